@@ -1,0 +1,217 @@
+// Enforces the layering of src/: which folder may import which, who may load native code or websockets, who may touch the
+// process. Prints each violation as `file:line: reason` and exits 1 if there is one.
+//
+//   node scripts/check-layers.mjs [ROOT]     ROOT holds src/; the project itself by default
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { maskSource } from './source-text.mjs';
+
+/** What a folder may import: every listed folder, `types:x` for type-only imports of x, `*` for everything but cli. */
+const LAYERS = {
+  protocol: [],
+  observability: [],
+  transport: ['protocol', 'observability'],
+  rpc: ['transport', 'protocol', 'observability'],
+  process: ['types:protocol'],
+  files: ['types:protocol'],
+  network: ['types:protocol'],
+  sandbox: ['process', 'files', 'types:protocol'],
+  server: ['protocol', 'transport', 'rpc', 'process', 'files', 'sandbox', 'network', 'observability'],
+  client: ['rpc', 'transport', 'protocol', 'observability'],
+  environment: ['client', 'process', 'files', 'observability'],
+  agent: ['environment', 'observability'],
+  relay: ['transport', 'protocol', 'server', 'client', 'observability'],
+  testing: ['*'],
+  cli: ['*'],
+  'index.ts': ['*'],
+};
+
+/** Packages that only one place may load, and the place. */
+const PACKAGE_OWNERS = { koffi: 'src/process/native/', ws: 'src/transport/' };
+
+/** Folders that restrict which packages and Node modules they load. */
+const PACKAGES_OF = { protocol: ['zod'] };
+
+/** Names that only src/cli/ may use. Everything console prints there goes to stdout, which is a transport. */
+const PROCESS_NAMES =
+  /\b(?:process\s*\.\s*(?:exit|argv|stdout)|console\s*\.\s*(?:log|info|debug|dir|table))\b/g;
+const PROCESS_IMPORTS = /\b(?:exit|argv|stdout)\b/;
+
+/** Folders that must load in a browser, and the modules that would prevent it however far down they are imported. */
+const PORTABLE = ['protocol', 'client'];
+const NOT_PORTABLE = new Set(['node:child_process', 'koffi', 'node:fs', 'node:fs/promises']);
+
+/** `import x from 'y'`, `export … from 'y'` and `import 'y'`; `import type` marks itself. */
+const FROM =
+  /\b(?:import|export)\b(?:(?<type>\s+type\b(?!\s*(?:,|from\b)))?(?<names>[\w\s{},*$]*?)\bfrom|(?<=import))\s*(?<quote>['"])(?<specifier>[^'"\n]+)\k<quote>/g;
+/** `import('y')` and `require('y')`. */
+const CALL = /\b(?:import|require)\s*\(\s*(?<quote>['"])(?<specifier>[^'"\n]+)\k<quote>/g;
+
+const root = resolve(process.argv[2] ?? join(dirname(fileURLToPath(import.meta.url)), '..'));
+const sources = new Map(listSources(join(root, 'src')).map((path) => [path, readSource(path)]));
+const violations = [
+  ...[...sources.values()].flatMap((source) => [...folderViolations(source), ...nameViolations(source)]),
+  ...cycleViolations(),
+  ...portabilityViolations(),
+];
+for (const { path, line, reason } of violations)
+  process.stdout.write(`${display(path)}:${line}: ${reason}\n`);
+if (sources.size === 0) {
+  process.stdout.write(`${display(join(root, 'src'))}:1: there is no TypeScript to check\n`);
+}
+process.exitCode = violations.length > 0 || sources.size === 0 ? 1 : 0;
+
+/** @returns every .ts file below a folder, sorted, so that the report is stable. */
+function listSources(folder) {
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return [];
+  return readdirSync(folder, { recursive: true })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => join(folder, name))
+    .sort();
+}
+
+function readSource(path) {
+  const text = readFileSync(path, 'utf8');
+  const masked = maskSource(text);
+  return { path, folder: folderOf(path), code: masked.code, imports: findImports(masked, path) };
+}
+
+/** Static and dynamic imports, re-exports and require calls, each with the file it leads to when that is ours. */
+function findImports({ code, withStrings }, path) {
+  const found = [];
+  for (const pattern of [FROM, CALL]) {
+    for (const match of withStrings.matchAll(pattern)) {
+      // A match that begins in a blank of `code` stands inside a string.
+      if (code[match.index] === ' ') continue;
+      const { specifier, type, names = '' } = match.groups;
+      const target = specifier.startsWith('.') ? resolve(dirname(path), specifier) : null;
+      found.push({ specifier, target, names, typeOnly: type !== undefined, line: lineAt(code, match.index) });
+    }
+  }
+  return found;
+}
+
+function* folderViolations({ path, folder, imports }) {
+  if (!(folder in LAYERS)) {
+    yield { path, line: 1, reason: `src/${folder} has no rule in scripts/check-layers.mjs` };
+    return;
+  }
+  for (const { specifier, target, line, typeOnly } of imports) {
+    const reason =
+      target === null ? packageViolation(path, folder, specifier) : importViolation(folder, target, typeOnly);
+    if (reason !== null) yield { path, line, reason };
+  }
+}
+
+function importViolation(folder, target, typeOnly) {
+  const other = folderOf(target);
+  if (other === null) return `imports ${display(target)}, which is outside src`;
+  if (other === folder) return null;
+  const allowed = LAYERS[folder];
+  if (other === 'cli') return `src/${folder} may not import src/cli`;
+  if (allowed.includes('*') || allowed.includes(other)) return null;
+  if (!allowed.includes(`types:${other}`)) return `src/${folder} may not import src/${other}`;
+  return typeOnly ? null : `src/${folder} may import types only from src/${other}: write \`import type\``;
+}
+
+function packageViolation(path, folder, specifier) {
+  const name = specifier.split('/')[specifier.startsWith('@') ? 1 : 0];
+  if (name === 'exec-server') return 'imports its own package by name: use a relative path';
+  const owner = PACKAGE_OWNERS[name];
+  if (owner !== undefined && !display(path).startsWith(owner)) return `only ${owner} may import ${name}`;
+  const packages = PACKAGES_OF[folder];
+  if (packages !== undefined && !packages.includes(name)) {
+    return `src/${folder} may import no package but ${packages.join(', ')}: ${specifier}`;
+  }
+  return null;
+}
+
+function* nameViolations({ path, folder, code, imports }) {
+  if (folder === 'cli') return;
+  for (const match of code.matchAll(PROCESS_NAMES)) {
+    yield {
+      path,
+      line: lineAt(code, match.index),
+      reason: `only src/cli may use ${match[0].replace(/\s/g, '')}`,
+    };
+  }
+  for (const { specifier, names, line } of imports) {
+    const name = /^(?:node:)?process$/.test(specifier) && PROCESS_IMPORTS.exec(names)?.[0];
+    if (name) yield { path, line, reason: `only src/cli may use process.${name}` };
+  }
+}
+
+/** Reports each cycle of folders once, at an import that closes it. Type-only imports count: they tie designs together, too. */
+function* cycleViolations() {
+  const edges = new Map();
+  for (const { path, folder, imports } of sources.values()) {
+    for (const { target, line } of imports) {
+      const other = target === null ? null : folderOf(target);
+      if (other === null || other === folder) continue;
+      if (!edges.has(folder)) edges.set(folder, new Map());
+      if (!edges.get(folder).has(other)) edges.get(folder).set(other, { path, line });
+    }
+  }
+  const finished = new Set();
+  function* visit(folder, trail) {
+    for (const [other, at] of edges.get(folder) ?? []) {
+      if (trail.includes(other)) {
+        const cycle = [...trail.slice(trail.indexOf(other)), other].map((name) => `src/${name}`);
+        yield { ...at, reason: `import cycle between folders: ${cycle.join(' -> ')}` };
+      } else if (!finished.has(other)) {
+        yield* visit(other, [...trail, other]);
+      }
+    }
+    finished.add(folder);
+  }
+  for (const folder of edges.keys()) if (!finished.has(folder)) yield* visit(folder, [folder]);
+}
+
+/** Follows the imports that remain at run time from every portable file. */
+function* portabilityViolations() {
+  const reported = new Set();
+  for (const start of sources.values()) {
+    if (!PORTABLE.includes(start.folder)) continue;
+    const queue = [[start]];
+    const seen = new Set([start.path]);
+    for (let trail = queue.shift(); trail !== undefined; trail = queue.shift()) {
+      const { path, imports } = trail.at(-1);
+      for (const { specifier, target, typeOnly, line } of imports) {
+        if (typeOnly) continue;
+        const module = canonicalModule(specifier);
+        if (NOT_PORTABLE.has(module) && !reported.has(`${start.folder}:${path}:${module}`)) {
+          reported.add(`${start.folder}:${path}:${module}`);
+          const way = trail.map((source) => display(source.path)).join(' -> ');
+          yield {
+            path,
+            line,
+            reason: `src/${start.folder} must run in a browser but reaches ${module}: ${way}`,
+          };
+        }
+        const next = sources.get(target);
+        if (next === undefined || seen.has(next.path)) continue;
+        seen.add(next.path);
+        queue.push([...trail, next]);
+      }
+    }
+  }
+}
+
+function canonicalModule(specifier) {
+  return /^(?:child_process|fs|fs\/promises)$/.test(specifier) ? `node:${specifier}` : specifier;
+}
+
+/** The first path segment below src; null outside. A file directly in src is its own folder. */
+function folderOf(path) {
+  const below = relative(join(root, 'src'), path);
+  return below.startsWith('..') ? null : below.split(/[\\/]/)[0];
+}
+
+function lineAt(text, index) {
+  return text.slice(0, index).split('\n').length;
+}
+
+function display(path) {
+  return relative(root, path).replaceAll('\\', '/');
+}

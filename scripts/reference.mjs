@@ -1,0 +1,167 @@
+// The reference server: codex 0.166.0, fetched on demand and never a dependency of the package.
+import { execFile, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+export const REFERENCE_VERSION = '0.166.0';
+
+const START_TIMEOUT_MS = 15_000;
+const STOP_TIMEOUT_MS = 5_000;
+
+/** Path of the native reference binary; installs it into the cache folder when it is nowhere to be found. */
+export async function ensureReference() {
+  const given = process.env.EXEC_SERVER_REFERENCE;
+  if (given) {
+    const binary = findBinary(given);
+    if (!binary) throw new Error(`EXEC_SERVER_REFERENCE: no codex binary in ${given}`);
+    return verified(binary);
+  }
+  const folder = join(cacheFolder(), `codex-${REFERENCE_VERSION}`);
+  const binary = findBinary(folder) ?? (await install(folder));
+  return verified(binary);
+}
+
+/**
+ * Starts the reference on a free port with an empty home folder. `args` replaces the listen arguments,
+ * `env` is laid over the environment of this process.
+ */
+export async function startReference({ concurrentRequests, args, env } = {}) {
+  const binary = await ensureReference();
+  mkdirSync(cacheFolder(), { recursive: true });
+  const home = mkdtempSync(join(cacheFolder(), 'home-'));
+  const serverArgs = ['exec-server', ...(args ?? ['--listen', 'ws://127.0.0.1:0'])];
+  if (concurrentRequests) serverArgs.push('--concurrent-requests', String(concurrentRequests));
+  const removeHome = () => rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+  try {
+    return await startServer(binary, serverArgs, {
+      env: { ...env, HOME: home, CODEX_HOME: undefined },
+      onExit: removeHome,
+    });
+  } catch (error) {
+    removeHome();
+    throw error;
+  }
+}
+
+/**
+ * Starts any server program. With a websocket listener its first stdout line is the url; a stdio server has none and is
+ * talked to through `child`. `stop` resolves when the process is gone; it is also killed when this process exits.
+ */
+export async function startServer(command, args, { env = {}, onExit = () => {} } = {}) {
+  const stdio = args.some((arg) => arg === 'stdio' || arg === 'stdio://');
+  const child = spawn(command, args, {
+    env: withoutUndefined({ ...process.env, ...env }),
+    stdio: [stdio ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+  });
+  const stderr = tail(child.stderr);
+  const kill = () => child.kill('SIGKILL');
+  process.once('exit', kill);
+  const exited = new Promise((resolve) => {
+    child.once('close', (code, signal) => {
+      process.off('exit', kill);
+      onExit();
+      resolve({ code, signal });
+    });
+  });
+  await new Promise((resolve, reject) => {
+    child.once('spawn', resolve);
+    child.once('error', reject);
+  });
+  const stop = async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
+    const timer = setTimeout(kill, STOP_TIMEOUT_MS);
+    await exited;
+    clearTimeout(timer);
+  };
+  const server = { url: null, pid: child.pid, child, exited, stop };
+  if (stdio) return server;
+  try {
+    server.url = await firstLine(child, stderr);
+    return server;
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function cacheFolder() {
+  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'exec-server');
+}
+
+/** A folder in which `npm install` was run, or the binary itself. */
+function findBinary(place) {
+  if (!existsSync(place)) return undefined;
+  if (statSync(place).isFile()) return place;
+  const platformPackage = `@openai/codex-${process.platform}-${process.arch}`;
+  for (const parent of ['node_modules', 'node_modules/@openai/codex/node_modules']) {
+    const vendor = join(place, parent, platformPackage, 'vendor');
+    const target = existsSync(vendor) ? readdirSync(vendor)[0] : undefined;
+    const binary = target && join(vendor, target, 'bin', 'codex');
+    if (binary && existsSync(binary)) return binary;
+  }
+  return undefined;
+}
+
+/** Installs next to the final place and renames, so that a broken or concurrent install never leaves half a folder. */
+async function install(folder) {
+  mkdirSync(cacheFolder(), { recursive: true });
+  const staging = mkdtempSync(join(cacheFolder(), 'install-'));
+  try {
+    const npmArgs = ['i', '--prefix', staging, '--no-audit', '--no-fund', '--loglevel=error'];
+    await promisify(execFile)('npm', [...npmArgs, `@openai/codex@${REFERENCE_VERSION}`], { cwd: staging });
+    if (!findBinary(staging)) {
+      throw new Error(`the package has no binary for ${process.platform}-${process.arch}`);
+    }
+    try {
+      renameSync(staging, folder);
+    } catch (error) {
+      if (!findBinary(folder)) throw error;
+    }
+    return findBinary(folder);
+  } catch (error) {
+    const reason = (error.stderr || error.message).trim().split('\n')[0];
+    throw new Error(
+      `cannot install @openai/codex@${REFERENCE_VERSION}: ${reason}; install it by hand and set EXEC_SERVER_REFERENCE`,
+    );
+  } finally {
+    rmSync(staging, { recursive: true, force: true });
+  }
+}
+
+async function verified(binary) {
+  const { stdout } = await promisify(execFile)(binary, ['--version']);
+  if (stdout.trim() !== `codex-cli ${REFERENCE_VERSION}`) {
+    throw new Error(`${binary} is ${stdout.trim()}, expected codex-cli ${REFERENCE_VERSION}`);
+  }
+  return binary;
+}
+
+function firstLine(child, stderr) {
+  return new Promise((resolve, reject) => {
+    let text = '';
+    const fail = (why) => reject(new Error(`the server ${why}: ${stderr() || 'no output'}`));
+    const timer = setTimeout(() => fail('printed no url in time'), START_TIMEOUT_MS);
+    child.once('close', (code) => fail(`ended with code ${code}`));
+    child.stdout.setEncoding('utf8').on('data', (part) => {
+      text += part;
+      const end = text.indexOf('\n');
+      if (end < 0) return;
+      clearTimeout(timer);
+      resolve(text.slice(0, end).trim());
+    });
+  });
+}
+
+function tail(stream) {
+  let text = '';
+  stream.setEncoding('utf8').on('data', (part) => {
+    text = (text + part).slice(-4096);
+  });
+  return () => text.trim();
+}
+
+function withoutUndefined(record) {
+  return Object.fromEntries(Object.entries(record).filter(([, value]) => value !== undefined));
+}

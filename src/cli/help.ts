@@ -1,0 +1,111 @@
+import { DEFAULT_CONFIG } from '../server/config.ts';
+import { CONFIG_OPTIONS, type ConfigOption, OPTION_GROUPS } from '../server/config-options.ts';
+import { formatConfigValue } from '../server/config-values.ts';
+import { EXIT_CODES } from './failures.ts';
+
+/** The text of `exec-server --help`, generated from the option table. It fits a terminal of 80 columns. */
+export function helpText(): string {
+  const groups = OPTION_GROUPS.map((group) => {
+    const options = CONFIG_OPTIONS.filter((option) => option.group === group);
+    return section(group, options.map(settingEntry));
+  });
+  const codes = Object.values(EXIT_CODES).map(({ code, meaning }) => wrap(`${code}  ${meaning}`, 2, 5));
+  return [
+    INTRODUCTION,
+    section('Options', COMMAND_FLAGS),
+    ...groups,
+    VALUES,
+    EXAMPLES,
+    section('Exit codes', codes),
+  ].join('\n');
+}
+
+const WIDTH = 80;
+
+const INTRODUCTION = `\
+Usage: exec-server [serve] [options]
+       exec-server config [--json] [options]
+
+Runs programs for clients over websocket or stdio. Prints its URL on stdout once
+it is ready, and nothing else; logs go to stderr.
+
+Commands:
+  serve   Serve until a signal arrives or stdio ends. The default.
+  config  Print every setting, its value and where it comes from.
+`;
+
+const COMMAND_FLAGS = [
+  entry(
+    '--config FILE',
+    'Read settings from this TOML file; else from $EXEC_SERVER_CONFIG, else from ~/.config/exec-server/config.toml if there is one.',
+  ),
+  entry('--transport ws|stdio|off', 'Listen on this kind of transport; short for --listen.'),
+  entry('--url-file FILE', 'Write the URL to this file once listening; remove it on exit.'),
+  entry('--pid-file FILE', 'Write the process id to this file once listening; remove it on exit.'),
+  entry('--json', 'With config: print JSON.'),
+  entry('-h, --help', 'Print this help.'),
+  entry('-V, --version', 'Print the version.'),
+];
+
+const VALUES = `\
+Values:
+  TIME is in milliseconds, or like 250ms, 30s, 5m, 2h. SIZE is in bytes, or like
+  64KiB, 16MiB, 1GiB. A flag beats its environment variable, which beats the TOML
+  file, which beats the default. TOML keys are the names that config prints.
+`;
+
+const EXAMPLES = `\
+Examples:
+  exec-server
+      Serve on a free loopback port and print the URL.
+  exec-server --listen ws://127.0.0.1:4000 --detached-session-ttl 5m
+      Serve on port 4000; a client that loses its connection has 5 minutes.
+  exec-server --transport stdio
+      Serve the one client at the other end of stdin and stdout.
+  exec-server config --config ./exec-server.toml
+      Show what a settings file would do.
+`;
+
+function settingEntry(option: ConfigOption): string {
+  const defaultText = formatConfigValue(option, DEFAULT_CONFIG[option.key]);
+  return `${entry(flagWithValue(option), option.description)}      Default: ${defaultText}. Env: ${option.env}\n`;
+}
+
+function flagWithValue(option: ConfigOption): string {
+  switch (option.type) {
+    case 'boolean':
+      return option.flag.replace('--', '--[no-]');
+    case 'enum':
+      return `${option.flag} ${option.values.join('|')}`;
+    case 'string':
+      return `${option.flag} ${option.placeholder}`;
+    case 'integer':
+      return `${option.flag} N`;
+    case 'duration':
+      return `${option.flag} TIME`;
+    case 'bytes':
+      return `${option.flag} SIZE`;
+  }
+}
+
+function section(title: string, entries: readonly string[]): string {
+  return `${title}:\n${entries.join('')}`;
+}
+
+function entry(flag: string, description: string): string {
+  return `  ${flag}\n${wrap(description.replaceAll('`', ''), 6, 6)}`;
+}
+
+/** Breaks text at spaces; the first line is indented by `first`, the others by `rest`. */
+function wrap(text: string, first: number, rest: number): string {
+  let line = ' '.repeat(first);
+  let lines = '';
+  for (const word of text.split(' ')) {
+    if (line.trim() !== '' && line.length + word.length > WIDTH) {
+      lines += `${line.trimEnd()}\n`;
+      line = ' '.repeat(rest);
+    }
+    line += `${word} `;
+  }
+  return `${lines}${line.trimEnd()}\n`;
+}

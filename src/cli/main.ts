@@ -1,0 +1,73 @@
+#!/usr/bin/env node
+import { type Arguments, parseArguments } from './arguments.ts';
+import { RunError, reportFailure } from './failures.ts';
+
+/** Set once the log level is known: whether unexpected errors are shown with their stack. */
+let debug = false;
+
+// A reader that goes away wants no more; that is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') fail(new RunError(`cannot write to stdout: ${error.message}`));
+});
+process.on('uncaughtException', fail);
+main().catch(fail);
+
+async function main(): Promise<void> {
+  const args = parseArguments(process.argv.slice(2));
+  switch (args.command) {
+    case 'help': {
+      const { helpText } = await import('./help.ts');
+      process.stdout.write(helpText());
+      return;
+    }
+    case 'version': {
+      const { VERSION } = await import('../server/version.ts');
+      process.stdout.write(`exec-server ${VERSION}\n`);
+      return;
+    }
+    case 'config': {
+      const [{ loadSettings }, { settingsJson, settingsTable }] = await Promise.all([
+        import('./settings.ts'),
+        import('./config-command.ts'),
+      ]);
+      const settings = await loadSettings(args, process.env);
+      process.stdout.write(args.json ? settingsJson(settings) : settingsTable(settings));
+      return;
+    }
+    case 'serve':
+      process.exit(await serveUntilStopped(args));
+  }
+}
+
+async function serveUntilStopped(args: Arguments): Promise<number> {
+  const [{ loadSettings }, { runServer }, server] = await Promise.all([
+    import('./settings.ts'),
+    import('./run-server.ts'),
+    import('../server/serve.ts'),
+  ]);
+  const settings = await loadSettings(args, process.env);
+  debug = settings.config.logLevel === 'debug';
+  return runServer(settings, args, {
+    server,
+    // Getters, because touching a standard stream opens it: stdin only where it is the transport, stderr off the way to the URL.
+    get stdin() {
+      return process.stdin;
+    },
+    stdout: process.stdout,
+    get stderr() {
+      return process.stderr;
+    },
+    onSignal: (listener) => {
+      for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, listener);
+    },
+    onExit: (cleanup) => process.on('exit', cleanup),
+    exit: (code) => process.exit(code),
+  });
+}
+
+/** Every failure ends here, thrown or emitted, expected or not. */
+function fail(error: unknown): never {
+  const { text, exitCode } = reportFailure(error, debug);
+  process.stderr.write(`${text}\n`);
+  process.exit(exitCode);
+}

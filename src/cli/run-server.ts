@@ -1,0 +1,138 @@
+import { resolve } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
+import type * as ServeModule from '../server/serve.ts';
+import type { RunningServer } from '../server/serve.ts';
+import type { Arguments } from './arguments.ts';
+import { EXIT_CODES, RunError, UsageError } from './failures.ts';
+import type { Settings } from './settings.ts';
+
+/** The surroundings of a served process, so that tests can stand in for them. */
+export interface Host {
+  readonly server: Pick<typeof ServeModule, 'serve' | 'serveStdio'>;
+  readonly stdin: Readable;
+  readonly stdout: Writable;
+  readonly stderr: Writable;
+  onSignal(listener: (signal: string) => void): void;
+  /** Runs `cleanup` when the process exits, however it does. */
+  onExit(cleanup: () => void): void;
+  /** Ends the process at once. */
+  exit(code: number): void;
+}
+
+/** Files that tell other programs about the server. */
+export type RuntimeFiles = Pick<Arguments, 'urlFile' | 'pidFile'>;
+
+/**
+ * Serves until the transport ends or a signal arrives, and returns the exit code. Prints the URL on stdout and nothing else.
+ * A first signal closes the server in good order, a second one ends the process at once.
+ */
+export async function runServer(settings: Settings, files: RuntimeFiles, host: Host): Promise<number> {
+  refuseUselessFiles(settings, files);
+  // Signal listeners do not keep Node alive; a server that listens nowhere would end at once.
+  const keepAlive = setInterval(() => {}, MAX_TIMER_MS);
+  try {
+    const stop = new Stop(settings, host);
+    const server = await start(settings, host);
+    try {
+      stop.attach(server);
+      await publish(server, files, host);
+      // Logging to a reader that went away is no reason to stop.
+      host.stderr.on('error', () => {});
+      await Promise.race([server.closed, stop.done]);
+    } catch (error) {
+      await server.close('failed').catch(() => {});
+      throw error;
+    }
+    return EXIT_CODES.success.code;
+  } finally {
+    clearInterval(keepAlive);
+  }
+}
+
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** The one-way road from a signal, or the loss of a stdio client, to a closed server. */
+class Stop {
+  /** Settles like the `close` it asked for. */
+  readonly done: Promise<void>;
+  #resolve!: (closed: Promise<void>) => void;
+  #requested: string | null = null;
+  #server: RunningServer | null = null;
+
+  constructor(settings: Settings, host: Host) {
+    this.done = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+    host.onSignal((signal) => this.#onSignal(signal, host));
+    if (settings.address.kind === 'stdio') host.stdout.on('error', () => this.#request('stdout is closed'));
+  }
+
+  /** A request made before the server has started is carried out now. */
+  attach(server: RunningServer): void {
+    this.#server = server;
+    if (this.#requested !== null) this.#close(this.#requested);
+  }
+
+  #onSignal(signal: string, host: Host): void {
+    if (this.#requested === null) {
+      this.#request(`received ${signal}`);
+    } else {
+      host.stderr.write(`exec-server: stopped at once by a second signal (${signal})\n`);
+      host.exit(EXIT_CODES.failure.code);
+    }
+  }
+
+  #request(reason: string): void {
+    if (this.#requested !== null) return;
+    this.#requested = reason;
+    this.#close(reason);
+  }
+
+  #close(reason: string): void {
+    if (this.#server !== null) this.#resolve(this.#server.close(reason));
+  }
+}
+
+async function start({ config, address }: Settings, host: Host): Promise<RunningServer> {
+  if (address.kind === 'stdio') return host.server.serveStdio(config, host.stdin, host.stdout);
+  try {
+    return await host.server.serve(config);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === undefined || address.kind !== 'websocket') throw error;
+    throw new RunError(
+      `cannot listen on ${config.listen}: ${LISTEN_FAILURES[code] ?? (error as Error).message}`,
+    );
+  }
+}
+
+const LISTEN_FAILURES: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the port is in use (choose another, or 0 for a free one)',
+  EACCES: 'the port needs privileges (choose one above 1023, or 0 for a free one)',
+  EADDRNOTAVAIL: 'this machine has no such address (use 127.0.0.1, or 0.0.0.0 for every interface)',
+  EAFNOSUPPORT: 'this machine does not speak that kind of address (use 127.0.0.1)',
+};
+
+/** The files come first: whoever has read the URL line may rely on them. */
+async function publish(
+  { url }: RunningServer,
+  { urlFile, pidFile }: RuntimeFiles,
+  host: Host,
+): Promise<void> {
+  if (urlFile !== null || pidFile !== null) {
+    const { publishFile } = await import('./runtime-files.ts');
+    if (pidFile !== null) host.onExit(publishFile('--pid-file', pidFile, `${process.pid}\n`));
+    if (urlFile !== null) host.onExit(publishFile('--url-file', urlFile, `${url}\n`));
+  }
+  if (url !== null) host.stdout.write(`${url}\n`);
+}
+
+function refuseUselessFiles({ address, config }: Settings, { urlFile, pidFile }: RuntimeFiles): void {
+  if (urlFile === null) return;
+  if (address.kind !== 'websocket') {
+    throw new UsageError(`--url-file needs a websocket listener; '${config.listen}' has no URL`);
+  }
+  if (pidFile !== null && resolve(urlFile) === resolve(pidFile)) {
+    throw new UsageError('--url-file and --pid-file name the same file; give each its own');
+  }
+}

@@ -1,0 +1,51 @@
+import { lstatSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { RunError } from './failures.ts';
+
+/**
+ * Writes a small file that lives as long as the server: readers see all of `text` or no file at all.
+ * Returns the function that removes it again, unless somebody else has replaced it meanwhile.
+ * Throws RunError when the file cannot be written.
+ */
+export function publishFile(flag: string, file: string, text: string): () => void {
+  // Resolved now: the removal must find the same file whatever the working directory is by then.
+  const path = resolve(file);
+  try {
+    replaceFile(path, text);
+  } catch (error) {
+    const reason = WRITE_FAILURES[(error as NodeJS.ErrnoException).code ?? ''] ?? (error as Error).message;
+    throw new RunError(`cannot write ${flag} ${path}: ${reason}`);
+  }
+  return () => removeFile(path, text);
+}
+
+const WRITE_FAILURES: Readonly<Record<string, string>> = {
+  ENOENT: 'its directory does not exist (create it, or choose another path)',
+  ENOTDIR: 'part of the path is not a directory (choose another path)',
+  EACCES: 'permission denied (choose a directory you may write to)',
+  EROFS: 'the file system is read-only (choose another path)',
+  ENOSPC: 'the disk is full (free some space, or choose another path)',
+};
+
+function replaceFile(path: string, text: string): void {
+  const existing = lstatSync(path, { throwIfNoEntry: false });
+  // Renaming over a device, a pipe or a link would replace it; as root even /dev/null.
+  if (existing !== undefined && !existing.isFile()) {
+    throw new Error('it exists and is not a regular file (choose another path)');
+  }
+  const temporary = `${path}.${process.pid}.tmp`;
+  writeFileSync(temporary, text, { flag: 'wx' });
+  try {
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
+}
+
+/** Never throws: it runs while the process exits, when nothing can be done about a file that stays. */
+function removeFile(path: string, text: string): void {
+  try {
+    if (readFileSync(path, 'utf8') === text) rmSync(path);
+  } catch {}
+}

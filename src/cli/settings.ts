@@ -1,0 +1,59 @@
+import { DEFAULT_CONFIG } from '../server/config.ts';
+import {
+  type ConfigSource,
+  describeSource,
+  type ResolvedConfig,
+  resolveConfig,
+} from '../server/config-resolve.ts';
+import { type ListenAddress, ListenUrlError, parseListenUrl } from '../server/listen-url.ts';
+import type { Arguments, Transport } from './arguments.ts';
+import { readConfigFile } from './config-file.ts';
+import { RunError, UsageError } from './failures.ts';
+
+/** A configuration ready to be served or shown. */
+export interface Settings extends ResolvedConfig {
+  /** The parsed form of `config.listen`. */
+  readonly address: ListenAddress;
+  /** The TOML file that was read, if any. */
+  readonly file: string | null;
+}
+
+/** Gathers settings from the command line, the environment and the TOML file, and checks the listen URL. */
+export async function loadSettings(
+  args: Arguments,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<Settings> {
+  const toml = await readConfigFile(args.configFile, env);
+  const resolved = resolveConfig({ flags: args.settings, env, toml });
+  const settings = { ...resolved, address: parseListen(resolved), file: toml?.path ?? null };
+  return args.transport === null ? settings : withTransport(settings, args.transport);
+}
+
+function parseListen({ config, sources }: ResolvedConfig): ListenAddress {
+  try {
+    return parseListenUrl(config.listen);
+  } catch (error) {
+    if (!(error instanceof ListenUrlError)) throw error;
+    const origin = sources.listen.source === 'flag' ? '' : ` (${describeSource(sources.listen)})`;
+    throw new RunError(`${error.message}${origin}`);
+  }
+}
+
+/** Applies `--transport`: it must agree with `--listen` and otherwise overrides a listener of another kind. */
+function withTransport(settings: Settings, transport: Transport): Settings {
+  const wanted = transport === 'ws' ? 'websocket' : transport;
+  if (settings.address.kind === wanted) return settings;
+  if (settings.sources.listen.source === 'flag') {
+    throw new UsageError(
+      `--transport ${transport} contradicts --listen ${settings.config.listen}; give only one of them`,
+    );
+  }
+  const listen = transport === 'ws' ? DEFAULT_CONFIG.listen : transport;
+  const source: ConfigSource = { source: 'flag', detail: `--transport ${transport}` };
+  return {
+    ...settings,
+    config: Object.freeze({ ...settings.config, listen }),
+    sources: { ...settings.sources, listen: source },
+    address: parseListenUrl(listen),
+  };
+}

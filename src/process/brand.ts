@@ -1,0 +1,66 @@
+import { randomInt } from 'node:crypto';
+import type { Libc } from './native/libc.ts';
+
+/**
+ * Marks every process that descends from a started program, so that it is found wherever it went. The mark is the soft limit
+ * RLIMIT_RTTIME, which fork and exec hand on, setsid leaves alone, anyone may read, and which means nothing at values of thousands
+ * of years: nine digits that name the server, then nine that number the program. A process that sets this limit itself, or whose
+ * user has changed, is no longer marked.
+ */
+export class Brander {
+  /** The first nine digits of every brand of this server. */
+  readonly tag = BigInt(randomInt(10 ** (TAG_DIGITS - 1), 10 ** TAG_DIGITS));
+  readonly #libc: LimitCalls;
+  #count = 0n;
+
+  constructor(libc: LimitCalls) {
+    this.#libc = libc;
+  }
+
+  /** Runs a synchronous start so that the program is branded; the brand is null where the system does not allow it. */
+  start(spawn: () => number): { readonly pid: number; readonly brand: bigint | null } {
+    this.#count = (this.#count + 1n) % BRANDS_PER_TAG;
+    const brand = this.tag * BRANDS_PER_TAG + this.#count;
+    const pid = withSoftLimit(this.#libc, RLIMIT_RTTIME, brand, spawn);
+    return { pid, brand: this.read(pid) === brand ? brand : null };
+  }
+
+  /** Runs a synchronous start so that the program carries no brand, not even one that this server inherited. */
+  startUnbranded(spawn: () => number): number {
+    return withSoftLimit(this.#libc, RLIMIT_RTTIME, LIMIT_INFINITY, spawn);
+  }
+
+  /** The brand of any process, of this or another server; null when it has none or may not be asked. */
+  readonly read = (pid: number): bigint | null => {
+    const soft = this.#libc.readLimit(pid, RLIMIT_RTTIME)?.[0];
+    return soft === undefined || soft === LIMIT_INFINITY ? null : soft;
+  };
+}
+
+/** Brands that share a tag; dividing a brand by it gives the tag. */
+export const BRANDS_PER_TAG = 10n ** 9n;
+
+/** Runs `action` without core dumps for what it starts. */
+export function withoutCoreDumps<T>(libc: LimitCalls, action: () => T): T {
+  return withSoftLimit(libc, RLIMIT_CORE, 0n, action);
+}
+
+type LimitCalls = Pick<Libc, 'readLimit' | 'writeLimit'>;
+
+const TAG_DIGITS = 9;
+const RLIMIT_CORE = 4;
+const RLIMIT_RTTIME = 15;
+/** RLIM_INFINITY as prlimit64 has it. */
+const LIMIT_INFINITY = 2n ** 64n - 1n;
+
+/** Changes a soft limit of this process while a synchronous action runs; leaves it alone where the hard limit forbids the value. */
+function withSoftLimit<T>(libc: LimitCalls, resource: number, soft: bigint, action: () => T): T {
+  const [before = soft, hard = soft] = libc.readLimit(0, resource) ?? [];
+  if (before === soft || hard < soft) return action();
+  libc.writeLimit(resource, soft, hard);
+  try {
+    return action();
+  } finally {
+    libc.writeLimit(resource, before, hard);
+  }
+}

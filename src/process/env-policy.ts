@@ -1,0 +1,139 @@
+/** How the child's environment is made from the server's. */
+export interface EnvPolicy {
+  readonly inherit: 'all' | 'core' | 'none';
+  readonly ignoreDefaultExcludes: boolean;
+  readonly exclude: readonly string[];
+  readonly set: Readonly<Record<string, string>>;
+  readonly includeOnly: readonly string[];
+}
+
+/** Identifiers a caller hands to the child. */
+export interface EnvMetadata {
+  readonly threadId?: string | null | undefined;
+  readonly toolCallId?: string | null | undefined;
+}
+
+/** Everything that decides a child's environment. */
+export interface EnvRequest {
+  readonly env: Readonly<Record<string, string>>;
+  readonly policy: EnvPolicy | null;
+  readonly metadata: EnvMetadata | null;
+}
+
+/** The child's environment. Without a policy it is `env` alone; secrets of the server never pass, whoever asks for them. */
+export function childEnvironment(
+  request: EnvRequest,
+  serverEnv: Readonly<Record<string, string | undefined>>,
+): Record<string, string> {
+  const base = request.policy === null ? {} : applyPolicy(request.policy, serverEnv);
+  const env = withoutSecrets({ ...base, ...request.env });
+  return withMetadata(env, request.metadata);
+}
+
+const CORE_NAMES = new Set([
+  'PATH',
+  'SHELL',
+  'TMPDIR',
+  'TEMP',
+  'TMP',
+  'HOME',
+  'LANG',
+  'LC_ALL',
+  'LC_CTYPE',
+  'LOGNAME',
+  'USER',
+]);
+const DEFAULT_EXCLUDES = ['*KEY*', '*SECRET*', '*TOKEN*'];
+const SECRET_NAMES = new Set([
+  'CODEX_EXEC_SERVER_NOISE_AUTH_TOKEN',
+  'NODE_REPL_AUTH_TOKEN',
+  'OPENAI_FEDERATION_RULE_ID',
+  'OPENAI_IDENTITY_TOKEN_FILE',
+  'OPENAI_WORKLOAD_IDENTITY_CONTEXT',
+]);
+const SERVER_ONLY_NAMES = new Set(['CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE', 'CODEX_TOOL_CALL_ID']);
+
+type Variables = Record<string, string>;
+
+function applyPolicy(policy: EnvPolicy, serverEnv: Readonly<Record<string, string | undefined>>): Variables {
+  let variables = inherited(policy.inherit, serverEnv);
+  if (!policy.ignoreDefaultExcludes) variables = without(variables, DEFAULT_EXCLUDES);
+  variables = without(variables, policy.exclude);
+  variables = { ...variables, ...policy.set };
+  return policy.includeOnly.length === 0 ? variables : onlyMatching(variables, policy.includeOnly);
+}
+
+function inherited(
+  inherit: EnvPolicy['inherit'],
+  serverEnv: Readonly<Record<string, string | undefined>>,
+): Variables {
+  if (inherit === 'none') return {};
+  const defined = Object.entries(serverEnv).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined,
+  );
+  const kept = inherit === 'all' ? defined : defined.filter(([name]) => CORE_NAMES.has(name.toUpperCase()));
+  return Object.fromEntries(kept);
+}
+
+function without(variables: Variables, globs: readonly string[]): Variables {
+  return globs.length === 0 ? variables : filterNames(variables, (name) => !matchesAny(name, globs));
+}
+
+function onlyMatching(variables: Variables, globs: readonly string[]): Variables {
+  return filterNames(variables, (name) => matchesAny(name, globs));
+}
+
+function withoutSecrets(variables: Variables): Variables {
+  return filterNames(
+    variables,
+    (name) => !SECRET_NAMES.has(name.toUpperCase()) && !SERVER_ONLY_NAMES.has(name),
+  );
+}
+
+function withMetadata(variables: Variables, metadata: EnvMetadata | null): Variables {
+  if (metadata === null) return variables;
+  const { CODEX_THREAD_ID: _dropped, ...rest } = variables;
+  if (metadata.threadId != null) rest.CODEX_THREAD_ID = canonicalUuid(metadata.threadId);
+  if (metadata.toolCallId != null) rest.CODEX_TOOL_CALL_ID = metadata.toolCallId;
+  return rest;
+}
+
+function canonicalUuid(text: string): string {
+  const hex = text
+    .replace(/^urn:uuid:/, '')
+    .replace(/[{}-]/g, '')
+    .toLowerCase();
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}
+
+function filterNames(variables: Variables, keep: (name: string) => boolean): Variables {
+  return Object.fromEntries(Object.entries(variables).filter(([name]) => keep(name)));
+}
+
+function matchesAny(name: string, globs: readonly string[]): boolean {
+  return globs.some((glob) => matchesGlob(name.toLowerCase(), glob.toLowerCase()));
+}
+
+/** `*` and `?` only, on the whole name. Runs in linear space and at worst quadratic time, whatever the pattern. */
+function matchesGlob(name: string, glob: string): boolean {
+  let at = 0;
+  let inGlob = 0;
+  let star = -1;
+  let starAt = 0;
+  while (at < name.length) {
+    if (glob[inGlob] === '*') {
+      star = inGlob++;
+      starAt = at;
+    } else if (glob[inGlob] === '?' || (inGlob < glob.length && glob[inGlob] === name[at])) {
+      at++;
+      inGlob++;
+    } else if (star >= 0) {
+      inGlob = star + 1;
+      at = ++starAt;
+    } else {
+      return false;
+    }
+  }
+  while (glob[inGlob] === '*') inGlob++;
+  return inGlob === glob.length;
+}

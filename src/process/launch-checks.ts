@@ -1,0 +1,95 @@
+import { stat } from 'node:fs/promises';
+import { findProgram, isExecutable } from './program-lookup.ts';
+import { SpawnError, type SpawnSpec } from './spawner.ts';
+
+/**
+ * Everything that can be found wrong with a spec before the program is started. Resolves to the path to execute. The file system
+ * is asked off the event loop, so a dead mount delays only this start, and `signal` ends the wait for it at once.
+ */
+export async function checkLaunch(spec: SpawnSpec, signal?: AbortSignal): Promise<string> {
+  rejectNulBytes(spec);
+  return untilAborted(signal, async () => {
+    const [cwd, program] = await Promise.allSettled([checkCwd(spec.cwd), findProgram(spec)]);
+    if (cwd.status === 'rejected') throw cwd.reason;
+    if (program.status === 'rejected') throw program.reason;
+    return program.value;
+  });
+}
+
+/** The error of a start that was given up before the program ran. */
+export function cancelled(why: string): SpawnError {
+  return new SpawnError('ECANCELED', `start was cancelled: ${why}`);
+}
+
+/** Says what the system's refusal to execute `path` means. */
+export function describeLaunchFailure(error: unknown, path: string): SpawnError {
+  const { code = 'EIO', message } = error as NodeJS.ErrnoException;
+  const explain = FAILURES[code];
+  return new SpawnError(
+    code,
+    explain === undefined ? `${path} could not be started (${message})` : explain(path),
+  );
+}
+
+const FAILURES: Readonly<Record<string, (path: string) => string>> = {
+  ENOENT: (path) => `${path} cannot run: the interpreter or loader it names does not exist`,
+  EACCES: (path) => `${path} is not executable`,
+  ENOEXEC: (path) => `${path}: not a valid executable (no #! line?)`,
+  ETXTBSY: (path) => `${path} is open for writing`,
+  E2BIG: (path) => `the arguments and environment of ${path} are too long`,
+  EAGAIN: (path) => `${path} could not be started: the limit of processes is reached`,
+  ENOMEM: (path) => `${path} could not be started: out of memory`,
+  EMFILE: (path) => `${path} could not be started: this server has no file descriptor left`,
+  ENFILE: (path) => `${path} could not be started: the system has no file descriptor left`,
+  ENOSPC: (path) => `${path} could not be started: no pseudo-terminal is left`,
+};
+
+async function checkCwd(cwd: string): Promise<void> {
+  const code = await probeDirectory(cwd);
+  if (code === null) return;
+  if (code === 'ENOENT') throw new SpawnError(code, `cwd ${cwd} does not exist`);
+  if (code === 'ENOTDIR') throw new SpawnError(code, `cwd ${cwd} is not a directory`);
+  if (code === 'EACCES') throw new SpawnError(code, `cwd ${cwd} is not accessible`);
+  throw new SpawnError(code, `cwd ${cwd} cannot be entered (${code})`);
+}
+
+/** Null when the directory can be entered, else the errno name. */
+async function probeDirectory(path: string): Promise<string | null> {
+  try {
+    const [entry, searchable] = await Promise.all([stat(path), isExecutable(path)]);
+    if (!entry.isDirectory()) return 'ENOTDIR';
+    return searchable ? null : 'EACCES';
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? 'EIO';
+  }
+}
+
+function rejectNulBytes(spec: SpawnSpec): void {
+  const reject = (field: string): never => {
+    throw new SpawnError('EINVAL', `${field} contains a NUL byte`);
+  };
+  if (spec.program.includes('\0')) reject('program');
+  if (spec.cwd.includes('\0')) reject('cwd');
+  for (const [index, argument] of spec.argv.entries()) {
+    if (argument.includes('\0')) reject(`argv[${index}]`);
+  }
+  for (const [key, value] of Object.entries(spec.env)) {
+    if (key.includes('\0')) reject('the name of an environment variable');
+    if (value.includes('\0')) reject(`environment variable ${key}`);
+  }
+}
+
+async function untilAborted<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+  if (signal === undefined) return work();
+  if (signal.aborted) throw cancelled('aborted');
+  let onAbort = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    onAbort = () => reject(cancelled('aborted'));
+  });
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([work(), aborted]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

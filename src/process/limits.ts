@@ -1,0 +1,49 @@
+/** Bytes asked for in one read of a child's output: the default capacity of a Linux pipe, so one read can empty it. */
+export const OUTPUT_READ_BYTES = 64 * 1024;
+
+/** First wait before writing again to a terminal whose input queue is full; short, because a reading child frees it at once. */
+export const TERMINAL_RETRY_MIN_MS = 1;
+
+/** Longest wait between attempts to write to a terminal whose child does not read: 20 wake-ups per second at most. */
+export const TERMINAL_RETRY_MAX_MS = 50;
+
+/** How long a tree that was sent SIGKILL may take to disappear. Only a process stuck inside the kernel needs longer. */
+export const KILL_TREE_DEADLINE_MS = 5_000;
+
+/** First wait between two sweeps for the same tree; SIGKILL usually takes effect within a millisecond. */
+export const SWEEP_RETRY_MIN_MS = 1;
+
+/** Longest wait between two sweeps for the same tree. */
+export const SWEEP_RETRY_MAX_MS = 50;
+
+/** Sweeps rest this many times as long as the last one took, so that they use a fifth of one core at most. */
+export const SWEEP_REST_FACTOR = 4;
+
+/** Rounds of the guard after the server's death, 50 ms apart: ten seconds, after which what is left cannot be killed. */
+export const GUARD_ROUNDS = 200;
+
+/** How long the guard may take to leave after it was dismissed before it is killed. */
+export const GUARD_EXIT_DEADLINE_MS = 1_000;
+/** Largest piece of output in one event: what one read from a pipe yields at most. */
+export const MAX_CHUNK_BYTES = 64 * 1024;
+
+/** Longest time a timer can be set to; longer waits are without limit. */
+export const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** How long output is still awaited once everything that could have written it has been killed. */
+export const OUTPUT_AFTER_KILL_MS = 1_000;
+
+/** How long a terminate lets a start that is under way finish before it cancels it. */
+export const START_BEFORE_TERMINATE_MS = 250;
+
+/** Writes to stdin that are acknowledged before the program has read them. */
+export const STDIN_ACCEPTED_CHUNKS = 128;
+
+/** Writes that may wait for the program; further ones are refused. */
+export const STDIN_QUEUE_MAX_CHUNKS = 4096;
+
+/** Bytes that may wait for the program; further ones are refused. */
+export const STDIN_QUEUE_MAX_BYTES = 64 * 1024 * 1024;
+
+/** Write ids remembered per process, so that a retry after a lost connection is harmless. */
+export const MAX_REMEMBERED_WRITE_IDS = 4096;

@@ -1,0 +1,250 @@
+import { ProcessError } from './errors.ts';
+import { MAX_CHUNK_BYTES, MAX_TIMER_MS, OUTPUT_AFTER_KILL_MS } from './limits.ts';
+import { OutputLog, type RetainedChunk, type RetentionLimits, type StreamEnds } from './output-log.ts';
+import { SIGTERM } from './signals.ts';
+import type { Child, ExitStatus, StreamName } from './spawner.ts';
+import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
+
+/** Who hears what a process does, in seq order. The bytes are valid only during the call. */
+export interface ProcessListener {
+  output(seq: number, stream: StreamName, bytes: Buffer): void;
+  exited(seq: number, exitCode: number): void;
+  closed(seq: number): void;
+}
+
+/** A page of retained output and the state at that moment. */
+export interface ReadPage {
+  readonly chunks: readonly RetainedChunk[];
+  readonly nextSeq: number;
+  readonly exitCode: number | null;
+  readonly closed: boolean;
+}
+
+/** Which page to read and how long to wait for something new. */
+export interface ReadRequest {
+  readonly afterSeq: number;
+  readonly maxBytes: number | null;
+  readonly waitMs: number;
+}
+
+/** How to end a process. */
+export type TerminateMode =
+  | { readonly type: 'force' }
+  | { readonly type: 'graceful'; readonly timeoutMs: number };
+
+/**
+ * A started program: running, then exited, then closed. It is exited when its own process has been waited for, and closed
+ * when in addition every output stream is at its end. Both happen once and in that order.
+ */
+export class ManagedProcess {
+  readonly #child: Child;
+  readonly #listener: ProcessListener;
+  readonly #log: OutputLog;
+  readonly #maxChunkBytes: number;
+  readonly #stdin: StdinQueue | null;
+  readonly #changes = new ChangeSignal();
+  #openStreams: number;
+  #exitCode: number | null = null;
+  #closed = false;
+  #paused = false;
+  #killTimer: NodeJS.Timeout | null = null;
+
+  constructor(child: Child, retention: RetentionLimits, listener: ProcessListener) {
+    this.#child = child;
+    this.#listener = listener;
+    this.#log = new OutputLog(retention);
+    this.#maxChunkBytes = Math.max(1, Math.min(MAX_CHUNK_BYTES, retention.maxBytes));
+    const isTerminal = child.outputs.some((source) => source.name === 'pty');
+    this.#stdin = child.stdin === null ? null : new StdinQueue(child.stdin, isTerminal);
+    this.#openStreams = child.outputs.length;
+  }
+
+  /** Starts reading, unless output is paused from the beginning. */
+  begin(paused: boolean): void {
+    this.#paused = paused;
+    for (const source of this.#child.outputs) {
+      source.listen(
+        (bytes) => this.#output(source.name, bytes),
+        () => this.#streamEnded(),
+      );
+      if (!paused) source.resume();
+    }
+    this.#child.onExit((status) => this.#exited(status));
+  }
+
+  /** Null while the program runs; 128 + n when signal n ended it. */
+  get exitCode(): number | null {
+    return this.#exitCode;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  get nextSeq(): number {
+    return this.#log.nextSeq;
+  }
+
+  /** Stops or resumes reading; while stopped the program blocks once its pipe is full. */
+  setPaused(paused: boolean): void {
+    if (paused === this.#paused) return;
+    this.#paused = paused;
+    for (const source of this.#child.outputs) {
+      if (paused) source.pause();
+      else source.resume();
+    }
+  }
+
+  /** Returns at once when there is something new or the process is closed; otherwise waits, until the time is up or `signal` aborts. */
+  async read(request: ReadRequest, signal: AbortSignal, onWait: () => void): Promise<ReadPage> {
+    if (request.waitMs > 0 && !this.#hasNews(request.afterSeq)) {
+      onWait();
+      await this.#changes.wait(() => this.#hasNews(request.afterSeq), request.waitMs, signal);
+    }
+    return this.#page(request);
+  }
+
+  /** Waits for the end. False when the time is up or `signal` aborts first. */
+  async wait(until: 'exited' | 'closed', timeoutMs: number | null, signal: AbortSignal): Promise<boolean> {
+    const reached = () => (until === 'exited' ? this.#exitCode !== null : this.#closed);
+    await this.#changes.wait(reached, timeoutMs ?? Number.POSITIVE_INFINITY, signal);
+    return reached();
+  }
+
+  ends(stream: StreamName): StreamEnds {
+    return this.#log.ends(stream);
+  }
+
+  /** See {@link StdinQueue.write}. */
+  write(
+    bytes: Uint8Array,
+    writeId: string | null,
+    onWithheld: () => void,
+  ): Promise<WriteStatus> | WriteStatus {
+    return this.#stdin === null ? 'stdinClosed' : this.#stdin.write(bytes, writeId, onWithheld);
+  }
+
+  /** Closes stdin behind what was written; false when it is closed already. */
+  closeStdin(): boolean {
+    return this.#exitCode === null && this.#stdin !== null && this.#stdin.end();
+  }
+
+  /** Signals the process group; nothing happens once the program has exited. */
+  signal(signal: number): void {
+    if (this.#exitCode === null) this.#child.signalGroup(signal);
+  }
+
+  resize(rows: number, cols: number): void {
+    if (!this.#child.outputs.some((source) => source.name === 'pty')) {
+      throw new ProcessError(
+        'notATerminal',
+        'the process does not run on a terminal; start it with tty to resize it',
+      );
+    }
+    if (!this.#closed) this.#child.resize(rows, cols);
+  }
+
+  /** Ends the process and everything it started. Returns whether the program itself was still running. */
+  terminate(mode: TerminateMode): boolean {
+    const running = this.#exitCode === null;
+    if (mode.type === 'force') {
+      void this.kill();
+    } else if (running) {
+      this.#child.signalGroup(SIGTERM);
+      this.#killTimer ??= setTimeout(() => void this.kill(), Math.min(mode.timeoutMs, MAX_TIMER_MS));
+    }
+    return running;
+  }
+
+  /** Kills the whole tree at once. Resolves when none of it is left and the process is closed. */
+  async kill(): Promise<void> {
+    this.#stopKillTimer();
+    if (this.#exitCode === null) this.#stdin?.abandon();
+    await this.#child.killTree();
+    if (!this.#closed) setTimeout(() => this.#abandonOutput(), OUTPUT_AFTER_KILL_MS);
+    await this.wait('closed', null, NEVER);
+  }
+
+  /** Everything that could write is dead; who still holds a stream got it from outside and is not waited for. */
+  #abandonOutput(): void {
+    if (this.#closed) return;
+    if (this.#paused) setTimeout(() => this.#abandonOutput(), OUTPUT_AFTER_KILL_MS);
+    else for (const source of this.#child.outputs) source.destroy();
+  }
+
+  #output(stream: StreamName, bytes: Buffer): void {
+    for (let from = 0; from < bytes.length; from += this.#maxChunkBytes) {
+      const chunk = bytes.subarray(from, from + this.#maxChunkBytes);
+      this.#listener.output(this.#log.append(stream, chunk), stream, chunk);
+    }
+    this.#changes.notify();
+  }
+
+  #streamEnded(): void {
+    this.#openStreams--;
+    this.#closeWhenDone();
+  }
+
+  #exited(status: ExitStatus): void {
+    this.#exitCode = status.code ?? 128 + (status.signal ?? 0);
+    this.#listener.exited(this.#log.mark(), this.#exitCode);
+    this.#changes.notify();
+    this.#closeWhenDone();
+  }
+
+  #closeWhenDone(): void {
+    if (this.#closed || this.#exitCode === null || this.#openStreams > 0) return;
+    this.#closed = true;
+    this.#stdin?.release();
+    this.#child.release();
+    this.#listener.closed(this.#log.mark());
+    this.#changes.notify();
+  }
+
+  #stopKillTimer(): void {
+    if (this.#killTimer !== null) clearTimeout(this.#killTimer);
+    this.#killTimer = null;
+  }
+
+  #hasNews(afterSeq: number): boolean {
+    if (this.#closed || this.#log.hasAfter(afterSeq)) return true;
+    return this.#exitCode !== null && afterSeq < this.#log.nextSeq - 1;
+  }
+
+  #page({ afterSeq, maxBytes }: ReadRequest): ReadPage {
+    const chunks = this.#log.read(afterSeq, maxBytes);
+    const last = chunks.at(-1);
+    const nextSeq = maxBytes !== null && last !== undefined ? last.seq + 1 : this.#log.nextSeq;
+    return { chunks, nextSeq, exitCode: this.#exitCode, closed: this.#closed };
+  }
+}
+
+const NEVER = new AbortController().signal;
+
+/** Lets any number of waiters look again whenever something has changed. */
+class ChangeSignal {
+  readonly #waiters = new Set<() => void>();
+
+  notify(): void {
+    for (const check of this.#waiters) check();
+  }
+
+  /** Resolves when `done()` holds, the time is up, or `signal` aborts. */
+  wait(done: () => boolean, timeoutMs: number, signal: AbortSignal): Promise<void> {
+    if (done() || signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const finish = () => {
+        this.#waiters.delete(check);
+        clearTimeout(timer);
+        signal.removeEventListener('abort', finish);
+        resolve();
+      };
+      const check = () => {
+        if (done()) finish();
+      };
+      const timer = timeoutMs <= MAX_TIMER_MS ? setTimeout(finish, timeoutMs) : undefined;
+      this.#waiters.add(check);
+      signal.addEventListener('abort', finish, { once: true });
+    });
+  }
+}

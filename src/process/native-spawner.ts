@@ -1,0 +1,164 @@
+import { closeSync, constants } from 'node:fs';
+import { Brander, withoutCoreDumps } from './brand.ts';
+import type { GuardProcess, GuardProgram } from './guard.ts';
+import { PipeSink, TerminalSink } from './input-sink.ts';
+import type { ProcessTree } from './kill-tree.ts';
+import { cancelled, checkLaunch, describeLaunchFailure } from './launch-checks.ts';
+import type { Libc, SpawnRequest, StdioSlot } from './native/libc.ts';
+import { pipeSource, terminalSource } from './output-source.ts';
+import { Reaper } from './reaper.ts';
+import type { ChildParts } from './spawned-child.ts';
+import type { Child, Spawner, SpawnSpec } from './spawner.ts';
+import { Supervisor } from './supervisor.ts';
+
+/** Starts programs through posix_spawn, on real pipes or a terminal, each as the leader of its own session. */
+export class NativeSpawner implements Spawner {
+  readonly pty = { available: true } as const;
+  readonly #libc: Libc;
+  readonly #reaper: Reaper;
+  readonly #brander: Brander;
+  readonly #supervisor: Supervisor;
+
+  constructor(libc: Libc) {
+    this.#libc = libc;
+    this.#reaper = new Reaper(libc);
+    this.#brander = new Brander(libc);
+    this.#supervisor = new Supervisor(this.#brander, (program) => this.#startGuard(program));
+  }
+
+  async spawn(spec: SpawnSpec, signal?: AbortSignal): Promise<Child> {
+    const path = await checkLaunch(spec, signal);
+    if (signal?.aborted) throw cancelled('aborted');
+    this.#supervisor.prepareStart();
+    const { child, exited } = this.#supervisor.adopt(this.#launch(path, spec));
+    this.#reaper.watch(child.pid, exited, { keepsLoopAlive: true });
+    return child;
+  }
+
+  async close(): Promise<void> {
+    await this.#supervisor.close();
+    this.#reaper.close();
+  }
+
+  #launch(path: string, spec: SpawnSpec): ChildParts {
+    const descriptors = new Descriptors(this.#libc);
+    const program = { path, argv: spec.argv, env: environment(spec.env), cwd: spec.cwd };
+    try {
+      return spec.io.kind === 'pty'
+        ? this.#launchOnTerminal(program, spec.io, descriptors)
+        : this.#launchOnPipes(program, spec.io.stdin, descriptors);
+    } catch (error) {
+      descriptors.closeOurs();
+      throw describeLaunchFailure(error, path);
+    } finally {
+      descriptors.closeTheirs();
+    }
+  }
+
+  #launchOnPipes(program: Program, stdin: 'open' | 'closed', descriptors: Descriptors): ChildParts {
+    const input = stdin === 'open' ? descriptors.pipe('write') : null;
+    const output = descriptors.pipe('read');
+    const errors = descriptors.pipe('read');
+    const slot0 = input === null ? DEV_NULL_IN : { fd: input.theirs };
+    const tree = this.#start({ ...program, stdio: [slot0, { fd: output.theirs }, { fd: errors.theirs }] });
+    return {
+      tree,
+      outputs: [pipeSource('stdout', output.ours), pipeSource('stderr', errors.ours)],
+      stdin: input === null ? null : new PipeSink(input.ours),
+      resize: null,
+    };
+  }
+
+  #launchOnTerminal(program: Program, size: TerminalSize, descriptors: Descriptors): ChildParts {
+    const terminal = descriptors.terminal(size);
+    const slave = { open: terminal.slavePath, flags: constants.O_RDWR };
+    const tree = this.#start({ ...program, stdio: [slave, { fd: 0 }, { fd: 0 }] });
+    const stdin = new TerminalSink(terminal.writer);
+    const resize = (rows: number, cols: number) => {
+      if (stdin.fd !== null) this.#libc.setWindowSize(stdin.fd, rows, cols);
+    };
+    return { tree, outputs: [terminalSource(terminal.reader)], stdin, resize };
+  }
+
+  #start(request: SpawnRequest): ProcessTree {
+    const started = this.#brander.start(() => withoutCoreDumps(this.#libc, () => this.#libc.spawn(request)));
+    return { ...started, reaped: false };
+  }
+
+  #startGuard(program: GuardProgram): GuardProcess {
+    const { readEnd, writeEnd } = this.#libc.createPipe();
+    const exitListeners: (() => void)[] = [];
+    let exited = false;
+    try {
+      const stdio = [{ fd: readEnd }, DEV_NULL_OUT, DEV_NULL_OUT] as const;
+      const pid = this.#brander.startUnbranded(() => this.#libc.spawn({ ...program, stdio }));
+      const onExit = () => {
+        exited = true;
+        for (const listener of exitListeners) listener();
+      };
+      this.#reaper.watch(pid, onExit, { keepsLoopAlive: false });
+      return {
+        pid,
+        stdin: new PipeSink(writeEnd),
+        onExit: (listener) => (exited ? listener() : exitListeners.push(listener)),
+      };
+    } catch (error) {
+      closeSync(writeEnd);
+      throw error;
+    } finally {
+      closeSync(readEnd);
+    }
+  }
+}
+
+type Program = Omit<SpawnRequest, 'stdio'>;
+type TerminalSize = { readonly rows: number; readonly cols: number };
+
+const DEV_NULL_IN: StdioSlot = { open: '/dev/null', flags: constants.O_RDONLY };
+const DEV_NULL_OUT: StdioSlot = { open: '/dev/null', flags: constants.O_WRONLY };
+
+/** The descriptors opened for one start, sorted by who keeps them. */
+class Descriptors {
+  readonly #libc: Libc;
+  readonly #ours: number[] = [];
+  readonly #theirs: number[] = [];
+
+  constructor(libc: Libc) {
+    this.#libc = libc;
+  }
+
+  pipe(weDo: 'read' | 'write'): { readonly ours: number; readonly theirs: number } {
+    const { readEnd, writeEnd } = this.#libc.createPipe();
+    const ours = weDo === 'read' ? readEnd : writeEnd;
+    const theirs = weDo === 'read' ? writeEnd : readEnd;
+    this.#ours.push(ours);
+    this.#theirs.push(theirs);
+    return { ours, theirs };
+  }
+
+  /** Reader and writer are separate descriptors of the master, so that either may be closed while the other is in use. */
+  terminal(size: TerminalSize): {
+    readonly reader: number;
+    readonly writer: number;
+    readonly slavePath: string;
+  } {
+    const { master, slavePath } = this.#libc.openTerminal(size.rows, size.cols);
+    this.#ours.push(master);
+    const writer = this.#libc.duplicate(master);
+    this.#ours.push(writer);
+    return { reader: master, writer, slavePath };
+  }
+
+  closeOurs(): void {
+    this.#ours.forEach(closeSync);
+  }
+
+  closeTheirs(): void {
+    this.#theirs.forEach(closeSync);
+  }
+}
+
+/** Names are passed as they are, the empty one and those with `=` included. */
+function environment(variables: Readonly<Record<string, string>>): string[] {
+  return Object.entries(variables).map(([key, value]) => `${key}=${value}`);
+}

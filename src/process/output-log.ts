@@ -1,0 +1,224 @@
+import type { StreamName } from './spawner.ts';
+
+/** How much of a process's output is kept. */
+export interface RetentionLimits {
+  readonly maxBytes: number;
+  readonly maxChunks: number;
+  /** First bytes of each stream that are kept whatever follows. */
+  readonly headBytes: number;
+}
+
+/** A retained piece of output. */
+export interface RetainedChunk {
+  readonly seq: number;
+  readonly stream: StreamName;
+  readonly bytes: Buffer;
+}
+
+/** Both ends of one stream. `omittedBytes` are missing between them. */
+export interface StreamEnds {
+  readonly head: Buffer;
+  readonly tail: Buffer;
+  readonly omittedBytes: number;
+}
+
+/**
+ * The numbered events of one process. Output is kept in one ring of bytes that grows up to the limit; the oldest whole chunks
+ * make room for new ones. Exit and close take numbers too, so that a reader can tell a gap from silence.
+ */
+export class OutputLog {
+  readonly #limits: RetentionLimits;
+  readonly #heads = new Map<StreamName, StreamHead>();
+  #ring: Buffer = Buffer.alloc(0);
+  #writeAt = 0;
+  #bytes = 0;
+  #chunks: ChunkQueue = new ChunkQueue();
+  #nextSeq = 1;
+
+  constructor(limits: RetentionLimits) {
+    this.#limits = limits;
+  }
+
+  /** The number the next event will have. */
+  get nextSeq(): number {
+    return this.#nextSeq;
+  }
+
+  /** Copies the bytes and returns their number. */
+  append(stream: StreamName, bytes: Buffer): number {
+    const seq = this.#nextSeq++;
+    this.#headOf(stream).append(bytes, this.#limits.headBytes);
+    this.#makeRoom(bytes.length);
+    if (bytes.length <= this.#limits.maxBytes) this.#store(seq, stream, bytes);
+    return seq;
+  }
+
+  /** Takes a number for an event that is not output. */
+  mark(): number {
+    return this.#nextSeq++;
+  }
+
+  /**
+   * Retained chunks behind `afterSeq`. With a budget the first one is returned whatever its size, and more only while the sum
+   * stays within it.
+   */
+  read(afterSeq: number, maxBytes: number | null): RetainedChunk[] {
+    const found: RetainedChunk[] = [];
+    let total = 0;
+    for (let index = this.#chunks.firstAfter(afterSeq); index < this.#chunks.length; index++) {
+      const chunk = this.#chunks.at(index);
+      if (maxBytes !== null && found.length > 0 && total + chunk.length > maxBytes) break;
+      total += chunk.length;
+      found.push({ seq: chunk.seq, stream: chunk.stream, bytes: this.#bytesOf(chunk) });
+      if (maxBytes !== null && total >= maxBytes) break;
+    }
+    return found;
+  }
+
+  /** Whether any retained chunk stands behind `afterSeq`. */
+  hasAfter(afterSeq: number): boolean {
+    return this.#chunks.firstAfter(afterSeq) < this.#chunks.length;
+  }
+
+  /** Head and tail of one stream, without overlap. */
+  ends(stream: StreamName): StreamEnds {
+    const head = this.#headOf(stream);
+    const retained: Buffer[] = [];
+    for (let index = 0; index < this.#chunks.length; index++) {
+      const chunk = this.#chunks.at(index);
+      if (chunk.stream === stream) retained.push(this.#bytesOf(chunk));
+    }
+    const kept = Buffer.concat(retained);
+    const keptFrom = head.totalBytes - kept.length;
+    const overlap = Math.max(0, head.bytes.length - keptFrom);
+    return {
+      head: head.bytes,
+      tail: kept.subarray(overlap),
+      omittedBytes: Math.max(0, keptFrom - head.bytes.length),
+    };
+  }
+
+  #headOf(stream: StreamName): StreamHead {
+    let head = this.#heads.get(stream);
+    if (head === undefined) {
+      head = new StreamHead();
+      this.#heads.set(stream, head);
+    }
+    return head;
+  }
+
+  #makeRoom(incoming: number): void {
+    const { maxBytes, maxChunks } = this.#limits;
+    while (
+      this.#chunks.length > 0 &&
+      (this.#bytes + incoming > maxBytes || this.#chunks.length >= maxChunks)
+    ) {
+      this.#bytes -= this.#chunks.shift().length;
+    }
+  }
+
+  #store(seq: number, stream: StreamName, bytes: Buffer): void {
+    this.#grow(this.#bytes + bytes.length);
+    const start = this.#writeAt;
+    const untilEnd = this.#ring.length - start;
+    bytes.copy(this.#ring, start, 0, untilEnd);
+    if (bytes.length > untilEnd) bytes.copy(this.#ring, 0, untilEnd);
+    this.#writeAt = (start + bytes.length) % this.#ring.length;
+    this.#bytes += bytes.length;
+    this.#chunks.push({ seq, stream, start, length: bytes.length });
+  }
+
+  /** Doubles the ring until `needed` fits; what it holds is laid out anew from the front. */
+  #grow(needed: number): void {
+    if (needed <= this.#ring.length) return;
+    let size = Math.max(this.#ring.length, INITIAL_RING_BYTES);
+    while (size < needed) size *= 2;
+    const grown = Buffer.allocUnsafeSlow(Math.min(size, Math.max(this.#limits.maxBytes, needed)));
+    let at = 0;
+    for (let index = 0; index < this.#chunks.length; index++) {
+      const chunk = this.#chunks.at(index);
+      const bytes = this.#bytesOf(chunk);
+      bytes.copy(grown, at);
+      chunk.start = at;
+      at += bytes.length;
+    }
+    this.#ring = grown;
+    this.#writeAt = at % grown.length;
+  }
+
+  /** A view where the chunk lies in one piece, a copy where it wraps around. Valid until the next append. */
+  #bytesOf(chunk: ChunkEntry): Buffer {
+    const end = chunk.start + chunk.length;
+    if (end <= this.#ring.length) return this.#ring.subarray(chunk.start, end);
+    return Buffer.concat([this.#ring.subarray(chunk.start), this.#ring.subarray(0, end - this.#ring.length)]);
+  }
+}
+
+const INITIAL_RING_BYTES = 4096;
+
+interface ChunkEntry {
+  readonly seq: number;
+  readonly stream: StreamName;
+  start: number;
+  readonly length: number;
+}
+
+/** A queue of chunk entries in seq order, cheap to shift and to search. */
+class ChunkQueue {
+  #entries: ChunkEntry[] = [];
+  #head = 0;
+
+  get length(): number {
+    return this.#entries.length - this.#head;
+  }
+
+  push(entry: ChunkEntry): void {
+    this.#entries.push(entry);
+  }
+
+  shift(): ChunkEntry {
+    const entry = this.#entries[this.#head++]!;
+    if (this.#head > 1024 && this.#head * 2 > this.#entries.length) {
+      this.#entries = this.#entries.slice(this.#head);
+      this.#head = 0;
+    }
+    return entry;
+  }
+
+  at(index: number): ChunkEntry {
+    return this.#entries[this.#head + index]!;
+  }
+
+  /** Index of the first entry with a seq greater than `afterSeq`. */
+  firstAfter(afterSeq: number): number {
+    let low = 0;
+    let high = this.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.at(middle).seq > afterSeq) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+}
+
+/** The first bytes of one stream and how many it had in all. */
+class StreamHead {
+  #parts: Buffer[] = [];
+  #length = 0;
+  totalBytes = 0;
+
+  append(bytes: Buffer, limit: number): void {
+    this.totalBytes += bytes.length;
+    const room = limit - this.#length;
+    if (room <= 0) return;
+    const part = Buffer.from(bytes.subarray(0, room));
+    this.#parts.push(part);
+    this.#length += part.length;
+  }
+
+  get bytes(): Buffer {
+    if (this.#parts.length > 1) this.#parts = [Buffer.concat(this.#parts, this.#length)];
+    return this.#parts[0] ?? Buffer.alloc(0);
+  }
+}

@@ -1,0 +1,226 @@
+import { ProcessError } from './errors.ts';
+import { START_BEFORE_TERMINATE_MS } from './limits.ts';
+import { ManagedProcess, type ProcessListener, type TerminateMode } from './managed-process.ts';
+import type { RetentionLimits } from './output-log.ts';
+import type { Child, Spawner, SpawnSpec } from './spawner.ts';
+
+/** Sizes and times of one set of processes. */
+export interface ProcessManagerOptions {
+  readonly maxProcesses: number;
+  /** How long a closed process stays readable and keeps its id. */
+  readonly closedRetentionMs: number;
+}
+
+/** What a caller asks to start. */
+export interface StartRequest {
+  readonly processId: string;
+  readonly spec: SpawnSpec;
+  readonly retention: RetentionLimits;
+  /** Made once the process exists; hears everything it does. */
+  readonly listener: ProcessListener;
+}
+
+export type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
+
+/** One line of a listing. */
+export interface ProcessSummary {
+  readonly processId: string;
+  readonly spec: SpawnSpec;
+  readonly state: ProcessState;
+  readonly exitCode: number | null;
+  readonly startedAtMs: number;
+  readonly nextSeq: number;
+}
+
+/** The processes of one session, by the ids its client chose. */
+export class ProcessManager {
+  readonly #spawner: Spawner;
+  readonly #options: ProcessManagerOptions;
+  readonly #entries = new Map<string, Entry>();
+  #paused = false;
+  #closing = false;
+
+  constructor(spawner: Spawner, options: ProcessManagerOptions) {
+    this.#spawner = spawner;
+    this.#options = options;
+  }
+
+  /** Starts a program. The id is taken at once and free again when the start fails. */
+  async start(request: StartRequest): Promise<void> {
+    const entry = this.#reserve(request);
+    entry.starting = this.#launch(entry, request);
+    try {
+      await entry.starting;
+    } catch (error) {
+      if (this.#entries.get(request.processId) === entry) this.#entries.delete(request.processId);
+      throw error;
+    }
+  }
+
+  /** The process, once it is no longer starting; undefined when there is none. */
+  async find(processId: string): Promise<ManagedProcess | undefined> {
+    const entry = this.#entries.get(processId);
+    if (entry !== undefined && entry.process === null) await entry.starting?.catch(() => undefined);
+    return entry?.process ?? undefined;
+  }
+
+  /** Like {@link find}, but a missing process is an error. */
+  async get(processId: string): Promise<ManagedProcess> {
+    const process = await this.find(processId);
+    if (process === undefined) throw new ProcessError('unknownProcess', `unknown process id ${processId}`);
+    return process;
+  }
+
+  /**
+   * Ends a process. Returns whether it was running. A start that is under way gets a moment to finish, so that it is answered
+   * as the caller's order of requests implies, and is cancelled after that.
+   */
+  async terminate(processId: string, mode: TerminateMode): Promise<boolean> {
+    const entry = this.#entries.get(processId);
+    if (entry === undefined) return false;
+    if (entry.process === null && !(await this.#startedInTime(entry))) {
+      entry.cancel.abort();
+      this.#entries.delete(processId);
+      return true;
+    }
+    return entry.process?.terminate(mode) ?? false;
+  }
+
+  list(): ProcessSummary[] {
+    return [...this.#entries.values()].map(summarize);
+  }
+
+  /** Stops or resumes reading the output of every process. */
+  setPaused(paused: boolean): void {
+    this.#paused = paused;
+    for (const { process } of this.#entries.values()) process?.setPaused(paused);
+  }
+
+  /** Asks every process to end, without waiting. */
+  signalAll(signal: number): void {
+    for (const { process } of this.#entries.values()) process?.signal(signal);
+  }
+
+  /** Resolves when every process has exited and its output is read, or `signal` aborts. */
+  async allClosed(signal: AbortSignal): Promise<void> {
+    const live = [...this.#entries.values()].map(({ process }) => process?.wait('closed', null, signal));
+    await Promise.all(live);
+  }
+
+  /** Kills everything and forgets it. Nothing can be started afterwards. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    this.setPaused(false);
+    const entries = [...this.#entries.values()];
+    for (const entry of entries) {
+      entry.cancel.abort();
+      clearTimeout(entry.eviction);
+    }
+    await Promise.all(entries.map((entry) => entry.process?.kill()));
+    await Promise.all(entries.map((entry) => entry.starting?.catch(() => undefined)));
+    this.#entries.clear();
+  }
+
+  #reserve({ processId, spec }: StartRequest): Entry {
+    if (this.#closing)
+      throw new ProcessError('shuttingDown', 'the session is ending; no program can be started');
+    if (this.#entries.has(processId))
+      throw new ProcessError('duplicateProcess', `process ${processId} already exists`);
+    if (this.#entries.size >= this.#options.maxProcesses) {
+      throw new ProcessError(
+        'tooManyProcesses',
+        `this session has ${this.#entries.size} processes, the configured maximum (maxProcessesPerConnection)`,
+      );
+    }
+    const entry: Entry = {
+      processId,
+      spec,
+      cancel: new AbortController(),
+      startedAtMs: Date.now(),
+      process: null,
+      starting: null,
+      eviction: undefined,
+    };
+    this.#entries.set(processId, entry);
+    return entry;
+  }
+
+  async #launch(entry: Entry, request: StartRequest): Promise<void> {
+    const { listener, retention } = request;
+    const child = await this.#spawner.spawn(request.spec, entry.cancel.signal).catch((error: unknown) => {
+      throw entry.cancel.signal.aborted ? cancelled(entry.processId) : error;
+    });
+    if (entry.cancel.signal.aborted) {
+      await discard(child);
+      throw cancelled(entry.processId);
+    }
+    entry.process = new ManagedProcess(child, retention, {
+      output: (seq, stream, bytes) => listener.output(seq, stream, bytes),
+      exited: (seq, exitCode) => listener.exited(seq, exitCode),
+      closed: (seq) => {
+        listener.closed(seq);
+        this.#evictLater(entry);
+      },
+    });
+    entry.process.begin(this.#paused);
+  }
+
+  async #startedInTime(entry: Entry): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined;
+    const timeUp = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, START_BEFORE_TERMINATE_MS);
+    });
+    await Promise.race([entry.starting?.catch(() => undefined), timeUp]);
+    clearTimeout(timer);
+    return entry.process !== null || this.#entries.get(entry.processId) !== entry;
+  }
+
+  #evictLater(entry: Entry): void {
+    if (this.#closing) return;
+    entry.eviction = setTimeout(() => {
+      if (this.#entries.get(entry.processId) === entry) this.#entries.delete(entry.processId);
+    }, this.#options.closedRetentionMs);
+    entry.eviction.unref();
+  }
+}
+
+interface Entry {
+  readonly processId: string;
+  readonly spec: SpawnSpec;
+  readonly cancel: AbortController;
+  readonly startedAtMs: number;
+  process: ManagedProcess | null;
+  starting: Promise<void> | null;
+  eviction: NodeJS.Timeout | undefined;
+}
+
+/** Ends a child that nobody will hear of. */
+async function discard(child: Child): Promise<void> {
+  for (const source of child.outputs) source.destroy();
+  child.stdin?.destroy();
+  await child.killTree();
+  child.release();
+}
+
+function cancelled(processId: string): ProcessError {
+  return new ProcessError('startCancelled', `process ${processId} start was cancelled`);
+}
+
+function summarize({ processId, spec, startedAtMs, process }: Entry): ProcessSummary {
+  const state: ProcessState =
+    process === null
+      ? 'starting'
+      : process.closed
+        ? 'closed'
+        : process.exitCode === null
+          ? 'running'
+          : 'exited';
+  return {
+    processId,
+    spec,
+    state,
+    exitCode: process?.exitCode ?? null,
+    startedAtMs,
+    nextSeq: process?.nextSeq ?? 1,
+  };
+}

@@ -1,0 +1,64 @@
+import { readdirSync, readFileSync } from 'node:fs';
+
+/** What the kernel tells of a process. /proc answers from memory, so it is read synchronously. */
+export interface ProcessRow {
+  readonly pid: number;
+  readonly parent: number;
+  readonly group: number;
+  readonly session: number;
+  /** In clock ticks since boot; tells two processes apart that had the same pid. */
+  readonly startTime: string;
+}
+
+/** The pids of all processes that are visible here, zombies included. */
+export function listPids(): number[] {
+  const pids: number[] = [];
+  for (const name of readdirSync('/proc')) {
+    const first = name.charCodeAt(0);
+    if (first >= ZERO && first <= NINE) pids.push(Number(name));
+  }
+  return pids;
+}
+
+/** One process, or null when it is gone or a zombie. */
+export function readProcess(pid: number): ProcessRow | null {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  } catch {
+    return null;
+  }
+  // The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const [state, parent, group, session] = fields;
+  // The first thread of a process may be a zombie while other threads run.
+  const dead = state === 'X' || (state === 'Z' && Number(fields[THREADS_FIELD]) <= 1);
+  if (dead) return null;
+  return {
+    pid,
+    parent: Number(parent),
+    group: Number(group),
+    session: Number(session),
+    startTime: fields[START_TIME_FIELD] ?? '',
+  };
+}
+
+/** Sends SIGKILL to one process; one that is gone or out of reach is no error. */
+export function killProcess(pid: number): void {
+  trySignal(pid, 'SIGKILL');
+}
+
+/** Sends a signal to a process, or with a negative number to a group. False when there is none. */
+export function trySignal(target: number, signal: number | NodeJS.Signals): boolean {
+  try {
+    return process.kill(target, signal);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+const ZERO = 48;
+const NINE = 57;
+/** Positions counted from the state, which is field 3 of proc_pid_stat(5). */
+const THREADS_FIELD = 17;
+const START_TIME_FIELD = 19;

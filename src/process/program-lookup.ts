@@ -1,0 +1,62 @@
+import { constants } from 'node:fs';
+import { access, stat } from 'node:fs/promises';
+import { SpawnError, type SpawnSpec } from './spawner.ts';
+
+/** Where bare names are looked up when the child's environment has no PATH. */
+export const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+/**
+ * The path to execute for a program, absolute or relative to `spec.cwd`, always with a slash in it. A bare name is the first
+ * executable file on the child's PATH, whose empty and relative entries are relative to `spec.cwd`, as execvp(3) has it.
+ * Rejects with SpawnError ENOENT, EACCES or what else the system said.
+ */
+export async function findProgram(spec: Pick<SpawnSpec, 'program' | 'cwd' | 'env'>): Promise<string> {
+  if (spec.program === '') throw new SpawnError('ENOENT', 'program is empty');
+  return spec.program.includes('/') ? checkPath(spec.program, spec.cwd) : searchPath(spec);
+}
+
+/** Whether this process may execute the file or search the directory; false when it cannot be told. */
+export function isExecutable(path: string): Promise<boolean> {
+  return access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function checkPath(program: string, cwd: string): Promise<string> {
+  const code = await probe(relativeTo(cwd, program));
+  if (code === null) return program;
+  if (code === 'ENOENT') throw new SpawnError(code, `program ${program} does not exist`);
+  if (code === 'EISDIR') throw new SpawnError('EACCES', `${program} is not a regular file`);
+  if (code === 'EACCES') throw new SpawnError(code, `${program} is not executable`);
+  throw new SpawnError(code, `program ${program} cannot be run (${code})`);
+}
+
+async function searchPath(spec: Pick<SpawnSpec, 'program' | 'cwd' | 'env'>): Promise<string> {
+  const searched = spec.env.PATH ?? DEFAULT_PATH;
+  let denied: string | null = null;
+  for (const entry of searched.split(':')) {
+    const candidate = `${entry === '' ? '.' : entry}/${spec.program}`;
+    const code = await probe(relativeTo(spec.cwd, candidate));
+    if (code === null) return candidate;
+    if (code === 'EACCES' || code === 'EISDIR') denied ??= candidate;
+  }
+  if (denied !== null) throw new SpawnError('EACCES', `${denied} is not executable (PATH=${searched})`);
+  throw new SpawnError('ENOENT', `program not found on PATH: ${spec.program} (PATH=${searched})`);
+}
+
+/** Null when the file can be executed, else the errno name; EISDIR for anything that is not a regular file. */
+async function probe(path: string): Promise<string | null> {
+  try {
+    const [entry, executable] = await Promise.all([stat(path), isExecutable(path)]);
+    if (!entry.isFile()) return 'EISDIR';
+    return executable ? null : 'EACCES';
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code ?? 'EIO';
+  }
+}
+
+/** Joins without normalising: `..` after a symbolic link must go where the kernel goes. */
+function relativeTo(cwd: string, path: string): string {
+  return path.startsWith('/') ? path : `${cwd}/${path}`;
+}

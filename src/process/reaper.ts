@@ -1,0 +1,73 @@
+import type { Libc } from './native/libc.ts';
+import type { ExitStatus } from './spawner.ts';
+
+/**
+ * Collects the exit statuses of the children started through libc, and of no others: libuv has children of its own. An exit costs
+ * the same however many children live. The event loop stays alive while a child is watched that keeps it so.
+ */
+export class Reaper {
+  readonly #libc: Pick<Libc, 'findExitedChild' | 'reap'>;
+  readonly #watched = new Map<number, Watch>();
+  #keepers = 0;
+  #keepAlive: NodeJS.Timeout | null = null;
+
+  constructor(libc: Pick<Libc, 'findExitedChild' | 'reap'>) {
+    this.#libc = libc;
+    process.on('SIGCHLD', this.#collect);
+  }
+
+  /**
+   * Reports the exit of a child once, in the call that reaps it. Must be called in the same turn of the event loop as the start:
+   * the signal of a child that is gone already is delivered in a later one.
+   */
+  watch(pid: number, onExit: (status: ExitStatus) => void, options: { keepsLoopAlive: boolean }): void {
+    this.#watched.set(pid, { onExit, ...options });
+    this.#hold(options.keepsLoopAlive ? 1 : 0);
+  }
+
+  /** Stops listening; children that still live are never reaped. */
+  close(): void {
+    process.off('SIGCHLD', this.#collect);
+    this.#hold(-this.#keepers);
+    this.#watched.clear();
+  }
+
+  /** One signal may stand for several exits. */
+  readonly #collect = (): void => {
+    for (let pid = this.#libc.findExitedChild(); pid !== null; pid = this.#libc.findExitedChild()) {
+      if (this.#reap(pid)) continue;
+      // A foreign child hides what is behind it until its owner has reaped it.
+      for (const own of this.#watched.keys()) this.#reap(own);
+      return;
+    }
+  };
+
+  #reap(pid: number): boolean {
+    const watch = this.#watched.get(pid);
+    if (watch === undefined) return false;
+    const status = this.#libc.reap(pid);
+    if (status === null) return false;
+    this.#watched.delete(pid);
+    this.#hold(watch.keepsLoopAlive ? -1 : 0);
+    watch.onExit(status);
+    return true;
+  }
+
+  /** A signal listener alone does not keep the event loop alive. */
+  #hold(change: number): void {
+    this.#keepers += change;
+    if (this.#keepers > 0) this.#keepAlive ??= setInterval(() => {}, LONGEST_INTERVAL_MS);
+    else if (this.#keepAlive !== null) {
+      clearInterval(this.#keepAlive);
+      this.#keepAlive = null;
+    }
+  }
+}
+
+interface Watch {
+  readonly onExit: (status: ExitStatus) => void;
+  readonly keepsLoopAlive: boolean;
+}
+
+/** The largest delay that timers accept. */
+const LONGEST_INTERVAL_MS = 2 ** 31 - 1;

@@ -1,0 +1,71 @@
+import type { ProcessTree, TreeKiller } from './kill-tree.ts';
+import type { Child, ExitStatus, InputSink, OutputSource } from './spawner.ts';
+
+/** What a spawner has in hand once the program runs. */
+export interface ChildParts {
+  readonly tree: ProcessTree;
+  readonly outputs: readonly OutputSource[];
+  readonly stdin: InputSink | null;
+  /** Null for pipes. */
+  readonly resize: ((rows: number, cols: number) => void) | null;
+}
+
+/** A started program, told of its exit by the spawner that reaps it. */
+export class SpawnedChild implements Child {
+  readonly #parts: ChildParts;
+  readonly #killer: TreeKiller;
+  readonly #onRelease: () => void;
+  #listeners: ((status: ExitStatus) => void)[] = [];
+  #status: ExitStatus | null = null;
+
+  constructor(parts: ChildParts, killer: TreeKiller, onRelease: () => void) {
+    this.#parts = parts;
+    this.#killer = killer;
+    this.#onRelease = onRelease;
+  }
+
+  get pid(): number {
+    return this.#parts.tree.pid;
+  }
+
+  get outputs(): readonly OutputSource[] {
+    return this.#parts.outputs;
+  }
+
+  get stdin(): InputSink | null {
+    return this.#parts.stdin;
+  }
+
+  onExit(listener: (status: ExitStatus) => void): void {
+    const status = this.#status;
+    if (status === null) this.#listeners.push(listener);
+    else queueMicrotask(() => listener(status));
+  }
+
+  signalGroup(signal: number): boolean {
+    return this.#killer.signalGroup(this.#parts.tree, signal);
+  }
+
+  killTree(): Promise<void> {
+    return this.#killer.kill(this.#parts.tree);
+  }
+
+  resize(rows: number, cols: number): void {
+    if (this.#parts.resize === null) throw new Error('the process has no terminal');
+    this.#parts.resize(rows, cols);
+  }
+
+  release(): void {
+    for (const output of this.outputs) output.destroy();
+    this.stdin?.destroy();
+    this.#onRelease();
+  }
+
+  /** Must be called in the same turn as the reaping. Listeners run after it, each on its own, so none can disturb the reaper. */
+  exited(status: ExitStatus): void {
+    this.#parts.tree.reaped = true;
+    this.#status = status;
+    for (const listener of this.#listeners) queueMicrotask(() => listener(status));
+    this.#listeners = [];
+  }
+}

@@ -1,0 +1,89 @@
+/** What a child's standard streams are connected to. */
+export type ChildIo =
+  | { readonly kind: 'pipe'; readonly stdin: 'open' | 'closed' }
+  | { readonly kind: 'pty'; readonly rows: number; readonly cols: number };
+
+/** Everything the operating system needs to start one program; nothing in it is interpreted by a shell. */
+export interface SpawnSpec {
+  /** The file to run: an absolute path, a path relative to `cwd`, or a bare name looked up on the child's PATH. */
+  readonly program: string;
+  /** The child's whole argument vector. Its first element is what the child sees as argv[0]; it does not select the file. */
+  readonly argv: readonly string[];
+  /** Absolute native path. A missing directory is an error; no other directory is ever substituted. */
+  readonly cwd: string;
+  /** The child's whole environment. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly io: ChildIo;
+}
+
+/** How a child ended, taken from its wait status. Exactly one of the two is not null. */
+export interface ExitStatus {
+  readonly code: number | null;
+  readonly signal: number | null;
+}
+
+export type StreamName = 'stdout' | 'stderr' | 'pty';
+
+/**
+ * One output stream of a child. Delivery starts paused; nothing is read while paused, so the child blocks once its pipe is full.
+ * The bytes given to `onChunk` are valid only during the call.
+ */
+export interface OutputSource {
+  readonly name: StreamName;
+  /** Must be called once, before the first `resume`. `onEnd` follows the last chunk, exactly once, also when the read fails. */
+  listen(onChunk: (bytes: Buffer) => void, onEnd: () => void): void;
+  pause(): void;
+  resume(): void;
+  /** Stops reading for good and frees the descriptor; `onEnd` is called if it was not yet. */
+  destroy(): void;
+}
+
+/** The writable end of a child's stdin. Writes are performed in call order. */
+export interface InputSink {
+  /** `done` runs when the bytes have been handed to the kernel, or with the error that prevented it. */
+  write(bytes: Uint8Array, done: (error: Error | null) => void): void;
+  /** Closes a pipe after the pending writes. A terminal has no end of its own and rejects it by throwing. */
+  end(): void;
+  /** Frees the descriptor; pending writes fail. */
+  destroy(): void;
+}
+
+/** A started program. Its exit is reported once; its streams end on their own schedule. */
+export interface Child {
+  readonly pid: number;
+  readonly outputs: readonly OutputSource[];
+  /** Null when stdin is /dev/null. */
+  readonly stdin: InputSink | null;
+  onExit(listener: (status: ExitStatus) => void): void;
+  /** Sends a signal to the child's process group. False when the group is gone. */
+  signalGroup(signal: number): boolean;
+  /**
+   * Kills the group at once and then every descendant that left it, wherever it was reparented to, also when the child itself
+   * has exited. Resolves when none is left.
+   */
+  killTree(): Promise<void>;
+  /** Sets the window size of a terminal; throws for a pipe. */
+  resize(rows: number, cols: number): void;
+  /** Forgets the child once it has exited and its streams have ended. */
+  release(): void;
+}
+
+/** Starts programs. There is one per server; `close` ends what is left and frees the helper process. */
+export interface Spawner {
+  /** Whether this spawner can open terminals; when not, the reason a caller is shown. */
+  readonly pty: { readonly available: true } | { readonly available: false; readonly reason: string };
+  /** Resolves once the program image has been executed. Rejects with SpawnError. */
+  spawn(spec: SpawnSpec, signal?: AbortSignal): Promise<Child>;
+  close(): Promise<void>;
+}
+
+/** Why a program could not be started, with the errno name where the system gave one. */
+export class SpawnError extends Error {
+  override readonly name = 'SpawnError';
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}

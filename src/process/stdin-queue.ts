@@ -1,0 +1,124 @@
+import { ProcessError } from './errors.ts';
+import {
+  MAX_REMEMBERED_WRITE_IDS,
+  STDIN_ACCEPTED_CHUNKS,
+  STDIN_QUEUE_MAX_BYTES,
+  STDIN_QUEUE_MAX_CHUNKS,
+} from './limits.ts';
+import type { InputSink } from './spawner.ts';
+
+/** What became of a write. */
+export type WriteStatus = 'accepted' | 'stdinClosed';
+
+/**
+ * Bytes on their way to a child's stdin, in call order. A write is acknowledged once few enough others wait before it, so that
+ * a caller who waits for answers feels the child's pace; one who does not is refused when the queue is full.
+ */
+export class StdinQueue {
+  readonly #sink: InputSink;
+  readonly #isTerminal: boolean;
+  readonly #writeIds = new RecentIds(MAX_REMEMBERED_WRITE_IDS);
+  #queuedChunks = 0;
+  #queuedBytes = 0;
+  #ended = false;
+  #gone = false;
+  #withheld: (() => void)[] = [];
+
+  constructor(sink: InputSink, isTerminal: boolean) {
+    this.#sink = sink;
+    this.#isTerminal = isTerminal;
+  }
+
+  /**
+   * Queues the bytes. The returned promise is the acknowledgement; the bytes are queued when the call returns. A write id that
+   * was accepted before is acknowledged and not written again.
+   */
+  write(
+    bytes: Uint8Array,
+    writeId: string | null,
+    onWithheld: () => void,
+  ): Promise<WriteStatus> | WriteStatus {
+    if (writeId !== null && this.#writeIds.has(writeId)) return 'accepted';
+    if (this.#gone) throw new ProcessError('stdinGone', 'the process was terminated; its stdin is gone');
+    if (this.#ended) return 'stdinClosed';
+    if (bytes.length > 0) this.#enqueue(bytes);
+    if (writeId !== null) this.#writeIds.add(writeId);
+    if (this.#queuedChunks <= STDIN_ACCEPTED_CHUNKS) return 'accepted';
+    onWithheld();
+    return new Promise((resolve) => this.#withheld.push(() => resolve('accepted')));
+  }
+
+  /** Closes stdin behind what is queued; a terminal gets its end-of-file character. False when it was closed before. */
+  end(): boolean {
+    if (this.#ended || this.#gone) return false;
+    if (this.#isTerminal) {
+      this.#enqueue(END_OF_TRANSMISSION);
+    } else {
+      this.#ended = true;
+      this.#sink.end();
+    }
+    return true;
+  }
+
+  /** After this every new write is refused; what was queued is dropped. */
+  abandon(): void {
+    this.#gone = true;
+    this.release();
+  }
+
+  /** Frees the descriptor. Later writes are accepted and go nowhere, as writes to an exited program do. */
+  release(): void {
+    this.#sink.destroy();
+    this.#releaseWithheld();
+  }
+
+  #enqueue(bytes: Uint8Array): void {
+    if (
+      this.#queuedChunks >= STDIN_QUEUE_MAX_CHUNKS ||
+      this.#queuedBytes + bytes.length > STDIN_QUEUE_MAX_BYTES
+    ) {
+      throw new ProcessError(
+        'stdinFull',
+        `stdin is full: ${this.#queuedBytes} bytes wait for the program to read; wait for answers before writing more`,
+      );
+    }
+    this.#queuedChunks++;
+    this.#queuedBytes += bytes.length;
+    // A failed write means that the program stopped reading. That is its right, and its exit tells the caller.
+    this.#sink.write(bytes, () => this.#written(bytes.length));
+  }
+
+  #written(bytes: number): void {
+    this.#queuedChunks--;
+    this.#queuedBytes -= bytes;
+    if (this.#queuedChunks <= STDIN_ACCEPTED_CHUNKS) this.#withheld.shift()?.();
+    if (this.#queuedChunks === 0) this.#releaseWithheld();
+  }
+
+  #releaseWithheld(): void {
+    for (const acknowledge of this.#withheld.splice(0)) acknowledge();
+  }
+}
+
+const END_OF_TRANSMISSION = Uint8Array.of(4);
+
+/** A set that forgets its oldest members beyond a number. */
+class RecentIds {
+  readonly #capacity: number;
+  readonly #ids = new Set<string>();
+
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+  }
+
+  has(id: string): boolean {
+    return this.#ids.has(id);
+  }
+
+  add(id: string): void {
+    this.#ids.add(id);
+    if (this.#ids.size <= this.#capacity) return;
+    const oldest = this.#ids.values().next().value;
+    if (oldest !== undefined) this.#ids.delete(oldest);
+  }
+}

@@ -1,0 +1,151 @@
+import { RpcErrorCode, type RpcError } from './errors.ts';
+import { MalformedMessageError, scanJson } from './json-scan.ts';
+import { MAX_REQUEST_ID, MIN_REQUEST_ID, type MessageLimits } from './limits.ts';
+
+/**
+ * A request id as it was written: the JSON text of a string or of a 64-bit integer. Keeping the text is what makes ids beyond
+ * 2^53 come back exactly.
+ */
+export type RequestId = string & { readonly __requestId: true };
+
+/** W3C trace context of a request. */
+export interface Trace {
+  readonly traceparent?: string | null;
+  readonly tracestate?: string | null;
+}
+
+export interface RequestMessage {
+  readonly kind: 'request';
+  readonly id: RequestId;
+  readonly method: string;
+  readonly params: unknown;
+  readonly trace: Trace | null;
+  /** Encoded size; what the message costs while it waits. */
+  readonly bytes: number;
+}
+
+export interface NotificationMessage {
+  readonly kind: 'notification';
+  readonly method: string;
+  readonly params: unknown;
+}
+
+export interface ResponseMessage {
+  readonly kind: 'response';
+  readonly id: RequestId;
+  readonly result: unknown;
+}
+
+export interface ErrorMessage {
+  readonly kind: 'error';
+  readonly id: RequestId;
+  readonly error: { readonly code: number; readonly message: string; readonly data?: unknown };
+}
+
+/** One decoded message, told apart by the members it has. */
+export type Message = RequestMessage | NotificationMessage | ResponseMessage | ErrorMessage;
+
+/** The id of answers to messages that have none that can be read. */
+export const UNREADABLE_ID = '-1' as RequestId;
+
+/** Decodes one message. Throws MalformedMessageError; `jsonrpc` and unknown members are ignored. */
+export function decodeMessage(text: string, limits: MessageLimits): Message {
+  const scan = scanJson(text, limits);
+  const root = parse(scan.text);
+  if (typeof root !== 'object' || root === null || Array.isArray(root)) {
+    throw new MalformedMessageError('expected one JSON-RPC object (batches are not supported)');
+  }
+  const members = root as Record<string, unknown>;
+  if (Object.hasOwn(members, 'method')) return decodeCall(members, scan.rawId, text.length);
+  const id = checkId(members, scan.rawId);
+  if (Object.hasOwn(members, 'result')) return { kind: 'response', id, result: members.result };
+  return { kind: 'error', id, error: checkError(members.error) };
+}
+
+/** The encoded answer to a request. */
+export function encodeResult(id: RequestId, result: unknown): string {
+  return `{"id":${id},"result":${JSON.stringify(result)}}`;
+}
+
+/** The encoded refusal of a request. */
+export function encodeError(id: RequestId, error: Pick<RpcError, 'code' | 'message' | 'data'>): string {
+  const { code, message, data } = error;
+  return `{"error":${JSON.stringify({ code, message, data })},"id":${id}}`;
+}
+
+/** The encoded answer to something that is not a message. */
+export function encodeMalformed(reason: string): string {
+  return encodeError(UNREADABLE_ID, {
+    code: RpcErrorCode.invalidRequest,
+    message: `malformed JSON-RPC message: ${reason}`,
+    data: undefined,
+  });
+}
+
+/** An encoded notification; absent params are left out. */
+export function encodeNotification(method: string, params?: unknown): string {
+  return JSON.stringify({ method, params });
+}
+
+/** An encoded request. */
+export function encodeRequest(id: RequestId, method: string, params?: unknown): string {
+  const tail = params === undefined ? '' : `,"params":${JSON.stringify(params)}`;
+  return `{"id":${id},"method":${JSON.stringify(method)}${tail}}`;
+}
+
+/** The id a numeric counter has on the wire. */
+export function numericId(value: number): RequestId {
+  return String(value) as RequestId;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    // The engine's message quotes the input; only the position in it is passed on.
+    const position = /position (\d+)/.exec(String(error))?.[1];
+    throw new MalformedMessageError(`not valid JSON${position === undefined ? '' : ` at offset ${position}`}`);
+  }
+}
+
+function decodeCall(members: Record<string, unknown>, rawId: string | null, bytes: number): Message {
+  const { method, params } = members;
+  if (typeof method !== 'string') throw new MalformedMessageError('`method` must be a string');
+  if (!Object.hasOwn(members, 'id')) return { kind: 'notification', method, params };
+  const id = checkId(members, rawId);
+  return { kind: 'request', id, method, params, trace: checkTrace(members.trace), bytes };
+}
+
+function checkId(members: Record<string, unknown>, rawId: string | null): RequestId {
+  if (!Object.hasOwn(members, 'id')) throw new MalformedMessageError('`id` is missing');
+  if (rawId !== null && (rawId.startsWith('"') || isInt64(rawId))) return rawId as RequestId;
+  throw new MalformedMessageError('`id` must be a string or a 64-bit integer');
+}
+
+function isInt64(raw: string): boolean {
+  if (!/^-?\d+$/.test(raw) || raw.length > 20) return false;
+  if (raw.length < 16) return true;
+  const value = BigInt(raw);
+  return value >= MIN_REQUEST_ID && value <= MAX_REQUEST_ID;
+}
+
+function checkTrace(trace: unknown): Trace | null {
+  if (trace === undefined || trace === null) return null;
+  if (typeof trace !== 'object' || Array.isArray(trace)) throw new MalformedMessageError('`trace` must be an object');
+  for (const key of ['traceparent', 'tracestate'] as const) {
+    const value = (trace as Record<string, unknown>)[key];
+    if (value !== undefined && value !== null && typeof value !== 'string') {
+      throw new MalformedMessageError(`\`trace.${key}\` must be a string`);
+    }
+  }
+  return trace as Trace;
+}
+
+function checkError(error: unknown): ErrorMessage['error'] {
+  if (error === undefined) throw new MalformedMessageError('neither `method`, `result` nor `error` is present');
+  const { code, message } = (error ?? {}) as Record<string, unknown>;
+  if (!Number.isInteger(code) || typeof message !== 'string') {
+    throw new MalformedMessageError('`error` must be an object with an integer `code` and a string `message`');
+  }
+  return error as ErrorMessage['error'];
+}

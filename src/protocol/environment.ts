@@ -1,0 +1,64 @@
+import * as z from 'zod/mini';
+import { doc, NoParams } from './scalars.ts';
+
+/** Every capability a server can announce, with what it promises. A flag that is absent reads as false. */
+export const CAPABILITIES = {
+  networkProxyLaunch: '`process/start` accepts `networkProxy`.',
+  networkProxyReviewDomains: 'The network proxy accepts `reviewDomains`.',
+  credentialMasking: 'The network proxy accepts `credentialMasking`.',
+  credentialMaskingCustomProviders: 'The network proxy accepts `credentialProviders`.',
+  capabilityDiscoverySandbox: 'Capability discovery accepts a sandbox.',
+  fsWatchMissing: '`fs/watchMissing` exists.',
+  capabilityDiscoveryV2: '`capabilities/discoverV2` exists.',
+  environmentConfigRead: '`environmentConfig/read` exists.',
+  httpHeaderEnvVars: '`http/request` headers accept `valueEnvVar`.',
+  sandboxedFileStreaming: '`fs/open` accepts a sandbox.',
+  fileWriteStreaming: '`fs/open` mode `replace` and `fs/writeBlock` exist.',
+  shellSnapshotV2: '`process/start` accepts `shellSnapshot`.',
+  windowsMxc: 'The Windows sandbox level `mxc` exists.',
+  linuxRootWritePreservesDevices: 'A sandbox with a writable root keeps devices protected.',
+  linuxApprovedRootWritePreservesRestrictions: 'A sandbox with an approved writable root keeps its restrictions.',
+  pty: '`process/start` can open terminals.',
+  processCloseStdin: '`process/closeStdin` exists.',
+  processResize: '`process/resize` and an initial terminal size exist.',
+  processWait: '`process/wait` exists.',
+  processSnapshot: '`process/snapshot` exists.',
+  processList: '`process/list` exists.',
+  processSignals: '`process/signal` accepts any POSIX signal name.',
+  processTerminateModes: '`process/terminate` accepts `mode`.',
+  processStartForms: '`process/start` accepts the `direct` and `prepared` forms and `io`.',
+  lifecycleNotifications: '`initialize` can ask for `process/started` and `process/failed`.',
+  legacyCommandExec: 'The `command/exec` dialect exists.',
+} as const;
+
+/** The name of a capability flag. */
+export type Capability = keyof typeof CAPABILITIES;
+
+const Capabilities = doc(
+  z.looseObject(
+    Object.fromEntries(
+      Object.entries(CAPABILITIES).map(([name, text]) => [name, doc(z.optional(z.boolean()), text)]),
+    ) as Record<Capability, z.ZodMiniOptional<z.ZodMiniBoolean>>,
+  ),
+  'What this server can do. A missing flag means no.',
+);
+
+export const EnvironmentInfo = z.looseObject({
+  shell: doc(z.object({ name: z.string(), path: z.string() }), "The server user's login shell."),
+  executorVersion: doc(z.optional(z.string()), 'Version of the server.'),
+  providerId: doc(z.optional(z.string()), 'Stable for one host and one server build.'),
+  cwd: doc(z.optional(z.string()), "The server's working directory, a `file:` URI."),
+  userHomeDir: doc(z.optional(z.string()), "The server user's home, a `file:` URI."),
+  platformOs: doc(z.optional(z.string()), '`linux`, `macos` or `windows`.'),
+  prependPathDirs: doc(z.optional(z.array(z.string())), 'Helper directories put in front of PATH.'),
+  temporaryDirectories: doc(z.optional(z.array(z.string())), 'Configured temporary directories.'),
+  tempDir: doc(z.optional(z.string()), 'The temporary directory in use.'),
+  capabilities: Capabilities,
+  limits: doc(z.optional(z.record(z.string(), z.union([z.number(), z.boolean()]))), 'The limits in force.'),
+});
+
+export const EnvironmentInfoParams = NoParams;
+export const EnvironmentStatusParams = NoParams;
+export const EnvironmentStatusResult = z.object({
+  status: doc(z.literal('ready'), 'Always `ready`: an answer is the proof of life.'),
+});

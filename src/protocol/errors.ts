@@ -1,0 +1,59 @@
+/** Codes a server answers with. */
+export const RpcErrorCode = {
+  /** A malformed message (answered with id -1), a call out of order, an unknown session or process, a duplicate process id. */
+  invalidRequest: -32600,
+  /** No such method. */
+  methodNotFound: -32601,
+  /** The params do not fit the method's schema. */
+  invalidParams: -32602,
+  /** The operating system refused, or something broke inside the server. */
+  internal: -32603,
+  /** A file or directory does not exist. */
+  notFound: -32004,
+  /** The session to resume is attached to another connection; trying again later may succeed. */
+  sessionAttached: -32010,
+} as const;
+
+/** An error as it crosses the wire. */
+export class RpcError extends Error {
+  override readonly name = 'RpcError';
+  readonly code: number;
+  readonly data: unknown;
+
+  constructor(code: number, message: string, data?: unknown) {
+    super(message);
+    this.code = code;
+    this.data = data;
+  }
+}
+
+/** The request is well-formed but not possible now or not allowed. */
+export function invalidRequest(message: string): RpcError {
+  return new RpcError(RpcErrorCode.invalidRequest, message);
+}
+
+/** The method does not exist on this server. */
+export function methodNotFound(method: string): RpcError {
+  return new RpcError(RpcErrorCode.methodNotFound, `exec-server does not implement \`${printable(method)}\``);
+}
+
+/** A parameter is missing, of the wrong type or out of range. */
+export function invalidParams(message: string): RpcError {
+  return new RpcError(RpcErrorCode.invalidParams, message);
+}
+
+/** The operating system or the server itself failed. */
+export function internalError(message: string): RpcError {
+  return new RpcError(RpcErrorCode.internal, message);
+}
+
+/** The session is in use; the caller may retry. */
+export function sessionAttached(sessionId: string): RpcError {
+  return new RpcError(RpcErrorCode.sessionAttached, `session ${sessionId} is already attached to another connection`);
+}
+
+/** A client's own text made safe to show: no control characters, bounded length. */
+export function printable(text: string, maxLength = 200): string {
+  const clean = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '?');
+  return clean.length > maxLength ? `${clean.slice(0, maxLength)}…` : clean;
+}

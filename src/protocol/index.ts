@@ -1,0 +1,9 @@
+export * from './define.ts';
+export * from './envelope.ts';
+export { CAPABILITIES, type Capability } from './environment.ts';
+export * from './errors.ts';
+export { MalformedMessageError } from './json-scan.ts';
+export { DEFAULT_MESSAGE_LIMITS, type MessageLimits } from './limits.ts';
+export * from './registry.ts';
+export { isCanonicalBase64 } from './scalars.ts';
+export { validateParams } from './validate.ts';

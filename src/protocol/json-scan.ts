@@ -1,0 +1,241 @@
+import { LINEAR_KEY_SEARCH_MAX, type MessageLimits } from './limits.ts';
+
+/** A message that cannot be decoded; `message` says why without quoting any of it. */
+export class MalformedMessageError extends Error {
+  override readonly name = 'MalformedMessageError';
+}
+
+/** What a scan learns that JSON.parse would lose. */
+export interface JsonScan {
+  /** The text to parse: the input, with numbers written as fractions or exponents made visibly fractional. */
+  readonly text: string;
+  /** The root object's `id` exactly as written, if it is a string or a number. */
+  readonly rawId: string | null;
+}
+
+/**
+ * Enforces what JSON.parse does not: depth, number of values, unique keys (also when spelled with escapes) and paired surrogates,
+ * before anything is allocated for the message. It reads the text once and judges nothing else: text that is not JSON passes
+ * here and fails in JSON.parse.
+ *
+ * The protocol has integers only, and `1.0` is not one of them. JSON.parse cannot tell it from `1`, so every number with a
+ * fraction or an exponent is replaced by `0.5`, which no integer schema accepts.
+ */
+export function scanJson(text: string, limits: MessageLimits): JsonScan {
+  return new Scanner(text, limits).scan();
+}
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const MINUS = 0x2d;
+const COLON = 0x3a;
+const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_BRACKET = 0x5d;
+const LOWER_U = 0x75;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+/** The keys of one open object, or null for an array. */
+type Frame = KeySet | null;
+
+class Scanner {
+  readonly #text: string;
+  readonly #limits: MessageLimits;
+  readonly #frames: Frame[] = [];
+  readonly #fractions: { start: number; end: number }[] = [];
+  #values = 0;
+  #nextBackslash = -1;
+  #expectKey = false;
+  #idPending = false;
+  #rawId: string | null = null;
+
+  constructor(text: string, limits: MessageLimits) {
+    this.#text = text;
+    this.#limits = limits;
+  }
+
+  scan(): JsonScan {
+    const text = this.#text;
+    const length = text.length;
+    let at = 0;
+    while (at < length) {
+      const code = text.charCodeAt(at);
+      if (code === QUOTE) {
+        at = this.#string(at);
+      } else if (code === OPEN_BRACE || code === OPEN_BRACKET) {
+        this.#open(code === OPEN_BRACE);
+        at++;
+      } else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) {
+        this.#frames.pop();
+        this.#expectKey = false;
+        at++;
+      } else if (code === COMMA) {
+        this.#expectKey = this.#frames.at(-1) != null;
+        at++;
+      } else if (code === COLON) {
+        this.#expectKey = false;
+        at++;
+      } else if (code <= 0x20) {
+        at++;
+      } else {
+        at = this.#scalar(at);
+      }
+    }
+    return { text: this.#withVisibleFractions(), rawId: this.#rawId };
+  }
+
+  #open(isObject: boolean): void {
+    this.#countValue();
+    this.#idPending = false;
+    if (this.#frames.length === this.#limits.maxJsonDepth) {
+      throw new MalformedMessageError(`nested deeper than ${this.#limits.maxJsonDepth} levels`);
+    }
+    this.#frames.push(isObject ? new KeySet() : null);
+    this.#expectKey = isObject;
+  }
+
+  #countValue(): void {
+    if (++this.#values > this.#limits.maxJsonValues) {
+      throw new MalformedMessageError(`more than ${this.#limits.maxJsonValues} JSON values`);
+    }
+  }
+
+  /** Passes over the string that opens at `start`; returns the position behind it. */
+  #string(start: number): number {
+    const end = this.#endOfString(start);
+    if (this.#expectKey) {
+      this.#key(start, end);
+    } else {
+      this.#countValue();
+      this.#takeId(start, end);
+    }
+    return end;
+  }
+
+  #endOfString(start: number): number {
+    const text = this.#text;
+    const closing = text.indexOf('"', start + 1);
+    const end = closing < 0 ? text.length : closing + 1;
+    const escape = this.#backslashFrom(start + 1);
+    return escape < end ? this.#endOfEscapedString(escape) : end;
+  }
+
+  /** The next backslash at or behind `at`. It is remembered, so that a text without escapes is searched once and not per string. */
+  #backslashFrom(at: number): number {
+    if (this.#nextBackslash < at) {
+      const found = this.#text.indexOf('\\', at);
+      this.#nextBackslash = found < 0 ? Number.POSITIVE_INFINITY : found;
+    }
+    return this.#nextBackslash;
+  }
+
+  #endOfEscapedString(firstEscape: number): number {
+    const text = this.#text;
+    let at = firstEscape;
+    while (at < text.length) {
+      const code = text.charCodeAt(at);
+      if (code === QUOTE) return at + 1;
+      if (code !== BACKSLASH) at++;
+      else if (text.charCodeAt(at + 1) !== LOWER_U) at += 2;
+      else at = this.#endOfUnicodeEscape(at);
+    }
+    return text.length;
+  }
+
+  /** A high surrogate must be followed by an escaped low one, and a low one must not stand alone. */
+  #endOfUnicodeEscape(at: number): number {
+    const unit = hexUnit(this.#text, at + 2);
+    if (unit >= 0xd800 && unit <= 0xdbff) {
+      const paired = this.#text.charCodeAt(at + 6) === BACKSLASH && this.#text.charCodeAt(at + 7) === LOWER_U;
+      const low = paired ? hexUnit(this.#text, at + 8) : 0;
+      if (low >= 0xdc00 && low <= 0xdfff) return at + 12;
+    } else if (!(unit >= 0xdc00 && unit <= 0xdfff)) {
+      return at + 6;
+    }
+    throw new MalformedMessageError('a lone surrogate in a string');
+  }
+
+  #key(start: number, end: number): void {
+    const raw = this.#text.slice(start + 1, end - 1);
+    const key = raw.includes('\\') ? unescapeKey(raw) : raw;
+    const keys = this.#frames.at(-1);
+    if (keys?.add(key) === false) throw new MalformedMessageError('a duplicate key in an object');
+    this.#idPending = this.#frames.length === 1 && key === 'id';
+  }
+
+  /** Passes over a number, a literal or garbage. */
+  #scalar(start: number): number {
+    const text = this.#text;
+    const first = text.charCodeAt(start);
+    const isNumber = first === MINUS || (first >= 0x30 && first <= 0x39);
+    let fractional = false;
+    let at = start + 1;
+    for (; at < text.length; at++) {
+      const code = text.charCodeAt(at);
+      if (code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || code <= 0x20 || code === QUOTE) break;
+      if (code === COLON || code === OPEN_BRACE || code === OPEN_BRACKET) break;
+      if (code === 0x2e || code === 0x65 || code === 0x45) fractional = true;
+    }
+    this.#countValue();
+    if (isNumber && fractional && isJsonNumber(text.slice(start, at))) this.#fractions.push({ start, end: at });
+    if (isNumber) this.#takeId(start, at);
+    this.#idPending = false;
+    return at;
+  }
+
+  #takeId(start: number, end: number): void {
+    if (this.#idPending) this.#rawId = this.#text.slice(start, end);
+    this.#idPending = false;
+  }
+
+  #withVisibleFractions(): string {
+    if (this.#fractions.length === 0) return this.#text;
+    const parts: string[] = [];
+    let from = 0;
+    for (const { start, end } of this.#fractions) {
+      parts.push(this.#text.slice(from, start), '0.5');
+      from = end;
+    }
+    parts.push(this.#text.slice(from));
+    return parts.join('');
+  }
+}
+
+/** Keys seen in one object: an array while it is small, a set beyond that. */
+class KeySet {
+  readonly #few: string[] = [];
+  #many: Set<string> | null = null;
+
+  /** False when the key is there already. */
+  add(key: string): boolean {
+    if (this.#many !== null) {
+      if (this.#many.has(key)) return false;
+      this.#many.add(key);
+      return true;
+    }
+    if (this.#few.includes(key)) return false;
+    this.#few.push(key);
+    if (this.#few.length > LINEAR_KEY_SEARCH_MAX) this.#many = new Set(this.#few);
+    return true;
+  }
+}
+
+function hexUnit(text: string, at: number): number {
+  const unit = Number.parseInt(text.slice(at, at + 4), 16);
+  return Number.isNaN(unit) ? 0 : unit;
+}
+
+function unescapeKey(raw: string): string {
+  try {
+    return JSON.parse(`"${raw}"`) as string;
+  } catch {
+    throw new MalformedMessageError('not valid JSON: a bad escape in a key');
+  }
+}
+
+const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+
+function isJsonNumber(token: string): boolean {
+  return JSON_NUMBER.test(token);
+}

@@ -1,0 +1,191 @@
+import type * as z from 'zod/mini';
+import { type MethodDefinition, method, type NotificationDefinition, notification } from './define.ts';
+import * as environment from './environment.ts';
+import * as legacy from './legacy.ts';
+import * as process from './process.ts';
+import * as session from './session.ts';
+
+const exec = { family: 'exec', subject: 'processId' } as const;
+
+/** Every request a client can send. The server's handlers, the client's calls, the schemas and the documentation follow this table. */
+export const METHODS = {
+  initialize: method({
+    family: 'session',
+    params: session.InitializeParams,
+    result: session.InitializeResult,
+    summary: 'Opens a session, or resumes one after a lost connection. The first request of a connection.',
+  }),
+  'environment/info': method({
+    family: 'environment info',
+    lane: 'control',
+    params: environment.EnvironmentInfoParams,
+    result: environment.EnvironmentInfo,
+    summary: 'Tells what machine this is and what the server can do.',
+  }),
+  'environment/status': method({
+    family: 'environment status',
+    lane: 'control',
+    params: environment.EnvironmentStatusParams,
+    result: environment.EnvironmentStatusResult,
+    summary: 'The cheapest call: a sign of life.',
+  }),
+  'process/start': method({
+    ...exec,
+    params: process.ProcessStartParams,
+    result: process.ProcessStartResult,
+    summary: 'Starts a program. The answer means that it was executed.',
+  }),
+  'process/read': method({
+    ...exec,
+    params: process.ProcessReadParams,
+    result: process.ProcessReadResult,
+    summary: 'Returns retained output and the state; can wait for news.',
+  }),
+  'process/write': method({
+    ...exec,
+    params: process.ProcessWriteParams,
+    result: process.ProcessWriteResult,
+    summary: 'Queues bytes for stdin. The answer is withheld while the child does not keep up.',
+  }),
+  'process/signal': method({
+    ...exec,
+    lane: 'control',
+    params: process.ProcessSignalParams,
+    result: process.EmptyResult,
+    summary: "Sends a signal to the process group; no error when the process is gone.",
+  }),
+  'process/terminate': method({
+    ...exec,
+    lane: 'control',
+    params: process.ProcessTerminateParams,
+    result: process.ProcessTerminateResult,
+    summary: 'Ends the process and everything it started.',
+  }),
+  'process/closeStdin': method({
+    ...exec,
+    origin: 'extension',
+    lane: 'control',
+    capability: 'processCloseStdin',
+    params: process.ProcessSubjectParams,
+    result: process.ProcessCloseStdinResult,
+    summary: 'Closes stdin after the writes that came before.',
+  }),
+  'process/resize': method({
+    ...exec,
+    origin: 'extension',
+    lane: 'control',
+    capability: 'processResize',
+    params: process.ProcessResizeParams,
+    result: process.EmptyResult,
+    summary: 'Sets the size of the terminal; the program gets SIGWINCH.',
+  }),
+  'process/wait': method({
+    ...exec,
+    origin: 'extension',
+    capability: 'processWait',
+    params: process.ProcessWaitParams,
+    result: process.ProcessWaitResult,
+    summary: 'Waits for the end without delaying any other request.',
+  }),
+  'process/snapshot': method({
+    ...exec,
+    origin: 'extension',
+    capability: 'processSnapshot',
+    params: process.ProcessSubjectParams,
+    result: process.ProcessSnapshotResult,
+    summary: 'Returns head and tail of each stream, and how much is missing between them.',
+  }),
+  'process/list': method({
+    family: 'exec',
+    origin: 'extension',
+    lane: 'control',
+    capability: 'processList',
+    params: environment.EnvironmentStatusParams,
+    result: process.ProcessListResult,
+    summary: 'Lists the processes of the session.',
+  }),
+  'command/exec': method({
+    ...exec,
+    origin: 'legacy',
+    capability: 'legacyCommandExec',
+    params: legacy.CommandExecParams,
+    result: legacy.CommandExecResult,
+    summary: 'Starts a program that reports as `command/exec/outputDelta` and `command/exec/exited`.',
+  }),
+  'command/exec/write': method({
+    ...exec,
+    origin: 'legacy',
+    capability: 'legacyCommandExec',
+    params: legacy.CommandExecWriteParams,
+    result: legacy.CommandExecWriteResult,
+    summary: 'Writes to the stdin of a terminal process; anything else is an error.',
+  }),
+  'command/exec/terminate': method({
+    ...exec,
+    origin: 'legacy',
+    lane: 'control',
+    capability: 'legacyCommandExec',
+    params: legacy.CommandExecTerminateParams,
+    result: process.ProcessTerminateResult,
+    summary: 'Same as `process/terminate`.',
+  }),
+} as const satisfies Record<string, MethodDefinition>;
+
+/** Every notification, in either direction. */
+export const NOTIFICATIONS = {
+  initialized: notification({
+    from: 'client',
+    params: session.InitializedParams,
+    summary: 'Acknowledges `initialize`; the other methods work from here on.',
+  }),
+  'process/output': notification({
+    params: process.ProcessOutputParams,
+    summary: 'A piece of output, as the program wrote it.',
+  }),
+  'process/exited': notification({
+    params: process.ProcessExitedParams,
+    summary: 'The program itself has ended; output of its descendants may follow.',
+  }),
+  'process/closed': notification({
+    params: process.ProcessClosedParams,
+    summary: 'The last event: exited, and every output stream is at its end.',
+  }),
+  'process/started': notification({
+    origin: 'extension',
+    params: process.ProcessStartedParams,
+    summary: 'On request: the program was executed.',
+  }),
+  'process/failed': notification({
+    origin: 'extension',
+    params: process.ProcessFailedParams,
+    summary: 'On request: the program could not be started.',
+  }),
+  'command/exec/outputDelta': notification({
+    origin: 'legacy',
+    params: legacy.CommandExecOutputDeltaParams,
+    summary: 'A piece of output of a process started by `command/exec`.',
+  }),
+  'command/exec/exited': notification({
+    origin: 'legacy',
+    params: legacy.CommandExecExitedParams,
+    summary: 'A process started by `command/exec` has ended and its output is complete.',
+  }),
+} as const satisfies Record<string, NotificationDefinition>;
+
+/** The name of a request. */
+export type Method = keyof typeof METHODS;
+/** The name of a notification. */
+export type Notification = keyof typeof NOTIFICATIONS;
+/** What a handler receives: validated, defaults filled in. */
+export type ParamsOf<M extends Method> = z.output<(typeof METHODS)[M]['params']>;
+/** What a caller passes: defaults may be left out. */
+export type CallParamsOf<M extends Method> = z.input<(typeof METHODS)[M]['params']>;
+/** What a method answers. */
+export type ResultOf<M extends Method> = z.output<(typeof METHODS)[M]['result']>;
+/** What a notification carries. */
+export type NotificationParamsOf<N extends Notification> = z.output<(typeof NOTIFICATIONS)[N]['params']>;
+
+/** Whether this is a method of the table. */
+export function isMethod(name: string): name is Method {
+  return Object.hasOwn(METHODS, name);
+}

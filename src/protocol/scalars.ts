@@ -1,0 +1,55 @@
+import * as z from 'zod/mini';
+
+/** Attaches the sentence that the generated documentation shows for a field. */
+export function doc<Schema extends z.ZodMiniType>(schema: Schema, description: string): Schema {
+  z.globalRegistry.add(schema, { description });
+  return schema;
+}
+
+/** An unsigned 64-bit integer. Values beyond 2^53 lose their low bits, which matters for no field of the protocol. */
+export const Uint64 = z.number().check(
+  z.refine((value) => Number.isInteger(value) && value >= 0 && value <= 2 ** 64, {
+    error: 'expected an unsigned integer',
+  }),
+);
+
+/** A terminal dimension. */
+export const Uint16Positive = z.number().check(
+  z.refine((value) => Number.isInteger(value) && value >= 1 && value <= 65_535, {
+    error: 'expected an integer from 1 to 65535',
+  }),
+);
+
+/** Bytes in standard base64, padded and canonical; anything laxer is refused. */
+export const Base64 = z.string().check(
+  z.refine(isCanonicalBase64, { error: 'expected standard base64 with padding' }),
+);
+
+/** Absent, null or a value: how the protocol writes an option. */
+export function optional<Schema extends z.ZodMiniType>(schema: Schema) {
+  return z.nullish(schema);
+}
+
+/** No parameters: absent, null or an empty object. */
+export const NoParams = z.pipe(
+  z.custom<unknown>(
+    (value) =>
+      value === undefined ||
+      value === null ||
+      (typeof value === 'object' && !Array.isArray(value) && Object.keys(value).length === 0),
+    { error: 'this method takes no parameters' },
+  ),
+  z.transform(() => ({})),
+);
+
+const BASE64_TEXT = /^[A-Za-z0-9+/]*={0,2}$/;
+const BASE64_ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+
+/** Whether the text is what an encoder would have produced: padded, and without stray bits in the last symbol. */
+export function isCanonicalBase64(text: string): boolean {
+  if (text.length % 4 !== 0 || !BASE64_TEXT.test(text)) return false;
+  if (!text.endsWith('=')) return true;
+  const strayBits = text.endsWith('==') ? 0b1111 : 0b11;
+  const last = text.charAt(text.indexOf('=') - 1);
+  return (BASE64_ALPHABET.indexOf(last) & strayBits) === 0;
+}

@@ -1,0 +1,127 @@
+import { MAX_PARKED_REQUESTS, MAX_QUEUED_REQUEST_BYTES, MAX_QUEUED_REQUESTS } from './limits.ts';
+
+/** A request that is ready to run. `run` never rejects. */
+export interface Job {
+  readonly lane: 'ordinary' | 'control';
+  /** What the request is about; jobs about one subject start in arrival order. Null is about nothing in particular. */
+  readonly subject: string | null;
+  /** What it costs to keep while it waits. */
+  readonly bytes: number;
+  run(slot: Slot): Promise<void>;
+}
+
+/** The place a running job occupies. */
+export interface Slot {
+  /** Gives the place to another job while this one only waits. It is a no-op when too many wait already. */
+  park(): void;
+}
+
+/** Decides when the requests of one connection start. Ordinary ones share a bounded number of slots; control ones need none. */
+export class Dispatcher {
+  readonly #slots: number;
+  readonly #onIntake: (open: boolean) => void;
+  #running = 0;
+  #parked = 0;
+  #queue: Job[] = [];
+  #queuedBytes = 0;
+  #intakeOpen = true;
+  #held = false;
+  #active = 0;
+  #idleWaiters: (() => void)[] = [];
+
+  /** `onIntake` tells when no further requests should be read (false) and when they are welcome again (true). */
+  constructor(slots: number, onIntake: (open: boolean) => void) {
+    this.#slots = slots;
+    this.#onIntake = onIntake;
+  }
+
+  /** Runs the job now or queues it. */
+  submit(job: Job): void {
+    if (job.lane === 'control') {
+      this.#startAhead(job.subject);
+      this.#start(job, false);
+    } else if (this.#hasRoom() && this.#queue.length === 0) {
+      this.#start(job, true);
+    } else {
+      this.#queue.push(job);
+      this.#queuedBytes += job.bytes;
+      this.#updateIntake();
+    }
+  }
+
+  /** Stops starting ordinary jobs, for as long as their answers could not be sent. */
+  setHeld(held: boolean): void {
+    this.#held = held;
+    if (!held) this.#startQueued();
+  }
+
+  /** Drops what has not started. */
+  clear(): void {
+    this.#queue = [];
+    this.#queuedBytes = 0;
+  }
+
+  /** Resolves when nothing is queued or running. */
+  async idle(): Promise<void> {
+    if (this.#active === 0 && this.#queue.length === 0) return;
+    await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
+  }
+
+  #hasRoom(): boolean {
+    return this.#running < this.#slots && !this.#held;
+  }
+
+  /** Queued jobs about the subject go first, so that a control job neither overtakes them nor waits for a slot. */
+  #startAhead(subject: string | null): void {
+    if (subject === null || this.#queue.length === 0) return;
+    const ahead = this.#queue.filter((job) => job.subject === subject);
+    if (ahead.length === 0) return;
+    this.#queue = this.#queue.filter((job) => job.subject !== subject);
+    for (const job of ahead) {
+      this.#queuedBytes -= job.bytes;
+      this.#start(job, true);
+    }
+  }
+
+  #startQueued(): void {
+    while (this.#hasRoom()) {
+      const job = this.#queue.shift();
+      if (job === undefined) break;
+      this.#queuedBytes -= job.bytes;
+      this.#start(job, true);
+    }
+    this.#updateIntake();
+  }
+
+  #start(job: Job, takesSlot: boolean): void {
+    this.#active++;
+    if (takesSlot) this.#running++;
+    let place: 'slot' | 'parked' | 'none' = takesSlot ? 'slot' : 'none';
+    const park = () => {
+      if (place !== 'slot' || this.#parked >= MAX_PARKED_REQUESTS) return;
+      place = 'parked';
+      this.#parked++;
+      this.#running--;
+      this.#startQueued();
+    };
+    void job.run({ park }).then(() => {
+      this.#active--;
+      if (place === 'slot') this.#running--;
+      if (place === 'parked') this.#parked--;
+      this.#startQueued();
+      this.#reportIdle();
+    });
+  }
+
+  #updateIntake(): void {
+    const open = this.#queue.length < MAX_QUEUED_REQUESTS && this.#queuedBytes < MAX_QUEUED_REQUEST_BYTES;
+    if (open === this.#intakeOpen) return;
+    this.#intakeOpen = open;
+    this.#onIntake(open);
+  }
+
+  #reportIdle(): void {
+    if (this.#active > 0 || this.#queue.length > 0) return;
+    for (const resolve of this.#idleWaiters.splice(0)) resolve();
+  }
+}

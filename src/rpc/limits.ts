@@ -1,0 +1,11 @@
+/** Requests of one connection that may wait for a slot; beyond it the intake pauses. */
+export const MAX_QUEUED_REQUESTS = 1024;
+
+/** Encoded bytes of waiting requests; beyond it the intake pauses. */
+export const MAX_QUEUED_REQUEST_BYTES = 64 * 1024 * 1024;
+
+/** Requests of one connection that may wait without holding a slot; further ones keep theirs. */
+export const MAX_PARKED_REQUESTS = 1024;
+
+/** Requests of ours that a peer may leave unanswered. */
+export const MAX_PENDING_CALLS = 1024;

@@ -1,0 +1,170 @@
+import { setMaxListeners } from 'node:events';
+import type { Logger } from '../observability/log.ts';
+import { type NotificationMessage, type RequestMessage, UNREADABLE_ID } from '../protocol/envelope.ts';
+import { internalError, invalidRequest, printable, type RpcError } from '../protocol/errors.ts';
+import { METHODS, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
+import { RpcConnection } from '../rpc/connection.ts';
+import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
+import { type Handlers, invoke, type RoutedRequest, route } from '../rpc/router.ts';
+import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
+import type { ExecServerConfig } from './config.ts';
+import { domainErrorToRpc } from './domain-errors.ts';
+import type { EnvironmentInfo } from './environment-info.ts';
+import { environmentHandlers } from './handlers/environment-handlers.ts';
+import { legacyHandlers } from './handlers/legacy-handlers.ts';
+import { processHandlers } from './handlers/process-handlers.ts';
+import type { Session } from './session.ts';
+import type { SessionRegistry } from './session-registry.ts';
+
+/** What a connection shares with the rest of the server. */
+export interface ConnectionServices {
+  readonly config: ExecServerConfig;
+  readonly sessions: SessionRegistry;
+  readonly environmentInfo: EnvironmentInfo;
+  readonly log: Logger;
+}
+
+/** What an open session offers to its connection. */
+interface Attachment {
+  readonly session: Session;
+  readonly handlers: Handlers;
+}
+
+/**
+ * One client: `initialize`, then `initialized`, then everything else. A request that comes too early is refused; what only a
+ * broken client sends is answered with an error and ends the connection.
+ */
+export class ClientConnection {
+  /** Resolves when the connection is gone and its session is detached. */
+  readonly closed: Promise<CloseReason>;
+  readonly #services: ConnectionServices;
+  readonly #connection: RpcConnection;
+  readonly #dispatcher: Dispatcher;
+  readonly #requests = new AbortController();
+  #attachment: Attachment | null = null;
+  #acknowledged = false;
+
+  constructor(transport: Transport, services: ConnectionServices) {
+    const { config } = services;
+    this.#services = services;
+    this.#connection = new RpcConnection(transport, {
+      limits: config,
+      outboundHighWaterBytes: config.outboundHighWaterBytes,
+    });
+    this.#dispatcher = new Dispatcher(config.concurrentRequests, (open) => this.#connection.setReceiving(open));
+    // Every waiting request listens; their number is bounded by the dispatcher.
+    setMaxListeners(0, this.#requests.signal);
+    this.closed = new Promise((resolve) => this.#open(resolve));
+  }
+
+  close(reason: CloseReason): void {
+    this.#connection.close(reason);
+  }
+
+  #open(onClosed: (reason: CloseReason) => void): void {
+    this.#connection.open({
+      request: (message) => this.#request(message),
+      notification: (message) => this.#notification(message),
+      unexpectedResponse: () => this.#violation('a response to a request that was never sent'),
+      bulk: (stopped) => this.#attachment?.session.processes.setPaused(stopped),
+      answers: (stopped) => this.#dispatcher.setHeld(stopped),
+      ended: () => void this.#finish(),
+      closed: (reason) => {
+        this.#detach();
+        onClosed(reason);
+      },
+    });
+  }
+
+  #request(message: RequestMessage): void {
+    try {
+      const routed = route(message);
+      if (routed.method === 'initialize') {
+        this.#connection.respond(message.id, this.#initialize(routed.params as ParamsOf<'initialize'>));
+      } else {
+        this.#submit(message, routed, this.#handlersFor(routed));
+      }
+    } catch (error) {
+      this.#refuse(message, error);
+    }
+  }
+
+  #initialize(params: ParamsOf<'initialize'>): ResultOf<'initialize'> {
+    if (this.#attachment !== null) throw invalidRequest('initialize may only be sent once per connection');
+    const { sessions, config, environmentInfo, log } = this.#services;
+    const session = params.resumeSessionId == null ? sessions.create() : sessions.resume(params.resumeSessionId);
+    if (params.detachedSessionTtlMs != null) {
+      session.detachedTtlMs = Math.min(params.detachedSessionTtlMs, config.detachedSessionTtlMs);
+    }
+    session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
+    session.attach(this.#connection);
+    const services = { config, session, environmentInfo, connection: this.#connection };
+    this.#attachment = {
+      session,
+      handlers: { ...environmentHandlers(services), ...processHandlers(services), ...legacyHandlers(services) },
+    };
+    log.info('session attached', { sessionId: session.id, client: printable(params.clientName) });
+    return { sessionId: session.id, environmentInfo };
+  }
+
+  /** The handlers, once the handshake is complete. */
+  #handlersFor({ method }: RoutedRequest): Handlers {
+    const { family } = METHODS[method];
+    if (this.#attachment === null) {
+      throw invalidRequest(`client must call initialize before using ${family} methods`);
+    }
+    if (!this.#acknowledged) throw invalidRequest(`client must send initialized before using ${family} methods`);
+    return this.#attachment.handlers;
+  }
+
+  #submit(message: RequestMessage, routed: RoutedRequest, handlers: Handlers): void {
+    const { lane, subject } = routed;
+    const run = async (slot: Slot) => {
+      const context = { signal: this.#requests.signal, trace: message.trace, park: slot.park };
+      try {
+        this.#connection.respond(message.id, await invoke(handlers, routed, context));
+      } catch (error) {
+        this.#refuse(message, error);
+      }
+    };
+    this.#dispatcher.submit({ lane, subject, bytes: message.bytes, run });
+  }
+
+  #notification(message: NotificationMessage): void {
+    if (message.method === 'initialized' && this.#attachment !== null) this.#acknowledged = true;
+    else this.#violation(`unexpected notification \`${printable(message.method)}\``);
+  }
+
+  #violation(reason: string): void {
+    const { config, log } = this.#services;
+    log.warn('protocol violation', { reason });
+    this.#connection.refuse(UNREADABLE_ID, invalidRequest(reason));
+    if (!config.lenientNotifications) this.close({ code: CloseCode.policyViolation, reason });
+  }
+
+  #refuse(message: RequestMessage, error: unknown): void {
+    this.#connection.refuse(message.id, this.#toRpcError(error, message.method));
+  }
+
+  /** An error that nobody foresaw is a defect: the log gets the details, the client does not. */
+  #toRpcError(error: unknown, method: string): RpcError {
+    const known = domainErrorToRpc(error);
+    if (known !== null) return known;
+    const details = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    this.#services.log.error('request failed', { method, details });
+    return internalError('internal error; the server log has the details');
+  }
+
+  /** Waiting requests are answered with what there is, the others finish; then the connection ends. */
+  async #finish(): Promise<void> {
+    this.#requests.abort();
+    await this.#dispatcher.idle();
+    this.close({ code: CloseCode.normal, reason: 'end of input' });
+  }
+
+  #detach(): void {
+    this.#dispatcher.clear();
+    this.#requests.abort();
+    if (this.#attachment !== null) this.#services.sessions.detach(this.#attachment.session);
+  }
+}

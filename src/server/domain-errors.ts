@@ -1,0 +1,26 @@
+import { PathUriError } from '../files/path-uri.ts';
+import { internalError, invalidParams, invalidRequest, RpcError } from '../protocol/errors.ts';
+import { ProcessError, type ProcessErrorCode } from '../process/errors.ts';
+import { SpawnError } from '../process/spawner.ts';
+
+const PROCESS_ERRORS: Readonly<Record<ProcessErrorCode, (message: string) => RpcError>> = {
+  unknownProcess: invalidRequest,
+  duplicateProcess: invalidRequest,
+  tooManyProcesses: invalidRequest,
+  startCancelled: invalidRequest,
+  shuttingDown: invalidRequest,
+  notATerminal: invalidRequest,
+  emptyArgv: invalidParams,
+  unknownSignal: invalidParams,
+  stdinGone: internalError,
+  stdinFull: internalError,
+};
+
+/** The wire's word for an error of the domain, or null when it is not one: then it is a defect. */
+export function domainErrorToRpc(error: unknown): RpcError | null {
+  if (error instanceof RpcError) return error;
+  if (error instanceof ProcessError) return PROCESS_ERRORS[error.code](error.message);
+  if (error instanceof SpawnError) return internalError(error.message);
+  if (error instanceof PathUriError) return invalidParams(error.message);
+  return null;
+}

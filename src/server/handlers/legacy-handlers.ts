@@ -1,0 +1,36 @@
+import { invalidRequest, printable } from '../../protocol/errors.ts';
+import type { Handlers } from '../../rpc/router.ts';
+import type { HandlerServices } from './services.ts';
+import { startProcess } from './start-process.ts';
+import { DEFAULT_TERMINAL_SIZE, spawnSpec } from './start-request.ts';
+
+type LegacyMethod = Extract<keyof Handlers, `command/${string}`>;
+
+/** The first dialect, `command/exec`, in terms of the same processes. What it cannot express is an error. */
+export function legacyHandlers(services: HandlerServices): Pick<Handlers, LegacyMethod> {
+  const { processes } = services.session;
+  return {
+    'command/exec': async ({ processId, argv, arg0, cwd, env, tty, outputBytesCap }) => {
+      if (!services.config.allowDirectExec) throw invalidRequest('direct starts are switched off (allowDirectExec)');
+      const io = tty
+        ? ({ kind: 'pty', ...DEFAULT_TERMINAL_SIZE } as const)
+        : ({ kind: 'pipe', stdin: 'closed' } as const);
+      const parts = { processId, argv, arg0, cwd, env, io, envPolicy: null, metadata: null };
+      const spec = spawnSpec(parts, { nativePaths: true });
+      await startProcess(services, { processId, spec, dialect: 'command', outputBytesCap });
+      return { processId, running: true, exitCode: null, stdout: null, stderr: null };
+    },
+
+    'command/exec/write': async ({ processId, chunk }, { park }) => {
+      const process = await processes.find(processId);
+      if (process === undefined) throw invalidRequest(`unknown process id ${printable(processId)}`);
+      const status = await process.write(Buffer.from(chunk, 'base64'), null, park);
+      if (status !== 'accepted') throw invalidRequest(`stdin of process ${printable(processId)} is closed`);
+      return { accepted: true };
+    },
+
+    'command/exec/terminate': async ({ processId }) => ({
+      running: await processes.terminate(processId, { type: 'force' }),
+    }),
+  };
+}

@@ -1,0 +1,118 @@
+import { uriFromPath } from '../../files/path-uri.ts';
+import { ProcessError } from '../../process/errors.ts';
+import type { StreamEnds } from '../../process/output-log.ts';
+import { signalNames, signalNumber } from '../../process/signals.ts';
+import { invalidParams } from '../../protocol/errors.ts';
+import type { Handlers } from '../../rpc/router.ts';
+import type { HandlerServices } from './services.ts';
+import { startProcess } from './start-process.ts';
+import { spawnSpec, startRequestParts } from './start-request.ts';
+
+type ProcessMethod = Extract<keyof Handlers, `process/${string}`>;
+
+/** The `process/*` methods: each finds its process and says in the wire's words what happened. */
+export function processHandlers(services: HandlerServices): Pick<Handlers, ProcessMethod> {
+  const { session, config } = services;
+  const { processes } = session;
+  return {
+    'process/start': async (params) => {
+      const parts = startRequestParts(params, config);
+      const spec = spawnSpec(parts, { nativePaths: config.acceptNativePaths });
+      await startProcess(services, { processId: parts.processId, spec, dialect: 'process' });
+      return { processId: parts.processId, sandboxType: 'none' };
+    },
+
+    'process/read': async ({ processId, afterSeq, maxBytes, waitMs }, { signal, park }) => {
+      const process = await processes.get(processId);
+      const request = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
+      const page = await process.read(request, signal, park);
+      return {
+        chunks: page.chunks.map(({ seq, stream, bytes }) => ({ seq, stream, chunk: bytes.toString('base64') })),
+        nextSeq: page.nextSeq,
+        exited: page.exitCode !== null,
+        exitCode: page.exitCode,
+        closed: page.closed,
+        failure: null,
+        sandboxDenied: false,
+      };
+    },
+
+    'process/write': async ({ processId, chunk, writeId }, { park }) => {
+      if (writeId === undefined && config.requireWriteId) {
+        throw invalidParams('params.writeId: missing, expected string');
+      }
+      const process = await processes.find(processId);
+      if (process === undefined) return { status: 'unknownProcess' };
+      return { status: await process.write(Buffer.from(chunk, 'base64'), writeId ?? null, park) };
+    },
+
+    'process/signal': async ({ processId, signal }) => {
+      const number = signalNumber(signal);
+      if (number === null) throw new ProcessError('unknownSignal', unknownSignal());
+      (await processes.find(processId))?.signal(number);
+      return {};
+    },
+
+    'process/terminate': async ({ processId, mode }) => ({
+      running: await processes.terminate(processId, mode ?? { type: 'force' }),
+    }),
+
+    'process/closeStdin': async ({ processId }) => {
+      const process = await processes.find(processId);
+      if (process === undefined) return { status: 'unknownProcess' };
+      return { status: process.closeStdin() ? 'closed' : 'alreadyClosed' };
+    },
+
+    'process/resize': async ({ processId, rows, cols }) => {
+      (await processes.get(processId)).resize(rows, cols);
+      return {};
+    },
+
+    'process/wait': async ({ processId, until, timeoutMs }, { signal, park }) => {
+      const process = await processes.get(processId);
+      park();
+      const reached = await process.wait(until, timeoutMs ?? null, signal);
+      const { exitCode, closed } = process;
+      return { running: !reached, exited: exitCode !== null, exitCode, closed };
+    },
+
+    'process/snapshot': async ({ processId }) => {
+      const process = await processes.get(processId);
+      const [stdout, stderr, terminal] = [process.ends('stdout'), process.ends('stderr'), process.ends('pty')];
+      const perStream = (count: (ends: StreamEnds) => number) => ({
+        stdout: count(stdout),
+        stderr: count(stderr),
+        terminal: count(terminal),
+      });
+      return {
+        stdout: joined(stdout),
+        stderr: joined(stderr),
+        terminal: joined(terminal),
+        truncated: [stdout, stderr, terminal].some((ends) => ends.omittedBytes > 0),
+        omittedBytes: perStream((ends) => ends.omittedBytes),
+        headBytes: perStream((ends) => ends.head.length),
+        exitCode: process.exitCode,
+        running: process.exitCode === null,
+        closed: process.closed,
+        nextSeq: process.nextSeq,
+      };
+    },
+
+    'process/list': () => ({
+      processes: processes.list().map(({ spec, ...summary }) => ({
+        ...summary,
+        argv: [...spec.argv],
+        cwd: uriFromPath(spec.cwd),
+        tty: spec.io.kind === 'pty',
+      })),
+    }),
+  };
+}
+
+function joined(ends: StreamEnds): string {
+  return Buffer.concat([ends.head, ends.tail]).toString('base64');
+}
+
+function unknownSignal(): string {
+  return `params.signal: expected "interrupt" or one of ${signalNames().join(', ')}`;
+}

@@ -1,0 +1,12 @@
+import type { RpcConnection } from '../../rpc/connection.ts';
+import type { ExecServerConfig } from '../config.ts';
+import type { EnvironmentInfo } from '../environment-info.ts';
+import type { Session } from '../session.ts';
+
+/** What the handlers of one connection work with. */
+export interface HandlerServices {
+  readonly config: ExecServerConfig;
+  readonly session: Session;
+  readonly connection: Pick<RpcConnection, 'notify'>;
+  readonly environmentInfo: EnvironmentInfo;
+}

@@ -1,0 +1,34 @@
+import type { SpawnSpec } from '../../process/spawner.ts';
+import { type Dialect, processNotifier } from '../process-events.ts';
+import type { HandlerServices } from './services.ts';
+
+/** A start that has been checked, in either dialect. */
+export interface CheckedStart {
+  readonly processId: string;
+  readonly spec: SpawnSpec;
+  readonly dialect: Dialect;
+  /** Lowers the retained bytes below the configured limit. */
+  readonly outputBytesCap?: number | null | undefined;
+}
+
+/** Starts a program in the session and reports its life in its dialect. */
+export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<void> {
+  const { session, config, connection } = services;
+  const { processId, spec, dialect } = start;
+  const maxBytes = Math.min(config.retainedOutputBytesPerProcess, start.outputBytesCap ?? Number.POSITIVE_INFINITY);
+  const retention = {
+    maxBytes,
+    maxChunks: config.retainedChunksPerProcess,
+    headBytes: Math.min(config.snapshotHeadBytes, maxBytes),
+  };
+  const listener = processNotifier(processId, dialect, session);
+  try {
+    await session.processes.start({ processId, spec, retention, listener });
+  } catch (error) {
+    if (session.lifecycleNotifications) {
+      connection.notify('process/failed', { processId, message: (error as Error).message });
+    }
+    throw error;
+  }
+  if (session.lifecycleNotifications) connection.notify('process/started', { processId });
+}

@@ -1,0 +1,74 @@
+import { invalidRequest, printable, sessionAttached } from '../protocol/errors.ts';
+import type { Spawner } from '../process/spawner.ts';
+import type { ExecServerConfig } from './config.ts';
+import { Session } from './session.ts';
+
+/** Every session of a server: attached, or detached and waiting to be resumed until its time is up. */
+export class SessionRegistry {
+  readonly #config: ExecServerConfig;
+  readonly #spawner: Spawner;
+  readonly #sessions = new Map<string, Session>();
+  /** Expiry timers of detached sessions, the longest detached first. */
+  readonly #expiries = new Map<Session, NodeJS.Timeout>();
+  readonly #ending = new Set<Promise<void>>();
+
+  constructor(config: ExecServerConfig, spawner: Spawner) {
+    this.#config = config;
+    this.#spawner = spawner;
+  }
+
+  create(): Session {
+    const { maxProcessesPerConnection, closedProcessRetentionMs, detachedSessionTtlMs } = this.#config;
+    const options = { maxProcesses: maxProcessesPerConnection, closedRetentionMs: closedProcessRetentionMs };
+    const session = new Session(this.#spawner, options, detachedSessionTtlMs);
+    this.#sessions.set(session.id, session);
+    return session;
+  }
+
+  /** A detached session, taken out of the expiry. Throws RpcError when it is unknown or in use. */
+  resume(sessionId: string): Session {
+    const session = this.#sessions.get(sessionId);
+    if (session === undefined) throw invalidRequest(`unknown session id ${printable(sessionId)}`);
+    if (session.attached) throw sessionAttached(sessionId);
+    clearTimeout(this.#expiries.get(session));
+    this.#expiries.delete(session);
+    return session;
+  }
+
+  /** Keeps the session for a while; with too many detached ones the longest detached ends. */
+  detach(session: Session): void {
+    session.detach();
+    if (session.detachedTtlMs === 0) {
+      this.end(session);
+      return;
+    }
+    this.#expiries.set(
+      session,
+      setTimeout(() => this.end(session), session.detachedTtlMs),
+    );
+    const [oldest] = this.#expiries.keys();
+    if (this.#expiries.size > this.#config.maxConnections && oldest !== undefined) this.end(oldest);
+  }
+
+  /** Kills the session's processes and forgets it. */
+  end(session: Session): void {
+    clearTimeout(this.#expiries.get(session));
+    this.#expiries.delete(session);
+    this.#sessions.delete(session.id);
+    session.detach();
+    const ended = session.processes.close().finally(() => this.#ending.delete(ended));
+    this.#ending.add(ended);
+  }
+
+  /** Asks every process to end and gives them `graceMs`; then kills what is left. */
+  async close(signal: number, graceMs: number): Promise<void> {
+    const sessions = [...this.#sessions.values()];
+    for (const session of sessions) session.processes.signalAll(signal);
+    const grace = new AbortController();
+    const timer = setTimeout(() => grace.abort(), graceMs);
+    await Promise.all(sessions.map((session) => session.processes.allClosed(grace.signal)));
+    clearTimeout(timer);
+    for (const session of sessions) this.end(session);
+    await Promise.all(this.#ending);
+  }
+}

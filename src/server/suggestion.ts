@@ -1,0 +1,28 @@
+/** Finds the known name that `name` was probably meant to be, as `did you mean 'x'?`; null when none is close. */
+export function suggestionFor(name: string, known: readonly string[]): string | null {
+  const distances = known.map((candidate) => ({ candidate, distance: distanceBetween(name, candidate) }));
+  const best = distances.reduce((a, b) => (b.distance < a.distance ? b : a), { candidate: '', distance: 3 });
+  return best.candidate === '' ? null : `did you mean '${best.candidate}'?`;
+}
+
+/** An unfinished or overlong name (`--ping-interval-ms`) counts as one slip; otherwise each wrong character is one. */
+function distanceBetween(name: string, candidate: string): number {
+  const [a, b] = [name.toLowerCase(), candidate.toLowerCase()];
+  const shorter = Math.min(a.length, b.length);
+  if (shorter >= 6 && a.slice(0, shorter) === b.slice(0, shorter)) return 1;
+  return Math.abs(a.length - b.length) > 2 ? Number.POSITIVE_INFINITY : editDistance(a, b);
+}
+
+/** Levenshtein distance, one row at a time. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const substitution = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(substitution, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}

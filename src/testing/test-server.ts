@@ -1,0 +1,92 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { DEFAULT_CONFIG, type ExecServerConfig } from '../server/config.ts';
+import { ExecServer } from '../server/serve.ts';
+import { createMemoryPair } from '../transport/memory.ts';
+import { TestClient } from './test-client.ts';
+
+/** A server for one test. */
+export interface TestServer {
+  readonly url: string;
+  /** A new connection; `handshake` has been done unless told otherwise. */
+  connect(options?: { handshake?: boolean }): Promise<TestClient>;
+  close(): Promise<void>;
+}
+
+/** Starts a server in this process on a free port of the loopback interface. */
+export async function startServer(config: Partial<ExecServerConfig> = {}): Promise<TestServer> {
+  const server = new ExecServer(testConfig(config));
+  const url = await server.listen('127.0.0.1', 0);
+  return { url, connect: (options) => connectTo(url, options), close: () => server.close() };
+}
+
+/** Serves one client in memory, without a socket. */
+export function connectInMemory(config: Partial<ExecServerConfig> = {}): {
+  client: TestClient;
+  close(): Promise<void>;
+} {
+  const server = new ExecServer(testConfig(config));
+  const [left, right] = createMemoryPair();
+  void server.accept(right);
+  return { client: new TestClient(left), close: () => server.close() };
+}
+
+/** A server that runs as a program of its own, as users run it. */
+export interface ServerProcess extends TestServer {
+  readonly process: ChildProcess;
+  /** What it has written to stderr so far. */
+  readonly stderr: () => string;
+}
+
+/** Starts the built bin with the given flags and waits for its URL. */
+export async function startServerProcess(
+  flags: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<ServerProcess> {
+  const bin = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+  const child = spawn(process.execPath, [bin, ...flags], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...env },
+  });
+  let stderr = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    stderr += chunk;
+  });
+  const url = await firstLine(child, () => stderr);
+  return {
+    url,
+    process: child,
+    stderr: () => stderr,
+    connect: (options) => connectTo(url, options),
+    close: () => stopProcess(child),
+  };
+}
+
+function testConfig(config: Partial<ExecServerConfig>): ExecServerConfig {
+  return { ...DEFAULT_CONFIG, shutdownGracePeriodMs: 0, ...config };
+}
+
+async function connectTo(url: string, options: { handshake?: boolean } = {}): Promise<TestClient> {
+  const client = await TestClient.connect(url);
+  if (options.handshake !== false) await client.handshake();
+  return client;
+}
+
+async function firstLine(child: ChildProcess, stderr: () => string): Promise<string> {
+  const lines = createInterface({ input: child.stdout! });
+  const line = once(lines, 'line') as Promise<[string]>;
+  const exit = once(child, 'exit').then(([code, signal]) => {
+    throw new Error(`the server ended before it printed its URL (${code ?? signal}):\n${stderr()}`);
+  });
+  const [url] = await Promise.race([line, exit]);
+  return url;
+}
+
+async function stopProcess(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  await exited;
+}

@@ -1,0 +1,8 @@
+/**
+ * Bytes a transport passes to the system before it asks for a pause. Small, because a control message sent now waits behind
+ * them; large enough to keep a loopback connection busy between two turns of the event loop.
+ */
+export const SEND_WINDOW_BYTES = 256 * 1024;
+
+/** How long a peer may take to answer a close before it is cut off. */
+export const CLOSE_TIMEOUT_MS = 2_000;

@@ -1,0 +1,81 @@
+import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
+
+/** Two connected transports in one process. Messages arrive in later turns of the event loop, in order, and are never lost. */
+export function createMemoryPair(): [MemoryTransport, MemoryTransport] {
+  const left = new MemoryTransport();
+  return [left, left.peer];
+}
+
+/** One end of a pair. `congested` makes it behave as if the peer did not read. */
+export class MemoryTransport implements Transport {
+  readonly peer: MemoryTransport;
+  #events: TransportEvents | null = null;
+  readonly #inbox: (string | CloseReason)[] = [];
+  #receiving = true;
+  #closed = false;
+  #congested = false;
+
+  /** Without a peer the transport makes its own. */
+  constructor(peer?: MemoryTransport) {
+    this.peer = peer ?? new MemoryTransport(this);
+  }
+
+  open(events: TransportEvents): void {
+    this.#events = events;
+    this.#schedule();
+  }
+
+  send(message: string | Uint8Array): boolean {
+    if (!this.#closed) this.peer.#deliver(typeof message === 'string' ? message : Buffer.from(message).toString());
+    return !this.#congested;
+  }
+
+  setReceiving(receiving: boolean): void {
+    this.#receiving = receiving;
+    if (receiving) this.#schedule();
+  }
+
+  close(reason: CloseReason): void {
+    if (this.#closed) return;
+    this.peer.#deliver(reason);
+    this.#end(reason);
+  }
+
+  /** Simulates a peer that stops reading (true) or reads on (false). */
+  setCongested(congested: boolean): void {
+    const drains = this.#congested && !congested;
+    this.#congested = congested;
+    if (drains) this.#events?.drained();
+  }
+
+  /** Simulates a broken link: both ends see an abnormal close. */
+  break(): void {
+    const reason = { code: CloseCode.abnormal, reason: 'the link broke' };
+    this.peer.#end(reason);
+    this.#end(reason);
+  }
+
+  #deliver(item: string | CloseReason): void {
+    this.#inbox.push(item);
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    setImmediate(() => this.#drainInbox());
+  }
+
+  #drainInbox(): void {
+    while (this.#events !== null && this.#receiving && !this.#closed) {
+      const item = this.#inbox.shift();
+      if (item === undefined) return;
+      if (typeof item === 'string') this.#events.message(item);
+      else this.#end(item);
+    }
+  }
+
+  #end(reason: CloseReason): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#events?.closed(reason);
+  }
+}

@@ -1,0 +1,102 @@
+import { isUtf8 } from 'node:buffer';
+import type { Readable, Writable } from 'node:stream';
+import { LineSplitter } from './line-splitter.ts';
+import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
+import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
+
+/** What bounds a line. */
+export interface StdioOptions {
+  readonly maxMessageBytes: number;
+}
+
+/**
+ * Newline-delimited JSON over a pair of byte streams. CRLF and blank lines are tolerated. The end of the input ends
+ * the incoming side only; a close waits until what was sent has left.
+ */
+export class StdioTransport implements Transport {
+  readonly #input: Readable;
+  readonly #output: Writable;
+  readonly #lines: LineSplitter;
+  #events: TransportEvents | null = null;
+  #pendingBytes = 0;
+  #congested = false;
+  #closing: CloseReason | null = null;
+  #closed = false;
+
+  constructor(input: Readable, output: Writable, options: StdioOptions) {
+    this.#input = input;
+    this.#output = output;
+    this.#lines = new LineSplitter(options.maxMessageBytes);
+  }
+
+  open(events: TransportEvents): void {
+    this.#events = events;
+    this.#output.on('error', () => this.#end({ code: CloseCode.abnormal, reason: 'the output was closed' }));
+    this.#input.on('error', () => this.#end({ code: CloseCode.abnormal, reason: 'the input failed' }));
+    this.#input.on('data', (chunk: Buffer) => this.#receive(chunk));
+    this.#input.on('end', () => this.#finish());
+  }
+
+  send(message: string | Uint8Array): boolean {
+    if (this.#closed) return true;
+    const line = typeof message === 'string' ? Buffer.from(`${message}\n`) : Buffer.concat([message, NEWLINE]);
+    this.#pendingBytes += line.length;
+    this.#output.write(line, () => this.#sent(line.length));
+    this.#congested = this.#pendingBytes > SEND_WINDOW_BYTES;
+    return !this.#congested;
+  }
+
+  setReceiving(receiving: boolean): void {
+    if (receiving) this.#input.resume();
+    else this.#input.pause();
+  }
+
+  close(reason: CloseReason): void {
+    if (this.#closing !== null) return;
+    this.#closing = reason;
+    this.#input.pause();
+    if (this.#pendingBytes === 0) this.#end(reason);
+    else setTimeout(() => this.#end(reason), CLOSE_TIMEOUT_MS).unref();
+  }
+
+  #receive(chunk: Buffer): void {
+    try {
+      for (const line of this.#lines.push(chunk)) this.#line(line);
+    } catch (error) {
+      this.close({ code: CloseCode.messageTooBig, reason: (error as Error).message });
+    }
+  }
+
+  #line(line: Buffer): void {
+    if (this.#closing !== null || this.#closed) return;
+    if (!isUtf8(line)) {
+      this.close({ code: CloseCode.protocolError, reason: 'a line is not valid UTF-8' });
+      return;
+    }
+    const text = line.toString();
+    if (text.trim() !== '') this.#events?.message(text);
+  }
+
+  #finish(): void {
+    const rest = this.#lines.rest();
+    if (rest.length > 0) this.#line(rest);
+    if (this.#closing === null && !this.#closed) this.#events?.ended();
+  }
+
+  #sent(bytes: number): void {
+    this.#pendingBytes -= bytes;
+    if (this.#closing !== null && this.#pendingBytes === 0) this.#end(this.#closing);
+    if (!this.#congested || this.#pendingBytes > SEND_WINDOW_BYTES / 2) return;
+    this.#congested = false;
+    if (!this.#closed) this.#events?.drained();
+  }
+
+  #end(reason: CloseReason): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#input.pause();
+    this.#events?.closed(reason);
+  }
+}
+
+const NEWLINE = Buffer.from('\n');

@@ -1,0 +1,47 @@
+/** Why a transport ended, in websocket terms: 1000 for a clean end, 1006 when the peer just vanished. */
+export interface CloseReason {
+  readonly code: number;
+  readonly reason: string;
+}
+
+/** What a transport tells its owner. No event comes before `open`, and nothing after `closed`. */
+export interface TransportEvents {
+  /** One whole message. The text may be anything: decoding is the owner's business. */
+  message(text: string): void;
+  /** Something arrived that is not text; the transport goes on. */
+  undecodable(reason: string): void;
+  /** Everything handed over has been passed on to the system after `send` returned false. */
+  drained(): void;
+  /** The peer will send nothing more but still reads; the owner answers what it has and closes. Not every transport knows this state. */
+  ended(): void;
+  /** The end, exactly once, whoever caused it. */
+  closed(reason: CloseReason): void;
+}
+
+/**
+ * One connection as a stream of messages in both directions. A transport knows bytes and nothing of what they mean.
+ */
+export interface Transport {
+  /** Starts delivery. Must be called once; messages that arrived before are kept until then. */
+  open(events: TransportEvents): void;
+  /**
+   * Hands over one encoded message (UTF-8 when it is bytes); it is never refused while the transport is open. False asks the
+   * caller to hold back bulk data until `drained`. After the end messages are dropped.
+   */
+  send(message: string | Uint8Array): boolean;
+  /** Stops or resumes the intake of messages, so that the peer feels back-pressure. */
+  setReceiving(receiving: boolean): void;
+  /** Ends the connection after what was sent. A peer that does not cooperate is cut off after a short time. */
+  close(reason: CloseReason): void;
+}
+
+/** Codes of {@link CloseReason}. */
+export const CloseCode = {
+  normal: 1000,
+  goingAway: 1001,
+  protocolError: 1002,
+  abnormal: 1006,
+  policyViolation: 1008,
+  messageTooBig: 1009,
+  tryAgainLater: 1013,
+} as const;

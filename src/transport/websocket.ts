@@ -1,0 +1,184 @@
+import { isUtf8 } from 'node:buffer';
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { WebSocket, WebSocketServer } from 'ws';
+import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
+import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
+
+/** Sizes and times of a websocket. */
+export interface WebSocketOptions {
+  readonly maxMessageBytes: number;
+  /** 0 sends no pings. */
+  readonly pingIntervalMs: number;
+  /** A peer from which nothing arrives for this long is dropped. 0 never drops. */
+  readonly peerSilenceTimeoutMs: number;
+}
+
+/** Turns HTTP upgrade requests into transports. It does not judge requests: the caller has done so. */
+export class WebSocketUpgrader {
+  readonly #server: WebSocketServer;
+  readonly #options: WebSocketOptions;
+
+  constructor(options: WebSocketOptions) {
+    this.#options = options;
+    this.#server = new WebSocketServer({
+      noServer: true,
+      clientTracking: false,
+      perMessageDeflate: false,
+      maxPayload: options.maxMessageBytes,
+      handleProtocols: () => false,
+    });
+  }
+
+  /** Completes the handshake; a request that is not a valid one is answered with an HTTP error and yields nothing. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, accepted: (transport: Transport) => void): void {
+    this.#server.handleUpgrade(request, socket, head, (ws) => accepted(new WebSocketTransport(ws, this.#options)));
+  }
+}
+
+/** Options of a client connection beside the sizes and times. */
+export interface WebSocketConnectOptions extends Partial<WebSocketOptions> {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+/** Opens a client connection. Rejects when the server is not reached or refuses. */
+export function connectWebSocket(url: string, options: WebSocketConnectOptions = {}): Promise<WebSocketTransport> {
+  const { headers = {}, signal, maxMessageBytes = 0, pingIntervalMs = 0, peerSilenceTimeoutMs = 0 } = options;
+  return new Promise((resolve, reject) => {
+    const ws = new WebSocket(url, { perMessageDeflate: false, maxPayload: maxMessageBytes, headers });
+    const abort = () => ws.terminate();
+    signal?.addEventListener('abort', abort, { once: true });
+    ws.once('error', reject);
+    ws.once('open', () => {
+      signal?.removeEventListener('abort', abort);
+      ws.off('error', reject);
+      resolve(new WebSocketTransport(ws, { maxMessageBytes, pingIntervalMs, peerSilenceTimeoutMs }));
+    });
+  });
+}
+
+/** One websocket as a transport: a text frame per message out, text or binary frames in. */
+export class WebSocketTransport implements Transport {
+  readonly #ws: WebSocket;
+  readonly #keepalive: Keepalive;
+  #events: TransportEvents | null = null;
+  #failure: string | null = null;
+  #pendingBytes = 0;
+  #congested = false;
+
+  constructor(ws: WebSocket, options: WebSocketOptions) {
+    this.#ws = ws;
+    ws.pause();
+    ws.on('error', (error) => {
+      this.#failure = error.message;
+    });
+    this.#keepalive = new Keepalive(ws, options);
+  }
+
+  open(events: TransportEvents): void {
+    this.#events = events;
+    const ws = this.#ws;
+    ws.on('message', (data: Buffer, isBinary) => this.#receive(data, isBinary));
+    ws.on('close', (code, reason) => this.#ended(code, reason.toString()));
+    if (ws.readyState === WebSocket.CLOSED) setImmediate(() => this.#ended(CloseCode.abnormal, ''));
+    else ws.resume();
+  }
+
+  send(message: string | Uint8Array): boolean {
+    if (this.#ws.readyState !== WebSocket.OPEN) return true;
+    const bytes = message.length;
+    this.#pendingBytes += bytes;
+    this.#ws.send(message, TEXT_FRAME, () => this.#sent(bytes));
+    this.#congested = this.#pendingBytes > SEND_WINDOW_BYTES;
+    return !this.#congested;
+  }
+
+  /** Sends a message as a binary frame, which servers accept as well. */
+  sendBinary(message: Uint8Array): void {
+    this.#ws.send(message, { binary: true, compress: false });
+  }
+
+  /** Cuts the connection without a word, as a lost network does. */
+  drop(): void {
+    this.#ws.terminate();
+  }
+
+  setReceiving(receiving: boolean): void {
+    if (receiving) this.#ws.resume();
+    else this.#ws.pause();
+  }
+
+  close(reason: CloseReason): void {
+    this.#ws.resume();
+    this.#ws.close(reason.code, truncateReason(reason.reason));
+    const cutOff = setTimeout(() => this.#ws.terminate(), CLOSE_TIMEOUT_MS);
+    this.#ws.once('close', () => clearTimeout(cutOff));
+  }
+
+  #ended(code: number, reason: string): void {
+    this.#keepalive.stop();
+    this.#events?.closed({ code, reason: reason || this.#failure || '' });
+  }
+
+  #receive(data: Buffer, isBinary: boolean): void {
+    this.#keepalive.heard();
+    if (isBinary && !isUtf8(data)) this.#events?.undecodable('a binary frame is not valid UTF-8');
+    else this.#events?.message(data.toString());
+  }
+
+  #sent(bytes: number): void {
+    this.#pendingBytes -= bytes;
+    if (!this.#congested || this.#pendingBytes > SEND_WINDOW_BYTES / 2) return;
+    this.#congested = false;
+    this.#events?.drained();
+  }
+}
+
+/** Pings at an interval and drops a peer that stays silent. Any frame from the peer counts as a sign of life;
+ * while the intake is paused nothing can be heard and the peer is given credit. */
+class Keepalive {
+  readonly #ws: WebSocket;
+  readonly #silenceMs: number;
+  #timer: NodeJS.Timeout | null = null;
+  #lastHeard = performance.now();
+
+  constructor(ws: WebSocket, options: WebSocketOptions) {
+    this.#ws = ws;
+    this.#silenceMs = options.peerSilenceTimeoutMs;
+    ws.on('ping', () => this.heard());
+    ws.on('pong', () => this.heard());
+    if (options.pingIntervalMs > 0) {
+      this.#timer = setInterval(() => this.#tick(), options.pingIntervalMs);
+      this.#timer.unref();
+    }
+  }
+
+  heard(): void {
+    this.#lastHeard = performance.now();
+  }
+
+  stop(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+  }
+
+  #tick(): void {
+    if (this.#ws.isPaused) this.heard();
+    const silentMs = performance.now() - this.#lastHeard;
+    if (this.#silenceMs > 0 && silentMs > this.#silenceMs) {
+      this.#ws.terminate();
+    } else if (this.#ws.readyState === WebSocket.OPEN) {
+      this.#ws.ping();
+    }
+  }
+}
+
+const TEXT_FRAME = { binary: false, compress: false } as const;
+const MAX_REASON_BYTES = 123;
+
+/** A close frame has room for 123 bytes of reason. */
+function truncateReason(reason: string): string {
+  const bytes = Buffer.from(reason);
+  if (bytes.length <= MAX_REASON_BYTES) return reason;
+  return bytes.subarray(0, MAX_REASON_BYTES).toString().replace(/\uFFFD+$/, '');
+}

@@ -1,0 +1,52 @@
+// What a case sends: variables, generated strings and raw bytes, so that the files stay small.
+
+/**
+ * Replaces `{{name}}` in every string (a string that is nothing else takes the type of the variable) and builds generated
+ * values: `{"$encode": payload}` is base64, `{"$repeat": text, "times": n}` a long string.
+ */
+export function expand(value, variables) {
+  if (typeof value === 'string') return substitute(value, variables);
+  if (Array.isArray(value)) return value.map((item) => expand(item, variables));
+  if (typeof value !== 'object' || value === null) return value;
+  if ('$encode' in value) return toBytes(expand(value.$encode, variables)).toString('base64');
+  if ('$repeat' in value) return value.$repeat.repeat(value.times);
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [substituteText(key, variables), expand(item, variables)]),
+  );
+}
+
+/**
+ * Bytes of a payload: text, `{hex}`, `{repeat, times}`, `{concat: [payload…]}`,
+ * or `{before, fill, after, size}` = exactly `size` bytes, filled up in the middle.
+ */
+export function toBytes(payload) {
+  if (typeof payload === 'string') return Buffer.from(payload, 'utf8');
+  if (Buffer.isBuffer(payload)) return payload;
+  if ('hex' in payload) return Buffer.from(payload.hex, 'hex');
+  if ('concat' in payload) return Buffer.concat(payload.concat.map(toBytes));
+  if ('repeat' in payload) return Buffer.from(payload.repeat.repeat(payload.times), 'utf8');
+  if ('size' in payload) {
+    const { before, fill, after, size } = payload;
+    return Buffer.concat([toBytes(before), Buffer.alloc(size - before.length - after.length, fill), toBytes(after)]);
+  }
+  throw new Error(`not a payload: ${JSON.stringify(payload)}`);
+}
+
+/** The value at a dotted path such as `result.sessionId`. */
+export function valueAt(value, path) {
+  return path.split('.').reduce((part, key) => part?.[key], value);
+}
+
+function substitute(text, variables) {
+  const whole = /^\{\{([\w.-]+)\}\}$/.exec(text);
+  return whole ? lookup(whole[1], variables) : substituteText(text, variables);
+}
+
+function substituteText(text, variables) {
+  return text.replace(/\{\{([\w.-]+)\}\}/g, (_, name) => String(lookup(name, variables)));
+}
+
+function lookup(name, variables) {
+  if (!Object.hasOwn(variables, name)) throw new Error(`unknown variable {{${name}}}`);
+  return variables[name];
+}

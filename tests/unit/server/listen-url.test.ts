@@ -1,0 +1,66 @@
+import { expect, test } from 'vitest';
+import { DEFAULT_LISTEN_URL, ListenUrlError, parseListenUrl } from '../../../src/server/listen-url.ts';
+
+test.each([
+  [DEFAULT_LISTEN_URL, { kind: 'websocket', host: '127.0.0.1', port: 0 }],
+  ['ws://0.0.0.0:65535', { kind: 'websocket', host: '0.0.0.0', port: 65_535 }],
+  ['ws://[::1]:4000', { kind: 'websocket', host: '::1', port: 4000 }],
+  ['ws://[::]:0', { kind: 'websocket', host: '::', port: 0 }],
+  ['ws://[::ffff:127.0.0.1]:1', { kind: 'websocket', host: '::ffff:127.0.0.1', port: 1 }],
+  ['stdio', { kind: 'stdio' }],
+  ['stdio://', { kind: 'stdio' }],
+  ['off', { kind: 'off' }],
+])('%s is understood', (text, address) => {
+  expect(parseListenUrl(text)).toEqual(address);
+});
+
+test.each([
+  'http://127.0.0.1:0',
+  'wss://127.0.0.1:0',
+  'unix:///tmp/socket',
+  'STDIO',
+  'OFF',
+  'WS://127.0.0.1:0',
+  '',
+  ' ws://127.0.0.1:0',
+  '127.0.0.1:0',
+  'stdio:///',
+])('%j is unsupported', (text) => {
+  expect(() => parseListenUrl(text)).toThrow(
+    expect.objectContaining({
+      kind: 'unsupported',
+      message: `unsupported --listen URL \`${text}\`; expected \`ws://IP:PORT\` or \`stdio\``,
+    }),
+  );
+});
+
+test.each([
+  'ws://localhost:0',
+  'ws://127.0.0.1',
+  'ws://127.0.0.1:',
+  'ws://127.0.0.1:0/',
+  'ws://127.0.0.1:0/path',
+  'ws://127.0.0.1:99999',
+  'ws://127.0.0.1:65536',
+  'ws://127.0.0.1:-1',
+  'ws://127.0.0.1:0 ',
+  'ws://127.0.0.1:0\n',
+  'ws://127.0.0.1:00000000000000000080',
+  'ws://127.0.0.256:0',
+  'ws://127.1:0',
+  'ws://::1:0',
+  'ws://[127.0.0.1]:0',
+  'ws://[::1]',
+  'ws://[]:0',
+  'ws://user@127.0.0.1:0',
+  'ws://:0',
+  'ws://',
+])('%j is invalid', (text) => {
+  expect(() => parseListenUrl(text)).toThrow(
+    expect.objectContaining({
+      kind: 'invalid',
+      message: `invalid websocket --listen URL \`${text}\`; expected \`ws://IP:PORT\``,
+    }),
+  );
+  expect(() => parseListenUrl(text)).toThrow(ListenUrlError);
+});
