@@ -8,7 +8,11 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const { METHODS, NOTIFICATIONS, CAPABILITIES, RpcErrorCode } = await import('../dist/protocol/index.js');
 
 const jsonSchema = (schema, io) =>
-  z.toJSONSchema(schema, { io, unrepresentable: 'any', override: ({ jsonSchema }) => delete jsonSchema.$schema });
+  z.toJSONSchema(schema, {
+    io,
+    unrepresentable: 'any',
+    override: ({ jsonSchema }) => delete jsonSchema.$schema,
+  });
 
 const methods = Object.entries(METHODS).map(([name, definition]) => ({
   name,
@@ -44,7 +48,10 @@ const typeText = (schema) => {
 };
 
 const description = (schema) =>
-  [schema.description, schema.default === undefined ? null : `Default: \`${JSON.stringify(schema.default)}\`.`]
+  [
+    schema.description,
+    schema.default === undefined ? null : `Default: \`${JSON.stringify(schema.default)}\`.`,
+  ]
     .filter(Boolean)
     .join(' ');
 

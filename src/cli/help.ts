@@ -50,8 +50,8 @@ const COMMAND_FLAGS = [
 const VALUES = `\
 Values:
   TIME is in milliseconds, or like 250ms, 30s, 5m, 2h. SIZE is in bytes, or like
-  64KiB, 16MiB, 1GiB. A flag beats its environment variable, which beats the TOML
-  file, which beats the default. TOML keys are the names that config prints.
+  64KiB, 16MiB, 1GiB. A flag wins over its environment variable, that over the
+  TOML file, that over the default. TOML keys are the names that config prints.
 `;
 
 const EXAMPLES = `\

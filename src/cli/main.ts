@@ -40,13 +40,13 @@ async function main(): Promise<void> {
 }
 
 async function serveUntilStopped(args: Arguments): Promise<number> {
-  const [{ loadSettings }, { runServer }, server] = await Promise.all([
-    import('./settings.ts'),
+  const { loadSettings } = await import('./settings.ts');
+  const settings = await loadSettings(args, process.env);
+  debug = settings.config.logLevel === 'debug';
+  const [{ runServer }, server] = await Promise.all([
     import('./run-server.ts'),
     import('../server/serve.ts'),
   ]);
-  const settings = await loadSettings(args, process.env);
-  debug = settings.config.logLevel === 'debug';
   return runServer(settings, args, {
     server,
     // Getters, because touching a standard stream opens it: stdin only where it is the transport, stderr off the way to the URL.

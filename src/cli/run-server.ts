@@ -57,6 +57,7 @@ class Stop {
   readonly done: Promise<void>;
   #resolve!: (closed: Promise<void>) => void;
   #requested: string | null = null;
+  #signalled = false;
   #server: RunningServer | null = null;
 
   constructor(settings: Settings, host: Host) {
@@ -74,7 +75,8 @@ class Stop {
   }
 
   #onSignal(signal: string, host: Host): void {
-    if (this.#requested === null) {
+    if (!this.#signalled) {
+      this.#signalled = true;
       this.#request(`received ${signal}`);
     } else {
       host.stderr.write(`exec-server: stopped at once by a second signal (${signal})\n`);

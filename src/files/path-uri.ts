@@ -14,7 +14,8 @@ export function pathFromUri(text: string): string {
   }
   if (url.search !== '' || text.includes('?')) throw new PathUriError('a path URI must not have a query');
   if (url.hash !== '' || text.includes('#')) throw new PathUriError('a path URI must not have a fragment');
-  if (url.host !== '') throw new PathUriError(`a path URI with a host (${url.host}) is not valid on this machine`);
+  if (url.host !== '')
+    throw new PathUriError(`a path URI with a host (${url.host}) is not valid on this machine`);
   if (/^\/[A-Za-z](?::|%3[Aa])(?:\/|$)/.test(url.pathname)) {
     throw new PathUriError('a path URI with a drive letter is not valid on this machine');
   }
@@ -28,7 +29,9 @@ export function uriFromPath(path: string): string {
 
 function parseUri(text: string): URL {
   if (!/^[A-Za-z][A-Za-z0-9+.-]*:/.test(text)) {
-    throw new PathUriError('expected a file: URI such as file:///tmp, got a relative reference or a native path');
+    throw new PathUriError(
+      'expected a file: URI such as file:///tmp, got a relative reference or a native path',
+    );
   }
   try {
     // Outside the web a backslash is an ordinary character of a file name.

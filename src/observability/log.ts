@@ -16,9 +16,13 @@ const SEVERITY: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 
 
 /** A logger that hands finished JSON lines to `write`. JSON keeps a hostile value from forging a line. */
 export function createLogger(level: LogLevel, write: (line: string) => void): Logger {
-  const at = (recordLevel: LogLevel) => (message: string, fields: LogFields = {}) => {
-    if (SEVERITY[recordLevel] < SEVERITY[level]) return;
-    write(`${JSON.stringify({ time: new Date().toISOString(), level: recordLevel, message, ...fields })}\n`);
-  };
+  const at =
+    (recordLevel: LogLevel) =>
+    (message: string, fields: LogFields = {}) => {
+      if (SEVERITY[recordLevel] < SEVERITY[level]) return;
+      write(
+        `${JSON.stringify({ time: new Date().toISOString(), level: recordLevel, message, ...fields })}\n`,
+      );
+    };
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }

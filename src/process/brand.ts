@@ -35,6 +35,9 @@ export class Brander {
     const soft = this.#libc.readLimit(pid, RLIMIT_RTTIME)?.[0];
     return soft === undefined || soft === LIMIT_INFINITY ? null : soft;
   };
+
+  /** Whether a process, a zombie too, descends from a program of this server. */
+  readonly isOurs = (pid: number): boolean => (this.read(pid) ?? 0n) / BRANDS_PER_TAG === this.tag;
 }
 
 /** Brands that share a tag; dividing a brand by it gives the tag. */

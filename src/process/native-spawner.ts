@@ -21,8 +21,8 @@ export class NativeSpawner implements Spawner {
 
   constructor(libc: Libc) {
     this.#libc = libc;
-    this.#reaper = new Reaper(libc);
     this.#brander = new Brander(libc);
+    this.#reaper = new Reaper(libc, this.#brander.isOurs);
     this.#supervisor = new Supervisor(this.#brander, (program) => this.#startGuard(program));
   }
 

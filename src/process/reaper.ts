@@ -1,18 +1,22 @@
+import { MAX_TIMER_MS } from './limits.ts';
 import type { Libc } from './native/libc.ts';
 import type { ExitStatus } from './spawner.ts';
 
 /**
  * Collects the exit statuses of the children started through libc, and of no others: libuv has children of its own. An exit costs
- * the same however many children live. The event loop stays alive while a child is watched that keeps it so.
+ * the same however many children live. The event loop stays alive while a child is watched that keeps it so. Orphaned descendants,
+ * which fall to this process when it is pid 1 of a container, are collected too so that they do not stay zombies.
  */
 export class Reaper {
   readonly #libc: Pick<Libc, 'findExitedChild' | 'reap'>;
   readonly #watched = new Map<number, Watch>();
+  readonly #isDescendant: (pid: number) => boolean;
   #keepers = 0;
   #keepAlive: NodeJS.Timeout | null = null;
 
-  constructor(libc: Pick<Libc, 'findExitedChild' | 'reap'>) {
+  constructor(libc: Pick<Libc, 'findExitedChild' | 'reap'>, isDescendant: (pid: number) => boolean) {
     this.#libc = libc;
+    this.#isDescendant = isDescendant;
     process.on('SIGCHLD', this.#collect);
   }
 
@@ -35,7 +39,7 @@ export class Reaper {
   /** One signal may stand for several exits. */
   readonly #collect = (): void => {
     for (let pid = this.#libc.findExitedChild(); pid !== null; pid = this.#libc.findExitedChild()) {
-      if (this.#reap(pid)) continue;
+      if (this.#watched.has(pid) ? this.#reap(pid) : this.#reapOrphan(pid)) continue;
       // A foreign child hides what is behind it until its owner has reaped it.
       for (const own of this.#watched.keys()) this.#reap(own);
       return;
@@ -53,10 +57,14 @@ export class Reaper {
     return true;
   }
 
+  #reapOrphan(pid: number): boolean {
+    return this.#isDescendant(pid) && this.#libc.reap(pid) !== null;
+  }
+
   /** A signal listener alone does not keep the event loop alive. */
   #hold(change: number): void {
     this.#keepers += change;
-    if (this.#keepers > 0) this.#keepAlive ??= setInterval(() => {}, LONGEST_INTERVAL_MS);
+    if (this.#keepers > 0) this.#keepAlive ??= setInterval(() => {}, MAX_TIMER_MS);
     else if (this.#keepAlive !== null) {
       clearInterval(this.#keepAlive);
       this.#keepAlive = null;
@@ -68,6 +76,3 @@ interface Watch {
   readonly onExit: (status: ExitStatus) => void;
   readonly keepsLoopAlive: boolean;
 }
-
-/** The largest delay that timers accept. */
-const LONGEST_INTERVAL_MS = 2 ** 31 - 1;

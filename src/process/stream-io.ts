@@ -1,18 +1,21 @@
 import type { Readable, Writable } from 'node:stream';
 import type { InputSink, OutputSource, StreamName } from './spawner.ts';
 
-/** Reads a child's output through a stream that child_process made. */
+/**
+ * Reads a child's output through a stream that child_process made. It takes the chunks itself instead of letting the stream flow,
+ * because child_process makes every stream flow when the child exits, a paused one too.
+ */
 export class StreamSource implements OutputSource {
   readonly name: StreamName;
   readonly #stream: Readable;
+  #paused = true;
   #onChunk: (bytes: Buffer) => void = () => {};
   #onEnd: () => void = () => {};
 
   constructor(name: StreamName, stream: Readable) {
     this.name = name;
     this.#stream = stream;
-    stream.pause();
-    stream.on('data', (bytes: Buffer) => this.#onChunk(bytes));
+    stream.on('readable', () => this.#take());
     stream.on('error', () => {});
     stream.on('close', () => this.#onEnd());
   }
@@ -23,15 +26,25 @@ export class StreamSource implements OutputSource {
   }
 
   pause(): void {
-    this.#stream.pause();
+    this.#paused = true;
   }
 
   resume(): void {
-    this.#stream.resume();
+    this.#paused = false;
+    setImmediate(() => this.#take());
   }
 
   destroy(): void {
+    this.#paused = true;
     this.#stream.destroy();
+  }
+
+  #take(): void {
+    while (!this.#paused) {
+      const bytes: Buffer | null = this.#stream.read();
+      if (bytes === null) return;
+      this.#onChunk(bytes);
+    }
   }
 }
 

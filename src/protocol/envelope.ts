@@ -1,6 +1,6 @@
-import { RpcErrorCode, type RpcError } from './errors.ts';
+import { type RpcError, RpcErrorCode } from './errors.ts';
 import { MalformedMessageError, scanJson } from './json-scan.ts';
-import { MAX_REQUEST_ID, MIN_REQUEST_ID, type MessageLimits } from './limits.ts';
+import { MAX_REQUEST_ID, type MessageLimits, MIN_REQUEST_ID } from './limits.ts';
 
 /**
  * A request id as it was written: the JSON text of a string or of a 64-bit integer. Keeping the text is what makes ids beyond
@@ -104,7 +104,9 @@ function parse(text: string): unknown {
   } catch (error) {
     // The engine's message quotes the input; only the position in it is passed on.
     const position = /position (\d+)/.exec(String(error))?.[1];
-    throw new MalformedMessageError(`not valid JSON${position === undefined ? '' : ` at offset ${position}`}`);
+    throw new MalformedMessageError(
+      `not valid JSON${position === undefined ? '' : ` at offset ${position}`}`,
+    );
   }
 }
 
@@ -131,7 +133,8 @@ function isInt64(raw: string): boolean {
 
 function checkTrace(trace: unknown): Trace | null {
   if (trace === undefined || trace === null) return null;
-  if (typeof trace !== 'object' || Array.isArray(trace)) throw new MalformedMessageError('`trace` must be an object');
+  if (typeof trace !== 'object' || Array.isArray(trace))
+    throw new MalformedMessageError('`trace` must be an object');
   for (const key of ['traceparent', 'tracestate'] as const) {
     const value = (trace as Record<string, unknown>)[key];
     if (value !== undefined && value !== null && typeof value !== 'string') {
@@ -142,10 +145,13 @@ function checkTrace(trace: unknown): Trace | null {
 }
 
 function checkError(error: unknown): ErrorMessage['error'] {
-  if (error === undefined) throw new MalformedMessageError('neither `method`, `result` nor `error` is present');
+  if (error === undefined)
+    throw new MalformedMessageError('neither `method`, `result` nor `error` is present');
   const { code, message } = (error ?? {}) as Record<string, unknown>;
   if (!Number.isInteger(code) || typeof message !== 'string') {
-    throw new MalformedMessageError('`error` must be an object with an integer `code` and a string `message`');
+    throw new MalformedMessageError(
+      '`error` must be an object with an integer `code` and a string `message`',
+    );
   }
   return error as ErrorMessage['error'];
 }

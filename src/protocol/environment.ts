@@ -17,7 +17,8 @@ export const CAPABILITIES = {
   shellSnapshotV2: '`process/start` accepts `shellSnapshot`.',
   windowsMxc: 'The Windows sandbox level `mxc` exists.',
   linuxRootWritePreservesDevices: 'A sandbox with a writable root keeps devices protected.',
-  linuxApprovedRootWritePreservesRestrictions: 'A sandbox with an approved writable root keeps its restrictions.',
+  linuxApprovedRootWritePreservesRestrictions:
+    'A sandbox with an approved writable root keeps its restrictions.',
   pty: '`process/start` can open terminals.',
   processCloseStdin: '`process/closeStdin` exists.',
   processResize: '`process/resize` and an initial terminal size exist.',

@@ -49,7 +49,10 @@ export function internalError(message: string): RpcError {
 
 /** The session is in use; the caller may retry. */
 export function sessionAttached(sessionId: string): RpcError {
-  return new RpcError(RpcErrorCode.sessionAttached, `session ${sessionId} is already attached to another connection`);
+  return new RpcError(
+    RpcErrorCode.sessionAttached,
+    `session ${sessionId} is already attached to another connection`,
+  );
 }
 
 /** A client's own text made safe to show: no control characters, bounded length. */

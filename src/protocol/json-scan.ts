@@ -173,12 +173,14 @@ class Scanner {
     let at = start + 1;
     for (; at < text.length; at++) {
       const code = text.charCodeAt(at);
-      if (code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || code <= 0x20 || code === QUOTE) break;
+      if (code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || code <= 0x20 || code === QUOTE)
+        break;
       if (code === COLON || code === OPEN_BRACE || code === OPEN_BRACKET) break;
       if (code === 0x2e || code === 0x65 || code === 0x45) fractional = true;
     }
     this.#countValue();
-    if (isNumber && fractional && isJsonNumber(text.slice(start, at))) this.#fractions.push({ start, end: at });
+    if (isNumber && fractional && isJsonNumber(text.slice(start, at)))
+      this.#fractions.push({ start, end: at });
     if (isNumber) this.#takeId(start, at);
     this.#idPending = false;
     return at;

@@ -46,7 +46,10 @@ const FlatStart = z.object({
   processId: ProcessId,
   ...program,
   tty: doc(z.boolean(), 'Run on a terminal; stdout and stderr are then one stream.'),
-  pipeStdin: doc(z._default(z.boolean(), false), 'Keep stdin open for `process/write`; otherwise it is /dev/null.'),
+  pipeStdin: doc(
+    z._default(z.boolean(), false),
+    'Keep stdin open for `process/write`; otherwise it is /dev/null.',
+  ),
   size: doc(optional(TerminalSize), 'Initial size of the terminal; 24 by 80 when absent.'),
   envPolicy: doc(optional(EnvPolicy), 'Absent: the child sees exactly `env`.'),
   metadata: doc(optional(Metadata), 'Identifiers handed to the child.'),
@@ -79,14 +82,20 @@ export const ProcessStartResult = z.object({
 export const ProcessReadParams = z.object({
   processId: ProcessId,
   afterSeq: doc(optional(Uint64), 'Only chunks with a greater seq are returned.'),
-  maxBytes: doc(optional(Uint64), 'Byte budget of the answer; the first chunk is returned even if it is larger.'),
+  maxBytes: doc(
+    optional(Uint64),
+    'Byte budget of the answer; the first chunk is returned even if it is larger.',
+  ),
   waitMs: doc(optional(Uint64), 'How long to wait for something new.'),
 });
 
 const Chunk = z.object({ seq: Seq, stream: Stream, chunk: Base64 });
 
 export const ProcessReadResult = z.object({
-  chunks: doc(z.array(Chunk), 'Retained output in order. A first seq beyond `afterSeq` + 1 reveals what was evicted.'),
+  chunks: doc(
+    z.array(Chunk),
+    'Retained output in order. A first seq beyond `afterSeq` + 1 reveals what was evicted.',
+  ),
   nextSeq: doc(Uint64, 'Read on with `afterSeq` = this - 1.'),
   exited: z.boolean(),
   exitCode: doc(z.nullable(z.number()), '128 + n when signal n ended the process.'),
@@ -143,7 +152,11 @@ export const ProcessCloseStdinResult = z.object({
   ),
 });
 
-export const ProcessResizeParams = z.object({ processId: ProcessId, rows: Uint16Positive, cols: Uint16Positive });
+export const ProcessResizeParams = z.object({
+  processId: ProcessId,
+  rows: Uint16Positive,
+  cols: Uint16Positive,
+});
 
 export const ProcessWaitParams = z.object({
   processId: ProcessId,
@@ -189,7 +202,12 @@ export const ProcessListResult = z.object({
   ),
 });
 
-export const ProcessOutputParams = z.object({ processId: ProcessId, seq: Seq, stream: Stream, chunk: Base64 });
+export const ProcessOutputParams = z.object({
+  processId: ProcessId,
+  seq: Seq,
+  stream: Stream,
+  chunk: Base64,
+});
 export const ProcessExitedParams = z.object({
   processId: ProcessId,
   seq: Seq,

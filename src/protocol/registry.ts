@@ -52,7 +52,7 @@ export const METHODS = {
     lane: 'control',
     params: process.ProcessSignalParams,
     result: process.EmptyResult,
-    summary: "Sends a signal to the process group; no error when the process is gone.",
+    summary: 'Sends a signal to the process group; no error when the process is gone.',
   }),
   'process/terminate': method({
     ...exec,

@@ -21,9 +21,9 @@ export const Uint16Positive = z.number().check(
 );
 
 /** Bytes in standard base64, padded and canonical; anything laxer is refused. */
-export const Base64 = z.string().check(
-  z.refine(isCanonicalBase64, { error: 'expected standard base64 with padding' }),
-);
+export const Base64 = z
+  .string()
+  .check(z.refine(isCanonicalBase64, { error: 'expected standard base64 with padding' }));
 
 /** Absent, null or a value: how the protocol writes an option. */
 export function optional<Schema extends z.ZodMiniType>(schema: Schema) {

@@ -2,7 +2,10 @@ import type * as z from 'zod/mini';
 import { invalidParams, printable } from './errors.ts';
 
 /** Checks params against a schema, fills in defaults, and refuses with the field and the cause. */
-export function validateParams<Schema extends z.ZodMiniType>(schema: Schema, params: unknown): z.output<Schema> {
+export function validateParams<Schema extends z.ZodMiniType>(
+  schema: Schema,
+  params: unknown,
+): z.output<Schema> {
   const parsed = schema.safeParse(params ?? undefined, { reportInput: true });
   if (parsed.success) return parsed.data;
   throw invalidParams(describeIssues(parsed.error.issues, ['params']));

@@ -6,8 +6,8 @@ import {
   encodeRequest,
   encodeResult,
   type Message,
-  numericId,
   type NotificationMessage,
+  numericId,
   type RequestId,
   type RequestMessage,
 } from '../protocol/envelope.ts';

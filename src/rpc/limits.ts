@@ -9,3 +9,6 @@ export const MAX_PARKED_REQUESTS = 1024;
 
 /** Requests of ours that a peer may leave unanswered. */
 export const MAX_PENDING_CALLS = 1024;
+
+/** Bytes of answers that a peer may leave unread before no further requests of it are started. */
+export const UNSENT_ANSWERS_MAX_BYTES = 8 * 1024 * 1024;

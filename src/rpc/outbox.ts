@@ -1,4 +1,5 @@
 import type { Transport } from '../transport/transport.ts';
+import { UNSENT_ANSWERS_MAX_BYTES } from './limits.ts';
 
 /** Who is told to slow down. */
 export interface OutboxEvents {
@@ -22,6 +23,7 @@ export class Outbox {
   #congested = false;
   #saturated = false;
   #answersStopped = false;
+  #unsentAnswerBytes = 0;
 
   constructor(transport: Transport, highWaterBytes: number, events: OutboxEvents) {
     this.#transport = transport;
@@ -38,7 +40,8 @@ export class Outbox {
   sendControl(message: string): void {
     if (this.#transport.send(message)) return;
     this.#congested = true;
-    if (this.#answersStopped) return;
+    this.#unsentAnswerBytes += message.length;
+    if (this.#answersStopped || this.#unsentAnswerBytes <= UNSENT_ANSWERS_MAX_BYTES) return;
     this.#answersStopped = true;
     this.#events.answers(true);
   }
@@ -57,6 +60,7 @@ export class Outbox {
   /** Continues after the transport was congested. */
   drained(): void {
     this.#congested = false;
+    this.#unsentAnswerBytes = 0;
     if (this.#answersStopped) {
       this.#answersStopped = false;
       this.#events.answers(false);

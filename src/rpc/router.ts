@@ -14,7 +14,10 @@ export interface RequestContext {
 
 /** One function per method of the registry but `initialize`, which opens what the others work in; a missing one does not compile. */
 export type Handlers = {
-  readonly [M in Exclude<Method, 'initialize'>]: (params: ParamsOf<M>, context: RequestContext) => ResultOf<M> | Promise<ResultOf<M>>;
+  readonly [M in Exclude<Method, 'initialize'>]: (
+    params: ParamsOf<M>,
+    context: RequestContext,
+  ) => ResultOf<M> | Promise<ResultOf<M>>;
 };
 
 /** A request whose method exists and whose params are valid. */
@@ -35,8 +38,15 @@ export function route(message: RequestMessage): RoutedRequest {
 }
 
 /** Runs the handler of a routed request. */
-export async function invoke(handlers: Handlers, request: RoutedRequest, context: RequestContext): Promise<unknown> {
-  const handler = handlers[request.method as keyof Handlers] as (params: unknown, context: RequestContext) => unknown;
+export async function invoke(
+  handlers: Handlers,
+  request: RoutedRequest,
+  context: RequestContext,
+): Promise<unknown> {
+  const handler = handlers[request.method as keyof Handlers] as (
+    params: unknown,
+    context: RequestContext,
+  ) => unknown;
   return handler(request.params, context);
 }
 

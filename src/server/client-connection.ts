@@ -51,7 +51,9 @@ export class ClientConnection {
       limits: config,
       outboundHighWaterBytes: config.outboundHighWaterBytes,
     });
-    this.#dispatcher = new Dispatcher(config.concurrentRequests, (open) => this.#connection.setReceiving(open));
+    this.#dispatcher = new Dispatcher(config.concurrentRequests, (open) =>
+      this.#connection.setReceiving(open),
+    );
     // Every waiting request listens; their number is bounded by the dispatcher.
     setMaxListeners(0, this.#requests.signal);
     this.closed = new Promise((resolve) => this.#open(resolve));
@@ -92,7 +94,8 @@ export class ClientConnection {
   #initialize(params: ParamsOf<'initialize'>): ResultOf<'initialize'> {
     if (this.#attachment !== null) throw invalidRequest('initialize may only be sent once per connection');
     const { sessions, config, environmentInfo, log } = this.#services;
-    const session = params.resumeSessionId == null ? sessions.create() : sessions.resume(params.resumeSessionId);
+    const session =
+      params.resumeSessionId == null ? sessions.create() : sessions.resume(params.resumeSessionId);
     if (params.detachedSessionTtlMs != null) {
       session.detachedTtlMs = Math.min(params.detachedSessionTtlMs, config.detachedSessionTtlMs);
     }
@@ -101,7 +104,11 @@ export class ClientConnection {
     const services = { config, session, environmentInfo, connection: this.#connection };
     this.#attachment = {
       session,
-      handlers: { ...environmentHandlers(services), ...processHandlers(services), ...legacyHandlers(services) },
+      handlers: {
+        ...environmentHandlers(services),
+        ...processHandlers(services),
+        ...legacyHandlers(services),
+      },
     };
     log.info('session attached', { sessionId: session.id, client: printable(params.clientName) });
     return { sessionId: session.id, environmentInfo };
@@ -113,7 +120,8 @@ export class ClientConnection {
     if (this.#attachment === null) {
       throw invalidRequest(`client must call initialize before using ${family} methods`);
     }
-    if (!this.#acknowledged) throw invalidRequest(`client must send initialized before using ${family} methods`);
+    if (!this.#acknowledged)
+      throw invalidRequest(`client must send initialized before using ${family} methods`);
     return this.#attachment.handlers;
   }
 

@@ -1,7 +1,7 @@
 import { PathUriError } from '../files/path-uri.ts';
-import { internalError, invalidParams, invalidRequest, RpcError } from '../protocol/errors.ts';
 import { ProcessError, type ProcessErrorCode } from '../process/errors.ts';
 import { SpawnError } from '../process/spawner.ts';
+import { internalError, invalidParams, invalidRequest, RpcError } from '../protocol/errors.ts';
 
 const PROCESS_ERRORS: Readonly<Record<ProcessErrorCode, (message: string) => RpcError>> = {
   unknownProcess: invalidRequest,

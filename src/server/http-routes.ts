@@ -17,13 +17,18 @@ export interface ListenerState {
  * The answer to a plain request, or to an upgrade that must not go through; null lets an upgrade pass. A browser page always
  * sends Origin and never has business here, so that is checked before anything else.
  */
-export function answerHttp(request: IncomingMessage, isUpgrade: boolean, state: ListenerState): HttpAnswer | null {
+export function answerHttp(
+  request: IncomingMessage,
+  isUpgrade: boolean,
+  state: ListenerState,
+): HttpAnswer | null {
   if (request.headers.origin !== undefined) return answer(403);
   const path = (request.url ?? '/').split('?', 1)[0];
   if (path === '/readyz') return probe(request, state.draining ? 503 : 200);
   if (path === '/healthz') return probe(request, 200);
   if (path !== '/') return answer(404);
-  if (request.method !== 'GET') return answer(405, 'a websocket handshake is a GET request\n', { allow: 'GET' });
+  if (request.method !== 'GET')
+    return answer(405, 'a websocket handshake is a GET request\n', { allow: 'GET' });
   if (!isUpgrade) return answer(400, 'this is a websocket endpoint: send an upgrade request\n');
   if (state.draining) return answer(503, 'the server is shutting down\n');
   if (state.full) return answer(503, 'the server has as many connections as it allows (maxConnections)\n');
@@ -43,5 +48,9 @@ function probe(request: IncomingMessage, status: number): HttpAnswer {
 
 function answer(status: number, body = '', headers: Record<string, string> = {}): HttpAnswer {
   const type = body === '' ? {} : { 'content-type': 'text/plain; charset=utf-8' };
-  return { status, body, headers: { ...headers, ...type, 'content-length': String(Buffer.byteLength(body)) } };
+  return {
+    status,
+    body,
+    headers: { ...headers, ...type, 'content-length': String(Buffer.byteLength(body)) },
+  };
 }

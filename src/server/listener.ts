@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, STATUS_CODES, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Transport } from '../transport/transport.ts';

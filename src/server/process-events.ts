@@ -1,7 +1,7 @@
-import { encodeNotification } from '../protocol/envelope.ts';
-import type { Notification, NotificationParamsOf } from '../protocol/registry.ts';
 import type { ProcessListener } from '../process/managed-process.ts';
 import type { StreamName } from '../process/spawner.ts';
+import { encodeNotification } from '../protocol/envelope.ts';
+import type { Notification, NotificationParamsOf } from '../protocol/registry.ts';
 
 /** Where events go: the connection that is attached now, or nowhere. */
 export interface EventSink {
@@ -25,7 +25,8 @@ function processEvents(processId: string, sink: EventSink): ProcessListener {
     output: (seq, stream, bytes) => {
       if (sink.attached) sink.sendBulk(chunkFrame(beforeSeq, `${seq},"stream":"${stream}","chunk":"`, bytes));
     },
-    exited: (seq, exitCode) => send(sink, 'process/exited', { processId, seq, exitCode, sandboxDenied: false }),
+    exited: (seq, exitCode) =>
+      send(sink, 'process/exited', { processId, seq, exitCode, sandboxDenied: false }),
     closed: (seq) => send(sink, 'process/closed', { processId, seq }),
   };
 }
@@ -33,7 +34,9 @@ function processEvents(processId: string, sink: EventSink): ProcessListener {
 /** The first dialect has no closed event: its exited is the last word, so it waits for the output. */
 function commandEvents(processId: string, sink: EventSink): ProcessListener {
   const id = JSON.stringify(processId);
-  const beforeStream = Buffer.from(`{"method":"command/exec/outputDelta","params":{"processId":${id},"stream":"`);
+  const beforeStream = Buffer.from(
+    `{"method":"command/exec/outputDelta","params":{"processId":${id},"stream":"`,
+  );
   let lastExitCode = 0;
   return {
     output: (_seq, stream, bytes) => {

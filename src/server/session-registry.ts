@@ -1,5 +1,5 @@
-import { invalidRequest, printable, sessionAttached } from '../protocol/errors.ts';
 import type { Spawner } from '../process/spawner.ts';
+import { invalidRequest, printable, sessionAttached } from '../protocol/errors.ts';
 import type { ExecServerConfig } from './config.ts';
 import { Session } from './session.ts';
 

@@ -170,7 +170,10 @@ export class TestClient {
         if (done()) finish();
         else if (this.#closeReason !== null) finish(this.#failure(what, 'the connection closed'));
       };
-      const timer = setTimeout(() => finish(this.#failure(what, `${this.timeoutMs} ms passed`)), this.timeoutMs);
+      const timer = setTimeout(
+        () => finish(this.#failure(what, `${this.timeoutMs} ms passed`)),
+        this.timeoutMs,
+      );
       this.#waiters.add(check);
       check();
     });
@@ -178,7 +181,8 @@ export class TestClient {
 
   #failure(what: string, why: string): Error {
     const last = this.received.slice(-5).map((message) => JSON.stringify(message).slice(0, 300));
-    const closed = this.#closeReason === null ? '' : ` (${this.#closeReason.code} ${this.#closeReason.reason})`;
+    const closed =
+      this.#closeReason === null ? '' : ` (${this.#closeReason.code} ${this.#closeReason.reason})`;
     return new Error(`${why}${closed} while waiting for ${what}; last received:\n${last.join('\n')}`);
   }
 }

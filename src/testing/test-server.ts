@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { DEFAULT_CONFIG, type ExecServerConfig } from '../server/config.ts';
 import { ExecServer } from '../server/serve.ts';
-import { createMemoryPair } from '../transport/memory.ts';
+import { createMemoryPair, type MemoryTransport } from '../transport/memory.ts';
 import { TestClient } from './test-client.ts';
 
 /** A server for one test. */
@@ -22,15 +22,20 @@ export async function startServer(config: Partial<ExecServerConfig> = {}): Promi
   return { url, connect: (options) => connectTo(url, options), close: () => server.close() };
 }
 
-/** Serves one client in memory, without a socket. */
-export function connectInMemory(config: Partial<ExecServerConfig> = {}): {
-  client: TestClient;
+/** A client and its server, joined without a socket. */
+export interface MemoryConnection {
+  readonly client: TestClient;
+  /** The server's end: a test can make it congested or break it. */
+  readonly serverEnd: MemoryTransport;
   close(): Promise<void>;
-} {
+}
+
+/** Serves one client in memory. */
+export function connectInMemory(config: Partial<ExecServerConfig> = {}): MemoryConnection {
   const server = new ExecServer(testConfig(config));
   const [left, right] = createMemoryPair();
   void server.accept(right);
-  return { client: new TestClient(left), close: () => server.close() };
+  return { client: new TestClient(left), serverEnd: right, close: () => server.close() };
 }
 
 /** A server that runs as a program of its own, as users run it. */

@@ -29,7 +29,8 @@ export class LineSplitter {
 
   #add(part: Buffer): void {
     this.#partBytes += part.length;
-    if (this.#partBytes > this.#maxLineBytes) throw new Error(`a line is longer than ${this.#maxLineBytes} bytes`);
+    if (this.#partBytes > this.#maxLineBytes)
+      throw new Error(`a line is longer than ${this.#maxLineBytes} bytes`);
     this.#parts.push(part);
   }
 

@@ -26,7 +26,8 @@ export class MemoryTransport implements Transport {
   }
 
   send(message: string | Uint8Array): boolean {
-    if (!this.#closed) this.peer.#deliver(typeof message === 'string' ? message : Buffer.from(message).toString());
+    if (!this.#closed)
+      this.peer.#deliver(typeof message === 'string' ? message : Buffer.from(message).toString());
     return !this.#congested;
   }
 

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { Readable, Writable } from 'node:stream';
-import { LineSplitter } from './line-splitter.ts';
 import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
+import { LineSplitter } from './line-splitter.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** What bounds a line. */
@@ -39,7 +39,8 @@ export class StdioTransport implements Transport {
 
   send(message: string | Uint8Array): boolean {
     if (this.#closed) return true;
-    const line = typeof message === 'string' ? Buffer.from(`${message}\n`) : Buffer.concat([message, NEWLINE]);
+    const line =
+      typeof message === 'string' ? Buffer.from(`${message}\n`) : Buffer.concat([message, NEWLINE]);
     this.#pendingBytes += line.length;
     this.#output.write(line, () => this.#sent(line.length));
     this.#congested = this.#pendingBytes > SEND_WINDOW_BYTES;

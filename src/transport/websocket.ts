@@ -31,8 +31,15 @@ export class WebSocketUpgrader {
   }
 
   /** Completes the handshake; a request that is not a valid one is answered with an HTTP error and yields nothing. */
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, accepted: (transport: Transport) => void): void {
-    this.#server.handleUpgrade(request, socket, head, (ws) => accepted(new WebSocketTransport(ws, this.#options)));
+  upgrade(
+    request: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    accepted: (transport: Transport) => void,
+  ): void {
+    this.#server.handleUpgrade(request, socket, head, (ws) =>
+      accepted(new WebSocketTransport(ws, this.#options)),
+    );
   }
 }
 
@@ -43,7 +50,10 @@ export interface WebSocketConnectOptions extends Partial<WebSocketOptions> {
 }
 
 /** Opens a client connection. Rejects when the server is not reached or refuses. */
-export function connectWebSocket(url: string, options: WebSocketConnectOptions = {}): Promise<WebSocketTransport> {
+export function connectWebSocket(
+  url: string,
+  options: WebSocketConnectOptions = {},
+): Promise<WebSocketTransport> {
   const { headers = {}, signal, maxMessageBytes = 0, pingIntervalMs = 0, peerSilenceTimeoutMs = 0 } = options;
   return new Promise((resolve, reject) => {
     const ws = new WebSocket(url, { perMessageDeflate: false, maxPayload: maxMessageBytes, headers });
@@ -180,5 +190,8 @@ const MAX_REASON_BYTES = 123;
 function truncateReason(reason: string): string {
   const bytes = Buffer.from(reason);
   if (bytes.length <= MAX_REASON_BYTES) return reason;
-  return bytes.subarray(0, MAX_REASON_BYTES).toString().replace(/\uFFFD+$/, '');
+  return bytes
+    .subarray(0, MAX_REASON_BYTES)
+    .toString()
+    .replace(/\uFFFD+$/, '');
 }

@@ -30,9 +30,20 @@ const KEBAB = /^[a-z0-9]+(-[a-z0-9]+)*(\/[a-z0-9]+(-[a-z0-9]+)*)?$/;
 const DECISION = /^docs\/decisions\/[a-z0-9-]+\.md$/;
 /** Members of a step that hold a pattern. */
 const PATTERNS = new Set(
-  ['result', 'error', 'reply', 'raw', 'message', 'text', 'status', 'body', 'code', 'reason', 'seen', 'elapsedMs'].concat(
-    ['stdout', 'stderr', 'pty', 'order', 'exitCode', 'chunks', 'serverExit'],
-  ),
+  [
+    'result',
+    'error',
+    'reply',
+    'raw',
+    'message',
+    'text',
+    'status',
+    'body',
+    'code',
+    'reason',
+    'seen',
+    'elapsedMs',
+  ].concat(['stdout', 'stderr', 'pty', 'order', 'exitCode', 'chunks', 'serverExit']),
 );
 
 /** All cases in the order of their files; a case with `rows` becomes one case per row. Throws when one is not sound. */
@@ -43,7 +54,9 @@ export function loadCases() {
     return JSON.parse(readFileSync(join(CASES, file), 'utf8')).map((testCase) => ({ area, ...testCase }));
   });
   const cases = [...recorded.flatMap(expandRows), ...loadTranscripts(GOLDEN)];
-  const problems = process.env.NOCHECK ? caseProblems(cases, loadDeviations()).filter(x=>!x.includes('deviation')) : caseProblems(cases, loadDeviations());
+  const problems = process.env.NOCHECK
+    ? caseProblems(cases, loadDeviations()).filter((x) => !x.includes('deviation'))
+    : caseProblems(cases, loadDeviations());
   if (problems.length > 0) throw new Error(`unsound cases:\n${problems.join('\n')}`);
   return cases;
 }
@@ -58,8 +71,12 @@ export function caseProblems(cases, deviations) {
   const names = cases.map(({ name }) => name);
   const used = new Set(cases.flatMap(({ deviation = [] }) => deviation));
   return [
-    ...names.filter((name, index) => names.indexOf(name) !== index).map((name) => `${name}: the name is used twice`),
-    ...cases.flatMap((testCase) => problemsOf(testCase, deviations).map((problem) => `${testCase.name}: ${problem}`)),
+    ...names
+      .filter((name, index) => names.indexOf(name) !== index)
+      .map((name) => `${name}: the name is used twice`),
+    ...cases.flatMap((testCase) =>
+      problemsOf(testCase, deviations).map((problem) => `${testCase.name}: ${problem}`),
+    ),
     ...Object.entries(deviations)
       .filter(([, { reason, decision }]) => !reason || !DECISION.test(decision ?? ''))
       .map(([name]) => `deviation ${name}: needs a reason and a decision in docs/decisions`),
@@ -84,11 +101,16 @@ function fillIn(value, row) {
     const name = /^\{\{([\w.-]+)\}\}$/.exec(value)?.[1];
     if (name !== undefined && Object.hasOwn(row, name)) return row[name];
     const known = Object.keys(row).filter((key) => value.includes(`{{${key}}}`));
-    return known.reduce((text, key) => text.replaceAll(`{{${key}}}`, () => String(expand(row[key], {}))), value);
+    return known.reduce(
+      (text, key) => text.replaceAll(`{{${key}}}`, () => String(expand(row[key], {}))),
+      value,
+    );
   }
   if (Array.isArray(value)) return value.map((item) => fillIn(item, row));
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [fillIn(key, row), fillIn(item, row)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [fillIn(key, row), fillIn(item, row)]),
+  );
 }
 
 function problemsOf(testCase, deviations) {
@@ -102,7 +124,8 @@ function problemsOf(testCase, deviations) {
   if (only && !SERVERS.includes(only)) problems.push(`unknown server ${only}`);
   for (const server of only ? [only] : SERVERS) {
     const asserting = flatten(steps).filter((step) => !step.only || step.only === server);
-    if (!asserting.some((step) => STEPS[verbOf(step)]?.asserts)) problems.push(`nothing can fail on ${server}`);
+    if (!asserting.some((step) => STEPS[verbOf(step)]?.asserts))
+      problems.push(`nothing can fail on ${server}`);
   }
   const differs = only || flatten(steps).some((step) => step.only || step.onReference || step.onOurs);
   if (differs && named.length === 0) problems.push('differs between the servers and names no deviation');
@@ -129,7 +152,8 @@ function stepProblems(step, index) {
     }
   }
   for (const form of [step, step.onReference ?? {}, step.onOurs ?? {}]) {
-    for (const key of Object.keys(form)) if (isPattern(verb, key)) problems.push(...patternProblems(form[key]));
+    for (const key of Object.keys(form))
+      if (isPattern(verb, key)) problems.push(...patternProblems(form[key]));
   }
   return problems.map((problem) => `step ${index + 1} (${verb}): ${problem}`);
 }

@@ -65,7 +65,11 @@ class Connection {
   /** The oldest response with this id that no step has taken yet. */
   async response(id, withinMs) {
     const key = JSON.stringify(id);
-    const entry = await this.until(() => this.#responses.get(key)?.shift(), withinMs, `response to id ${key}`);
+    const entry = await this.until(
+      () => this.#responses.get(key)?.shift(),
+      withinMs,
+      `response to id ${key}`,
+    );
     entry.taken = true;
     return entry;
   }
@@ -201,7 +205,9 @@ class WebSocketConnection extends Connection {
     this.opened = new Promise((resolve, reject) => {
       this.socket.once('open', resolve);
       // Once open, an error is followed by `close`, which is what the steps look at.
-      this.socket.on('error', (error) => reject(new Failure(`cannot connect: ${error.message}`, 'open', url)));
+      this.socket.on('error', (error) =>
+        reject(new Failure(`cannot connect: ${error.message}`, 'open', url)),
+      );
     });
   }
 

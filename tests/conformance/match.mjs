@@ -12,7 +12,9 @@ const MATCHERS = {
   $uuid: (_, actual) => typeof actual === 'string' && UUID_V4.test(actual),
   $matches: (source, actual) => isText(actual) && new RegExp(source, 'su').test(String(actual)),
   $includes: (part, actual) =>
-    Array.isArray(actual) ? actual.some((item) => matches(part, item)) : isText(actual) && String(actual).includes(part),
+    Array.isArray(actual)
+      ? actual.some((item) => matches(part, item))
+      : isText(actual) && String(actual).includes(part),
   $not: (pattern, actual) => !matches(pattern, actual),
   $oneOf: (patterns, actual) => patterns.some((pattern) => matches(pattern, actual)),
   $allOf: (patterns, actual) => patterns.every((pattern) => matches(pattern, actual)),
@@ -22,7 +24,9 @@ const MATCHERS = {
   $range: ([min, max], actual) => typeof actual === 'number' && actual >= min && actual <= max,
   $length: (pattern, actual) => matches(pattern, actual?.length),
   $each: (pattern, actual) =>
-    typeof actual === 'object' && actual !== null && Object.values(actual).every((item) => matches(pattern, item)),
+    typeof actual === 'object' &&
+    actual !== null &&
+    Object.values(actual).every((item) => matches(pattern, item)),
   /** The members of an object, in the order of the wire. */
   $keys: (keys, actual) => typeOf(actual) === 'object' && isDeepStrictEqual(Object.keys(actual), keys),
   /** At least these members; others are free. */
@@ -68,7 +72,9 @@ export function mismatch(pattern, actual, path = '') {
 export function patternProblems(pattern) {
   if (typeof pattern !== 'object' || pattern === null) return [];
   const keys = Object.keys(pattern);
-  const wrong = keys.filter((key) => key.startsWith('$') && (keys.length > 1 || !Object.hasOwn(MATCHERS, key)));
+  const wrong = keys.filter(
+    (key) => key.startsWith('$') && (keys.length > 1 || !Object.hasOwn(MATCHERS, key)),
+  );
   return [...wrong.map((key) => `bad matcher ${key}`), ...Object.values(pattern).flatMap(patternProblems)];
 }
 
@@ -122,7 +128,8 @@ function isOutput(streams, chunks) {
   const joined = { stdout: [], stderr: [], pty: [] };
   let last = 0;
   for (const { seq, stream, chunk, ...rest } of chunks) {
-    if (!(seq > last) || !joined[stream] || !isCanonicalBase64(chunk) || Object.keys(rest).length > 0) return false;
+    if (!(seq > last) || !joined[stream] || !isCanonicalBase64(chunk) || Object.keys(rest).length > 0)
+      return false;
     joined[stream].push(Buffer.from(chunk, 'base64'));
     last = seq;
   }

@@ -27,7 +27,11 @@ export function toBytes(payload) {
   if ('repeat' in payload) return Buffer.from(payload.repeat.repeat(payload.times), 'utf8');
   if ('size' in payload) {
     const { before, fill, after, size } = payload;
-    return Buffer.concat([toBytes(before), Buffer.alloc(size - before.length - after.length, fill), toBytes(after)]);
+    return Buffer.concat([
+      toBytes(before),
+      Buffer.alloc(size - before.length - after.length, fill),
+      toBytes(after),
+    ]);
   }
   throw new Error(`not a payload: ${JSON.stringify(payload)}`);
 }

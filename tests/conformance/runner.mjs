@@ -6,6 +6,7 @@ import { handshake, STEPS } from './steps.mjs';
 
 const STEP_DEADLINE_MS = 10_000;
 const CLEANUP_DEADLINE_MS = 2_000;
+const TRANSCRIPT_MESSAGES = 12;
 
 /**
  * Plays one case. Options: `url`; `server` (`reference` or `exec-server`); `launch(args)`, which starts a server for the cases
@@ -19,7 +20,12 @@ export async function runCase(testCase, options) {
     await play.run();
     return { name: testCase.name, status: 'passed' };
   } catch (error) {
-    return { name: testCase.name, status: 'failed', failure: play.describe(error), transcript: play.transcript() };
+    return {
+      name: testCase.name,
+      status: 'failed',
+      failure: play.describe(error),
+      transcript: play.transcript(),
+    };
   } finally {
     await play.cleanUp();
   }
@@ -133,10 +139,10 @@ class Play {
     return { step: this.#position, message: error.message, expected, actual };
   }
 
-  /** What arrived, per connection. */
+  /** The last messages of each connection. */
   transcript() {
     return [...this.#allConnections].flatMap(({ name, entries, end }) => [
-      ...entries.map(({ text }) => `${name} <- ${brief(text, 600)}`),
+      ...entries.slice(-TRANSCRIPT_MESSAGES).map(({ text }) => `${name} <- ${brief(text)}`),
       ...(end ? [`${name} ended ${JSON.stringify(end)}`] : []),
     ]);
   }

@@ -53,7 +53,11 @@ export const STEPS = {
    */
   output: { options: ['stream', 'text', 'cr', 'from', 'capture'], asserts: true, run: output },
   /** Waits for the end of a process and checks all of it; a stream that is not named must be empty. */
-  collect: { options: ['exitCode', 'order', 'maxChunk', 'chunks', 'from', ...STREAMS], asserts: true, run: collect },
+  collect: {
+    options: ['exitCode', 'order', 'maxChunk', 'chunks', 'from', ...STREAMS],
+    asserts: true,
+    run: collect,
+  },
   /** No reply is waiting that no step has asked for. */
   quiet: { asserts: true, run: quiet },
   /** Nothing has been notified about this process. */
@@ -237,7 +241,11 @@ async function collect(context, step) {
 
 async function quiet(context, step) {
   const waiting = context.connection(step.quiet).unclaimed();
-  check([], waiting.map((entry) => entry.message), 'replies nobody asked for');
+  check(
+    [],
+    waiting.map((entry) => entry.message),
+    'replies nobody asked for',
+  );
 }
 
 async function noEvents(context, step) {
@@ -256,7 +264,15 @@ async function httpRequest(context, step) {
   const { method = 'GET', path, headers = {} } = step.http;
   const { hostname, port } = new URL(context.url);
   const answer = await new Promise((resolve, reject) => {
-    const outgoing = http.request({ hostname, port, method, path, headers, agent: false, timeout: step.within });
+    const outgoing = http.request({
+      hostname,
+      port,
+      method,
+      path,
+      headers,
+      agent: false,
+      timeout: step.within,
+    });
     outgoing.on('response', (incoming) => {
       const parts = [];
       incoming.on('data', (part) => parts.push(part));
@@ -271,7 +287,8 @@ async function httpRequest(context, step) {
     outgoing.end();
   });
   check(step.status, answer.incoming.statusCode, 'status');
-  if (step.headers !== undefined) check({ $partial: step.headers }, { ...answer.incoming.headers }, 'headers');
+  if (step.headers !== undefined)
+    check({ $partial: step.headers }, { ...answer.incoming.headers }, 'headers');
   if (step.body !== undefined) check(step.body, answer.body, 'body');
 }
 
@@ -290,7 +307,8 @@ async function serverExit(context, step) {
 async function pidGone(context, step) {
   const deadline = performance.now() + step.within;
   while (isAlive(Number(step.pidGone))) {
-    if (performance.now() > deadline) throw new Failure(`pid ${step.pidGone} is still alive`, 'gone', 'alive');
+    if (performance.now() > deadline)
+      throw new Failure(`pid ${step.pidGone} is still alive`, 'gone', 'alive');
     await setTimeout(POLL_MS);
   }
 }

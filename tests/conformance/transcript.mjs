@@ -19,15 +19,22 @@ function toCase(text) {
     .split('\n')
     .map((line) => JSON.parse(line));
   const shown = new Map();
-  return { area: 'golden', connections: { main: 'open' }, ...head, steps: lines.map((line) => toStep(line, shown)) };
+  return {
+    area: 'golden',
+    connections: { main: 'open' },
+    ...head,
+    steps: lines.map((line) => toStep(line, shown)),
+  };
 }
 
 function toStep({ client, server, actual = {}, ...rest }, shown) {
   if (client) return { send: client, ...rest };
-  if ('id' in server) return { response: server.id, result: { $partial: { ...server.result, ...actual } }, ...rest };
+  if ('id' in server)
+    return { response: server.id, result: { $partial: { ...server.result, ...actual } }, ...rest };
   const params = { ...server.params, ...actual };
   const { processId, stream, chunk } = params;
-  if (chunk === undefined) return { notification: server.method, of: processId, params: { $partial: params }, ...rest };
+  if (chunk === undefined)
+    return { notification: server.method, of: processId, params: { $partial: params }, ...rest };
   const parts = [...(shown.get(processId) ?? []), Buffer.from(chunk, 'base64').toString('utf8')];
   shown.set(processId, parts);
   return { output: processId, stream, cr: 'strip', text: { $sequence: parts }, ...rest };

@@ -11,7 +11,8 @@ export function legacyHandlers(services: HandlerServices): Pick<Handlers, Legacy
   const { processes } = services.session;
   return {
     'command/exec': async ({ processId, argv, arg0, cwd, env, tty, outputBytesCap }) => {
-      if (!services.config.allowDirectExec) throw invalidRequest('direct starts are switched off (allowDirectExec)');
+      if (!services.config.allowDirectExec)
+        throw invalidRequest('direct starts are switched off (allowDirectExec)');
       const io = tty
         ? ({ kind: 'pty', ...DEFAULT_TERMINAL_SIZE } as const)
         : ({ kind: 'pipe', stdin: 'closed' } as const);

@@ -27,7 +27,11 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       const request = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
       const page = await process.read(request, signal, park);
       return {
-        chunks: page.chunks.map(({ seq, stream, bytes }) => ({ seq, stream, chunk: bytes.toString('base64') })),
+        chunks: page.chunks.map(({ seq, stream, bytes }) => ({
+          seq,
+          stream,
+          chunk: bytes.toString('base64'),
+        })),
         nextSeq: page.nextSeq,
         exited: page.exitCode !== null,
         exitCode: page.exitCode,
@@ -78,7 +82,11 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
 
     'process/snapshot': async ({ processId }) => {
       const process = await processes.get(processId);
-      const [stdout, stderr, terminal] = [process.ends('stdout'), process.ends('stderr'), process.ends('pty')];
+      const [stdout, stderr, terminal] = [
+        process.ends('stdout'),
+        process.ends('stderr'),
+        process.ends('pty'),
+      ];
       const perStream = (count: (ends: StreamEnds) => number) => ({
         stdout: count(stdout),
         stderr: count(stderr),

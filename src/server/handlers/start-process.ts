@@ -15,7 +15,10 @@ export interface CheckedStart {
 export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<void> {
   const { session, config, connection } = services;
   const { processId, spec, dialect } = start;
-  const maxBytes = Math.min(config.retainedOutputBytesPerProcess, start.outputBytesCap ?? Number.POSITIVE_INFINITY);
+  const maxBytes = Math.min(
+    config.retainedOutputBytesPerProcess,
+    start.outputBytesCap ?? Number.POSITIVE_INFINITY,
+  );
   const retention = {
     maxBytes,
     maxChunks: config.retainedChunksPerProcess,

@@ -26,7 +26,8 @@ export interface StartRequestParts {
 /** Reduces the three request forms to one. Refuses the forms that are switched off and the options that cannot be honoured. */
 export function startRequestParts(params: StartParams, config: ExecServerConfig): StartRequestParts {
   if ('prepared' in params) {
-    if (!config.allowPreparedExec) throw invalidRequest('prepared starts are switched off (allowPreparedExec)');
+    if (!config.allowPreparedExec)
+      throw invalidRequest('prepared starts are switched off (allowPreparedExec)');
     const { processId, request, io } = params.prepared;
     return { processId, ...request, arg0: request.arg0, io: childIo(io), envPolicy: null, metadata: null };
   }
@@ -43,7 +44,10 @@ export function spawnSpec(parts: StartRequestParts, options: { readonly nativePa
   const cwd = options.nativePaths && isAbsolute(parts.cwd) ? parts.cwd : pathFromUri(parts.cwd);
   const [program] = parts.argv;
   if (program === undefined) throw new ProcessError('emptyArgv', 'argv must not be empty');
-  const env = childEnvironment({ env: parts.env, policy: parts.envPolicy, metadata: parts.metadata }, process.env);
+  const env = childEnvironment(
+    { env: parts.env, policy: parts.envPolicy, metadata: parts.metadata },
+    process.env,
+  );
   if (parts.io.kind === 'pty') env.SHELL ??= loginShell().path;
   return { program, argv: [parts.arg0 ?? program, ...parts.argv.slice(1)], cwd, env, io: parts.io };
 }
@@ -66,7 +70,9 @@ function refuseUnsupported(params: FlatParams): void {
     throw invalidParams('params.sandbox: this server cannot enforce a sandbox; send null to run without one');
   }
   if (params.networkProxy != null) {
-    throw invalidParams('params.networkProxy: this server has no network proxy; send null to run without one');
+    throw invalidParams(
+      'params.networkProxy: this server has no network proxy; send null to run without one',
+    );
   }
 }
 

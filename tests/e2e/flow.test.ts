@@ -1,0 +1,165 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import {
+  connectInMemory,
+  startServer,
+  startServerProcess,
+  type TestServer,
+} from '../../src/testing/index.ts';
+import { CountingClient } from '../support/counting-client.ts';
+import { memoryOf, processState } from '../support/machine.ts';
+import { base64, shell } from '../support/programs.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const servers: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
+});
+
+function owned<Server extends { close(): Promise<void> }>(server: Server): Server {
+  servers.push(server);
+  return server;
+}
+
+describe('a client that reads slowly', () => {
+  test('gets 2 GiB complete, and the server stays small', async () => {
+    const server = owned(await startServerProcess());
+    const client = await CountingClient.connect(server.url);
+    const size = 2 * 1024 ** 3;
+    // The client stops reading at every 64th piece and goes on in a later turn.
+    let pieces = 0;
+    client.onOutput = () => {
+      if (++pieces % 64 !== 0) return;
+      client.transport.setReceiving(false);
+      setTimeout(() => client.transport.setReceiving(true), 1);
+    };
+    client.start({ ...shell('big', `exec head -c ${size} /dev/zero`) });
+    await client.closed;
+    expect(client.bytes).toBe(size);
+    expect(memoryOf(server.process.pid!, 'VmHWM')).toBeLessThan(256 * 1024 * 1024);
+    client.transport.close({ code: 1000, reason: '' });
+  });
+
+  test('blocks its own program, costs bounded memory and delays nobody else', async () => {
+    const server = owned(await startServerProcess());
+    const client = await server.connect();
+    const other = await server.connect();
+    const before = memoryOf(server.process.pid!, 'VmRSS');
+    await client.call('process/start', shell('flood', 'echo $$; exec yes'));
+    await client.waitFor((message) => message.method === 'process/output');
+    const pid = Number(client.process('flood').text().split('\n')[0]);
+    client.setReading(false);
+    // `yes` never sleeps on its own: asleep several times in a row means that its pipe is full and nobody reads it.
+    let asleep = 0;
+    await waitFor('the program to be blocked', () => {
+      asleep = processState(pid) === 'S' ? asleep + 1 : 0;
+      return asleep > 20;
+    });
+    expect(memoryOf(server.process.pid!, 'VmRSS') - before).toBeLessThan(64 * 1024 * 1024);
+    await other.call('process/start', shell('p', 'echo fine'));
+    expect((await other.closedProcess('p')).text()).toBe('fine\n');
+  });
+});
+
+describe('a flood on one process', () => {
+  test('never delays status and terminate on the same connection: their answers overtake queued output', async () => {
+    const { client, serverEnd, close } = connectInMemory({ outboundHighWaterBytes: 2_000_000 });
+    servers.push({ close });
+    await client.handshake();
+    serverEnd.setCongested(true);
+    await client.call('process/start', shell('flood', 'yes'));
+    await client.call('process/start', shell('mark', 'sleep 600'));
+    // With the transport congested, all but the first piece of output waits in the server while answers pass.
+    const status = await client.call('environment/status', {});
+    expect(status).toEqual({ status: 'ready' });
+    expect(await client.call('process/terminate', { processId: 'flood' })).toEqual({ running: true });
+    const arrivedBefore = client.process('flood').events.length;
+    expect(client.process('flood').complete).toBe(false);
+    serverEnd.setCongested(false);
+    const events = await client.closedProcess('flood');
+    expect(events.events.length).toBeGreaterThan(arrivedBefore);
+    expect(events.exitCode).toBe(137);
+  });
+
+  test('does not keep another process of the connection from being heard', async () => {
+    const server: TestServer = owned(await startServer());
+    const client = await server.connect();
+    await client.call('process/start', shell('flood', 'yes'));
+    for (let round = 0; round < 20; round++) {
+      await client.call('process/start', shell(`p${round}`, `echo ${round}`));
+      expect((await client.closedProcess(`p${round}`)).text()).toBe(`${round}\n`);
+    }
+    await client.call('process/terminate', { processId: 'flood' });
+    expect((await client.closedProcess('flood')).exitCode).toBe(137);
+  });
+});
+
+describe('requests on one connection', () => {
+  test('a long poll, a full stdin and a wait delay no other request', async () => {
+    const server = owned(await startServer());
+    const client = await server.connect();
+    await client.call('process/start', { ...shell('deaf', 'sleep 600'), pipeStdin: true });
+    const poll = client.call('process/read', { processId: 'deaf', waitMs: 600_000 });
+    const wait = client.call('process/wait', { processId: 'deaf' });
+    const chunk = Buffer.alloc(100_000, 1).toString('base64');
+    const writes = Array.from({ length: 140 }, () =>
+      client.call('process/write', { processId: 'deaf', chunk }),
+    );
+    // The first 129 are acknowledged (one fills the pipe, 128 wait); the rest is withheld while the program does not read.
+    for (const write of writes.slice(0, 128)) expect(await write).toEqual({ status: 'accepted' });
+    expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
+    expect(await client.call('process/terminate', { processId: 'deaf' })).toEqual({ running: true });
+    expect(await poll).toMatchObject({ exited: true, exitCode: 137 });
+    expect(await wait).toEqual({ running: false, exited: true, exitCode: 137, closed: true });
+    await Promise.all(writes);
+  });
+
+  test('concurrent-requests 1 still lets control and waiting requests through', async () => {
+    const server = owned(await startServer({ concurrentRequests: 1 }));
+    const client = await server.connect();
+    await client.call('process/start', shell('p', 'sleep 600'));
+    const polls = Array.from({ length: 5 }, () =>
+      client.call('process/read', { processId: 'p', waitMs: 600_000 }),
+    );
+    await client.call('environment/status', {});
+    await client.call('process/start', shell('q', 'echo q'));
+    await client.closedProcess('q');
+    expect(await client.call('process/terminate', { processId: 'p' })).toEqual({ running: true });
+    for (const poll of polls) expect(await poll).toMatchObject({ exited: true });
+  });
+
+  test('about one process keep their order when sent without waiting', async () => {
+    const server = owned(await startServer());
+    const client = await server.connect();
+    const start = client.call('process/start', { ...shell('cat', 'cat'), pipeStdin: true });
+    const writes = Array.from({ length: 400 }, (_, i) =>
+      client.call('process/write', { processId: 'cat', chunk: base64(`${i}\n`), writeId: `${i}` }),
+    );
+    const close = client.call('process/closeStdin', { processId: 'cat' });
+    await start;
+    for (const write of writes) expect(await write).toEqual({ status: 'accepted' });
+    expect(await close).toEqual({ status: 'closed' });
+    const expected = Array.from({ length: 400 }, (_, i) => `${i}\n`).join('');
+    expect((await client.closedProcess('cat')).text()).toBe(expected);
+  });
+
+  test('start and terminate sent together: both are answered as if one came after the other', async () => {
+    const server = owned(await startServer());
+    const client = await server.connect();
+    const start = client.call('process/start', shell('p', 'sleep 600'));
+    const terminate = client.call('process/terminate', { processId: 'p' });
+    expect(await start).toMatchObject({ processId: 'p' });
+    expect(await terminate).toEqual({ running: true });
+    expect((await client.closedProcess('p')).exitCode).toBe(137);
+  });
+
+  test('two starts with one id: exactly one succeeds', async () => {
+    const server = owned(await startServer());
+    const client = await server.connect();
+    const results = await Promise.allSettled([
+      client.call('process/start', shell('same', 'echo one')),
+      client.call('process/start', shell('same', 'echo two')),
+    ]);
+    expect(results.map((result) => result.status).sort()).toEqual(['fulfilled', 'rejected']);
+    await client.closedProcess('same');
+  });
+});

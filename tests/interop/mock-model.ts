@@ -1,0 +1,102 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** Something the model says: a tool call or a message. */
+export type ModelItem = Readonly<Record<string, unknown>>;
+
+/** What a client asked of the model. */
+export interface ModelRequest {
+  readonly path: string;
+  /** The whole conversation so far. */
+  readonly input: readonly ModelItem[];
+}
+
+/**
+ * A model behind the Responses API whose every turn is played by the test: it takes the next request, and answers it when and as
+ * it likes.
+ */
+export class MockModel {
+  /** Every request so far. */
+  readonly requests: ModelRequest[] = [];
+  readonly #server: Server;
+  readonly #open: { request: ModelRequest; response: ServerResponse }[] = [];
+  #arrived: () => void = () => {};
+  #turns = 0;
+
+  private constructor() {
+    this.#server = createServer((request, response) => void this.#receive(request, response));
+  }
+
+  static async open(): Promise<MockModel> {
+    const model = new MockModel();
+    model.#server.listen(0, '127.0.0.1');
+    await once(model.#server, 'listening');
+    return model;
+  }
+
+  /** The `base_url` of the provider. */
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
+  }
+
+  /** Waits until the client is waiting for the model. One caller at a time. */
+  async request(): Promise<ModelRequest> {
+    while (this.#open[0] === undefined) {
+      await new Promise<void>((resolve) => {
+        this.#arrived = resolve;
+      });
+    }
+    return this.#open[0].request;
+  }
+
+  /** Answers the request that `request` returned with one turn. */
+  answer(items: readonly ModelItem[]): void {
+    const open = this.#open.shift();
+    if (open === undefined) throw new Error('the client is not waiting for the model');
+    const id = `resp_${++this.#turns}`;
+    const events = [
+      { type: 'response.created', response: { id } },
+      ...items.map((item) => ({ type: 'response.output_item.done', item })),
+      { type: 'response.completed', response: { id, usage: USAGE } },
+    ];
+    open.response.writeHead(200, { 'content-type': 'text/event-stream' });
+    open.response.end(
+      events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(''),
+    );
+  }
+
+  async close(): Promise<void> {
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  async #receive(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await text(incoming);
+    const path = incoming.url ?? '';
+    if (incoming.method !== 'POST' || path !== '/v1/responses') {
+      response.writeHead(404).end();
+      return;
+    }
+    const request = { path, input: (JSON.parse(body) as { input: ModelItem[] }).input };
+    this.requests.push(request);
+    this.#open.push({ request, response });
+    this.#arrived();
+  }
+}
+
+const USAGE = {
+  input_tokens: 1,
+  input_tokens_details: null,
+  output_tokens: 1,
+  output_tokens_details: null,
+  total_tokens: 2,
+};
+
+async function text(stream: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of stream) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString();
+}

@@ -1,0 +1,166 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { ProcessEvents } from '../../src/testing/index.ts';
+import { until } from './until.ts';
+import { WireFrames } from './wire-frames.ts';
+
+/** A message that passed. */
+export interface WireMessage {
+  /** The number of its connection, from 1. */
+  readonly connection: number;
+  readonly from: 'client' | 'server';
+  readonly method: string | null;
+  readonly id: unknown;
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly result: Readonly<Record<string, unknown>> | null;
+  readonly error: { readonly code: number; readonly message: string } | null;
+}
+
+/**
+ * A link between client and server that passes every byte on unchanged, keeps what was said, and can fail at a chosen moment.
+ */
+export class WireTap {
+  readonly messages: WireMessage[] = [];
+  readonly #server: Server;
+  readonly #target: { host: string; port: number };
+  readonly #links = new Set<Link>();
+  #connections = 0;
+  #losing: string | null = null;
+  #keepServerSides = false;
+
+  private constructor(target: { host: string; port: number }) {
+    this.#target = target;
+    this.#server = createServer((socket) => this.#accept(socket));
+  }
+
+  /** Opens a tap in front of a websocket URL. */
+  static async open(targetUrl: string): Promise<WireTap> {
+    const { hostname, port } = new URL(targetUrl);
+    const tap = new WireTap({ host: hostname, port: Number(port) });
+    tap.#server.listen(0, '127.0.0.1');
+    await once(tap.#server, 'listening');
+    return tap;
+  }
+
+  /** What a client connects to. */
+  get url(): string {
+    return `ws://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** The requests and notifications of a method, whoever sent them. */
+  calls(method: string): WireMessage[] {
+    return this.messages.filter((message) => message.method === method);
+  }
+
+  /** What the server answered to a request; undefined until it has. */
+  answerTo({ connection, id }: WireMessage): WireMessage | undefined {
+    const answers = this.messages.filter(({ from, method }) => from === 'server' && method === null);
+    return answers.find((message) => message.connection === connection && message.id === id);
+  }
+
+  /** The first message, past or future, that matches. */
+  async waitFor(matches: (message: WireMessage) => boolean, what: string): Promise<WireMessage> {
+    let looked = 0;
+    let found: WireMessage | undefined;
+    await until(() => {
+      while (found === undefined && looked < this.messages.length) {
+        const message = this.messages[looked++]!;
+        if (matches(message)) found = message;
+      }
+      return found !== undefined;
+    }, what);
+    return found!;
+  }
+
+  /** What the server has notified about a process, on every connection together. */
+  events(processId: unknown): ProcessEvents {
+    const events = new ProcessEvents(String(processId));
+    for (const { method, params } of this.messages) {
+      if (method !== null && params.processId === processId) events.add(method, params);
+    }
+    return events;
+  }
+
+  /** The next request of this method reaches the server, but its answer never arrives: the link is cut instead. */
+  loseNextAnswerTo(method: string): void {
+    this.#losing = method;
+  }
+
+  /** Cuts the clients off while the server still believes in its connections, until `dropServerSides`. */
+  dropClientSides(): void {
+    this.#keepServerSides = true;
+    for (const link of this.#links) link.client.destroy();
+  }
+
+  /** Ends what `dropClientSides` left open. */
+  dropServerSides(): void {
+    this.#keepServerSides = false;
+    for (const { client, upstream } of this.#links) {
+      if (client.destroyed) upstream.destroy();
+    }
+  }
+
+  async close(): Promise<void> {
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    for (const link of this.#links) cut(link);
+    await closed;
+  }
+
+  #accept(client: Socket): void {
+    const upstream = connect(this.#target);
+    const link: Link = { number: ++this.#connections, client, upstream, lost: null };
+    this.#links.add(link);
+    for (const socket of [client, upstream]) {
+      socket.setNoDelay(true);
+      socket.on('error', () => socket.destroy());
+    }
+    client.on('close', () => {
+      if (!this.#keepServerSides) upstream.destroy();
+    });
+    upstream.on('close', () => {
+      client.destroy();
+      this.#links.delete(link);
+    });
+    this.#relay(link, 'client');
+    this.#relay(link, 'server');
+  }
+
+  #relay(link: Link, from: 'client' | 'server'): void {
+    const [source, target] = from === 'client' ? [link.client, link.upstream] : [link.upstream, link.client];
+    const frames = new WireFrames();
+    source.on('data', (bytes: Buffer) => {
+      for (const raw of frames.push(bytes)) this.#note(link, from, raw);
+      if (from === 'server' && link.lost !== null) return;
+      if (!target.write(bytes) && !target.destroyed) {
+        source.pause();
+        const resume = () => source.resume();
+        target.once('drain', resume).once('close', resume);
+      }
+    });
+  }
+
+  #note(link: Link, from: 'client' | 'server', raw: Readonly<Record<string, unknown>>): void {
+    const { method = null, id, params, result = null, error = null } = raw as Partial<WireMessage>;
+    this.messages.push({ connection: link.number, from, method, id, params: params ?? {}, result, error });
+    if (from === 'client' && method !== null && method === this.#losing) {
+      this.#losing = null;
+      link.lost = { id };
+    } else if (from === 'server' && method === null && link.lost !== null && id === link.lost.id) {
+      cut(link);
+    }
+  }
+}
+
+interface Link {
+  readonly number: number;
+  readonly client: Socket;
+  readonly upstream: Socket;
+  /** The request whose answer must not arrive. */
+  lost: { readonly id: unknown } | null;
+}
+
+function cut({ client, upstream }: Link): void {
+  client.destroy();
+  upstream.destroy();
+}

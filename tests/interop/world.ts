@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { startReference } from '../../scripts/reference.mjs';
+import { startServerProcess } from '../../src/testing/index.ts';
+import { type CodexOptions, CodexRun } from './codex-client.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+import { until } from './until.ts';
+import { WireTap } from './wire-tap.ts';
+
+/** Which server codex talks to: this project's, or the reference as a control. */
+export type ServerKind = 'exec-server' | 'reference';
+
+/** A server behind a tap, the runs of codex against it, and what it started. */
+export class World {
+  readonly kind: ServerKind;
+  readonly tap: WireTap;
+  readonly #binary: string;
+  readonly #server: StartedServer;
+  /** In the environment of the server and so of everything it starts. */
+  readonly #mark: string;
+  readonly #runs: CodexRun[] = [];
+
+  private constructor(kind: ServerKind, binary: string, server: StartedServer, mark: string, tap: WireTap) {
+    this.kind = kind;
+    this.#binary = binary;
+    this.#server = server;
+    this.#mark = mark;
+    this.tap = tap;
+  }
+
+  static async open(kind: ServerKind, binary: string): Promise<World> {
+    const mark = `interop-${randomUUID()}`;
+    const server = await START[kind]({ [MARK_VARIABLE]: mark });
+    return new World(kind, binary, server, mark, await WireTap.open(server.url));
+  }
+
+  /** Starts codex; it reaches the server through the tap unless told otherwise. */
+  async codex(options: Partial<CodexOptions> = {}): Promise<CodexRun> {
+    const run = await CodexRun.start({ binary: this.#binary, url: this.tap.url, ...options });
+    this.#runs.push(run);
+    return run;
+  }
+
+  get serverUrl(): string {
+    return this.#server.url;
+  }
+
+  /** The living programs that the server has started, and their descendants. */
+  programs(): number[] {
+    return markedProcesses(this.#mark).filter((pid) => pid !== this.#server.pid);
+  }
+
+  /** Waits until nothing that the server has started is alive. */
+  async noPrograms(): Promise<void> {
+    await until(() => this.programs().length === 0, 'the end of every program');
+  }
+
+  /** Ends everything; fails when the server has not survived, or something outlives it. */
+  async close(): Promise<void> {
+    for (const run of this.#runs) await run.close();
+    await this.tap.close();
+    const alive = isAlive(this.#server.pid);
+    const helpers = childrenOf(this.#server.pid);
+    await this.#server.stop();
+    if (!alive) throw new Error(`the server has ended by itself: ${this.#server.stderr()}`);
+    const remaining = () => [...markedProcesses(this.#mark), ...helpers.filter(isAlive)];
+    await until(() => remaining().length === 0, 'the end of what the server left behind');
+  }
+}
+
+interface StartedServer {
+  readonly url: string;
+  readonly pid: number;
+  stderr(): string;
+  stop(): Promise<void>;
+}
+
+const MARK_VARIABLE = 'INTEROP_MARK';
+
+const START: Readonly<Record<ServerKind, (env: Record<string, string>) => Promise<StartedServer>>> = {
+  'exec-server': async (env) => {
+    const home = temporaryFolder('interop-');
+    const removeHome = () => rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+    const server = await startServerProcess([], { ...env, HOME: home }).catch((error: unknown) => {
+      removeHome();
+      throw error;
+    });
+    const stop = () => server.close().finally(removeHome);
+    return { url: server.url, pid: server.process.pid!, stderr: server.stderr, stop };
+  },
+  reference: async (env) => {
+    const server = await startReference({ env });
+    return { url: server.url!, pid: server.pid, stderr: () => '', stop: server.stop };
+  },
+};
+
+function markedProcesses(mark: string): number[] {
+  return pids().filter((pid) => (readProc(pid, 'environ') ?? '').includes(mark) && isAlive(pid));
+}
+
+function childrenOf(parent: number): number[] {
+  return pids().filter((pid) => stat(pid)?.parent === parent);
+}
+
+/** A zombie is not alive. */
+function isAlive(pid: number): boolean {
+  const state = stat(pid)?.state;
+  return state !== undefined && state !== 'Z' && state !== 'X';
+}
+
+function stat(pid: number): { state: string; parent: number } | null {
+  const text = readProc(pid, 'stat');
+  if (text === null) return null;
+  const [state = '', parent] = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return { state, parent: Number(parent) };
+}
+
+function pids(): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number);
+}
+
+function readProc(pid: number, file: string): string | null {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'latin1');
+  } catch {
+    return null;
+  }
+}

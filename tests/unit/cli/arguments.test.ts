@@ -1,0 +1,88 @@
+import { expect, test } from 'vitest';
+import { parseArguments } from '../../../src/cli/arguments.ts';
+import { UsageError } from '../../../src/cli/failures.ts';
+import { CONFIG_OPTIONS } from '../../../src/server/config-options.ts';
+
+test('an empty command line serves', () => {
+  expect(parseArguments([])).toEqual({
+    command: 'serve',
+    settings: {},
+    transport: null,
+    configFile: null,
+    urlFile: null,
+    pidFile: null,
+    json: false,
+  });
+});
+
+test.each([
+  [['serve'], 'serve'],
+  [['config'], 'config'],
+  [['--listen', 'stdio', 'config'], 'config'],
+  [['--help'], 'help'],
+  [['config', '-h', '--nope'], 'help'],
+  [['--version'], 'version'],
+  [['-V'], 'version'],
+])('%j asks for %s', (argv, command) => {
+  expect(parseArguments(argv).command).toBe(command);
+});
+
+test.each([
+  [['--listen', 'stdio'], { listen: 'stdio' }],
+  [['--listen=ws://[::1]:0'], { listen: 'ws://[::1]:0' }],
+  [['--listen='], { listen: '' }],
+  [['--listen', 'a=b'], { listen: 'a=b' }],
+  [['--concurrent-requests', '-1'], { concurrentRequests: '-1' }],
+  [['--detached-session-ttl', '5m'], { detachedSessionTtlMs: '5m' }],
+  [['--require-write-id'], { requireWriteId: true }],
+  [['--require-write-id=false'], { requireWriteId: 'false' }],
+  [['--no-native-spawn', '--no-allow-direct-exec'], { nativeSpawn: false, allowDirectExec: false }],
+])('%j sets %j', (argv, settings) => {
+  expect(parseArguments(argv).settings).toEqual(settings);
+});
+
+test.each(CONFIG_OPTIONS)('$flag sets $key', ({ key, flag, type }) => {
+  const [argv, value] = type === 'boolean' ? [[flag], true] : [[flag, 'x'], 'x'];
+  expect(parseArguments(argv).settings).toEqual({ [key]: value });
+});
+
+test('flags that are no settings', () => {
+  const argv = ['config', '--json', '--transport', 'ws', '--config=c', '--url-file', 'u', '--pid-file', 'p'];
+  expect(parseArguments(argv)).toMatchObject({
+    json: true,
+    transport: 'ws',
+    configFile: 'c',
+    urlFile: 'u',
+    pidFile: 'p',
+    settings: {},
+  });
+});
+
+test.each([
+  [['--nope'], "unknown flag '--nope'"],
+  [['--nope=1'], "unknown flag '--nope'"],
+  [['--lisen', 'stdio'], "unknown flag '--lisen'; did you mean '--listen'?"],
+  [['--ws-auth', 'capability-token'], "unknown flag '--ws-auth'"],
+  [['--remote', 'https://x'], "unknown flag '--remote'"],
+  [['-x'], "unknown flag '-x'"],
+  [['-'], "unknown flag '-'"],
+  [['--'], "unknown flag '--'"],
+  [['--no-listen'], "unknown flag '--no-listen'"],
+  [['--listen'], '--listen needs a value'],
+  [['--listen', '--json'], '--listen needs a value'],
+  [['--config', ''], '--config needs a value'],
+  [['--pid-file='], '--pid-file needs a value'],
+  [['--json=1', 'config'], '--json takes no value'],
+  [['--no-native-spawn=true'], '--no-native-spawn takes no value'],
+  [['--listen', 'a', '--listen', 'b'], '--listen is given more than once'],
+  [['--native-spawn', '--no-native-spawn'], '--native-spawn is given more than once'],
+  [['--json'], "--json goes with 'exec-server config' only"],
+  [['--transport', 'tcp'], "--transport: 'tcp' is not one of the choices; allowed: ws, stdio, off"],
+  [['run'], "unknown command 'run'; the commands are serve and config"],
+  [['conifg'], "unknown command 'conifg'; did you mean 'config'?"],
+  [[''], "unknown command ''; the commands are serve and config"],
+  [['config', 'listen'], "unexpected argument 'listen'"],
+])('%j is refused', (argv, message) => {
+  expect(() => parseArguments(argv)).toThrow(UsageError);
+  expect(() => parseArguments(argv)).toThrow(expect.objectContaining({ message }));
+});

@@ -1,0 +1,199 @@
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, expect, test } from 'vitest';
+import { helpText } from '../../../src/cli/help.ts';
+import { VERSION } from '../../../src/server/version.ts';
+import { firstLine, Workspace } from './run-cli.ts';
+
+const PROJECT = fileURLToPath(new URL('../../../', import.meta.url));
+const HINT = "Usage: exec-server [serve|config] [options]; try 'exec-server --help'.\n";
+
+const workspace = new Workspace();
+afterAll(() => workspace.close());
+
+test.each([
+  [['--help'], helpText()],
+  [['config', '-h'], helpText()],
+  [['--version'], `exec-server ${VERSION}\n`],
+  [['-V'], `exec-server ${VERSION}\n`],
+])('%j prints and exits 0', async (args, stdout) => {
+  expect(await workspace.run(args)).toEqual({ code: 0, signal: null, stdout, stderr: '' });
+});
+
+test('help fits a terminal and is what the documentation shows', () => {
+  for (const line of helpText().split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
+  const check = spawnSync(process.execPath, ['scripts/generate-cli.mjs', '--check'], {
+    cwd: PROJECT,
+    encoding: 'utf8',
+  });
+  expect(check).toMatchObject({ status: 0, stderr: '' });
+});
+
+test('the settings file of the documentation works', async () => {
+  const [, toml] = /```toml\n(.*?)```/s.exec(readFileSync(join(PROJECT, 'docs/cli.md'), 'utf8')) ?? [];
+  const file = workspace.file('documented.toml', toml!);
+  const { code, stdout } = await workspace.run(['config', '--json', '--config', file]);
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout).settings.retainedOutputBytesPerProcess).toEqual({
+    value: 4 * 1024 * 1024,
+    source: 'file',
+    detail: file,
+  });
+});
+
+test('config shows what each source contributes', async () => {
+  const file = workspace.file('some.toml', 'logLevel = "error"\nmaxConnections = 5\nmaxJsonDepth = 9');
+  const env = { EXEC_SERVER_CONFIG: file, EXEC_SERVER_LOG_LEVEL: 'info', EXEC_SERVER_MAX_CONNECTIONS: '6' };
+  const { code, stdout, stderr } = await workspace.run(['config', '--max-connections', '7'], env);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  const row = (key: string) =>
+    stdout
+      .split('\n')
+      .find((line) => line.startsWith(`${key} `))
+      ?.split(/ {2,}/);
+  expect(row('maxConnections')).toEqual(['maxConnections', '7', 'flag --max-connections']);
+  expect(row('logLevel')).toEqual(['logLevel', 'info', 'environment EXEC_SERVER_LOG_LEVEL']);
+  expect(row('maxJsonDepth')).toEqual(['maxJsonDepth', '9', `file ${file}`]);
+  expect(row('maxMessageBytes')).toEqual(['maxMessageBytes', '64MiB', 'default']);
+});
+
+test.each<[string[], Record<string, string>, string]>([
+  [['--nope'], {}, "unknown flag '--nope'"],
+  [['explode'], {}, "unknown command 'explode'; the commands are serve and config"],
+  [
+    ['--concurrent-requests', '0'],
+    {},
+    "concurrentRequests (flag --concurrent-requests): '0' is below 1; allowed: a whole number from 1 to 2147483647",
+  ],
+  [
+    ['--concurrent-requests', 'x'],
+    {},
+    "concurrentRequests (flag --concurrent-requests): 'x' is not a whole number; " +
+      'allowed: a whole number from 1 to 2147483647',
+  ],
+  [
+    [],
+    { EXEC_SERVER_NATIVE_SPAWN: 'perhaps' },
+    "nativeSpawn (environment EXEC_SERVER_NATIVE_SPAWN): 'perhaps' is not a truth value; allowed: true or false",
+  ],
+  [
+    [],
+    { EXEC_SERVER_NONSENSE: '1' },
+    "unknown variable 'EXEC_SERVER_NONSENSE' in the environment; 'exec-server config' lists those that exist",
+  ],
+  [
+    ['--config', 'bad.toml'],
+    {},
+    "logLevel (file bad.toml): 'loud' is not one of the choices; allowed: debug, info, warn, error",
+  ],
+  [
+    ['--listen', 'stdio', '--transport', 'ws'],
+    {},
+    '--transport ws contradicts --listen stdio; give only one of them',
+  ],
+])('%j with %j exits 2', async (args, env, message) => {
+  workspace.file('bad.toml', 'logLevel = "loud"');
+  const stderr = `exec-server: ${message}\n${HINT}`;
+  expect(await workspace.run(args, env)).toEqual({ code: 2, signal: null, stdout: '', stderr });
+});
+
+test.each<[string[], string]>([
+  [
+    ['--listen', 'http://127.0.0.1:0'],
+    'unsupported --listen URL `http://127.0.0.1:0`; expected `ws://IP:PORT` or `stdio`',
+  ],
+  [['--listen', ''], 'unsupported --listen URL ``; expected `ws://IP:PORT` or `stdio`'],
+  [
+    ['--listen', 'ws://localhost:0'],
+    'invalid websocket --listen URL `ws://localhost:0`; expected `ws://IP:PORT`',
+  ],
+  [
+    ['config', '--listen', 'ws://127.0.0.1:0/'],
+    'invalid websocket --listen URL `ws://127.0.0.1:0/`; expected `ws://IP:PORT`',
+  ],
+  [
+    ['--listen', 'ws://192.0.2.1:0'],
+    'cannot listen on ws://192.0.2.1:0: this machine has no such address (use 127.0.0.1, or 0.0.0.0 for every interface)',
+  ],
+  [
+    ['--config', '/nonexistent.toml'],
+    'cannot read the config file /nonexistent.toml: it does not exist (create it, or name another with --config)',
+  ],
+])('%j exits 1 with one line', async (args, message) => {
+  expect(await workspace.run(args)).toEqual({
+    code: 1,
+    signal: null,
+    stdout: '',
+    stderr: `exec-server: ${message}\n`,
+  });
+});
+
+test('a port in use exits 1 and says what to do', async () => {
+  const occupant = createServer().listen(0, '127.0.0.1');
+  await once(occupant, 'listening');
+  const { port } = occupant.address() as { port: number };
+  const { code, stdout, stderr } = await workspace.run(['--listen', `ws://127.0.0.1:${port}`]);
+  occupant.close();
+  expect({ code, stdout, stderr }).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: `exec-server: cannot listen on ws://127.0.0.1:${port}: the port is in use (choose another, or 0 for a free one)\n`,
+  });
+});
+
+test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+  'a server prints its URL, writes its files and ends well on %s',
+  async (signal) => {
+    const [urlFile, pidFile] = [join(workspace.path, 'the.url'), join(workspace.path, 'the.pid')];
+    const server = workspace.start(['--url-file', 'the.url', '--pid-file', 'the.pid']);
+    const url = await firstLine(server);
+    expect(url).toMatch(/^ws:\/\/127\.0\.0\.1:\d+$/);
+    expect(readFileSync(urlFile, 'utf8')).toBe(`${url}\n`);
+    expect(readFileSync(pidFile, 'utf8')).toBe(`${server.child.pid}\n`);
+    expect((await fetch(`${url.replace('ws:', 'http:')}/readyz`)).status).toBe(200);
+
+    server.child.kill(signal);
+    const { code, stderr, signal: killedBy } = await server.outcome;
+    expect({ code, killedBy, stderr }).toEqual({ code: 0, killedBy: null, stderr: '' });
+    expect([existsSync(urlFile), existsSync(pidFile)]).toEqual([false, false]);
+  },
+);
+
+test('a reader of the URL that goes away does not end the server', async () => {
+  const server = workspace.start(['--url-file', 'lonely.url']);
+  server.child.stdout.destroy();
+  const file = join(workspace.path, 'lonely.url');
+  await expect.poll(() => existsSync(file), { timeout: 10_000 }).toBe(true);
+  const url = readFileSync(file, 'utf8').trim();
+  expect((await fetch(`${url.replace('ws:', 'http:')}/readyz`)).status).toBe(200);
+  const exited = once(server.child, 'exit');
+  server.child.kill('SIGTERM');
+  expect(await exited).toEqual([0, null]);
+});
+
+test('stdio answers on stdout and ends with stdin', async () => {
+  const server = workspace.start(['--transport', 'stdio']);
+  server.child.stdin.write('{"id":1,"method":"initialize","params":{"clientName":"test"}}\n');
+  expect(JSON.parse(await firstLine(server))).toMatchObject({ id: 1, result: {} });
+  server.child.stdin.end();
+  expect(await server.outcome).toMatchObject({ code: 0, signal: null, stderr: '' });
+});
+
+test('stdio ends when its reader goes away', async () => {
+  const server = workspace.start(['--listen', 'stdio']);
+  server.child.stdin.on('error', () => {});
+  server.child.stdout.destroy();
+  server.child.stdin.write('{"id":1,"method":"initialize","params":{"clientName":"test"}}\n');
+  expect(await once(server.child, 'exit')).toEqual([0, null]);
+});
+
+test('off listens nowhere and waits for a signal', async () => {
+  const server = workspace.start(['--transport', 'off', '--pid-file', 'off.pid']);
+  await expect.poll(() => existsSync(join(workspace.path, 'off.pid')), { timeout: 10_000 }).toBe(true);
+  server.child.kill('SIGTERM');
+  expect(await server.outcome).toEqual({ code: 0, signal: null, stdout: '', stderr: '' });
+});

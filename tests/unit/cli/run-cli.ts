@@ -1,0 +1,72 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** The built program, which is what users run. */
+export const CLI = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url));
+
+/** How a run of the program ended. */
+export interface Outcome {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A started program; `outcome` settles when it has ended and its output is complete. */
+export interface CliRun {
+  readonly child: ChildProcessWithoutNullStreams;
+  readonly outcome: Promise<Outcome>;
+}
+
+/** A folder for the files of one test file, with an empty home in it so that no settings of the user interfere. */
+export class Workspace {
+  readonly path = mkdtempSync(join(tmpdir(), 'exec-server-cli-'));
+  readonly #children: ChildProcessWithoutNullStreams[] = [];
+
+  /** Writes a file and returns its path. */
+  file(name: string, contents: string | Uint8Array): string {
+    const path = join(this.path, name);
+    writeFileSync(path, contents);
+    return path;
+  }
+
+  start(args: readonly string[], env: Readonly<Record<string, string>> = {}): CliRun {
+    if (!existsSync(CLI)) throw new Error(`${CLI} is missing; run \`npm run build\` first`);
+    const child = spawn(process.execPath, [CLI, ...args], {
+      cwd: this.path,
+      env: { PATH: process.env.PATH, HOME: this.path, ...env },
+    });
+    this.#children.push(child);
+    const printed = { stdout: '', stderr: '' };
+    for (const name of ['stdout', 'stderr'] as const) {
+      child[name].setEncoding('utf8').on('data', (text) => {
+        printed[name] += text;
+      });
+    }
+    const outcome = once(child, 'close').then(([code, signal]) => ({ code, signal, ...printed }));
+    return { child, outcome };
+  }
+
+  /** Runs the program to its end, with an empty stdin. */
+  run(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
+    const { child, outcome } = this.start(args, env);
+    child.stdin.end();
+    return outcome;
+  }
+
+  close(): void {
+    for (const child of this.#children) if (child.exitCode === null) child.kill('SIGKILL');
+    rmSync(this.path, { recursive: true });
+  }
+}
+
+/** The first line a server prints: its URL. */
+export async function firstLine({ child }: CliRun): Promise<string> {
+  let printed = '';
+  while (!printed.includes('\n')) printed += String((await once(child.stdout, 'data'))[0]);
+  return printed.split('\n')[0]!;
+}

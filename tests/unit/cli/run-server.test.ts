@@ -1,0 +1,213 @@
+import { readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { afterAll, expect, test, vi } from 'vitest';
+import { parseArguments } from '../../../src/cli/arguments.ts';
+import { type Host, runServer } from '../../../src/cli/run-server.ts';
+import { publishFile } from '../../../src/cli/runtime-files.ts';
+import { loadSettings } from '../../../src/cli/settings.ts';
+import type { RunningServer } from '../../../src/server/serve.ts';
+import { Workspace } from './run-cli.ts';
+
+const workspace = new Workspace();
+afterAll(() => workspace.close());
+
+/** A host whose server is under the control of the test. */
+class FakeHost implements Host {
+  readonly stdin = new PassThrough();
+  readonly stdout = new PassThrough();
+  readonly stderr = new PassThrough();
+  readonly cleanups: (() => void)[] = [];
+  readonly exit = vi.fn();
+  readonly close = vi.fn<(reason?: string) => Promise<void>>(async () => this.end());
+  readonly server = { serve: vi.fn(() => this.#started), serveStdio: vi.fn(() => this.#started) };
+  signal: (name: string) => void = () => {};
+  end: () => void = () => {};
+  #comeUp: (server: RunningServer) => void = () => {};
+  /** Makes the start fail. */
+  refuse: (error: Error) => void = () => {};
+  readonly #started = new Promise<RunningServer>((resolve, reject) => {
+    this.#comeUp = resolve;
+    this.refuse = reject;
+  });
+  readonly #closed = new Promise<void>((resolve) => {
+    this.end = resolve;
+  });
+
+  onSignal(listener: (signal: string) => void): void {
+    this.signal = listener;
+  }
+
+  onExit(cleanup: () => void): void {
+    this.cleanups.push(cleanup);
+  }
+
+  /** Lets the server come up. */
+  up(url: string | null = 'ws://127.0.0.1:4000'): void {
+    this.#comeUp({ url, closed: this.#closed, close: this.close });
+  }
+
+  printed(stream: 'stdout' | 'stderr' = 'stdout'): string {
+    return this[stream].read()?.toString() ?? '';
+  }
+}
+
+async function run(host: FakeHost, ...argv: string[]): Promise<number> {
+  const args = parseArguments(argv);
+  return runServer(await loadSettings(args, { HOME: workspace.path }), args, host);
+}
+
+test('the URL is printed once the server is up, and its end is the end', async () => {
+  const host = new FakeHost();
+  const code = run(host);
+  await vi.waitFor(() => expect(host.server.serve).toHaveBeenCalledOnce());
+  expect(host.printed()).toBe('');
+  host.up();
+  await vi.waitFor(() => expect(host.stdout.readableLength).toBeGreaterThan(0));
+  expect(host.printed()).toBe('ws://127.0.0.1:4000\n');
+  host.end();
+  expect(await code).toBe(0);
+  expect(host.close).not.toHaveBeenCalled();
+});
+
+test('stdio serves the standard streams and prints nothing', async () => {
+  const host = new FakeHost();
+  host.up(null);
+  const code = run(host, '--transport', 'stdio');
+  await vi.waitFor(() => expect(host.server.serveStdio).toHaveBeenCalledOnce());
+  expect(host.server.serveStdio).toHaveBeenCalledWith(
+    expect.objectContaining({ listen: 'stdio' }),
+    host.stdin,
+    host.stdout,
+  );
+  host.end();
+  expect(await code).toBe(0);
+  expect(host.printed()).toBe('');
+});
+
+test.each(['SIGTERM', 'SIGINT', 'SIGHUP'])('%s closes the server and exits 0', async (signal) => {
+  const host = new FakeHost();
+  host.up();
+  const code = run(host);
+  await vi.waitFor(() => expect(host.stdout.readableLength).toBeGreaterThan(0));
+  host.signal(signal);
+  expect(await code).toBe(0);
+  expect(host.close).toHaveBeenCalledExactlyOnceWith(`received ${signal}`);
+});
+
+test('a signal during the start is obeyed after it', async () => {
+  const host = new FakeHost();
+  const code = run(host);
+  await vi.waitFor(() => expect(host.server.serve).toHaveBeenCalledOnce());
+  host.signal('SIGTERM');
+  expect(host.close).not.toHaveBeenCalled();
+  host.up();
+  expect(await code).toBe(0);
+  expect(host.close).toHaveBeenCalledOnce();
+});
+
+test('a second signal ends the process at once', async () => {
+  const host = new FakeHost();
+  host.close.mockImplementation(() => new Promise(() => {}));
+  host.up();
+  void run(host);
+  await vi.waitFor(() => expect(host.stdout.readableLength).toBeGreaterThan(0));
+  host.signal('SIGTERM');
+  expect(host.exit).not.toHaveBeenCalled();
+  host.signal('SIGINT');
+  expect(host.exit).toHaveBeenCalledExactlyOnceWith(1);
+  expect(host.close).toHaveBeenCalledOnce();
+  expect(host.printed('stderr')).toBe('exec-server: stopped at once by a second signal (SIGINT)\n');
+});
+
+test('a client that stops reading stdio ends the server', async () => {
+  const host = new FakeHost();
+  host.up(null);
+  const code = run(host, '--listen', 'stdio');
+  await vi.waitFor(() => expect(host.server.serveStdio).toHaveBeenCalledOnce());
+  await new Promise(setImmediate);
+  host.stdout.destroy(new Error('EPIPE'));
+  expect(await code).toBe(0);
+  expect(host.close).toHaveBeenCalledExactlyOnceWith('stdout is closed');
+});
+
+test('a log reader that goes away does not stop the server', async () => {
+  const host = new FakeHost();
+  host.up();
+  const code = run(host);
+  await vi.waitFor(() => expect(host.stdout.readableLength).toBeGreaterThan(0));
+  host.stderr.destroy(new Error('EPIPE'));
+  await new Promise(setImmediate);
+  host.end();
+  expect(await code).toBe(0);
+});
+
+test.each([
+  ['EADDRINUSE', 'the port is in use (choose another, or 0 for a free one)'],
+  ['EACCES', 'the port needs privileges (choose one above 1023, or 0 for a free one)'],
+  ['EADDRNOTAVAIL', 'this machine has no such address (use 127.0.0.1, or 0.0.0.0 for every interface)'],
+  ['EAFNOSUPPORT', 'this machine does not speak that kind of address (use 127.0.0.1)'],
+  ['EMFILE', 'the system says so'],
+])('%s is explained', async (code, reason) => {
+  const host = new FakeHost();
+  host.refuse(Object.assign(new Error('the system says so'), { code }));
+  await expect(run(host, '--listen', 'ws://127.0.0.1:80')).rejects.toThrow(
+    expect.objectContaining({ name: 'RunError', message: `cannot listen on ws://127.0.0.1:80: ${reason}` }),
+  );
+});
+
+test('files are there before the URL is printed and go with the process', async () => {
+  const host = new FakeHost();
+  const [url, pid] = [join(workspace.path, 'url'), join(workspace.path, 'pid')];
+  host.up();
+  const code = run(host, '--url-file', url, '--pid-file', pid);
+  const written = new Promise((resolve) => {
+    host.stdout.once('data', () => resolve([readFileSync(url, 'utf8'), readFileSync(pid, 'utf8')]));
+  });
+  expect(await written).toEqual(['ws://127.0.0.1:4000\n', `${process.pid}\n`]);
+  host.end();
+  expect(await code).toBe(0);
+  for (const cleanup of host.cleanups) cleanup();
+  expect(() => readFileSync(url)).toThrow('ENOENT');
+  expect(() => readFileSync(pid)).toThrow('ENOENT');
+});
+
+test('a file that cannot be written closes the server', async () => {
+  const host = new FakeHost();
+  host.up();
+  await expect(run(host, '--pid-file', join(workspace.path, 'absent', 'pid'))).rejects.toThrow(
+    'its directory does not exist (create it, or choose another path)',
+  );
+  expect(host.close).toHaveBeenCalledOnce();
+  expect(host.printed()).toBe('');
+});
+
+test.each([
+  [['--listen', 'stdio', '--url-file', 'u'], "--url-file needs a websocket listener; 'stdio' has no URL"],
+  [
+    ['--url-file', 'u', '--pid-file', './u'],
+    '--url-file and --pid-file name the same file; give each its own',
+  ],
+])('%j is refused before anything starts', async (argv, message) => {
+  const host = new FakeHost();
+  await expect(run(host, ...argv)).rejects.toThrow(expect.objectContaining({ name: 'UsageError', message }));
+  expect(host.server.serve).not.toHaveBeenCalled();
+  expect(host.server.serveStdio).not.toHaveBeenCalled();
+});
+
+test('an older file is replaced, and one that somebody else wrote since is left alone', () => {
+  const path = workspace.file('stale', 'old');
+  const remove = publishFile('--pid-file', path, 'mine');
+  expect(readFileSync(path, 'utf8')).toBe('mine');
+  workspace.file('stale', 'theirs');
+  remove();
+  expect(readFileSync(path, 'utf8')).toBe('theirs');
+});
+
+test('devices and links are not replaced', () => {
+  const link = join(workspace.path, 'link');
+  symlinkSync('/dev/null', link);
+  for (const path of ['/dev/null', link, workspace.path]) {
+    expect(() => publishFile('--url-file', path, 'x')).toThrow('it exists and is not a regular file');
+  }
+});

@@ -1,0 +1,156 @@
+import { chmodSync, mkdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { parseArguments } from '../../../src/cli/arguments.ts';
+import { settingsJson, settingsTable } from '../../../src/cli/config-command.ts';
+import { userConfigPath } from '../../../src/cli/config-file.ts';
+import { RunError, UsageError } from '../../../src/cli/failures.ts';
+import { loadSettings } from '../../../src/cli/settings.ts';
+import { DEFAULT_CONFIG } from '../../../src/server/config.ts';
+import { Workspace } from './run-cli.ts';
+
+const workspace = new Workspace();
+afterAll(() => workspace.close());
+
+const load = (argv: readonly string[], env: Record<string, string> = {}) =>
+  loadSettings(parseArguments(argv), { HOME: join(workspace.path, 'nobody'), ...env });
+
+test.each([
+  [{ HOME: '/home/me' }, '/home/me/.config/exec-server/config.toml'],
+  [{ HOME: '/home/me', XDG_CONFIG_HOME: '/etc/me' }, '/etc/me/exec-server/config.toml'],
+  [{ HOME: '/home/me', XDG_CONFIG_HOME: 'relative' }, '/home/me/.config/exec-server/config.toml'],
+  [{ HOME: '/home/me', XDG_CONFIG_HOME: '' }, '/home/me/.config/exec-server/config.toml'],
+])('%j keeps its settings in %s', (env, path) => {
+  expect(userConfigPath(env)).toBe(path);
+});
+
+test('the named file comes before the variable, which comes before the file in the home', async () => {
+  const home = join(workspace.path, 'home');
+  const own = userConfigPath({ HOME: home })!;
+  mkdirSync(dirname(own), { recursive: true });
+  workspace.file('home/.config/exec-server/config.toml', 'maxConnections = 1');
+  const variable = workspace.file('variable.toml', 'maxConnections = 2');
+  const flag = workspace.file('flag.toml', 'maxConnections = 3');
+
+  expect(await load(['--config', flag], { HOME: home, EXEC_SERVER_CONFIG: variable })).toMatchObject({
+    file: flag,
+    config: { maxConnections: 3 },
+  });
+  expect(await load([], { HOME: home, EXEC_SERVER_CONFIG: variable })).toMatchObject({
+    file: variable,
+    config: { maxConnections: 2 },
+  });
+  expect(await load([], { HOME: home, EXEC_SERVER_CONFIG: '' })).toMatchObject({
+    file: own,
+    config: { maxConnections: 1 },
+  });
+  expect(await load([])).toMatchObject({ file: null, config: DEFAULT_CONFIG });
+});
+
+test('a file holds numbers, strings with units and truth values', async () => {
+  const path = workspace.file(
+    'full.toml',
+    '# a comment\nlisten = "ws://[::1]:0"\npingIntervalMs = "10s"\nmaxMessageBytes = 2_048\nnativeSpawn = false\n',
+  );
+  const { config, sources, address } = await load(['--config', path]);
+  expect(config).toEqual({
+    ...DEFAULT_CONFIG,
+    listen: 'ws://[::1]:0',
+    pingIntervalMs: 10_000,
+    maxMessageBytes: 2_048,
+    nativeSpawn: false,
+  });
+  expect(sources.pingIntervalMs).toEqual({ source: 'file', detail: path });
+  expect(address).toEqual({ kind: 'websocket', host: '::1', port: 0 });
+});
+
+test.each([
+  ['absent.toml', null, 'it does not exist (create it, or name another with --config)'],
+  ['', null, 'it is a directory (name a file with --config)'],
+  ['big.toml', '#'.repeat(1024 * 1024 + 1), 'it is larger than 1 MiB (name another with --config)'],
+])('%j cannot be read', async (name, contents, reason) => {
+  const path = contents === null ? join(workspace.path, name) : workspace.file(name, contents);
+  const message = `cannot read the config file ${path}: ${reason}`;
+  for (const attempt of [load(['--config', path]), load([], { EXEC_SERVER_CONFIG: path })]) {
+    await expect(attempt).rejects.toThrow(expect.objectContaining({ name: 'RunError', message }));
+  }
+});
+
+test.skipIf(process.getuid?.() === 0)('a file without permission cannot be read', async () => {
+  const path = workspace.file('secret.toml', '');
+  chmodSync(path, 0);
+  await expect(load(['--config', path])).rejects.toThrow('permission denied');
+});
+
+test.each([
+  ['listen = ', ':1:10: not valid TOML: '],
+  ['maxConnections = 1\nmaxConnections = 2', ':2:'],
+  ['maxConnections = 99999999999999999999', 'not valid TOML'],
+])('%j is no TOML', async (contents, message) => {
+  const path = workspace.file('broken.toml', contents);
+  const attempt = load(['--config', path]);
+  await expect(attempt).rejects.toThrow(UsageError);
+  await expect(attempt).rejects.toThrow(message);
+  await expect(attempt).rejects.toThrow(/^[^\n]+$/);
+});
+
+test('a file that is not text is no TOML', async () => {
+  const path = workspace.file('binary.toml', new Uint8Array([0xff, 0xfe]));
+  await expect(load(['--config', path])).rejects.toThrow('the file is not UTF-8 text');
+});
+
+test.each([
+  [['--transport', 'stdio'], {}, 'stdio', 'flag', '--transport stdio'],
+  [['--transport', 'off'], {}, 'off', 'flag', '--transport off'],
+  [['--transport', 'ws'], {}, DEFAULT_CONFIG.listen, 'default', ''],
+  [
+    ['--transport', 'ws'],
+    { EXEC_SERVER_LISTEN: 'ws://[::1]:7' },
+    'ws://[::1]:7',
+    'environment',
+    'EXEC_SERVER_LISTEN',
+  ],
+  [['--transport', 'ws'], { EXEC_SERVER_LISTEN: 'stdio' }, DEFAULT_CONFIG.listen, 'flag', '--transport ws'],
+  [['--transport', 'stdio', '--listen', 'stdio://'], {}, 'stdio://', 'flag', '--listen'],
+  [['--transport', 'ws', '--listen', 'ws://0.0.0.0:1'], {}, 'ws://0.0.0.0:1', 'flag', '--listen'],
+])('%j with %j listens on %s', async (argv, env, listen, source, detail) => {
+  const settings = await load(argv, env);
+  expect(settings.config.listen).toBe(listen);
+  expect(settings.sources.listen).toEqual({ source, detail });
+});
+
+test.each([
+  [['--transport', 'stdio', '--listen', 'ws://127.0.0.1:0']],
+  [['--transport', 'ws', '--listen', 'stdio']],
+  [['--transport', 'off', '--listen', 'stdio']],
+])('%j contradicts itself', async (argv) => {
+  const message = `--transport ${argv[1]} contradicts --listen ${argv[3]}; give only one of them`;
+  await expect(load(argv)).rejects.toThrow(expect.objectContaining({ name: 'UsageError', message }));
+});
+
+test.each([
+  [['--listen', 'ws://localhost:0'], {}, '`ws://IP:PORT`'],
+  [[], { EXEC_SERVER_LISTEN: 'STDIO' }, '(environment EXEC_SERVER_LISTEN)'],
+])('%j with %j is no listen URL', async (argv, env, end) => {
+  const attempt = load(argv, env);
+  await expect(attempt).rejects.toThrow(RunError);
+  await expect(attempt).rejects.toThrow(end);
+});
+
+test('the table is aligned and says where values come from', async () => {
+  const table = settingsTable(await load(['--no-native-spawn', '--snapshot-head-bytes', '2048']));
+  expect(table).toContain('KEY                            VALUE             SOURCE\n');
+  expect(table).toContain('nativeSpawn                    false             flag --no-native-spawn\n');
+  expect(table).toContain('snapshotHeadBytes              2KiB              flag --snapshot-head-bytes\n');
+  expect(table).toContain('pingIntervalMs                 30s               default\n');
+  expect(table.split('\n')).toHaveLength(Object.keys(DEFAULT_CONFIG).length + 2);
+});
+
+test('the JSON holds every value and its source', async () => {
+  const path = workspace.file('json.toml', 'logLevel = "info"');
+  const { file, settings } = JSON.parse(settingsJson(await load(['--config', path])));
+  expect(file).toBe(path);
+  expect(settings.logLevel).toEqual({ value: 'info', source: 'file', detail: path });
+  expect(settings.maxConnections).toEqual({ value: 1024, source: 'default', detail: '' });
+  expect(Object.keys(settings)).toEqual(Object.keys(DEFAULT_CONFIG));
+});

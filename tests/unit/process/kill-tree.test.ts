@@ -1,0 +1,132 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { loadLibc } from '../../../src/process/native/libc.ts';
+import { NativeSpawner } from '../../../src/process/native-spawner.ts';
+import { NodeSpawner } from '../../../src/process/node-spawner.ts';
+import type { Spawner } from '../../../src/process/spawner.ts';
+import { command, isAlive, record, shell, TERMINAL, type Transcript } from '../../support/children.ts';
+import { waitFor } from '../../support/wait-for.ts';
+
+const TREE = join(import.meta.dirname, '../../fixtures/process-tree.sh');
+const libc = loadLibc();
+let spawner: NativeSpawner;
+
+beforeAll(() => {
+  spawner = new NativeSpawner(libc);
+});
+
+afterAll(() => spawner.close());
+
+interface Tree {
+  readonly transcript: Transcript;
+  readonly pids: Record<string, number>;
+}
+
+async function startTree(on: Spawner, mode: 'stay' | 'leave' = 'stay'): Promise<Tree> {
+  const transcript = record(await on.spawn(command([TREE, mode])));
+  await waitFor('the tree', () => transcript.text('stdout').includes('ready'));
+  const pairs = transcript.text('stdout').matchAll(/^(\w+) (\d+)$/gm);
+  const pids = Object.fromEntries([...pairs].map(([, name = '', pid]) => [name, Number(pid)]));
+  expect(Object.keys(pids)).toEqual(['grandchild', 'session', 'daemon', 'leader']);
+  return { transcript, pids };
+}
+
+function living({ pids }: Tree): string[] {
+  return Object.keys(pids).filter((name) => isAlive(pids[name]!));
+}
+
+describe('branded trees', () => {
+  test('all die: TERM-ignorer, grandchild, own session and daemon', async () => {
+    const tree = await startTree(spawner);
+    expect(living(tree)).toEqual(['grandchild', 'session', 'daemon', 'leader']);
+    await tree.transcript.child.killTree();
+    expect(living(tree)).toEqual([]);
+    expect(await tree.transcript.exited).toEqual({ code: null, signal: 9 });
+    tree.transcript.child.release();
+  });
+
+  test('the rest dies after the program itself has exited and was reaped', async () => {
+    const tree = await startTree(spawner, 'leave');
+    expect(await tree.transcript.exited).toEqual({ code: 0, signal: null });
+    await waitFor('the leader to go', () => !isAlive(tree.pids.leader!));
+    expect(living(tree)).toEqual(['grandchild', 'session', 'daemon']);
+    await tree.transcript.child.killTree();
+    expect(living(tree)).toEqual([]);
+    tree.transcript.child.release();
+  });
+
+  test('a job of an interactive shell dies although it has a group of its own', async () => {
+    const transcript = record(await spawner.spawn(shell('set -m; sleep 1000 & echo $!; wait', TERMINAL)));
+    const pid = Number(await waitFor('a pid', () => /(\d+)\r\n/.exec(transcript.text('pty'))?.[1]));
+    await transcript.child.killTree();
+    expect(isAlive(pid)).toBe(false);
+    transcript.child.release();
+  });
+
+  test('each tree is left alone by the end of another, of this server or a second one', async () => {
+    const second = new NativeSpawner(libc);
+    const trees = [await startTree(spawner), await startTree(spawner), await startTree(second)];
+    await trees[0]!.transcript.child.killTree();
+    expect(trees.map((tree) => living(tree).length)).toEqual([0, 4, 4]);
+    await second.close();
+    expect(trees.map((tree) => living(tree).length)).toEqual([0, 4, 0]);
+    await trees[1]!.transcript.child.killTree();
+    for (const { transcript } of trees) transcript.child.release();
+  });
+
+  test('many at once, some of them twice', async () => {
+    const trees = await Promise.all(Array.from({ length: 20 }, () => startTree(spawner)));
+    const kills = [...trees, ...trees].map(({ transcript }) => transcript.child.killTree());
+    await Promise.all(kills);
+    expect(trees.flatMap(living)).toEqual([]);
+    for (const { transcript } of trees) transcript.child.release();
+  });
+
+  test('closing the spawner also kills what a forgotten program left behind', async () => {
+    const own = new NativeSpawner(libc);
+    const tree = await startTree(own, 'leave');
+    await tree.transcript.exited;
+    tree.transcript.child.release();
+    await own.close();
+    expect(living(tree)).toEqual([]);
+  });
+});
+
+describe('signals to the group', () => {
+  test('reach it while the program lives', async () => {
+    const transcript = record(
+      await spawner.spawn(shell('trap "echo caught; exit 3" INT; echo up; while :; do sleep 0.01; done')),
+    );
+    await waitFor('the trap', () => transcript.text('stdout') === 'up\n');
+    expect(transcript.child.signalGroup(2)).toBe(true);
+    expect(await transcript.exited).toEqual({ code: 3, signal: null });
+    transcript.child.release();
+  });
+
+  test.each([
+    ['native', () => spawner],
+    ['node', () => new NodeSpawner('none')],
+  ])('reach what is left of it after the exit, then find nobody (%s)', async (_, spawnerOf) => {
+    const used: Spawner = spawnerOf();
+    const tree = await startTree(used, 'leave');
+    await tree.transcript.exited;
+    expect(tree.transcript.child.signalGroup(9)).toBe(true);
+    await waitFor('the grandchild to die', () => !isAlive(tree.pids.grandchild!));
+    expect(tree.transcript.child.signalGroup(9)).toBe(false);
+    expect(living(tree)).toEqual(['session', 'daemon']);
+    for (const pid of [tree.pids.session!, tree.pids.daemon!]) process.kill(pid, 'SIGKILL');
+    tree.transcript.child.release();
+    if (used !== spawner) await used.close();
+  });
+});
+
+test('without brands everything dies but a daemon', async () => {
+  const plain = new NodeSpawner('none');
+  const tree = await startTree(plain);
+  await tree.transcript.child.killTree();
+  expect(living(tree)).toEqual(['daemon']);
+  process.kill(tree.pids.daemon!, 'SIGKILL');
+  expect(await tree.transcript.exited).toEqual({ code: null, signal: 9 });
+  tree.transcript.child.release();
+  await plain.close();
+});

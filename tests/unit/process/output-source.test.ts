@@ -1,0 +1,200 @@
+import { closeSync } from 'node:fs';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { loadLibc } from '../../../src/process/native/libc.ts';
+import { NativeSpawner } from '../../../src/process/native-spawner.ts';
+import { pipeSource } from '../../../src/process/output-source.ts';
+import type { ChildIo, OutputSource } from '../../../src/process/spawner.ts';
+import { NO_INPUT, openDescriptors, record, run, shell, TERMINAL } from '../../support/children.ts';
+import { waitFor } from '../../support/wait-for.ts';
+
+const libc = loadLibc();
+let spawner: NativeSpawner;
+let descriptorsAtStart: number;
+
+beforeAll(async () => {
+  spawner = new NativeSpawner(libc);
+  await run(spawner, shell('exit 0'));
+  await run(spawner, shell('exit 0', TERMINAL));
+  descriptorsAtStart = openDescriptors();
+});
+
+afterEach(() => expect(openDescriptors()).toBe(descriptorsAtStart));
+afterAll(() => spawner.close());
+
+const KINDS: [string, ChildIo][] = [
+  ['pipe', NO_INPUT],
+  ['pty', TERMINAL],
+];
+
+/** What `seq 1 last` writes, as a terminal or a pipe shows it. */
+function numbers(last: number, io: ChildIo): string {
+  const lineEnd = io.kind === 'pty' ? '\r\n' : '\n';
+  return Array.from({ length: last }, (_, index) => `${index + 1}${lineEnd}`).join('');
+}
+
+describe.each(KINDS)('on a %s', (_, io) => {
+  const stream = io.kind === 'pty' ? 'pty' : 'stdout';
+
+  test('200 children at a time that write and exit lose nothing', async () => {
+    const outcomes = await Promise.all(
+      Array.from({ length: 200 }, () => run(spawner, shell('seq 1 5000; echo DONE', io))),
+    );
+    const expected = numbers(5000, io) + (io.kind === 'pty' ? 'DONE\r\n' : 'DONE\n');
+    expect(outcomes.filter((outcome) => outcome[stream] !== expected)).toHaveLength(0);
+  });
+
+  // 11 kB: less than a terminal holds, more than one read of it returns.
+  test('a child that has exited before the first read loses nothing', async () => {
+    const transcript = record(await spawner.spawn(shell('seq 1 2000', io)), { paused: true });
+    await transcript.exited;
+    expect(transcript.bytes(stream)).toBe(0);
+    for (const source of transcript.child.outputs) source.resume();
+    await transcript.ended;
+    expect(transcript.text(stream)).toBe(numbers(2000, io));
+    transcript.child.release();
+  });
+
+  test('pausing in every chunk, also while the rest is drained, neither loses nor delivers early', async () => {
+    const child = await spawner.spawn(shell('seq 1 5000', io));
+    const exited = new Promise((resolve) => child.onExit(resolve));
+    let text = '';
+    let paused = false;
+    let early = 0;
+    const ends = child.outputs.map((source) => {
+      const ended = new Promise<void>((resolve) => {
+        const onChunk = (bytes: Buffer) => {
+          if (paused) early++;
+          text += bytes;
+          paused = true;
+          source.pause();
+          setImmediate(() => {
+            paused = false;
+            source.resume();
+          });
+        };
+        source.listen(onChunk, resolve);
+      });
+      source.resume();
+      return ended;
+    });
+    await Promise.all([...ends, exited]);
+    expect(early).toBe(0);
+    expect(text).toBe(numbers(5000, io));
+    child.release();
+  });
+
+  test('a pause stops reading at once and blocks the child', async () => {
+    const child = await spawner.spawn(shell('yes', io));
+    const [source] = child.outputs as [OutputSource];
+    let chunks = 0;
+    source.listen(
+      () => {
+        chunks++;
+        source.pause();
+      },
+      () => {},
+    );
+    source.resume();
+    await waitFor('a chunk', () => chunks > 0);
+    for (let turn = 0; turn < 50; turn++) await nextTurn();
+    expect(chunks).toBe(1);
+    source.resume();
+    await waitFor('another chunk', () => chunks === 2);
+    await child.killTree();
+    child.release();
+  });
+
+  test('a resume that is taken back in the same turn reads nothing', async () => {
+    const transcript = record(await spawner.spawn(shell('echo text', io)), { paused: true });
+    await transcript.exited;
+    for (const source of transcript.child.outputs) {
+      source.resume();
+      source.pause();
+    }
+    for (let turn = 0; turn < 20; turn++) await nextTurn();
+    expect(transcript.bytes(stream)).toBe(0);
+    for (const source of transcript.child.outputs) source.resume();
+    await transcript.ended;
+    expect(transcript.text(stream)).toMatch(/^text/);
+    transcript.child.release();
+  });
+
+  test('a slow reader gets all of 20 MB', async () => {
+    const child = await spawner.spawn(shell('head -c 20000000 /dev/zero', io));
+    let total = 0;
+    const ends = child.outputs.map((source) => {
+      const ended = new Promise<void>((resolve) => {
+        source.listen((bytes) => {
+          total += bytes.length;
+          source.pause();
+          setImmediate(() => source.resume());
+        }, resolve);
+      });
+      source.resume();
+      return ended;
+    });
+    await Promise.all(ends);
+    expect(total).toBe(20_000_000);
+    child.release();
+  });
+
+  test('destroying ends the stream once, before or after reading began', async () => {
+    for (const readFirst of [false, true]) {
+      const child = await spawner.spawn(shell('yes', io));
+      let chunks = 0;
+      const ends = child.outputs.map(() => 0);
+      for (const [index, source] of child.outputs.entries()) {
+        source.listen(
+          () => chunks++,
+          () => ends[index]!++,
+        );
+        if (readFirst) source.resume();
+      }
+      if (readFirst) await waitFor('a chunk', () => chunks > 0);
+      for (const source of child.outputs) source.destroy();
+      const atDestroy = chunks;
+      await waitFor('the ends', () => ends.every((count) => count === 1));
+      await child.killTree();
+      child.release();
+      expect(chunks).toBe(atDestroy);
+      expect(ends.every((count) => count === 1)).toBe(true);
+    }
+  });
+});
+
+test('a pipe stays open while a grandchild holds it', async () => {
+  const transcript = record(
+    await spawner.spawn(shell('(read line; echo late) & echo first; exit 7', NO_INPUT)),
+  );
+  expect(await transcript.exited).toEqual({ code: 7, signal: null });
+  await transcript.ended;
+  expect(transcript.text('stdout')).toBe('first\nlate\n');
+  transcript.child.release();
+  const holder = record(await spawner.spawn(shell('sleep 1000 & echo $!')));
+  await holder.exited;
+  let ended = false;
+  void holder.ended.then(() => {
+    ended = true;
+  });
+  await waitFor('the output', () => holder.text('stdout') !== '');
+  expect(ended).toBe(false);
+  await holder.child.killTree();
+  await holder.ended;
+  holder.child.release();
+});
+
+test('sources share one read buffer without mixing their bytes', async () => {
+  const outcomes = await Promise.all(
+    Array.from({ length: 20 }, (_, index) => run(spawner, shell(`yes ${index} | head -c 300000`))),
+  );
+  for (const [index, { stdout }] of outcomes.entries()) {
+    expect(stdout).toBe(`${index}\n`.repeat(300_000).slice(0, 300_000));
+  }
+});
+
+test('a source that is never listened to can be destroyed', () => {
+  const { readEnd, writeEnd } = libc.createPipe();
+  pipeSource('stdout', readEnd).destroy();
+  closeSync(writeEnd);
+});
