@@ -10,6 +10,12 @@ export const REFERENCE_VERSION = '0.166.0';
 const START_TIMEOUT_MS = 15_000;
 const STOP_TIMEOUT_MS = 5_000;
 
+/** Servers that must not outlive this process. */
+const alive = new Set();
+process.once('exit', () => {
+  for (const child of alive) child.kill('SIGKILL');
+});
+
 /** Path of the native reference binary; installs it into the cache folder when it is nowhere to be found. */
 export async function ensureReference() {
   const given = process.env.EXEC_SERVER_REFERENCE;
@@ -56,11 +62,10 @@ export async function startServer(command, args, { env = {}, onExit = () => {} }
     stdio: [stdio ? 'pipe' : 'ignore', 'pipe', 'pipe'],
   });
   const stderr = tail(child.stderr);
-  const kill = () => child.kill('SIGKILL');
-  process.once('exit', kill);
+  alive.add(child);
   const exited = new Promise((resolve) => {
     child.once('close', (code, signal) => {
-      process.off('exit', kill);
+      alive.delete(child);
       onExit();
       resolve({ code, signal });
     });
@@ -71,7 +76,7 @@ export async function startServer(command, args, { env = {}, onExit = () => {} }
   });
   const stop = async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
-    const timer = setTimeout(kill, STOP_TIMEOUT_MS);
+    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
     await exited;
     clearTimeout(timer);
   };

@@ -14,15 +14,21 @@ export interface Logger {
 
 const SEVERITY: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 };
 
-/** A logger that hands finished JSON lines to `write`. JSON keeps a hostile value from forging a line. */
+/** A logger that hands finished JSON lines to `write`. Escapes keep a hostile value from forging a line or steering a terminal. */
 export function createLogger(level: LogLevel, write: (line: string) => void): Logger {
   const at =
     (recordLevel: LogLevel) =>
     (message: string, fields: LogFields = {}) => {
       if (SEVERITY[recordLevel] < SEVERITY[level]) return;
-      write(
-        `${JSON.stringify({ time: new Date().toISOString(), level: recordLevel, message, ...fields })}\n`,
-      );
+      const record = { time: new Date().toISOString(), level: recordLevel, message, ...fields };
+      write(`${JSON.stringify(record).replace(UNSAFE, escapeCharacter)}\n`);
     };
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+}
+
+/** What JSON leaves as it is although terminals and line readers act on it. */
+const UNSAFE = /[\u007f-\u009f\u2028\u2029]/g;
+
+function escapeCharacter(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }

@@ -14,7 +14,7 @@ import { killProcess, listPids, readProcess } from './process-table.ts';
 export class BrandSweep {
   readonly #readBrand: (pid: number) => bigint | null;
   readonly #requests = new Map<bigint, Request>();
-  #scheduled = false;
+  #next: { readonly timer: NodeJS.Timeout; readonly at: number } | null = null;
   #retryMs = SWEEP_RETRY_MIN_MS;
   #restUntil = 0;
 
@@ -30,7 +30,7 @@ export class BrandSweep {
     const request = this.#requests.get(brandOrTag) ?? newRequest();
     this.#requests.set(brandOrTag, request);
     this.#retryMs = SWEEP_RETRY_MIN_MS;
-    this.#schedule(0);
+    this.#schedule();
     return request.settled.promise;
   }
 
@@ -39,16 +39,17 @@ export class BrandSweep {
     return listPids().some((pid) => this.#readBrand(pid) === brand && readProcess(pid)?.group === group);
   }
 
-  #schedule(delayMs: number): void {
-    if (this.#scheduled) return;
-    this.#scheduled = true;
-    const delay = Math.max(delayMs, this.#restUntil - performance.now());
-    if (delay <= 0) setImmediate(() => this.#scan());
-    else setTimeout(() => this.#scan(), delay);
+  /** Has a scan begin after the current wait and the rest that is due; one that is to begin earlier stands. */
+  #schedule(): void {
+    const now = performance.now();
+    const at = Math.max(now + this.#retryMs, this.#restUntil);
+    if (this.#next !== null && this.#next.at <= at) return;
+    clearTimeout(this.#next?.timer);
+    this.#next = { at, timer: setTimeout(() => this.#scan(), at - now) };
   }
 
   #scan(): void {
-    this.#scheduled = false;
+    this.#next = null;
     const started = performance.now();
     for (const pid of listPids()) {
       const brand = this.#readBrand(pid);
@@ -65,7 +66,7 @@ export class BrandSweep {
       request.settled.resolve();
     }
     if (this.#requests.size === 0) return;
-    this.#schedule(this.#retryMs);
+    this.#schedule();
     this.#retryMs = Math.min(this.#retryMs * 2, SWEEP_RETRY_MAX_MS);
   }
 

@@ -56,14 +56,22 @@ const RLIMIT_RTTIME = 15;
 /** RLIM_INFINITY as prlimit64 has it. */
 const LIMIT_INFINITY = 2n ** 64n - 1n;
 
-/** Changes a soft limit of this process while a synchronous action runs; leaves it alone where the hard limit forbids the value. */
+/** Changes a soft limit of this process while a synchronous action runs; leaves it alone where the system forbids the value. */
 function withSoftLimit<T>(libc: LimitCalls, resource: number, soft: bigint, action: () => T): T {
   const [before = soft, hard = soft] = libc.readLimit(0, resource) ?? [];
-  if (before === soft || hard < soft) return action();
-  libc.writeLimit(resource, soft, hard);
+  if (before === soft || !trySet(libc, resource, soft, hard)) return action();
   try {
     return action();
   } finally {
     libc.writeLimit(resource, before, hard);
+  }
+}
+
+function trySet(libc: LimitCalls, resource: number, soft: bigint, hard: bigint): boolean {
+  try {
+    libc.writeLimit(resource, soft, hard);
+    return true;
+  } catch {
+    return false;
   }
 }

@@ -8,10 +8,8 @@ import type { Spawner } from './spawner.ts';
  * library (about 20 ms), so call it after whatever must be quick.
  */
 export async function createSpawner(options: { native?: boolean } = {}): Promise<Spawner> {
-  if (options.native === false) return new NodeSpawner('terminals are switched off (nativeSpawn is false)');
-  if (process.platform !== 'linux')
-    return new NodeSpawner(`terminals are not supported on ${process.platform}`);
-  if (!isMainThread) return new NodeSpawner('terminals are not supported in a worker thread');
+  const obstacle = obstacleToNative(options.native ?? true);
+  if (obstacle !== null) return new NodeSpawner(obstacle);
   try {
     const { loadLibc } = await import('./native/libc.ts');
     return new NativeSpawner(loadLibc());
@@ -19,4 +17,15 @@ export async function createSpawner(options: { native?: boolean } = {}): Promise
     const cause = error instanceof Error ? error.message : String(error);
     return new NodeSpawner(`terminals are not available: the native library could not be loaded (${cause})`);
   }
+}
+
+/** Where the constants and structures of native/libc.ts hold. */
+const NATIVE_SYSTEMS = ['linux-x64', 'linux-arm64'];
+
+function obstacleToNative(wanted: boolean): string | null {
+  const system = `${process.platform}-${process.arch}`;
+  if (!wanted) return 'terminals are switched off (nativeSpawn is false)';
+  if (!NATIVE_SYSTEMS.includes(system)) return `terminals are not supported on ${system}`;
+  // Only the main thread hears of SIGCHLD.
+  return isMainThread ? null : 'terminals are not supported in a worker thread';
 }

@@ -1,3 +1,6 @@
+import { ProcessError } from './errors.ts';
+import { MAX_GLOB_WORK } from './limits.ts';
+
 /** How the child's environment is made from the server's. */
 export interface EnvPolicy {
   readonly inherit: 'all' | 'core' | 'none';
@@ -76,11 +79,12 @@ function inherited(
 }
 
 function without(variables: Variables, globs: readonly string[]): Variables {
-  return globs.length === 0 ? variables : filterNames(variables, (name) => !matchesAny(name, globs));
+  const matches = matcher(variables, globs);
+  return filterNames(variables, (name) => !matches(name));
 }
 
 function onlyMatching(variables: Variables, globs: readonly string[]): Variables {
-  return filterNames(variables, (name) => matchesAny(name, globs));
+  return filterNames(variables, matcher(variables, globs));
 }
 
 function withoutSecrets(variables: Variables): Variables {
@@ -110,8 +114,21 @@ function filterNames(variables: Variables, keep: (name: string) => boolean): Var
   return Object.fromEntries(Object.entries(variables).filter(([name]) => keep(name)));
 }
 
-function matchesAny(name: string, globs: readonly string[]): boolean {
-  return globs.some((glob) => matchesGlob(name.toLowerCase(), glob.toLowerCase()));
+/** Tells which of the names match any of the globs. Refuses what would keep the server busy for long. */
+function matcher(variables: Variables, globs: readonly string[]): (name: string) => boolean {
+  if (totalLength(Object.keys(variables)) * totalLength(globs) > MAX_GLOB_WORK) {
+    throw new ProcessError('policyTooLarge', 'envPolicy has too many or too long names and globs');
+  }
+  const folded = globs.map((glob) => glob.toLowerCase());
+  return (name) => {
+    const foldedName = name.toLowerCase();
+    return folded.some((glob) => matchesGlob(foldedName, glob));
+  };
+}
+
+/** Each text counts for one more than its characters, as an empty one has its cost too. */
+function totalLength(texts: readonly string[]): number {
+  return texts.reduce((total, text) => total + text.length + 1, 0);
 }
 
 /** `*` and `?` only, on the whole name. Runs in linear space and at worst quadratic time, whatever the pattern. */

@@ -15,6 +15,7 @@ export type ProcessErrorCode =
   | 'tooManyProcesses'
   | 'startCancelled'
   | 'emptyArgv'
+  | 'policyTooLarge'
   | 'stdinGone'
   | 'stdinFull'
   | 'notATerminal'

@@ -28,7 +28,7 @@ export class Guard {
       guard = this.#start({
         path: SHELL,
         argv: ['sh', '-c', GUARD_SCRIPT, 'exec-server-guard', String(this.#tag ?? '')],
-        env: ['PATH=/usr/bin:/bin', 'LC_ALL=C'],
+        env: [`PATH=/usr/bin:/bin:${process.env.PATH ?? ''}`, 'LC_ALL=C'],
         cwd: '/',
       });
     } catch {

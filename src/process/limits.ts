@@ -10,7 +10,7 @@ export const TERMINAL_RETRY_MAX_MS = 50;
 /** How long a tree that was sent SIGKILL may take to disappear. Only a process stuck inside the kernel needs longer. */
 export const KILL_TREE_DEADLINE_MS = 5_000;
 
-/** First wait between two sweeps for the same tree; SIGKILL usually takes effect within a millisecond. */
+/** Wait before the first sweep for a tree: its group, killed at once, is usually gone by then. Doubled for each further sweep. */
 export const SWEEP_RETRY_MIN_MS = 1;
 
 /** Longest wait between two sweeps for the same tree. */
@@ -44,6 +44,12 @@ export const STDIN_QUEUE_MAX_CHUNKS = 4096;
 
 /** Bytes that may wait for the program; further ones are refused. */
 export const STDIN_QUEUE_MAX_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Characters of names times characters of globs that one environment policy may cost: a fraction of a second. Ordinary policies
+ * need a thousandth of it.
+ */
+export const MAX_GLOB_WORK = 100_000_000;
 
 /** Write ids remembered per process, so that a retry after a lost connection is harmless. */
 export const MAX_REMEMBERED_WRITE_IDS = 4096;

@@ -48,6 +48,7 @@ export class ManagedProcess {
   #closed = false;
   #paused = false;
   #killTimer: NodeJS.Timeout | null = null;
+  #killing: Promise<void> | null = null;
 
   constructor(child: Child, retention: RetentionLimits, listener: ProcessListener) {
     this.#child = child;
@@ -144,8 +145,13 @@ export class ManagedProcess {
     if (!this.#closed) this.#child.resize(rows, cols);
   }
 
-  /** Ends the process and everything it started. Returns whether the program itself was still running. */
+  /**
+   * Ends the process and everything it started. Returns whether the program itself was still running. Once closed there is
+   * nothing to end: a descendant that let go of every stream was left running on purpose, and clients terminate each process
+   * they are done with.
+   */
   terminate(mode: TerminateMode): boolean {
+    if (this.#closed) return false;
     const running = this.#exitCode === null;
     if (mode.type === 'force') {
       void this.kill();
@@ -157,19 +163,29 @@ export class ManagedProcess {
   }
 
   /** Kills the whole tree at once. Resolves when none of it is left and the process is closed. */
-  async kill(): Promise<void> {
+  kill(): Promise<void> {
     this.#stopKillTimer();
+    this.#killing ??= this.#killNow().finally(() => {
+      this.#killing = null;
+    });
+    return this.#killing;
+  }
+
+  /** Cuts short the time that a graceful end still has: nobody can ask for this process any more. */
+  async forget(): Promise<void> {
+    if (this.#killTimer !== null) await this.kill();
+  }
+
+  async #killNow(): Promise<void> {
     if (this.#exitCode === null) this.#stdin?.abandon();
     await this.#child.killTree();
-    if (!this.#closed) setTimeout(() => this.#abandonOutput(), OUTPUT_AFTER_KILL_MS);
-    await this.wait('closed', null, NEVER);
+    while (!(await this.wait('closed', OUTPUT_AFTER_KILL_MS, NEVER))) this.#abandonOutput();
   }
 
   /** Everything that could write is dead; who still holds a stream got it from outside and is not waited for. */
   #abandonOutput(): void {
-    if (this.#closed) return;
-    if (this.#paused) setTimeout(() => this.#abandonOutput(), OUTPUT_AFTER_KILL_MS);
-    else for (const source of this.#child.outputs) source.destroy();
+    if (this.#paused) return;
+    for (const source of this.#child.outputs) source.destroy();
   }
 
   #output(stream: StreamName, bytes: Buffer): void {

@@ -204,7 +204,7 @@ class ChunkQueue {
 
 /** The first bytes of one stream and how many it had in all. */
 class StreamHead {
-  #parts: Buffer[] = [];
+  #buffer = Buffer.alloc(0);
   #length = 0;
   totalBytes = 0;
 
@@ -212,13 +212,20 @@ class StreamHead {
     this.totalBytes += bytes.length;
     const room = limit - this.#length;
     if (room <= 0) return;
-    const part = Buffer.from(bytes.subarray(0, room));
-    this.#parts.push(part);
+    const part = bytes.subarray(0, room);
+    this.#reserve(this.#length + part.length, limit);
+    part.copy(this.#buffer, this.#length);
     this.#length += part.length;
   }
 
   get bytes(): Buffer {
-    if (this.#parts.length > 1) this.#parts = [Buffer.concat(this.#parts, this.#length)];
-    return this.#parts[0] ?? Buffer.alloc(0);
+    return this.#buffer.subarray(0, this.#length);
+  }
+
+  #reserve(needed: number, limit: number): void {
+    if (needed <= this.#buffer.length) return;
+    const grown = Buffer.allocUnsafeSlow(Math.min(limit, Math.max(needed, this.#buffer.length * 2)));
+    this.#buffer.copy(grown);
+    this.#buffer = grown;
   }
 }

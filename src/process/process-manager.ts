@@ -116,7 +116,7 @@ export class ProcessManager {
       entry.cancel.abort();
       clearTimeout(entry.eviction);
     }
-    await Promise.all(entries.map((entry) => entry.process?.kill()));
+    await Promise.all(entries.map(({ process }) => (process?.closed ? process.forget() : process?.kill())));
     await Promise.all(entries.map((entry) => entry.starting?.catch(() => undefined)));
     this.#entries.clear();
   }
@@ -179,6 +179,7 @@ export class ProcessManager {
     if (this.#closing) return;
     entry.eviction = setTimeout(() => {
       if (this.#entries.get(entry.processId) === entry) this.#entries.delete(entry.processId);
+      void entry.process?.forget();
     }, this.#options.closedRetentionMs);
     entry.eviction.unref();
   }

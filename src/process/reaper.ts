@@ -20,13 +20,12 @@ export class Reaper {
     process.on('SIGCHLD', this.#collect);
   }
 
-  /**
-   * Reports the exit of a child once, in the call that reaps it. Must be called in the same turn of the event loop as the start:
-   * the signal of a child that is gone already is delivered in a later one.
-   */
+  /** Reports the exit of a child once, in the call that reaps it, which is never this one. */
   watch(pid: number, onExit: (status: ExitStatus) => void, options: { keepsLoopAlive: boolean }): void {
     this.#watched.set(pid, { onExit, ...options });
     this.#hold(options.keepsLoopAlive ? 1 : 0);
+    // Its signal may have come and gone.
+    setImmediate(() => this.#reap(pid));
   }
 
   /** Stops listening; children that still live are never reaped. */

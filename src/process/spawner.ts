@@ -59,12 +59,12 @@ export interface Child {
   signalGroup(signal: number): boolean;
   /**
    * Kills the group at once and then every descendant that left it, wherever it was reparented to, also when the child itself
-   * has exited. Resolves when none is left.
+   * has exited. Resolves when none is left, or after KILL_TREE_DEADLINE_MS when what is left does not react to SIGKILL.
    */
   killTree(): Promise<void>;
   /** Sets the window size of a terminal; throws for a pipe. */
   resize(rows: number, cols: number): void;
-  /** Forgets the child once it has exited and its streams have ended. */
+  /** Forgets the child once it has exited and its streams have ended, and frees the descriptors that are still open. */
   release(): void;
 }
 

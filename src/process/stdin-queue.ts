@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { ProcessError } from './errors.ts';
 import {
   MAX_REMEMBERED_WRITE_IDS,
@@ -43,7 +44,7 @@ export class StdinQueue {
     if (this.#ended) return 'stdinClosed';
     if (bytes.length > 0) this.#enqueue(bytes);
     if (writeId !== null) this.#writeIds.add(writeId);
-    if (this.#queuedChunks <= STDIN_ACCEPTED_CHUNKS) return 'accepted';
+    if (bytes.length === 0 || this.#queuedChunks <= STDIN_ACCEPTED_CHUNKS) return 'accepted';
     onWithheld();
     return new Promise((resolve) => this.#withheld.push(() => resolve('accepted')));
   }
@@ -102,7 +103,7 @@ export class StdinQueue {
 
 const END_OF_TRANSMISSION = Uint8Array.of(4);
 
-/** A set that forgets its oldest members beyond a number. */
+/** A set that forgets its oldest members beyond a number. Of a long one it keeps a digest. */
 class RecentIds {
   readonly #capacity: number;
   readonly #ids = new Set<string>();
@@ -112,13 +113,20 @@ class RecentIds {
   }
 
   has(id: string): boolean {
-    return this.#ids.has(id);
+    return this.#ids.has(shortened(id));
   }
 
   add(id: string): void {
-    this.#ids.add(id);
+    this.#ids.add(shortened(id));
     if (this.#ids.size <= this.#capacity) return;
     const oldest = this.#ids.values().next().value;
     if (oldest !== undefined) this.#ids.delete(oldest);
   }
 }
+
+function shortened(id: string): string {
+  return id.length <= LONGEST_PLAIN_ID ? id : createHash('sha512').update(id).digest('hex');
+}
+
+/** One less than a digest in hex, so that no id can pass for the digest of another. */
+const LONGEST_PLAIN_ID = 127;

@@ -3,15 +3,14 @@ import { MalformedMessageError, scanJson } from './json-scan.ts';
 import { MAX_REQUEST_ID, type MessageLimits, MIN_REQUEST_ID } from './limits.ts';
 
 /**
- * A request id as it was written: the JSON text of a string or of a 64-bit integer. Keeping the text is what makes ids beyond
- * 2^53 come back exactly.
+ * The JSON text of a request id: a string or a 64-bit integer. Keeping the text is what makes ids beyond 2^53 come back exactly.
  */
 export type RequestId = string & { readonly __requestId: true };
 
 /** W3C trace context of a request. */
 export interface Trace {
-  readonly traceparent?: string | null;
-  readonly tracestate?: string | null;
+  readonly traceparent: string | null;
+  readonly tracestate: string | null;
 }
 
 export interface RequestMessage {
@@ -102,8 +101,8 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    // The engine's message quotes the input; only the position in it is passed on.
-    const position = /position (\d+)/.exec(String(error))?.[1];
+    // The engine's message may quote the input; only the position at its end is passed on.
+    const position = / at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(String(error))?.[1];
     throw new MalformedMessageError(
       `not valid JSON${position === undefined ? '' : ` at offset ${position}`}`,
     );
@@ -120,13 +119,14 @@ function decodeCall(members: Record<string, unknown>, rawId: string | null, byte
 
 function checkId(members: Record<string, unknown>, rawId: string | null): RequestId {
   if (!Object.hasOwn(members, 'id')) throw new MalformedMessageError('`id` is missing');
-  if (rawId !== null && (rawId.startsWith('"') || isInt64(rawId))) return rawId as RequestId;
+  // Written anew: a part of the message's own text would keep all of it in memory for as long as the request runs.
+  if (typeof members.id === 'string') return JSON.stringify(members.id) as RequestId;
+  if (rawId !== null && isInt64(rawId)) return String(BigInt(rawId)) as RequestId;
   throw new MalformedMessageError('`id` must be a string or a 64-bit integer');
 }
 
 function isInt64(raw: string): boolean {
-  if (!/^-?\d+$/.test(raw) || raw.length > 20) return false;
-  if (raw.length < 16) return true;
+  if (raw.length > 20 || !/^-?\d+$/.test(raw)) return false;
   const value = BigInt(raw);
   return value >= MIN_REQUEST_ID && value <= MAX_REQUEST_ID;
 }
@@ -135,13 +135,17 @@ function checkTrace(trace: unknown): Trace | null {
   if (trace === undefined || trace === null) return null;
   if (typeof trace !== 'object' || Array.isArray(trace))
     throw new MalformedMessageError('`trace` must be an object');
-  for (const key of ['traceparent', 'tracestate'] as const) {
-    const value = (trace as Record<string, unknown>)[key];
-    if (value !== undefined && value !== null && typeof value !== 'string') {
-      throw new MalformedMessageError(`\`trace.${key}\` must be a string`);
-    }
-  }
-  return trace as Trace;
+  const { traceparent, tracestate } = trace as Record<string, unknown>;
+  return {
+    traceparent: checkTraceText('traceparent', traceparent),
+    tracestate: checkTraceText('tracestate', tracestate),
+  };
+}
+
+function checkTraceText(key: string, value: unknown): string | null {
+  if (value === undefined || value === null) return null;
+  if (typeof value === 'string') return value;
+  throw new MalformedMessageError(`\`trace.${key}\` must be a string`);
 }
 
 function checkError(error: unknown): ErrorMessage['error'] {

@@ -57,6 +57,7 @@ export function sessionAttached(sessionId: string): RpcError {
 
 /** A client's own text made safe to show: no control characters, bounded length. */
 export function printable(text: string, maxLength = 200): string {
-  const clean = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '?');
-  return clean.length > maxLength ? `${clean.slice(0, maxLength)}…` : clean;
+  const clean = text.slice(0, maxLength).replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '?');
+  // A cut must not leave half of a surrogate pair: strict peers refuse the whole message.
+  return text.length > maxLength ? `${clean.replace(/[\ud800-\udbff]$/, '')}…` : clean;
 }

@@ -1,4 +1,4 @@
-import { LINEAR_KEY_SEARCH_MAX, type MessageLimits } from './limits.ts';
+import { LINEAR_KEY_SEARCH_MAX, MAX_KEY_LENGTH, type MessageLimits } from './limits.ts';
 
 /** A message that cannot be decoded; `message` says why without quoting any of it. */
 export class MalformedMessageError extends Error {
@@ -9,13 +9,13 @@ export class MalformedMessageError extends Error {
 export interface JsonScan {
   /** The text to parse: the input, with numbers written as fractions or exponents made visibly fractional. */
   readonly text: string;
-  /** The root object's `id` exactly as written, if it is a string or a number. */
+  /** The root object's `id` exactly as written, if it is a number. */
   readonly rawId: string | null;
 }
 
 /**
- * Enforces what JSON.parse does not: depth, number of values, unique keys (also when spelled with escapes) and paired surrogates,
- * before anything is allocated for the message. It reads the text once and judges nothing else: text that is not JSON passes
+ * Enforces what JSON.parse does not: depth, number of values, unique keys (also when spelled with escapes), their length and paired
+ * surrogates, before anything is allocated for the message. It reads the text once and judges nothing else: text that is not JSON passes
  * here and fails in JSON.parse.
  *
  * The protocol has integers only, and `1.0` is not one of them. JSON.parse cannot tell it from `1`, so every number with a
@@ -45,6 +45,7 @@ class Scanner {
   readonly #frames: Frame[] = [];
   readonly #fractions: { start: number; end: number }[] = [];
   #values = 0;
+  #keys = 0;
   #nextBackslash = -1;
   #expectKey = false;
   #idPending = false;
@@ -96,9 +97,11 @@ class Scanner {
   }
 
   #countValue(): void {
-    if (++this.#values > this.#limits.maxJsonValues) {
-      throw new MalformedMessageError(`more than ${this.#limits.maxJsonValues} JSON values`);
-    }
+    if (++this.#values > this.#limits.maxJsonValues) throw this.#tooManyValues();
+  }
+
+  #tooManyValues(): MalformedMessageError {
+    return new MalformedMessageError(`more than ${this.#limits.maxJsonValues} JSON values`);
   }
 
   /** Passes over the string that opens at `start`; returns the position behind it. */
@@ -108,7 +111,7 @@ class Scanner {
       this.#key(start, end);
     } else {
       this.#countValue();
-      this.#takeId(start, end);
+      this.#idPending = false;
     }
     return end;
   }
@@ -117,8 +120,8 @@ class Scanner {
     const text = this.#text;
     const closing = text.indexOf('"', start + 1);
     const end = closing < 0 ? text.length : closing + 1;
-    const escape = this.#backslashFrom(start + 1);
-    return escape < end ? this.#endOfEscapedString(escape) : end;
+    const backslash = this.#backslashFrom(start + 1);
+    return backslash < end ? this.#endOfEscapedString(backslash) : end;
   }
 
   /** The next backslash at or behind `at`. It is remembered, so that a text without escapes is searched once and not per string. */
@@ -156,7 +159,10 @@ class Scanner {
     throw new MalformedMessageError('a lone surrogate in a string');
   }
 
+  /** Keys are free because each brings a value; in text that is not JSON they may come without, and are counted here. */
   #key(start: number, end: number): void {
+    if (++this.#keys > this.#limits.maxJsonValues) throw this.#tooManyValues();
+    if (end - start > MAX_KEY_LENGTH) throw new MalformedMessageError(`a key longer than ${MAX_KEY_LENGTH}`);
     const raw = this.#text.slice(start + 1, end - 1);
     const key = raw.includes('\\') ? unescapeKey(raw) : raw;
     const keys = this.#frames.at(-1);
@@ -181,14 +187,9 @@ class Scanner {
     this.#countValue();
     if (isNumber && fractional && isJsonNumber(text.slice(start, at)))
       this.#fractions.push({ start, end: at });
-    if (isNumber) this.#takeId(start, at);
+    if (isNumber && this.#idPending) this.#rawId = text.slice(start, at);
     this.#idPending = false;
     return at;
-  }
-
-  #takeId(start: number, end: number): void {
-    if (this.#idPending) this.#rawId = this.#text.slice(start, end);
-    this.#idPending = false;
   }
 
   #withVisibleFractions(): string {

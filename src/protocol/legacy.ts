@@ -1,9 +1,9 @@
 import * as z from 'zod/mini';
-import { Base64, doc, optional, Uint64 } from './scalars.ts';
+import { Base64, doc, Identifier, optional, Uint64 } from './scalars.ts';
 
 /** The first dialect: `command/exec`. Processes started by it report in its words; control methods of both dialects work on any process. */
 export const CommandExecParams = z.object({
-  processId: z.string(),
+  processId: Identifier,
   argv: z.array(z.string()),
   cwd: doc(z.string(), 'An absolute native path or a `file:` URI.'),
   env: z.record(z.string(), z.string()),
@@ -13,22 +13,22 @@ export const CommandExecParams = z.object({
 });
 
 export const CommandExecResult = z.object({
-  processId: z.string(),
+  processId: Identifier,
   running: z.literal(true),
   exitCode: z.null(),
   stdout: z.null(),
   stderr: z.null(),
 });
 
-export const CommandExecWriteParams = z.object({ processId: z.string(), chunk: Base64 });
+export const CommandExecWriteParams = z.object({ processId: Identifier, chunk: Base64 });
 export const CommandExecWriteResult = z.object({ accepted: z.literal(true) });
-export const CommandExecTerminateParams = z.object({ processId: z.string() });
+export const CommandExecTerminateParams = z.object({ processId: Identifier });
 export const CommandExecOutputDeltaParams = z.object({
-  processId: z.string(),
+  processId: Identifier,
   stream: doc(z.enum(['stdout', 'stderr']), 'A terminal reports as stdout.'),
   chunk: Base64,
 });
 export const CommandExecExitedParams = z.object({
-  processId: z.string(),
+  processId: Identifier,
   exitCode: doc(z.number(), 'Sent after all output; nothing follows it.'),
 });

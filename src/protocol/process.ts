@@ -1,7 +1,7 @@
 import * as z from 'zod/mini';
-import { Base64, doc, optional, Uint16Positive, Uint64 } from './scalars.ts';
+import { Base64, doc, Identifier, optional, Uint16Positive, Uint64 } from './scalars.ts';
 
-const ProcessId = doc(z.string(), 'Chosen by the client; unique within its session.');
+const ProcessId = doc(Identifier, 'Chosen by the client; unique within its session.');
 const Stream = z.enum(['stdout', 'stderr', 'pty']);
 const Seq = doc(Uint64, 'Position among all events of the process, from 1, without gaps.');
 const StringMap = z.record(z.string(), z.string());
@@ -108,7 +108,7 @@ export const ProcessWriteParams = z.object({
   processId: ProcessId,
   chunk: doc(Base64, 'Bytes for stdin.'),
   writeId: doc(
-    z.optional(z.string().check(z.minLength(1, { error: 'writeId must not be empty' }))),
+    z.optional(Identifier.check(z.minLength(1, { error: 'writeId must not be empty' }))),
     'Makes a retry harmless: an id that was accepted before is not written again.',
   ),
 });

@@ -1,10 +1,19 @@
 import * as z from 'zod/mini';
+import { MAX_IDENTIFIER_LENGTH } from './limits.ts';
 
-/** Attaches the sentence that the generated documentation shows for a field. */
+/** The schema with the sentence that the generated documentation shows for a field; a schema shared by others stays as it is. */
 export function doc<Schema extends z.ZodMiniType>(schema: Schema, description: string): Schema {
-  z.globalRegistry.add(schema, { description });
-  return schema;
+  const described = z.clone(schema);
+  z.globalRegistry.add(described, { description });
+  return described;
 }
+
+/** A name that a client makes up and the server remembers. */
+export const Identifier = z.string().check(
+  z.refine((text) => text.length <= MAX_IDENTIFIER_LENGTH, {
+    error: `expected at most ${MAX_IDENTIFIER_LENGTH} characters`,
+  }),
+);
 
 /** An unsigned 64-bit integer. Values beyond 2^53 lose their low bits, which matters for no field of the protocol. */
 export const Uint64 = z.number().check(

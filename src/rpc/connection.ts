@@ -128,14 +128,9 @@ export class RpcConnection {
   }
 
   #route(message: Message): void {
-    switch (message.kind) {
-      case 'request':
-        return this.#events?.request(message);
-      case 'notification':
-        return this.#events?.notification(message);
-      default:
-        return this.#settle(message);
-    }
+    if (message.kind === 'request') this.#events?.request(message);
+    else if (message.kind === 'notification') this.#events?.notification(message);
+    else this.#settle(message);
   }
 
   #settle(message: Extract<Message, { kind: 'response' | 'error' }>): void {

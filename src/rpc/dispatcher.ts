@@ -1,4 +1,9 @@
-import { MAX_PARKED_REQUESTS, MAX_QUEUED_REQUEST_BYTES, MAX_QUEUED_REQUESTS } from './limits.ts';
+import {
+  MAX_PARKED_REQUESTS,
+  MAX_QUEUED_REQUEST_BYTES,
+  MAX_QUEUED_REQUESTS,
+  MAX_REQUESTS_BEYOND_SLOTS,
+} from './limits.ts';
 
 /** A request that is ready to run. `run` never rejects. */
 export interface Job {
@@ -45,20 +50,21 @@ export class Dispatcher {
     } else {
       this.#queue.push(job);
       this.#queuedBytes += job.bytes;
-      this.#updateIntake();
     }
+    this.#updateIntake();
   }
 
-  /** Stops starting ordinary jobs, for as long as their answers could not be sent. */
+  /** Stops reading requests and starting ordinary jobs, for as long as their answers could not be sent. */
   setHeld(held: boolean): void {
     this.#held = held;
-    if (!held) this.#startQueued();
+    this.#startQueued();
   }
 
   /** Drops what has not started. */
   clear(): void {
     this.#queue = [];
     this.#queuedBytes = 0;
+    this.#reportIdle();
   }
 
   /** Resolves when nothing is queued or running. */
@@ -114,7 +120,11 @@ export class Dispatcher {
   }
 
   #updateIntake(): void {
-    const open = this.#queue.length < MAX_QUEUED_REQUESTS && this.#queuedBytes < MAX_QUEUED_REQUEST_BYTES;
+    const open =
+      !this.#held &&
+      this.#active < this.#slots + MAX_REQUESTS_BEYOND_SLOTS &&
+      this.#queue.length < MAX_QUEUED_REQUESTS &&
+      this.#queuedBytes < MAX_QUEUED_REQUEST_BYTES;
     if (open === this.#intakeOpen) return;
     this.#intakeOpen = open;
     this.#onIntake(open);

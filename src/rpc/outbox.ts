@@ -70,7 +70,8 @@ export class Outbox {
       this.#bulkBytes -= next.length;
       this.#congested = !this.#transport.send(next);
     }
-    if (this.#bulkHead > COMPACT_AFTER || this.#bulkBytes === 0) {
+    // At least half of the list is live, so what was sent is neither kept for long nor moved often.
+    if (this.#bulkHead * 2 >= this.#bulk.length) {
       this.#bulk = this.#bulk.slice(this.#bulkHead);
       this.#bulkHead = 0;
     }
@@ -86,5 +87,3 @@ export class Outbox {
     this.#events.bulk(saturated);
   }
 }
-
-const COMPACT_AFTER = 256;

@@ -127,15 +127,17 @@ export class ClientConnection {
 
   #submit(message: RequestMessage, routed: RoutedRequest, handlers: Handlers): void {
     const { lane, subject } = routed;
+    // The message itself is let go: what it held beyond the validated params would wait along with a request that waits.
+    const { id, method, trace, bytes } = message;
     const run = async (slot: Slot) => {
-      const context = { signal: this.#requests.signal, trace: message.trace, park: slot.park };
+      const context = { signal: this.#requests.signal, trace, park: slot.park };
       try {
-        this.#connection.respond(message.id, await invoke(handlers, routed, context));
+        this.#connection.respond(id, await invoke(handlers, routed, context));
       } catch (error) {
-        this.#refuse(message, error);
+        this.#refuse({ id, method }, error);
       }
     };
-    this.#dispatcher.submit({ lane, subject, bytes: message.bytes, run });
+    this.#dispatcher.submit({ lane, subject, bytes, run });
   }
 
   #notification(message: NotificationMessage): void {
@@ -150,8 +152,8 @@ export class ClientConnection {
     if (!config.lenientNotifications) this.close({ code: CloseCode.policyViolation, reason });
   }
 
-  #refuse(message: RequestMessage, error: unknown): void {
-    this.#connection.refuse(message.id, this.#toRpcError(error, message.method));
+  #refuse({ id, method }: Pick<RequestMessage, 'id' | 'method'>, error: unknown): void {
+    this.#connection.refuse(id, this.#toRpcError(error, method));
   }
 
   /** An error that nobody foresaw is a defect: the log gets the details, the client does not. */
@@ -163,16 +165,23 @@ export class ClientConnection {
     return internalError('internal error; the server log has the details');
   }
 
-  /** Waiting requests are answered with what there is, the others finish; then the connection ends. */
+  /** Waiting requests are answered with what there is, the others get a moment to finish; then the connection ends. */
   async #finish(): Promise<void> {
+    const end = () => this.close({ code: CloseCode.normal, reason: 'end of input' });
+    const timeUp = setTimeout(end, FINISH_TIMEOUT_MS);
     this.#requests.abort();
     await this.#dispatcher.idle();
-    this.close({ code: CloseCode.normal, reason: 'end of input' });
+    clearTimeout(timeUp);
+    end();
   }
 
   #detach(): void {
     this.#dispatcher.clear();
     this.#requests.abort();
     if (this.#attachment !== null) this.#services.sessions.detach(this.#attachment.session);
+    this.#attachment = null;
   }
 }
+
+/** How long requests may run on once the client sends nothing more. A write to a program that does not read never ends. */
+const FINISH_TIMEOUT_MS = 1_000;

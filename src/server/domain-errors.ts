@@ -11,6 +11,7 @@ const PROCESS_ERRORS: Readonly<Record<ProcessErrorCode, (message: string) => Rpc
   shuttingDown: invalidRequest,
   notATerminal: invalidRequest,
   emptyArgv: invalidParams,
+  policyTooLarge: invalidParams,
   unknownSignal: invalidParams,
   stdinGone: internalError,
   stdinFull: internalError,

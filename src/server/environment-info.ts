@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { hostname, userInfo } from 'node:os';
+import { hostname, type UserInfo, userInfo } from 'node:os';
 import { basename, resolve } from 'node:path';
 import { uriFromPath } from '../files/path-uri.ts';
 import type { Capability } from '../protocol/environment.ts';
@@ -39,8 +39,7 @@ export function describeEnvironment(config: ExecServerConfig, ptyAvailable: bool
 
 /** The login shell of the server's user, or the nearest shell there is. $SHELL is the starter's taste and does not count. */
 export function loginShell(): { name: string; path: string } {
-  const fromPasswd = userInfo().shell;
-  const candidates = [fromPasswd, '/bin/bash', '/usr/bin/bash', '/bin/zsh', '/bin/sh'];
+  const candidates = [passwdEntry()?.shell, '/bin/bash', '/usr/bin/bash', '/bin/zsh', '/bin/sh'];
   for (const path of candidates) {
     if (!path || !existsSync(path)) continue;
     const name = basename(path);
@@ -68,7 +67,16 @@ function capabilities(config: ExecServerConfig, ptyAvailable: boolean): Partial<
 }
 
 function homeDirectory(): string {
-  return process.env.HOME || userInfo().homedir;
+  return process.env.HOME || passwdEntry()?.homedir || '/';
+}
+
+/** Null for a user without a passwd entry, as containers that run under an arbitrary uid have. */
+function passwdEntry(): UserInfo<string> | null {
+  try {
+    return userInfo();
+  } catch {
+    return null;
+  }
 }
 
 function platformName(): string {

@@ -70,7 +70,8 @@ export class Listener {
     socket.on('error', () => socket.destroy());
     const refusal = answerHttp(request, true, this.#state());
     if (refusal !== null) {
-      socket.end(encodeAnswer(refusal, STATUS_CODES[refusal.status] ?? ''));
+      // Nobody else watches this socket: one that the peer keeps open would stay for ever and hold up `close`.
+      socket.end(encodeAnswer(refusal, STATUS_CODES[refusal.status] ?? ''), () => socket.destroy());
       return;
     }
     this.#sockets.add(socket);

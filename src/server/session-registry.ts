@@ -11,6 +11,7 @@ export class SessionRegistry {
   /** Expiry timers of detached sessions, the longest detached first. */
   readonly #expiries = new Map<Session, NodeJS.Timeout>();
   readonly #ending = new Set<Promise<void>>();
+  #closing = false;
 
   constructor(config: ExecServerConfig, spawner: Spawner) {
     this.#config = config;
@@ -35,10 +36,11 @@ export class SessionRegistry {
     return session;
   }
 
-  /** Keeps the session for a while; with too many detached ones the longest detached ends. */
+  /** Keeps the session for a while, unless it has ended; with too many detached ones the longest detached ends. */
   detach(session: Session): void {
     session.detach();
-    if (session.detachedTtlMs === 0) {
+    if (!this.#sessions.has(session.id)) return;
+    if (session.detachedTtlMs === 0 || this.#closing) {
       this.end(session);
       return;
     }
@@ -62,6 +64,7 @@ export class SessionRegistry {
 
   /** Asks every process to end and gives them `graceMs`; then kills what is left. */
   async close(signal: number, graceMs: number): Promise<void> {
+    this.#closing = true;
     const sessions = [...this.#sessions.values()];
     for (const session of sessions) session.processes.signalAll(signal);
     const grace = new AbortController();

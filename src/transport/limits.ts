@@ -4,5 +4,8 @@
  */
 export const SEND_WINDOW_BYTES = 256 * 1024;
 
+/** Unsent bytes beyond which pings go unanswered, so that a peer that pings without reading does not fill the memory with pongs. */
+export const PONG_WINDOW_BYTES = 4 * SEND_WINDOW_BYTES;
+
 /** How long a peer may take to answer a close before it is cut off. */
 export const CLOSE_TIMEOUT_MS = 2_000;

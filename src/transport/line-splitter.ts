@@ -12,7 +12,7 @@ export class LineSplitter {
   }
 
   /** The lines that `chunk` completes. */
-  *push(chunk: Buffer): Generator<Buffer> {
+  *push(chunk: Buffer): Generator<Buffer, void> {
     let from = 0;
     for (let end = chunk.indexOf(LF); end >= 0; end = chunk.indexOf(LF, from)) {
       this.#add(chunk.subarray(from, end));

@@ -35,6 +35,9 @@ export class StdioTransport implements Transport {
     this.#input.on('error', () => this.#end({ code: CloseCode.abnormal, reason: 'the input failed' }));
     this.#input.on('data', (chunk: Buffer) => this.#receive(chunk));
     this.#input.on('end', () => this.#finish());
+    this.#input.on('close', () => {
+      if (!this.#input.readableEnded) this.#end({ code: CloseCode.abnormal, reason: 'the input was closed' });
+    });
   }
 
   send(message: string | Uint8Array): boolean {
@@ -43,7 +46,8 @@ export class StdioTransport implements Transport {
       typeof message === 'string' ? Buffer.from(`${message}\n`) : Buffer.concat([message, NEWLINE]);
     this.#pendingBytes += line.length;
     this.#output.write(line, () => this.#sent(line.length));
-    this.#congested = this.#pendingBytes > SEND_WINDOW_BYTES;
+    // Congestion ends with `drained` and not before: who was told to wait waits for that.
+    this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
     return !this.#congested;
   }
 
@@ -61,10 +65,16 @@ export class StdioTransport implements Transport {
   }
 
   #receive(chunk: Buffer): void {
+    const lines = this.#lines.push(chunk);
+    for (let line = this.#next(lines); line !== null; line = this.#next(lines)) this.#line(line);
+  }
+
+  #next(lines: Generator<Buffer, void>): Buffer | null {
     try {
-      for (const line of this.#lines.push(chunk)) this.#line(line);
+      return lines.next().value ?? null;
     } catch (error) {
       this.close({ code: CloseCode.messageTooBig, reason: (error as Error).message });
+      return null;
     }
   }
 

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocket, WebSocketServer } from 'ws';
-import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
+import { CLOSE_TIMEOUT_MS, PONG_WINDOW_BYTES, SEND_WINDOW_BYTES } from './limits.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** Sizes and times of a websocket. */
@@ -10,7 +10,7 @@ export interface WebSocketOptions {
   readonly maxMessageBytes: number;
   /** 0 sends no pings. */
   readonly pingIntervalMs: number;
-  /** A peer from which nothing arrives for this long is dropped. 0 never drops. */
+  /** A peer from which nothing arrives for this long, though it is pinged, is dropped. 0 never drops. */
   readonly peerSilenceTimeoutMs: number;
 }
 
@@ -24,6 +24,7 @@ export class WebSocketUpgrader {
     this.#server = new WebSocketServer({
       noServer: true,
       clientTracking: false,
+      autoPong: false,
       perMessageDeflate: false,
       maxPayload: options.maxMessageBytes,
       handleProtocols: () => false,
@@ -49,20 +50,30 @@ export interface WebSocketConnectOptions extends Partial<WebSocketOptions> {
   readonly signal?: AbortSignal;
 }
 
-/** Opens a client connection. Rejects when the server is not reached or refuses. */
+/** Opens a client connection. Rejects when the server is not reached or refuses, or `signal` aborts. */
 export function connectWebSocket(
   url: string,
   options: WebSocketConnectOptions = {},
 ): Promise<WebSocketTransport> {
   const { headers = {}, signal, maxMessageBytes = 0, pingIntervalMs = 0, peerSilenceTimeoutMs = 0 } = options;
   return new Promise((resolve, reject) => {
-    const ws = new WebSocket(url, { perMessageDeflate: false, maxPayload: maxMessageBytes, headers });
+    signal?.throwIfAborted();
+    const ws = new WebSocket(url, {
+      autoPong: false,
+      perMessageDeflate: false,
+      maxPayload: maxMessageBytes,
+      headers,
+    });
     const abort = () => ws.terminate();
+    const refused = (error: Error) => {
+      signal?.removeEventListener('abort', abort);
+      reject(error);
+    };
     signal?.addEventListener('abort', abort, { once: true });
-    ws.once('error', reject);
+    ws.once('error', refused);
     ws.once('open', () => {
       signal?.removeEventListener('abort', abort);
-      ws.off('error', reject);
+      ws.off('error', refused);
       resolve(new WebSocketTransport(ws, { maxMessageBytes, pingIntervalMs, peerSilenceTimeoutMs }));
     });
   });
@@ -76,6 +87,8 @@ export class WebSocketTransport implements Transport {
   #failure: string | null = null;
   #pendingBytes = 0;
   #congested = false;
+  #closing = false;
+  #closed = false;
 
   constructor(ws: WebSocket, options: WebSocketOptions) {
     this.#ws = ws;
@@ -100,7 +113,8 @@ export class WebSocketTransport implements Transport {
     const bytes = message.length;
     this.#pendingBytes += bytes;
     this.#ws.send(message, TEXT_FRAME, () => this.#sent(bytes));
-    this.#congested = this.#pendingBytes > SEND_WINDOW_BYTES;
+    // Congestion ends with `drained` and not before: who was told to wait waits for that.
+    this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
     return !this.#congested;
   }
 
@@ -115,11 +129,14 @@ export class WebSocketTransport implements Transport {
   }
 
   setReceiving(receiving: boolean): void {
-    if (receiving) this.#ws.resume();
+    // The peer's answer to a close must be read.
+    if (receiving || this.#closing) this.#ws.resume();
     else this.#ws.pause();
   }
 
   close(reason: CloseReason): void {
+    if (this.#closing || this.#ws.readyState === WebSocket.CLOSED) return;
+    this.#closing = true;
     this.#ws.resume();
     this.#ws.close(reason.code, truncateReason(reason.reason));
     const cutOff = setTimeout(() => this.#ws.terminate(), CLOSE_TIMEOUT_MS);
@@ -127,12 +144,14 @@ export class WebSocketTransport implements Transport {
   }
 
   #ended(code: number, reason: string): void {
+    this.#closed = true;
     this.#keepalive.stop();
     this.#events?.closed({ code, reason: reason || this.#failure || '' });
   }
 
   #receive(data: Buffer, isBinary: boolean): void {
     this.#keepalive.heard();
+    if (this.#closing) return;
     if (isBinary && !isUtf8(data)) this.#events?.undecodable('a binary frame is not valid UTF-8');
     else this.#events?.message(data.toString());
   }
@@ -141,12 +160,14 @@ export class WebSocketTransport implements Transport {
     this.#pendingBytes -= bytes;
     if (!this.#congested || this.#pendingBytes > SEND_WINDOW_BYTES / 2) return;
     this.#congested = false;
-    this.#events?.drained();
+    if (!this.#closed) this.#events?.drained();
   }
 }
 
-/** Pings at an interval and drops a peer that stays silent. Any frame from the peer counts as a sign of life;
- * while the intake is paused nothing can be heard and the peer is given credit. */
+/**
+ * Answers pings, pings at an interval and drops a peer that stays silent. Any frame from the peer counts as a sign of life; while
+ * the intake is paused nothing can be heard and the peer is given credit.
+ */
 class Keepalive {
   readonly #ws: WebSocket;
   readonly #silenceMs: number;
@@ -156,10 +177,15 @@ class Keepalive {
   constructor(ws: WebSocket, options: WebSocketOptions) {
     this.#ws = ws;
     this.#silenceMs = options.peerSilenceTimeoutMs;
-    ws.on('ping', () => this.heard());
+    ws.on('ping', (data) => {
+      this.heard();
+      if (ws.bufferedAmount <= PONG_WINDOW_BYTES) ws.pong(data);
+    });
     ws.on('pong', () => this.heard());
     if (options.pingIntervalMs > 0) {
-      this.#timer = setInterval(() => this.#tick(), options.pingIntervalMs);
+      // An idle peer is heard only when it is pinged, so it must be before its time is up.
+      const answerTimeMs = this.#silenceMs > 0 ? this.#silenceMs / 2 : options.pingIntervalMs;
+      this.#timer = setInterval(() => this.#tick(), Math.min(options.pingIntervalMs, answerTimeMs));
       this.#timer.unref();
     }
   }

@@ -74,7 +74,6 @@ export function stepFor(step, server) {
 }
 
 class Play {
-  variables = { unique: randomBytes(6).toString('hex') };
   server = null;
   #lastId = 0;
   #position = 'set-up';
@@ -87,6 +86,10 @@ class Play {
     this.options = options;
     this.url = options.url;
     this.within = options.deadlineMs ?? STEP_DEADLINE_MS;
+    this.variables = {
+      case: testCase.name,
+      file: `/tmp/exec-server-conformance-${randomBytes(6).toString('hex')}`,
+    };
   }
 
   async run() {

@@ -66,8 +66,8 @@ export const STEPS = {
   arrived: { asserts: true, run: arrived },
   /** A plain HTTP request, upgrades included. */
   http: { options: ['status', 'headers', 'body'], asserts: true, run: httpRequest },
-  /** Runs `steps` n times with {{i}} = 1…n. */
-  repeat: { options: ['steps'], run: repeat },
+  /** Runs `steps` n times with {{i}} = 1…n; `as` is another name than i. */
+  repeat: { options: ['steps', 'as'], run: repeat },
   /** For cases that start their own server. */
   signalServer: { run: async (context, step) => context.server.child.kill(step.signalServer) },
   serverExit: { asserts: true, run: serverExit },
@@ -294,7 +294,7 @@ async function httpRequest(context, step) {
 
 async function repeat(context, step) {
   for (let index = 1; index <= step.repeat; index += 1) {
-    context.variables.i = String(index);
+    context.variables[step.as ?? 'i'] = String(index);
     await context.runSteps(step.steps);
   }
 }
@@ -304,7 +304,7 @@ async function serverExit(context, step) {
   check(step.serverExit, await Promise.race([context.server.exited, tooLate]), 'exit of the server');
 }
 
-async function pidGone(context, step) {
+async function pidGone(_, step) {
   const deadline = performance.now() + step.within;
   while (isAlive(Number(step.pidGone))) {
     if (performance.now() > deadline)

@@ -128,6 +128,25 @@ describe('nothing survives', () => {
   });
 });
 
+describe('a program left in the background on purpose', () => {
+  test('survives the terminate of the closed process, and ends with the server', async () => {
+    const server = await startServerProcess();
+    const client = await server.connect();
+    const mark = uniqueMark();
+    const script = `nohup sleep ${mark} </dev/null >/dev/null 2>&1 & echo up`;
+    await client.call('process/start', shell('p', script));
+    await client.closedProcess('p');
+    expect(await client.call('process/terminate', { processId: 'p' })).toEqual({ running: false });
+    // A later start and end gives a kill, if there was one, the time to show.
+    await client.call('process/start', shell('q', 'sleep 600'));
+    await client.call('process/terminate', { processId: 'q' });
+    await client.closedProcess('q');
+    expect(processesWith(`sleep ${mark}`).length).toBe(1);
+    await server.close();
+    expect(processesWith(`sleep ${mark}`)).toEqual([]);
+  });
+});
+
 describe('terminate', () => {
   test('graceful lets a program clean up, and kills it when it does not', async () => {
     const server = await startServer();

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { MockModel, type ModelItem } from './mock-model.ts';
+import { MockModel, type ModelItem, type ModelRequest } from './mock-model.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 import { parseToolOutput, type ToolOutput } from './tool-output.ts';
-import { until } from './until.ts';
+import { until, within } from './until.ts';
 
 /** How to run codex. */
 export interface CodexOptions {
@@ -17,13 +17,26 @@ export interface CodexOptions {
   readonly sandbox?: 'read-only' | 'workspace-write' | 'danger-full-access';
 }
 
-/** How a run of codex ended. */
+/** What codex reported in a run that went well. */
 export interface CodexResult {
-  readonly exitCode: number | null;
   /** The lines of `codex exec --json`. */
-  readonly events: readonly Readonly<Record<string, unknown>>[];
+  readonly events: readonly CodexEvent[];
+  /** How the commands ended, in the order in which they did. */
+  readonly commands: readonly CommandItem[];
   /** Everything the tools answered, in the order of the calls. */
   readonly outputs: readonly ToolOutput[];
+}
+
+/** One line of `codex exec --json`. */
+export type CodexEvent = { readonly type: string; readonly item?: { readonly type: string } };
+
+/** What codex tells its user about a command. */
+export interface CommandItem {
+  readonly type: 'command_execution';
+  readonly command: string;
+  readonly aggregated_output: string;
+  readonly exit_code: number | null;
+  readonly status: string;
 }
 
 /** The arguments of the `exec_command` tool; the command itself apart. */
@@ -34,12 +47,6 @@ export interface ExecArguments {
   readonly max_output_tokens?: number;
 }
 
-/** A tool call of the model. */
-export interface ToolCall {
-  readonly name: string;
-  readonly arguments: Readonly<Record<string, unknown>>;
-}
-
 /**
  * The real codex in a home of its own, with the test as its model: each call is a turn in which the model calls a tool, and returns
  * what the tool answered.
@@ -47,11 +54,11 @@ export interface ToolCall {
 export class CodexRun {
   /** The folder the commands run in. */
   readonly workspace: string;
-  readonly outputs: ToolOutput[] = [];
   readonly #folder: string;
   readonly #model: MockModel;
   readonly #child: ChildProcess;
   readonly #exited: Promise<number | null>;
+  readonly #outputs: ToolOutput[] = [];
   #stdout = '';
   #stderr = '';
   #calls = 0;
@@ -97,35 +104,26 @@ export class CodexRun {
 
   /** The model runs a command. */
   exec(cmd: string, args: ExecArguments = {}): Promise<ToolOutput> {
-    return this.call({ name: 'exec_command', arguments: { cmd, ...args } });
+    return this.#call('exec_command', { cmd, ...args });
   }
 
   /** The model types into a running command; with no text it only waits for output. */
   writeStdin(sessionId: number | null, chars: string, yieldTimeMs = 250): Promise<ToolOutput> {
-    const args = { session_id: sessionId, chars, yield_time_ms: yieldTimeMs };
-    return this.call({ name: 'write_stdin', arguments: args });
+    return this.#call('write_stdin', { session_id: sessionId, chars, yield_time_ms: yieldTimeMs });
   }
 
-  async call(call: ToolCall): Promise<ToolOutput> {
-    const id = `call_${++this.#calls}`;
-    await this.#turn([
-      { type: 'function_call', call_id: id, name: call.name, arguments: JSON.stringify(call.arguments) },
-    ]);
-    const { input } = await this.#bounded(this.#model.request(), `the output of ${call.name}`);
-    const item = input.find((entry) => entry.type === 'function_call_output' && entry.call_id === id);
-    if (item === undefined) throw new Error(`codex went on without the output of ${call.name}`);
-    const output = parseToolOutput(item.output);
-    this.outputs.push(output);
-    return output;
-  }
-
-  /** The model has nothing more to do; waits for codex to end. */
+  /** The model has nothing more to do; waits until codex has ended, and fails if it has failed. */
   async finish(): Promise<CodexResult> {
     const content = [{ type: 'output_text', text: 'done' }];
     await this.#turn([{ type: 'message', role: 'assistant', id: 'msg_1', content }]);
-    const exitCode = await this.#bounded(this.#exited, 'the end of codex');
-    const events = this.#stdout.split('\n').filter((line) => line !== '');
-    return { exitCode, events: events.map((line) => JSON.parse(line)), outputs: this.outputs };
+    const code = await within(WAIT_MS, this.#exited, () => this.#failure('does not end'));
+    if (code !== 0) throw this.#failure(`ended with code ${code}`);
+    const lines = this.#stdout.split('\n').filter((line) => line !== '');
+    const events = lines.map((line) => JSON.parse(line) as CodexEvent);
+    const completed = events.filter(({ type, item }) => type === 'item.completed' && item !== undefined);
+    const items = completed.map(({ item }) => item as CommandItem);
+    const commands = items.filter(({ type }) => type === 'command_execution');
+    return { events, commands, outputs: this.#outputs };
   }
 
   /** Creates a file in the workspace for which a command waits. */
@@ -146,28 +144,33 @@ export class CodexRun {
     rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5 });
   }
 
+  async #call(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolOutput> {
+    const id = `call_${++this.#calls}`;
+    await this.#turn([{ type: 'function_call', call_id: id, name, arguments: JSON.stringify(args) }]);
+    const { input } = await this.#modelRequest();
+    const item = input.find((entry) => entry.type === 'function_call_output' && entry.call_id === id);
+    if (item === undefined) throw this.#failure(`went on without the output of ${name}`);
+    const output = parseToolOutput(item.output);
+    this.#outputs.push(output);
+    return output;
+  }
+
   async #turn(items: readonly ModelItem[]): Promise<void> {
-    await this.#bounded(this.#model.request(), 'a request to the model');
+    await this.#modelRequest();
     this.#model.answer(items);
   }
 
-  /** Fails when codex ends first, or takes too long. */
-  async #bounded<T>(work: Promise<T>, what: string): Promise<T> {
-    let timer: NodeJS.Timeout | undefined;
+  /** Waits until codex waits for the model; fails when it ends instead, or takes too long. */
+  async #modelRequest(): Promise<ModelRequest> {
     const ended = this.#exited.then((code) => {
-      if (work === (this.#exited as unknown)) return work;
-      throw new Error(`codex ended with code ${code} before ${what}:\n${this.#stderr}${this.#stdout}`);
+      throw this.#failure(`ended with code ${code} before the model had finished`);
     });
-    const late = new Promise<never>((_, reject) => {
-      const fail = () =>
-        reject(new Error(`no ${what} within ${WAIT_MS} ms:\n${this.#stderr}${this.#stdout}`));
-      timer = setTimeout(fail, WAIT_MS);
-    });
-    try {
-      return await Promise.race([work, ended, late]);
-    } finally {
-      clearTimeout(timer);
-    }
+    const late = () => this.#failure('does not turn to the model');
+    return within(WAIT_MS, Promise.race([this.#model.request(), ended]), late);
+  }
+
+  #failure(what: string): Error {
+    return new Error(`codex ${what}:\n${this.#stderr.slice(-4000)}\n${this.#stdout.slice(-4000)}`);
   }
 }
 

@@ -1,6 +1,5 @@
 import { expect } from 'vitest';
 import { scenarios } from './scenarios.ts';
-import type { WireMessage, WireTap } from './wire-tap.ts';
 
 scenarios('commands', (scenario, kind) => {
   scenario('a command that succeeds', async (world) => {
@@ -9,13 +8,12 @@ scenarios('commands', (scenario, kind) => {
     const answer = await run.exec('pwd; cat; echo err >&2; echo "$PAGER"');
     expect(answer).toMatchObject({ exitCode: 0, sessionId: null });
     expect(answer.output.split('\n').sort()).toEqual(['', run.workspace, 'cat', 'err']);
-    const { exitCode, events } = await run.finish();
-    expect(exitCode).toBe(0);
-    expect(events).toContainEqual(commandCompleted({ exit_code: 0, status: 'completed' }));
+    const { commands } = await run.finish();
+    expect(commands).toMatchObject([{ aggregated_output: answer.output, exit_code: 0, status: 'completed' }]);
 
-    const start = only(tap.calls('process/start'));
+    const start = tap.call('process/start');
     expect(start.params).toMatchObject({ tty: false, pipeStdin: false, cwd: `file://${run.workspace}` });
-    const process = tap.events(start.params.processId);
+    const process = tap.processEvents;
     expect(process).toMatchObject({ complete: true, repeated: 0, exitCode: 0 });
     expect(process.text('stdout')).toBe(`${run.workspace}\ncat\n`);
     expect(process.text('stderr')).toBe('err\n');
@@ -29,10 +27,9 @@ scenarios('commands', (scenario, kind) => {
     const run = await world.codex({ configuredBy: 'variable' });
     const answer = await run.exec('echo no luck; exit 7');
     expect(answer).toMatchObject({ output: 'no luck\n', exitCode: 7, sessionId: null });
-    const { exitCode, events } = await run.finish();
-    expect(exitCode).toBe(0);
-    expect(events).toContainEqual(commandCompleted({ exit_code: 7, status: 'failed' }));
-    expect(startedProcess(tap)).toMatchObject({ complete: true, exitCode: 7 });
+    const { commands } = await run.finish();
+    expect(commands).toMatchObject([{ aggregated_output: 'no luck\n', exit_code: 7, status: 'failed' }]);
+    expect(tap.processEvents).toMatchObject({ complete: true, exitCode: 7 });
   });
 
   scenario('a terminal that asks twice', async (world) => {
@@ -42,17 +39,17 @@ scenarios('commands', (scenario, kind) => {
       'test -t 0 && stty size; printf "name? "; read x; echo "hello <$x>"; read y; echo "bye <$y>"; exit 4';
     const started = await run.exec(questions, { tty: true, yield_time_ms: 250 });
     expect(started.sessionId).not.toBeNull();
-    await printed(tap, 'name? ');
+    await tap.printed('name? ');
     const first = await run.writeStdin(started.sessionId, 'bob\n');
-    await printed(tap, 'hello <bob>');
+    await tap.printed('hello <bob>');
     const second = await run.writeStdin(started.sessionId, 'zoé €\n', 20_000);
     expect(second).toMatchObject({ exitCode: 4, sessionId: null });
     const screen = [started, first, second].map(({ output }) => output).join('');
     expect(screen).toBe('24 80\r\nname? bob\r\nhello <bob>\r\nzoé €\r\nbye <zoé €>\r\n');
     await run.finish();
 
-    expect(startedProcess(tap)).toMatchObject({ complete: true, repeated: 0, exitCode: 4 });
-    expect(startedProcess(tap).text('pty')).toBe(screen);
+    expect(tap.processEvents).toMatchObject({ complete: true, repeated: 0, exitCode: 4 });
+    expect(tap.processEvents.text('pty')).toBe(screen);
     const writes = tap.calls('process/write');
     expect(writes.map(({ params }) => [params.writeId, fromBase64(params.chunk)])).toEqual([
       ['1', 'bob\n'],
@@ -68,17 +65,17 @@ scenarios('commands', (scenario, kind) => {
     const started = await run.exec('trap "echo interrupted; exit 9" INT; echo ready; sleep 1000', {
       yield_time_ms: 250,
     });
-    await printed(tap, 'ready');
+    await tap.printed('ready');
     const interrupted = await run.writeStdin(started.sessionId, '\u0003', 20_000);
     expect(interrupted).toMatchObject({ exitCode: 9, sessionId: null });
     expect(started.output + interrupted.output).toBe('ready\ninterrupted\n');
     await run.finish();
 
-    const signal = only(tap.calls('process/signal'));
+    const signal = tap.call('process/signal');
     expect(signal.params).toMatchObject({ signal: 'interrupt' });
     expect(tap.answerTo(signal)?.result).toEqual({});
     expect(tap.calls('process/write')).toEqual([]);
-    expect(startedProcess(tap)).toMatchObject({ complete: true, exitCode: 9 });
+    expect(tap.processEvents).toMatchObject({ complete: true, exitCode: 9 });
     await world.noPrograms();
   });
 
@@ -87,15 +84,15 @@ scenarios('commands', (scenario, kind) => {
     const run = await world.codex();
     const command = 'trap "echo interrupted; exit 9" INT; echo ready; sleep 1000';
     const started = await run.exec(command, { tty: true, yield_time_ms: 250 });
-    await printed(tap, 'ready');
+    await tap.printed('ready');
     const interrupted = await run.writeStdin(started.sessionId, '\u0003', 20_000);
     expect(interrupted).toMatchObject({ exitCode: 9, sessionId: null });
     expect(started.output + interrupted.output).toBe('ready\r\n^Cinterrupted\r\n');
     await run.finish();
 
     expect(tap.calls('process/signal')).toEqual([]);
-    expect(fromBase64(only(tap.calls('process/write')).params.chunk)).toBe('\u0003');
-    expect(startedProcess(tap)).toMatchObject({ complete: true, exitCode: 9 });
+    expect(fromBase64(tap.call('process/write').params.chunk)).toBe('\u0003');
+    expect(tap.processEvents).toMatchObject({ complete: true, exitCode: 9 });
     await world.noPrograms();
   });
 
@@ -107,13 +104,13 @@ scenarios('commands', (scenario, kind) => {
     expect(answer).toMatchObject({ exitCode: 3, originalTokens: Math.ceil(whole.length / 4) });
     expect(answer.output).toContain(whole.slice(0, 10_000));
     expect(answer.output.endsWith(whole.slice(-10_000))).toBe(true);
-    const { events } = await run.finish();
+    const { commands } = await run.finish();
 
     // Codex keeps a mebibyte: the first half of it and the last.
     const [head, tail] = [whole.slice(0, 512 * 1024), whole.slice(-512 * 1024)];
     const kept = `${head}\n... ${whole.length - 1024 * 1024} bytes omitted ...\n${tail}`;
-    expect(aggregatedOutput(events) === kept).toBe(true);
-    const process = startedProcess(tap);
+    expect(commands[0]?.aggregated_output === kept).toBe(true);
+    const process = tap.processEvents;
     expect(process).toMatchObject({ complete: true, repeated: 0, exitCode: 3 });
     expect(process.text('stdout') === whole).toBe(true);
   });
@@ -180,7 +177,7 @@ scenarios('commands', (scenario, kind) => {
     const { tap } = world;
     const run = await world.codex();
     const refused = await run.exec('echo never', { workdir: '/no/such/folder' });
-    const reason = only(tap.calls('process/start').map((start) => tap.answerTo(start)!)).error;
+    const reason = tap.answerTo(tap.calls('process/start')[0]!)?.error;
     expect(reason?.code).toBe(-32603);
     expect(refused).toMatchObject({ exitCode: null, sessionId: null });
     expect(refused.text).toContain(`exec-server rejected request (-32603): ${reason?.message}`);
@@ -189,37 +186,6 @@ scenarios('commands', (scenario, kind) => {
     await world.noPrograms();
   });
 });
-
-/** A line of `codex exec --json` about the end of a command. */
-function commandCompleted(item: Readonly<Record<string, unknown>>): unknown {
-  return expect.objectContaining({
-    type: 'item.completed',
-    item: expect.objectContaining({ type: 'command_execution', ...item }),
-  });
-}
-
-function aggregatedOutput(events: readonly Readonly<Record<string, unknown>>[]): unknown {
-  const completed = events.filter(({ type }) => type === 'item.completed');
-  const items = completed.map(({ item }) => item as Readonly<Record<string, unknown>>);
-  return items.find(({ type }) => type === 'command_execution')?.aggregated_output;
-}
-
-function only<T>(items: readonly T[]): T {
-  expect(items).toHaveLength(1);
-  return items[0]!;
-}
-
-/** What the server reported of the only process that was started. */
-function startedProcess(tap: WireTap) {
-  return tap.events(only(tap.calls('process/start')).params.processId);
-}
-
-/** Waits until the server has sent this text. */
-async function printed(tap: WireTap, text: string): Promise<WireMessage> {
-  const matches = ({ method, params }: WireMessage) =>
-    method === 'process/output' && fromBase64(params.chunk).includes(text);
-  return tap.waitFor(matches, `the output ${JSON.stringify(text)}`);
-}
 
 function fromBase64(chunk: unknown): string {
   return Buffer.from(String(chunk), 'base64').toString();

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { ProcessEvents } from '../../src/testing/index.ts';
-import { until } from './until.ts';
+import { until, within } from './until.ts';
 import { WireFrames } from './wire-frames.ts';
 
 /** A message that passed. */
@@ -24,6 +24,7 @@ export class WireTap {
   readonly #server: Server;
   readonly #target: { host: string; port: number };
   readonly #links = new Set<Link>();
+  readonly #waiters = new Set<(message: WireMessage) => void>();
   #connections = 0;
   #losing: string | null = null;
   #keepServerSides = false;
@@ -52,31 +53,68 @@ export class WireTap {
     return this.messages.filter((message) => message.method === method);
   }
 
+  /** The only request or notification of a method. */
+  call(method: string): WireMessage {
+    const [call, ...others] = this.calls(method);
+    if (call === undefined || others.length > 0)
+      throw new Error(`${method}: ${others.length + (call ? 1 : 0)} calls`);
+    return call;
+  }
+
   /** What the server answered to a request; undefined until it has. */
   answerTo({ connection, id }: WireMessage): WireMessage | undefined {
     const answers = this.messages.filter(({ from, method }) => from === 'server' && method === null);
     return answers.find((message) => message.connection === connection && message.id === id);
   }
 
-  /** The first message, past or future, that matches. */
+  /** The first message, past or future, that matches; resolves before the next one is looked at. */
   async waitFor(matches: (message: WireMessage) => boolean, what: string): Promise<WireMessage> {
-    let looked = 0;
-    let found: WireMessage | undefined;
-    await until(() => {
-      while (found === undefined && looked < this.messages.length) {
-        const message = this.messages[looked++]!;
-        if (matches(message)) found = message;
-      }
-      return found !== undefined;
-    }, what);
-    return found!;
+    const past = this.messages.find(matches);
+    if (past !== undefined) return past;
+    let waiter: (message: WireMessage) => void = () => {};
+    const future = new Promise<WireMessage>((resolve) => {
+      waiter = (message) => {
+        if (matches(message)) resolve(message);
+      };
+      this.#waiters.add(waiter);
+    });
+    try {
+      return await within(WAIT_MS, future, () => new Error(`${WAIT_MS} ms passed without ${what}`));
+    } finally {
+      this.#waiters.delete(waiter);
+    }
   }
 
-  /** What the server has notified about a process, on every connection together. */
-  events(processId: unknown): ProcessEvents {
+  /** Waits until the server has sent this output of some process. */
+  async printed(text: string): Promise<void> {
+    const processes = () => this.calls('process/start').map(({ params }) => this.eventsOf(params.processId));
+    const what = `the output ${JSON.stringify(text)}`;
+    await until(() => processes().some((events) => events.bytes().includes(text)), what);
+  }
+
+  /** Waits until the server has answered a request of this method on a connection that came after the first. */
+  async answeredAfterReconnect(method: string): Promise<WireMessage> {
+    const request = await this.waitFor(
+      (message) => message.connection > 1 && message.method === method,
+      method,
+    );
+    await until(() => this.answerTo(request) !== undefined, `the answer to ${method}`);
+    return request;
+  }
+
+  /** What the server has said about the only process that was started. */
+  get processEvents(): ProcessEvents {
+    return this.eventsOf(this.call('process/start').params.processId);
+  }
+
+  /** What the server has said about a process on every connection, in notifications and in answers to `process/read`. */
+  eventsOf(processId: unknown): ProcessEvents {
     const events = new ProcessEvents(String(processId));
-    for (const { method, params } of this.messages) {
-      if (method !== null && params.processId === processId) events.add(method, params);
+    for (const message of this.messages) {
+      const { method, params } = message;
+      if (method === null || params.processId !== processId) continue;
+      events.add(method, params);
+      if (method === 'process/read') events.addChunks(chunksOf(this.answerTo(message)));
     }
     return events;
   }
@@ -142,7 +180,9 @@ export class WireTap {
 
   #note(link: Link, from: 'client' | 'server', raw: Readonly<Record<string, unknown>>): void {
     const { method = null, id, params, result = null, error = null } = raw as Partial<WireMessage>;
-    this.messages.push({ connection: link.number, from, method, id, params: params ?? {}, result, error });
+    const message = { connection: link.number, from, method, id, params: params ?? {}, result, error };
+    this.messages.push(message);
+    for (const waiter of this.#waiters) waiter(message);
     if (from === 'client' && method !== null && method === this.#losing) {
       this.#losing = null;
       link.lost = { id };
@@ -150,6 +190,14 @@ export class WireTap {
       cut(link);
     }
   }
+}
+
+const WAIT_MS = 20_000;
+
+type Chunks = Parameters<ProcessEvents['addChunks']>[0];
+
+function chunksOf(answer: WireMessage | undefined): Chunks {
+  return (answer?.result?.chunks as Chunks | undefined) ?? [];
 }
 
 interface Link {

@@ -117,6 +117,8 @@ test('starts with the first program, ignores polite signals, is replaced when it
   await run(spawner, shell('exit 0'));
   const guard = await guardPid();
   expect(readFileSync(`/proc/${guard}/limits`, 'latin1')).toMatch(/realtime timeout +unlimited/);
+  const ignoresSignals = () => /SigIgn:\t0*[1-9a-f]/.test(readFileSync(`/proc/${guard}/status`, 'latin1'));
+  await waitFor('the guard to be ready', ignoresSignals);
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(guard, signal);
   await run(spawner, shell('exit 0'));
   expect(childPids()).toEqual([guard]);

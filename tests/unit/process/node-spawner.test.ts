@@ -1,3 +1,8 @@
+import { execFile } from 'node:child_process';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { createSpawner } from '../../../src/process/create-spawner.ts';
 import type { Spawner } from '../../../src/process/spawner.ts';
@@ -11,6 +16,7 @@ import {
   shell,
   TERMINAL,
 } from '../../support/children.ts';
+import { compileSource } from '../../support/compile-source.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 let spawner: Spawner;
@@ -93,6 +99,21 @@ test('has no terminals and says why', async () => {
   const transcript = record(child);
   await Promise.all([transcript.exited, transcript.ended]);
   child.release();
+});
+
+test('is used when the native library cannot be loaded, and says so', async () => {
+  const compiled = compileSource('process/create-spawner.ts');
+  const folder = mkdtempSync(join(tmpdir(), 'no-koffi-'));
+  cpSync(dirname(dirname(compiled.module)), folder, { recursive: true });
+  const script = `
+    const { createSpawner } = await import('${folder}/process/create-spawner.js');
+    console.log(JSON.stringify((await createSpawner()).pty));`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
+  compiled.remove();
+  rmSync(folder, { recursive: true });
+  const { available, reason } = JSON.parse(stdout) as { available: boolean; reason: string };
+  expect(available).toBe(false);
+  expect(reason).toMatch(/^terminals are not available: .*koffi/);
 });
 
 test('is not what this system gets by default', async () => {

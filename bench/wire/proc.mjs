@@ -1,0 +1,33 @@
+// What the kernel says about a process, from /proc.
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+
+let ticksPerSecond = 0;
+
+/** Seconds of CPU the process has used, all its threads but none of its children. */
+export function cpuSeconds(pid) {
+  ticksPerSecond ||= Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+}
+
+/** Resident memory now, in bytes. */
+export function residentBytes(pid) {
+  return statusBytes(pid, 'VmRSS');
+}
+
+/** The most resident memory the process ever had, in bytes. */
+export function peakResidentBytes(pid) {
+  return statusBytes(pid, 'VmHWM');
+}
+
+/** Bytes the process has passed to write(2) so far. */
+export function writtenBytes(pid) {
+  return Number(/^wchar: (\d+)/m.exec(readFileSync(`/proc/${pid}/io`, 'latin1'))[1]);
+}
+
+function statusBytes(pid, name) {
+  const line = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'latin1'));
+  return Number(line[1]) * 1024;
+}

@@ -1,0 +1,114 @@
+import { createHash } from 'node:crypto';
+
+/** How long events that overtook each other may be apart: a hole that is older is a loss. */
+const REORDER_GRACE_MS = 2_000;
+
+/**
+ * What a client has heard of one process. It is complete when `closed` and every number before it has arrived exactly once;
+ * numbers may arrive in any order, as they do from the reference.
+ */
+export class TrackedProcess {
+  id;
+  bytes = 0;
+  chunks = 0;
+  exitCode = null;
+  /** Resolves when the process is complete; rejects when something is missing, came twice, or the connection ended. */
+  closed;
+  /** Called for every chunk with its size, before anything else happens. */
+  onOutput = null;
+  #next = 1;
+  #early = new Map();
+  #closedSeq = null;
+  #hash;
+  #resolve;
+  #reject;
+
+  constructor(id, { digest = false } = {}) {
+    this.id = id;
+    this.#hash = digest ? createHash('sha256') : null;
+    this.closed = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    this.closed.catch(() => {});
+  }
+
+  /** The output itself is decoded only by those who want a digest or the text. */
+  get wantsBytes() {
+    return this.#hash !== null || this.onBytes !== null;
+  }
+
+  /** Called with the decoded bytes of every chunk in order. */
+  onBytes = null;
+
+  output(seq, byteCount, bytes) {
+    this.bytes += byteCount;
+    this.chunks++;
+    this.onOutput?.(byteCount);
+    this.#event(seq, bytes);
+  }
+
+  exited(seq, exitCode) {
+    this.exitCode = exitCode;
+    this.#event(seq, null);
+  }
+
+  ended(seq) {
+    this.#closedSeq = seq;
+    this.#event(seq, null);
+    if (this.#next <= seq) {
+      setTimeout(() => this.fail(new Error(this.#missing())), REORDER_GRACE_MS).unref();
+    }
+  }
+
+  fail(error) {
+    this.#reject(error);
+  }
+
+  /** Waits for the end and compares it with what the program must have done. */
+  async finish({ bytes = null, exitCode = 0 } = {}) {
+    await this.closed;
+    if (bytes !== null && this.bytes !== bytes) {
+      throw new Error(`process ${this.id}: ${this.bytes} bytes of ${bytes} arrived`);
+    }
+    if (this.exitCode !== exitCode) {
+      throw new Error(`process ${this.id}: exit code ${this.exitCode} instead of ${exitCode}`);
+    }
+  }
+
+  /** SHA-256 of the whole output; once, after the end. */
+  digest() {
+    return this.#hash.digest('hex');
+  }
+
+  #event(seq, bytes) {
+    if (seq < this.#next || this.#early.has(seq)) {
+      this.fail(new Error(`process ${this.id}: number ${seq} came twice`));
+      return;
+    }
+    if (seq !== this.#next) {
+      this.#early.set(seq, bytes);
+      return;
+    }
+    this.#accept(bytes);
+    while (this.#early.size > 0 && this.#early.has(this.#next)) {
+      const waiting = this.#early.get(this.#next);
+      this.#early.delete(this.#next);
+      this.#accept(waiting);
+    }
+    if (this.#closedSeq === null || this.#next <= this.#closedSeq) return;
+    if (this.#early.size > 0) this.fail(new Error(`process ${this.id}: events behind its end`));
+    else this.#resolve(this);
+  }
+
+  #accept(bytes) {
+    this.#next++;
+    if (bytes === null) return;
+    this.#hash?.update(bytes);
+    this.onBytes?.(bytes);
+  }
+
+  #missing() {
+    return `process ${this.id}: event ${this.#next} of ${this.#closedSeq} never arrived`;
+  }
+}

@@ -1,0 +1,54 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import {
+  internalError,
+  invalidParams,
+  invalidRequest,
+  methodNotFound,
+  printable,
+  RpcError,
+  sessionAttached,
+} from '../../../src/protocol/errors.ts';
+
+test.each([
+  [invalidRequest('x'), -32600],
+  [methodNotFound('x'), -32601],
+  [invalidParams('x'), -32602],
+  [internalError('x'), -32603],
+  [sessionAttached('x'), -32010],
+])('%s has its code', (error, code) => {
+  expect(error).toBeInstanceOf(RpcError);
+  expect(error).toMatchObject({ code, data: undefined });
+});
+
+test('the refusal of a method shows its name without what could harm a terminal or a log', () => {
+  expect(methodNotFound('a\n\u001b[2J\u009bb').message).toBe('exec-server does not implement `a??[2J?b`');
+});
+
+test.each([
+  ['plain', 'plain'],
+  ['é😀', 'é😀'],
+  ['\u0000\u007f\u0085\u2028\u2029', '?????'],
+  ['x'.repeat(200), 'x'.repeat(200)],
+  ['x'.repeat(201), `${'x'.repeat(200)}…`],
+  [`${'x'.repeat(199)}😀`, `${'x'.repeat(199)}…`],
+  [`${'x'.repeat(198)}😀`, `${'x'.repeat(198)}😀`],
+])('%s is printed as %s', (text, printed) => {
+  expect(printable(text)).toBe(printed);
+});
+
+test('printed text is short, clean and never holds half of a character', () => {
+  fc.assert(
+    fc.property(
+      fc.string({ unit: 'binary', maxLength: 60 }),
+      fc.integer({ min: 1, max: 20 }),
+      (text, max) => {
+        const printed = printable(text, max);
+        expect(printed.length).toBeLessThanOrEqual(max + 1);
+        expect(printed).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/);
+        expect(Buffer.from(printed).toString()).toBe(printed);
+      },
+    ),
+    { numRuns: 1_000 },
+  );
+});

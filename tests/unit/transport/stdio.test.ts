@@ -1,0 +1,178 @@
+import { PassThrough, Writable } from 'node:stream';
+import { afterEach, expect, test, vi } from 'vitest';
+import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from '../../../src/transport/limits.ts';
+import { StdioTransport } from '../../../src/transport/stdio.ts';
+import { RecordedEvents } from './recorded-events.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** An output whose writes are finished by the test, one at a time. */
+class SlowOutput extends Writable {
+  readonly written: Buffer[] = [];
+  #finish: (() => void) | null = null;
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.written.push(chunk);
+    this.#finish = done;
+  }
+
+  /** Completes the write under way; the next one begins at once. */
+  async finishOne(): Promise<void> {
+    this.#finish?.();
+    await new Promise(process.nextTick);
+  }
+}
+
+function connect(options: { maxMessageBytes?: number; output?: Writable } = {}) {
+  const input = new PassThrough();
+  const output = options.output ?? new PassThrough();
+  const transport = new StdioTransport(input, output, { maxMessageBytes: options.maxMessageBytes ?? 1_000 });
+  return { input, output, transport, events: RecordedEvents.of(transport) };
+}
+
+test.each([
+  ['line feeds', '{"a":1}\n{"b":2}\n', ['{"a":1}', '{"b":2}']],
+  ['carriage returns', '{"a":1}\r\n{"b":2}\r\n', ['{"a":1}', '{"b":2}']],
+  ['blank lines', '\n  \n\t\r\n{"a":1}\n\n', ['{"a":1}']],
+  ['no final line end', '{"a":1}\n{"b":2}', ['{"a":1}', '{"b":2}']],
+  ['what is no JSON', 'hello\n', ['hello']],
+  ['multi-byte characters', '"é😀"\n', ['"é😀"']],
+])('input with %s', async (_name, text, messages) => {
+  const { input, events } = connect();
+  input.end(text);
+  await events.until(() => events.count('ended') === 1);
+  expect(events.messages).toEqual(messages);
+  expect(events.log.at(-1)).toBe('ended');
+});
+
+test('a character split between two reads arrives whole', async () => {
+  const { input, events } = connect();
+  const bytes = Buffer.from('"😀"\n');
+  for (const byte of bytes) input.write(Buffer.of(byte));
+  await events.untilMessages(1);
+  expect(events.messages).toEqual(['"😀"']);
+});
+
+test('a line that is not UTF-8 ends the connection without a word, and what follows is not read', async () => {
+  const { input, events } = connect();
+  input.write(Buffer.concat([Buffer.from('good\n'), Buffer.of(0xff, 0x0a), Buffer.from('more\n')]));
+  expect(await events.untilClosed()).toMatchObject({ code: 1002 });
+  expect(events.log).toEqual(['message good', 'closed']);
+});
+
+test.each([
+  ['in one piece', ['good\n', 'x'.repeat(11)]],
+  ['in pieces', ['good\n', 'xxxxxx', 'xxxxxx']],
+])('a line that is too long ends the connection: %s', async (_name, pieces) => {
+  const { input, events } = connect({ maxMessageBytes: 10 });
+  for (const piece of pieces) input.write(piece);
+  expect(await events.untilClosed()).toEqual({ code: 1009, reason: 'a line is longer than 10 bytes' });
+  expect(events.log).toEqual(['message good', 'closed']);
+});
+
+test('an error of the owner is not taken for a line that is too long', () => {
+  const input = new PassThrough();
+  const transport = new StdioTransport(input, new PassThrough(), { maxMessageBytes: 10 });
+  const closed = vi.fn();
+  const failing = () => {
+    throw new Error('a defect');
+  };
+  transport.open({ ...RecordedEvents.prototype, message: failing, closed });
+  expect(() => input.emit('data', Buffer.from('x\n'))).toThrow('a defect');
+  expect(closed).not.toHaveBeenCalled();
+});
+
+test('each message is written as one line', async () => {
+  const { output, transport } = connect();
+  expect(transport.send('{"a":1}')).toBe(true);
+  expect(transport.send(Buffer.from('{"b":"é"}'))).toBe(true);
+  expect((output as PassThrough).read().toString()).toBe('{"a":1}\n{"b":"é"}\n');
+});
+
+test('a paused intake takes nothing, and goes on where it stopped', async () => {
+  const { input, transport, events } = connect();
+  transport.setReceiving(false);
+  input.write('one\n');
+  await new Promise(setImmediate);
+  expect(events.log).toEqual([]);
+  transport.setReceiving(true);
+  await events.untilMessages(1);
+});
+
+test('a slow output asks to wait until half of the window is free, whatever is sent meanwhile', async () => {
+  const output = new SlowOutput({ highWaterMark: 1 });
+  const { transport, events } = connect({ output });
+  const part = 'x'.repeat(SEND_WINDOW_BYTES / 4);
+  const accepted = Array.from({ length: 5 }, () => transport.send(part));
+  expect(accepted).toEqual([true, true, true, false, false]);
+  await output.finishOne();
+  await output.finishOne();
+  // Below the window again, yet who was told to wait still waits for `drained`.
+  expect(transport.send('control')).toBe(false);
+  expect(events.log).toEqual([]);
+  await output.finishOne();
+  expect(events.log).toEqual(['drained']);
+  expect(transport.send('control')).toBe(true);
+  for (let writes = 0; writes < 4; writes++) await output.finishOne();
+  expect(events.log).toEqual(['drained']);
+});
+
+test('a close waits for what was sent', async () => {
+  const output = new SlowOutput();
+  const { transport, events } = connect({ output });
+  transport.send('last words');
+  transport.close({ code: 1000, reason: 'done' });
+  transport.close({ code: 1001, reason: 'again' });
+  expect(events.log).toEqual([]);
+  await output.finishOne();
+  expect(events.closeReason).toEqual({ code: 1000, reason: 'done' });
+  expect(transport.send('dropped')).toBe(true);
+  await output.finishOne();
+  expect(Buffer.concat(output.written).toString()).toBe('last words\n');
+  expect(events.log).toEqual(['closed']);
+});
+
+test('a close does not wait for ever for an output that nobody reads', () => {
+  vi.useFakeTimers();
+  const { transport, events } = connect({ output: new SlowOutput() });
+  transport.send('unread');
+  transport.close({ code: 1000, reason: 'done' });
+  vi.advanceTimersByTime(CLOSE_TIMEOUT_MS - 1);
+  expect(events.log).toEqual([]);
+  vi.advanceTimersByTime(1);
+  expect(events.log).toEqual(['closed']);
+});
+
+test('nothing is taken from the input after a close', async () => {
+  const { input, transport, events } = connect();
+  transport.close({ code: 1000, reason: 'done' });
+  input.write('late\n');
+  input.end();
+  await new Promise(setImmediate);
+  expect(events.log).toEqual(['closed']);
+});
+
+test.each([
+  ['a broken output', ({ output }: ReturnType<typeof connect>) => output.destroy(new Error('EPIPE'))],
+  ['a broken input', ({ input }: ReturnType<typeof connect>) => input.destroy(new Error('EIO'))],
+  ['an input that is closed before its end', ({ input }: ReturnType<typeof connect>) => input.destroy()],
+])('%s is an abnormal end, once', async (_name, breakIt) => {
+  const connection = connect();
+  breakIt(connection);
+  expect(await connection.events.untilClosed()).toMatchObject({ code: 1006 });
+  connection.transport.close({ code: 1000, reason: 'later' });
+  await new Promise(setImmediate);
+  expect(connection.events.log).toEqual(['closed']);
+});
+
+test('the end of the input leaves the output open', async () => {
+  const { input, output, transport, events } = connect();
+  input.end();
+  await events.until(() => events.count('ended') === 1);
+  await new Promise(setImmediate);
+  transport.send('an answer');
+  expect((output as PassThrough).read().toString()).toBe('an answer\n');
+  expect(events.log).toEqual(['ended']);
+});
