@@ -28,7 +28,7 @@ const LAYERS = {
 };
 
 /** Packages that only one place may load, and the place. */
-const PACKAGE_OWNERS = { koffi: 'src/process/native/', ws: 'src/transport/' };
+const PACKAGE_OWNERS = { koffi: 'src/process/spawn/native/', ws: 'src/transport/' };
 
 /** Folders that restrict which packages and Node modules they load. */
 const PACKAGES_OF = { protocol: ['zod'] };

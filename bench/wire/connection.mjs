@@ -25,6 +25,7 @@ export class Connection {
   #upgraded = null;
   #handshakeText = '';
   #ended = null;
+  #onAnswer = (head, bytes, start, end, parsed) => this.#answer(head, bytes, start, end, parsed);
 
   /** Connects and upgrades. */
   static async open(url) {
@@ -154,7 +155,7 @@ export class Connection {
 
   #message(opcode, bytes, start, end) {
     if (opcode === Opcode.text) {
-      readMessage(bytes, start, end, this.processes, (head, ...whole) => this.#answer(head, ...whole));
+      readMessage(bytes, start, end, this.processes, this.#onAnswer);
     } else if (opcode === Opcode.ping) {
       this.#write(encodeFrame(Opcode.pong, bytes.subarray(start, end)));
     } else if (opcode === Opcode.close) {

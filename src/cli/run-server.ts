@@ -77,7 +77,7 @@ class Stop {
   #onSignal(signal: string, host: Host): void {
     if (!this.#signalled) {
       this.#signalled = true;
-      this.#request(`received ${signal}`);
+      this.#request(`the server is shutting down (${signal})`);
     } else {
       host.stderr.write(`exec-server: stopped at once by a second signal (${signal})\n`);
       host.exit(EXIT_CODES.failure.code);

@@ -2,7 +2,7 @@ import { ProcessError } from './errors.ts';
 import { MAX_CHUNK_BYTES, MAX_TIMER_MS, OUTPUT_AFTER_KILL_MS } from './limits.ts';
 import { OutputLog, type RetainedChunk, type RetentionLimits, type StreamEnds } from './output-log.ts';
 import { SIGTERM } from './signals.ts';
-import type { Child, ExitStatus, StreamName } from './spawner.ts';
+import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
 import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
 
 /** Who hears what a process does, in seq order. The bytes are valid only during the call. */

@@ -1,4 +1,4 @@
-import type { StreamName } from './spawner.ts';
+import type { StreamName } from './spawn/spawner.ts';
 
 /** How much of a process's output is kept. */
 export interface RetentionLimits {

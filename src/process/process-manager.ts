@@ -2,7 +2,7 @@ import { ProcessError } from './errors.ts';
 import { START_BEFORE_TERMINATE_MS } from './limits.ts';
 import { ManagedProcess, type ProcessListener, type TerminateMode } from './managed-process.ts';
 import type { RetentionLimits } from './output-log.ts';
-import type { Child, Spawner, SpawnSpec } from './spawner.ts';
+import type { Child, Spawner, SpawnSpec } from './spawn/spawner.ts';
 
 /** Sizes and times of one set of processes. */
 export interface ProcessManagerOptions {

@@ -6,7 +6,7 @@ import {
   STDIN_QUEUE_MAX_BYTES,
   STDIN_QUEUE_MAX_CHUNKS,
 } from './limits.ts';
-import type { InputSink } from './spawner.ts';
+import type { InputSink } from './spawn/spawner.ts';
 
 /** What became of a write. */
 export type WriteStatus = 'accepted' | 'stdinClosed';

@@ -1,6 +1,6 @@
 import { PathUriError } from '../files/path-uri.ts';
 import { ProcessError, type ProcessErrorCode } from '../process/errors.ts';
-import { SpawnError } from '../process/spawner.ts';
+import { SpawnError } from '../process/spawn/spawner.ts';
 import { internalError, invalidParams, invalidRequest, RpcError } from '../protocol/errors.ts';
 
 const PROCESS_ERRORS: Readonly<Record<ProcessErrorCode, (message: string) => RpcError>> = {

@@ -1,5 +1,5 @@
 import type { ProcessListener } from '../process/managed-process.ts';
-import type { StreamName } from '../process/spawner.ts';
+import type { StreamName } from '../process/spawn/spawner.ts';
 import { encodeNotification } from '../protocol/envelope.ts';
 import type { Notification, NotificationParamsOf } from '../protocol/registry.ts';
 

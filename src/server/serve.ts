@@ -1,8 +1,8 @@
 import type { Readable, Writable } from 'node:stream';
 import { createLogger, type Logger } from '../observability/log.ts';
-import { createSpawner } from '../process/create-spawner.ts';
 import { SIGTERM } from '../process/signals.ts';
-import type { Spawner } from '../process/spawner.ts';
+import { createSpawner } from '../process/spawn/create-spawner.ts';
+import type { Spawner } from '../process/spawn/spawner.ts';
 import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';

@@ -1,4 +1,4 @@
-import type { Spawner } from '../process/spawner.ts';
+import type { Spawner } from '../process/spawn/spawner.ts';
 import { invalidRequest, printable, sessionAttached } from '../protocol/errors.ts';
 import type { ExecServerConfig } from './config.ts';
 import { Session } from './session.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { ProcessManager, type ProcessManagerOptions } from '../process/process-manager.ts';
-import type { Spawner } from '../process/spawner.ts';
+import type { Spawner } from '../process/spawn/spawner.ts';
 import type { EventSink } from './process-events.ts';
 
 /** What a session needs of the connection it is attached to. */

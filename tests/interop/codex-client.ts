@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { waitFor } from '../support/wait-for.ts';
 import { MockModel, type ModelItem, type ModelRequest } from './mock-model.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 import { parseToolOutput, type ToolOutput } from './tool-output.ts';
-import { until, within } from './until.ts';
+import { within } from './within.ts';
 
 /** How to run codex. */
 export interface CodexOptions {
@@ -133,7 +134,7 @@ export class CodexRun {
 
   /** Waits for a file that a command creates in the workspace. */
   async appeared(name: string): Promise<void> {
-    await until(() => existsSync(join(this.workspace, name)), `the file ${name}`);
+    await waitFor(`the file ${name}`, () => existsSync(join(this.workspace, name)));
   }
 
   /** Ends codex if it still runs and removes its folders. */

@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
 import { TcpProxy } from '../../src/testing/index.ts';
+import { waitFor } from '../support/wait-for.ts';
 import type { CodexRun } from './codex-client.ts';
 import { scenarios } from './scenarios.ts';
-import { until } from './until.ts';
 import type { WireTap } from './wire-tap.ts';
 import type { World } from './world.ts';
 
@@ -119,7 +119,7 @@ scenarios('failing links', (scenario) => {
     const refusals = () => tap.messages.filter(({ error }) => error?.code === ALREADY_ATTACHED);
     const disturb = async () => {
       tap.dropClientSides();
-      await until(() => refusals().length >= 3, 'three refusals');
+      await waitFor('three refusals', () => refusals().length >= 3);
       tap.dropServerSides();
       await tap.answeredAfterReconnect('process/read');
       run.touch('restored');

@@ -1,4 +1,5 @@
 import { expect } from 'vitest';
+import { isAlive } from '../support/machine.ts';
 import { scenarios } from './scenarios.ts';
 
 scenarios('commands', (scenario, kind) => {
@@ -132,11 +133,27 @@ scenarios('commands', (scenario, kind) => {
 
     await run.finish();
     await world.noPrograms();
+    // The answer may come too late for codex, which does not wait for it.
     const [background] = tap.calls('process/start');
-    const ends = tap
-      .calls('process/terminate')
-      .filter(({ params }) => params.processId === background!.params.processId);
-    expect(tap.answerTo(ends[0]!)?.result).toEqual({ running: true });
+    const ended = tap.calls('process/terminate').map(({ params }) => params.processId);
+    expect(ended).toContain(background!.params.processId);
+  });
+
+  scenario('a program that a finished command left running', async (world) => {
+    const { tap } = world;
+    const run = await world.codex();
+    const answer = await run.exec('nohup sleep 1000 </dev/null >/dev/null 2>&1 & echo $!');
+    expect(answer).toMatchObject({ exitCode: 0, sessionId: null });
+    const pid = Number(answer.output);
+    try {
+      // Codex terminates every command, the finished ones too.
+      await tap.waitFor(({ method }) => method === 'process/terminate', 'process/terminate');
+      expect(await run.exec('echo and on')).toMatchObject({ output: 'and on\n', exitCode: 0 });
+      await run.finish();
+      expect(isAlive(pid)).toBe(true);
+    } finally {
+      if (isAlive(pid)) process.kill(pid, 'SIGKILL');
+    }
   });
 
   scenario('two runs of codex at once', async (world) => {
@@ -176,11 +193,14 @@ scenarios('commands', (scenario, kind) => {
   scenario('a folder that does not exist', async (world) => {
     const { tap } = world;
     const run = await world.codex();
-    const refused = await run.exec('echo never', { workdir: '/no/such/folder' });
-    const reason = tap.answerTo(tap.calls('process/start')[0]!)?.error;
-    expect(reason?.code).toBe(-32603);
-    expect(refused).toMatchObject({ exitCode: null, sessionId: null });
-    expect(refused.text).toContain(`exec-server rejected request (-32603): ${reason?.message}`);
+    // The reference starts a terminal in the home folder instead.
+    for (const tty of kind === 'exec-server' ? [false, true] : [false]) {
+      const refused = await run.exec('echo never', { workdir: '/no/such/folder', tty });
+      const reason = tap.answerTo(tap.calls('process/start').at(-1)!)?.error;
+      expect(reason?.code).toBe(-32603);
+      expect(refused).toMatchObject({ exitCode: null, sessionId: null });
+      expect(refused.text).toContain(`exec-server rejected request (-32603): ${reason?.message}`);
+    }
     expect(await run.exec('echo and on')).toMatchObject({ output: 'and on\n', exitCode: 0 });
     await run.finish();
     await world.noPrograms();

@@ -7,7 +7,6 @@ export type ModelItem = Readonly<Record<string, unknown>>;
 
 /** What a client asked of the model. */
 export interface ModelRequest {
-  readonly path: string;
   /** The whole conversation so far. */
   readonly input: readonly ModelItem[];
 }
@@ -17,8 +16,6 @@ export interface ModelRequest {
  * it likes.
  */
 export class MockModel {
-  /** Every request so far. */
-  readonly requests: ModelRequest[] = [];
   readonly #server: Server;
   readonly #open: { request: ModelRequest; response: ServerResponse }[] = [];
   #arrived: () => void = () => {};
@@ -75,13 +72,11 @@ export class MockModel {
 
   async #receive(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await text(incoming);
-    const path = incoming.url ?? '';
-    if (incoming.method !== 'POST' || path !== '/v1/responses') {
+    if (incoming.method !== 'POST' || incoming.url !== '/v1/responses') {
       response.writeHead(404).end();
       return;
     }
-    const request = { path, input: (JSON.parse(body) as { input: ModelItem[] }).input };
-    this.requests.push(request);
+    const request = { input: (JSON.parse(body) as { input: ModelItem[] }).input };
     this.#open.push({ request, response });
     this.#arrived();
   }

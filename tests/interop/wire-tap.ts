@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { ProcessEvents } from '../../src/testing/index.ts';
-import { until, within } from './until.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { WireFrames } from './wire-frames.ts';
+import { within } from './within.ts';
 
 /** A message that passed. */
 export interface WireMessage {
@@ -87,9 +88,9 @@ export class WireTap {
 
   /** Waits until the server has sent this output of some process. */
   async printed(text: string): Promise<void> {
-    const processes = () => this.calls('process/start').map(({ params }) => this.eventsOf(params.processId));
-    const what = `the output ${JSON.stringify(text)}`;
-    await until(() => processes().some((events) => events.bytes().includes(text)), what);
+    const processes = () => this.calls('process/start').map(({ params }) => this.#eventsOf(params.processId));
+    const sent = () => processes().some((events) => events.bytes().includes(text));
+    await waitFor(`the output ${JSON.stringify(text)}`, sent);
   }
 
   /** Waits until the server has answered a request of this method on a connection that came after the first. */
@@ -98,25 +99,13 @@ export class WireTap {
       (message) => message.connection > 1 && message.method === method,
       method,
     );
-    await until(() => this.answerTo(request) !== undefined, `the answer to ${method}`);
+    await waitFor(`the answer to ${method}`, () => this.answerTo(request));
     return request;
   }
 
   /** What the server has said about the only process that was started. */
   get processEvents(): ProcessEvents {
-    return this.eventsOf(this.call('process/start').params.processId);
-  }
-
-  /** What the server has said about a process on every connection, in notifications and in answers to `process/read`. */
-  eventsOf(processId: unknown): ProcessEvents {
-    const events = new ProcessEvents(String(processId));
-    for (const message of this.messages) {
-      const { method, params } = message;
-      if (method === null || params.processId !== processId) continue;
-      events.add(method, params);
-      if (method === 'process/read') events.addChunks(chunksOf(this.answerTo(message)));
-    }
-    return events;
+    return this.#eventsOf(this.call('process/start').params.processId);
   }
 
   /** The next request of this method reaches the server, but its answer never arrives: the link is cut instead. */
@@ -143,6 +132,18 @@ export class WireTap {
     this.#server.close();
     for (const link of this.#links) cut(link);
     await closed;
+  }
+
+  /** What the server has said about a process on every connection, in notifications and in answers to `process/read`. */
+  #eventsOf(processId: unknown): ProcessEvents {
+    const events = new ProcessEvents(String(processId));
+    for (const message of this.messages) {
+      const { method, params } = message;
+      if (method === null || params.processId !== processId) continue;
+      events.add(method, params);
+      if (method === 'process/read') events.addChunks(chunksOf(this.answerTo(message)));
+    }
+    return events;
   }
 
   #accept(client: Socket): void {

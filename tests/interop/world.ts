@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { startReference } from '../../scripts/reference.mjs';
 import { startServerProcess } from '../../src/testing/index.ts';
+import { childrenOf, isAlive } from '../support/machine.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { type CodexOptions, CodexRun } from './codex-client.ts';
 import { temporaryFolder } from './temporary-folder.ts';
-import { until } from './until.ts';
 import { WireTap } from './wire-tap.ts';
 
 /** Which server codex talks to: this project's, or the reference as a control. */
@@ -41,10 +42,6 @@ export class World {
     return run;
   }
 
-  get serverUrl(): string {
-    return this.#server.url;
-  }
-
   /** The living programs that the server has started, and their descendants. */
   programs(): number[] {
     return markedProcesses(this.#mark).filter((pid) => pid !== this.#server.pid);
@@ -52,19 +49,27 @@ export class World {
 
   /** Waits until nothing that the server has started is alive. */
   async noPrograms(): Promise<void> {
-    await until(() => this.programs().length === 0, 'the end of every program');
+    await waitFor('the end of every program', () => this.programs().length === 0);
   }
 
   /** Ends everything; fails when the server has not survived, or something outlives it. */
   async close(): Promise<void> {
-    for (const run of this.#runs) await run.close();
-    await this.tap.close();
     const alive = isAlive(this.#server.pid);
     const helpers = childrenOf(this.#server.pid);
-    await this.#server.stop();
+    try {
+      for (const run of this.#runs) await run.close();
+      await this.tap.close();
+    } finally {
+      await this.#server.stop();
+    }
     if (!alive) throw new Error(`the server has ended by itself: ${this.#server.stderr()}`);
-    const remaining = () => [...markedProcesses(this.#mark), ...helpers.filter(isAlive)];
-    await until(() => remaining().length === 0, 'the end of what the server left behind');
+    const left = () => [...markedProcesses(this.#mark), ...helpers.filter(isAlive)];
+    await waitFor('the end of what the server has started', () => left().length === 0).catch(
+      (error: unknown) => {
+        for (const pid of left()) process.kill(pid, 'SIGKILL');
+        throw error;
+      },
+    );
   }
 }
 
@@ -95,36 +100,14 @@ const START: Readonly<Record<ServerKind, (env: Record<string, string>) => Promis
 };
 
 function markedProcesses(mark: string): number[] {
-  return pids().filter((pid) => (readProc(pid, 'environ') ?? '').includes(mark) && isAlive(pid));
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return pids.map(Number).filter((pid) => environmentOf(pid).includes(mark) && isAlive(pid));
 }
 
-function childrenOf(parent: number): number[] {
-  return pids().filter((pid) => stat(pid)?.parent === parent);
-}
-
-/** A zombie is not alive. */
-function isAlive(pid: number): boolean {
-  const state = stat(pid)?.state;
-  return state !== undefined && state !== 'Z' && state !== 'X';
-}
-
-function stat(pid: number): { state: string; parent: number } | null {
-  const text = readProc(pid, 'stat');
-  if (text === null) return null;
-  const [state = '', parent] = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  return { state, parent: Number(parent) };
-}
-
-function pids(): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number);
-}
-
-function readProc(pid: number, file: string): string | null {
+function environmentOf(pid: number): string {
   try {
-    return readFileSync(`/proc/${pid}/${file}`, 'latin1');
+    return readFileSync(`/proc/${pid}/environ`, 'latin1');
   } catch {
-    return null;
+    return '';
   }
 }

@@ -6,7 +6,7 @@ import type {
   Spawner,
   SpawnSpec,
   StreamName,
-} from '../../src/process/spawner.ts';
+} from '../../src/process/spawn/spawner.ts';
 
 export const NO_INPUT: ChildIo = { kind: 'pipe', stdin: 'closed' };
 export const INPUT: ChildIo = { kind: 'pipe', stdin: 'open' };

@@ -1,4 +1,4 @@
-import type { SpawnSpec } from '../../process/spawner.ts';
+import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import { type Dialect, processNotifier } from '../process-events.ts';
 import type { HandlerServices } from './services.ts';
 

@@ -2,7 +2,7 @@ import { isAbsolute } from 'node:path';
 import { pathFromUri } from '../../files/path-uri.ts';
 import { childEnvironment, type EnvMetadata, type EnvPolicy } from '../../process/env-policy.ts';
 import { ProcessError } from '../../process/errors.ts';
-import type { ChildIo, SpawnSpec } from '../../process/spawner.ts';
+import type { ChildIo, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { invalidParams, invalidRequest } from '../../protocol/errors.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import type { ExecServerConfig } from '../config.ts';

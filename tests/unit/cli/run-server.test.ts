@@ -92,7 +92,7 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'])('%s closes the server and exits 0', a
   await vi.waitFor(() => expect(host.stdout.readableLength).toBeGreaterThan(0));
   host.signal(signal);
   expect(await code).toBe(0);
-  expect(host.close).toHaveBeenCalledExactlyOnceWith(`received ${signal}`);
+  expect(host.close).toHaveBeenCalledExactlyOnceWith(`the server is shutting down (${signal})`);
 });
 
 test('a signal during the start is obeyed after it', async () => {

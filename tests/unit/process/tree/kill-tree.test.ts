@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadLibc } from '../../../src/process/native/libc.ts';
-import { NativeSpawner } from '../../../src/process/native-spawner.ts';
-import { NodeSpawner } from '../../../src/process/node-spawner.ts';
-import type { Spawner } from '../../../src/process/spawner.ts';
-import { command, isAlive, record, shell, TERMINAL, type Transcript } from '../../support/children.ts';
-import { waitFor } from '../../support/wait-for.ts';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
+import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
+import type { Spawner } from '../../../../src/process/spawn/spawner.ts';
+import { command, isAlive, record, shell, TERMINAL, type Transcript } from '../../../support/children.ts';
+import { waitFor } from '../../../support/wait-for.ts';
 
-const TREE = join(import.meta.dirname, '../../fixtures/process-tree.sh');
+const TREE = join(import.meta.dirname, '../../../fixtures/process-tree.sh');
 const libc = loadLibc();
 let spawner: NativeSpawner;
 

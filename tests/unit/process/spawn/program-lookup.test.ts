@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { findProgram } from '../../../src/process/program-lookup.ts';
+import { findProgram } from '../../../../src/process/spawn/program-lookup.ts';
 
 let root: string;
 

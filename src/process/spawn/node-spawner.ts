@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
-import type { GuardProcess, GuardProgram } from './guard.ts';
+import type { GuardProcess, GuardProgram } from '../tree/guard.ts';
 import { cancelled, checkLaunch, describeLaunchFailure } from './launch-checks.ts';
 import { type Child, type ExitStatus, SpawnError, type Spawner, type SpawnSpec } from './spawner.ts';
 import { StreamSink, StreamSource } from './stream-io.ts';

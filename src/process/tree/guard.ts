@@ -1,6 +1,6 @@
-import { GUARD_EXIT_DEADLINE_MS, GUARD_ROUNDS } from './limits.ts';
+import { GUARD_EXIT_DEADLINE_MS, GUARD_ROUNDS } from '../limits.ts';
+import type { InputSink } from '../spawn/spawner.ts';
 import { killProcess } from './process-table.ts';
-import type { InputSink } from './spawner.ts';
 
 /**
  * A shell that outlives the server and kills what the server leaves behind, however it died. It waits on a pipe that only the

@@ -1,4 +1,4 @@
-import type { ProcessTree, TreeKiller } from './kill-tree.ts';
+import type { ProcessTree, TreeKiller } from '../tree/kill-tree.ts';
 import type { Child, ExitStatus, InputSink, OutputSource } from './spawner.ts';
 
 /** What a spawner has in hand once the program runs. */

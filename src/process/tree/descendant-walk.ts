@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { KILL_TREE_DEADLINE_MS, SWEEP_RETRY_MAX_MS, SWEEP_RETRY_MIN_MS } from './limits.ts';
+import { KILL_TREE_DEADLINE_MS, SWEEP_RETRY_MAX_MS, SWEEP_RETRY_MIN_MS } from '../limits.ts';
 import { killProcess, listPids, type ProcessRow, readProcess } from './process-table.ts';
 
 /**

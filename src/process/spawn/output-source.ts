@@ -1,7 +1,7 @@
 import { closeSync, readSync } from 'node:fs';
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
 import { ReadStream } from 'node:tty';
-import { OUTPUT_READ_BYTES } from './limits.ts';
+import { OUTPUT_READ_BYTES } from '../limits.ts';
 import type { OutputSource, StreamName } from './spawner.ts';
 
 /** Reads a child's stdout or stderr pipe. Owns the descriptor. */

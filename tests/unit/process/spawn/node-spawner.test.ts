@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { createSpawner } from '../../../src/process/create-spawner.ts';
-import type { Spawner } from '../../../src/process/spawner.ts';
+import { createSpawner } from '../../../../src/process/spawn/create-spawner.ts';
+import type { Spawner } from '../../../../src/process/spawn/spawner.ts';
 import {
   childPids,
   command,
@@ -15,9 +15,9 @@ import {
   run,
   shell,
   TERMINAL,
-} from '../../support/children.ts';
-import { compileSource } from '../../support/compile-source.ts';
-import { waitFor } from '../../support/wait-for.ts';
+} from '../../../support/children.ts';
+import { compileSource } from '../../../support/compile-source.ts';
+import { waitFor } from '../../../support/wait-for.ts';
 
 let spawner: Spawner;
 let descriptorsAtStart: number;

@@ -2,9 +2,9 @@ import { chmodSync, closeSync, copyFileSync, mkdtempSync, openSync, rmSync, writ
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { loadLibc } from '../../../src/process/native/libc.ts';
-import { NativeSpawner } from '../../../src/process/native-spawner.ts';
-import type { SpawnSpec } from '../../../src/process/spawner.ts';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
+import type { SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import {
   childPids,
   command,
@@ -14,8 +14,8 @@ import {
   run,
   shell,
   TERMINAL,
-} from '../../support/children.ts';
-import { waitFor } from '../../support/wait-for.ts';
+} from '../../../support/children.ts';
+import { waitFor } from '../../../support/wait-for.ts';
 
 const libc = loadLibc();
 let spawner: NativeSpawner;
@@ -129,7 +129,7 @@ describe('what a child is given', () => {
 
   test('its working directory, against which a relative program is resolved', async () => {
     script('here.sh', '#!/bin/sh\necho "$0 in $PWD"\n');
-    const spec = { ...command(['./here.sh']), cwd: folder };
+    const spec = { ...command(['../here.sh']), cwd: folder };
     expect((await run(spawner, spec)).stdout).toBe(`./here.sh in ${folder}\n`);
     const found = { ...command(['here.sh']), cwd: folder, env: { PATH: ':/bin' } };
     expect((await run(spawner, found)).stdout).toBe(`./here.sh in ${folder}\n`);

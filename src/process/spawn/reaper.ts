@@ -1,4 +1,4 @@
-import { MAX_TIMER_MS } from './limits.ts';
+import { MAX_TIMER_MS } from '../limits.ts';
 import type { Libc } from './native/libc.ts';
 import type { ExitStatus } from './spawner.ts';
 

@@ -1,8 +1,8 @@
 import { closeSync, constants } from 'node:fs';
-import { Brander, withoutCoreDumps } from './brand.ts';
-import type { GuardProcess, GuardProgram } from './guard.ts';
+import { Brander, withoutCoreDumps } from '../tree/brand.ts';
+import type { GuardProcess, GuardProgram } from '../tree/guard.ts';
+import type { ProcessTree } from '../tree/kill-tree.ts';
 import { PipeSink, TerminalSink } from './input-sink.ts';
-import type { ProcessTree } from './kill-tree.ts';
 import { cancelled, checkLaunch, describeLaunchFailure } from './launch-checks.ts';
 import type { Libc, SpawnRequest, StdioSlot } from './native/libc.ts';
 import { pipeSource, terminalSource } from './output-source.ts';

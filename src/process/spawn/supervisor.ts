@@ -1,8 +1,8 @@
-import { Guard, type StartGuard } from './guard.ts';
-import { TreeKiller } from './kill-tree.ts';
+import { KILL_TREE_DEADLINE_MS } from '../limits.ts';
+import { Guard, type StartGuard } from '../tree/guard.ts';
+import { TreeKiller } from '../tree/kill-tree.ts';
+import { trySignal } from '../tree/process-table.ts';
 import { cancelled } from './launch-checks.ts';
-import { KILL_TREE_DEADLINE_MS } from './limits.ts';
-import { trySignal } from './process-table.ts';
 import { type ChildParts, SpawnedChild } from './spawned-child.ts';
 import type { Child, ExitStatus } from './spawner.ts';
 

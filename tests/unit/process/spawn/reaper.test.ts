@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { loadLibc } from '../../../src/process/native/libc.ts';
-import { Reaper } from '../../../src/process/reaper.ts';
-import type { ExitStatus } from '../../../src/process/spawner.ts';
-import { childPids } from '../../support/children.ts';
-import { compileSource } from '../../support/compile-source.ts';
-import { waitFor } from '../../support/wait-for.ts';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { Reaper } from '../../../../src/process/spawn/reaper.ts';
+import type { ExitStatus } from '../../../../src/process/spawn/spawner.ts';
+import { childPids } from '../../../support/children.ts';
+import { compileSource } from '../../../support/compile-source.ts';
+import { waitFor } from '../../../support/wait-for.ts';
 
 const libc = loadLibc();
 let reaper: Reaper;
@@ -77,7 +77,7 @@ test('two reapers in one process leave each other their children', async () => {
 
 test.runIf(process.getuid?.() === 0)('as pid 1 it collects the orphans of its programs', async () => {
   const compiled = compileSource('process/create-spawner.ts');
-  const fixture = join(import.meta.dirname, '../../fixtures/orphans.mjs');
+  const fixture = join(import.meta.dirname, '../../../fixtures/orphans.mjs');
   const args = ['--pid', '--fork', '--mount-proc', process.execPath, fixture, compiled.module];
   const { stdout } = await promisify(execFile)('unshare', args);
   compiled.remove();
@@ -86,7 +86,7 @@ test.runIf(process.getuid?.() === 0)('as pid 1 it collects the orphans of its pr
 
 test('keeps the process alive while a child lives, and no longer', async () => {
   const compiled = compileSource('process/create-spawner.ts');
-  const fixture = join(import.meta.dirname, '../../fixtures/one-child.mjs');
+  const fixture = join(import.meta.dirname, '../../../fixtures/one-child.mjs');
   const { stdout } = await promisify(execFile)(process.execPath, [fixture, compiled.module]);
   compiled.remove();
   expect(stdout).toBe('exited 7\n');

@@ -1,10 +1,10 @@
-import { BRANDS_PER_TAG } from './brand.ts';
 import {
   KILL_TREE_DEADLINE_MS,
   SWEEP_REST_FACTOR,
   SWEEP_RETRY_MAX_MS,
   SWEEP_RETRY_MIN_MS,
-} from './limits.ts';
+} from '../limits.ts';
+import { BRANDS_PER_TAG } from './brand.ts';
 import { killProcess, listPids, readProcess } from './process-table.ts';
 
 /**

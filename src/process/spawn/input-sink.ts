@@ -1,6 +1,6 @@
 import { closeSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
-import { TERMINAL_RETRY_MAX_MS, TERMINAL_RETRY_MIN_MS } from './limits.ts';
+import { TERMINAL_RETRY_MAX_MS, TERMINAL_RETRY_MIN_MS } from '../limits.ts';
 import type { InputSink } from './spawner.ts';
 
 /** Writes to a child's stdin pipe without ever blocking. Owns the descriptor. */

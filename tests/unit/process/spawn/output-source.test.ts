@@ -1,12 +1,12 @@
 import { closeSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { loadLibc } from '../../../src/process/native/libc.ts';
-import { NativeSpawner } from '../../../src/process/native-spawner.ts';
-import { pipeSource } from '../../../src/process/output-source.ts';
-import type { ChildIo, OutputSource } from '../../../src/process/spawner.ts';
-import { NO_INPUT, openDescriptors, record, run, shell, TERMINAL } from '../../support/children.ts';
-import { waitFor } from '../../support/wait-for.ts';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
+import { pipeSource } from '../../../../src/process/spawn/output-source.ts';
+import type { ChildIo, OutputSource } from '../../../../src/process/spawn/spawner.ts';
+import { NO_INPUT, openDescriptors, record, run, shell, TERMINAL } from '../../../support/children.ts';
+import { waitFor } from '../../../support/wait-for.ts';
 
 const libc = loadLibc();
 let spawner: NativeSpawner;

@@ -1,0 +1,21 @@
+// The measuring client: one process per measurement, started by run.mjs. It is told what to do in one message and answers
+// with one: `{ metrics }` or `{ failure }`.
+import { WORKLOADS } from './workloads/index.mjs';
+
+/** @param {{ name: string } & import('./workloads/index.mjs').Context} order */
+async function measure({ name, ...context }) {
+  const workload = WORKLOADS.find((candidate) => candidate.name === name);
+  try {
+    return { metrics: await workload.run(context) };
+  } catch (error) {
+    return { failure: error.message };
+  }
+}
+
+process.once('message', async (order) => {
+  const outcome = await measure(order);
+  process.send(outcome, () => process.exit(0));
+});
+// A client without its harness, or one that is told to stop, takes the servers it started with it.
+process.once('disconnect', () => process.exit(1));
+process.once('SIGTERM', () => process.exit(1));

@@ -1,0 +1,78 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ensureReference, REFERENCE_VERSION, startServer } from '../../scripts/reference.mjs';
+
+/**
+ * @typedef {object} ServerSpec A server that can be started again and again.
+ * @property {string} label
+ * @property {string} command
+ * @property {string[]} args
+ * @property {boolean} ownHome Whether every start gets an empty home folder.
+ */
+
+export const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+
+/** Starts a server that is gone again when `stop` has resolved or this process ends. */
+export async function startSpec({ command, args, ownHome }) {
+  // It costs a Node program 50 ms at its start and has nothing to do with either server.
+  const env = { NODE_EXTRA_CA_CERTS: undefined };
+  if (!ownHome) return startServer(command, args, { env });
+  const home = createHome();
+  const onExit = () => rmSync(home, { recursive: true, force: true, maxRetries: 5 });
+  try {
+    return await startServer(command, args, {
+      env: { ...env, HOME: home, CODEX_HOME: undefined },
+      onExit,
+    });
+  } catch (error) {
+    onExit();
+    throw error;
+  }
+}
+
+/** The reference: its native binary. */
+export async function referenceSpec() {
+  const command = await ensureReference();
+  return { label: `codex ${REFERENCE_VERSION}`, command, args: LISTEN_REFERENCE, ownHome: true };
+}
+
+/** The reference as npm installs it, if its launcher lies above the native binary; null otherwise. */
+export function launcherSpec(native) {
+  for (let folder = dirname(native.command); folder !== dirname(folder); folder = dirname(folder)) {
+    const command = join(folder, 'node_modules', '.bin', 'codex');
+    if (existsSync(command)) return { ...native, label: `${native.label} (npm)`, command };
+  }
+  return null;
+}
+
+/** This checkout as it would be installed: what `bin` names. */
+export function ownSpec() {
+  const { bin, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  const script = join(ROOT, typeof bin === 'string' ? bin : Object.values(bin)[0]);
+  if (!existsSync(script)) throw new Error(`${script} does not exist; build first: node scripts/prepare.mjs`);
+  return { label: `ours ${version}`, command: process.execPath, args: [script], ownHome: false };
+}
+
+/** Any command whose first line on stdout is the url. Words may be quoted. */
+export function commandSpec(text) {
+  const words = [...text.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map((word) => word[1] ?? word[2] ?? word[3]);
+  if (words.length === 0) throw new Error('an empty command cannot be started');
+  return { label: text, command: words[0], args: words.slice(1), ownHome: false };
+}
+
+/** A server that sends frames it has built beforehand: with it a measurement shows what the client can take at most. */
+export function replaySpec(chunkBytes) {
+  const script = join(ROOT, 'bench', 'replay-server.mjs');
+  return { label: 'replay', command: process.execPath, args: [script, String(chunkBytes)], ownHome: false };
+}
+
+const LISTEN_REFERENCE = ['exec-server', '--listen', 'ws://127.0.0.1:0'];
+
+/** Outside /tmp, where the reference warns about it. */
+function createHome() {
+  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'exec-server');
+  mkdirSync(cache, { recursive: true });
+  return mkdtempSync(join(cache, 'home-'));
+}

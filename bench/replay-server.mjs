@@ -1,0 +1,76 @@
+// A server that does nothing but send: the answers are constants, output is copied from one frame built beforehand. What a
+// client gets from it is the most it can take, on this machine, from any server.
+//
+//   node bench/replay-server.mjs CHUNK_BYTES
+import { createServer } from 'node:http';
+import { WebSocketServer } from 'ws';
+
+const CHUNK_BYTES = Number(process.argv[2] ?? 65_536);
+const BATCH_BYTES = 512 * 1024;
+
+const http = createServer();
+const websockets = new WebSocketServer({ server: http, perMessageDeflate: false, clientTracking: false });
+websockets.on('connection', (ws, request) => {
+  request.socket.setNoDelay(true);
+  ws.on('message', (data) => answer(ws, request.socket, JSON.parse(data.toString())));
+  ws.on('error', () => ws.terminate());
+});
+http.listen(0, '127.0.0.1', () => process.stdout.write(`ws://127.0.0.1:${http.address().port}\n`));
+process.once('SIGTERM', () => process.exit(0));
+
+function answer(ws, socket, { id, method, params }) {
+  if (id === undefined) return;
+  const result =
+    method === 'initialize' ? '{"sessionId":"replay"}' : method === 'environment/status' ? STATUS : '{}';
+  ws.send(`{"id":${id},"result":${result}}`);
+  if (method === 'process/start') void replay(ws, socket, params);
+}
+
+const STATUS = '{"status":"ready"}';
+
+/** Sends what `head -c N` would print. */
+async function replay(ws, socket, { processId, argv }) {
+  const total = Number(argv[2]);
+  let seq = 1;
+  for (let sent = 0; sent < total; ) {
+    const batch = [];
+    for (let size = 0; size < BATCH_BYTES && sent < total; ) {
+      const bytes = Math.min(CHUNK_BYTES, total - sent);
+      const frame = outputFrame(processId, seq++, bytes);
+      batch.push(frame);
+      size += frame.length;
+      sent += bytes;
+    }
+    await new Promise((resolve) => socket.write(Buffer.concat(batch), resolve));
+  }
+  notify(ws, 'process/exited', { processId, seq: seq++, exitCode: 0, sandboxDenied: false });
+  notify(ws, 'process/closed', { processId, seq });
+}
+
+function notify(ws, method, params) {
+  ws.send(JSON.stringify({ method, params }));
+}
+
+const frames = new Map();
+
+/** The frame of a size is built once per number of digits in its seq; only the digits are written anew. */
+function outputFrame(processId, seq, bytes) {
+  const digits = String(seq);
+  const key = `${processId} ${bytes} ${digits.length}`;
+  let known = frames.get(key);
+  if (known === undefined) {
+    const head = `{"method":"process/output","params":{"processId":"${processId}","seq":`;
+    const payload = `${head}${digits},"stream":"stdout","chunk":"${Buffer.alloc(bytes).toString('base64')}"}}`;
+    const header = payload.length < 65_536 ? Buffer.alloc(4) : Buffer.alloc(10);
+    header[0] = 0x81;
+    header[1] = header.length === 4 ? 126 : 127;
+    if (header.length === 4) header.writeUInt16BE(payload.length, 2);
+    else header.writeBigUInt64BE(BigInt(payload.length), 2);
+    known = { frame: Buffer.concat([header, Buffer.from(payload)]), seqAt: header.length + head.length };
+    frames.set(key, known);
+  }
+  // Frames of one batch are copied when it is put together, so one buffer per size is not enough.
+  const frame = Buffer.from(known.frame);
+  frame.write(digits, known.seqAt, 'latin1');
+  return frame;
+}

@@ -1,0 +1,53 @@
+import { echo } from './echo.mjs';
+import { growth } from './growth.mjs';
+import { integrity } from './integrity.mjs';
+import { memory } from './memory.mjs';
+import { requests } from './requests.mjs';
+import { stall } from './stall.mjs';
+import { starts } from './starts.mjs';
+import { startup } from './startup.mjs';
+import { streams } from './streams.mjs';
+import { terminate } from './terminate.mjs';
+
+/**
+ * @typedef {object} Context What a workload is given.
+ * @property {string} url Where the server listens; empty for a workload that starts its own.
+ * @property {number} pid The server's process.
+ * @property {boolean} quick Small sizes: does it work, not how fast.
+ * @property {import('../harness/servers.mjs').ServerSpec} server
+ *
+ * @typedef {object} Goal
+ * @property {'ratio' | 'value'} of The ratio b / a, or the value of b alone.
+ * @property {'<=' | '>='} comparison
+ * @property {number} limit
+ *
+ * @typedef {object} Row One line of the table.
+ * @property {string} key The metric that `run` returns.
+ * @property {string} label
+ * @property {'ms' | 'µs' | '/s' | 'MB/s' | 's/GB' | 'MB' | 'KB' | 'x' | 'yes/no' | 'count'} unit
+ * @property {'lower' | 'higher' | null} better Null where the value says nothing about the server's worth.
+ * @property {Goal} [goal]
+ *
+ * @typedef {object} Workload
+ * @property {string} name What `--only` looks for.
+ * @property {string} title
+ * @property {Row[]} rows
+ * @property {'launcher'} [against] Compare with the reference as npm installs it instead of its native binary.
+ * @property {boolean} [standalone] It starts its own servers.
+ * @property {number} [timeoutSeconds] For one measurement; 60 unless told.
+ * @property {(context: Context) => Promise<Record<string, number>>} run Throws when the server is wrong in any way.
+ */
+
+/** @type {readonly Workload[]} */
+export const WORKLOADS = [
+  ...integrity,
+  ...startup,
+  ...memory,
+  ...requests,
+  ...starts,
+  ...streams,
+  ...echo,
+  ...stall,
+  ...terminate,
+  ...growth,
+];

@@ -1,0 +1,31 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export { sleep };
+
+/** Milliseconds, with fractions. */
+export const now = () => performance.now();
+
+/**
+ * Repeats `step` one after the other and returns how long each took, in milliseconds, or what it says itself it took. Stops after
+ * `max` steps, or after `seconds` once `min` steps are done, so that a slow server takes fewer samples and not a minute.
+ */
+export async function timed(step, { warmUp = 0, min = 1, max, seconds }) {
+  for (let i = 0; i < warmUp; i++) await step(-1 - i);
+  const samples = [];
+  const began = now();
+  while (samples.length < max && (samples.length < min || now() - began < seconds * 1000)) {
+    const start = now();
+    const took = await step(samples.length);
+    samples.push(took ?? now() - start);
+  }
+  return samples;
+}
+
+/** Runs `step` `count` times with `inFlight` under way at once; resolves when all are done. */
+export async function concurrently(count, inFlight, step) {
+  let next = 0;
+  const worker = async () => {
+    while (next < count) await step(next++);
+  };
+  await Promise.all(Array.from({ length: Math.min(inFlight, count) }, worker));
+}

@@ -1,0 +1,84 @@
+import { percentile } from '../harness/statistics.mjs';
+import { Connection } from '../wire/connection.mjs';
+import { ratioAtLeast, ratioAtMost } from './goals.mjs';
+import { now, timed } from './pace.mjs';
+
+/** The cheapest request there is: what is left is the way to the server and back. */
+const METHOD = 'environment/status';
+const ANSWER = '"result":{"status":"ready"}}';
+
+/** @type {import('./index.mjs').Workload[]} */
+export const requests = [
+  {
+    name: 'request-rtt',
+    title: 'environment/status, one at a time',
+    rows: [
+      { key: 'p50', label: 'round trip p50', unit: 'µs', better: 'lower', goal: ratioAtMost(1) },
+      { key: 'p99', label: 'round trip p99', unit: 'µs', better: 'lower' },
+    ],
+    async run({ url, quick }) {
+      const connection = await Connection.ready(url);
+      const step = () => new Promise((resolve, reject) => ask(connection, resolve, reject));
+      const samples = await timed(step, {
+        warmUp: quick ? 10 : 2_000,
+        max: quick ? 100 : 10_000,
+        seconds: 10,
+      });
+      return { p50: percentile(samples, 0.5) * 1000, p99: percentile(samples, 0.99) * 1000 };
+    },
+  },
+  {
+    name: 'request-pipelined',
+    title: 'environment/status, 64 in flight on one connection',
+    rows: [{ key: 'rate', label: 'rate', unit: '/s', better: 'higher', goal: ratioAtLeast(1.1) }],
+    async run({ url, quick }) {
+      const connections = [await Connection.ready(url)];
+      await requestRate(connections, 64, quick ? 200 : 20_000);
+      return { rate: await requestRate(connections, 64, quick ? 500 : 100_000) };
+    },
+  },
+  {
+    name: 'request-50-connections',
+    title: 'environment/status, 50 connections, one in flight each',
+    rows: [{ key: 'rate', label: 'rate', unit: '/s', better: 'higher', goal: ratioAtLeast(1.4) }],
+    async run({ url, quick }) {
+      const connections = await Promise.all(Array.from({ length: 50 }, () => Connection.ready(url)));
+      await requestRate(connections, 1, quick ? 200 : 10_000);
+      return { rate: await requestRate(connections, 1, quick ? 500 : 60_000) };
+    },
+  },
+];
+
+/** Answers per second over `count` requests, with `inFlight` of them under way on each connection. */
+async function requestRate(connections, inFlight, count) {
+  const began = now();
+  await new Promise((resolve, reject) => {
+    let sent = 0;
+    let answered = 0;
+    const next = (connection) => {
+      if (sent === count) return;
+      sent++;
+      ask(
+        connection,
+        () => {
+          if (++answered === count) resolve();
+          else next(connection);
+        },
+        reject,
+      );
+    };
+    for (const connection of connections) {
+      connection.batch(() => {
+        for (let i = 0; i < inFlight; i++) next(connection);
+      });
+    }
+  });
+  return count / ((now() - began) / 1000);
+}
+
+function ask(connection, answered, failed) {
+  connection.ask(METHOD, undefined, (error, text) => {
+    if (error === null && text.endsWith(ANSWER)) answered();
+    else failed(error ?? new Error(`unexpected answer ${text}`));
+  });
+}

@@ -1,0 +1,71 @@
+import { percentile } from '../harness/statistics.mjs';
+import { Connection } from '../wire/connection.mjs';
+import { ratioAtLeast, ratioAtMost } from './goals.mjs';
+import { concurrently, now, timed } from './pace.mjs';
+import { TRUE } from './programs.mjs';
+
+/** @type {import('./index.mjs').Workload[]} */
+export const starts = [
+  {
+    name: 'start-pipe',
+    title: '/bin/true on pipes, one after the other',
+    rows: [
+      { key: 'p50', label: 'start → closed p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.04) },
+      { key: 'answered', label: 'start answered p50', unit: 'ms', better: 'lower' },
+      { key: 'rate', label: 'starts', unit: '/s', better: 'higher', goal: ratioAtLeast(25) },
+    ],
+    run: (context) => measureStarts(context, false),
+  },
+  {
+    name: 'start-tty',
+    title: '/bin/true on a terminal, one after the other',
+    rows: [
+      { key: 'p50', label: 'start → closed p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.04) },
+      { key: 'answered', label: 'start answered p50', unit: 'ms', better: 'lower' },
+    ],
+    run: (context) => measureStarts(context, true),
+  },
+  {
+    name: 'start-32',
+    title: '/bin/true on pipes, 32 in flight',
+    rows: [{ key: 'rate', label: 'starts', unit: '/s', better: 'higher', goal: ratioAtLeast(8) }],
+    async run({ url, quick }) {
+      const connection = await Connection.ready(url);
+      await concurrently(quick ? 2 : 32, 32, (i) => startToClosed(connection, `w${i}`));
+      const count = quick ? 20 : 400;
+      const began = now();
+      await concurrently(count, 32, (i) => startToClosed(connection, `p${i}`));
+      return { rate: count / ((now() - began) / 1000) };
+    },
+  },
+];
+
+async function measureStarts({ url, quick }, tty) {
+  const connection = await Connection.ready(url);
+  const answered = [];
+  const step = async (i) => {
+    const began = now();
+    const tracked = await connection.start(`p${i}`, TRUE, { tty });
+    answered.push(now() - began);
+    await tracked.finish({ bytes: 0 });
+  };
+  const samples = await timed(step, {
+    warmUp: quick ? 1 : 10,
+    min: quick ? 3 : 50,
+    max: quick ? 3 : 1_000,
+    seconds: 4,
+  });
+  const total = samples.reduce((sum, sample) => sum + sample, 0);
+  return {
+    p50: percentile(samples, 0.5),
+    answered: percentile(answered.slice(-samples.length), 0.5),
+    rate: samples.length / (total / 1000),
+  };
+}
+
+/** Starts a program that ends at once and waits until all of it is known. */
+export async function startToClosed(connection, id) {
+  const tracked = await connection.start(id, TRUE);
+  await tracked.finish({ bytes: 0 });
+  connection.processes.delete(id);
+}

@@ -1,0 +1,49 @@
+import { Connection } from '../wire/connection.mjs';
+import { valueAtLeast } from './goals.mjs';
+import { concurrently, now, sleep } from './pace.mjs';
+import { SLEEP } from './programs.mjs';
+
+const ANSWER_DEADLINE_MS = 10_000;
+const POLL_MS = 20;
+
+/** @type {import('./index.mjs').Workload[]} */
+export const terminate = [
+  {
+    name: 'terminate-500',
+    title: '500 process/terminate at once on one connection',
+    timeoutSeconds: 120,
+    rows: [
+      { key: 'answered', label: 'answered in 10 s', unit: 'count', better: 'higher', goal: valueAtLeast(500) },
+      { key: 'closed', label: 'processes closed', unit: 'count', better: 'higher', goal: valueAtLeast(500) },
+      { key: 'seconds', label: 'until the last was closed', unit: 'ms', better: 'lower' },
+    ],
+    async run({ url, quick }) {
+      const count = quick ? 20 : 500;
+      const connection = await Connection.ready(url);
+      const tracked = [];
+      await concurrently(count, 16, async (i) => {
+        tracked.push(await connection.start(`p${i}`, SLEEP));
+      });
+      const outcome = await terminateAll(connection, tracked);
+      if (quick) return { ...outcome, answered: outcome.answered * 25, closed: outcome.closed * 25 };
+      return outcome;
+    },
+  },
+];
+
+/** Counts what comes back instead of demanding it: the reference stops answering, and its row says so. */
+async function terminateAll(connection, processes) {
+  let answered = 0;
+  let closed = 0;
+  const began = now();
+  for (const { id, closed: end } of processes) {
+    end.then(() => closed++, () => {});
+    const done = (error) => {
+      if (error === null) answered++;
+    };
+    connection.batch(() => connection.ask('process/terminate', { processId: id }, done));
+  }
+  const finished = () => answered === processes.length && closed === processes.length;
+  while (!finished() && now() - began < ANSWER_DEADLINE_MS) await sleep(POLL_MS);
+  return { answered, closed, seconds: now() - began };
+}

@@ -1,0 +1,111 @@
+import { once } from 'node:events';
+import { expect, test } from 'vitest';
+import { PONG_WINDOW_BYTES, SEND_WINDOW_BYTES } from '../../../src/transport/limits.ts';
+import { RecordedEvents } from './recorded-events.ts';
+import { frame, listen, PING, PONG, pair, rawClient, TEXT } from './websocket-peers.ts';
+
+/** The header of a frame of 64 KiB or more. */
+const LONG_HEADER_BYTES = 10;
+/** The send and receive buffers of a loopback connection together hold less than this. */
+const MOST_THE_SYSTEM_BUFFERS = 40 * 1024 * 1024;
+
+test('a ping is answered with its payload', async () => {
+  const { client } = await pair();
+  client.ping('are you there');
+  const [payload] = (await once(client, 'pong')) as [Buffer];
+  expect(payload.toString()).toBe('are you there');
+});
+
+test('a peer that pings and does not read is not answered until it reads', async () => {
+  const server = await listen();
+  const client = await rawClient(server);
+  const transport = await server.accepted();
+  const events = RecordedEvents.of(transport);
+  client.pause();
+  const [count, part] = [1024, 'x'.repeat(64 * 1024)];
+  expect(count * part.length).toBeGreaterThan(MOST_THE_SYSTEM_BUFFERS + PONG_WINDOW_BYTES);
+  for (let sent = 0; sent < count; sent++) transport.send(part);
+  for (let ping = 0; ping < 10_000; ping++) client.write(frame(PING, 'x'.repeat(120)));
+  client.write(frame(TEXT, 'behind the pings'));
+  await events.untilMessages(1);
+  const received: Buffer[] = [];
+  let bytes = 0;
+  client.on('data', (chunk: Buffer) => {
+    received.push(chunk);
+    bytes += chunk.length;
+  });
+  client.resume();
+  const partsBytes = count * (part.length + LONG_HEADER_BYTES);
+  while (bytes < partsBytes) await once(client, 'data');
+  client.write(frame(PING, 'now'));
+  const pong = Buffer.concat([Buffer.of(0x80 | PONG, 3), Buffer.from('now')]);
+  while (bytes < partsBytes + pong.length) await once(client, 'data');
+  expect(Buffer.concat(received).subarray(partsBytes)).toEqual(pong);
+});
+
+test('a peer that answers pings stays, even if the silence allowed is shorter than the ping interval', async () => {
+  const { client, events } = await pair({ pingIntervalMs: 60_000, peerSilenceTimeoutMs: 40 });
+  let pings = 0;
+  client.on('ping', () => {
+    pings++;
+    client.pong();
+    if (pings === 6) client.close(4000);
+  });
+  expect((await events.untilClosed()).code).toBe(4000);
+});
+
+test('a peer that stays silent is dropped', async () => {
+  const { client, events } = await pair({ pingIntervalMs: 10, peerSilenceTimeoutMs: 40 });
+  let pings = 0;
+  client.on('ping', () => pings++);
+  expect((await events.untilClosed()).code).toBe(1006);
+  expect(pings).toBeGreaterThan(0);
+});
+
+test('a peer cannot be heard while the intake is paused, and is not dropped for it', async () => {
+  const { client, transport, events } = await pair({ pingIntervalMs: 10, peerSilenceTimeoutMs: 40 });
+  transport.setReceiving(false);
+  let pings = 0;
+  await new Promise<void>((resolve) => {
+    client.on('ping', () => {
+      client.pong();
+      if (++pings === 8) resolve();
+    });
+  });
+  expect(events.log).toEqual([]);
+});
+
+test('a paused intake makes the peer feel it, and loses nothing', async () => {
+  const { client, transport, events } = await pair({ maxMessageBytes: 1_000_000 });
+  transport.setReceiving(false);
+  const count = 64;
+  for (let sent = 0; sent < count; sent++) client.send(`${sent} ${'x'.repeat(512 * 1024)}`);
+  while (client.bufferedAmount === 0) await new Promise(setImmediate);
+  expect(events.log).toEqual([]);
+  expect(client.bufferedAmount).toBeGreaterThan(1_000_000);
+  transport.setReceiving(true);
+  await events.untilMessages(count);
+  expect(events.messages.map((text) => Number.parseInt(text, 10))).toEqual([...Array(count).keys()]);
+  expect(client.bufferedAmount).toBe(0);
+});
+
+test('a peer that does not read makes the transport ask to wait, until it reads again', async () => {
+  const { client, transport, events } = await pair();
+  client.pause();
+  const part = Buffer.alloc(SEND_WINDOW_BYTES / 4, 'x');
+  let sent = 1;
+  // What the system buffers for a connection has no fixed size; it is full when nothing drains any more.
+  while (transport.send(part)) {
+    sent++;
+    await new Promise(setImmediate);
+  }
+  expect(transport.send('control')).toBe(false);
+  expect(events.log).toEqual([]);
+  let received = 0;
+  client.on('message', () => received++);
+  client.resume();
+  await events.until(() => events.count('drained') === 1);
+  expect(transport.send('after')).toBe(true);
+  while (received < sent + 2) await once(client, 'message');
+  expect(events.log).toEqual(['drained']);
+});

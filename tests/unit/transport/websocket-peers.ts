@@ -1,0 +1,74 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { afterEach } from 'vitest';
+import { WebSocket } from 'ws';
+import type { Transport } from '../../../src/transport/transport.ts';
+import { type WebSocketOptions, WebSocketUpgrader } from '../../../src/transport/websocket.ts';
+import { RecordedEvents } from './recorded-events.ts';
+
+/** Opcodes of frames. */
+export const [TEXT, PING, PONG] = [0x1, 0x9, 0xa];
+
+const QUIET: WebSocketOptions = { maxMessageBytes: 1_000, pingIntervalMs: 0, peerSilenceTimeoutMs: 0 };
+const cleanups: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+/** A server on a free port; `accepted` gives the transports of its clients in their order. */
+export async function listen(options: Partial<WebSocketOptions> = {}) {
+  const upgrader = new WebSocketUpgrader({ ...QUIET, ...options });
+  const waiting: ((transport: Transport) => void)[] = [];
+  const arrived: Transport[] = [];
+  const server = createServer();
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+    upgrader.upgrade(request, socket, head, (transport) => {
+      const next = waiting.shift();
+      if (next === undefined) arrived.push(transport);
+      else next(transport);
+    }),
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  cleanups.push(() => server.close());
+  const accepted = (): Promise<Transport> => {
+    const transport = arrived.shift();
+    return transport === undefined
+      ? new Promise((resolve) => waiting.push(resolve))
+      : Promise.resolve(transport);
+  };
+  return { port, url: `ws://127.0.0.1:${port}`, accepted };
+}
+
+/** A bare websocket client, and the server's end of it. */
+export async function pair(options: Partial<WebSocketOptions> = {}) {
+  const server = await listen(options);
+  const client = new WebSocket(server.url, { autoPong: false });
+  cleanups.push(() => client.terminate());
+  await once(client, 'open');
+  const transport = await server.accepted();
+  return { client, transport, events: RecordedEvents.of(transport) };
+}
+
+/** A client that speaks websocket by hand. */
+export async function rawClient(server: { port: number }): Promise<Socket> {
+  const socket = connect(server.port, '127.0.0.1');
+  cleanups.push(() => socket.destroy());
+  socket.on('error', () => {});
+  socket.write(
+    'GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
+      'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n',
+  );
+  await once(socket, 'data');
+  return socket;
+}
+
+/** A masked frame with a short payload; the mask of zeros leaves it readable. */
+export function frame(opcode: number, payload: string | Buffer): Buffer {
+  const bytes = Buffer.from(payload);
+  return Buffer.concat([Buffer.of(0x80 | opcode, 0x80 | bytes.length, 0, 0, 0, 0), bytes]);
+}

@@ -1,0 +1,180 @@
+import { once } from 'node:events';
+import { afterEach, expect, test, vi } from 'vitest';
+import { CLOSE_TIMEOUT_MS } from '../../../src/transport/limits.ts';
+import { connectWebSocket } from '../../../src/transport/websocket.ts';
+import { RecordedEvents } from './recorded-events.ts';
+import { frame, listen, pair, rawClient, TEXT } from './websocket-peers.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test('text, binary and fragmented messages arrive alike', async () => {
+  const { client, events } = await pair();
+  client.send('text é');
+  client.send(Buffer.from('binary é'));
+  client.send('frag', { fin: false });
+  client.send('', { fin: false });
+  client.send('mented', { fin: true });
+  await events.untilMessages(3);
+  expect(events.messages).toEqual(['text é', 'binary é', 'fragmented']);
+});
+
+test('a binary frame that is not UTF-8 is reported and the connection goes on', async () => {
+  const { client, events } = await pair();
+  client.send(Buffer.of(0xff, 0xfe));
+  client.send('next');
+  await events.untilMessages(1);
+  expect(events.log).toEqual(['undecodable a binary frame is not valid UTF-8', 'message next']);
+});
+
+test('messages are sent as text frames without compression or subprotocol', async () => {
+  const { client, transport } = await pair();
+  expect(client.extensions).toBe('');
+  expect(client.protocol).toBe('');
+  transport.send('one');
+  const [text, isBinaryText] = (await once(client, 'message')) as [Buffer, boolean];
+  transport.send(Buffer.from('twö'));
+  const [bytes, isBinaryBytes] = (await once(client, 'message')) as [Buffer, boolean];
+  expect([text.toString(), isBinaryText, bytes.toString(), isBinaryBytes]).toEqual([
+    'one',
+    false,
+    'twö',
+    false,
+  ]);
+});
+
+test('messages sent before the opening are kept', async () => {
+  const server = await listen();
+  const client = await rawClient(server);
+  const transport = await server.accepted();
+  await new Promise((resolve) => client.write(frame(TEXT, 'early'), resolve));
+  const events = RecordedEvents.of(transport);
+  await events.untilMessages(1);
+  expect(events.messages).toEqual(['early']);
+});
+
+test('a transport opened after its connection has gone says so', async () => {
+  const server = await listen();
+  const client = await rawClient(server);
+  const transport = await server.accepted();
+  transport.close({ code: 1000, reason: '' });
+  client.destroy();
+  await once(client, 'close');
+  const events = RecordedEvents.of(transport);
+  await events.untilClosed();
+  expect(events.log).toEqual(['closed']);
+});
+
+test.each([
+  ['a message of the largest size', 1_000, null],
+  ['a message beyond the largest size', 1_001, 1009],
+])('%s', async (_name, size, code) => {
+  const { client, events } = await pair();
+  client.send('x'.repeat(size));
+  if (code === null) {
+    await events.untilMessages(1);
+  } else {
+    const [closeCode] = (await once(client, 'close')) as [number];
+    expect(closeCode).toBe(code);
+    expect((await events.untilClosed()).reason).toMatch(/payload/i);
+    expect(events.messages).toEqual([]);
+  }
+});
+
+test('fragments are added up', async () => {
+  const { client, events } = await pair();
+  client.send('x'.repeat(600), { fin: false });
+  client.send('x'.repeat(401), { fin: true });
+  await events.untilClosed();
+  expect(events.messages).toEqual([]);
+});
+
+test('a close reaches the peer with code and reason behind what was sent', async () => {
+  const { client, transport, events } = await pair();
+  const messages: string[] = [];
+  client.on('message', (data: Buffer) => messages.push(data.toString()));
+  transport.send('last words');
+  transport.close({ code: 1001, reason: 'going' });
+  transport.close({ code: 1008, reason: 'again' });
+  const [code, reason] = (await once(client, 'close')) as [number, Buffer];
+  expect([code, reason.toString(), messages]).toEqual([1001, 'going', ['last words']]);
+  await events.untilClosed();
+  expect(events.log).toEqual(['closed']);
+});
+
+test.each([
+  ['x'.repeat(123), 'x'.repeat(123)],
+  ['x'.repeat(124), 'x'.repeat(123)],
+  ['é'.repeat(62), 'é'.repeat(61)],
+  ['😀'.repeat(31), '😀'.repeat(30)],
+])('the reason %s is cut to what fits, never inside a character', async (reason, shown) => {
+  const { client, transport } = await pair();
+  transport.close({ code: 1008, reason });
+  const [, received] = (await once(client, 'close')) as [number, Buffer];
+  expect(received.toString()).toBe(shown);
+});
+
+test('nothing that arrives after a close is delivered', async () => {
+  const { client, transport, events } = await pair();
+  transport.close({ code: 1008, reason: 'violation' });
+  transport.setReceiving(false);
+  client.send('too late');
+  client.send(Buffer.of(0xff));
+  await events.untilClosed();
+  expect(events.log).toEqual(['closed']);
+});
+
+test('a peer that never answers a close is cut off', async () => {
+  const server = await listen();
+  await rawClient(server);
+  const transport = await server.accepted();
+  const events = RecordedEvents.of(transport);
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  transport.close({ code: 1001, reason: 'going' });
+  vi.advanceTimersByTime(CLOSE_TIMEOUT_MS - 1);
+  await new Promise(setImmediate);
+  expect(events.log).toEqual([]);
+  vi.advanceTimersByTime(1);
+  expect(await events.untilClosed()).toMatchObject({ code: 1006 });
+});
+
+test('a connection that breaks is an abnormal end', async () => {
+  const { client, events, transport } = await pair();
+  client.terminate();
+  expect(await events.untilClosed()).toMatchObject({ code: 1006 });
+  expect(transport.send('into the void')).toBe(true);
+  expect(events.log).toEqual(['closed']);
+});
+
+test('a client connects, speaks and closes', async () => {
+  const server = await listen();
+  const client = await connectWebSocket(server.url, { headers: { 'x-test': '1' } });
+  const clientEvents = RecordedEvents.of(client);
+  const serverEvents = RecordedEvents.of(await server.accepted());
+  client.send('hello');
+  client.sendBinary(Buffer.from('binary'));
+  await serverEvents.untilMessages(2);
+  client.close({ code: 1000, reason: 'done' });
+  expect(await serverEvents.untilClosed()).toEqual({ code: 1000, reason: 'done' });
+  expect(await clientEvents.untilClosed()).toMatchObject({ code: 1000 });
+});
+
+test('a client that is dropped leaves without a word', async () => {
+  const server = await listen();
+  const client = await connectWebSocket(server.url);
+  RecordedEvents.of(client);
+  const events = RecordedEvents.of(await server.accepted());
+  client.drop();
+  expect(await events.untilClosed()).toMatchObject({ code: 1006 });
+});
+
+test('connecting fails where nobody listens, and when it is given up', async () => {
+  const server = await listen();
+  await expect(connectWebSocket('ws://127.0.0.1:1')).rejects.toThrow('ECONNREFUSED');
+  await expect(connectWebSocket(server.url, { signal: AbortSignal.abort() })).rejects.toThrow(/abort/);
+  const giveUp = new AbortController();
+  const pending = connectWebSocket(server.url, { signal: giveUp.signal });
+  giveUp.abort();
+  await expect(pending).rejects.toThrow(/closed before/);
+});
