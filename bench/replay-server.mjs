@@ -28,21 +28,28 @@ function answer(ws, socket, { id, method, params }) {
 
 const STATUS = '{"status":"ready"}';
 
-/** Sends what `head -c N` would print. */
+/** Sends what `head -c N` would print. Two buffers in turn: one is filled while the other is on its way. */
 async function replay(ws, socket, { processId, argv }) {
   const total = Number(argv[2]);
+  const buffers = [0, 1].map(() => ({ bytes: Buffer.allocUnsafeSlow(BATCH_BYTES), sent: Promise.resolve() }));
   let seq = 1;
-  for (let sent = 0; sent < total; ) {
-    const batch = [];
-    for (let size = 0; size < BATCH_BYTES && sent < total; ) {
+  for (let sent = 0, turn = 0; sent < total; turn++) {
+    const buffer = buffers[turn % 2];
+    await buffer.sent;
+    let size = 0;
+    while (sent < total) {
       const bytes = Math.min(CHUNK_BYTES, total - sent);
-      const frame = outputFrame(processId, seq++, bytes);
-      batch.push(frame);
+      const { frame, seqAt } = outputFrame(processId, seq, bytes);
+      if (size + frame.length > BATCH_BYTES) break;
+      frame.copy(buffer.bytes, size);
+      buffer.bytes.write(String(seq), size + seqAt, 'latin1');
       size += frame.length;
       sent += bytes;
+      seq++;
     }
-    await new Promise((resolve) => socket.write(Buffer.concat(batch), resolve));
+    buffer.sent = new Promise((resolve) => socket.write(buffer.bytes.subarray(0, size), resolve));
   }
+  await Promise.all(buffers.map((buffer) => buffer.sent));
   notify(ws, 'process/exited', { processId, seq: seq++, exitCode: 0, sandboxDenied: false });
   notify(ws, 'process/closed', { processId, seq });
 }
@@ -53,24 +60,20 @@ function notify(ws, method, params) {
 
 const frames = new Map();
 
-/** The frame of a size is built once per number of digits in its seq; only the digits are written anew. */
+/** The frame of a size is built once per number of digits in its seq; the digits themselves are written anew each time. */
 function outputFrame(processId, seq, bytes) {
   const digits = String(seq);
   const key = `${processId} ${bytes} ${digits.length}`;
-  let known = frames.get(key);
-  if (known === undefined) {
-    const head = `{"method":"process/output","params":{"processId":"${processId}","seq":`;
-    const payload = `${head}${digits},"stream":"stdout","chunk":"${Buffer.alloc(bytes).toString('base64')}"}}`;
-    const header = payload.length < 65_536 ? Buffer.alloc(4) : Buffer.alloc(10);
-    header[0] = 0x81;
-    header[1] = header.length === 4 ? 126 : 127;
-    if (header.length === 4) header.writeUInt16BE(payload.length, 2);
-    else header.writeBigUInt64BE(BigInt(payload.length), 2);
-    known = { frame: Buffer.concat([header, Buffer.from(payload)]), seqAt: header.length + head.length };
-    frames.set(key, known);
-  }
-  // Frames of one batch are copied when it is put together, so one buffer per size is not enough.
-  const frame = Buffer.from(known.frame);
-  frame.write(digits, known.seqAt, 'latin1');
-  return frame;
+  const known = frames.get(key);
+  if (known !== undefined) return known;
+  const head = `{"method":"process/output","params":{"processId":"${processId}","seq":`;
+  const payload = `${head}${digits},"stream":"stdout","chunk":"${Buffer.alloc(bytes).toString('base64')}"}}`;
+  const header = Buffer.alloc(payload.length < 65_536 ? 4 : 10);
+  header[0] = 0x81;
+  header[1] = header.length === 4 ? 126 : 127;
+  if (header.length === 4) header.writeUInt16BE(payload.length, 2);
+  else header.writeBigUInt64BE(BigInt(payload.length), 2);
+  const built = { frame: Buffer.concat([header, Buffer.from(payload)]), seqAt: header.length + head.length };
+  frames.set(key, built);
+  return built;
 }

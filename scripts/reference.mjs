@@ -114,7 +114,15 @@ async function install(folder) {
   mkdirSync(cacheFolder(), { recursive: true });
   const staging = mkdtempSync(join(cacheFolder(), 'install-'));
   try {
-    const npmArgs = ['i', '--prefix', staging, '--no-audit', '--no-fund', '--loglevel=error', '--fetch-retries=1'];
+    const npmArgs = [
+      'i',
+      '--prefix',
+      staging,
+      '--no-audit',
+      '--no-fund',
+      '--loglevel=error',
+      '--fetch-retries=1',
+    ];
     await promisify(execFile)('npm', [...npmArgs, `@openai/codex@${REFERENCE_VERSION}`], { cwd: staging });
     if (!findBinary(staging)) {
       throw new Error(`the package has no binary for ${process.platform}-${process.arch}`);

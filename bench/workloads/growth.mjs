@@ -7,7 +7,13 @@ import { MB, SLEEP, zerosOnCommand } from './programs.mjs';
 import { startToClosed } from './starts.mjs';
 
 /** How much dearer one unit may become from the smallest to the worst point of a series. */
-const FLAT = { key: 'worst', label: 'cost per unit, worst / first', unit: 'x', better: 'lower', goal: valueAtMost(1.3) };
+const FLAT = {
+  key: 'worst',
+  label: 'cost per unit, worst / first',
+  unit: 'x',
+  better: 'lower',
+  goal: valueAtMost(1.3),
+};
 
 /** @type {import('./index.mjs').Workload[]} */
 export const growth = [

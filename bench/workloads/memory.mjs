@@ -21,7 +21,9 @@ export const memory = [
   {
     name: 'idle-connections',
     title: '1,000 idle connections',
-    rows: [{ key: 'each', label: 'RSS per connection', unit: 'KB', better: 'lower', goal: ratioAtMost(0.25) }],
+    rows: [
+      { key: 'each', label: 'RSS per connection', unit: 'KB', better: 'lower', goal: ratioAtMost(0.25) },
+    ],
     async run({ url, pid, quick }) {
       const count = quick ? 20 : 1_000;
       const first = await Connection.ready(url);

@@ -1,5 +1,5 @@
-import { median } from '../harness/statistics.mjs';
 import { startSpec } from '../harness/servers.mjs';
+import { median } from '../harness/statistics.mjs';
 import { Connection } from '../wire/connection.mjs';
 import { ratioAtMost } from './goals.mjs';
 import { now } from './pace.mjs';

@@ -13,9 +13,15 @@ export const terminate = [
     title: '500 process/terminate at once on one connection',
     timeoutSeconds: 120,
     rows: [
-      { key: 'answered', label: 'answered in 10 s', unit: 'count', better: 'higher', goal: valueAtLeast(500) },
+      {
+        key: 'answered',
+        label: 'answered in 10 s',
+        unit: 'count',
+        better: 'higher',
+        goal: valueAtLeast(500),
+      },
       { key: 'closed', label: 'processes closed', unit: 'count', better: 'higher', goal: valueAtLeast(500) },
-      { key: 'seconds', label: 'until the last was closed', unit: 'ms', better: 'lower' },
+      { key: 'last', label: 'until the last was closed', unit: 'ms', better: 'lower' },
     ],
     async run({ url, quick }) {
       const count = quick ? 20 : 500;
@@ -24,9 +30,7 @@ export const terminate = [
       await concurrently(count, 16, async (i) => {
         tracked.push(await connection.start(`p${i}`, SLEEP));
       });
-      const outcome = await terminateAll(connection, tracked);
-      if (quick) return { ...outcome, answered: outcome.answered * 25, closed: outcome.closed * 25 };
-      return outcome;
+      return terminateAll(connection, tracked);
     },
   },
 ];
@@ -37,7 +41,10 @@ async function terminateAll(connection, processes) {
   let closed = 0;
   const began = now();
   for (const { id, closed: end } of processes) {
-    end.then(() => closed++, () => {});
+    end.then(
+      () => closed++,
+      () => {},
+    );
     const done = (error) => {
       if (error === null) answered++;
     };
@@ -45,5 +52,5 @@ async function terminateAll(connection, processes) {
   }
   const finished = () => answered === processes.length && closed === processes.length;
   while (!finished() && now() - began < ANSWER_DEADLINE_MS) await sleep(POLL_MS);
-  return { answered, closed, seconds: now() - began };
+  return { answered, closed, last: now() - began };
 }

@@ -66,4 +66,9 @@ async function playAll(values, target) {
   return count('failed') > 0 || count('passed') === 0 ? 1 : 0;
 }
 
-process.exitCode = await main();
+try {
+  process.exitCode = await main();
+} catch (error) {
+  process.stderr.write(`conformance: ${error.message}\n`);
+  process.exitCode = 2;
+}

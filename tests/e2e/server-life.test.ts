@@ -33,7 +33,14 @@ describe('the listener', () => {
     const [first] = [await server.connect(), await server.connect()];
     await expect(server.connect()).rejects.toThrow('503');
     await first!.close();
-    await expect.poll(() => server.connect().then(() => true, () => false)).toBe(true);
+    await expect
+      .poll(() =>
+        server.connect().then(
+          () => true,
+          () => false,
+        ),
+      )
+      .toBe(true);
   });
 });
 
@@ -57,7 +64,10 @@ describe('shutting down', () => {
     expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
     await client.call('process/terminate', { processId: 'p' });
     expect((await client.closedProcess('p')).exitCode).toBe(137);
-    expect(await client.closed).toMatchObject({ code: 1001, reason: expect.stringContaining('shutting down') });
+    expect(await client.closed).toMatchObject({
+      code: 1001,
+      reason: expect.stringContaining('shutting down'),
+    });
     await waitFor('the exit', () => server.process.exitCode !== null);
     expect(server.process.exitCode).toBe(0);
   });
@@ -94,7 +104,13 @@ describe('capabilities', () => {
     servers.push(server);
     const client = await server.connect();
     const { capabilities } = await client.call('environment/info', {});
-    for (const absent of ['fsWatchMissing', 'environmentConfigRead', 'shellSnapshotV2', 'networkProxyLaunch', 'fileWriteStreaming']) {
+    for (const absent of [
+      'fsWatchMissing',
+      'environmentConfigRead',
+      'shellSnapshotV2',
+      'networkProxyLaunch',
+      'fileWriteStreaming',
+    ]) {
       expect(capabilities[absent] ?? false).toBe(false);
     }
     const { METHODS } = await import('../../src/protocol/registry.ts');

@@ -33,7 +33,10 @@ describe('README.md', () => {
     const text = readFileSync(join(root, 'README.md'), 'utf8');
     for (const [, name] of text.matchAll(/^ {4}npm (\w+)/gm)) expect(scripts).toHaveProperty(name!);
     for (const [, command] of text.matchAll(/^ {4}npx exec-server (\S+)/gm)) {
-      const flags = command === '--listen' ? ['config', '--listen', 'ws://127.0.0.1:4000', '--detached-session-ttl', '2h'] : [command!];
+      const flags =
+        command === '--listen'
+          ? ['config', '--listen', 'ws://127.0.0.1:4000', '--detached-session-ttl', '2h']
+          : [command!];
       execFileSync(process.execPath, [join(root, bin['exec-server']), ...flags], { stdio: 'pipe' });
     }
   });
@@ -41,7 +44,8 @@ describe('README.md', () => {
   test('links to files that exist', () => {
     for (const page of ['README.md', 'ARCHITECTURE.md', 'docs/decisions/README.md']) {
       const text = readFileSync(join(root, page), 'utf8');
-      for (const [, target] of text.matchAll(/\]\(([^)#]+)\)/g)) readFileSync(join(root, dirname(page), target!));
+      for (const [, target] of text.matchAll(/\]\(([^)#]+)\)/g))
+        readFileSync(join(root, dirname(page), target!));
     }
   });
 });
@@ -61,6 +65,7 @@ describe('docs/testing.md', () => {
 describe('ARCHITECTURE.md', () => {
   test('names files that exist', () => {
     const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');
-    for (const [, path] of text.matchAll(/`((?:src|scripts|tests)\/[\w./-]+\.(?:ts|mjs))`/g)) readFileSync(join(root, path!));
+    for (const [, path] of text.matchAll(/`((?:src|scripts|tests)\/[\w./-]+\.(?:ts|mjs))`/g))
+      readFileSync(join(root, path!));
   });
 });

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { WebSocket } from 'ws';
 import { PONG_WINDOW_BYTES, SEND_WINDOW_BYTES } from '../../../src/transport/limits.ts';
 import { RecordedEvents } from './recorded-events.ts';
 import { frame, listen, PING, PONG, pair, rawClient, TEXT } from './websocket-peers.ts';
@@ -43,36 +44,65 @@ test('a peer that pings and does not read is not answered until it reads', async
   expect(Buffer.concat(received).subarray(partsBytes)).toEqual(pong);
 });
 
-test('a peer that answers pings stays, even if the silence allowed is shorter than the ping interval', async () => {
-  const { client, events } = await pair({ pingIntervalMs: 60_000, peerSilenceTimeoutMs: 40 });
-  let pings = 0;
-  client.on('ping', () => {
-    pings++;
-    client.pong();
-    if (pings === 6) client.close(4000);
+describe('signs of life', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   });
-  expect((await events.untilClosed()).code).toBe(4000);
-});
 
-test('a peer that stays silent is dropped', async () => {
-  const { client, events } = await pair({ pingIntervalMs: 10, peerSilenceTimeoutMs: 40 });
-  let pings = 0;
-  client.on('ping', () => pings++);
-  expect((await events.untilClosed()).code).toBe(1006);
-  expect(pings).toBeGreaterThan(0);
-});
+  afterEach(() => {
+    vi.useRealTimers();
+  });
 
-test('a peer cannot be heard while the intake is paused, and is not dropped for it', async () => {
-  const { client, transport, events } = await pair({ pingIntervalMs: 10, peerSilenceTimeoutMs: 40 });
-  transport.setReceiving(false);
-  let pings = 0;
-  await new Promise<void>((resolve) => {
-    client.on('ping', () => {
+  /** Lets time pass and waits for the ping that comes with it. */
+  async function pinged(client: WebSocket, afterMs: number): Promise<void> {
+    const ping = once(client, 'ping');
+    vi.advanceTimersByTime(afterMs);
+    await ping;
+  }
+
+  test.each([
+    ['often', 10],
+    ['less often than it may be silent', 60_000],
+  ])('a peer that answers pings stays, and one that does not is dropped: pinged %s', async (_name, ms) => {
+    const { client, events, socket } = await pair({ pingIntervalMs: ms, peerSilenceTimeoutMs: 40 });
+    for (let round = 0; round < 10; round++) {
+      await pinged(client, 20);
+      const arrived = once(socket, 'data');
       client.pong();
-      if (++pings === 8) resolve();
-    });
+      await arrived;
+    }
+    expect(events.log).toEqual([]);
+    vi.advanceTimersByTime(40);
+    expect(client.readyState).toBe(WebSocket.OPEN);
+    vi.advanceTimersByTime(20);
+    expect(await events.untilClosed()).toMatchObject({ code: 1006 });
   });
-  expect(events.log).toEqual([]);
+
+  test('a peer cannot be heard while the intake is paused, and is not dropped for it', async () => {
+    const { client, transport, events } = await pair({ pingIntervalMs: 20, peerSilenceTimeoutMs: 40 });
+    transport.setReceiving(false);
+    for (let round = 0; round < 10; round++) await pinged(client, 20);
+    expect(events.log).toEqual([]);
+  });
+
+  test('no pings are sent where none are wanted', async () => {
+    const { client, events } = await pair({ pingIntervalMs: 0, peerSilenceTimeoutMs: 40 });
+    let pings = 0;
+    client.on('ping', () => pings++);
+    vi.advanceTimersByTime(1_000);
+    client.send('still here');
+    await events.untilMessages(1);
+    expect(pings).toBe(0);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('the pings end with the connection', async () => {
+    const { client, events } = await pair({ pingIntervalMs: 20, peerSilenceTimeoutMs: 0 });
+    expect(vi.getTimerCount()).toBe(1);
+    client.terminate();
+    await events.untilClosed();
+    expect(vi.getTimerCount()).toBe(0);
+  });
 });
 
 test('a paused intake makes the peer feel it, and loses nothing', async () => {

@@ -23,14 +23,16 @@ export async function listen(options: Partial<WebSocketOptions> = {}) {
   const upgrader = new WebSocketUpgrader({ ...QUIET, ...options });
   const waiting: ((transport: Transport) => void)[] = [];
   const arrived: Transport[] = [];
+  const sockets: Duplex[] = [];
   const server = createServer();
-  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    sockets.push(socket);
     upgrader.upgrade(request, socket, head, (transport) => {
       const next = waiting.shift();
       if (next === undefined) arrived.push(transport);
       else next(transport);
-    }),
-  );
+    });
+  });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
@@ -41,17 +43,17 @@ export async function listen(options: Partial<WebSocketOptions> = {}) {
       ? new Promise((resolve) => waiting.push(resolve))
       : Promise.resolve(transport);
   };
-  return { port, url: `ws://127.0.0.1:${port}`, accepted };
+  return { port, url: `ws://127.0.0.1:${port}`, accepted, sockets };
 }
 
-/** A bare websocket client, and the server's end of it. */
+/** A bare websocket client, and the server's end of it with the socket below. */
 export async function pair(options: Partial<WebSocketOptions> = {}) {
   const server = await listen(options);
   const client = new WebSocket(server.url, { autoPong: false });
   cleanups.push(() => client.terminate());
   await once(client, 'open');
   const transport = await server.accepted();
-  return { client, transport, events: RecordedEvents.of(transport) };
+  return { client, transport, events: RecordedEvents.of(transport), socket: server.sockets[0]! };
 }
 
 /** A client that speaks websocket by hand. */

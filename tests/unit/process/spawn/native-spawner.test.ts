@@ -129,7 +129,7 @@ describe('what a child is given', () => {
 
   test('its working directory, against which a relative program is resolved', async () => {
     script('here.sh', '#!/bin/sh\necho "$0 in $PWD"\n');
-    const spec = { ...command(['../here.sh']), cwd: folder };
+    const spec = { ...command(['./here.sh']), cwd: folder };
     expect((await run(spawner, spec)).stdout).toBe(`./here.sh in ${folder}\n`);
     const found = { ...command(['here.sh']), cwd: folder, env: { PATH: ':/bin' } };
     expect((await run(spawner, found)).stdout).toBe(`./here.sh in ${folder}\n`);

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { createSpawner } from '../../../../src/process/spawn/create-spawner.ts';
@@ -16,7 +16,6 @@ import {
   shell,
   TERMINAL,
 } from '../../../support/children.ts';
-import { compileSource } from '../../../support/compile-source.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 let spawner: Spawner;
@@ -102,14 +101,12 @@ test('has no terminals and says why', async () => {
 });
 
 test('is used when the native library cannot be loaded, and says so', async () => {
-  const compiled = compileSource('process/create-spawner.ts');
   const folder = mkdtempSync(join(tmpdir(), 'no-koffi-'));
-  cpSync(dirname(dirname(compiled.module)), folder, { recursive: true });
+  cpSync(join(import.meta.dirname, '../../../../dist/process'), join(folder, 'process'), { recursive: true });
   const script = `
-    const { createSpawner } = await import('${folder}/process/create-spawner.js');
+    const { createSpawner } = await import('${folder}/process/spawn/create-spawner.js');
     console.log(JSON.stringify((await createSpawner()).pty));`;
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
-  compiled.remove();
   rmSync(folder, { recursive: true });
   const { available, reason } = JSON.parse(stdout) as { available: boolean; reason: string };
   expect(available).toBe(false);

@@ -7,7 +7,6 @@ import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import { Reaper } from '../../../../src/process/spawn/reaper.ts';
 import type { ExitStatus } from '../../../../src/process/spawn/spawner.ts';
 import { childPids } from '../../../support/children.ts';
-import { compileSource } from '../../../support/compile-source.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 const libc = loadLibc();
@@ -76,19 +75,15 @@ test('two reapers in one process leave each other their children', async () => {
 });
 
 test.runIf(process.getuid?.() === 0)('as pid 1 it collects the orphans of its programs', async () => {
-  const compiled = compileSource('process/create-spawner.ts');
   const fixture = join(import.meta.dirname, '../../../fixtures/orphans.mjs');
-  const args = ['--pid', '--fork', '--mount-proc', process.execPath, fixture, compiled.module];
+  const args = ['--pid', '--fork', '--mount-proc', process.execPath, fixture];
   const { stdout } = await promisify(execFile)('unshare', args);
-  compiled.remove();
   expect(stdout).toBe('all collected\n');
 });
 
 test('keeps the process alive while a child lives, and no longer', async () => {
-  const compiled = compileSource('process/create-spawner.ts');
   const fixture = join(import.meta.dirname, '../../../fixtures/one-child.mjs');
-  const { stdout } = await promisify(execFile)(process.execPath, [fixture, compiled.module]);
-  compiled.remove();
+  const { stdout } = await promisify(execFile)(process.execPath, [fixture]);
   expect(stdout).toBe('exited 7\n');
 });
 

@@ -2,25 +2,17 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { StreamSink } from '../../../../src/process/spawn/stream-io.ts';
 import { Guard } from '../../../../src/process/tree/guard.ts';
 import { childPids, command, isAlive, record, run, shell } from '../../../support/children.ts';
-import { compileSource } from '../../../support/compile-source.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
-const FIXTURES = join(import.meta.dirname, '../../fixtures');
+const FIXTURES = join(import.meta.dirname, '../../../fixtures');
 const STAND_IN = join(FIXTURES, 'server-stand-in.mjs');
 const libc = loadLibc();
-let compiled: ReturnType<typeof compileSource>;
-
-beforeAll(() => {
-  compiled = compileSource('process/create-spawner.ts');
-});
-
-afterAll(() => compiled.remove());
 
 type Pids = Record<string, number>;
 
@@ -31,7 +23,7 @@ interface Server {
 }
 
 async function startServer(mode: 'native' | 'node', ...wrapper: string[]): Promise<Server> {
-  const [program = '', ...args] = [...wrapper, process.execPath, STAND_IN, compiled.module, mode];
+  const [program = '', ...args] = [...wrapper, process.execPath, STAND_IN, mode];
   const server = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   let text = '';
   server.stdout?.on('data', (bytes: Buffer) => {
@@ -99,9 +91,7 @@ test('a server that cannot brand kills a tree by the parents of its processes', 
 
 test('a server inside a server leaves nothing when its tree is killed', async () => {
   const spawner = new NativeSpawner(libc);
-  const transcript = record(
-    await spawner.spawn(command([process.execPath, STAND_IN, compiled.module, 'native'])),
-  );
+  const transcript = record(await spawner.spawn(command([process.execPath, STAND_IN, 'native'])));
   await waitFor('the tree', () => transcript.text('stdout').includes('ready'));
   const pids = parsePids(transcript.text('stdout'));
   expect(living(pids)).toHaveLength(4);

@@ -1,0 +1,80 @@
+import { median } from './statistics.mjs';
+
+/**
+ * @typedef {object} Result One row of the table, measured.
+ * @property {string} workload
+ * @property {string} title
+ * @property {string} key
+ * @property {string} label
+ * @property {string} unit
+ * @property {'lower' | 'higher' | null} better
+ * @property {import('../workloads/index.mjs').Goal | null} goal
+ * @property {Side | null} a
+ * @property {Side} b
+ * @property {{ median: number, min: number, max: number } | null} ratio b / a, round by round
+ * @property {boolean | null} met Null where there is no goal or nothing to judge it by.
+ *
+ * @typedef {object} Side
+ * @property {number | null} median
+ * @property {number[]} values One per round.
+ * @property {string | null} failure Why there is no value; one failed round fails them all.
+ */
+
+/**
+ * Turns the outcomes of all rounds of a workload into its rows.
+ * @param {import('../workloads/index.mjs').Workload} workload
+ * @param {{ a: object[] | null, b: object[] }} outcomes
+ * @param {boolean} judged Whether the goals apply to what was compared.
+ * @returns {Result[]}
+ */
+export function compare(workload, outcomes, judged) {
+  return workload.rows.map(({ key, label, unit, better, goal = null }) => {
+    const a = outcomes.a && sideOf(outcomes.a, key);
+    const b = sideOf(outcomes.b, key);
+    const ratio = a === null || unit === 'yes/no' ? null : ratioOf(a, b);
+    const met = judged && goal !== null ? judge(goal, ratio, b) : null;
+    const applied = judged ? goal : null;
+    return {
+      workload: workload.name,
+      title: workload.title,
+      key,
+      label,
+      unit,
+      better,
+      goal: applied,
+      a,
+      b,
+      ratio,
+      met,
+    };
+  });
+}
+
+function sideOf(outcomes, key) {
+  const failed = outcomes.find((outcome) => outcome.failure !== undefined);
+  if (failed !== undefined) return { median: null, values: [], failure: failed.failure };
+  const values = outcomes.map((outcome) => outcome.metrics[key]);
+  return { median: median(values), values, failure: null };
+}
+
+/** The two sides of one round met the same weather, so they are compared with each other. */
+function ratioOf(a, b) {
+  if (a.failure !== null || b.failure !== null) return null;
+  const ratios = b.values.map((value, round) => value / a.values[round]);
+  if (!ratios.every(Number.isFinite)) return null;
+  return { median: median(ratios), min: Math.min(...ratios), max: Math.max(...ratios) };
+}
+
+function judge({ of, comparison, limit }, ratio, b) {
+  if (b.failure !== null) return false;
+  const value = of === 'value' ? b.median : (ratio?.median ?? null);
+  if (value === null) return null;
+  return comparison === '<=' ? value <= limit : value >= limit;
+}
+
+/** What to say where no goal applies: whether b differs from a beyond the spread of the rounds. */
+export function verdict({ ratio, better }) {
+  if (ratio === null || better === null) return '';
+  if (ratio.min <= 1 && ratio.max >= 1) return 'same';
+  return ratio.min > 1 === (better === 'higher') ? 'better' : 'worse';
+}

@@ -1,0 +1,121 @@
+// The benchmark: every workload against two servers, in turns. See README.md.
+import { join } from 'node:path';
+import { compare } from './harness/compare.mjs';
+import { describeMachine } from './harness/machine.mjs';
+import { measure } from './harness/measure.mjs';
+import { readOptions, USAGE } from './harness/options.mjs';
+import { formatTable, saveReport } from './harness/report.mjs';
+import { commandSpec, launcherSpec, ownSpec, ROOT, referenceSpec, replaySpec } from './harness/servers.mjs';
+import { WORKLOADS } from './workloads/index.mjs';
+
+/** @param {import('./harness/options.mjs').Options} options */
+async function main(options) {
+  const workloads = selectWorkloads(options.only);
+  const isReference = options.a === null;
+  const a = isReference ? await referenceSpec() : options.a === 'none' ? null : commandSpec(options.a);
+  const b = options.b === null ? ownSpec() : commandSpec(options.b);
+  const machine = describeMachine();
+  if (machine.load > machine.cores / 2)
+    progress(`load ${machine.load} on ${machine.cores} cores: expect noise`);
+
+  const rows = [];
+  for (const workload of workloads) {
+    const other = workload.against === 'launcher' ? launcherOf(a, isReference) : a;
+    // Against any other server the launcher row would be the native row once more.
+    if (workload.against === 'launcher' && a !== null && other === null) continue;
+    const outcomes = await runRounds(workload, other, b, options);
+    rows.push(...compare(workload, outcomes, isReference && !options.quick));
+  }
+  const ceiling = options.quick ? [] : await measureCeiling(workloads);
+  const report = {
+    machine,
+    rounds: options.rounds,
+    quick: options.quick,
+    a: a?.label ?? null,
+    b: b.label,
+    rows,
+    ceiling,
+  };
+  if (options.save) saveReport(report, join(ROOT, 'bench', 'results'));
+  process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : formatTable(report));
+  return rows.some((row) => row.b.failure !== null) ? 1 : 0;
+}
+
+function selectWorkloads(only) {
+  const selected = WORKLOADS.filter(
+    ({ name }) => only.length === 0 || only.some((part) => name.includes(part)),
+  );
+  if (selected.length === 0)
+    throw new Error(`--only ${only.join(',')} matches no workload; --list names them`);
+  return selected;
+}
+
+function launcherOf(a, isReference) {
+  if (!isReference) return null;
+  const launcher = launcherSpec(a);
+  if (launcher === null) progress('the reference was not installed by npm: no launcher to compare with');
+  return launcher;
+}
+
+/** Rounds a b, b a, a b …: whatever drifts on the machine meets both. */
+async function runRounds(workload, a, b, { rounds, quick }) {
+  const outcomes = { a: a === null ? null : [], b: [] };
+  for (let round = 0; round < rounds; round++) {
+    const sides = round % 2 === 0 ? ['a', 'b'] : ['b', 'a'];
+    for (const side of sides) {
+      const spec = side === 'a' ? a : b;
+      if (spec === null) continue;
+      const outcome = await measure(workload, spec, quick);
+      outcomes[side].push(outcome);
+      progress(`${workload.name} ${round + 1}/${rounds} ${side}: ${summary(outcome)}`);
+    }
+  }
+  return outcomes;
+}
+
+const CEILINGS = [
+  { name: 'pipe-512mb', label: 'output in frames of 8 KB', chunkBytes: 8_192, key: 'rate', unit: 'MB/s' },
+  { name: 'pipe-512mb', label: 'output in frames of 64 KB', chunkBytes: 65_536, key: 'rate', unit: 'MB/s' },
+];
+
+/** What the client reaches against a server that only sends, for the selected workloads that it could limit. */
+async function measureCeiling(workloads) {
+  const found = [];
+  for (const { name, label, chunkBytes, key, unit } of CEILINGS) {
+    const workload = workloads.find((candidate) => candidate.name === name);
+    if (workload === undefined) continue;
+    const outcome = await measure(workload, replaySpec(chunkBytes), false);
+    progress(`client ceiling, ${label}: ${summary(outcome)}`);
+    found.push({
+      label,
+      unit,
+      value: outcome.metrics?.[key] ?? null,
+      failure: outcome.failure ?? null,
+    });
+  }
+  return found;
+}
+
+function summary({ metrics, failure }) {
+  if (failure !== undefined) return `FAILED: ${failure}`;
+  return Object.entries(metrics)
+    .map(([key, value]) => `${key} ${Number(value.toPrecision(4))}`)
+    .join(', ');
+}
+
+function progress(text) {
+  process.stderr.write(`${text}\n`);
+}
+
+// Servers and clients are stopped when this process exits, which signals alone would not make it do.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(130));
+try {
+  const options = readOptions(process.argv.slice(2));
+  if (options.help) process.stdout.write(USAGE);
+  else if (options.list)
+    process.stdout.write(WORKLOADS.map(({ name, title }) => `${name}: ${title}\n`).join(''));
+  else process.exitCode = await main(options);
+} catch (error) {
+  progress(`bench: ${error.message}`);
+  process.exitCode = 2;
+}
