@@ -14,7 +14,7 @@ const READY_BYTES = 'ready'.length;
 export const echo = [
   {
     name: 'echo-idle',
-    title: 'one byte to a program on a terminal and back, nothing else running',
+    title: 'terminal echo, nothing else running',
     rows: [
       { key: 'p50', label: 'echo p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.02) },
       { key: 'p99', label: 'echo p99', unit: 'ms', better: 'lower' },
@@ -27,7 +27,7 @@ export const echo = [
   },
   {
     name: 'echo-flood',
-    title: 'the same while another process of the connection floods it',
+    title: 'terminal echo while another process floods',
     rows: [
       { key: 'p50', label: 'echo p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.3) },
       { key: 'p99', label: 'echo p99', unit: 'ms', better: 'lower', goal: ratioAtMost(0.6) },

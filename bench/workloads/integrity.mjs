@@ -10,7 +10,7 @@ import { MB, unbufferedLines } from './programs.mjs';
 export const integrity = [
   {
     name: 'integrity',
-    title: 'SHA-256 of random data through 4 pipes and a terminal, and of unbuffered lines, all at once',
+    title: 'SHA-256 of what pipes and a terminal carry',
     rows: [
       { key: 'intact', label: 'every byte arrives', unit: 'yes/no', better: null, goal: valueAtLeast(1) },
     ],

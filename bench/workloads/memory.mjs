@@ -10,7 +10,7 @@ const SETTLE_MS = 1_500;
 export const memory = [
   {
     name: 'idle-rss',
-    title: 'idle server, one connection initialized',
+    title: 'idle server',
     rows: [{ key: 'rss', label: 'RSS', unit: 'MB', better: 'lower', goal: ratioAtMost(0.75) }],
     async run({ url, pid, quick }) {
       await Connection.ready(url);

@@ -11,7 +11,7 @@ const ANSWER = '"result":{"status":"ready"}}';
 export const requests = [
   {
     name: 'request-rtt',
-    title: 'environment/status, one at a time',
+    title: 'requests, one at a time',
     rows: [
       { key: 'p50', label: 'round trip p50', unit: 'µs', better: 'lower', goal: ratioAtMost(1) },
       { key: 'p99', label: 'round trip p99', unit: 'µs', better: 'lower' },
@@ -29,7 +29,7 @@ export const requests = [
   },
   {
     name: 'request-pipelined',
-    title: 'environment/status, 64 in flight on one connection',
+    title: 'requests, 64 in flight on one connection',
     rows: [{ key: 'rate', label: 'rate', unit: '/s', better: 'higher', goal: ratioAtLeast(1.1) }],
     async run({ url, quick }) {
       const connections = [await Connection.ready(url)];
@@ -39,7 +39,7 @@ export const requests = [
   },
   {
     name: 'request-50-connections',
-    title: 'environment/status, 50 connections, one in flight each',
+    title: 'requests, one in flight on each of 50',
     rows: [{ key: 'rate', label: 'rate', unit: '/s', better: 'higher', goal: ratioAtLeast(1.4) }],
     async run({ url, quick }) {
       const connections = await Promise.all(Array.from({ length: 50 }, () => Connection.ready(url)));

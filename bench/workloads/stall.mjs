@@ -11,10 +11,10 @@ const OTHERS_MAX_MS = 1_000;
 export const stall = [
   {
     name: 'stalled-client',
-    title: 'a client that does not read for 5 s while its program prints 256 MB',
+    title: 'client stalled for 5 s',
     rows: [
       { key: 'growth', label: 'server RSS growth', unit: 'MB', better: 'lower', goal: ratioAtMost(1) },
-      { key: 'written', label: 'written by the program meanwhile', unit: 'MB', better: 'lower' },
+      { key: 'written', label: 'written by the program', unit: 'MB', better: 'lower' },
       { key: 'blocked', label: 'program blocked', unit: 'yes/no', better: null, goal: valueAtLeast(1) },
     ],
     async run({ url, pid, quick }) {

@@ -8,7 +8,7 @@ import { TRUE } from './programs.mjs';
 export const starts = [
   {
     name: 'start-pipe',
-    title: '/bin/true on pipes, one after the other',
+    title: 'start on pipes, one at a time',
     rows: [
       { key: 'p50', label: 'start → closed p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.04) },
       { key: 'answered', label: 'start answered p50', unit: 'ms', better: 'lower' },
@@ -18,7 +18,7 @@ export const starts = [
   },
   {
     name: 'start-tty',
-    title: '/bin/true on a terminal, one after the other',
+    title: 'start on a terminal, one at a time',
     rows: [
       { key: 'p50', label: 'start → closed p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.04) },
       { key: 'answered', label: 'start answered p50', unit: 'ms', better: 'lower' },
@@ -27,7 +27,7 @@ export const starts = [
   },
   {
     name: 'start-32',
-    title: '/bin/true on pipes, 32 in flight',
+    title: 'start on pipes, 32 in flight',
     rows: [{ key: 'rate', label: 'starts', unit: '/s', better: 'higher', goal: ratioAtLeast(8) }],
     async run({ url, quick }) {
       const connection = await Connection.ready(url);

@@ -36,7 +36,7 @@ export const streams = [
   },
   {
     name: 'lines-200k',
-    title: '200,000 lines of 80 bytes, one write(2) each',
+    title: '200,000 unbuffered lines',
     rows: [{ ...rate, goal: ratioAtLeast(1.5) }, cpu, frame],
     run({ quick, ...context }) {
       const count = quick ? 10_000 : 200_000;

@@ -10,7 +10,7 @@ const POLL_MS = 20;
 export const terminate = [
   {
     name: 'terminate-500',
-    title: '500 process/terminate at once on one connection',
+    title: '500 pipelined terminates',
     timeoutSeconds: 120,
     rows: [
       {

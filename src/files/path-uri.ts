@@ -1,6 +1,12 @@
-/** A `file:` URI that names no path on this host; the message says what is wrong with it. */
+/** A `file:` URI that names no path on this host (`invalid`) or one that cannot be handled (`unsupported`), and why. */
 export class PathUriError extends Error {
   override readonly name = 'PathUriError';
+  readonly kind: 'invalid' | 'unsupported';
+
+  constructor(message: string, kind: 'invalid' | 'unsupported' = 'invalid') {
+    super(message);
+    this.kind = kind;
+  }
 }
 
 /**
@@ -47,6 +53,6 @@ function decodePath(encoded: string): string {
   try {
     return decodeURIComponent(path.replace(/%(?![0-9A-Fa-f]{2})/g, '%25'));
   } catch {
-    throw new PathUriError('a path URI whose bytes are not UTF-8 is not supported here');
+    throw new PathUriError('a path whose bytes are not UTF-8 is not supported here', 'unsupported');
   }
 }

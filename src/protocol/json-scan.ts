@@ -7,7 +7,7 @@ export class MalformedMessageError extends Error {
 
 /** What a scan learns that JSON.parse would lose. */
 export interface JsonScan {
-  /** The text to parse: the input, with numbers written as fractions or exponents made visibly fractional. */
+  /** The text to parse: the input, with every number that is not an integer of 64 bits made visibly fractional. */
   readonly text: string;
   /** The root object's `id` exactly as written, if it is a number. */
   readonly rawId: string | null;
@@ -18,8 +18,8 @@ export interface JsonScan {
  * surrogates, before anything is allocated for the message. It reads the text once and judges nothing else: text that is not JSON passes
  * here and fails in JSON.parse.
  *
- * The protocol has integers only, and `1.0` is not one of them. JSON.parse cannot tell it from `1`, so every number with a
- * fraction or an exponent is replaced by `0.5`, which no integer schema accepts.
+ * The protocol has integers of at most 64 bits only. JSON.parse cannot tell `1.0` from `1` or 2^64 from the number below it, so
+ * every other number is replaced by `0.5`, which no integer schema accepts.
  */
 export function scanJson(text: string, limits: MessageLimits): JsonScan {
   return new Scanner(text, limits).scan();
@@ -185,11 +185,17 @@ class Scanner {
       if (code === 0x2e || code === 0x65 || code === 0x45) fractional = true;
     }
     this.#countValue();
-    if (isNumber && fractional && isJsonNumber(text.slice(start, at)))
-      this.#fractions.push({ start, end: at });
+    if (isNumber && (fractional || at - start >= MAX_UINT64.length)) this.#checkNumber(start, at);
     if (isNumber && this.#idPending) this.#rawId = text.slice(start, at);
     this.#idPending = false;
     return at;
+  }
+
+  /** Notes a number that is not an integer of at most 64 bits. What is not a number at all is left for JSON.parse to refuse. */
+  #checkNumber(start: number, end: number): void {
+    const token = this.#text.slice(start, end);
+    if (!JSON_NUMBER.test(token) || isIntegerOf64Bits(token)) return;
+    this.#fractions.push({ start, end });
   }
 
   #withVisibleFractions(): string {
@@ -238,7 +244,10 @@ function unescapeKey(raw: string): string {
 }
 
 const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+const MAX_UINT64 = '18446744073709551615';
 
-function isJsonNumber(token: string): boolean {
-  return JSON_NUMBER.test(token);
+function isIntegerOf64Bits(token: string): boolean {
+  const digits = token.replace('-', '');
+  if (!/^\d+$/.test(digits)) return false;
+  return digits.length < MAX_UINT64.length || (digits.length === MAX_UINT64.length && digits <= MAX_UINT64);
 }

@@ -22,6 +22,8 @@ export function domainErrorToRpc(error: unknown): RpcError | null {
   if (error instanceof RpcError) return error;
   if (error instanceof ProcessError) return PROCESS_ERRORS[error.code](error.message);
   if (error instanceof SpawnError) return internalError(error.message);
-  if (error instanceof PathUriError) return invalidParams(error.message);
+  if (error instanceof PathUriError) {
+    return error.kind === 'invalid' ? invalidParams(error.message) : internalError(error.message);
+  }
   return null;
 }

@@ -1,5 +1,7 @@
 // Plays cases against a server and tells what did not come out as recorded.
 import { randomBytes } from 'node:crypto';
+import { readdirSync, rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { Failure, StdioConnection } from './connection.mjs';
 import { expand } from './payload.mjs';
 import { handshake, STEPS } from './steps.mjs';
@@ -28,6 +30,7 @@ export async function runCase(testCase, options) {
     };
   } finally {
     await play.cleanUp();
+    removeFiles(play.variables.file);
   }
 }
 
@@ -187,6 +190,12 @@ class Play {
     }
     connection.drop();
   }
+}
+
+/** What a case that failed half-way left behind; a server on another machine keeps its own. */
+function removeFiles(prefix) {
+  const left = readdirSync(dirname(prefix)).filter((name) => name.startsWith(basename(prefix)));
+  for (const name of left) rmSync(join(dirname(prefix), name), { recursive: true, force: true });
 }
 
 function rank({ slow, server }) {

@@ -1,0 +1,189 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import type { NotificationMessage, RequestId, RequestMessage } from '../../../src/protocol/envelope.ts';
+import { internalError, RpcError } from '../../../src/protocol/errors.ts';
+import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
+import { ConnectionClosedError, type ConnectionEvents, RpcConnection } from '../../../src/rpc/connection.ts';
+import { MAX_PENDING_CALLS } from '../../../src/rpc/limits.ts';
+import { createMemoryPair } from '../../../src/transport/memory.ts';
+import type { CloseReason } from '../../../src/transport/transport.ts';
+import { RecordedEvents } from '../transport/recorded-events.ts';
+
+class Recorder implements ConnectionEvents {
+  readonly requests: RequestMessage[] = [];
+  readonly notifications: NotificationMessage[] = [];
+  readonly log: string[] = [];
+  reason: CloseReason | null = null;
+
+  request(message: RequestMessage): void {
+    this.requests.push(message);
+  }
+  notification(message: NotificationMessage): void {
+    this.notifications.push(message);
+  }
+  unexpectedResponse(): void {
+    this.log.push('unexpected response');
+  }
+  bulk(stopped: boolean): void {
+    this.log.push(stopped ? 'bulk stopped' : 'bulk flows');
+  }
+  answers(stopped: boolean): void {
+    this.log.push(stopped ? 'answers stopped' : 'answers flow');
+  }
+  ended(): void {
+    this.log.push('ended');
+  }
+  closed(reason: CloseReason): void {
+    this.reason = reason;
+    this.log.push('closed');
+  }
+}
+
+/** A connection, who listens to it, and the bare peer at the other end. */
+function connect() {
+  const [peer, transport] = createMemoryPair();
+  const connection = new RpcConnection(transport, {
+    limits: DEFAULT_MESSAGE_LIMITS,
+    outboundHighWaterBytes: 1_000,
+  });
+  const recorder = new Recorder();
+  connection.open(recorder);
+  const received = RecordedEvents.of(peer);
+  return { peer, transport, connection, recorder, received };
+}
+
+const bulk = (text: string) => Buffer.from(text);
+
+test('requests and notifications are told apart', async () => {
+  const { peer, recorder } = connect();
+  peer.send('{"id":"x","method":"a","params":{"p":1}}');
+  peer.send('{"method":"b"}');
+  await nextTurn();
+  expect(recorder.requests).toMatchObject([{ id: '"x"', method: 'a', params: { p: 1 } }]);
+  expect(recorder.notifications).toMatchObject([{ method: 'b' }]);
+});
+
+test.each(['{', '', '[]', 'null', '{"id":1.0,"method":"m"}', '{"id":1,"method":"m","id":2}'])(
+  'the malformed message %j is answered with id -1 and the connection goes on',
+  async (text) => {
+    const { peer, recorder, received } = connect();
+    peer.send(text);
+    peer.send('{"id":1,"method":"m"}');
+    await received.untilMessages(1);
+    expect(received.messages.map((message) => JSON.parse(message))).toMatchObject([
+      { error: { code: -32600 }, id: -1 },
+    ]);
+    expect(recorder.requests).toHaveLength(1);
+    expect(recorder.log).toEqual([]);
+  },
+);
+
+test('answers carry the id that was given', async () => {
+  const { connection, received } = connect();
+  const id = '9223372036854775807' as RequestId;
+  connection.respond(id, { ok: true });
+  connection.refuse(id, internalError('no'));
+  connection.notify('event', { x: 1 });
+  await received.untilMessages(3);
+  expect(received.messages).toEqual([
+    '{"id":9223372036854775807,"result":{"ok":true}}',
+    '{"error":{"code":-32603,"message":"no"},"id":9223372036854775807}',
+    '{"method":"event","params":{"x":1}}',
+  ]);
+});
+
+test('a call is answered by its own response, in any order', async () => {
+  const { peer, connection, received } = connect();
+  const calls = [connection.call('first'), connection.call('second', { a: 1 }), connection.call('third')];
+  await received.untilMessages(3);
+  expect(received.messages[1]).toBe('{"id":2,"method":"second","params":{"a":1}}');
+  peer.send('{"id":3,"error":{"code":-5,"message":"no","data":[1]}}');
+  peer.send('{"id":2,"result":"two"}');
+  peer.send('{"id":1,"result":null}');
+  await expect(calls[2]).rejects.toThrow(RpcError);
+  await expect(calls[2]).rejects.toMatchObject({ code: -5, message: 'no', data: [1] });
+  expect(await Promise.all([calls[0], calls[1]])).toEqual([null, 'two']);
+});
+
+test.each([
+  ['an id that was never used', '{"id":99,"result":1}'],
+  ['an id that is a string', '{"id":"1","result":1}'],
+  ['an error for an unknown id', '{"id":-1,"error":{"code":1,"message":"x"}}'],
+])('a response with %s is unexpected', async (_name, text) => {
+  const { peer, connection, recorder } = connect();
+  const call = connection.call('m');
+  peer.send(text);
+  await nextTurn();
+  await nextTurn();
+  expect(recorder.log).toEqual(['unexpected response']);
+  peer.send('{"id":1,"result":"still open"}');
+  expect(await call).toBe('still open');
+});
+
+test('a second response to one call is unexpected', async () => {
+  const { peer, connection, recorder } = connect();
+  const call = connection.call('m');
+  peer.send('{"id":1,"result":1}');
+  peer.send('{"id":1,"result":2}');
+  expect(await call).toBe(1);
+  await nextTurn();
+  expect(recorder.log).toEqual(['unexpected response']);
+});
+
+test('open calls fail when the connection ends, and so does every later one', async () => {
+  const { transport, connection, recorder } = connect();
+  const calls = [connection.call('a'), connection.call('b')];
+  const outcomes = Promise.allSettled(calls);
+  transport.break();
+  for (const outcome of await outcomes) {
+    expect(outcome).toMatchObject({ status: 'rejected', reason: expect.any(ConnectionClosedError) });
+  }
+  await expect(connection.call('c')).rejects.toThrow('the connection is closed (1006: the link broke)');
+  expect(recorder.reason).toMatchObject({ code: 1006 });
+});
+
+test('only so many calls may be open', async () => {
+  const { peer, connection } = connect();
+  const calls = Array.from({ length: MAX_PENDING_CALLS }, () => connection.call('m'));
+  await expect(connection.call('m')).rejects.toThrow(`${MAX_PENDING_CALLS} calls are unanswered`);
+  peer.send('{"id":1,"result":1}');
+  await calls[0];
+  const next = connection.call('m');
+  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"room again"}`);
+  expect(await next).toBe('room again');
+});
+
+test('control messages pass bulk data on a slow connection', async () => {
+  const { transport, connection, recorder, received } = connect();
+  transport.setCongested(true);
+  connection.sendBulk(bulk('"b1"'));
+  connection.sendBulk(bulk('"b2"'));
+  connection.notify('control');
+  connection.sendBulk(bulk(`"${'x'.repeat(1_000)}"`));
+  expect(connection.saturated).toBe(true);
+  await received.untilMessages(2);
+  expect(received.messages).toEqual(['"b1"', '{"method":"control"}']);
+  transport.setCongested(false);
+  await received.untilMessages(4);
+  expect(received.messages[2]).toBe('"b2"');
+  expect(recorder.log).toEqual(['bulk stopped', 'bulk flows']);
+  expect(connection.saturated).toBe(false);
+});
+
+test('a paused intake takes no requests', async () => {
+  const { peer, connection, recorder } = connect();
+  connection.setReceiving(false);
+  peer.send('{"id":1,"method":"m"}');
+  await nextTurn();
+  expect(recorder.requests).toEqual([]);
+  connection.setReceiving(true);
+  await nextTurn();
+  expect(recorder.requests).toHaveLength(1);
+});
+
+test('a close reaches both ends', async () => {
+  const { connection, recorder, received } = connect();
+  connection.close({ code: 1008, reason: 'why' });
+  expect(await received.untilClosed()).toEqual({ code: 1008, reason: 'why' });
+  expect(recorder.log).toEqual(['closed']);
+});

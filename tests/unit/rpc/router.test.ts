@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest';
+import type { RequestMessage } from '../../../src/protocol/envelope.ts';
+import { numericId } from '../../../src/protocol/envelope.ts';
+import { type Handlers, invoke, route } from '../../../src/rpc/router.ts';
+
+const io = { type: 'pipe', stdin: 'closed' } as const;
+const program = { argv: ['true'], cwd: 'file:///', env: {} };
+
+function request(method: string, params?: unknown): RequestMessage {
+  return { kind: 'request', id: numericId(1), method, params, trace: null, bytes: 1 };
+}
+
+test.each([
+  ['environment/status', undefined, 'control', null],
+  ['process/read', { processId: 'p' }, 'ordinary', 'p'],
+  ['process/terminate', { processId: '' }, 'control', ''],
+  ['process/list', {}, 'control', null],
+  ['process/start', { ...program, processId: 'p', tty: true }, 'ordinary', 'p'],
+  ['process/start', { direct: { ...program, processId: 'd', io } }, 'ordinary', 'd'],
+  ['process/start', { prepared: { processId: 'q', request: program, io } }, 'ordinary', 'q'],
+  ['command/exec/terminate', { processId: 'p' }, 'control', 'p'],
+])('%s %j goes to the %s lane, about %s', (method, params, lane, subject) => {
+  expect(route(request(method, params))).toMatchObject({ method, lane, subject });
+});
+
+test.each(['nope', '', 'toString', '__proto__', 'initialized', 'process/kill'])(
+  'there is no method %j',
+  (method) => {
+    expect(() => route(request(method))).toThrow(expect.objectContaining({ code: -32601 }));
+  },
+);
+
+test('an unknown method is told before its params are looked at', () => {
+  expect(() => route(request('nope', 5))).toThrow(expect.objectContaining({ code: -32601 }));
+  expect(() => route(request('process/read', 5))).toThrow(expect.objectContaining({ code: -32602 }));
+});
+
+test('the handler gets validated params and the context, and its failure is a rejection', async () => {
+  const context = { signal: new AbortController().signal, trace: null, park: () => undefined };
+  const handlers = {
+    'process/wait': (params: unknown, given: unknown) => {
+      if (given === context) return params;
+      throw new Error('another context');
+    },
+  } as unknown as Handlers;
+  const routed = route(request('process/wait', { processId: 'p', junk: 1 }));
+  expect(await invoke(handlers, routed, context)).toEqual({ processId: 'p', until: 'closed' });
+  await expect(invoke(handlers, routed, { ...context })).rejects.toThrow('another context');
+});
