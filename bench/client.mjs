@@ -12,7 +12,7 @@ async function measure({ name, ...context }) {
   }
 }
 
-process.once('message', async (order) => {
+process.once('message', async (/** @type {any} */ order) => {
   const outcome = await measure(order);
   process.send(outcome, () => process.exit(0));
 });

@@ -21,3 +21,4 @@ if (!existsSync(installed) || statSync(installed).mtimeMs < statSync(lock).mtime
   run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']);
 }
 run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.build.json']);
+run(process.execPath, [join(root, 'scripts', 'bundle-bin.mjs')]);

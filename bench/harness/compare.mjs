@@ -14,6 +14,8 @@ import { median } from './statistics.mjs';
  * @property {{ median: number, min: number, max: number } | null} ratio b / a, round by round
  * @property {boolean | null} met Null where there is no goal or nothing to judge it by.
  *
+ * @typedef {import('./measure.mjs').Outcome[]} Outcomes One per round.
+ *
  * @typedef {object} Side
  * @property {number | null} median
  * @property {number[]} values One per round.
@@ -23,7 +25,7 @@ import { median } from './statistics.mjs';
 /**
  * Turns the outcomes of all rounds of a workload into its rows.
  * @param {import('../workloads/index.mjs').Workload} workload
- * @param {{ a: object[] | null, b: object[] }} outcomes
+ * @param {{ a: Outcomes | null, b: Outcomes }} outcomes
  * @param {boolean} judged Whether the goals apply to what was compared.
  * @returns {Result[]}
  */
@@ -50,6 +52,7 @@ export function compare(workload, outcomes, judged) {
   });
 }
 
+/** @param {Outcomes} outcomes @param {string} key @returns {Side} */
 function sideOf(outcomes, key) {
   const failed = outcomes.find((outcome) => outcome.failure !== undefined);
   if (failed !== undefined) return { median: null, values: [], failure: failed.failure };
@@ -57,7 +60,7 @@ function sideOf(outcomes, key) {
   return { median: median(values), values, failure: null };
 }
 
-/** The two sides of one round met the same weather, so they are compared with each other. */
+/** The two sides of one round met the same weather, so they are compared with each other. @param {Side} a @param {Side} b */
 function ratioOf(a, b) {
   if (a.failure !== null || b.failure !== null) return null;
   const ratios = b.values.map((value, round) => value / a.values[round]);
@@ -72,9 +75,12 @@ function judge({ of, comparison, limit }, ratio, b) {
   return comparison === '<=' ? value <= limit : value >= limit;
 }
 
-/** What to say where no goal applies: whether b differs from a beyond the spread of the rounds. */
-export function verdict({ ratio, better }) {
-  if (ratio === null || better === null) return '';
+/** Fewer rounds have no spread to speak of. */
+const MIN_ROUNDS_FOR_VERDICT = 3;
+
+/** What to say where no goal applies: whether b differs from a beyond the spread of the rounds. @param {Result} result */
+export function verdict({ ratio, better, b }) {
+  if (ratio === null || better === null || b.values.length < MIN_ROUNDS_FOR_VERDICT) return '';
   if (ratio.min <= 1 && ratio.max >= 1) return 'same';
   return ratio.min > 1 === (better === 'higher') ? 'better' : 'worse';
 }

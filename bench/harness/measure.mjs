@@ -6,12 +6,14 @@ const CLIENT = fileURLToPath(new URL('../client.mjs', import.meta.url));
 const DEFAULT_TIMEOUT_SECONDS = 60;
 const KILL_AFTER_MS = 2_000;
 
+/** @typedef {{ metrics?: Record<string, number>, failure?: string }} Outcome One of the two. */
+
 /**
  * One measurement: a fresh server, a fresh client, one workload.
  * @param {import('../workloads/index.mjs').Workload} workload
  * @param {import('./servers.mjs').ServerSpec} spec
  * @param {boolean} quick
- * @returns {Promise<{ metrics: Record<string, number> } | { failure: string }>}
+ * @returns {Promise<Outcome>}
  */
 export async function measure(workload, spec, quick) {
   const timeoutMs = (workload.timeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS) * 1000;
@@ -26,15 +28,18 @@ export async function measure(workload, spec, quick) {
   try {
     const outcome = await runClient({ ...order, url: server.url, pid: server.pid }, timeoutMs);
     if (server.child.exitCode === null && server.child.signalCode === null) return outcome;
-    return {
-      failure: `the server ended during the measurement (${'failure' in outcome ? outcome.failure : ''})`,
-    };
+    return { failure: `the server ended during the measurement: ${outcome.failure ?? 'all was done'}` };
   } finally {
     await server.stop();
   }
 }
 
-/** Runs the client in its own process, which is gone when this resolves. */
+/**
+ * Runs the client in its own process, which is gone when this resolves.
+ * @param {{ name: string } & import('../workloads/index.mjs').Context} order
+ * @param {number} timeoutMs
+ * @returns {Promise<Outcome>}
+ */
 async function runClient(order, timeoutMs) {
   const env = { ...process.env };
   delete env.NODE_EXTRA_CA_CERTS;

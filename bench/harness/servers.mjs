@@ -14,7 +14,7 @@ import { ensureReference, REFERENCE_VERSION, startServer } from '../../scripts/r
 
 export const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
-/** Starts a server that is gone again when `stop` has resolved or this process ends. */
+/** Starts a server that is gone again when `stop` has resolved or this process ends. @param {ServerSpec} spec */
 export async function startSpec({ command, args, ownHome }) {
   // It costs a Node program 50 ms at its start and has nothing to do with either server.
   const env = { NODE_EXTRA_CA_CERTS: undefined };
@@ -32,13 +32,17 @@ export async function startSpec({ command, args, ownHome }) {
   }
 }
 
-/** The reference: its native binary. */
+/** The reference: its native binary. @returns {Promise<ServerSpec>} */
 export async function referenceSpec() {
   const command = await ensureReference();
   return { label: `codex ${REFERENCE_VERSION}`, command, args: LISTEN_REFERENCE, ownHome: true };
 }
 
-/** The reference as npm installs it, if its launcher lies above the native binary; null otherwise. */
+/**
+ * The reference as npm installs it, if its launcher lies above the native binary; null otherwise.
+ * @param {ServerSpec} native
+ * @returns {ServerSpec | null}
+ */
 export function launcherSpec(native) {
   for (let folder = dirname(native.command); folder !== dirname(folder); folder = dirname(folder)) {
     const command = join(folder, 'node_modules', '.bin', 'codex');
@@ -47,7 +51,7 @@ export function launcherSpec(native) {
   return null;
 }
 
-/** This checkout as it would be installed: what `bin` names. */
+/** This checkout as it would be installed: what `bin` names. @returns {ServerSpec} */
 export function ownSpec() {
   const { bin, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
   const script = join(ROOT, typeof bin === 'string' ? bin : Object.values(bin)[0]);
@@ -55,7 +59,7 @@ export function ownSpec() {
   return { label: `ours ${version}`, command: process.execPath, args: [script], ownHome: false };
 }
 
-/** Any command whose first line on stdout is the url. Words may be quoted. */
+/** Any command whose first line on stdout is the url. Words may be quoted. @param {string} text @returns {ServerSpec} */
 export function commandSpec(text) {
   const words = [...text.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map((word) => word[1] ?? word[2] ?? word[3]);
   if (words.length === 0) throw new Error('an empty command cannot be started');

@@ -27,14 +27,14 @@ export class Connection {
   #ended = null;
   #onAnswer = (head, bytes, start, end, parsed) => this.#answer(head, bytes, start, end, parsed);
 
-  /** Connects and upgrades. */
+  /** Connects and upgrades. @param {string} url */
   static async open(url) {
     const connection = new Connection();
     await connection.#connect(new URL(url));
     return connection;
   }
 
-  /** Connects, initializes, and is ready for every method. */
+  /** Connects, initializes, and is ready for every method. @param {string} url */
   static async ready(url) {
     const connection = await Connection.open(url);
     await connection.initialize();
@@ -53,7 +53,12 @@ export class Connection {
     return this.#reader.frames;
   }
 
-  /** Asks and hands the answer to `done(error, text)`; the text is the whole message. */
+  /**
+   * Asks and hands over the answer; the text is the whole message.
+   * @param {string} method
+   * @param {unknown} params
+   * @param {(error: Error | null, text: string) => void} done
+   */
   ask(method, params, done) {
     const id = this.#nextId++;
     this.#pending.set(id, done);
@@ -61,30 +66,39 @@ export class Connection {
     this.#send(`{"id":${id},"method":"${method}"${tail}`);
   }
 
-  /** Asks and resolves with the result. */
+  /**
+   * Asks and resolves with the result.
+   * @param {string} method
+   * @param {unknown} [params]
+   * @returns {Promise<any>}
+   */
   call(method, params) {
     return new Promise((resolve, reject) => {
       this.ask(method, params, (error, text) => (error ? reject(error) : resolve(JSON.parse(text).result)));
     });
   }
 
-  /** Starts a program; resolves when the start is answered. Its events are tracked from the first one on. */
-  async start(id, argv, { tty = false, pipeStdin = false, digest = false, env = {} } = {}) {
+  /**
+   * Starts a program; resolves when the start is answered. Its events are tracked from the first one on.
+   * @param {string} id
+   * @param {string[]} argv
+   * @param {{ tty?: boolean, pipeStdin?: boolean, digest?: boolean }} [options]
+   */
+  async start(id, argv, { tty = false, pipeStdin = false, digest = false } = {}) {
     const tracked = new TrackedProcess(id, { digest });
     this.processes.set(id, tracked);
-    const environment = { PATH: process.env.PATH, ...env };
     await this.call('process/start', {
       processId: id,
       argv,
       cwd: 'file:///',
-      env: environment,
+      env: { PATH: process.env.PATH },
       tty,
       pipeStdin,
     });
     return tracked;
   }
 
-  /** Everything sent while `work` runs leaves in one write. */
+  /** Everything sent while `work` runs leaves in one write. @param {() => void} work */
   batch(work) {
     this.#holding++;
     try {
@@ -140,7 +154,7 @@ export class Connection {
   /** Consumes the HTTP answer; returns where the frames begin. */
   #readUpgrade(size) {
     const before = this.#handshakeText.length;
-    this.#handshakeText += READ_BUFFER.latin1Slice(0, size);
+    this.#handshakeText += READ_BUFFER.toString('latin1', 0, size);
     const end = this.#handshakeText.indexOf('\r\n\r\n');
     if (end < 0) return size;
     if (!this.#handshakeText.startsWith('HTTP/1.1 101')) {

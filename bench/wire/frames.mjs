@@ -7,7 +7,11 @@ const MASKED = 0x80;
 const INITIAL_CARRY_BYTES = 256 * 1024;
 const MAX_FRAME_BYTES = 256 * 1024 * 1024;
 
-/** One frame from a client. The masking key is zero, which is valid and leaves the payload as it is. */
+/**
+ * One frame from a client. The masking key is zero, which is valid and leaves the payload as it is.
+ * @param {number} opcode
+ * @param {string | Uint8Array} payload
+ */
 export function encodeFrame(opcode, payload) {
   const bytes = typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length;
   const lengthBytes = bytes < 126 ? 0 : bytes < 65_536 ? 2 : 8;
@@ -41,8 +45,7 @@ function payloadBytesAt(bytes, at) {
 }
 
 /**
- * Takes the bytes of a server as they arrive and hands out whole messages: `deliver(opcode, bytes, start, end)`. The bytes are
- * valid only during the call. Frames that span two reads are put together in a buffer that is used again.
+ * Takes the bytes of a server as they arrive and hands out whole messages. The bytes are valid only during the call. Frames that span two reads are put together in a buffer that is used again.
  */
 export class FrameReader {
   #deliver;
@@ -53,10 +56,12 @@ export class FrameReader {
   #partsOpcode = 0;
   frames = 0;
 
+  /** @param {(opcode: number, bytes: Buffer, start: number, end: number) => void} deliver */
   constructor(deliver) {
     this.#deliver = deliver;
   }
 
+  /** @param {Buffer} bytes @param {number} from @param {number} end */
   feed(bytes, from, end) {
     let at = from;
     while (at < end) {

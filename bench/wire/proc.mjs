@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 
 let ticksPerSecond = 0;
 
-/** Seconds of CPU the process has used, all its threads but none of its children. */
+/** Seconds of CPU the process has used, all its threads but none of its children. @param {number} pid */
 export function cpuSeconds(pid) {
   ticksPerSecond ||= Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
@@ -12,17 +12,17 @@ export function cpuSeconds(pid) {
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }
 
-/** Resident memory now, in bytes. */
+/** Resident memory now, in bytes. @param {number} pid */
 export function residentBytes(pid) {
   return statusBytes(pid, 'VmRSS');
 }
 
-/** The most resident memory the process ever had, in bytes. */
+/** The most resident memory the process ever had, in bytes. @param {number} pid */
 export function peakResidentBytes(pid) {
   return statusBytes(pid, 'VmHWM');
 }
 
-/** Bytes the process has passed to write(2) so far. */
+/** Bytes the process has passed to write(2) so far. @param {number} pid */
 export function writtenBytes(pid) {
   return Number(/^wchar: (\d+)/m.exec(readFileSync(`/proc/${pid}/io`, 'latin1'))[1]);
 }

@@ -23,6 +23,7 @@ export class TrackedProcess {
   #resolve;
   #reject;
 
+  /** @param {string} id @param {{ digest?: boolean }} [options] */
   constructor(id, { digest = false } = {}) {
     this.id = id;
     this.#hash = digest ? createHash('sha256') : null;
@@ -41,6 +42,7 @@ export class TrackedProcess {
   /** Called with the decoded bytes of every chunk in order. */
   onBytes = null;
 
+  /** @param {number} seq @param {number} byteCount @param {Buffer | null} bytes Null unless wanted. */
   output(seq, byteCount, bytes) {
     this.bytes += byteCount;
     this.chunks++;
@@ -65,7 +67,10 @@ export class TrackedProcess {
     this.#reject(error);
   }
 
-  /** Waits for the end and compares it with what the program must have done. */
+  /**
+   * Waits for the end and compares it with what the program must have done.
+   * @param {{ bytes?: number | null, exitCode?: number }} [expected]
+   */
   async finish({ bytes = null, exitCode = 0 } = {}) {
     await this.closed;
     if (bytes !== null && this.bytes !== bytes) {

@@ -6,7 +6,10 @@ import { concurrently, now, timed } from './pace.mjs';
 import { MB, SLEEP, zerosOnCommand } from './programs.mjs';
 import { startToClosed } from './starts.mjs';
 
-/** How much dearer one unit may become from the smallest to the worst point of a series. */
+/**
+ * How much dearer one unit may become from the smallest to the worst point of a series.
+ * @type {import('./index.mjs').Row}
+ */
 const FLAT = {
   key: 'worst',
   label: 'cost per unit, worst / first',

@@ -24,7 +24,7 @@ import { terminate } from './terminate.mjs';
  * @typedef {object} Row One line of the table.
  * @property {string} key The metric that `run` returns.
  * @property {string} label
- * @property {'ms' | 'µs' | '/s' | 'MB/s' | 's/GB' | 'MB' | 'KB' | 'x' | 'yes/no' | 'count'} unit
+ * @property {'ms' | 'µs' | '/s' | 'MB/s' | 's/GB' | 'MB' | 'KB' | 'x' | '%' | 'yes/no' | 'count'} unit
  * @property {'lower' | 'higher' | null} better Null where the value says nothing about the server's worth.
  * @property {Goal} [goal]
  *

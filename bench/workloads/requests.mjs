@@ -1,11 +1,15 @@
 import { percentile } from '../harness/statistics.mjs';
 import { Connection } from '../wire/connection.mjs';
+import { CLIENT_BUSY, clientShare } from './client-share.mjs';
 import { ratioAtLeast, ratioAtMost } from './goals.mjs';
 import { now, timed } from './pace.mjs';
 
 /** The cheapest request there is: what is left is the way to the server and back. */
 const METHOD = 'environment/status';
 const ANSWER = '"result":{"status":"ready"}}';
+
+/** @type {import('./index.mjs').Row} */
+const rate = { key: 'rate', label: 'rate', unit: '/s', better: 'higher' };
 
 /** @type {import('./index.mjs').Workload[]} */
 export const requests = [
@@ -30,49 +34,57 @@ export const requests = [
   {
     name: 'request-pipelined',
     title: 'requests, 64 in flight on one connection',
-    rows: [{ key: 'rate', label: 'rate', unit: '/s', better: 'higher', goal: ratioAtLeast(1.1) }],
+    rows: [{ ...rate, goal: ratioAtLeast(1.1) }, CLIENT_BUSY],
     async run({ url, quick }) {
       const connections = [await Connection.ready(url)];
       await requestRate(connections, 64, quick ? 200 : 20_000);
-      return { rate: await requestRate(connections, 64, quick ? 500 : 100_000) };
+      return withClientShare(() => requestRate(connections, 64, quick ? 500 : 100_000));
     },
   },
   {
     name: 'request-50-connections',
     title: 'requests, one in flight on each of 50',
-    rows: [{ key: 'rate', label: 'rate', unit: '/s', better: 'higher', goal: ratioAtLeast(1.4) }],
+    rows: [{ ...rate, goal: ratioAtLeast(1.4) }, CLIENT_BUSY],
     async run({ url, quick }) {
       const connections = await Promise.all(Array.from({ length: 50 }, () => Connection.ready(url)));
       await requestRate(connections, 1, quick ? 200 : 10_000);
-      return { rate: await requestRate(connections, 1, quick ? 500 : 60_000) };
+      return withClientShare(() => requestRate(connections, 1, quick ? 500 : 60_000));
     },
   },
 ];
 
+async function withClientShare(measure) {
+  const share = clientShare();
+  const rate = await measure();
+  return { rate, client: share() };
+}
+
 /** Answers per second over `count` requests, with `inFlight` of them under way on each connection. */
 async function requestRate(connections, inFlight, count) {
   const began = now();
-  await new Promise((resolve, reject) => {
-    let sent = 0;
-    let answered = 0;
-    const next = (connection) => {
-      if (sent === count) return;
-      sent++;
-      ask(
-        connection,
-        () => {
-          if (++answered === count) resolve();
-          else next(connection);
-        },
-        reject,
-      );
-    };
-    for (const connection of connections) {
-      connection.batch(() => {
-        for (let i = 0; i < inFlight; i++) next(connection);
-      });
-    }
-  });
+  await /** @type {Promise<void>} */ (
+    new Promise((resolve, reject) => {
+      let sent = 0;
+      let answered = 0;
+      const next = (connection) => {
+        if (sent === count) return;
+        sent++;
+        ask(
+          connection,
+          () => {
+            if (++answered === count) resolve();
+            else next(connection);
+          },
+          reject,
+        );
+      };
+      for (const connection of connections) {
+        connection.batch(() => {
+          for (let i = 0; i < inFlight; i++) next(connection);
+        });
+      }
+    })
+  );
   return count / ((now() - began) / 1000);
 }
 

@@ -22,6 +22,7 @@ async function measureStartup({ server, quick }) {
   return { startup: median(samples) };
 }
 
+/** @type {import('./index.mjs').Row} */
 const row = { key: 'startup', label: 'exec → initialize answered', unit: 'ms', better: 'lower' };
 
 /** @type {import('./index.mjs').Workload[]} */

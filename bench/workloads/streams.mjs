@@ -1,12 +1,17 @@
 import { Connection } from '../wire/connection.mjs';
 import { cpuSeconds, peakResidentBytes } from '../wire/proc.mjs';
+import { CLIENT_BUSY, clientShare } from './client-share.mjs';
 import { ratioAtLeast, ratioAtMost } from './goals.mjs';
 import { now } from './pace.mjs';
 import { GB, LINE_BYTES, MB, seqBytes, unbufferedLines, zeros } from './programs.mjs';
 
+/** @type {import('./index.mjs').Row} */
 const rate = { key: 'rate', label: 'rate', unit: 'MB/s', better: 'higher' };
+/** @type {import('./index.mjs').Row} */
 const cpu = { key: 'cpu', label: 'server CPU', unit: 's/GB', better: 'lower' };
+/** @type {import('./index.mjs').Row} */
 const peak = { key: 'peak', label: 'peak RSS', unit: 'MB', better: 'lower' };
+/** @type {import('./index.mjs').Row} */
 const frame = { key: 'frame', label: 'output per frame', unit: 'KB', better: null };
 
 /** @type {import('./index.mjs').Workload[]} */
@@ -19,6 +24,7 @@ export const streams = [
       { ...cpu, goal: ratioAtMost(0.5) },
       { ...peak, goal: ratioAtMost(0.75) },
       frame,
+      CLIENT_BUSY,
     ],
     run({ quick, ...context }) {
       const bytes = (quick ? 4 : 512) * MB;
@@ -71,6 +77,7 @@ async function stream({ url, pid }, programs) {
   const connection = await Connection.ready(url);
   const cpuBefore = cpuSeconds(pid);
   const framesBefore = connection.frames;
+  const share = clientShare();
   const began = now();
   await Promise.all(
     programs.map(async ({ argv, bytes, tty }, i) => {
@@ -84,6 +91,7 @@ async function stream({ url, pid }, programs) {
     rate: bytes / MB / seconds,
     cpu: (cpuSeconds(pid) - cpuBefore) / (bytes / GB),
     peak: peakResidentBytes(pid) / MB,
+    client: share(),
     frame: bytes / 1024 / (connection.frames - framesBefore),
   };
 }

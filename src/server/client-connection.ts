@@ -20,8 +20,10 @@ import type { SessionRegistry } from './session-registry.ts';
 export interface ConnectionServices {
   readonly config: ExecServerConfig;
   readonly sessions: SessionRegistry;
-  readonly environmentInfo: EnvironmentInfo;
   readonly log: Logger;
+  environmentInfo(): EnvironmentInfo;
+  /** Told of every new or resumed session. */
+  sessionOpened(): void;
 }
 
 /** What an open session offers to its connection. */
@@ -93,7 +95,7 @@ export class ClientConnection {
 
   #initialize(params: ParamsOf<'initialize'>): ResultOf<'initialize'> {
     if (this.#attachment !== null) throw invalidRequest('initialize may only be sent once per connection');
-    const { sessions, config, environmentInfo, log } = this.#services;
+    const { sessions, config, environmentInfo, sessionOpened, log } = this.#services;
     const session =
       params.resumeSessionId == null ? sessions.create() : sessions.resume(params.resumeSessionId);
     if (params.detachedSessionTtlMs != null) {
@@ -111,7 +113,8 @@ export class ClientConnection {
       },
     };
     log.info('session attached', { sessionId: session.id, client: printable(params.clientName) });
-    return { sessionId: session.id, environmentInfo };
+    sessionOpened();
+    return { sessionId: session.id, environmentInfo: environmentInfo() };
   }
 
   /** The handlers, once the handshake is complete. */

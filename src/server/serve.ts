@@ -1,8 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
-import { createSpawner } from '../process/spawn/create-spawner.ts';
-import type { Spawner } from '../process/spawn/spawner.ts';
+import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
@@ -50,7 +49,8 @@ export class ExecServer {
   readonly #log: Logger;
   readonly #connections = new Set<ClientConnection>();
   readonly #resolveClosed: () => void;
-  #services: Promise<LoadedServices> | null = null;
+  readonly #spawner: LazySpawner;
+  readonly #services: ConnectionServices & { readonly sessions: SessionRegistry };
   #listener: Listener | null = null;
   #closing: Promise<void> | null = null;
 
@@ -62,20 +62,27 @@ export class ExecServer {
       resolveClosed = resolve;
     });
     this.#resolveClosed = resolveClosed;
+    this.#spawner = new LazySpawner(config.nativeSpawn);
+    this.#services = {
+      config,
+      log: this.#log,
+      sessions: new SessionRegistry(config, this.#spawner),
+      environmentInfo: () => describeEnvironment(config, this.#spawner.pty.available),
+      // After the answer: a client that opens a session is about to start something.
+      sessionOpened: () => void setImmediate(() => void this.#prepare()),
+    };
   }
 
-  /** Opens the listener and returns its URL. What programs need is loaded right after, not before. */
+  /** Opens the listener and returns its URL. */
   async listen(host: string, port: number): Promise<string> {
     const accepted = (transport: Transport) => void this.accept(transport);
     this.#listener = new Listener({ ...this.#config, host, port, accepted });
-    const url = await this.#listener.listen();
-    setImmediate(() => void this.#load());
-    return url;
+    return this.#listener.listen();
   }
 
-  /** Serves one client; resolves when it is gone. Nothing it sent before the server was ready is lost. */
+  /** Serves one client; resolves when it is gone. */
   async accept(transport: Transport): Promise<CloseReason> {
-    const connection = new ClientConnection(transport, await this.#load());
+    const connection = new ClientConnection(transport, this.#services);
     this.#connections.add(connection);
     const reason = await connection.closed;
     this.#connections.delete(connection);
@@ -88,31 +95,19 @@ export class ExecServer {
     return this.#closing;
   }
 
-  #load(): Promise<LoadedServices> {
-    this.#services ??= loadServices(this.#config, this.#log);
-    return this.#services;
+  async #prepare(): Promise<void> {
+    const { pty } = await this.#spawner.prepare();
+    if (!pty.available) this.#log.warn('terminals are not available', { reason: pty.reason });
   }
 
   async #shutDown(reason: string): Promise<void> {
     this.#listener?.drain();
-    const { sessions, spawner } = await this.#load();
-    await sessions.close(SIGTERM, this.#config.shutdownGracePeriodMs);
+    await this.#services.sessions.close(SIGTERM, this.#config.shutdownGracePeriodMs);
     await Promise.all([...this.#connections].map((connection) => endConnection(connection, reason)));
-    await spawner.close();
+    await this.#spawner.close();
     await this.#listener?.close();
     this.#resolveClosed();
   }
-}
-
-interface LoadedServices extends ConnectionServices {
-  readonly spawner: Spawner;
-}
-
-async function loadServices(config: ExecServerConfig, log: Logger): Promise<LoadedServices> {
-  const spawner = await createSpawner({ native: config.nativeSpawn });
-  if (!spawner.pty.available) log.warn('terminals are not available', { reason: spawner.pty.reason });
-  const environmentInfo = describeEnvironment(config, spawner.pty.available);
-  return { config, log, spawner, environmentInfo, sessions: new SessionRegistry(config, spawner) };
 }
 
 async function endConnection(connection: ClientConnection, reason: string): Promise<void> {

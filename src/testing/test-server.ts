@@ -50,7 +50,7 @@ export async function startServerProcess(
   flags: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
 ): Promise<ServerProcess> {
-  const bin = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+  const bin = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
   const child = spawn(process.execPath, [bin, ...flags], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...env },

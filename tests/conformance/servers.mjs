@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { startReference, startServer } from '../../scripts/reference.mjs';
 import { runCase } from './runner.mjs';
 
-const OUR_MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+const OUR_MAIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
 
 /** Variables the server runs with, for the cases about inherited environments. */
 export const SERVER_ENV = {

@@ -6,7 +6,7 @@ import { processesWith } from '../support/machine.ts';
 import { shell } from '../support/programs.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-const BIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
+const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
 const running: ChildProcess[] = [];
 afterEach(() => {
   for (const child of running.splice(0)) if (child.exitCode === null) child.kill('SIGKILL');

@@ -22,7 +22,8 @@ export async function createSpawner(options: { native?: boolean } = {}): Promise
 /** Where the constants and structures of native/libc.ts hold. */
 const NATIVE_SYSTEMS = ['linux-x64', 'linux-arm64'];
 
-function obstacleToNative(wanted: boolean): string | null {
+/** Why native calls are out of the question here, or null. */
+export function obstacleToNative(wanted: boolean): string | null {
   const system = `${process.platform}-${process.arch}`;
   if (!wanted) return 'terminals are switched off (nativeSpawn is false)';
   if (!NATIVE_SYSTEMS.includes(system)) return `terminals are not supported on ${system}`;

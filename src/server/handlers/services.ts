@@ -8,5 +8,5 @@ export interface HandlerServices {
   readonly config: ExecServerConfig;
   readonly session: Session;
   readonly connection: Pick<RpcConnection, 'notify'>;
-  readonly environmentInfo: EnvironmentInfo;
+  environmentInfo(): EnvironmentInfo;
 }

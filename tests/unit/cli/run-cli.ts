@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** The built program, which is what users run. */
-export const CLI = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url));
+export const CLI = fileURLToPath(new URL('../../../dist/bin/exec-server.cjs', import.meta.url));
 
 /** How a run of the program ended. */
 export interface Outcome {

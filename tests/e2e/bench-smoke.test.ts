@@ -1,0 +1,72 @@
+import { execFile } from 'node:child_process';
+import { resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+
+/** Every workload of the goals and of the growth series. */
+const WORKLOADS = [
+  'integrity',
+  'startup-launcher',
+  'startup-native',
+  'idle-rss',
+  'idle-connections',
+  'live-processes',
+  'request-rtt',
+  'request-pipelined',
+  'request-50-connections',
+  'start-pipe',
+  'start-tty',
+  'start-32',
+  'pipe-512mb',
+  'seq-2m',
+  'lines-200k',
+  'pipes-16x32mb',
+  'tty-128mb',
+  'echo-idle',
+  'echo-flood',
+  'stalled-client',
+  'terminate-500',
+  'growth-starts',
+  'growth-connections',
+  'growth-processes',
+];
+
+interface Row {
+  readonly workload: string;
+  readonly key: string;
+  readonly b: { readonly median: number | null; readonly failure: string | null };
+}
+
+test('the benchmark runs every workload against this build', async () => {
+  const { rows, code } = await bench('--quick', '--a', 'none');
+  expect([...new Set(rows.map((row) => row.workload))]).toEqual(WORKLOADS);
+  for (const row of rows) {
+    expect(row, `${row.workload} ${row.key}`).toMatchObject({
+      b: { median: expect.any(Number), failure: null },
+    });
+  }
+  expect(code).toBe(0);
+});
+
+test('a server that loses output fails the row', async () => {
+  const silent = `${process.execPath} bench/replay-server.mjs 8192`;
+  const { rows, code } = await bench('--quick', '--a', 'none', '--b', silent, '--only', 'pipe-512mb,lines');
+  const failures = new Map(rows.map((row) => [row.workload, row.b.failure]));
+  expect(failures.get('pipe-512mb')).toBeNull();
+  expect(failures.get('lines-200k')).toMatch(/0 bytes of 800000 arrived/);
+  expect(code).toBe(1);
+});
+
+async function bench(...options: string[]): Promise<{ rows: readonly Row[]; code: number }> {
+  const run = promisify(execFile)(process.execPath, ['bench/run.mjs', '--json', ...options], {
+    cwd: ROOT,
+    timeout: 55_000,
+  });
+  const { stdout, code } = await run.then(
+    ({ stdout }) => ({ stdout, code: 0 }),
+    (error: { stdout: string; code: number }) => error,
+  );
+  return { rows: JSON.parse(stdout).rows, code };
+}

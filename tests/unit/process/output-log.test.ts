@@ -1,0 +1,240 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { OutputLog, type RetentionLimits } from '../../../src/process/output-log.ts';
+import type { StreamName } from '../../../src/process/spawn/spawner.ts';
+
+const ROOMY: RetentionLimits = { maxBytes: 1_000_000, maxChunks: 50_000, headBytes: 1_000 };
+
+function logOf(chunks: readonly string[], limits: Partial<RetentionLimits> = {}): OutputLog {
+  const log = new OutputLog({ ...ROOMY, ...limits });
+  for (const chunk of chunks) log.append('stdout', Buffer.from(chunk));
+  return log;
+}
+
+const seqs = (log: OutputLog, afterSeq = 0, maxBytes: number | null = null) =>
+  log.read(afterSeq, maxBytes).map(({ seq }) => seq);
+
+describe('read, with three chunks of four bytes and two marks behind them', () => {
+  const log = logOf(['aaaa', 'bbbb', 'cccc']);
+  log.mark();
+  log.mark();
+
+  test.each([
+    [0, null, [1, 2, 3]],
+    [1, null, [2, 3]],
+    [3, null, []],
+    [4, null, []],
+    [99, null, []],
+    [2 ** 64, null, []],
+    [0, 0, [1]],
+    [0, 1, [1]],
+    [0, 4, [1]],
+    [0, 5, [1]],
+    [0, 8, [1, 2]],
+    [0, 9, [1, 2]],
+    [0, 12, [1, 2, 3]],
+    [0, 100, [1, 2, 3]],
+    [1, 4, [2]],
+    [3, 4, []],
+  ])('after %s within %s bytes: %j', (afterSeq, maxBytes, expected) => {
+    expect(seqs(log, afterSeq, maxBytes)).toEqual(expected);
+    expect(log.hasAfter(afterSeq)).toBe(expected.length > 0);
+  });
+
+  test('the next number counts the marks', () => {
+    expect(log.nextSeq).toBe(6);
+  });
+});
+
+test('a chunk keeps its stream and its bytes', () => {
+  const log = new OutputLog(ROOMY);
+  const bytes = Buffer.from([0, 255, 10]);
+  expect(log.append('stderr', bytes)).toBe(1);
+  bytes.fill(7);
+  expect(log.read(0, null)).toEqual([{ seq: 1, stream: 'stderr', bytes: Buffer.from([0, 255, 10]) }]);
+});
+
+describe('eviction', () => {
+  test('the oldest whole chunks make room', () => {
+    const log = logOf(['aaaa', 'bbbb', 'cccc'], { maxBytes: 10 });
+    expect(seqs(log)).toEqual([2, 3]);
+    log.append('stdout', Buffer.from('dddddddd'));
+    expect(seqs(log)).toEqual([4]);
+  });
+
+  test('as many bytes as allowed are kept', () => {
+    expect(seqs(logOf(['aaaaa', 'bbbbb'], { maxBytes: 10 }))).toEqual([1, 2]);
+  });
+
+  test('no more chunks than allowed are kept', () => {
+    const log = logOf(Array(53_144).fill('x'));
+    expect(seqs(log)).toHaveLength(50_000);
+    expect(seqs(log)[0]).toBe(3_145);
+  });
+
+  test('a chunk beyond the limit is numbered and not kept', () => {
+    const log = logOf(['aa', 'xxxxxxxxxxx', 'bb'], { maxBytes: 10 });
+    expect(seqs(log)).toEqual([3]);
+    expect(log.nextSeq).toBe(4);
+    expect(log.ends('stdout')).toMatchObject({ omittedBytes: 0 });
+  });
+
+  test('a log that may keep nothing still numbers', () => {
+    const log = logOf(['a', 'b'], { maxBytes: 0, headBytes: 0 });
+    expect(seqs(log)).toEqual([]);
+    expect(log.nextSeq).toBe(3);
+    expect(log.ends('stdout')).toEqual({ head: Buffer.alloc(0), tail: Buffer.alloc(0), omittedBytes: 2 });
+  });
+});
+
+describe('head and tail', () => {
+  test.each([
+    ['nothing', [], '', '', 0],
+    ['less than a head', ['abc'], 'abc', '', 0],
+    ['more than a head, nothing evicted', ['abcdef', 'ghi'], 'abcd', 'efghi', 0],
+    ['a tail that begins where the head ends', ['abcd', 'efgh', 'ijkl', 'mnop'], 'abcd', 'ijklmnop', 4],
+    ['a tail that overlaps the head', ['ab', 'cdefghij'], 'abcd', 'efghij', 0],
+  ])('%s', (_name, chunks, head, tail, omittedBytes) => {
+    const ends = logOf(chunks, { maxBytes: 10, headBytes: 4 }).ends('stdout');
+    expect([ends.head.toString(), ends.tail.toString(), ends.omittedBytes]).toEqual([
+      head,
+      tail,
+      omittedBytes,
+    ]);
+  });
+
+  test('streams are kept apart', () => {
+    const log = new OutputLog({ ...ROOMY, headBytes: 2 });
+    for (const stream of ['stdout', 'stderr', 'stdout'] as const) log.append(stream, Buffer.from(stream));
+    expect(log.ends('stdout').tail.toString()).toBe('doutstdout');
+    expect(log.ends('stderr').tail.toString()).toBe('derr');
+    expect(log.ends('pty')).toEqual({ head: Buffer.alloc(0), tail: Buffer.alloc(0), omittedBytes: 0 });
+  });
+
+  test('a head taken early is not changed by what follows', () => {
+    const log = logOf(['ab'], { headBytes: 100 });
+    const { head } = log.ends('stdout');
+    for (let index = 0; index < 50; index++) log.append('stdout', Buffer.from('xyz'));
+    expect(head.toString()).toBe('ab');
+    expect(log.ends('stdout').head.toString()).toBe(`ab${'xyz'.repeat(50)}`.slice(0, 100));
+  });
+
+  test('a head that arrives byte by byte costs its bytes and not a buffer for each', () => {
+    const heads = Array.from(
+      { length: 5 },
+      () => new OutputLog({ ...ROOMY, maxBytes: 1, headBytes: 65_536 }),
+    );
+    const byte = Buffer.from('x');
+    const before = process.memoryUsage();
+    for (const log of heads) for (let index = 0; index < 65_536; index++) log.append('stdout', byte);
+    const after = process.memoryUsage();
+    expect(heads.at(-1)?.ends('stdout').head).toHaveLength(65_536);
+    const perHead =
+      (after.heapUsed + after.arrayBuffers - before.heapUsed - before.arrayBuffers) / heads.length;
+    expect(perHead).toBeLessThan(1_000_000);
+  });
+});
+
+/** What the log promises, done the slow way. */
+class Model {
+  #chunks: { seq: number; stream: StreamName; bytes: Buffer }[] = [];
+  readonly #limits: RetentionLimits;
+  readonly #all = new Map<StreamName, Buffer>();
+  nextSeq = 1;
+
+  constructor(limits: RetentionLimits) {
+    this.#limits = limits;
+  }
+
+  append(stream: StreamName, bytes: Buffer): void {
+    this.#all.set(stream, Buffer.concat([this.#whole(stream), bytes]));
+    this.#chunks.push({ seq: this.nextSeq++, stream, bytes });
+    const total = () => this.#chunks.reduce((sum, chunk) => sum + chunk.bytes.length, 0);
+    while (total() > this.#limits.maxBytes || this.#chunks.length > this.#limits.maxChunks)
+      this.#chunks.shift();
+  }
+
+  read(afterSeq: number, maxBytes: number | null) {
+    const candidates = this.#chunks.filter(({ seq }) => seq > afterSeq);
+    if (maxBytes === null) return candidates;
+    let total = 0;
+    const end = candidates.findIndex(({ bytes }, index) => {
+      total += bytes.length;
+      return index > 0 && total > maxBytes;
+    });
+    return end < 0 ? candidates : candidates.slice(0, end);
+  }
+
+  ends(stream: StreamName) {
+    const whole = this.#whole(stream);
+    const kept = this.#chunks.filter((chunk) => chunk.stream === stream).map(({ bytes }) => bytes);
+    const keptFrom = whole.length - Buffer.concat(kept).length;
+    const head = whole.subarray(0, this.#limits.headBytes);
+    const tailFrom = Math.max(keptFrom, head.length);
+    return { head, tail: whole.subarray(tailFrom), omittedBytes: tailFrom - head.length };
+  }
+
+  #whole(stream: StreamName): Buffer {
+    return this.#all.get(stream) ?? Buffer.alloc(0);
+  }
+}
+
+test('the log does what the model does, whatever is appended, however small the limits', () => {
+  const streams = fc.constantFrom<StreamName>('stdout', 'stderr');
+  const step = fc.oneof(
+    { weight: 5, arbitrary: fc.tuple(streams, fc.integer({ min: 1, max: 30 })) },
+    { weight: 1, arbitrary: fc.constant(null) },
+  );
+  const limits = fc.record({
+    maxBytes: fc.integer({ min: 0, max: 60 }),
+    maxChunks: fc.integer({ min: 1, max: 8 }),
+    headBytes: fc.integer({ min: 0, max: 20 }),
+  });
+  fc.assert(
+    fc.property(
+      limits,
+      fc.array(step, { maxLength: 60 }),
+      fc.nat(60),
+      fc.nat(40),
+      (chosen, steps, after, budget) => {
+        const log = new OutputLog(chosen);
+        const model = new Model(chosen);
+        let content = 0;
+        for (const each of steps) {
+          if (each === null) {
+            expect(log.mark()).toBe(model.nextSeq++);
+          } else {
+            const bytes = Buffer.from(Array.from({ length: each[1] }, () => content++ % 251));
+            log.append(each[0], bytes);
+            model.append(each[0], bytes);
+          }
+        }
+        expect(log.nextSeq).toBe(model.nextSeq);
+        expect(log.read(0, null)).toEqual(model.read(0, null));
+        expect(log.read(after, budget)).toEqual(model.read(after, budget));
+        for (const stream of ['stdout', 'stderr'] as const)
+          expect(log.ends(stream)).toEqual(model.ends(stream));
+      },
+    ),
+    { numRuns: 500 },
+  );
+});
+
+test('the ring wraps and grows without mixing anything up', () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 5, maxLength: 60 }), (sizes) => {
+      const limits = { maxBytes: 20_000, maxChunks: 1_000, headBytes: 0 };
+      const log = new OutputLog(limits);
+      const model = new Model(limits);
+      sizes.forEach((size, index) => {
+        const bytes = Buffer.alloc(size, index);
+        log.append('pty', bytes);
+        model.append('pty', bytes);
+        expect(seqs(log)).toEqual(model.read(0, null).map(({ seq }) => seq));
+      });
+      const expected = model.read(0, null);
+      expect(log.read(0, null).every(({ bytes }, index) => bytes.equals(expected[index]!.bytes))).toBe(true);
+    }),
+    { numRuns: 60 },
+  );
+});

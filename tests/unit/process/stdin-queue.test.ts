@@ -1,0 +1,200 @@
+import { describe, expect, test, vi } from 'vitest';
+import {
+  MAX_REMEMBERED_WRITE_IDS,
+  STDIN_ACCEPTED_CHUNKS,
+  STDIN_QUEUE_MAX_BYTES,
+  STDIN_QUEUE_MAX_CHUNKS,
+} from '../../../src/process/limits.ts';
+import { StdinQueue, type WriteStatus } from '../../../src/process/stdin-queue.ts';
+import { FakeSink } from './fake-child.ts';
+
+function createQueue(isTerminal = false) {
+  const sink = new FakeSink();
+  const queue = new StdinQueue(sink, isTerminal);
+  const onWithheld = vi.fn();
+  const write = (text: string, writeId: string | null = null) =>
+    queue.write(Buffer.from(text), writeId, onWithheld);
+  return { sink, queue, write, onWithheld };
+}
+
+const settled = () => new Promise(setImmediate);
+
+/** Whether each of the acknowledgements has arrived by now. */
+async function arrived(
+  acknowledgements: readonly (Promise<WriteStatus> | WriteStatus)[],
+): Promise<boolean[]> {
+  const flags = acknowledgements.map(() => false);
+  acknowledgements.forEach((each, index) => {
+    void Promise.resolve(each).then(() => {
+      flags[index] = true;
+    });
+  });
+  await settled();
+  return flags;
+}
+
+test('writes reach the program in call order', () => {
+  const { sink, write } = createQueue();
+  expect(['a', 'b', 'c'].map((text) => write(text))).toEqual(['accepted', 'accepted', 'accepted']);
+  sink.read(3);
+  expect(sink.written).toEqual(['a', 'b', 'c']);
+});
+
+test('an empty write is accepted and does nothing, even when others are withheld', () => {
+  const { sink, queue, write, onWithheld } = createQueue();
+  expect(write('')).toBe('accepted');
+  expect(sink.waiting).toBe(0);
+  for (let index = 0; index <= STDIN_ACCEPTED_CHUNKS; index++) void write('x');
+  onWithheld.mockClear();
+  expect(write('', 'id')).toBe('accepted');
+  expect(onWithheld).not.toHaveBeenCalled();
+  expect(queue.end()).toBe(true);
+});
+
+describe('a program that does not read', () => {
+  test('acknowledgements are withheld beyond a number, and come one by one as it reads', async () => {
+    const { sink, write, onWithheld } = createQueue();
+    for (let index = 0; index < STDIN_ACCEPTED_CHUNKS; index++) expect(write('x')).toBe('accepted');
+    expect(onWithheld).not.toHaveBeenCalled();
+    const withheld = [write('1'), write('2'), write('3')];
+    expect(onWithheld).toHaveBeenCalledTimes(3);
+    expect(await arrived(withheld)).toEqual([false, false, false]);
+    sink.read(2);
+    expect(await arrived(withheld)).toEqual([false, false, false]);
+    sink.read(1);
+    expect(await arrived(withheld)).toEqual([true, false, false]);
+    sink.read(STDIN_ACCEPTED_CHUNKS);
+    expect(await arrived(withheld)).toEqual([true, true, true]);
+    expect(await Promise.all(withheld)).toEqual(['accepted', 'accepted', 'accepted']);
+  });
+
+  test('too many chunks are refused, and there is room again after a read', () => {
+    const { sink, write } = createQueue();
+    for (let index = 0; index < STDIN_QUEUE_MAX_CHUNKS; index++) void write('x');
+    expect(() => write('y', 'refused')).toThrow(expect.objectContaining({ code: 'stdinFull' }));
+    sink.read(1);
+    void write('z', 'refused');
+    sink.read(STDIN_QUEUE_MAX_CHUNKS);
+    expect(sink.written).toHaveLength(STDIN_QUEUE_MAX_CHUNKS + 1);
+    expect(sink.written).not.toContain('y');
+    expect(sink.written.at(-1)).toBe('z');
+  });
+
+  test('too many bytes are refused', () => {
+    const { queue, write } = createQueue();
+    const half = Buffer.alloc(STDIN_QUEUE_MAX_BYTES / 2);
+    void queue.write(half, null, vi.fn());
+    void queue.write(half, null, vi.fn());
+    expect(() => write('x')).toThrow(/stdin is full: 67108864 bytes/);
+  });
+
+  test.each(['release', 'abandon'] as const)('%s lets everyone go who waits', async (how) => {
+    const { sink, queue, write } = createQueue();
+    for (let index = 0; index < STDIN_ACCEPTED_CHUNKS; index++) void write('x');
+    const withheld = [write('1'), write('2')];
+    queue[how]();
+    expect(await Promise.all(withheld)).toEqual(['accepted', 'accepted']);
+    expect(sink.destroyed).toBe(true);
+  });
+});
+
+describe('write ids', () => {
+  test('an id that was accepted is not written again, whatever the bytes', () => {
+    const { sink, write } = createQueue();
+    expect([write('a', '1'), write('a', '1'), write('b', '1'), write('c', '2')]).toEqual(
+      Array(4).fill('accepted'),
+    );
+    sink.read(10);
+    expect(sink.written).toEqual(['a', 'c']);
+  });
+
+  test('the last ids are remembered, the oldest is forgotten first', () => {
+    const { sink, write } = createQueue();
+    const step = (text: string, id: string) => {
+      void write(text, id);
+      sink.read(1);
+    };
+    step('first', 'first');
+    for (let index = 1; index < MAX_REMEMBERED_WRITE_IDS; index++) step('x', `id ${index}`);
+    step('again', 'first');
+    expect(sink.written).not.toContain('again');
+    step('x', 'one more');
+    step('again', 'first');
+    expect(sink.written.filter((text) => text === 'again')).toHaveLength(1);
+  });
+
+  test('a repeat does not make an id young again', () => {
+    const { sink, write } = createQueue();
+    void write('first', 'first');
+    for (let index = 1; index < MAX_REMEMBERED_WRITE_IDS; index++) {
+      void write('', `id ${index}`);
+      void write('first', 'first');
+    }
+    void write('', 'one more');
+    void write('again', 'first');
+    sink.read(10);
+    expect(sink.written).toEqual(['first', 'again']);
+  });
+
+  test('long ids are told apart by all of their characters, and cost little', () => {
+    const { sink, write } = createQueue();
+    const long = 'x'.repeat(60_000);
+    void write('a', `${long}1`);
+    void write('b', `${long}2`);
+    void write('c', `${long}1`);
+    sink.read(10);
+    expect(sink.written).toEqual(['a', 'b']);
+    const before = process.memoryUsage().heapUsed;
+    for (let index = 0; index < 2_000; index++) void write('', `${long}${index}`);
+    expect(process.memoryUsage().heapUsed - before).toBeLessThan(100_000_000);
+  });
+
+  test('an id of a refused write is not remembered', () => {
+    const { queue, write } = createQueue();
+    void queue.write(Buffer.alloc(STDIN_QUEUE_MAX_BYTES), null, vi.fn());
+    expect(() => write('x', 'id')).toThrow('stdin is full');
+    expect(() => write('x', 'id')).toThrow('stdin is full');
+  });
+});
+
+describe('the end', () => {
+  test('a pipe is closed once, behind what was written; later writes are told', () => {
+    const { sink, queue, write } = createQueue();
+    void write('a', 'id');
+    expect([queue.end(), queue.end()]).toEqual([true, false]);
+    expect(sink.ended).toBe(true);
+    expect(write('b')).toBe('stdinClosed');
+    expect(write('b', 'id')).toBe('accepted');
+  });
+
+  test('a terminal gets its end-of-file character in its turn, and stays open', () => {
+    const { sink, queue, write } = createQueue(true);
+    void write('a');
+    expect([queue.end(), queue.end()]).toEqual([true, true]);
+    expect(write('b')).toBe('accepted');
+    sink.read(10);
+    expect(sink.written).toEqual(['a', '\u0004', '\u0004', 'b']);
+    expect(sink.ended).toBe(false);
+  });
+
+  test('after a kill writes fail, but an id that was accepted is still accepted', () => {
+    const { queue, write } = createQueue();
+    void write('a', 'known');
+    queue.abandon();
+    expect(() => write('b', 'new')).toThrow(expect.objectContaining({ code: 'stdinGone' }));
+    expect(() => write('', null)).toThrow(expect.objectContaining({ code: 'stdinGone' }));
+    expect(write('b', 'known')).toBe('accepted');
+    expect(queue.end()).toBe(false);
+  });
+
+  test('after an exit writes are accepted and go nowhere, without end', async () => {
+    const { sink, queue, write } = createQueue();
+    queue.release();
+    for (let round = 0; round < 10; round++) {
+      for (let index = 0; index < 1_000; index++) void write('x');
+      await settled();
+    }
+    expect(write('x')).toBe('accepted');
+    expect(sink.written).toEqual([]);
+  });
+});
