@@ -15,7 +15,10 @@ websockets.on('connection', (ws, request) => {
   ws.on('message', (data) => answer(ws, request.socket, JSON.parse(data.toString())));
   ws.on('error', () => ws.terminate());
 });
-http.listen(0, '127.0.0.1', () => process.stdout.write(`ws://127.0.0.1:${http.address().port}\n`));
+http.listen(0, '127.0.0.1', () => {
+  const { port } = /** @type {import('node:net').AddressInfo} */ (http.address());
+  process.stdout.write(`ws://127.0.0.1:${port}\n`);
+});
 process.once('SIGTERM', () => process.exit(0));
 
 function answer(ws, socket, { id, method, params }) {

@@ -96,6 +96,7 @@ async function measureCeiling(workloads) {
   return found;
 }
 
+/** @param {import('./harness/measure.mjs').Outcome} outcome */
 function summary({ metrics, failure }) {
   if (failure !== undefined) return `FAILED: ${failure}`;
   return Object.entries(metrics)

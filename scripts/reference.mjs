@@ -10,10 +10,13 @@ export const REFERENCE_VERSION = '0.166.0';
 const START_TIMEOUT_MS = 15_000;
 const STOP_TIMEOUT_MS = 5_000;
 
-/** Servers that must not outlive this process. */
-const alive = new Set();
+/** Servers that must not outlive this process, each with what is to be done after it. */
+const alive = new Map();
 process.once('exit', () => {
-  for (const child of alive) child.kill('SIGKILL');
+  for (const [child, onExit] of alive) {
+    child.kill('SIGKILL');
+    onExit();
+  }
 });
 
 /** Path of the native reference binary; installs it into the cache folder when it is nowhere to be found. */
@@ -62,7 +65,7 @@ export async function startServer(command, args, { env = {}, onExit = () => {} }
     stdio: [stdio ? 'pipe' : 'ignore', 'pipe', 'pipe'],
   });
   const stderr = tail(child.stderr);
-  alive.add(child);
+  alive.set(child, onExit);
   const exited = new Promise((resolve) => {
     child.once('close', (code, signal) => {
       alive.delete(child);

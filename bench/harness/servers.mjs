@@ -3,19 +3,26 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ensureReference, REFERENCE_VERSION, startServer } from '../../scripts/reference.mjs';
+import { childrenOf } from '../wire/proc.mjs';
 
 /**
  * @typedef {object} ServerSpec A server that can be started again and again.
  * @property {string} label
  * @property {string} command
  * @property {string[]} args
- * @property {boolean} ownHome Whether every start gets an empty home folder.
+ * @property {boolean} [ownHome] Whether every start gets an empty home folder.
+ * @property {boolean} [launcher] Whether the command only starts the server as a child of its own.
  */
 
 export const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
 /** Starts a server that is gone again when `stop` has resolved or this process ends. @param {ServerSpec} spec */
-export async function startSpec({ command, args, ownHome }) {
+export async function startSpec(spec) {
+  const server = await startAtHome(spec);
+  return spec.launcher ? withChildren(server) : server;
+}
+
+async function startAtHome({ command, args, ownHome }) {
   // It costs a Node program 50 ms at its start and has nothing to do with either server.
   const env = { NODE_EXTRA_CA_CERTS: undefined };
   if (!ownHome) return startServer(command, args, { env });
@@ -29,6 +36,33 @@ export async function startSpec({ command, args, ownHome }) {
   } catch (error) {
     onExit();
     throw error;
+  }
+}
+
+/**
+ * A launcher that is stopped before it forwards signals leaves the server behind, and with it the pipe whose end `stop` waits for:
+ * the server is ended first.
+ */
+function withChildren(server) {
+  const children = childrenOf(server.pid);
+  const end = (signal) => {
+    for (const pid of children) endProcess(pid, signal);
+  };
+  const endAtExit = () => end('SIGKILL');
+  process.once('exit', endAtExit);
+  const stop = async () => {
+    end('SIGTERM');
+    await server.stop();
+    process.off('exit', endAtExit);
+  };
+  return { ...server, stop };
+}
+
+function endProcess(pid, signal) {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It is gone already.
   }
 }
 
@@ -46,7 +80,9 @@ export async function referenceSpec() {
 export function launcherSpec(native) {
   for (let folder = dirname(native.command); folder !== dirname(folder); folder = dirname(folder)) {
     const command = join(folder, 'node_modules', '.bin', 'codex');
-    if (existsSync(command)) return { ...native, label: `${native.label} (npm)`, command };
+    if (existsSync(command)) {
+      return { ...native, label: `${native.label} (npm)`, command, launcher: true };
+    }
   }
   return null;
 }
@@ -56,20 +92,20 @@ export function ownSpec() {
   const { bin, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
   const script = join(ROOT, typeof bin === 'string' ? bin : Object.values(bin)[0]);
   if (!existsSync(script)) throw new Error(`${script} does not exist; build first: node scripts/prepare.mjs`);
-  return { label: `ours ${version}`, command: process.execPath, args: [script], ownHome: false };
+  return { label: `ours ${version}`, command: process.execPath, args: [script] };
 }
 
 /** Any command whose first line on stdout is the url. Words may be quoted. @param {string} text @returns {ServerSpec} */
 export function commandSpec(text) {
   const words = [...text.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map((word) => word[1] ?? word[2] ?? word[3]);
   if (words.length === 0) throw new Error('an empty command cannot be started');
-  return { label: text, command: words[0], args: words.slice(1), ownHome: false };
+  return { label: text, command: words[0], args: words.slice(1) };
 }
 
 /** A server that sends frames it has built beforehand: with it a measurement shows what the client can take at most. */
 export function replaySpec(chunkBytes) {
   const script = join(ROOT, 'bench', 'replay-server.mjs');
-  return { label: 'replay', command: process.execPath, args: [script, String(chunkBytes)], ownHome: false };
+  return { label: 'replay', command: process.execPath, args: [script, String(chunkBytes)] };
 }
 
 const LISTEN_REFERENCE = ['exec-server', '--listen', 'ws://127.0.0.1:0'];

@@ -1,6 +1,6 @@
 // What the kernel says about a process, from /proc.
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 let ticksPerSecond = 0;
 
@@ -25,6 +25,14 @@ export function peakResidentBytes(pid) {
 /** Bytes the process has passed to write(2) so far. @param {number} pid */
 export function writtenBytes(pid) {
   return Number(/^wchar: (\d+)/m.exec(readFileSync(`/proc/${pid}/io`, 'latin1'))[1]);
+}
+
+/** The pids of the process's children. @param {number} pid */
+export function childrenOf(pid) {
+  const lists = readdirSync(`/proc/${pid}/task`).map((thread) =>
+    readFileSync(`/proc/${pid}/task/${thread}/children`, 'latin1'),
+  );
+  return lists.join(' ').split(' ').filter(Boolean).map(Number);
 }
 
 function statusBytes(pid, name) {

@@ -1,5 +1,6 @@
 import { percentile } from '../harness/statistics.mjs';
 import { Connection } from '../wire/connection.mjs';
+import { cpuSeconds } from '../wire/proc.mjs';
 import { CLIENT_BUSY, clientShare } from './client-share.mjs';
 import { ratioAtLeast, ratioAtMost } from './goals.mjs';
 import { now, timed } from './pace.mjs';
@@ -10,6 +11,9 @@ const ANSWER = '"result":{"status":"ready"}}';
 
 /** @type {import('./index.mjs').Row} */
 const rate = { key: 'rate', label: 'rate', unit: '/s', better: 'higher' };
+
+/** @type {import('./index.mjs').Row} */
+const cpu = { key: 'cpu', label: 'server CPU per request', unit: 'µs', better: 'lower' };
 
 /** @type {import('./index.mjs').Workload[]} */
 export const requests = [
@@ -34,29 +38,30 @@ export const requests = [
   {
     name: 'request-pipelined',
     title: 'requests, 64 in flight on one connection',
-    rows: [{ ...rate, goal: ratioAtLeast(1.1) }, CLIENT_BUSY],
-    async run({ url, quick }) {
+    rows: [{ ...rate, goal: ratioAtLeast(1.1) }, cpu, CLIENT_BUSY],
+    async run({ url, pid, quick }) {
       const connections = [await Connection.ready(url)];
       await requestRate(connections, 64, quick ? 200 : 20_000);
-      return withClientShare(() => requestRate(connections, 64, quick ? 500 : 100_000));
+      return measureRate(pid, connections, 64, quick ? 500 : 100_000);
     },
   },
   {
     name: 'request-50-connections',
     title: 'requests, one in flight on each of 50',
-    rows: [{ ...rate, goal: ratioAtLeast(1.4) }, CLIENT_BUSY],
-    async run({ url, quick }) {
+    rows: [{ ...rate, goal: ratioAtLeast(1.4) }, cpu, CLIENT_BUSY],
+    async run({ url, pid, quick }) {
       const connections = await Promise.all(Array.from({ length: 50 }, () => Connection.ready(url)));
       await requestRate(connections, 1, quick ? 200 : 10_000);
-      return withClientShare(() => requestRate(connections, 1, quick ? 500 : 60_000));
+      return measureRate(pid, connections, 1, quick ? 500 : 60_000);
     },
   },
 ];
 
-async function withClientShare(measure) {
+async function measureRate(pid, connections, inFlight, count) {
   const share = clientShare();
-  const rate = await measure();
-  return { rate, client: share() };
+  const before = cpuSeconds(pid);
+  const rate = await requestRate(connections, inFlight, count);
+  return { rate, cpu: ((cpuSeconds(pid) - before) / count) * 1e6, client: share() };
 }
 
 /** Answers per second over `count` requests, with `inFlight` of them under way on each connection. */

@@ -1,5 +1,6 @@
 import { percentile } from '../harness/statistics.mjs';
 import { Connection } from '../wire/connection.mjs';
+import { cpuSeconds } from '../wire/proc.mjs';
 import { ratioAtLeast, ratioAtMost } from './goals.mjs';
 import { concurrently, now, timed } from './pace.mjs';
 import { TRUE } from './programs.mjs';
@@ -28,14 +29,19 @@ export const starts = [
   {
     name: 'start-32',
     title: 'start on pipes, 32 in flight',
-    rows: [{ key: 'rate', label: 'starts', unit: '/s', better: 'higher', goal: ratioAtLeast(8) }],
-    async run({ url, quick }) {
+    rows: [
+      { key: 'rate', label: 'starts', unit: '/s', better: 'higher', goal: ratioAtLeast(8) },
+      { key: 'cpu', label: 'server CPU per start', unit: 'ms', better: 'lower' },
+    ],
+    async run({ url, pid, quick }) {
       const connection = await Connection.ready(url);
       await concurrently(quick ? 2 : 32, 32, (i) => startToClosed(connection, `w${i}`));
       const count = quick ? 20 : 400;
+      const before = cpuSeconds(pid);
       const began = now();
       await concurrently(count, 32, (i) => startToClosed(connection, `p${i}`));
-      return { rate: count / ((now() - began) / 1000) };
+      const rate = count / ((now() - began) / 1000);
+      return { rate, cpu: ((cpuSeconds(pid) - before) / count) * 1000 };
     },
   },
 ];

@@ -1,6 +1,24 @@
 /** Bytes asked for in one read of a child's output: the default capacity of a Linux pipe, so one read can empty it. */
 export const OUTPUT_READ_BYTES = 64 * 1024;
 
+/** Full reads of one stream in a row before other streams get their turn: a quarter of a megabyte. */
+export const FULL_READS_PER_TURN = 4;
+
+/** Capacity given to the pipe of a program that fills it faster than it is read; fewer switches between the two. */
+export const FLOODED_PIPE_BYTES = 1024 * 1024;
+
+/** A piece up to this size is small: its fixed cost outweighs that of its bytes. */
+export const SMALL_READ_BYTES = 16 * 1024;
+
+/** Small pieces closer together than this belong to one burst. */
+export const FLOOD_GAP_MS = 3;
+
+/** Small pieces of one burst that are passed on at once; interactive programs stay below. */
+export const FLOOD_SMALL_READS = 8;
+
+/** How long a burst is left to gather. */
+export const FLOOD_REST_MS = 1;
+
 /** First wait before writing again to a terminal whose input queue is full; short, because a reading child frees it at once. */
 export const TERMINAL_RETRY_MIN_MS = 1;
 

@@ -106,7 +106,7 @@ export class ManagedProcess {
   }
 
   /** Waits for the end. False when the time is up or `signal` aborts first. */
-  async wait(until: 'exited' | 'closed', timeoutMs: number | null, signal: AbortSignal): Promise<boolean> {
+  async wait(until: 'exited' | 'closed', timeoutMs: number | null, signal?: AbortSignal): Promise<boolean> {
     const reached = () => (until === 'exited' ? this.#exitCode !== null : this.#closed);
     await this.#changes.wait(reached, timeoutMs ?? Number.POSITIVE_INFINITY, signal);
     return reached();
@@ -122,7 +122,9 @@ export class ManagedProcess {
     writeId: string | null,
     onWithheld: () => void,
   ): Promise<WriteStatus> | WriteStatus {
-    return this.#stdin === null ? 'stdinClosed' : this.#stdin.write(bytes, writeId, onWithheld);
+    if (this.#stdin === null) return 'stdinClosed';
+    for (const source of this.#child.outputs) source.expectAnswer();
+    return this.#stdin.write(bytes, writeId, onWithheld);
   }
 
   /** Closes stdin behind what was written; false when it is closed already. */
@@ -179,7 +181,7 @@ export class ManagedProcess {
   async #killNow(): Promise<void> {
     if (this.#exitCode === null) this.#stdin?.abandon();
     await this.#child.killTree();
-    while (!(await this.wait('closed', OUTPUT_AFTER_KILL_MS, NEVER))) this.#abandonOutput();
+    while (!(await this.wait('closed', OUTPUT_AFTER_KILL_MS))) this.#abandonOutput();
   }
 
   /** Everything that could write is dead; who still holds a stream got it from outside and is not waited for. */
@@ -235,8 +237,6 @@ export class ManagedProcess {
   }
 }
 
-const NEVER = new AbortController().signal;
-
 /** Lets any number of waiters look again whenever something has changed. */
 class ChangeSignal {
   readonly #waiters = new Set<() => void>();
@@ -246,13 +246,13 @@ class ChangeSignal {
   }
 
   /** Resolves when `done()` holds, the time is up, or `signal` aborts. */
-  wait(done: () => boolean, timeoutMs: number, signal: AbortSignal): Promise<void> {
-    if (done() || signal.aborted) return Promise.resolve();
+  wait(done: () => boolean, timeoutMs: number, signal?: AbortSignal): Promise<void> {
+    if (done() || signal?.aborted) return Promise.resolve();
     return new Promise((resolve) => {
       const finish = () => {
         this.#waiters.delete(check);
         clearTimeout(timer);
-        signal.removeEventListener('abort', finish);
+        signal?.removeEventListener('abort', finish);
         resolve();
       };
       const check = () => {
@@ -260,7 +260,7 @@ class ChangeSignal {
       };
       const timer = timeoutMs <= MAX_TIMER_MS ? setTimeout(finish, timeoutMs) : undefined;
       this.#waiters.add(check);
-      signal.addEventListener('abort', finish, { once: true });
+      signal?.addEventListener('abort', finish, { once: true });
     });
   }
 }

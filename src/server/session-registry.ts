@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { Spawner } from '../process/spawn/spawner.ts';
 import { invalidRequest, printable, sessionAttached } from '../protocol/errors.ts';
 import type { ExecServerConfig } from './config.ts';
@@ -18,7 +19,9 @@ export class SessionRegistry {
     this.#spawner = spawner;
   }
 
+  /** A new session. Throws RpcError while the server shuts down. */
   create(): Session {
+    this.#refuseWhenClosing();
     const { maxProcessesPerConnection, closedProcessRetentionMs, detachedSessionTtlMs } = this.#config;
     const options = { maxProcesses: maxProcessesPerConnection, closedRetentionMs: closedProcessRetentionMs };
     const session = new Session(this.#spawner, options, detachedSessionTtlMs);
@@ -28,6 +31,7 @@ export class SessionRegistry {
 
   /** A detached session, taken out of the expiry. Throws RpcError when it is unknown or in use. */
   resume(sessionId: string): Session {
+    this.#refuseWhenClosing();
     const session = this.#sessions.get(sessionId);
     if (session === undefined) throw invalidRequest(`unknown session id ${printable(sessionId)}`);
     if (session.attached) throw sessionAttached(sessionId);
@@ -68,10 +72,16 @@ export class SessionRegistry {
     const sessions = [...this.#sessions.values()];
     for (const session of sessions) session.processes.signalAll(signal);
     const grace = new AbortController();
+    // Every process listens; their number is bounded by the sessions.
+    setMaxListeners(0, grace.signal);
     const timer = setTimeout(() => grace.abort(), graceMs);
     await Promise.all(sessions.map((session) => session.processes.allClosed(grace.signal)));
     clearTimeout(timer);
     for (const session of sessions) this.end(session);
     await Promise.all(this.#ending);
+  }
+
+  #refuseWhenClosing(): void {
+    if (this.#closing) throw invalidRequest('the server is shutting down');
   }
 }

@@ -9,3 +9,6 @@ export const PONG_WINDOW_BYTES = 4 * SEND_WINDOW_BYTES;
 
 /** How long a peer may take to answer a close before it is cut off. */
 export const CLOSE_TIMEOUT_MS = 2_000;
+
+/** Messages up to this size wait for the end of the turn to be sent together; a larger one gains nothing by it. */
+export const BATCHED_MESSAGE_BYTES = 16 * 1024;

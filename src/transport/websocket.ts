@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocket, WebSocketServer } from 'ws';
-import { CLOSE_TIMEOUT_MS, PONG_WINDOW_BYTES, SEND_WINDOW_BYTES } from './limits.ts';
+import { BATCHED_MESSAGE_BYTES, CLOSE_TIMEOUT_MS, PONG_WINDOW_BYTES, SEND_WINDOW_BYTES } from './limits.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** Sizes and times of a websocket. */
@@ -39,7 +39,7 @@ export class WebSocketUpgrader {
     accepted: (transport: Transport) => void,
   ): void {
     this.#server.handleUpgrade(request, socket, head, (ws) =>
-      accepted(new WebSocketTransport(ws, this.#options)),
+      accepted(new WebSocketTransport(ws, socket, this.#options)),
     );
   }
 }
@@ -71,10 +71,14 @@ export function connectWebSocket(
     };
     signal?.addEventListener('abort', abort, { once: true });
     ws.once('error', refused);
-    ws.once('open', () => {
-      signal?.removeEventListener('abort', abort);
-      ws.off('error', refused);
-      resolve(new WebSocketTransport(ws, { maxMessageBytes, pingIntervalMs, peerSilenceTimeoutMs }));
+    ws.once('upgrade', ({ socket }) => {
+      ws.once('open', () => {
+        signal?.removeEventListener('abort', abort);
+        ws.off('error', refused);
+        resolve(
+          new WebSocketTransport(ws, socket, { maxMessageBytes, pingIntervalMs, peerSilenceTimeoutMs }),
+        );
+      });
     });
   });
 }
@@ -82,7 +86,9 @@ export function connectWebSocket(
 /** One websocket as a transport: a text frame per message out, text or binary frames in. */
 export class WebSocketTransport implements Transport {
   readonly #ws: WebSocket;
+  readonly #socket: Duplex;
   readonly #keepalive: Keepalive;
+  #corked = false;
   #events: TransportEvents | null = null;
   #failure: string | null = null;
   #pendingBytes = 0;
@@ -90,8 +96,10 @@ export class WebSocketTransport implements Transport {
   #closing = false;
   #closed = false;
 
-  constructor(ws: WebSocket, options: WebSocketOptions) {
+  /** `socket` is what the websocket runs on. */
+  constructor(ws: WebSocket, socket: Duplex, options: WebSocketOptions) {
     this.#ws = ws;
+    this.#socket = socket;
     ws.pause();
     ws.on('error', (error) => {
       this.#failure = error.message;
@@ -112,6 +120,7 @@ export class WebSocketTransport implements Transport {
     if (this.#ws.readyState !== WebSocket.OPEN) return true;
     const bytes = message.length;
     this.#pendingBytes += bytes;
+    if (bytes <= BATCHED_MESSAGE_BYTES) this.#cork();
     this.#ws.send(message, TEXT_FRAME, () => this.#sent(bytes));
     // Congestion ends with `drained` and not before: who was told to wait waits for that.
     this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
@@ -141,6 +150,17 @@ export class WebSocketTransport implements Transport {
     this.#ws.close(reason.code, truncateReason(reason.reason));
     const cutOff = setTimeout(() => this.#ws.terminate(), CLOSE_TIMEOUT_MS);
     this.#ws.once('close', () => clearTimeout(cutOff));
+  }
+
+  /** Small messages of one turn leave in one system call: what answers a batch of requests is a batch. */
+  #cork(): void {
+    if (this.#corked) return;
+    this.#corked = true;
+    this.#socket.cork();
+    process.nextTick(() => {
+      this.#corked = false;
+      this.#socket.uncork();
+    });
   }
 
   #ended(code: number, reason: string): void {

@@ -66,6 +66,9 @@ async function playAll(values, target) {
   return count('failed') > 0 || count('passed') === 0 ? 1 : 0;
 }
 
+// An exit, unlike a signal, ends the servers that were started.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1));
+
 try {
   process.exitCode = await main();
 } catch (error) {

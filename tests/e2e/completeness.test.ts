@@ -63,7 +63,13 @@ describe('every byte arrives', () => {
   });
 
   test('of a grandchild that outlives the program, between exited and closed', async () => {
-    await client.call('process/start', shell('late', '(sleep 0.3; echo late) & echo first; exit 7'));
+    const script =
+      '(while kill -0 $$ 2>/dev/null; do sleep 0.01; done; echo late) & echo first; read go; exit 7';
+    await client.call('process/start', { ...shell('late', script), pipeStdin: true });
+    await client.waitFor(
+      (message) => message.method === 'process/output' && client.process('late').text() !== '',
+    );
+    await client.call('process/write', { processId: 'late', chunk: base64('\n'), writeId: '1' });
     const events = await client.closedProcess('late');
     expect(events.events.map((event) => event.kind)).toEqual(['output', 'exited', 'output', 'closed']);
     expect(events.text()).toBe('first\nlate\n');

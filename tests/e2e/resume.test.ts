@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   ProcessEvents,
@@ -112,14 +115,11 @@ describe('a lost connection', () => {
   test('beyond the retention shows as a gap in the numbers, never as silence', async () => {
     const client = await server.connect({ handshake: false });
     const id = await client.handshake();
-    await client.call('process/start', {
-      ...shell('big', 'read x; head -c 5000000 /dev/zero; echo end'),
-      pipeStdin: true,
-    });
-    client.sendText(
-      JSON.stringify({ id: 9, method: 'process/write', params: { processId: 'big', chunk: base64('\n') } }),
-    );
+    const folder = mkdtempSync(join(tmpdir(), 'resume-'));
+    const script = `while [ ! -e ${folder}/go ]; do sleep 0.01; done; head -c 5000000 /dev/zero; echo end`;
+    await client.call('process/start', shell('big', script));
     await client.drop();
+    writeFileSync(join(folder, 'go'), '');
     const again = await resume(server.url, id);
     await again.call('process/wait', { processId: 'big' });
     const seen = client.process('big').contiguousSeq;
@@ -133,6 +133,7 @@ describe('a lost connection', () => {
     expect(snapshot.truncated).toBe(true);
     const kept = Buffer.from(snapshot.stdout, 'base64').length;
     expect(kept + snapshot.omittedBytes.stdout).toBe(5_000_004);
+    rmSync(folder, { recursive: true });
     await again.close();
   });
 

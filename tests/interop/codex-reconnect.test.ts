@@ -3,6 +3,7 @@ import { TcpProxy } from '../../src/testing/index.ts';
 import { waitFor } from '../support/wait-for.ts';
 import type { CodexRun } from './codex-client.ts';
 import { scenarios } from './scenarios.ts';
+import { RUNNING } from './tool-output.ts';
 import type { WireTap } from './wire-tap.ts';
 import type { World } from './world.ts';
 
@@ -13,6 +14,7 @@ scenarios('failing links', (scenario) => {
       const command = `seq 1 5000; ${gate('cut')}; for i in $(seq 5001 5060); do echo $i; sleep 0.02; done; touch printed;
         ${gate('restored')}; seq 5061 5100; exit 5`;
       const started = await run.exec(command, { yield_time_ms: 250 });
+      expect(started).toMatchObject(RUNNING);
       const disturb = async () => {
         await tap.printed('\n5000\n');
         proxy.interrupt();
@@ -36,6 +38,7 @@ scenarios('failing links', (scenario) => {
     const { tap } = world;
     await throughProxy(world, async (proxy, run) => {
       const started = await run.exec(`${gate('go')}; seq 1 100000; exit 5`, { yield_time_ms: 250 });
+      expect(started).toMatchObject(RUNNING);
       const disturb = async () => {
         run.touch('go');
         await tap.waitFor(({ method, params }) => method === 'process/output' && params.seq === 2, 'output');
@@ -77,6 +80,7 @@ scenarios('failing links', (scenario) => {
     const run = await world.codex();
     const questions = 'read a; echo "first <$a>"; read b; echo "second <$b>"; exit 4';
     const started = await run.exec(questions, { tty: true, yield_time_ms: 250 });
+    expect(started).toMatchObject(RUNNING);
     tap.loseNextAnswerTo('process/write');
     const first = await run.writeStdin(started.sessionId, 'one\n');
     await tap.printed('first <one>');

@@ -1,3 +1,5 @@
+import { expect } from 'vitest';
+
 /** What a tool answered, as the model reads it. */
 export interface ToolOutput {
   /** Everything. */
@@ -11,6 +13,9 @@ export interface ToolOutput {
   /** The size of the whole output in tokens of four bytes, before codex shortened it. */
   readonly originalTokens: number | null;
 }
+
+/** What matches the answer of a command that goes on. */
+export const RUNNING = { exitCode: null, sessionId: expect.any(Number) };
 
 /** Reads the output of `exec_command` or `write_stdin`. */
 export function parseToolOutput(raw: unknown): ToolOutput {

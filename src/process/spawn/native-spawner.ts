@@ -63,7 +63,7 @@ export class NativeSpawner implements Spawner {
     const tree = this.#start({ ...program, stdio: [slot0, { fd: output.theirs }, { fd: errors.theirs }] });
     return {
       tree,
-      outputs: [pipeSource('stdout', output.ours), pipeSource('stderr', errors.ours)],
+      outputs: [pipeSource('stdout', output.ours, this.#libc), pipeSource('stderr', errors.ours, this.#libc)],
       stdin: input === null ? null : new PipeSink(input.ours),
       resize: null,
     };
@@ -77,7 +77,7 @@ export class NativeSpawner implements Spawner {
     const resize = (rows: number, cols: number) => {
       if (stdin.fd !== null) this.#libc.setWindowSize(stdin.fd, rows, cols);
     };
-    return { tree, outputs: [terminalSource(terminal.reader)], stdin, resize };
+    return { tree, outputs: [terminalSource(terminal.reader, this.#libc)], stdin, resize };
   }
 
   #start(request: SpawnRequest): ProcessTree {

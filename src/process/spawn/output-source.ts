@@ -2,21 +2,29 @@ import { closeSync, readSync } from 'node:fs';
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
 import { ReadStream } from 'node:tty';
 import { OUTPUT_READ_BYTES } from '../limits.ts';
+import { REST_MS, ReadPacing } from './read-pacing.ts';
 import type { OutputSource, StreamName } from './spawner.ts';
 
+/** System calls that make reading cheaper; each works on the source's own descriptor. */
+export interface ReadCalls {
+  /** Reads into `buffer` what is there now, from `offset` on; 0 when there is nothing. */
+  readNow(fd: number, buffer: Buffer, offset: number): number;
+  widenPipe(fd: number): void;
+}
+
 /** Reads a child's stdout or stderr pipe. Owns the descriptor. */
-export function pipeSource(name: StreamName, fd: number): OutputSource {
+export function pipeSource(name: StreamName, fd: number, calls: ReadCalls): OutputSource {
   const open = (onread: OnReadOpts) => new Socket(undeclared({ fd, writable: false, onread }));
-  return new DescriptorSource(name, fd, open, false);
+  return new DescriptorSource(name, fd, open, calls);
 }
 
 /**
  * Reads the master of a child's terminal. Owns the descriptor, which must be non-blocking. The stream stays half open at its end
  * because libuv reports the end of a hung-up terminal before it is empty: what is left is read from the descriptor directly.
  */
-export function terminalSource(fd: number): OutputSource {
+export function terminalSource(fd: number, calls: ReadCalls): OutputSource {
   const open = (onread: OnReadOpts) => new ReadStream(fd, undeclared({ onread, allowHalfOpen: true }));
-  return new DescriptorSource('pty', fd, open, true);
+  return new DescriptorSource('pty', fd, open, calls);
 }
 
 /** Node's type declarations omit `onread` where its constructors accept it. */
@@ -34,18 +42,22 @@ class DescriptorSource implements OutputSource {
   readonly name: StreamName;
   readonly #fd: number;
   readonly #open: (onread: OnReadOpts) => Socket;
-  readonly #drainsAtEnd: boolean;
+  readonly #calls: ReadCalls;
+  readonly #pacing = new ReadPacing(() => performance.now());
   #state: 'unopened' | 'streaming' | 'draining' | 'ended' = 'unopened';
   #paused = true;
+  /** What ends a rest or a yield; null while reading. */
+  #resting: { cancel(): void } | null = null;
+  #widened = false;
   #socket: Socket | null = null;
   #onChunk: (bytes: Buffer) => void = () => {};
   #onEnd: () => void = () => {};
 
-  constructor(name: StreamName, fd: number, open: (onread: OnReadOpts) => Socket, drainsAtEnd: boolean) {
+  constructor(name: StreamName, fd: number, open: (onread: OnReadOpts) => Socket, calls: ReadCalls) {
     this.name = name;
     this.#fd = fd;
     this.#open = open;
-    this.#drainsAtEnd = drainsAtEnd;
+    this.#calls = calls;
   }
 
   listen(onChunk: (bytes: Buffer) => void, onEnd: () => void): void {
@@ -63,14 +75,20 @@ class DescriptorSource implements OutputSource {
     if (!this.#paused) return;
     this.#paused = false;
     if (this.#state === 'unopened') this.#start();
-    else if (this.#state === 'streaming') this.#socket?.resume();
+    else if (this.#state === 'streaming' && this.#resting === null) this.#socket?.resume();
     // The caller may stand inside another source's callback, whose chunk is still in the shared buffer.
     else if (this.#state === 'draining') setImmediate(() => this.#drain());
+  }
+
+  expectAnswer(): void {
+    this.#pacing.expectAnswer();
+    this.#endRest();
   }
 
   destroy(): void {
     if (this.#state === 'ended') return;
     this.#paused = true;
+    this.#endRest();
     if (this.#socket !== null) {
       this.#socket.destroy();
       return;
@@ -81,16 +99,13 @@ class DescriptorSource implements OutputSource {
 
   #start(): void {
     this.#state = 'streaming';
-    const callback = (size: number): boolean => {
-      this.#onChunk(READ_BUFFER.subarray(0, size));
-      return !this.#paused;
-    };
+    const callback = (size: number): boolean => this.#deliver(size);
     const socket = this.#open({ buffer: READ_BUFFER, callback });
     this.#socket = socket;
     // A failed read (EIO on a terminal whose last slave is closed) ends the stream; `close` follows.
     socket.on('error', () => {});
     socket.on('close', () => this.#finish());
-    if (this.#drainsAtEnd) {
+    if (this.name === 'pty') {
       socket.on('end', () => {
         this.#state = 'draining';
         this.#drain();
@@ -98,6 +113,50 @@ class DescriptorSource implements OutputSource {
     }
     // Starts reading without making the stream flow: a flowing start is completed a tick later, even after a pause.
     socket.read(0);
+  }
+
+  /** Passes a piece on; false stops the reading until it is resumed. */
+  #deliver(size: number): boolean {
+    const gathered = this.name === 'pty' ? this.#gather(size) : size;
+    this.#onChunk(READ_BUFFER.subarray(0, gathered));
+    if (this.#paused) return false;
+    const pace = this.#pacing.afterRead(gathered);
+    if (pace === 'continue') return true;
+    if (pace === 'yield') this.#widen();
+    this.#rest(pace);
+    return false;
+  }
+
+  /** A terminal gives at most a few kilobytes at a time; what else it holds is taken along. */
+  #gather(size: number): number {
+    let gathered = size;
+    for (let more = size; more > 0; gathered += more)
+      more = this.#calls.readNow(this.#fd, READ_BUFFER, gathered);
+    return gathered;
+  }
+
+  #rest(pace: 'yield' | 'rest'): void {
+    const wake = () => this.#endRest();
+    if (pace === 'yield') {
+      const immediate = setImmediate(wake);
+      this.#resting = { cancel: () => clearImmediate(immediate) };
+    } else {
+      const timer = setTimeout(wake, REST_MS);
+      this.#resting = { cancel: () => clearTimeout(timer) };
+    }
+  }
+
+  #endRest(): void {
+    if (this.#resting === null) return;
+    this.#resting.cancel();
+    this.#resting = null;
+    if (!this.#paused && this.#state === 'streaming') this.#socket?.resume();
+  }
+
+  #widen(): void {
+    if (this.#widened || this.name === 'pty') return;
+    this.#widened = true;
+    this.#calls.widenPipe(this.#fd);
   }
 
   #drain(): void {
@@ -113,6 +172,7 @@ class DescriptorSource implements OutputSource {
 
   #finish(): void {
     if (this.#state === 'ended') return;
+    this.#resting?.cancel();
     this.#state = 'ended';
     this.#onEnd();
   }

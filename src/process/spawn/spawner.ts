@@ -34,6 +34,8 @@ export interface OutputSource {
   listen(onChunk: (bytes: Buffer) => void, onEnd: () => void): void;
   pause(): void;
   resume(): void;
+  /** Something was just asked of the child: what it says next is passed on without delay. */
+  expectAnswer(): void;
   /** Stops reading for good and frees the descriptor; `onEnd` is called if it was not yet. */
   destroy(): void;
 }

@@ -34,6 +34,8 @@ export class StreamSource implements OutputSource {
     setImmediate(() => this.#take());
   }
 
+  expectAnswer(): void {}
+
   destroy(): void {
     this.#paused = true;
     this.#stream.destroy();

@@ -13,6 +13,7 @@ export class FakeSource implements OutputSource {
   readonly name: StreamName;
   paused = true;
   destroyed = false;
+  answersExpected = 0;
   #waiting: (Buffer | null)[] = [];
   #ended = false;
   #onChunk: (bytes: Buffer) => void = () => {};
@@ -34,6 +35,10 @@ export class FakeSource implements OutputSource {
   resume(): void {
     this.paused = false;
     this.#deliver();
+  }
+
+  expectAnswer(): void {
+    this.answersExpected++;
   }
 
   destroy(): void {

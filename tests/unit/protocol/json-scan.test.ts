@@ -122,14 +122,14 @@ test('any text either passes or is refused as malformed, whatever it is', () => 
   );
 });
 
-test('no JSON value is refused and none but its fractions is changed', () => {
+test('no JSON value is refused, and nothing is changed but numbers that are no integers of 64 bits', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), fc.constantFrom(undefined, 1, '\t'), (value, indent) => {
       const text = JSON.stringify(value, null, indent);
       const visible = scan(text).text;
       const numberPattern = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
       const expected = text.replace(numberPattern, (token) =>
-        token.startsWith('"') || /^-?\d+$/.test(token) ? token : '0.5',
+        token.startsWith('"') || /^-?\d{1,19}$/.test(token) ? token : '0.5',
       );
       expect(visible).toBe(expected);
     }),

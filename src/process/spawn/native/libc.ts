@@ -1,6 +1,7 @@
 import { constants as fsConstants } from 'node:fs';
 import { constants as osConstants } from 'node:os';
 import koffi, { type LibraryHandle } from 'koffi';
+import { FLOODED_PIPE_BYTES } from '../../limits.ts';
 import type { ExitStatus } from '../spawner.ts';
 
 /** The C library calls that Node does not offer. Every failing call throws an Error whose `code` is the errno name. */
@@ -17,6 +18,10 @@ export interface Libc {
    * beyond 0, 1 and 2. Returns its pid once the image has been executed.
    */
   spawn(request: SpawnRequest): number;
+  /** Reads what is there into `buffer` from `offset` on; 0 when there is nothing, at the end, and when the read fails. */
+  readNow(fd: number, buffer: Buffer, offset: number): number;
+  /** Gives a pipe more room; one that may not have it stays as it is. */
+  widenPipe(fd: number): void;
   /** The pid of some child of this process, also of a foreign one, that has exited and is not reaped; null if there is none. */
   findExitedChild(): number | null;
   /** Takes the exit status of a child; null while it runs or when it is not our child (any more). */
@@ -108,6 +113,15 @@ export function loadLibc(): Libc {
       }
     },
 
+    readNow(fd, buffer, offset) {
+      const room = buffer.length - offset;
+      return room === 0 ? 0 : Math.max(0, Number(call.read(fd, buffer.subarray(offset), room)));
+    },
+
+    widenPipe(fd) {
+      call.fcntl(fd, F_SETPIPE_SZ, FLOODED_PIPE_BYTES);
+    },
+
     findExitedChild() {
       waitInfo[SIGINFO_PID_INDEX] = 0;
       const found = call.waitid(P_ALL, 0, waitInfo, WEXITED | WNOHANG | WNOWAIT) === 0;
@@ -135,6 +149,7 @@ export function loadLibc(): Libc {
 
 const O_CLOEXEC = 0o2000000;
 const F_DUPFD_CLOEXEC = 1030;
+const F_SETPIPE_SZ = 1031;
 const TIOCSWINSZ = 0x5414;
 const P_ALL = 0;
 const WNOHANG = 1;
@@ -154,6 +169,7 @@ function bind(library: LibraryHandle) {
   return {
     pipe2: library.func('int pipe2(void *fds, int flags)'),
     close: library.func('int close(int fd)'),
+    read: library.func('long read(int fd, void *buffer, size_t size)'),
     fcntl: library.func('int fcntl(int fd, int command, int argument)'),
     ioctl: library.func('int ioctl(int fd, unsigned long request, void *argument)'),
     posix_openpt: library.func('int posix_openpt(int flags)'),

@@ -195,6 +195,6 @@ test('sources share one read buffer without mixing their bytes', async () => {
 
 test('a source that is never listened to can be destroyed', () => {
   const { readEnd, writeEnd } = libc.createPipe();
-  pipeSource('stdout', readEnd).destroy();
+  pipeSource('stdout', readEnd, libc).destroy();
   closeSync(writeEnd);
 });

@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest';
+import { createLogger, type LogLevel } from '../../../src/observability/log.ts';
+
+function logged(level: LogLevel, write: (logger: ReturnType<typeof createLogger>) => void): string[] {
+  const lines: string[] = [];
+  write(createLogger(level, (line) => lines.push(line)));
+  return lines;
+}
+
+test.each<[LogLevel, string[]]>([
+  ['debug', ['debug', 'info', 'warn', 'error']],
+  ['info', ['info', 'warn', 'error']],
+  ['warn', ['warn', 'error']],
+  ['error', ['error']],
+])('level %s writes %j', (level, written) => {
+  const lines = logged(level, (log) => {
+    log.debug('m');
+    log.info('m');
+    log.warn('m');
+    log.error('m');
+  });
+  expect(lines.map((line) => JSON.parse(line).level)).toEqual(written);
+});
+
+test('a record is one line of JSON with its fields', () => {
+  const [line] = logged('info', (log) => log.info('hello', { count: 1, ok: true, none: null }));
+  expect(line).toMatch(
+    /^\{"time":"\d{4}-[^"]+Z","level":"info","message":"hello","count":1,"ok":true,"none":null\}\n$/,
+  );
+});
+
+test.each([
+  ['a line end', 'a\n{"level":"error"}\r'],
+  ['a terminal escape', '\u001b[2J\u009b31m'],
+  ['other line ends', '\u0085\u2028\u2029\u007f'],
+  ['quotes', '","level":"error'],
+])('%s in a value forges nothing and comes back from the JSON', (_name, text) => {
+  const [line] = logged('info', (log) => log.info(text, { field: text }));
+  expect(line?.slice(0, -1)).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/);
+  expect(line?.endsWith('\n')).toBe(true);
+  expect(JSON.parse(line!)).toMatchObject({ level: 'info', message: text, field: text });
+});

@@ -1,0 +1,333 @@
+import { setMaxListeners } from 'node:events';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { MAX_CHUNK_BYTES, MAX_TIMER_MS, OUTPUT_AFTER_KILL_MS } from '../../../src/process/limits.ts';
+import { ManagedProcess, type ReadRequest } from '../../../src/process/managed-process.ts';
+import type { RetentionLimits } from '../../../src/process/output-log.ts';
+import { FakeChild } from './fake-child.ts';
+
+const SIGTERM = 15;
+const RETENTION: RetentionLimits = { maxBytes: 1_000_000, maxChunks: 1_000, headBytes: 100 };
+const FOREVER = new AbortController().signal;
+setMaxListeners(0, FOREVER);
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+});
+
+afterEach(() => {
+  expect(vi.getTimerCount()).toBe(0);
+  vi.useRealTimers();
+});
+
+function start(child = new FakeChild(), options: { retention?: RetentionLimits; paused?: boolean } = {}) {
+  const events: string[] = [];
+  const process = new ManagedProcess(child, options.retention ?? RETENTION, {
+    output: (seq, stream, bytes) => events.push(`${seq} ${stream} ${bytes}`),
+    exited: (seq, exitCode) => events.push(`${seq} exited ${exitCode}`),
+    closed: (seq) => events.push(`${seq} closed`),
+  });
+  process.begin(options.paused ?? false);
+  const read = (request: Partial<ReadRequest> = {}, signal = FOREVER) =>
+    process.read({ afterSeq: 0, maxBytes: null, waitMs: 0, ...request }, signal, () => undefined);
+  return { child, process, events, read };
+}
+
+const settled = () => new Promise(setImmediate);
+
+async function isPending(promise: Promise<unknown>): Promise<boolean> {
+  return Promise.race([promise.then(() => false), settled().then(() => true)]);
+}
+
+describe('exited and closed', () => {
+  test('output, exit, then the end of the streams', () => {
+    const { child, process, events } = start();
+    child.stdout.write('out');
+    child.stderr.write('err');
+    child.exit(3);
+    expect(process.closed).toBe(false);
+    child.stdout.write('late');
+    child.stdout.end();
+    expect([process.exitCode, process.closed]).toEqual([3, false]);
+    child.stderr.end();
+    expect(events).toEqual(['1 stdout out', '2 stderr err', '3 exited 3', '4 stdout late', '5 closed']);
+    expect([process.closed, process.nextSeq, child.released]).toEqual([true, 6, 1]);
+  });
+
+  test('streams that end before the exit close nothing', () => {
+    const { child, process, events } = start();
+    child.endStreams();
+    expect(events).toEqual([]);
+    expect([process.exitCode, process.closed]).toEqual([null, false]);
+    child.exit(0);
+    expect(events).toEqual(['1 exited 0', '2 closed']);
+  });
+
+  test.each([
+    [{ code: 0, signal: null }, 0],
+    [{ code: 255, signal: null }, 255],
+    [{ code: null, signal: 2 }, 130],
+    [{ code: null, signal: 9 }, 137],
+    [{ code: null, signal: 11 }, 139],
+  ])('%j is reported as %s', (status, exitCode) => {
+    const { child, process } = start();
+    child.exit(status);
+    expect(process.exitCode).toBe(exitCode);
+    child.endStreams();
+  });
+
+  test('a child that was gone before anyone listened is reported', async () => {
+    const child = new FakeChild();
+    child.finish(7);
+    const { events } = start(child);
+    await settled();
+    expect(events).toEqual(['1 exited 7', '2 closed']);
+  });
+
+  test('large output is cut into chunks, none larger than what is retained', () => {
+    const { child, events } = start();
+    child.stdout.write(Buffer.alloc(MAX_CHUNK_BYTES * 2 + 1));
+    expect(events).toHaveLength(3);
+    const small = start(new FakeChild(), { retention: { ...RETENTION, maxBytes: 4 } });
+    small.child.stdout.write('abcdefghij');
+    expect(small.events).toEqual(['1 stdout abcd', '2 stdout efgh', '3 stdout ij']);
+    expect(small.process.ends('stdout')).toMatchObject({ omittedBytes: 0 });
+  });
+});
+
+describe('pausing', () => {
+  test('nothing is read while paused, and nothing is lost', () => {
+    const { child, process, events } = start(new FakeChild(), { paused: true });
+    child.stdout.write('one');
+    expect(events).toEqual([]);
+    process.setPaused(false);
+    process.setPaused(true);
+    child.stdout.write('two');
+    child.endStreams();
+    child.exit(0);
+    expect(events).toEqual(['1 stdout one', '2 exited 0']);
+    process.setPaused(false);
+    expect(events).toEqual(['1 stdout one', '2 exited 0', '3 stdout two', '4 closed']);
+  });
+});
+
+describe('read', () => {
+  test('what is there is returned at once, with the state', async () => {
+    const { child, read } = start();
+    child.stdout.write('aaaa');
+    child.stderr.write('bbbb');
+    expect(await read({ waitMs: 60_000 })).toMatchObject({ nextSeq: 3, exitCode: null, closed: false });
+    expect(await read({ maxBytes: 0 })).toMatchObject({ chunks: [{ seq: 1 }], nextSeq: 2 });
+    child.finish(1);
+    expect(await read({ maxBytes: 100 })).toMatchObject({ nextSeq: 3, exitCode: 1, closed: true });
+    expect(await read({ afterSeq: 2, maxBytes: 4 })).toMatchObject({ chunks: [], nextSeq: 5 });
+    expect(await read({ afterSeq: 99, waitMs: 60_000 })).toMatchObject({ chunks: [], nextSeq: 5 });
+  });
+
+  test('an empty wait ends with its time and the state of that moment', async () => {
+    const { read } = start();
+    const page = read({ waitMs: 1_000 });
+    vi.advanceTimersByTime(999);
+    expect(await isPending(page)).toBe(true);
+    vi.advanceTimersByTime(1);
+    expect(await page).toMatchObject({ chunks: [], nextSeq: 1 });
+  });
+
+  test('output behind the wanted place ends the wait, output before it does not', async () => {
+    const { child, read } = start();
+    const page = read({ afterSeq: 2, waitMs: 1_000 });
+    child.stdout.write('1');
+    child.stdout.write('2');
+    expect(await isPending(page)).toBe(true);
+    child.stdout.write('3');
+    expect((await page).chunks.map(({ seq }) => seq)).toEqual([3]);
+  });
+
+  test('the exit ends a wait, unless it is known; then only the end does', async () => {
+    const { child, read } = start();
+    const [waitsForNews, knowsExit] = [read({ waitMs: 2 ** 64 }), read({ afterSeq: 1, waitMs: 2 ** 64 })];
+    child.exit(0);
+    expect(await waitsForNews).toMatchObject({ nextSeq: 2, exitCode: 0, closed: false });
+    expect(await read({ waitMs: 1_000 })).toMatchObject({ exitCode: 0 });
+    expect(await isPending(knowsExit)).toBe(true);
+    child.endStreams();
+    expect(await knowsExit).toMatchObject({ nextSeq: 3, closed: true });
+  });
+
+  test('who waits is told so, and an abort ends it', async () => {
+    const { process, read, child } = start();
+    const giveUp = new AbortController();
+    const onWait = vi.fn();
+    const page = process.read({ afterSeq: 0, maxBytes: null, waitMs: 1_000 }, giveUp.signal, onWait);
+    expect(onWait).toHaveBeenCalledOnce();
+    giveUp.abort();
+    expect(await page).toMatchObject({ chunks: [] });
+    expect(await read({ waitMs: 1_000 }, AbortSignal.abort())).toMatchObject({ chunks: [] });
+    child.stdout.write('x');
+    await process.read({ afterSeq: 0, maxBytes: null, waitMs: 1_000 }, FOREVER, onWait);
+    expect(onWait).toHaveBeenCalledOnce();
+  });
+
+  test('any number of readers is woken by one chunk', async () => {
+    const { child, read } = start();
+    const pages = Array.from({ length: 100 }, () => read({ waitMs: 1_000 }));
+    child.stdout.write('x');
+    expect((await Promise.all(pages)).every(({ chunks }) => chunks.length === 1)).toBe(true);
+  });
+});
+
+test('wait is for the exit or the end, with or without a limit', async () => {
+  const { child, process } = start();
+  const exited = process.wait('exited', null, FOREVER);
+  const closed = process.wait('closed', MAX_TIMER_MS + 1, FOREVER);
+  const impatient = process.wait('closed', 10, FOREVER);
+  vi.advanceTimersByTime(10);
+  expect(await impatient).toBe(false);
+  child.exit(0);
+  expect(await exited).toBe(true);
+  expect(await isPending(closed)).toBe(true);
+  child.endStreams();
+  expect(await closed).toBe(true);
+  expect(await process.wait('closed', 0, AbortSignal.abort())).toBe(true);
+});
+
+test('signals reach a running program only', () => {
+  const { child, process } = start();
+  process.signal(2);
+  child.exit(0);
+  process.signal(2);
+  expect(child.signals).toEqual([2]);
+  child.endStreams();
+});
+
+test('only a terminal has a size', () => {
+  const terminal = start(new FakeChild({ streams: ['pty'] }));
+  terminal.process.resize(40, 100);
+  terminal.child.finish();
+  terminal.process.resize(50, 50);
+  expect(terminal.child.sizes).toEqual([[40, 100]]);
+  expect(() => start().process.resize(1, 1)).toThrow(expect.objectContaining({ code: 'notATerminal' }));
+});
+
+describe('stdin', () => {
+  test('without a pipe it is closed', () => {
+    const { process } = start();
+    expect(process.write(Buffer.from('x'), null, vi.fn())).toBe('stdinClosed');
+    expect(process.closeStdin()).toBe(false);
+  });
+
+  test('after an exit it is accepted and cannot be closed; after a kill it is gone', async () => {
+    const exited = start(new FakeChild({ stdin: true }));
+    exited.child.finish();
+    expect(exited.process.write(Buffer.from('x'), null, vi.fn())).toBe('accepted');
+    expect(exited.process.closeStdin()).toBe(false);
+    expect(exited.child.stdin?.destroyed).toBe(true);
+
+    const killed = start(new FakeChild({ stdin: true }));
+    await killed.process.kill();
+    expect(() => killed.process.write(Buffer.from('x'), null, vi.fn())).toThrow(/stdin is gone/);
+  });
+
+  test('a terminal is closed by its end-of-file character', () => {
+    const { child, process } = start(new FakeChild({ streams: ['pty'], stdin: true }));
+    expect(process.closeStdin()).toBe(true);
+    child.stdin?.read(1);
+    expect(child.stdin?.written).toEqual(['\u0004']);
+  });
+});
+
+describe('terminate', () => {
+  test('by force the tree is killed at once, however often it is asked', async () => {
+    const { child, process, events } = start();
+    child.onKill = () => undefined;
+    expect([process.terminate({ type: 'force' }), process.terminate({ type: 'force' })]).toEqual([
+      true,
+      true,
+    ]);
+    await settled();
+    expect([child.killed, child.signals]).toEqual([1, []]);
+    child.exit({ code: null, signal: 9 });
+    child.endStreams();
+    expect(events).toEqual(['1 exited 137', '2 closed']);
+    expect(process.terminate({ type: 'force' })).toBe(false);
+    await settled();
+  });
+
+  test('with grace it is asked to end, and killed when its time is up', async () => {
+    const { child, process } = start();
+    expect(process.terminate({ type: 'graceful', timeoutMs: 500 })).toBe(true);
+    expect(process.terminate({ type: 'graceful', timeoutMs: 9_000 })).toBe(true);
+    expect(child.signals).toEqual([SIGTERM, SIGTERM]);
+    vi.advanceTimersByTime(499);
+    expect(child.killed).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect(child.killed).toBe(1);
+    await settled();
+    expect(process.exitCode).toBe(137);
+  });
+
+  test('force cuts a grace short', async () => {
+    const { child, process } = start();
+    process.terminate({ type: 'graceful', timeoutMs: 2 ** 53 });
+    process.terminate({ type: 'force' });
+    await settled();
+    expect(child.killed).toBe(1);
+  });
+
+  test('what outlives a graceful end is killed when its time is up or the process is forgotten', async () => {
+    for (const end of ['time', 'forget'] as const) {
+      const { child, process } = start();
+      process.terminate({ type: 'graceful', timeoutMs: 60_000 });
+      child.finish(0);
+      expect(child.killed).toBe(0);
+      if (end === 'time') vi.advanceTimersByTime(60_000);
+      else await process.forget();
+      await settled();
+      expect(child.killed).toBe(1);
+    }
+  });
+
+  test('forgetting a process that nobody asked to end kills nothing', async () => {
+    const { child, process } = start();
+    child.finish(0);
+    await process.forget();
+    expect(child.killed).toBe(0);
+  });
+
+  test('an exited program whose descendants hold its output is not running, and they are killed', async () => {
+    const { child, process } = start();
+    child.exit(0);
+    expect(process.terminate({ type: 'force' })).toBe(false);
+    await settled();
+    expect([child.killed, process.closed]).toEqual([1, true]);
+  });
+});
+
+describe('a stream that someone from outside holds open', () => {
+  test('is given up a while after everything was killed', async () => {
+    const { child, process, events } = start();
+    child.onKill = () => child.exit({ code: null, signal: 9 });
+    const killed = process.kill();
+    await settled();
+    child.stderr.end();
+    await vi.advanceTimersByTimeAsync(OUTPUT_AFTER_KILL_MS - 1);
+    expect(events).toEqual(['1 exited 137']);
+    await vi.advanceTimersByTimeAsync(1);
+    await killed;
+    expect(child.stdout.destroyed).toBe(true);
+    expect(events).toEqual(['1 exited 137', '2 closed']);
+  });
+
+  test('is not given up while a slow client keeps it paused', async () => {
+    const { child, process, events } = start();
+    child.onKill = () => child.finish(9);
+    process.setPaused(true);
+    child.stdout.write('unread');
+    const killed = process.kill();
+    await vi.advanceTimersByTimeAsync(OUTPUT_AFTER_KILL_MS * 10);
+    expect(child.stdout.destroyed).toBe(false);
+    expect(await isPending(killed)).toBe(true);
+    process.setPaused(false);
+    await killed;
+    expect(events).toEqual(['1 exited 9', '2 stdout unread', '3 closed']);
+  });
+});

@@ -1,0 +1,299 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { START_BEFORE_TERMINATE_MS } from '../../../src/process/limits.ts';
+import { ProcessManager, type ProcessManagerOptions } from '../../../src/process/process-manager.ts';
+import { SpawnError, type SpawnSpec } from '../../../src/process/spawn/spawner.ts';
+import { FakeChild, FakeSpawner } from './fake-child.ts';
+
+const RETENTION_MS = 30_000;
+const FORCE = { type: 'force' } as const;
+const SPEC: SpawnSpec = {
+  program: 'p',
+  argv: ['p'],
+  cwd: '/',
+  env: {},
+  io: { kind: 'pipe', stdin: 'closed' },
+};
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function createManager(options: Partial<ProcessManagerOptions> = {}) {
+  const spawner = new FakeSpawner();
+  const manager = new ProcessManager(spawner, {
+    maxProcesses: 3,
+    closedRetentionMs: RETENTION_MS,
+    ...options,
+  });
+  const events: string[] = [];
+  /** Asks for a process; the start is under way when this returns. */
+  const start = (processId: string) =>
+    manager.start({
+      processId,
+      spec: SPEC,
+      retention: { maxBytes: 1_000, maxChunks: 10, headBytes: 0 },
+      listener: {
+        output: (seq, _stream, bytes) => events.push(`${processId} ${seq} ${bytes}`),
+        exited: (seq) => events.push(`${processId} ${seq} exited`),
+        closed: (seq) => events.push(`${processId} ${seq} closed`),
+      },
+    });
+  const running = async (processId: string, child = new FakeChild()) => {
+    const started = start(processId);
+    spawner.succeed(child);
+    await started;
+    return child;
+  };
+  return { spawner, manager, events, start, running };
+}
+
+const settled = () => new Promise(setImmediate);
+const refused = (code: string) => expect.objectContaining({ name: 'ProcessError', code });
+
+describe('ids', () => {
+  test('an id is taken from the first moment, and refused to others', async () => {
+    const { spawner, start } = createManager();
+    const first = start('p');
+    await expect(start('p')).rejects.toThrow('process p already exists');
+    spawner.succeed();
+    await first;
+    await expect(start('p')).rejects.toThrow(refused('duplicateProcess'));
+    expect(spawner.starts).toHaveLength(1);
+  });
+
+  test.each(['', '__proto__', 'constructor', '\u0000', 'x'.repeat(65_536)])(
+    '%j is an id like any other',
+    async (id) => {
+      const { manager, running } = createManager();
+      expect(await manager.find(id)).toBeUndefined();
+      await running(id);
+      expect(await manager.get(id)).toBe(await manager.find(id));
+    },
+  );
+
+  test('a failed start frees the id at once and tells why', async () => {
+    const { spawner, manager, start, running } = createManager();
+    const failing = start('p');
+    const found = manager.find('p');
+    spawner.starts[0]!.reject(new SpawnError('ENOENT', 'no such program'));
+    await expect(failing).rejects.toThrow('no such program');
+    expect(await found).toBeUndefined();
+    await expect(manager.get('p')).rejects.toThrow('unknown process id p');
+    await running('p');
+  });
+
+  test('a closed process keeps its id until its retention is over, and the exit does not start that time', async () => {
+    const { manager, start, running } = createManager();
+    const child = await running('p');
+    child.exit(0);
+    vi.advanceTimersByTime(RETENTION_MS * 2);
+    expect((await manager.get('p')).exitCode).toBe(0);
+    child.endStreams();
+    vi.advanceTimersByTime(RETENTION_MS - 1);
+    await expect(start('p')).rejects.toThrow('already exists');
+    vi.advanceTimersByTime(1);
+    expect(await manager.find('p')).toBeUndefined();
+    await running('p');
+    expect((await manager.get('p')).nextSeq).toBe(1);
+  });
+
+  test('an eviction that comes late leaves the next process of that id alone', async () => {
+    const { manager, start, spawner } = createManager();
+    const first = start('p');
+    const cancelled = manager.terminate('p', FORCE);
+    vi.advanceTimersByTime(START_BEFORE_TERMINATE_MS);
+    await cancelled;
+    const second = start('p');
+    spawner.starts[0]!.resolve(new FakeChild());
+    await expect(first).rejects.toThrow(refused('startCancelled'));
+    spawner.succeed();
+    await second;
+    expect((await manager.get('p')).closed).toBe(false);
+  });
+
+  test('only so many processes may be there, running or retained', async () => {
+    const { start, running } = createManager({ maxProcesses: 2 });
+    await running('a');
+    (await running('b')).finish();
+    await expect(start('c')).rejects.toThrow(refused('tooManyProcesses'));
+    vi.advanceTimersByTime(RETENTION_MS);
+    await running('c');
+  });
+});
+
+describe('a start that is under way', () => {
+  test('is waited for by who looks for the process', async () => {
+    const { spawner, manager, start } = createManager();
+    const started = start('p');
+    const found = [manager.find('p'), manager.get('p')];
+    spawner.succeed();
+    await started;
+    const [first, second] = await Promise.all(found);
+    expect(first).toBeDefined();
+    expect(second).toBe(first);
+  });
+
+  test('is listed as starting', async () => {
+    const { manager, start, running } = createManager();
+    (await running('closed')).finish(3);
+    (await running('exited')).exit(4);
+    void start('new').catch(() => undefined);
+    expect(manager.list()).toMatchObject([
+      { processId: 'closed', state: 'closed', exitCode: 3, nextSeq: 3, spec: SPEC },
+      { processId: 'exited', state: 'exited', exitCode: 4, nextSeq: 2 },
+      { processId: 'new', state: 'starting', exitCode: null, nextSeq: 1 },
+    ]);
+  });
+
+  test('that finishes in time is terminated as a running process', async () => {
+    const { spawner, manager, start } = createManager();
+    const started = start('p');
+    const terminated = manager.terminate('p', FORCE);
+    const child = spawner.succeed();
+    await started;
+    expect(await terminated).toBe(true);
+    expect(child.killed).toBe(1);
+    expect(vi.getTimerCount()).toBe(1); // The retention of the closed process.
+  });
+
+  test('that fails in time has nothing to terminate', async () => {
+    const { spawner, manager, start } = createManager();
+    const started = start('p');
+    const terminated = manager.terminate('p', FORCE);
+    spawner.starts[0]!.reject(new SpawnError('ENOENT', 'no'));
+    await expect(started).rejects.toThrow('no');
+    expect(await terminated).toBe(false);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('that takes too long is cancelled, and its id is free at once', async () => {
+    const { spawner, manager, start, events } = createManager();
+    const started = start('p');
+    const found = manager.find('p');
+    const terminated = manager.terminate('p', FORCE);
+    vi.advanceTimersByTime(START_BEFORE_TERMINATE_MS - 1);
+    await settled();
+    expect(spawner.starts[0]!.signal?.aborted).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect(await terminated).toBe(true);
+    expect(spawner.starts[0]!.signal?.aborted).toBe(true);
+    expect(manager.list()).toEqual([]);
+    const child = spawner.succeed(new FakeChild({ stdin: true }));
+    await expect(started).rejects.toThrow('process p start was cancelled');
+    expect(await found).toBeUndefined();
+    expect([child.killed, child.released, child.stdin?.destroyed, child.stdout.destroyed]).toEqual([
+      1,
+      1,
+      true,
+      true,
+    ]);
+    expect(events).toEqual([]);
+  });
+
+  test('that is cancelled is told so, whatever the spawner says', async () => {
+    const { spawner, manager, start } = createManager();
+    const started = start('p');
+    const terminated = manager.terminate('p', FORCE);
+    vi.advanceTimersByTime(START_BEFORE_TERMINATE_MS);
+    await terminated;
+    spawner.starts[0]!.reject(new SpawnError('ECANCELED', 'the spawner gave up'));
+    await expect(started).rejects.toThrow(refused('startCancelled'));
+  });
+});
+
+test('terminating what does not exist or is closed is no error', async () => {
+  const { manager, running } = createManager();
+  (await running('p')).finish();
+  expect(await manager.terminate('p', FORCE)).toBe(false);
+  expect(await manager.terminate('q', FORCE)).toBe(false);
+});
+
+test('a process that is forgotten ends its grace', async () => {
+  const { manager, running } = createManager();
+  const child = await running('p');
+  await manager.terminate('p', { type: 'graceful', timeoutMs: RETENTION_MS * 1_000 });
+  child.finish(0);
+  vi.advanceTimersByTime(RETENTION_MS);
+  await settled();
+  expect(child.killed).toBe(1);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('pausing reaches every process, those that start later too', async () => {
+  const { manager, running, events } = createManager();
+  const early = await running('early');
+  manager.setPaused(true);
+  const late = await running('late');
+  early.stdout.write('1');
+  late.stdout.write('2');
+  expect(events).toEqual([]);
+  manager.setPaused(false);
+  expect(events).toEqual(['early 1 1', 'late 1 2']);
+});
+
+test('signals reach the running ones', async () => {
+  const { manager, running } = createManager();
+  const [first, second] = [await running('a'), await running('b')];
+  second.exit(0);
+  manager.signalAll(15);
+  expect([first.signals, second.signals]).toEqual([[15], []]);
+});
+
+test('allClosed waits for the last one, or until it is told to stop', async () => {
+  const { manager, running } = createManager();
+  const child = await running('p');
+  (await running('q')).finish();
+  const stop = new AbortController();
+  const [patient, impatient] = [
+    manager.allClosed(new AbortController().signal),
+    manager.allClosed(stop.signal),
+  ];
+  stop.abort();
+  await impatient;
+  child.exit(0);
+  const early = await Promise.race([patient.then(() => true), settled().then(() => false)]);
+  expect(early).toBe(false);
+  child.endStreams();
+  await patient;
+});
+
+describe('closing', () => {
+  test('kills what runs, cancels what starts, forgets what is closed and takes nothing new', async () => {
+    const { spawner, manager, start, running } = createManager();
+    const alive = await running('alive');
+    const done = await running('done');
+    done.finish();
+    manager.setPaused(true);
+    alive.stdout.write('unread');
+    const starting = start('starting');
+    const outcome = expect(starting).rejects.toThrow(refused('startCancelled'));
+    const closed = manager.close();
+    await expect(start('late')).rejects.toThrow(refused('shuttingDown'));
+    const unborn = spawner.succeed();
+    await closed;
+    await outcome;
+    expect([alive.killed, done.killed, unborn.killed]).toEqual([1, 0, 1]);
+    expect(manager.list()).toEqual([]);
+    expect(vi.getTimerCount()).toBe(0);
+    await manager.close();
+  });
+
+  test('of many processes at once warns of nothing', async () => {
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error) => warnings.push(warning);
+    process.on('warning', onWarning);
+    const { manager, running } = createManager({ maxProcesses: 30 });
+    for (let index = 0; index < 30; index++) {
+      const child = await running(`p${index}`);
+      child.onKill = () => setImmediate(() => child.finish(9));
+    }
+    await manager.close();
+    await settled();
+    process.off('warning', onWarning);
+    expect(warnings).toEqual([]);
+  });
+});

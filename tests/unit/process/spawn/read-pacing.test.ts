@@ -1,0 +1,65 @@
+import { describe, expect, test } from 'vitest';
+import {
+  FLOOD_GAP_MS,
+  FLOOD_SMALL_READS,
+  FULL_READS_PER_TURN,
+  OUTPUT_READ_BYTES,
+  SMALL_READ_BYTES,
+} from '../../../../src/process/limits.ts';
+import { ReadPacing } from '../../../../src/process/spawn/read-pacing.ts';
+
+function pacingAt(): { pacing: ReadPacing; pass(milliseconds: number): void } {
+  let now = 1000;
+  return {
+    pacing: new ReadPacing(() => now),
+    pass: (milliseconds) => {
+      now += milliseconds;
+    },
+  };
+}
+
+const times = (count: number, each: () => unknown) => Array.from({ length: count }, each);
+
+describe('small pieces', () => {
+  test('in quick succession make the reader rest, but not the first few', () => {
+    const { pacing } = pacingAt();
+    pacing.afterRead(10);
+    expect(times(FLOOD_SMALL_READS, () => pacing.afterRead(10))).toEqual(
+      times(FLOOD_SMALL_READS, () => 'continue'),
+    );
+    expect(pacing.afterRead(10)).toBe('rest');
+    expect(pacing.afterRead(10)).toBe('rest');
+  });
+
+  test('with a pause between them never do', () => {
+    const { pacing, pass } = pacingAt();
+    for (let piece = 0; piece < 100; piece++) {
+      pass(FLOOD_GAP_MS);
+      expect(pacing.afterRead(10)).toBe('continue');
+    }
+  });
+
+  test('that answer something are passed on at once', () => {
+    const { pacing } = pacingAt();
+    times(FLOOD_SMALL_READS + 5, () => pacing.afterRead(10));
+    pacing.expectAnswer();
+    expect(pacing.afterRead(10)).toBe('continue');
+  });
+});
+
+describe('large pieces', () => {
+  test('let others have their turn after a few full ones', () => {
+    const { pacing } = pacingAt();
+    for (let turn = 0; turn < 3; turn++) {
+      expect(times(FULL_READS_PER_TURN - 1, () => pacing.afterRead(OUTPUT_READ_BYTES))).not.toContain(
+        'yield',
+      );
+      expect(pacing.afterRead(OUTPUT_READ_BYTES)).toBe('yield');
+    }
+  });
+
+  test('that empty the pipe need not, and never rest', () => {
+    const { pacing } = pacingAt();
+    expect(times(100, () => pacing.afterRead(SMALL_READ_BYTES + 1))).toEqual(times(100, () => 'continue'));
+  });
+});

@@ -1,0 +1,231 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import type { RpcError } from '../../../src/protocol/errors.ts';
+import { METHODS } from '../../../src/protocol/registry.ts';
+import { connectInMemory, type MemoryConnection, type TestClient } from '../../../src/testing/index.ts';
+
+const connections: MemoryConnection[] = [];
+
+afterEach(async () => {
+  await Promise.all(connections.splice(0).map((connection) => connection.close()));
+});
+
+function connect(config: Parameters<typeof connectInMemory>[0] = {}): MemoryConnection {
+  const connection = connectInMemory(config);
+  connections.push(connection);
+  return connection;
+}
+
+async function refusal(request: Promise<unknown>): Promise<Pick<RpcError, 'code' | 'message'>> {
+  const { code, message } = await request.then(
+    () => Promise.reject(new Error('the request was not refused')),
+    (error: RpcError) => error,
+  );
+  return { code, message };
+}
+
+/** Valid params for every method, as far as validation is concerned. */
+const params: Readonly<Record<string, unknown>> = {
+  'process/start': { processId: 'p', argv: ['true'], cwd: 'file:///', env: {}, tty: false },
+  'process/write': { processId: 'p', chunk: '', writeId: 'w' },
+  'process/signal': { processId: 'p', signal: 'interrupt' },
+  'process/resize': { processId: 'p', rows: 1, cols: 1 },
+  'process/list': {},
+  'environment/info': {},
+  'environment/status': {},
+  'command/exec': { processId: 'p', argv: ['true'], cwd: '/', env: {}, tty: false },
+  'command/exec/write': { processId: 'p', chunk: '' },
+};
+const methods = Object.entries(METHODS).filter(([name]) => name !== 'initialize');
+
+describe('the handshake', () => {
+  test.each(methods)('%s must wait for initialize, then for initialized', async (method, { family }) => {
+    const { client } = connect();
+    const call = () => refusal(client.request(method, params[method] ?? { processId: 'p' }));
+    expect(await call()).toEqual({
+      code: -32600,
+      message: `client must call initialize before using ${family} methods`,
+    });
+    await client.call('initialize', { clientName: 'test' });
+    expect(await call()).toEqual({
+      code: -32600,
+      message: `client must send initialized before using ${family} methods`,
+    });
+  });
+
+  test.each([
+    ['environment/info', 'environment info'],
+    ['environment/status', 'environment status'],
+    ['process/start', 'exec'],
+  ] as const)('%s belongs to the family %s', (method, family) => {
+    expect(METHODS[method].family).toBe(family);
+  });
+
+  test('bad params and unknown methods are told in any state', async () => {
+    const { client } = connect();
+    expect(await refusal(client.request('process/read', {}))).toMatchObject({ code: -32602 });
+    expect(await refusal(client.request('nope', {}))).toMatchObject({ code: -32601 });
+    expect(await refusal(client.request('initialized', {}))).toMatchObject({ code: -32601 });
+    expect(await refusal(client.request('initialize', null))).toMatchObject({ code: -32602 });
+    await client.handshake();
+    expect(await refusal(client.request('nope'))).toMatchObject({ code: -32601 });
+  });
+
+  test('a second initialize is refused and changes nothing', async () => {
+    const { client } = connect();
+    await client.handshake();
+    expect(await refusal(client.request('initialize', { clientName: 'again' }))).toEqual({
+      code: -32600,
+      message: 'initialize may only be sent once per connection',
+    });
+    expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
+  });
+
+  test('an initialize that failed may be tried again', async () => {
+    const { client } = connect();
+    for (const id of ['nope', '']) {
+      expect(await refusal(client.request('initialize', { resumeSessionId: id }))).toEqual({
+        code: -32600,
+        message: `unknown session id ${id}`,
+      });
+    }
+    await client.handshake();
+    expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
+  });
+
+  test.each([
+    ['missing', '{"method":"initialized"}'],
+    ['null', '{"method":"initialized","params":null}'],
+    ['an array', '{"method":"initialized","params":[]}'],
+    ['a string', '{"method":"initialized","params":"x"}'],
+    ['a number', '{"method":"initialized","params":5}'],
+  ])('the params of initialized may be %s, and it may come again', async (_name, text) => {
+    const { client } = connect();
+    await client.call('initialize', {});
+    client.sendText(text);
+    client.sendText(text);
+    expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
+  });
+
+  test('everything may be sent without waiting for answers', async () => {
+    const { client } = connect();
+    client.sendText('{"id":1,"method":"initialize","params":{"clientName":"x"}}');
+    client.sendText('{"method":"initialized"}');
+    client.sendText('{"id":2,"method":"environment/status"}');
+    expect([await client.next(), await client.next()]).toMatchObject([
+      { id: 1, result: { sessionId: expect.any(String) } },
+      { id: 2, result: { status: 'ready' } },
+    ]);
+  });
+
+  test('the answer tells the environment as environment/info does', async () => {
+    const { client } = connect();
+    const { environmentInfo } = await client.call('initialize', {});
+    client.notify('initialized');
+    expect(await client.call('environment/info', {})).toEqual(environmentInfo);
+  });
+});
+
+describe('what only a broken client sends', () => {
+  const violations: [string, string][] = [
+    ['an unknown notification', '{"method":"foo/bar"}'],
+    ['a request without an id', '{"method":"process/terminate","params":{"processId":"p"}}'],
+    ['initialize without an id', '{"method":"initialize","params":{"clientName":"x"}}'],
+    ['a response to nothing', '{"id":1,"result":{}}'],
+    ['an error for nothing', '{"id":"x","error":{"code":1,"message":"m"}}'],
+  ];
+
+  test.each(violations)('%s is answered with id -1 and ends the connection', async (_name, text) => {
+    const { client } = connect();
+    await client.handshake();
+    client.sendText(text);
+    expect(await client.closed).toMatchObject({ code: 1008 });
+    expect(client.received.at(-1)).toMatchObject({ id: -1, error: { code: -32600 } });
+  });
+
+  test('initialized before initialize ends the connection, also after one that failed', async () => {
+    const early = connect().client;
+    early.notify('initialized');
+    expect(await early.closed).toMatchObject({ code: 1008 });
+    const failed = connect().client;
+    await refusal(failed.request('initialize', { resumeSessionId: 'nope' }));
+    failed.notify('initialized');
+    expect(await failed.closed).toMatchObject({ code: 1008 });
+  });
+
+  test.each(violations)('%s is only answered by a lenient server', async (_name, text) => {
+    const { client } = connect({ lenientNotifications: true });
+    await client.handshake();
+    client.sendText(text);
+    await client.waitFor((message) => message.id === -1);
+    expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
+  });
+
+  test('a hostile name is shown without its control characters', async () => {
+    const { client } = connect();
+    client.notify('\u001b[2J\n');
+    expect(await client.closed).toMatchObject({ reason: 'unexpected notification `?[2J?`' });
+  });
+
+  test('garbage is answered with id -1 and the connection goes on', async () => {
+    const { client } = connect();
+    for (const text of ['{', '[]', '', '{"id":null,"method":"m"}']) client.sendText(text);
+    for (let index = 0; index < 4; index++) expect(await client.next()).toMatchObject({ id: -1 });
+    await client.handshake();
+  });
+});
+
+describe('sessions', () => {
+  test('a process id belongs to a session', async () => {
+    const { client } = connect();
+    await client.handshake();
+    expect(await refusal(client.request('process/read', { processId: 'p' }))).toEqual({
+      code: -32600,
+      message: 'unknown process id p',
+    });
+  });
+
+  test('a client may shorten the time its session is kept, and no more', async () => {
+    const { client, serverEnd } = connect({ detachedSessionTtlMs: 60_000 });
+    await client.handshake({ clientName: 'x', detachedSessionTtlMs: 0 });
+    serverEnd.break();
+    expect(await client.closed).toMatchObject({ code: 1006 });
+  });
+});
+
+describe('a client that does not read its answers', () => {
+  /** Sends requests until the server stops taking them; returns how many it has answered by then. */
+  async function flood(
+    client: TestClient,
+    serverEnd: MemoryConnection['serverEnd'],
+    text: string,
+  ): Promise<number> {
+    const sent: string[] = [];
+    const send = serverEnd.send.bind(serverEnd);
+    serverEnd.send = (message) => {
+      sent.push('');
+      return send(message);
+    };
+    serverEnd.setCongested(true);
+    for (let index = 0; index < 3_000; index++) client.sendText(text);
+    let before = -1;
+    while (sent.length > before) {
+      before = sent.length;
+      for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
+    }
+    return before;
+  }
+
+  test.each([
+    ['control requests', '{"id":"ID","method":"environment/status"}'],
+    ['refused requests', '{"id":"ID","method":"nope"}'],
+  ])('cannot make the server keep them without limit: %s', async (_name, text) => {
+    const { client, serverEnd } = connect();
+    await client.handshake();
+    const answered = await flood(client, serverEnd, text.replace('ID', 'x'.repeat(10_000)));
+    expect(answered).toBeGreaterThan(500);
+    expect(answered).toBeLessThan(1_200);
+    serverEnd.setCongested(false);
+    expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
+    expect(client.received.filter(({ id }) => typeof id === 'string')).toHaveLength(3_000);
+  });
+});

@@ -1,0 +1,48 @@
+import { expect, test } from 'vitest';
+import { PathUriError } from '../../../src/files/path-uri.ts';
+import { ProcessError, type ProcessErrorCode } from '../../../src/process/errors.ts';
+import { SpawnError } from '../../../src/process/spawn/spawner.ts';
+import { RpcError } from '../../../src/protocol/errors.ts';
+import { domainErrorToRpc } from '../../../src/server/domain-errors.ts';
+
+const codes: Record<ProcessErrorCode, number> = {
+  unknownProcess: -32600,
+  duplicateProcess: -32600,
+  tooManyProcesses: -32600,
+  startCancelled: -32600,
+  shuttingDown: -32600,
+  notATerminal: -32600,
+  emptyArgv: -32602,
+  policyTooLarge: -32602,
+  unknownSignal: -32602,
+  stdinGone: -32603,
+  stdinFull: -32603,
+};
+
+test.each(Object.entries(codes) as [ProcessErrorCode, number][])('%s is %s on the wire', (code, wireCode) => {
+  expect(domainErrorToRpc(new ProcessError(code, 'why'))).toMatchObject({ code: wireCode, message: 'why' });
+});
+
+test.each([
+  ['a start that failed', new SpawnError('ENOENT', 'why'), -32603],
+  ['a bad URI', new PathUriError('why'), -32602],
+  ['a URI that cannot be handled', new PathUriError('why', 'unsupported'), -32603],
+])('%s', (_name, error, code) => {
+  expect(domainErrorToRpc(error)).toMatchObject({ code, message: 'why' });
+});
+
+test('an error of the wire stays as it is', () => {
+  const error = new RpcError(-32010, 'why', { data: 1 });
+  expect(domainErrorToRpc(error)).toBe(error);
+});
+
+test.each([
+  new Error('a defect'),
+  new TypeError('a defect'),
+  'thrown text',
+  null,
+  undefined,
+  { code: -32600 },
+])('%s is a defect', (error) => {
+  expect(domainErrorToRpc(error)).toBeNull();
+});

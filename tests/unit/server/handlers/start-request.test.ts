@@ -1,0 +1,89 @@
+import { expect, test, vi } from 'vitest';
+import type { ParamsOf } from '../../../../src/protocol/registry.ts';
+import { METHODS } from '../../../../src/protocol/registry.ts';
+import { validateParams } from '../../../../src/protocol/validate.ts';
+import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../../src/server/config.ts';
+import { spawnSpec, startRequestParts } from '../../../../src/server/handlers/start-request.ts';
+
+const program = { argv: ['/bin/echo', 'hi'], cwd: 'file:///tmp', env: { A: '1' } };
+const flat = { processId: 'p', ...program, tty: false };
+
+function spec(params: unknown, config: Partial<ExecServerConfig> = {}) {
+  const settings = { ...DEFAULT_CONFIG, ...config };
+  const valid: ParamsOf<'process/start'> = validateParams(METHODS['process/start'].params, params);
+  return spawnSpec(startRequestParts(valid, settings), { nativePaths: settings.acceptNativePaths });
+}
+
+test('the three forms ask for the same program', () => {
+  const io = { type: 'pipe', stdin: 'open' };
+  const expected = {
+    program: '/bin/echo',
+    argv: ['/bin/echo', 'hi'],
+    cwd: '/tmp',
+    env: { A: '1' },
+    io: { kind: 'pipe', stdin: 'open' },
+  };
+  expect(spec({ ...flat, pipeStdin: true })).toEqual(expected);
+  expect(spec({ direct: { processId: 'p', ...program, io } })).toEqual(expected);
+  expect(spec({ prepared: { processId: 'p', request: program, io } })).toEqual(expected);
+});
+
+test.each([
+  ['arg0 names the program', { arg0: 'zero' }, { program: '/bin/echo', argv: ['zero', 'hi'] }],
+  ['an empty arg0', { arg0: '' }, { argv: ['', 'hi'] }],
+  ['arg0 null', { arg0: null }, { argv: ['/bin/echo', 'hi'] }],
+  ['no stdin', {}, { io: { kind: 'pipe', stdin: 'closed' } }],
+  ['a terminal', { tty: true }, { io: { kind: 'pty', rows: 24, cols: 80 } }],
+  [
+    'a terminal of a size',
+    { tty: true, size: { rows: 1, cols: 2 } },
+    { io: { kind: 'pty', rows: 1, cols: 2 } },
+  ],
+  ['an empty program', { argv: [''] }, { program: '' }],
+])('%s', (_name, params, expected) => {
+  expect(spec({ ...flat, ...params })).toMatchObject(expected);
+});
+
+test('a terminal gets SHELL when it has none, and nothing else', () => {
+  expect(spec({ ...flat, tty: true }).env).toEqual({ A: '1', SHELL: expect.stringMatching(/^\//) });
+  expect(spec({ ...flat, tty: true, env: { SHELL: '' } }).env).toEqual({ SHELL: '' });
+  expect(spec(flat).env).toEqual({ A: '1' });
+});
+
+test('a policy draws on the environment of the server', () => {
+  vi.stubEnv('EXEC_SERVER_TEST_VARIABLE', 'inherited');
+  const envPolicy = {
+    inherit: 'all',
+    ignoreDefaultExcludes: false,
+    exclude: [],
+    set: {},
+    includeOnly: ['EXEC_SERVER_TEST*'],
+  };
+  expect(spec({ ...flat, envPolicy }).env).toEqual({ A: '1', EXEC_SERVER_TEST_VARIABLE: 'inherited' });
+  vi.unstubAllEnvs();
+});
+
+test.each<[string, object, Partial<ExecServerConfig>, number, string]>([
+  ['no command', { argv: [] }, {}, 0, 'argv must not be empty'],
+  ['a native path', { cwd: '/tmp' }, {}, 0, 'expected a file: URI'],
+  ['a bad path before no command', { cwd: '/tmp', argv: [] }, {}, 0, 'expected a file: URI'],
+  ['a sandbox', { sandbox: {} }, {}, -32602, 'params.sandbox'],
+  ['a proxy', { networkProxy: {} }, {}, -32602, 'params.networkProxy'],
+  ['direct starts switched off', {}, { allowDirectExec: false }, -32600, 'allowDirectExec'],
+])('%s is refused', (_name, params, config, code, message) => {
+  expect(() => spec({ ...flat, ...params }, config)).toThrow(message);
+  if (code !== 0)
+    expect(() => spec({ ...flat, ...params }, config)).toThrow(expect.objectContaining({ code }));
+});
+
+test('prepared starts have a switch of their own', () => {
+  const prepared = { prepared: { processId: 'p', request: program, io: { type: 'pipe', stdin: 'closed' } } };
+  expect(() => spec(prepared, { allowPreparedExec: false })).toThrow('allowPreparedExec');
+  expect(spec(prepared, { allowDirectExec: false }).program).toBe('/bin/echo');
+});
+
+test('native paths are accepted where they are switched on', () => {
+  expect(spec({ ...flat, cwd: '/tmp' }, { acceptNativePaths: true }).cwd).toBe('/tmp');
+  expect(spec(flat, { acceptNativePaths: true }).cwd).toBe('/tmp');
+  expect(() => spec({ ...flat, cwd: 'tmp' }, { acceptNativePaths: true })).toThrow('expected a file: URI');
+});
