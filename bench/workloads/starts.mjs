@@ -14,6 +14,7 @@ export const starts = [
       { key: 'p50', label: 'start → closed p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.04) },
       { key: 'answered', label: 'start answered p50', unit: 'ms', better: 'lower' },
       { key: 'rate', label: 'starts', unit: '/s', better: 'higher', goal: ratioAtLeast(25) },
+      { key: 'first', label: 'first of all → closed', unit: 'ms', better: 'lower' },
     ],
     run: (context) => measureStarts(context, false),
   },
@@ -48,6 +49,9 @@ export const starts = [
 
 async function measureStarts({ url, quick }, tty) {
   const connection = await Connection.ready(url);
+  const began = now();
+  await startToClosed(connection, 'first');
+  const first = now() - began;
   const answered = [];
   const step = async (i) => {
     const began = now();
@@ -63,6 +67,7 @@ async function measureStarts({ url, quick }, tty) {
   });
   const total = samples.reduce((sum, sample) => sum + sample, 0);
   return {
+    first,
     p50: percentile(samples, 0.5),
     answered: percentile(answered.slice(-samples.length), 0.5),
     rate: samples.length / (total / 1000),

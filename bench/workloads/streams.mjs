@@ -4,6 +4,7 @@ import { CLIENT_BUSY, clientShare } from './client-share.mjs';
 import { ratioAtLeast, ratioAtMost } from './goals.mjs';
 import { now } from './pace.mjs';
 import { GB, LINE_BYTES, MB, seqBytes, unbufferedLines, zeros } from './programs.mjs';
+import { startToClosed } from './starts.mjs';
 
 /** @type {import('./index.mjs').Row} */
 const rate = { key: 'rate', label: 'rate', unit: 'MB/s', better: 'higher' };
@@ -72,9 +73,10 @@ export const streams = [
   },
 ];
 
-/** Starts all programs at once and takes their output to the last byte. */
+/** Starts all programs at once and takes their output to the last byte. The first start of a server is a row of its own. */
 async function stream({ url, pid }, programs) {
   const connection = await Connection.ready(url);
+  await startToClosed(connection, 'first');
   const cpuBefore = cpuSeconds(pid);
   const framesBefore = connection.frames;
   const share = clientShare();

@@ -121,6 +121,7 @@ function checkId(members: Record<string, unknown>, rawId: string | null): Reques
   if (!Object.hasOwn(members, 'id')) throw new MalformedMessageError('`id` is missing');
   // Written anew: a part of the message's own text would keep all of it in memory for as long as the request runs.
   if (typeof members.id === 'string') return JSON.stringify(members.id) as RequestId;
+  if (Number.isSafeInteger(members.id)) return String(members.id) as RequestId;
   if (rawId !== null && isInt64(rawId)) return String(BigInt(rawId)) as RequestId;
   throw new MalformedMessageError('`id` must be a string or a 64-bit integer');
 }

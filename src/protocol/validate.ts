@@ -6,9 +6,11 @@ export function validateParams<Schema extends z.ZodMiniType>(
   schema: Schema,
   params: unknown,
 ): z.output<Schema> {
-  const parsed = schema.safeParse(params ?? undefined, { reportInput: true });
+  const parsed = schema.safeParse(params ?? undefined);
   if (parsed.success) return parsed.data;
-  throw invalidParams(describeIssues(parsed.error.issues, ['params']));
+  // Only a refusal needs to know what was there in place of what was expected.
+  const detailed = schema.safeParse(params ?? undefined, { reportInput: true });
+  throw invalidParams(describeIssues((detailed.error ?? parsed.error).issues, ['params']));
 }
 
 type Issue = z.core.$ZodIssue;

@@ -5,14 +5,14 @@ import {
   MAX_REQUESTS_BEYOND_SLOTS,
 } from './limits.ts';
 
-/** A request that is ready to run. `run` never rejects. */
+/** A request that is ready to run. `run` returns a promise when it is not done at once, and neither throws nor rejects. */
 export interface Job {
   readonly lane: 'ordinary' | 'control';
   /** What the request is about; jobs about one subject start in arrival order. Null is about nothing in particular. */
   readonly subject: string | null;
   /** What it costs to keep while it waits. */
   readonly bytes: number;
-  run(slot: Slot): Promise<void>;
+  run(slot: Slot): Promise<void> | undefined;
 }
 
 /** The place a running job occupies. */
@@ -110,10 +110,20 @@ export class Dispatcher {
       this.#running--;
       this.#startQueued();
     };
-    void job.run({ park }).then(() => {
+    const leave = () => {
       this.#active--;
       if (place === 'slot') this.#running--;
       if (place === 'parked') this.#parked--;
+    };
+    const running = job.run({ park });
+    if (running === undefined) {
+      // It kept nobody waiting, so nobody need be started in its place.
+      leave();
+      this.#reportIdle();
+      return;
+    }
+    void running.then(() => {
+      leave();
       this.#startQueued();
       this.#reportIdle();
     });

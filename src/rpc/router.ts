@@ -37,12 +37,8 @@ export function route(message: RequestMessage): RoutedRequest {
   return { method, params, lane: definition.lane, subject: subjectOf(definition.subject, params) };
 }
 
-/** Runs the handler of a routed request. */
-export async function invoke(
-  handlers: Handlers,
-  request: RoutedRequest,
-  context: RequestContext,
-): Promise<unknown> {
+/** Runs the handler of a routed request; returns its answer, or a promise of it. */
+export function invoke(handlers: Handlers, request: RoutedRequest, context: RequestContext): unknown {
   const handler = handlers[request.method as keyof Handlers] as (
     params: unknown,
     context: RequestContext,

@@ -132,13 +132,17 @@ export class ClientConnection {
     const { lane, subject } = routed;
     // The message itself is let go: what it held beyond the validated params would wait along with a request that waits.
     const { id, method, trace, bytes } = message;
-    const run = async (slot: Slot) => {
-      const context = { signal: this.#requests.signal, trace, park: slot.park };
+    const respond = (result: unknown) => this.#connection.respond(id, result);
+    const refuse = (error: unknown) => this.#refuse({ id, method }, error);
+    const run = ({ park }: Slot): Promise<void> | undefined => {
       try {
-        this.#connection.respond(id, await invoke(handlers, routed, context));
+        const result = invoke(handlers, routed, { signal: this.#requests.signal, trace, park });
+        if (result instanceof Promise) return result.then(respond, refuse);
+        respond(result);
       } catch (error) {
-        this.#refuse({ id, method }, error);
+        refuse(error);
       }
+      return undefined;
     };
     this.#dispatcher.submit({ lane, subject, bytes, run });
   }

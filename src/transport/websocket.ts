@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocket, WebSocketServer } from 'ws';
 import { BATCHED_MESSAGE_BYTES, CLOSE_TIMEOUT_MS, PONG_WINDOW_BYTES, SEND_WINDOW_BYTES } from './limits.ts';
+import { encodeTextFrames } from './text-frames.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** Sizes and times of a websocket. */
@@ -39,7 +40,7 @@ export class WebSocketUpgrader {
     accepted: (transport: Transport) => void,
   ): void {
     this.#server.handleUpgrade(request, socket, head, (ws) =>
-      accepted(new WebSocketTransport(ws, socket, this.#options)),
+      accepted(new WebSocketTransport(ws, this.#options, socket)),
     );
   }
 }
@@ -71,14 +72,10 @@ export function connectWebSocket(
     };
     signal?.addEventListener('abort', abort, { once: true });
     ws.once('error', refused);
-    ws.once('upgrade', ({ socket }) => {
-      ws.once('open', () => {
-        signal?.removeEventListener('abort', abort);
-        ws.off('error', refused);
-        resolve(
-          new WebSocketTransport(ws, socket, { maxMessageBytes, pingIntervalMs, peerSilenceTimeoutMs }),
-        );
-      });
+    ws.once('open', () => {
+      signal?.removeEventListener('abort', abort);
+      ws.off('error', refused);
+      resolve(new WebSocketTransport(ws, { maxMessageBytes, pingIntervalMs, peerSilenceTimeoutMs }));
     });
   });
 }
@@ -86,9 +83,10 @@ export function connectWebSocket(
 /** One websocket as a transport: a text frame per message out, text or binary frames in. */
 export class WebSocketTransport implements Transport {
   readonly #ws: WebSocket;
-  readonly #socket: Duplex;
+  readonly #serverSocket: Duplex | null;
   readonly #keepalive: Keepalive;
-  #corked = false;
+  /** Small messages that leave at the end of this turn. */
+  #batch: (string | Uint8Array)[] = [];
   #events: TransportEvents | null = null;
   #failure: string | null = null;
   #pendingBytes = 0;
@@ -96,10 +94,10 @@ export class WebSocketTransport implements Transport {
   #closing = false;
   #closed = false;
 
-  /** `socket` is what the websocket runs on. */
-  constructor(ws: WebSocket, socket: Duplex, options: WebSocketOptions) {
+  /** `serverSocket` is what the websocket of a server runs on. */
+  constructor(ws: WebSocket, options: WebSocketOptions, serverSocket: Duplex | null = null) {
     this.#ws = ws;
-    this.#socket = socket;
+    this.#serverSocket = serverSocket;
     ws.pause();
     ws.on('error', (error) => {
       this.#failure = error.message;
@@ -120,8 +118,12 @@ export class WebSocketTransport implements Transport {
     if (this.#ws.readyState !== WebSocket.OPEN) return true;
     const bytes = message.length;
     this.#pendingBytes += bytes;
-    if (bytes <= BATCHED_MESSAGE_BYTES) this.#cork();
-    this.#ws.send(message, TEXT_FRAME, () => this.#sent(bytes));
+    if (this.#serverSocket !== null && bytes <= BATCHED_MESSAGE_BYTES) {
+      this.#enqueue(message);
+    } else {
+      this.#flush();
+      this.#ws.send(message, TEXT_FRAME, () => this.#sent(bytes));
+    }
     // Congestion ends with `drained` and not before: who was told to wait waits for that.
     this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
     return !this.#congested;
@@ -145,6 +147,7 @@ export class WebSocketTransport implements Transport {
 
   close(reason: CloseReason): void {
     if (this.#closing || this.#ws.readyState === WebSocket.CLOSED) return;
+    this.#flush();
     this.#closing = true;
     this.#ws.resume();
     this.#ws.close(reason.code, truncateReason(reason.reason));
@@ -152,15 +155,18 @@ export class WebSocketTransport implements Transport {
     this.#ws.once('close', () => clearTimeout(cutOff));
   }
 
-  /** Small messages of one turn leave in one system call: what answers a batch of requests is a batch. */
-  #cork(): void {
-    if (this.#corked) return;
-    this.#corked = true;
-    this.#socket.cork();
-    process.nextTick(() => {
-      this.#corked = false;
-      this.#socket.uncork();
-    });
+  /** Small messages of one turn leave together: what answers a batch of requests is a batch. */
+  #enqueue(message: string | Uint8Array): void {
+    if (this.#batch.length === 0) process.nextTick(() => this.#flush());
+    this.#batch.push(message);
+  }
+
+  #flush(): void {
+    if (this.#batch.length === 0) return;
+    const messages = this.#batch;
+    this.#batch = [];
+    const bytes = messages.reduce((sum, message) => sum + message.length, 0);
+    this.#serverSocket?.write(encodeTextFrames(messages), () => this.#sent(bytes));
   }
 
   #ended(code: number, reason: string): void {

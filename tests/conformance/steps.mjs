@@ -60,8 +60,8 @@ export const STEPS = {
   },
   /** No reply is waiting that no step has asked for. */
   quiet: { asserts: true, run: quiet },
-  /** Nothing has been notified about this process. */
-  noEvents: { asserts: true, run: noEvents },
+  /** Nothing has been notified about this process, or not the event number `seq`. */
+  noEvents: { options: ['seq'], asserts: true, run: noEvents },
   /** The responses with these ids arrived in this order. */
   arrived: { asserts: true, run: arrived },
   /** A plain HTTP request, upgrades included. */
@@ -249,7 +249,9 @@ async function quiet(context, step) {
 }
 
 async function noEvents(context, step) {
-  check(0, context.connection(step.on).process(step.noEvents).events.size, `events of ${step.noEvents}`);
+  const seqs = [...context.connection(step.on).process(step.noEvents).events.keys()];
+  const unwanted = step.seq === undefined ? seqs : seqs.filter((seq) => seq === step.seq);
+  check([], unwanted, `events of ${step.noEvents}`);
 }
 
 async function arrived(context, step) {

@@ -59,6 +59,7 @@ scenarios('failing links', (scenario) => {
       const started = await run.exec(`echo before; ${gate('cut')}; echo after; exit 5`, {
         yield_time_ms: 250,
       });
+      expect(started).toMatchObject(RUNNING);
       const disturb = async () => {
         proxy.interrupt();
         run.touch('cut');
@@ -120,6 +121,7 @@ scenarios('failing links', (scenario) => {
     const started = await run.exec(`echo before; ${gate('restored')}; echo after; exit 5`, {
       yield_time_ms: 250,
     });
+    expect(started).toMatchObject(RUNNING);
     const refusals = () => tap.messages.filter(({ error }) => error?.code === ALREADY_ATTACHED);
     const disturb = async () => {
       tap.dropClientSides();

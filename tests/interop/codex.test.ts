@@ -67,6 +67,7 @@ scenarios('commands', (scenario, kind) => {
     const started = await run.exec('trap "echo interrupted; exit 9" INT; echo ready; sleep 1000', {
       yield_time_ms: 250,
     });
+    expect(started).toMatchObject(RUNNING);
     await tap.printed('ready');
     const interrupted = await run.writeStdin(started.sessionId, '\u0003', 20_000);
     expect(interrupted).toMatchObject({ exitCode: 9, sessionId: null });

@@ -35,7 +35,7 @@ test('an unknown method is told before its params are looked at', () => {
   expect(() => route(request('process/read', 5))).toThrow(expect.objectContaining({ code: -32602 }));
 });
 
-test('the handler gets validated params and the context, and its failure is a rejection', async () => {
+test('the handler gets validated params and the context, and its failure passes through', async () => {
   const context = { signal: new AbortController().signal, trace: null, park: () => undefined };
   const handlers = {
     'process/wait': (params: unknown, given: unknown) => {
@@ -45,5 +45,5 @@ test('the handler gets validated params and the context, and its failure is a re
   } as unknown as Handlers;
   const routed = route(request('process/wait', { processId: 'p', junk: 1 }));
   expect(await invoke(handlers, routed, context)).toEqual({ processId: 'p', until: 'closed' });
-  await expect(invoke(handlers, routed, { ...context })).rejects.toThrow('another context');
+  expect(() => invoke(handlers, routed, { ...context })).toThrow('another context');
 });

@@ -1,0 +1,174 @@
+import { PassThrough } from 'node:stream';
+import { afterEach, describe, expect, test } from 'vitest';
+import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../src/server/config.ts';
+import { ExecServer, serveStdio } from '../../../src/server/serve.ts';
+import { TestClient } from '../../../src/testing/index.ts';
+import { createMemoryPair, type MemoryTransport } from '../../../src/transport/memory.ts';
+
+const CONFIG: ExecServerConfig = { ...DEFAULT_CONFIG, logLevel: 'error', shutdownGracePeriodMs: 0 };
+const servers: ExecServer[] = [];
+
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()));
+});
+
+function createServer(config: Partial<ExecServerConfig> = {}) {
+  const server = new ExecServer({ ...CONFIG, ...config });
+  servers.push(server);
+  const connect = (): { client: TestClient; link: MemoryTransport } => {
+    const [left, right] = createMemoryPair();
+    void server.accept(right);
+    return { client: new TestClient(left), link: left };
+  };
+  return { server, connect };
+}
+
+const start = (processId: string, script: string, pipeStdin = false) => ({
+  processId,
+  argv: ['/bin/sh', '-c', script],
+  cwd: 'file:///',
+  env: { PATH: '/usr/bin:/bin' },
+  tty: false,
+  pipeStdin,
+});
+
+describe('resuming a session', () => {
+  test('works once its connection is gone, and needs initialized again', async () => {
+    const { connect } = createServer();
+    const first = connect();
+    const sessionId = await first.client.handshake();
+    const { client } = connect();
+    await expect(client.request('initialize', { resumeSessionId: sessionId })).rejects.toMatchObject({
+      code: -32010,
+      message: `session ${sessionId} is already attached to another connection`,
+    });
+    expect(await first.client.call('environment/status', {})).toEqual({ status: 'ready' });
+    first.link.break();
+    expect(await client.call('initialize', { resumeSessionId: sessionId })).toMatchObject({ sessionId });
+    await expect(client.request('process/read', { processId: 'p' })).rejects.toThrow('must send initialized');
+    client.notify('initialized');
+    await expect(client.request('process/read', { processId: 'p' })).rejects.toThrow('unknown process id p');
+  });
+
+  test('a process belongs to its session, and its output meanwhile can be read', async () => {
+    const { connect } = createServer();
+    const first = connect();
+    const sessionId = await first.client.handshake();
+    await first.client.call('process/start', start('p', 'echo one; read line; echo "$line"', true));
+    await first.client.waitFor(({ method }) => method === 'process/output');
+    first.link.break();
+    const stranger = connect().client;
+    await stranger.handshake();
+    await expect(stranger.request('process/read', { processId: 'p' })).rejects.toThrow(
+      'unknown process id p',
+    );
+    const { client } = connect();
+    await client.handshake({ resumeSessionId: sessionId });
+    const chunk = Buffer.from('two\n').toString('base64');
+    expect(await client.call('process/write', { processId: 'p', chunk, writeId: '1' })).toEqual({
+      status: 'accepted',
+    });
+    await client.call('process/wait', { processId: 'p' });
+    const { chunks, exitCode } = await client.call('process/read', { processId: 'p' });
+    expect(Buffer.concat(chunks.map((each) => Buffer.from(each.chunk, 'base64'))).toString()).toBe(
+      'one\ntwo\n',
+    );
+    expect(exitCode).toBe(0);
+    expect(client.process('p').events.map(({ kind }) => kind)).toEqual(['output', 'exited', 'closed']);
+  });
+
+  test.each([
+    ['the client asked for that', 0, {}],
+    ['the server keeps none, whatever the client asks', 60_000, { detachedSessionTtlMs: 0 }],
+  ])('is not possible when %s', async (_name, detachedSessionTtlMs, config) => {
+    const { connect } = createServer(config);
+    const first = connect();
+    const sessionId = await first.client.handshake({ detachedSessionTtlMs });
+    first.link.break();
+    const { client } = connect();
+    await expect(client.request('initialize', { resumeSessionId: sessionId })).rejects.toThrow(
+      'unknown session id',
+    );
+  });
+});
+
+describe('closing a server', () => {
+  test('ends connections with the reason and leaves no timer behind', async () => {
+    const { server, connect } = createServer({ detachedSessionTtlMs: 3_600_000 });
+    const { client } = connect();
+    await client.handshake();
+    const before = timers();
+    await server.close('enough');
+    expect(await client.closed).toEqual({ code: 1001, reason: 'enough' });
+    await server.closed;
+    expect(timers()).toBeLessThanOrEqual(before);
+  });
+
+  test('is done once, however often it is asked', async () => {
+    const { server } = createServer();
+    expect(server.close()).toBe(server.close('again'));
+    await server.close();
+  });
+
+  test('ends programs, and connections that have no session', async () => {
+    const { server, connect } = createServer();
+    const { client } = connect();
+    const silent = connect().client;
+    await client.handshake();
+    await client.call('process/start', start('p', 'trap "" TERM; echo $$; sleep 600'));
+    await client.waitFor(({ method }) => method === 'process/output');
+    const pid = Number(client.process('p').text());
+    expect(process.kill(pid, 0)).toBe(true);
+    await server.close();
+    expect(() => process.kill(pid, 0)).toThrow('ESRCH');
+    expect((await silent.closed).code).toBe(1001);
+  });
+});
+
+describe('over a pair of streams', () => {
+  function connectStdio() {
+    const [input, output] = [new PassThrough(), new PassThrough()];
+    const server = serveStdio(CONFIG, input, output);
+    const text = () => (output.read() as Buffer | null)?.toString() ?? '';
+    const send = (message: object) => input.write(`${JSON.stringify(message)}\n`);
+    send({ id: 1, method: 'initialize', params: {} });
+    send({ method: 'initialized' });
+    return { input, output, server, send, text };
+  }
+
+  test('the end of the input ends the server behind the answers', async () => {
+    const { input, server, send, text } = connectStdio();
+    send({ id: 2, method: 'process/start', params: start('p', 'sleep 600') });
+    send({ id: 3, method: 'process/wait', params: { processId: 'p' } });
+    input.end('{"id":4,"method":"environment/status"}');
+    await (await server).closed;
+    const answers = text()
+      .split('\n')
+      .filter((line) => line.includes('"id"'))
+      .map((line) => JSON.parse(line));
+    expect(answers.map(({ id }) => id).sort()).toEqual([1, 2, 3, 4]);
+    expect(answers.find(({ id }) => id === 3)).toMatchObject({ result: { running: true } });
+  });
+
+  test('a program that does not read its stdin does not keep the server alive', async () => {
+    const { input, server, send } = connectStdio();
+    send({ id: 2, method: 'process/start', params: start('p', 'sleep 600', true) });
+    const chunk = Buffer.alloc(64 * 1024).toString('base64');
+    for (let id = 3; id < 150; id++) send({ id, method: 'process/write', params: { processId: 'p', chunk } });
+    input.end();
+    await (await server).closed;
+  });
+
+  test('a client that does not read its answers does not keep the server alive', async () => {
+    const { input, server, send } = connectStdio();
+    const id = 'x'.repeat(100_000);
+    for (let count = 0; count < 200; count++) send({ id, method: 'process/list' });
+    input.end();
+    await (await server).closed;
+  });
+});
+
+/** How many timers keep this process alive. */
+function timers(): number {
+  return process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length;
+}
