@@ -1,4 +1,5 @@
 import { isMainThread } from 'node:worker_threads';
+import { obstacleToNative } from './native-obstacles.ts';
 import { NativeSpawner } from './native-spawner.ts';
 import { NodeSpawner } from './node-spawner.ts';
 import type { Spawner } from './spawner.ts';
@@ -8,7 +9,7 @@ import type { Spawner } from './spawner.ts';
  * library (about 20 ms), so call it after whatever must be quick.
  */
 export async function createSpawner(options: { native?: boolean } = {}): Promise<Spawner> {
-  const obstacle = obstacleToNative(options.native ?? true);
+  const obstacle = obstacleToNative(options.native ?? true) ?? obstacleInThread();
   if (obstacle !== null) return new NodeSpawner(obstacle);
   try {
     const { loadLibc } = await import('./native/libc.ts');
@@ -19,14 +20,7 @@ export async function createSpawner(options: { native?: boolean } = {}): Promise
   }
 }
 
-/** Where the constants and structures of native/libc.ts hold. */
-const NATIVE_SYSTEMS = ['linux-x64', 'linux-arm64'];
-
-/** Why native calls are out of the question here, or null. */
-export function obstacleToNative(wanted: boolean): string | null {
-  const system = `${process.platform}-${process.arch}`;
-  if (!wanted) return 'terminals are switched off (nativeSpawn is false)';
-  if (!NATIVE_SYSTEMS.includes(system)) return `terminals are not supported on ${system}`;
-  // Only the main thread hears of SIGCHLD.
+/** Only the main thread hears of SIGCHLD. */
+function obstacleInThread(): string | null {
   return isMainThread ? null : 'terminals are not supported in a worker thread';
 }

@@ -1,5 +1,4 @@
-import { readFileSync } from 'node:fs';
-import { createSpawner, obstacleToNative } from './create-spawner.ts';
+import { obstacleToNative } from './native-obstacles.ts';
 import type { Child, Spawner, SpawnSpec } from './spawner.ts';
 
 /**
@@ -18,16 +17,13 @@ export class LazySpawner implements Spawner {
   /** Before loading it is a prediction, which holds unless the native library is missing or broken. */
   get pty(): Spawner['pty'] {
     if (this.#loaded !== null) return this.#loaded.pty;
-    const obstacle = obstacleToNative(this.#native) ?? obstacleInLibc();
+    const obstacle = obstacleToNative(this.#native);
     return obstacle === null ? { available: true } : { available: false, reason: obstacle };
   }
 
   /** Loads now, so that the first start need not wait for it. */
   prepare(): Promise<Spawner> {
-    this.#loading ??= createSpawner({ native: this.#native }).then((spawner) => {
-      this.#loaded = spawner;
-      return spawner;
-    });
+    this.#loading ??= this.#load();
     return this.#loading;
   }
 
@@ -40,14 +36,10 @@ export class LazySpawner implements Spawner {
     const spawner = await this.#loading;
     await spawner?.close();
   }
-}
 
-/** The native calls go to the GNU C library, which a process that can make them has mapped already. */
-function obstacleInLibc(): string | null {
-  try {
-    if (readFileSync('/proc/self/maps', 'latin1').includes('/libc.so.6')) return null;
-  } catch {
-    // No /proc: as good as no library.
+  async #load(): Promise<Spawner> {
+    const { createSpawner } = await import('./create-spawner.ts');
+    this.#loaded = await createSpawner({ native: this.#native });
+    return this.#loaded;
   }
-  return 'terminals are not available: this Node does not use the GNU C library';
 }
