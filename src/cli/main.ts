@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { type Arguments, parseArguments } from './arguments.ts';
 import { RunError, reportFailure } from './failures.ts';
 

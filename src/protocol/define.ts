@@ -36,19 +36,44 @@ export interface NotificationDefinition<Params extends z.ZodMiniType = z.ZodMini
   readonly from: 'client' | 'server';
 }
 
-/** Declares a method; it exists to infer the schema types. */
+/** Declares a method. Its schemas are built when they are first used. */
 export function method<Params extends z.ZodMiniType, Result extends z.ZodMiniType>(
-  definition: Omit<MethodDefinition<Params, Result>, 'origin' | 'lane'> & { origin?: Origin; lane?: Lane },
+  declaration: Omit<MethodDefinition<Params, Result>, 'params' | 'result' | 'origin' | 'lane'> & {
+    params: () => Params;
+    result: () => Result;
+    origin?: Origin;
+    lane?: Lane;
+  },
 ): MethodDefinition<Params, Result> {
-  return { origin: 'reference', lane: 'ordinary', ...definition };
+  const { params, result, ...rest } = declaration;
+  return {
+    origin: 'reference',
+    lane: 'ordinary',
+    ...rest,
+    get params() {
+      return params();
+    },
+    get result() {
+      return result();
+    },
+  };
 }
 
-/** Declares a notification; it exists to infer the schema type. */
+/** Declares a notification. Its schema is built when it is first used. */
 export function notification<Params extends z.ZodMiniType>(
-  definition: Omit<NotificationDefinition<Params>, 'origin' | 'from'> & {
+  declaration: Omit<NotificationDefinition<Params>, 'params' | 'origin' | 'from'> & {
+    params: () => Params;
     origin?: Origin;
     from?: 'client' | 'server';
   },
 ): NotificationDefinition<Params> {
-  return { origin: 'reference', from: 'server', ...definition };
+  const { params, ...rest } = declaration;
+  return {
+    origin: 'reference',
+    from: 'server',
+    ...rest,
+    get params() {
+      return params();
+    },
+  };
 }

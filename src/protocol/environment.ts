@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { once } from './once.ts';
 import { doc, NoParams } from './scalars.ts';
 
 /** Every capability a server can announce, with what it promises. A flag that is absent reads as false. */
@@ -35,31 +36,37 @@ export const CAPABILITIES = {
 /** The name of a capability flag. */
 export type Capability = keyof typeof CAPABILITIES;
 
-const Capabilities = doc(
-  z.looseObject(
-    Object.fromEntries(
-      Object.entries(CAPABILITIES).map(([name, text]) => [name, doc(z.optional(z.boolean()), text)]),
-    ) as Record<Capability, z.ZodMiniOptional<z.ZodMiniBoolean>>,
+const Capabilities = once(() =>
+  doc(
+    z.looseObject(
+      Object.fromEntries(
+        Object.entries(CAPABILITIES).map(([name, text]) => [name, doc(z.optional(z.boolean()), text)]),
+      ) as Record<Capability, z.ZodMiniOptional<z.ZodMiniBoolean>>,
+    ),
+    'What this server can do. A missing flag means no.',
   ),
-  'What this server can do. A missing flag means no.',
 );
 
-export const EnvironmentInfo = z.looseObject({
-  shell: doc(z.object({ name: z.string(), path: z.string() }), "The server user's login shell."),
-  executorVersion: doc(z.optional(z.string()), 'Version of the server.'),
-  providerId: doc(z.optional(z.string()), 'Stable for one host and one server build.'),
-  cwd: doc(z.optional(z.string()), "The server's working directory, a `file:` URI."),
-  userHomeDir: doc(z.optional(z.string()), "The server user's home, a `file:` URI."),
-  platformOs: doc(z.optional(z.string()), '`linux`, `macos` or `windows`.'),
-  prependPathDirs: doc(z.optional(z.array(z.string())), 'Helper directories put in front of PATH.'),
-  temporaryDirectories: doc(z.optional(z.array(z.string())), 'Configured temporary directories.'),
-  tempDir: doc(z.optional(z.string()), 'The temporary directory in use.'),
-  capabilities: Capabilities,
-  limits: doc(z.optional(z.record(z.string(), z.union([z.number(), z.boolean()]))), 'The limits in force.'),
-});
+export const EnvironmentInfo = once(() =>
+  z.looseObject({
+    shell: doc(z.object({ name: z.string(), path: z.string() }), "The server user's login shell."),
+    executorVersion: doc(z.optional(z.string()), 'Version of the server.'),
+    providerId: doc(z.optional(z.string()), 'Stable for one host and one server build.'),
+    cwd: doc(z.optional(z.string()), "The server's working directory, a `file:` URI."),
+    userHomeDir: doc(z.optional(z.string()), "The server user's home, a `file:` URI."),
+    platformOs: doc(z.optional(z.string()), '`linux`, `macos` or `windows`.'),
+    prependPathDirs: doc(z.optional(z.array(z.string())), 'Helper directories put in front of PATH.'),
+    temporaryDirectories: doc(z.optional(z.array(z.string())), 'Configured temporary directories.'),
+    tempDir: doc(z.optional(z.string()), 'The temporary directory in use.'),
+    capabilities: Capabilities(),
+    limits: doc(z.optional(z.record(z.string(), z.union([z.number(), z.boolean()]))), 'The limits in force.'),
+  }),
+);
 
 export const EnvironmentInfoParams = NoParams;
 export const EnvironmentStatusParams = NoParams;
-export const EnvironmentStatusResult = z.object({
-  status: doc(z.literal('ready'), 'Always `ready`: an answer is the proof of life.'),
-});
+export const EnvironmentStatusResult = once(() =>
+  z.object({
+    status: doc(z.literal('ready'), 'Always `ready`: an answer is the proof of life.'),
+  }),
+);

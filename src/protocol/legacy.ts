@@ -1,34 +1,43 @@
 import * as z from 'zod/mini';
+import { once } from './once.ts';
 import { Base64, doc, Identifier, optional, Uint64 } from './scalars.ts';
 
 /** The first dialect: `command/exec`. Processes started by it report in its words; control methods of both dialects work on any process. */
-export const CommandExecParams = z.object({
-  processId: Identifier,
-  argv: z.array(z.string()),
-  cwd: doc(z.string(), 'An absolute native path or a `file:` URI.'),
-  env: z.record(z.string(), z.string()),
-  tty: z.boolean(),
-  outputBytesCap: doc(optional(Uint64), 'Retained bytes; may only lower the server limit.'),
-  arg0: optional(z.string()),
-});
+export const CommandExecParams = once(() =>
+  z.object({
+    processId: Identifier(),
+    argv: z.array(z.string()),
+    cwd: doc(z.string(), 'An absolute native path or a `file:` URI.'),
+    env: z.record(z.string(), z.string()),
+    tty: z.boolean(),
+    outputBytesCap: doc(optional(Uint64()), 'Retained bytes; may only lower the server limit.'),
+    arg0: optional(z.string()),
+  }),
+);
 
-export const CommandExecResult = z.object({
-  processId: Identifier,
-  running: z.literal(true),
-  exitCode: z.null(),
-  stdout: z.null(),
-  stderr: z.null(),
-});
+export const CommandExecResult = once(() =>
+  z.object({
+    processId: Identifier(),
+    running: z.literal(true),
+    exitCode: z.null(),
+    stdout: z.null(),
+    stderr: z.null(),
+  }),
+);
 
-export const CommandExecWriteParams = z.object({ processId: Identifier, chunk: Base64 });
-export const CommandExecWriteResult = z.object({ accepted: z.literal(true) });
-export const CommandExecTerminateParams = z.object({ processId: Identifier });
-export const CommandExecOutputDeltaParams = z.object({
-  processId: Identifier,
-  stream: doc(z.enum(['stdout', 'stderr']), 'A terminal reports as stdout.'),
-  chunk: Base64,
-});
-export const CommandExecExitedParams = z.object({
-  processId: Identifier,
-  exitCode: doc(z.number(), 'Sent after all output; nothing follows it.'),
-});
+export const CommandExecWriteParams = once(() => z.object({ processId: Identifier(), chunk: Base64() }));
+export const CommandExecWriteResult = once(() => z.object({ accepted: z.literal(true) }));
+export const CommandExecTerminateParams = once(() => z.object({ processId: Identifier() }));
+export const CommandExecOutputDeltaParams = once(() =>
+  z.object({
+    processId: Identifier(),
+    stream: doc(z.enum(['stdout', 'stderr']), 'A terminal reports as stdout.'),
+    chunk: Base64(),
+  }),
+);
+export const CommandExecExitedParams = once(() =>
+  z.object({
+    processId: Identifier(),
+    exitCode: doc(z.number(), 'Sent after all output; nothing follows it.'),
+  }),
+);

@@ -1,219 +1,266 @@
 import * as z from 'zod/mini';
+import { once } from './once.ts';
 import { Base64, doc, Identifier, optional, Uint16Positive, Uint64 } from './scalars.ts';
 
-const ProcessId = doc(Identifier, 'Chosen by the client; unique within its session.');
-const Stream = z.enum(['stdout', 'stderr', 'pty']);
-const Seq = doc(Uint64, 'Position among all events of the process, from 1, without gaps.');
-const StringMap = z.record(z.string(), z.string());
+const ProcessId = once(() => doc(Identifier(), 'Chosen by the client; unique within its session.'));
+const Stream = once(() => z.enum(['stdout', 'stderr', 'pty']));
+const Seq = once(() => doc(Uint64(), 'Position among all events of the process, from 1, without gaps.'));
+const StringMap = once(() => z.record(z.string(), z.string()));
 
-const EnvPolicy = z.object({
-  inherit: doc(z.enum(['all', 'core', 'none']), "What to take of the server's own environment."),
-  ignoreDefaultExcludes: doc(z.boolean(), 'Keep names that contain KEY, SECRET or TOKEN.'),
-  exclude: doc(z.array(z.string()), 'Globs of names to drop.'),
-  set: doc(StringMap, 'Variables to add; the two filters above do not apply to them.'),
-  includeOnly: doc(z.array(z.string()), 'If not empty, globs of the only names to keep.'),
-});
+const EnvPolicy = once(() =>
+  z.object({
+    inherit: doc(z.enum(['all', 'core', 'none']), "What to take of the server's own environment."),
+    ignoreDefaultExcludes: doc(z.boolean(), 'Keep names that contain KEY, SECRET or TOKEN.'),
+    exclude: doc(z.array(z.string()), 'Globs of names to drop.'),
+    set: doc(StringMap(), 'Variables to add; the two filters above do not apply to them.'),
+    includeOnly: doc(z.array(z.string()), 'If not empty, globs of the only names to keep.'),
+  }),
+);
 
-const Metadata = z.object({
-  threadId: doc(
-    optional(
-      z.string().check(
-        z.regex(/^(?:urn:uuid:)?\{?[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?$/, {
-          error: 'expected a UUID',
-        }),
+const Metadata = once(() =>
+  z.object({
+    threadId: doc(
+      optional(
+        z.string().check(
+          z.regex(/^(?:urn:uuid:)?\{?[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?$/, {
+            error: 'expected a UUID',
+          }),
+        ),
       ),
+      'Becomes CODEX_THREAD_ID.',
     ),
-    'Becomes CODEX_THREAD_ID.',
-  ),
-  toolCallId: doc(optional(z.string()), 'Becomes CODEX_TOOL_CALL_ID.'),
-});
+    toolCallId: doc(optional(z.string()), 'Becomes CODEX_TOOL_CALL_ID.'),
+  }),
+);
 
-const TerminalSize = z.object({ rows: Uint16Positive, cols: Uint16Positive });
+const TerminalSize = once(() => z.object({ rows: Uint16Positive(), cols: Uint16Positive() }));
 
-const ProcessIo = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('pty'), rows: Uint16Positive, cols: Uint16Positive }),
-  z.object({ type: z.literal('pipe'), stdin: z.enum(['open', 'closed']) }),
-]);
+const ProcessIo = once(() =>
+  z.discriminatedUnion('type', [
+    z.object({ type: z.literal('pty'), rows: Uint16Positive(), cols: Uint16Positive() }),
+    z.object({ type: z.literal('pipe'), stdin: z.enum(['open', 'closed']) }),
+  ]),
+);
 
-const program = {
+const program = once(() => ({
   argv: doc(z.array(z.string()), 'The command vector. It is never passed through a shell.'),
   cwd: doc(z.string(), 'Working directory, a `file:` URI.'),
-  env: doc(StringMap, 'Variables of the child; with `envPolicy` they are laid over its result.'),
+  env: doc(StringMap(), 'Variables of the child; with `envPolicy` they are laid over its result.'),
   arg0: doc(optional(z.string()), 'What the program sees as argv[0], when it is not the first of `argv`.'),
-};
+}));
 
-const FlatStart = z.object({
-  processId: ProcessId,
-  ...program,
-  tty: doc(z.boolean(), 'Run on a terminal; stdout and stderr are then one stream.'),
-  pipeStdin: doc(
-    z._default(z.boolean(), false),
-    'Keep stdin open for `process/write`; otherwise it is /dev/null.',
-  ),
-  size: doc(optional(TerminalSize), 'Initial size of the terminal; 24 by 80 when absent.'),
-  envPolicy: doc(optional(EnvPolicy), 'Absent: the child sees exactly `env`.'),
-  metadata: doc(optional(Metadata), 'Identifiers handed to the child.'),
-  sandbox: doc(optional(z.unknown()), 'Not supported by this server: anything but null is refused.'),
-  enforceManagedNetwork: doc(z._default(z.boolean(), false), 'Without a sandbox it has no effect.'),
-  managedNetwork: doc(optional(z.unknown()), 'Without a sandbox it has no effect.'),
-  networkProxy: doc(optional(z.unknown()), 'Not supported by this server: anything but null is refused.'),
-  shellSnapshot: doc(optional(z.unknown()), 'Ignored: the command runs as given.'),
-});
+const FlatStart = once(() =>
+  z.object({
+    processId: ProcessId(),
+    ...program(),
+    tty: doc(z.boolean(), 'Run on a terminal; stdout and stderr are then one stream.'),
+    pipeStdin: doc(
+      z._default(z.boolean(), false),
+      'Keep stdin open for `process/write`; otherwise it is /dev/null.',
+    ),
+    size: doc(optional(TerminalSize()), 'Initial size of the terminal; 24 by 80 when absent.'),
+    envPolicy: doc(optional(EnvPolicy()), 'Absent: the child sees exactly `env`.'),
+    metadata: doc(optional(Metadata()), 'Identifiers handed to the child.'),
+    sandbox: doc(optional(z.unknown()), 'Not supported by this server: anything but null is refused.'),
+    enforceManagedNetwork: doc(z._default(z.boolean(), false), 'Without a sandbox it has no effect.'),
+    managedNetwork: doc(optional(z.unknown()), 'Without a sandbox it has no effect.'),
+    networkProxy: doc(optional(z.unknown()), 'Not supported by this server: anything but null is refused.'),
+    shellSnapshot: doc(optional(z.unknown()), 'Ignored: the command runs as given.'),
+  }),
+);
 
-const DirectStart = z.object({
-  direct: z.object({ processId: ProcessId, ...program, io: ProcessIo }),
-});
+const DirectStart = once(() =>
+  z.object({
+    direct: z.object({ processId: ProcessId(), ...program(), io: ProcessIo() }),
+  }),
+);
 
-const PreparedStart = z.object({
-  prepared: z.object({ processId: ProcessId, request: z.object(program), io: ProcessIo }),
-});
+const PreparedStart = once(() =>
+  z.object({
+    prepared: z.object({ processId: ProcessId(), request: z.object(program()), io: ProcessIo() }),
+  }),
+);
 
 /** Three spellings of one request; the forms are told apart by the member `direct` or `prepared`. */
-export const ProcessStartParams = z.union([FlatStart, DirectStart, PreparedStart]);
+export const ProcessStartParams = once(() => z.union([FlatStart(), DirectStart(), PreparedStart()]));
 
-export const ProcessStartResult = z.object({
-  processId: ProcessId,
-  sandboxType: doc(
-    z.nullish(z.enum(['none', 'macosSeatbelt', 'linuxSeccomp', 'windowsRestrictedToken'])),
-    'What confines the process.',
-  ),
-});
-
-export const ProcessReadParams = z.object({
-  processId: ProcessId,
-  afterSeq: doc(optional(Uint64), 'Only chunks with a greater seq are returned.'),
-  maxBytes: doc(
-    optional(Uint64),
-    'Byte budget of the answer; the first chunk is returned even if it is larger.',
-  ),
-  waitMs: doc(optional(Uint64), 'How long to wait for something new.'),
-});
-
-const Chunk = z.object({ seq: Seq, stream: Stream, chunk: Base64 });
-
-export const ProcessReadResult = z.object({
-  chunks: doc(
-    z.array(Chunk),
-    'Retained output in order. A first seq beyond `afterSeq` + 1 reveals what was evicted.',
-  ),
-  nextSeq: doc(Uint64, 'Read on with `afterSeq` = this - 1.'),
-  exited: z.boolean(),
-  exitCode: doc(z.nullable(z.number()), '128 + n when signal n ended the process.'),
-  closed: doc(z.boolean(), 'Exited, and all output has been read.'),
-  failure: doc(z.nullable(z.string()), 'Always null from a server.'),
-  sandboxDenied: z.optional(z.boolean()),
-});
-
-export const ProcessWriteParams = z.object({
-  processId: ProcessId,
-  chunk: doc(Base64, 'Bytes for stdin.'),
-  writeId: doc(
-    z.optional(Identifier.check(z.minLength(1, { error: 'writeId must not be empty' }))),
-    'Makes a retry harmless: an id that was accepted before is not written again.',
-  ),
-});
-
-export const ProcessWriteResult = z.object({
-  status: doc(
-    z.enum(['accepted', 'unknownProcess', 'stdinClosed', 'starting']),
-    '`accepted` means queued for the child in call order.',
-  ),
-});
-
-export const ProcessSignalParams = z.object({
-  processId: ProcessId,
-  signal: doc(z.string(), '`interrupt`, or a POSIX name such as `SIGTERM`.'),
-});
-export const EmptyResult = z.object({});
-
-const TerminateMode = z.discriminatedUnion('type', [
+export const ProcessStartResult = once(() =>
   z.object({
-    type: z.literal('graceful'),
-    timeoutMs: doc(Uint64, 'Time between SIGTERM and SIGKILL.'),
+    processId: ProcessId(),
+    sandboxType: doc(
+      z.nullish(z.enum(['none', 'macosSeatbelt', 'linuxSeccomp', 'windowsRestrictedToken'])),
+      'What confines the process.',
+    ),
   }),
-  z.object({ type: z.literal('force') }),
-]);
+);
 
-export const ProcessTerminateParams = z.object({
-  processId: ProcessId,
-  mode: doc(optional(TerminateMode), 'Absent: `force`, SIGKILL at once.'),
-});
+export const ProcessReadParams = once(() =>
+  z.object({
+    processId: ProcessId(),
+    afterSeq: doc(optional(Uint64()), 'Only chunks with a greater seq are returned.'),
+    maxBytes: doc(
+      optional(Uint64()),
+      'Byte budget of the answer; the first chunk is returned even if it is larger.',
+    ),
+    waitMs: doc(optional(Uint64()), 'How long to wait for something new.'),
+  }),
+);
 
-export const ProcessTerminateResult = z.object({
-  running: doc(z.boolean(), 'Whether the process was alive when the request arrived.'),
-});
+const Chunk = once(() => z.object({ seq: Seq(), stream: Stream(), chunk: Base64() }));
 
-export const ProcessSubjectParams = z.object({ processId: ProcessId });
+export const ProcessReadResult = once(() =>
+  z.object({
+    chunks: doc(
+      z.array(Chunk()),
+      'Retained output in order. A first seq beyond `afterSeq` + 1 reveals what was evicted.',
+    ),
+    nextSeq: doc(Uint64(), 'Read on with `afterSeq` = this - 1.'),
+    exited: z.boolean(),
+    exitCode: doc(z.nullable(z.number()), '128 + n when signal n ended the process.'),
+    closed: doc(z.boolean(), 'Exited, and all output has been read.'),
+    failure: doc(z.nullable(z.string()), 'Always null from a server.'),
+    sandboxDenied: z.optional(z.boolean()),
+  }),
+);
 
-export const ProcessCloseStdinResult = z.object({
-  status: doc(
-    z.enum(['closed', 'alreadyClosed', 'unknownProcess']),
-    'On a terminal the end-of-file character is sent.',
-  ),
-});
+export const ProcessWriteParams = once(() =>
+  z.object({
+    processId: ProcessId(),
+    chunk: doc(Base64(), 'Bytes for stdin.'),
+    writeId: doc(
+      z.optional(Identifier().check(z.minLength(1, { error: 'writeId must not be empty' }))),
+      'Makes a retry harmless: an id that was accepted before is not written again.',
+    ),
+  }),
+);
 
-export const ProcessResizeParams = z.object({
-  processId: ProcessId,
-  rows: Uint16Positive,
-  cols: Uint16Positive,
-});
+export const ProcessWriteResult = once(() =>
+  z.object({
+    status: doc(
+      z.enum(['accepted', 'unknownProcess', 'stdinClosed', 'starting']),
+      '`accepted` means queued for the child in call order.',
+    ),
+  }),
+);
 
-export const ProcessWaitParams = z.object({
-  processId: ProcessId,
-  until: doc(z._default(z.enum(['exited', 'closed']), 'closed'), 'Which state to wait for.'),
-  timeoutMs: doc(optional(Uint64), 'Absent: no limit.'),
-});
+export const ProcessSignalParams = once(() =>
+  z.object({
+    processId: ProcessId(),
+    signal: doc(z.string(), '`interrupt`, or a POSIX name such as `SIGTERM`.'),
+  }),
+);
+export const EmptyResult = once(() => z.object({}));
 
-export const ProcessWaitResult = z.object({
-  running: doc(z.boolean(), 'True when the time ran out first.'),
-  exited: z.boolean(),
-  exitCode: z.nullable(z.number()),
-  closed: z.boolean(),
-});
-
-const StreamSnapshot = doc(Base64, 'First and last retained bytes, joined.');
-const OmittedBytes = z.object({ stdout: Uint64, stderr: Uint64, terminal: Uint64 });
-
-export const ProcessSnapshotResult = z.object({
-  stdout: StreamSnapshot,
-  stderr: StreamSnapshot,
-  terminal: StreamSnapshot,
-  truncated: doc(z.boolean(), 'Whether bytes are missing in the middle of a stream.'),
-  omittedBytes: doc(OmittedBytes, 'How many bytes are missing, per stream.'),
-  headBytes: doc(OmittedBytes, 'Where the missing bytes would stand, per stream.'),
-  exitCode: z.nullable(z.number()),
-  running: z.boolean(),
-  closed: z.boolean(),
-  nextSeq: Uint64,
-});
-
-export const ProcessListResult = z.object({
-  processes: z.array(
+const TerminateMode = once(() =>
+  z.discriminatedUnion('type', [
     z.object({
-      processId: ProcessId,
-      argv: z.array(z.string()),
-      cwd: z.string(),
-      tty: z.boolean(),
-      state: z.enum(['starting', 'running', 'exited', 'closed']),
-      exitCode: z.nullable(z.number()),
-      startedAtMs: doc(Uint64, 'Unix time in milliseconds.'),
-      nextSeq: Uint64,
+      type: z.literal('graceful'),
+      timeoutMs: doc(Uint64(), 'Time between SIGTERM and SIGKILL.'),
     }),
-  ),
-});
+    z.object({ type: z.literal('force') }),
+  ]),
+);
 
-export const ProcessOutputParams = z.object({
-  processId: ProcessId,
-  seq: Seq,
-  stream: Stream,
-  chunk: Base64,
-});
-export const ProcessExitedParams = z.object({
-  processId: ProcessId,
-  seq: Seq,
-  exitCode: doc(z.number(), '128 + n when signal n ended the process.'),
-  sandboxDenied: z.optional(z.boolean()),
-});
-export const ProcessClosedParams = z.object({ processId: ProcessId, seq: Seq });
-export const ProcessStartedParams = z.object({ processId: ProcessId });
-export const ProcessFailedParams = z.object({ processId: ProcessId, message: z.string() });
+export const ProcessTerminateParams = once(() =>
+  z.object({
+    processId: ProcessId(),
+    mode: doc(optional(TerminateMode()), 'Absent: `force`, SIGKILL at once.'),
+  }),
+);
+
+export const ProcessTerminateResult = once(() =>
+  z.object({
+    running: doc(z.boolean(), 'Whether the process was alive when the request arrived.'),
+  }),
+);
+
+export const ProcessSubjectParams = once(() => z.object({ processId: ProcessId() }));
+
+export const ProcessCloseStdinResult = once(() =>
+  z.object({
+    status: doc(
+      z.enum(['closed', 'alreadyClosed', 'unknownProcess']),
+      'On a terminal the end-of-file character is sent.',
+    ),
+  }),
+);
+
+export const ProcessResizeParams = once(() =>
+  z.object({
+    processId: ProcessId(),
+    rows: Uint16Positive(),
+    cols: Uint16Positive(),
+  }),
+);
+
+export const ProcessWaitParams = once(() =>
+  z.object({
+    processId: ProcessId(),
+    until: doc(z._default(z.enum(['exited', 'closed']), 'closed'), 'Which state to wait for.'),
+    timeoutMs: doc(optional(Uint64()), 'Absent: no limit.'),
+  }),
+);
+
+export const ProcessWaitResult = once(() =>
+  z.object({
+    running: doc(z.boolean(), 'True when the time ran out first.'),
+    exited: z.boolean(),
+    exitCode: z.nullable(z.number()),
+    closed: z.boolean(),
+  }),
+);
+
+const StreamSnapshot = once(() => doc(Base64(), 'First and last retained bytes, joined.'));
+const OmittedBytes = once(() => z.object({ stdout: Uint64(), stderr: Uint64(), terminal: Uint64() }));
+
+export const ProcessSnapshotResult = once(() =>
+  z.object({
+    stdout: StreamSnapshot(),
+    stderr: StreamSnapshot(),
+    terminal: StreamSnapshot(),
+    truncated: doc(z.boolean(), 'Whether bytes are missing in the middle of a stream.'),
+    omittedBytes: doc(OmittedBytes(), 'How many bytes are missing, per stream.'),
+    headBytes: doc(OmittedBytes(), 'Where the missing bytes would stand, per stream.'),
+    exitCode: z.nullable(z.number()),
+    running: z.boolean(),
+    closed: z.boolean(),
+    nextSeq: Uint64(),
+  }),
+);
+
+export const ProcessListResult = once(() =>
+  z.object({
+    processes: z.array(
+      z.object({
+        processId: ProcessId(),
+        argv: z.array(z.string()),
+        cwd: z.string(),
+        tty: z.boolean(),
+        state: z.enum(['starting', 'running', 'exited', 'closed']),
+        exitCode: z.nullable(z.number()),
+        startedAtMs: doc(Uint64(), 'Unix time in milliseconds.'),
+        nextSeq: Uint64(),
+      }),
+    ),
+  }),
+);
+
+export const ProcessOutputParams = once(() =>
+  z.object({
+    processId: ProcessId(),
+    seq: Seq(),
+    stream: Stream(),
+    chunk: Base64(),
+  }),
+);
+export const ProcessExitedParams = once(() =>
+  z.object({
+    processId: ProcessId(),
+    seq: Seq(),
+    exitCode: doc(z.number(), '128 + n when signal n ended the process.'),
+    sandboxDenied: z.optional(z.boolean()),
+  }),
+);
+export const ProcessClosedParams = once(() => z.object({ processId: ProcessId(), seq: Seq() }));
+export const ProcessStartedParams = once(() => z.object({ processId: ProcessId() }));
+export const ProcessFailedParams = once(() => z.object({ processId: ProcessId(), message: z.string() }));

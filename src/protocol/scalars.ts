@@ -1,5 +1,6 @@
 import * as z from 'zod/mini';
 import { MAX_IDENTIFIER_LENGTH } from './limits.ts';
+import { once } from './once.ts';
 
 /** The schema with the sentence that the generated documentation shows for a field; a schema shared by others stays as it is. */
 export function doc<Schema extends z.ZodMiniType>(schema: Schema, description: string): Schema {
@@ -9,30 +10,36 @@ export function doc<Schema extends z.ZodMiniType>(schema: Schema, description: s
 }
 
 /** A name that a client makes up and the server remembers. */
-export const Identifier = z.string().check(
-  z.refine((text) => text.length <= MAX_IDENTIFIER_LENGTH, {
-    error: `expected at most ${MAX_IDENTIFIER_LENGTH} characters`,
-  }),
+export const Identifier = once(() =>
+  z.string().check(
+    z.refine((text) => text.length <= MAX_IDENTIFIER_LENGTH, {
+      error: `expected at most ${MAX_IDENTIFIER_LENGTH} characters`,
+    }),
+  ),
 );
 
 /** An unsigned 64-bit integer. Values beyond 2^53 lose their low bits, which matters for no field of the protocol. */
-export const Uint64 = z.number().check(
-  z.refine((value) => Number.isInteger(value) && value >= 0 && value <= 2 ** 64, {
-    error: 'expected an unsigned integer',
-  }),
+export const Uint64 = once(() =>
+  z.number().check(
+    z.refine((value) => Number.isInteger(value) && value >= 0 && value <= 2 ** 64, {
+      error: 'expected an unsigned integer',
+    }),
+  ),
 );
 
 /** A terminal dimension. */
-export const Uint16Positive = z.number().check(
-  z.refine((value) => Number.isInteger(value) && value >= 1 && value <= 65_535, {
-    error: 'expected an integer from 1 to 65535',
-  }),
+export const Uint16Positive = once(() =>
+  z.number().check(
+    z.refine((value) => Number.isInteger(value) && value >= 1 && value <= 65_535, {
+      error: 'expected an integer from 1 to 65535',
+    }),
+  ),
 );
 
 /** Bytes in standard base64, padded and canonical; anything laxer is refused. */
-export const Base64 = z
-  .string()
-  .check(z.refine(isCanonicalBase64, { error: 'expected standard base64 with padding' }));
+export const Base64 = once(() =>
+  z.string().check(z.refine(isCanonicalBase64, { error: 'expected standard base64 with padding' })),
+);
 
 /** Absent, null or a value: how the protocol writes an option. */
 export function optional<Schema extends z.ZodMiniType>(schema: Schema) {
@@ -40,15 +47,17 @@ export function optional<Schema extends z.ZodMiniType>(schema: Schema) {
 }
 
 /** No parameters: absent, null or an empty object. */
-export const NoParams = z.pipe(
-  z.custom<unknown>(
-    (value) =>
-      value === undefined ||
-      value === null ||
-      (typeof value === 'object' && !Array.isArray(value) && Object.keys(value).length === 0),
-    { error: 'this method takes no parameters' },
+export const NoParams = once(() =>
+  z.pipe(
+    z.custom<unknown>(
+      (value) =>
+        value === undefined ||
+        value === null ||
+        (typeof value === 'object' && !Array.isArray(value) && Object.keys(value).length === 0),
+      { error: 'this method takes no parameters' },
+    ),
+    z.transform(() => ({})),
   ),
-  z.transform(() => ({})),
 );
 
 const BASE64_TEXT = /^[A-Za-z0-9+/]*={0,2}$/;

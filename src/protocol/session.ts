@@ -1,31 +1,36 @@
 import * as z from 'zod/mini';
 import { EnvironmentInfo } from './environment.ts';
+import { once } from './once.ts';
 import { doc, optional, Uint64 } from './scalars.ts';
 
-export const InitializeParams = z.object({
-  clientName: doc(z._default(z.string(), ''), 'Who is calling, for logs.'),
-  resumeSessionId: doc(optional(z.string()), 'The session to take over after a lost connection.'),
-  detachedSessionTtlMs: doc(
-    optional(Uint64),
-    'How long the session outlives its connection; the server caps it. 0 ends its processes with the connection.',
-  ),
-  capabilities: doc(
-    optional(
-      z.object({
-        lifecycleNotifications: doc(
-          z._default(z.boolean(), false),
-          'Send `process/started` and `process/failed` too.',
-        ),
-      }),
+export const InitializeParams = once(() =>
+  z.object({
+    clientName: doc(z._default(z.string(), ''), 'Who is calling, for logs.'),
+    resumeSessionId: doc(optional(z.string()), 'The session to take over after a lost connection.'),
+    detachedSessionTtlMs: doc(
+      optional(Uint64()),
+      'How long the session outlives its connection; the server caps it. 0 ends its processes with the connection.',
     ),
-    'What the client wants beyond the basic protocol.',
-  ),
-});
+    capabilities: doc(
+      optional(
+        z.object({
+          lifecycleNotifications: doc(
+            z._default(z.boolean(), false),
+            'Send `process/started` and `process/failed` too.',
+          ),
+        }),
+      ),
+      'What the client wants beyond the basic protocol.',
+    ),
+  }),
+);
 
-export const InitializeResult = z.object({
-  sessionId: doc(z.string(), 'Quote it as `resumeSessionId` to come back.'),
-  environmentInfo: z.optional(EnvironmentInfo),
-});
+export const InitializeResult = once(() =>
+  z.object({
+    sessionId: doc(z.string(), 'Quote it as `resumeSessionId` to come back.'),
+    environmentInfo: z.optional(EnvironmentInfo()),
+  }),
+);
 
 /** The acknowledgement takes anything: its params are ignored. */
-export const InitializedParams = z.unknown();
+export const InitializedParams = once(() => z.unknown());

@@ -137,7 +137,8 @@ export class ClientConnection {
     const run = ({ park }: Slot): Promise<void> | undefined => {
       try {
         const result = invoke(handlers, routed, { signal: this.#requests.signal, trace, park });
-        if (result instanceof Promise) return result.then(respond, refuse);
+        // An answer may fail too: one that is too large cannot be encoded.
+        if (result instanceof Promise) return result.then(respond).catch(refuse);
         respond(result);
       } catch (error) {
         refuse(error);

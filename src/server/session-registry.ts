@@ -40,10 +40,9 @@ export class SessionRegistry {
     return session;
   }
 
-  /** Keeps the session for a while, unless it has ended; with too many detached ones the longest detached ends. */
+  /** Keeps the session for a while, unless the server shuts down; with too many detached ones the longest detached ends. */
   detach(session: Session): void {
     session.detach();
-    if (!this.#sessions.has(session.id)) return;
     if (session.detachedTtlMs === 0 || this.#closing) {
       this.end(session);
       return;

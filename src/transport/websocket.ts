@@ -165,6 +165,8 @@ export class WebSocketTransport implements Transport {
     if (this.#batch.length === 0) return;
     const messages = this.#batch;
     this.#batch = [];
+    // Nothing may stand behind the close frame that answers the peer's.
+    if (this.#ws.readyState !== WebSocket.OPEN) return;
     const bytes = messages.reduce((sum, message) => sum + message.length, 0);
     this.#serverSocket?.write(encodeTextFrames(messages), () => this.#sent(bytes));
   }

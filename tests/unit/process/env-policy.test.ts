@@ -89,6 +89,10 @@ describe('the order of the steps', () => {
     expect(child({ set, inherit: 'none', ignoreDefaultExcludes: false, exclude: ['*'] })).toEqual(set);
   });
 
+  test('what is set wins over what is inherited', () => {
+    expect(child({ set: { EDITOR: 'ed' } }).EDITOR).toBe('ed');
+  });
+
   test('includeOnly drops what is set too', () => {
     expect(child({ set: { MINE: '1', OTHER: '2' }, includeOnly: ['mi*', 'home'] })).toEqual({
       HOME: '/root',

@@ -120,6 +120,7 @@ describe('read', () => {
     child.finish(1);
     expect(await read({ maxBytes: 100 })).toMatchObject({ nextSeq: 3, exitCode: 1, closed: true });
     expect(await read({ afterSeq: 2, maxBytes: 4 })).toMatchObject({ chunks: [], nextSeq: 5 });
+    expect(await read()).toMatchObject({ chunks: [{ seq: 1 }, { seq: 2 }], nextSeq: 5 });
     expect(await read({ afterSeq: 99, waitMs: 60_000 })).toMatchObject({ chunks: [], nextSeq: 5 });
   });
 

@@ -31,7 +31,7 @@ test.each([
   ['a character beyond ASCII', 'aGé='],
 ])('base64 with %s is refused', (_name, text) => {
   expect(isCanonicalBase64(text)).toBe(false);
-  expect(accepts(Base64, text)).toBe(false);
+  expect(accepts(Base64(), text)).toBe(false);
 });
 
 test('every encoding of bytes is canonical base64, and is decoded to them', () => {
@@ -45,7 +45,7 @@ test('every encoding of bytes is canonical base64, and is decoded to them', () =
 });
 
 test('a text is canonical base64 exactly when encoding its bytes gives it back', () => {
-  const symbol = fc.constantFrom(...'ABQRwxyz09+/=-_ ');
+  const symbol = fc.constantFrom(...'ABCEIQg4w0/+=-_ ');
   fc.assert(
     fc.property(fc.array(symbol, { maxLength: 12 }), (symbols) => {
       const text = symbols.join('');
@@ -75,7 +75,7 @@ test.each([
   [null, false],
   [undefined, false],
 ])('%s as an unsigned integer: %s', (value, accepted) => {
-  expect(accepts(Uint64, value)).toBe(accepted);
+  expect(accepts(Uint64(), value)).toBe(accepted);
 });
 
 test.each([
@@ -85,7 +85,7 @@ test.each([
   [65_536, false],
   [1.5, false],
 ])('%s as a dimension: %s', (value, accepted) => {
-  expect(accepts(Uint16Positive, value)).toBe(accepted);
+  expect(accepts(Uint16Positive(), value)).toBe(accepted);
 });
 
 test.each([
@@ -94,7 +94,7 @@ test.each([
   ['x'.repeat(64 * 1024), true],
   ['x'.repeat(64 * 1024 + 1), false],
 ])('an identifier of %j: %s', (value, accepted) => {
-  expect(accepts(Identifier, value)).toBe(accepted);
+  expect(accepts(Identifier(), value)).toBe(accepted);
 });
 
 test.each([
@@ -107,7 +107,7 @@ test.each([
   ['', false],
   [false, false],
 ])('%j as no parameters: %s', (value, accepted) => {
-  expect(accepts(NoParams, value)).toBe(accepted);
+  expect(accepts(NoParams(), value)).toBe(accepted);
 });
 
 test('an option may be absent, null or a value', () => {
@@ -118,10 +118,10 @@ test('an option may be absent, null or a value', () => {
 });
 
 test('describing a shared schema for one field leaves the others alone', () => {
-  const described = doc(Uint64, 'one field');
-  const again = doc(Uint64, 'another field');
+  const described = doc(Uint64(), 'one field');
+  const again = doc(Uint64(), 'another field');
   expect(z.globalRegistry.get(described)?.description).toBe('one field');
   expect(z.globalRegistry.get(again)?.description).toBe('another field');
-  expect(z.globalRegistry.get(Uint64)?.description).toBeUndefined();
+  expect(z.globalRegistry.get(Uint64())?.description).toBeUndefined();
   expect(accepts(described, -1)).toBe(false);
 });

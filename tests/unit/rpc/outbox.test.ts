@@ -117,24 +117,26 @@ test('answers that the peer reads in time stop nobody, however many there are', 
   expect(events).toEqual([]);
 });
 
-test('an answer sent while the flow resumes goes before the bulk data', () => {
+test('what is sent while the flow resumes takes its place: an answer first, bulk data last', () => {
   const transport = new ScriptedTransport();
   const outbox = new Outbox(transport, 10, {
     bulk: () => undefined,
     answers: (stopped) => {
-      if (!stopped) outbox.sendControl('held answer');
+      if (stopped) return;
+      outbox.sendControl('held answer');
+      outbox.sendBulk(bulk('b3'));
     },
   });
   transport.room = 0;
   outbox.sendBulk(bulk('b1'));
   outbox.sendBulk(bulk('b2'));
   for (let sent = 0; sent < 5; sent++) outbox.sendControl('x'.repeat(UNSENT_ANSWERS_MAX_BYTES / 4));
-  transport.room = 1;
-  outbox.drained();
-  expect(transport.sent.slice(6)).toEqual(['held answer']);
-  transport.room = 100;
+  transport.room = 2;
   outbox.drained();
   expect(transport.sent.slice(6)).toEqual(['held answer', 'b2']);
+  transport.room = 100;
+  outbox.drained();
+  expect(transport.sent.slice(6)).toEqual(['held answer', 'b2', 'b3']);
 });
 
 test('whatever the transport does, nothing is lost, repeated or reordered, and saturation is what waits', () => {

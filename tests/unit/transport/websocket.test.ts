@@ -121,7 +121,7 @@ test('nothing that arrives after a close is delivered', async () => {
   transport.setReceiving(false);
   client.send('too late');
   client.send(Buffer.of(0xff));
-  await events.untilClosed();
+  expect(await events.untilClosed()).toMatchObject({ code: 1008 });
   expect(events.log).toEqual(['closed']);
 });
 
