@@ -1,6 +1,7 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { RpcError } from '../../../src/protocol/errors.ts';
 import { METHODS } from '../../../src/protocol/registry.ts';
+import { RpcConnection } from '../../../src/rpc/connection.ts';
 import { UNSENT_ANSWERS_MAX_BYTES } from '../../../src/rpc/limits.ts';
 import { connectInMemory, type MemoryConnection } from '../../../src/testing/index.ts';
 
@@ -173,6 +174,28 @@ describe('what only a broken client sends', () => {
     for (let index = 0; index < 4; index++) expect(await client.next()).toMatchObject({ id: -1 });
     await client.handshake();
   });
+});
+
+test('an answer that cannot be encoded is refused like any other failure', async () => {
+  const { client } = connect({ logLevel: 'error' });
+  await client.handshake();
+  const respond = vi.spyOn(RpcConnection.prototype, 'respond').mockImplementation(() => {
+    throw new RangeError('Invalid string length');
+  });
+  const log = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  for (const [method, ask] of [
+    ['environment/status', {}],
+    ['process/write', { processId: 'p', chunk: '' }],
+  ] as const) {
+    expect(await refusal(client.request(method, ask))).toEqual({
+      code: -32603,
+      message: 'internal error; the server log has the details',
+    });
+  }
+  expect(log.mock.calls.join('')).toContain('Invalid string length');
+  log.mockRestore();
+  respond.mockRestore();
+  expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
 });
 
 describe('a client that does not read its answers', () => {

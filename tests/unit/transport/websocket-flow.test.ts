@@ -1,9 +1,10 @@
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { PONG_WINDOW_BYTES, SEND_WINDOW_BYTES } from '../../../src/transport/limits.ts';
+import { WebSocketTransport } from '../../../src/transport/websocket.ts';
 import { RecordedEvents } from './recorded-events.ts';
-import { frame, listen, PING, PONG, pair, rawClient, TEXT } from './websocket-peers.ts';
+import { frame, listen, PING, PONG, pair, QUIET, rawClient, TEXT } from './websocket-peers.ts';
 
 /** The header of a frame of 64 KiB or more. */
 const LONG_HEADER_BYTES = 10;
@@ -105,6 +106,35 @@ describe('signs of life', () => {
   });
 });
 
+test('who was told to wait is told when to go on, whatever is sent meanwhile', () => {
+  const socket = new StubWebSocket();
+  const transport = new WebSocketTransport(socket as unknown as WebSocket, QUIET);
+  const events = RecordedEvents.of(transport);
+  const part = 'x'.repeat(SEND_WINDOW_BYTES / 4);
+  expect(Array.from({ length: 5 }, () => transport.send(part))).toEqual([true, true, true, true, false]);
+  socket.finishOne();
+  socket.finishOne();
+  // Below the window again, yet who was told to wait still waits for `drained`.
+  expect(transport.send('control')).toBe(false);
+  socket.finishOne();
+  expect(events.log).toEqual([]);
+  socket.finishOne();
+  expect(events.log).toEqual(['drained']);
+  expect(transport.send('control')).toBe(true);
+  socket.emit('close', 1006, Buffer.alloc(0));
+  expect(events.log).toEqual(['drained', 'closed']);
+});
+
+test('nothing drains after the end', () => {
+  const socket = new StubWebSocket();
+  const transport = new WebSocketTransport(socket as unknown as WebSocket, QUIET);
+  const events = RecordedEvents.of(transport);
+  expect(transport.send('x'.repeat(SEND_WINDOW_BYTES + 1))).toBe(false);
+  socket.emit('close', 1006, Buffer.alloc(0));
+  socket.finishOne();
+  expect(events.log).toEqual(['closed']);
+});
+
 test('a paused intake makes the peer feel it, and loses nothing', async () => {
   const { client, transport, events } = await pair({ maxMessageBytes: 1_000_000 });
   transport.setReceiving(false);
@@ -139,3 +169,20 @@ test('a peer that does not read makes the transport ask to wait, until it reads 
   while (received < sent + 2) await once(client, 'message');
   expect(events.log).toEqual(['drained']);
 });
+
+/** A websocket whose sends are finished by the test, one at a time. */
+class StubWebSocket extends EventEmitter {
+  readonly readyState = WebSocket.OPEN;
+  readonly #sends: (() => void)[] = [];
+
+  pause(): void {}
+  resume(): void {}
+
+  send(_message: unknown, _options: unknown, done: () => void): void {
+    this.#sends.push(done);
+  }
+
+  finishOne(): void {
+    this.#sends.shift()?.();
+  }
+}

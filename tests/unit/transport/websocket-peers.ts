@@ -9,9 +9,10 @@ import { type WebSocketOptions, WebSocketUpgrader } from '../../../src/transport
 import { RecordedEvents } from './recorded-events.ts';
 
 /** Opcodes of frames. */
-export const [TEXT, PING, PONG] = [0x1, 0x9, 0xa];
+export const [TEXT, CLOSE, PING, PONG] = [0x1, 0x8, 0x9, 0xa];
 
-const QUIET: WebSocketOptions = { maxMessageBytes: 1_000, pingIntervalMs: 0, peerSilenceTimeoutMs: 0 };
+/** No limits that a test could run into, and no pings. */
+export const QUIET: WebSocketOptions = { maxMessageBytes: 1_000, pingIntervalMs: 0, peerSilenceTimeoutMs: 0 };
 const cleanups: (() => unknown)[] = [];
 
 afterEach(async () => {

@@ -3,7 +3,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { CLOSE_TIMEOUT_MS } from '../../../src/transport/limits.ts';
 import { connectWebSocket } from '../../../src/transport/websocket.ts';
 import { RecordedEvents } from './recorded-events.ts';
-import { frame, listen, pair, rawClient, TEXT } from './websocket-peers.ts';
+import { CLOSE, frame, listen, pair, rawClient, TEXT } from './websocket-peers.ts';
 
 afterEach(() => {
   vi.useRealTimers();
@@ -123,6 +123,24 @@ test('nothing that arrives after a close is delivered', async () => {
   client.send(Buffer.of(0xff));
   expect(await events.untilClosed()).toMatchObject({ code: 1008 });
   expect(events.log).toEqual(['closed']);
+});
+
+test('nothing stands behind the close frame that answers the peer', async () => {
+  const server = await listen();
+  const client = await rawClient(server);
+  const transport = await server.accepted();
+  transport.open({
+    message: () => void transport.send('an answer'),
+    undecodable: vi.fn(),
+    drained: vi.fn(),
+    ended: vi.fn(),
+    closed: vi.fn(),
+  });
+  const received: Buffer[] = [];
+  client.on('data', (chunk: Buffer) => received.push(chunk));
+  client.write(Buffer.concat([frame(TEXT, 'a question'), frame(CLOSE, '')]));
+  await once(client, 'end');
+  expect(Buffer.concat(received)).toEqual(Buffer.of(0x80 | CLOSE, 0));
 });
 
 test('a peer that never answers a close is cut off', async () => {
