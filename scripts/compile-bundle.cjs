@@ -6,7 +6,7 @@ rmSync(cache, { force: true });
 process.argv.splice(1, Number.POSITIVE_INFINITY, bin, '--listen', 'ws://127.0.0.1:0');
 const write = process.stdout.write.bind(process.stdout);
 process.stdout.write = (text, ...rest) => {
-  if (String(text).startsWith('ws://')) warmUp(String(text).trim());
+  if (String(text).startsWith('ws://')) void warmUp(String(text).trim());
   return write(text, ...rest);
 };
 const { compiled } = require(bin);
