@@ -245,9 +245,13 @@ function unescapeKey(raw: string): string {
 
 const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const MAX_UINT64 = '18446744073709551615';
+const MAX_NEGATIVE_INT64 = '9223372036854775808';
 
+/** Whether the token is an integer between -2^63 and 2^64 - 1. Digits without leading zeros compare like the numbers they write. */
 function isIntegerOf64Bits(token: string): boolean {
-  const digits = token.replace('-', '');
+  const negative = token.startsWith('-');
+  const digits = negative ? token.slice(1) : token;
   if (!/^\d+$/.test(digits)) return false;
-  return digits.length < MAX_UINT64.length || (digits.length === MAX_UINT64.length && digits <= MAX_UINT64);
+  const limit = negative ? MAX_NEGATIVE_INT64 : MAX_UINT64;
+  return digits.length < limit.length || (digits.length === limit.length && digits <= limit);
 }
