@@ -200,7 +200,7 @@ class Keepalive {
   readonly #ws: WebSocket;
   readonly #silenceMs: number;
   #timer: NodeJS.Timeout | null = null;
-  #lastHeard = performance.now();
+  #lastHeard = uptimeMs();
 
   constructor(ws: WebSocket, options: WebSocketOptions) {
     this.#ws = ws;
@@ -219,7 +219,7 @@ class Keepalive {
   }
 
   heard(): void {
-    this.#lastHeard = performance.now();
+    this.#lastHeard = uptimeMs();
   }
 
   stop(): void {
@@ -228,13 +228,18 @@ class Keepalive {
 
   #tick(): void {
     if (this.#ws.isPaused) this.heard();
-    const silentMs = performance.now() - this.#lastHeard;
+    const silentMs = uptimeMs() - this.#lastHeard;
     if (this.#silenceMs > 0 && silentMs > this.#silenceMs) {
       this.#ws.terminate();
     } else if (this.#ws.readyState === WebSocket.OPEN) {
       this.#ws.ping();
     }
   }
+}
+
+/** A clock that does not jump; the global `performance` would load a module for it. */
+function uptimeMs(): number {
+  return process.uptime() * 1000;
 }
 
 const TEXT_FRAME = { binary: false, compress: false } as const;

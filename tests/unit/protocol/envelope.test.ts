@@ -161,7 +161,7 @@ describe('malformed messages', () => {
     '{"id":1,"method":"m","secret-31337":@}',
     '{"id":1,"x":"secret at position 31337","y":@}',
     '{"secret-31337":tru}',
-    '{" at position 31337":@}',
+    '{"position 31337":@}',
     '{"secret-31337":1,"secret-31337":2}',
     '["secret-31337"]',
     '"secret-31337"',

@@ -55,6 +55,15 @@ test('a text is canonical base64 exactly when encoding its bytes gives it back',
   );
 });
 
+test.each([...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'])(
+  'the last symbol %s before padding is accepted exactly when it carries no stray bits',
+  (symbol) => {
+    for (const text of [`A${symbol}==`, `AA${symbol}=`]) {
+      expect(isCanonicalBase64(text)).toBe(Buffer.from(text, 'base64').toString('base64') === text);
+    }
+  },
+);
+
 test('base64 of 60 MiB is judged', () => {
   const text = 'A'.repeat(60 * 1024 * 1024);
   expect(isCanonicalBase64(text)).toBe(true);

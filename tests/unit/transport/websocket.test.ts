@@ -117,6 +117,8 @@ test.each([
 
 test('nothing that arrives after a close is delivered', async () => {
   const { client, transport, events } = await pair();
+  // The peer's answer ends the connection, not the time after which it is cut off.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   transport.close({ code: 1008, reason: 'violation' });
   transport.setReceiving(false);
   client.send('too late');
