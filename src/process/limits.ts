@@ -1,6 +1,12 @@
 /** Bytes asked for in one read of a child's output: the default capacity of a Linux pipe, so one read can empty it. */
 export const OUTPUT_READ_BYTES = 64 * 1024;
 
+/** How long a directory or program that was found in order is not asked about again; a dead mount can block the server that long. */
+export const LAUNCH_MEMORY_MS = 1_000;
+
+/** Pairs of directory and program that are remembered. */
+export const LAUNCH_MEMORY_ENTRIES = 256;
+
 /** Full reads of one stream in a row before other streams get their turn: a quarter of a megabyte. */
 export const FULL_READS_PER_TURN = 4;
 

@@ -64,7 +64,8 @@ async function probeDirectory(path: string): Promise<string | null> {
   }
 }
 
-function rejectNulBytes(spec: SpawnSpec): void {
+/** Refuses what cannot be passed to a program; a C string ends at a NUL. */
+export function rejectNulBytes(spec: SpawnSpec): void {
   const reject = (field: string): never => {
     throw new SpawnError('EINVAL', `${field} contains a NUL byte`);
   };

@@ -3,12 +3,13 @@ import { Brander, withoutCoreDumps } from '../tree/brand.ts';
 import type { GuardProcess, GuardProgram } from '../tree/guard.ts';
 import type { ProcessTree } from '../tree/kill-tree.ts';
 import { PipeSink, TerminalSink } from './input-sink.ts';
-import { cancelled, checkLaunch, describeLaunchFailure } from './launch-checks.ts';
+import { cancelled, checkLaunch, describeLaunchFailure, rejectNulBytes } from './launch-checks.ts';
+import { LaunchMemory } from './launch-memory.ts';
 import type { Libc, SpawnRequest, StdioSlot } from './native/libc.ts';
 import { pipeSource, terminalSource } from './output-source.ts';
 import { Reaper } from './reaper.ts';
 import type { ChildParts } from './spawned-child.ts';
-import type { Child, Spawner, SpawnSpec } from './spawner.ts';
+import { type Child, SpawnError, type Spawner, type SpawnSpec } from './spawner.ts';
 import { Supervisor } from './supervisor.ts';
 
 /** Starts programs through posix_spawn, on real pipes or a terminal, each as the leader of its own session. */
@@ -18,6 +19,7 @@ export class NativeSpawner implements Spawner {
   readonly #reaper: Reaper;
   readonly #brander: Brander;
   readonly #supervisor: Supervisor;
+  readonly #memory = new LaunchMemory(() => performance.now());
 
   constructor(libc: Libc) {
     this.#libc = libc;
@@ -27,7 +29,27 @@ export class NativeSpawner implements Spawner {
   }
 
   async spawn(spec: SpawnSpec, signal?: AbortSignal): Promise<Child> {
+    if (!this.#memory.knows(spec) || signal?.aborted)
+      return this.#start(await this.#check(spec, signal), spec, signal);
+    rejectNulBytes(spec);
+    try {
+      return this.#start(spec.program, spec, signal);
+    } catch (error) {
+      if (!(error instanceof SpawnError) || error.code === 'ECANCELED') throw error;
+      this.#memory.forget(spec);
+      // The check says what is wrong now; when it finds nothing, the system's own words stand.
+      await this.#check(spec, signal);
+      throw error;
+    }
+  }
+
+  async #check(spec: SpawnSpec, signal?: AbortSignal): Promise<string> {
     const path = await checkLaunch(spec, signal);
+    this.#memory.add(spec);
+    return path;
+  }
+
+  #start(path: string, spec: SpawnSpec, signal?: AbortSignal): Child {
     if (signal?.aborted) throw cancelled('aborted');
     this.#supervisor.prepareStart();
     const { child, exited } = this.#supervisor.adopt(this.#launch(path, spec));
@@ -60,7 +82,7 @@ export class NativeSpawner implements Spawner {
     const output = descriptors.pipe('read');
     const errors = descriptors.pipe('read');
     const slot0 = input === null ? DEV_NULL_IN : { fd: input.theirs };
-    const tree = this.#start({ ...program, stdio: [slot0, { fd: output.theirs }, { fd: errors.theirs }] });
+    const tree = this.#execute({ ...program, stdio: [slot0, { fd: output.theirs }, { fd: errors.theirs }] });
     return {
       tree,
       outputs: [pipeSource('stdout', output.ours, this.#libc), pipeSource('stderr', errors.ours, this.#libc)],
@@ -72,7 +94,7 @@ export class NativeSpawner implements Spawner {
   #launchOnTerminal(program: Program, size: TerminalSize, descriptors: Descriptors): ChildParts {
     const terminal = descriptors.terminal(size);
     const slave = { open: terminal.slavePath, flags: constants.O_RDWR };
-    const tree = this.#start({ ...program, stdio: [slave, { fd: 0 }, { fd: 0 }] });
+    const tree = this.#execute({ ...program, stdio: [slave, { fd: 0 }, { fd: 0 }] });
     const stdin = new TerminalSink(terminal.writer);
     const resize = (rows: number, cols: number) => {
       if (stdin.fd !== null) this.#libc.setWindowSize(stdin.fd, rows, cols);
@@ -80,7 +102,7 @@ export class NativeSpawner implements Spawner {
     return { tree, outputs: [terminalSource(terminal.reader, this.#libc)], stdin, resize };
   }
 
-  #start(request: SpawnRequest): ProcessTree {
+  #execute(request: SpawnRequest): ProcessTree {
     const started = this.#brander.start(() => withoutCoreDumps(this.#libc, () => this.#libc.spawn(request)));
     return { ...started, reaped: false };
   }

@@ -294,7 +294,8 @@ describe('a start that fails', () => {
     const before = AbortSignal.abort();
     await expect(spawner.spawn(sh, before)).rejects.toMatchObject({ code: 'ECANCELED' });
     const during = new AbortController();
-    const started = spawner.spawn(sh, during.signal);
+    // A directory that has not been used yet must be checked, and that takes a moment.
+    const started = spawner.spawn({ ...sh, cwd: '/usr/lib' }, during.signal);
     during.abort();
     await expect(started).rejects.toMatchObject({ name: 'SpawnError', code: 'ECANCELED' });
     await waitFor('no child to be left', () => childPids().length === 1);
