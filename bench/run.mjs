@@ -31,6 +31,7 @@ async function main(options) {
     machine,
     rounds: options.rounds,
     quick: options.quick,
+    reference: isReference,
     a: a?.label ?? null,
     b: b.label,
     rows,

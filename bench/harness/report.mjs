@@ -7,18 +7,23 @@ import { verdict } from './compare.mjs';
  * @property {ReturnType<typeof import('./machine.mjs').describeMachine>} machine
  * @property {number} rounds
  * @property {boolean} quick
+ * @property {boolean} reference Whether a is the reference.
  * @property {string | null} a Label of what was compared with.
  * @property {string} b Label of what was measured.
  * @property {import('./compare.mjs').Result[]} rows
  * @property {{ label: string, unit: string, value: number | null, failure: string | null }[]} ceiling
  */
 
-const HEADINGS = ['workload', 'metric', 'a', 'b', 'b / a', 'spread', 'goal', 'met'];
+/** The columns; against the reference its goals apply, so the sides have names. @param {Report} report */
+function headings({ reference }) {
+  const [a, b] = reference ? ['reference', 'ours'] : ['a', 'b'];
+  return ['workload', 'metric', a, b, 'ratio', 'spread', 'goal', 'met'];
+}
 
 /** The table for a terminal. @param {Report} report */
 export function formatTable(report) {
   const lines = tableCells(report);
-  const widths = HEADINGS.map((_, column) => Math.max(...lines.map((cells) => cells[column].length)));
+  const widths = lines[0].map((_, column) => Math.max(...lines.map((cells) => cells[column].length)));
   const body = lines.map((cells) =>
     cells
       .map((cell, i) => align(cell, widths[i], i))
@@ -30,11 +35,11 @@ export function formatTable(report) {
 
 /** The same for reading on a page. @param {Report} report */
 export function formatMarkdown(report) {
-  const [headings, ...lines] = tableCells(report).map((cells) =>
+  const [first, ...lines] = tableCells(report).map((cells) =>
     cells.map((cell) => cell.replaceAll('|', '\\|')),
   );
-  const ruler = headings.map((_, i) => (isNumber(i) ? '---:' : '---'));
-  const table = [headings, ruler, ...lines].map((cells) => `| ${cells.join(' | ')} |`);
+  const ruler = first.map((_, i) => (isNumber(i) ? '---:' : '---'));
+  const table = [first, ruler, ...lines].map((cells) => `| ${cells.join(' | ')} |`);
   const lists = [describe(report), footer(report)].map((texts) =>
     texts.map((text) => `- ${text}`).join('\n'),
   );
@@ -48,13 +53,13 @@ export function saveReport(report, folder) {
   writeFileSync(join(folder, 'latest.md'), formatMarkdown(report));
 }
 
-function describe({ machine, rounds, quick, a, b }) {
+function describe({ machine, rounds, quick, reference, a, b }) {
   const { date, cpu, cores, memoryGb, kernel, node, commit, load } = machine;
   return [
     `${date}, commit ${commit ?? 'unknown'}, ${rounds} round${rounds === 1 ? '' : 's'}${quick ? ', quick: the figures mean nothing' : ''}`,
     `${cpu}, ${cores} cores, ${memoryGb} GB, Linux ${kernel}, Node ${node}, load ${load} at the start`,
-    `a = ${a ?? 'nothing'}`,
-    `b = ${b}`,
+    `${reference ? 'reference' : 'a'} = ${a ?? 'nothing'}`,
+    `${reference ? 'ours' : 'b'} = ${b}`,
   ];
 }
 
@@ -74,15 +79,15 @@ function tableCells(report) {
       row.goal === null ? verdict(row) : formatMet(row),
     ];
   });
-  return [HEADINGS, ...lines];
+  return [headings(report), ...lines];
 }
 
-function footer({ rows, ceiling }) {
+function footer({ rows, ceiling, reference }) {
   const judged = rows.filter((row) => row.met !== null);
   const met = judged.filter((row) => row.met).length;
   const failures = rows.flatMap((row) => [
-    ...(row.a?.failure ? [`a, ${row.title}: ${row.a.failure}`] : []),
-    ...(row.b.failure ? [`b, ${row.title}: ${row.b.failure}`] : []),
+    ...(row.a?.failure ? [`${reference ? 'reference' : 'a'}, ${row.title}: ${row.a.failure}`] : []),
+    ...(row.b.failure ? [`${reference ? 'ours' : 'b'}, ${row.title}: ${row.b.failure}`] : []),
   ]);
   return [
     ...(judged.length > 0 ? [`${met} of ${judged.length} goals met`] : []),
@@ -124,7 +129,7 @@ function formatGoal({ goal, unit }) {
 
 /** By how much a goal is missed is part of the answer. */
 function formatMet({ met, goal, ratio, b }) {
-  if (met === null) return 'a failed';
+  if (met === null) return 'the reference failed';
   if (met) return 'met';
   if (b.failure !== null) return 'FAILED';
   const value = goal.of === 'ratio' ? ratio.median : b.median;

@@ -22,6 +22,7 @@ export async function startSpec(spec) {
   return spec.launcher ? withChildren(server) : server;
 }
 
+/** @param {ServerSpec} spec */
 async function startAtHome({ command, args, ownHome }) {
   // It costs a Node program 50 ms at its start and has nothing to do with either server.
   const env = { NODE_EXTRA_CA_CERTS: undefined };

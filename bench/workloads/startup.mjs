@@ -29,7 +29,7 @@ const row = { key: 'startup', label: 'exec → initialize answered', unit: 'ms',
 export const startup = [
   {
     name: 'startup-launcher',
-    title: 'start-up, a = codex as npm installs it',
+    title: 'start-up, codex as npm installs it',
     against: 'launcher',
     standalone: true,
     rows: [{ ...row, goal: ratioAtMost(0.7) }],
@@ -37,7 +37,7 @@ export const startup = [
   },
   {
     name: 'startup-native',
-    title: 'start-up, a = the native binary',
+    title: 'start-up, codex as a native binary',
     standalone: true,
     rows: [row],
     run: measureStartup,

@@ -51,6 +51,12 @@ export const GUARD_EXIT_DEADLINE_MS = 1_000;
 /** Largest piece of output in one event: what one read from a pipe yields at most. */
 export const MAX_CHUNK_BYTES = 64 * 1024;
 
+/** Output is not cut smaller than this, even where less is retained. */
+export const MIN_CHUNK_BYTES = 1024;
+
+/** How often the end of a killed process is waited for, OUTPUT_AFTER_KILL_MS each, before it is given up. */
+export const CLOSE_AFTER_KILL_ROUNDS = 5;
+
 /** Longest time a timer can be set to; longer waits are without limit. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 

@@ -1,5 +1,11 @@
 import { ProcessError } from './errors.ts';
-import { MAX_CHUNK_BYTES, MAX_TIMER_MS, OUTPUT_AFTER_KILL_MS } from './limits.ts';
+import {
+  CLOSE_AFTER_KILL_ROUNDS,
+  MAX_CHUNK_BYTES,
+  MAX_TIMER_MS,
+  MIN_CHUNK_BYTES,
+  OUTPUT_AFTER_KILL_MS,
+} from './limits.ts';
 import { OutputLog, type RetainedChunk, type RetentionLimits, type StreamEnds } from './output-log.ts';
 import { SIGTERM } from './signals.ts';
 import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
@@ -54,7 +60,7 @@ export class ManagedProcess {
     this.#child = child;
     this.#listener = listener;
     this.#log = new OutputLog(retention);
-    this.#maxChunkBytes = Math.max(1, Math.min(MAX_CHUNK_BYTES, retention.maxBytes));
+    this.#maxChunkBytes = Math.max(MIN_CHUNK_BYTES, Math.min(MAX_CHUNK_BYTES, retention.maxBytes));
     const isTerminal = child.outputs.some((source) => source.name === 'pty');
     this.#stdin = child.stdin === null ? null : new StdinQueue(child.stdin, isTerminal);
     this.#openStreams = child.outputs.length;
@@ -164,7 +170,10 @@ export class ManagedProcess {
     return running;
   }
 
-  /** Kills the whole tree at once. Resolves when none of it is left and the process is closed. */
+  /**
+   * Kills the whole tree at once. Resolves when none of it is left and the process is closed, or when it has been waited for
+   * long enough: a program stuck inside the kernel must not keep the server from ending.
+   */
   kill(): Promise<void> {
     this.#stopKillTimer();
     this.#killing ??= this.#killNow().finally(() => {
@@ -181,7 +190,11 @@ export class ManagedProcess {
   async #killNow(): Promise<void> {
     if (this.#exitCode === null) this.#stdin?.abandon();
     await this.#child.killTree();
-    while (!(await this.wait('closed', OUTPUT_AFTER_KILL_MS))) this.#abandonOutput();
+    // The time in which a slow client holds the output back does not count.
+    for (let rounds = 0; rounds < CLOSE_AFTER_KILL_ROUNDS; rounds += this.#paused ? 0 : 1) {
+      if (await this.wait('closed', OUTPUT_AFTER_KILL_MS)) return;
+      this.#abandonOutput();
+    }
   }
 
   /** Everything that could write is dead; who still holds a stream got it from outside and is not waited for. */

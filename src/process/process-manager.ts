@@ -37,6 +37,8 @@ export class ProcessManager {
   readonly #spawner: Spawner;
   readonly #options: ProcessManagerOptions;
   readonly #entries = new Map<string, Entry>();
+  /** Closed processes that are still readable, the longest closed first. */
+  readonly #closed = new Set<Entry>();
   #paused = false;
   #closing = false;
 
@@ -126,10 +128,11 @@ export class ProcessManager {
       throw new ProcessError('shuttingDown', 'the session is ending; no program can be started');
     if (this.#entries.has(processId))
       throw new ProcessError('duplicateProcess', `process ${processId} already exists`);
+    if (this.#entries.size >= this.#options.maxProcesses) this.#forgetOldestClosed();
     if (this.#entries.size >= this.#options.maxProcesses) {
       throw new ProcessError(
         'tooManyProcesses',
-        `this session has ${this.#entries.size} processes, the configured maximum (maxProcessesPerConnection)`,
+        `this session has ${this.#entries.size} running processes, the configured maximum (maxProcessesPerConnection)`,
       );
     }
     const entry: Entry = {
@@ -177,11 +180,22 @@ export class ProcessManager {
 
   #evictLater(entry: Entry): void {
     if (this.#closing) return;
-    entry.eviction = setTimeout(() => {
-      if (this.#entries.get(entry.processId) === entry) this.#entries.delete(entry.processId);
-      void entry.process?.forget();
-    }, this.#options.closedRetentionMs);
+    this.#closed.add(entry);
+    entry.eviction = setTimeout(() => this.#evict(entry), this.#options.closedRetentionMs);
     entry.eviction.unref();
+  }
+
+  #evict(entry: Entry): void {
+    clearTimeout(entry.eviction);
+    this.#closed.delete(entry);
+    if (this.#entries.get(entry.processId) === entry) this.#entries.delete(entry.processId);
+    void entry.process?.forget();
+  }
+
+  /** A process that has ended makes room for one that is wanted. */
+  #forgetOldestClosed(): void {
+    const [oldest] = this.#closed;
+    if (oldest !== undefined) this.#evict(oldest);
   }
 }
 

@@ -112,7 +112,8 @@ export class ClientConnection {
         ...legacyHandlers(services),
       },
     };
-    log.info('session attached', { sessionId: session.id, client: printable(params.clientName) });
+    // Whoever knows the whole id can resume the session.
+    log.info('session attached', { session: session.id.slice(0, 8), client: printable(params.clientName) });
     sessionOpened();
     return { sessionId: session.id, environmentInfo: environmentInfo() };
   }

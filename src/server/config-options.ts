@@ -100,7 +100,7 @@ const SPECS: { readonly [K in ConfigKey]: SpecFor<ExecServerConfig[K]> } = {
     type: 'integer',
     min: 1,
     max: MAX_COUNT,
-    description: 'Live and retained processes of one session.',
+    description: 'Processes of one session; closed ones make room for new ones.',
   },
   retainedOutputBytesPerProcess: {
     group: 'Output',

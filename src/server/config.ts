@@ -10,7 +10,7 @@ export interface ExecServerConfig {
   readonly detachedSessionTtlMs: number;
   /** How long a closed process stays readable and keeps its id. */
   readonly closedProcessRetentionMs: number;
-  /** Live and retained processes of one session. */
+  /** Processes of one session; closed ones make room for new ones. */
   readonly maxProcessesPerConnection: number;
   /** Output kept per process for `process/read`; the oldest chunks go first. */
   readonly retainedOutputBytesPerProcess: number;

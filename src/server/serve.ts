@@ -69,7 +69,7 @@ export class ExecServer {
       sessions: new SessionRegistry(config, this.#spawner),
       environmentInfo: () => describeEnvironment(config, this.#spawner.pty.available),
       // After the answer: a client that opens a session is about to start something.
-      sessionOpened: () => void setImmediate(() => void this.#prepare()),
+      sessionOpened: () => void setImmediate(() => void this.#prepare().catch(() => undefined)),
     };
   }
 

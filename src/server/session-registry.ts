@@ -76,6 +76,8 @@ export class SessionRegistry {
     const timer = setTimeout(() => grace.abort(), graceMs);
     await Promise.all(sessions.map((session) => session.processes.allClosed(grace.signal)));
     clearTimeout(timer);
+    // Killed while attached, so that clients hear how it ended.
+    await Promise.all(sessions.map((session) => session.processes.close()));
     for (const session of sessions) this.end(session);
     await Promise.all(this.#ending);
   }

@@ -98,6 +98,8 @@ describe('nothing survives', () => {
     );
     server.process.kill('SIGTERM');
     expect(await client.closed).toMatchObject({ code: 1001 });
+    expect(client.process('p').exitCode).toBe(137);
+    expect(client.process('p').complete).toBe(true);
     await waitFor('the server to exit', () => server.process.exitCode !== null);
     expect(server.process.exitCode).toBe(0);
     expect(processesWith(`sleep ${mark}`)).toEqual([]);

@@ -1,5 +1,5 @@
 import { obstacleToNative } from './native-obstacles.ts';
-import type { Child, Spawner, SpawnSpec } from './spawner.ts';
+import { type Child, SpawnError, type Spawner, type SpawnSpec } from './spawner.ts';
 
 /**
  * The best spawner this system allows, loaded when it is first needed: loading native code takes longer than everything else a
@@ -9,6 +9,7 @@ export class LazySpawner implements Spawner {
   readonly #native: boolean;
   #loading: Promise<Spawner> | null = null;
   #loaded: Spawner | null = null;
+  #closed = false;
 
   constructor(native: boolean) {
     this.#native = native;
@@ -21,18 +22,20 @@ export class LazySpawner implements Spawner {
     return obstacle === null ? { available: true } : { available: false, reason: obstacle };
   }
 
-  /** Loads now, so that the first start need not wait for it. */
+  /** Loads now, so that the first start need not wait for it. Rejects with SpawnError once closed. */
   prepare(): Promise<Spawner> {
+    if (this.#closed) return Promise.reject(new SpawnError('ECANCELED', 'the server is shutting down'));
     this.#loading ??= this.#load();
     return this.#loading;
   }
 
   async spawn(spec: SpawnSpec, signal?: AbortSignal): Promise<Child> {
-    const spawner = this.#loaded ?? (await this.prepare());
+    const spawner = await this.prepare();
     return spawner.spawn(spec, signal);
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     const spawner = await this.#loading;
     await spawner?.close();
   }

@@ -1,6 +1,11 @@
 import { setMaxListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { MAX_CHUNK_BYTES, MAX_TIMER_MS, OUTPUT_AFTER_KILL_MS } from '../../../src/process/limits.ts';
+import {
+  MAX_CHUNK_BYTES,
+  MAX_TIMER_MS,
+  MIN_CHUNK_BYTES,
+  OUTPUT_AFTER_KILL_MS,
+} from '../../../src/process/limits.ts';
 import { ManagedProcess, type ReadRequest } from '../../../src/process/managed-process.ts';
 import type { RetentionLimits } from '../../../src/process/output-log.ts';
 import { FakeChild } from './fake-child.ts';
@@ -83,14 +88,17 @@ describe('exited and closed', () => {
     expect(events).toEqual(['1 exited 7', '2 closed']);
   });
 
-  test('large output is cut into chunks, none larger than what is retained', () => {
+  test('large output is cut into chunks, none larger than what is retained unless that is tiny', () => {
     const { child, events } = start();
     child.stdout.write(Buffer.alloc(MAX_CHUNK_BYTES * 2 + 1));
     expect(events).toHaveLength(3);
-    const small = start(new FakeChild(), { retention: { ...RETENTION, maxBytes: 4 } });
-    small.child.stdout.write('abcdefghij');
-    expect(small.events).toEqual(['1 stdout abcd', '2 stdout efgh', '3 stdout ij']);
-    expect(small.process.ends('stdout')).toMatchObject({ omittedBytes: 0 });
+    const retains = (maxBytes: number) => start(new FakeChild(), { retention: { ...RETENTION, maxBytes } });
+    const small = retains(2 * MIN_CHUNK_BYTES);
+    small.child.stdout.write(Buffer.alloc(5 * MIN_CHUNK_BYTES));
+    expect(small.events).toHaveLength(3);
+    const tiny = retains(4);
+    tiny.child.stdout.write(Buffer.alloc(3 * MIN_CHUNK_BYTES));
+    expect(tiny.events).toHaveLength(3);
   });
 });
 

@@ -115,13 +115,15 @@ describe('ids', () => {
     expect((await manager.get('p')).closed).toBe(false);
   });
 
-  test('only so many processes may be there, running or retained', async () => {
-    const { start, running } = createManager({ maxProcesses: 2 });
-    await running('a');
-    (await running('b')).finish();
+  test('only so many processes may run; closed ones make room, the oldest first', async () => {
+    const { manager, start, running } = createManager({ maxProcesses: 2 });
+    const a = await running('a');
+    const b = await running('b');
     await expect(start('c')).rejects.toThrow(refused('tooManyProcesses'));
-    vi.advanceTimersByTime(RETENTION_MS);
+    b.finish();
+    a.finish();
     await running('c');
+    expect(manager.list().map(({ processId }) => processId)).toEqual(['a', 'c']);
   });
 });
 
