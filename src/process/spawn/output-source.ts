@@ -122,7 +122,7 @@ class DescriptorSource implements OutputSource {
     if (this.#paused) return false;
     const pace = this.#pacing.afterRead(gathered);
     if (pace === 'continue') return true;
-    if (pace === 'yield') this.#widen();
+    this.#widen();
     this.#rest(pace);
     return false;
   }
@@ -153,6 +153,7 @@ class DescriptorSource implements OutputSource {
     if (!this.#paused && this.#state === 'streaming') this.#socket?.resume();
   }
 
+  /** A flood gets a larger pipe, so that the program can go on while nobody reads. */
   #widen(): void {
     if (this.#widened || this.name === 'pty') return;
     this.#widened = true;
