@@ -13,6 +13,7 @@ import type { EnvironmentInfo } from './environment-info.ts';
 import { environmentHandlers } from './handlers/environment-handlers.ts';
 import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
+import { FINISH_TIMEOUT_MS } from './limits.ts';
 import type { Session } from './session.ts';
 import type { SessionRegistry } from './session-registry.ts';
 
@@ -191,6 +192,3 @@ export class ClientConnection {
     this.#attachment = null;
   }
 }
-
-/** How long requests may run on once the client sends nothing more. A write to a program that does not read never ends. */
-const FINISH_TIMEOUT_MS = 1_000;

@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import type { Transport } from '../transport/transport.ts';
 import { type WebSocketOptions, WebSocketUpgrader } from '../transport/websocket.ts';
 import { answerHttp, encodeAnswer, type ListenerState } from './http-routes.ts';
+import { HEADERS_TIMEOUT_MS } from './limits.ts';
 
 /** Where to listen and what to do with who comes. */
 export interface ListenerOptions extends WebSocketOptions {
@@ -79,6 +80,3 @@ export class Listener {
     this.#upgrader.upgrade(request, socket, head, this.#options.accepted);
   }
 }
-
-/** How long a client may take to send its request headers. */
-const HEADERS_TIMEOUT_MS = 10_000;

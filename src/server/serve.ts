@@ -51,6 +51,8 @@ export class ExecServer {
   readonly #resolveClosed: () => void;
   readonly #spawner: LazySpawner;
   readonly #services: ConnectionServices & { readonly sessions: SessionRegistry };
+  /** Set with the first session. */
+  #prepared: NodeJS.Immediate | null = null;
   #listener: Listener | null = null;
   #closing: Promise<void> | null = null;
 
@@ -69,7 +71,9 @@ export class ExecServer {
       sessions: new SessionRegistry(config, this.#spawner),
       environmentInfo: () => describeEnvironment(config, this.#spawner.pty.available),
       // After the answer: a client that opens a session is about to start something.
-      sessionOpened: () => void setImmediate(() => void this.#prepare().catch(() => undefined)),
+      sessionOpened: () => {
+        this.#prepared ??= setImmediate(() => void this.#prepare().catch(() => undefined));
+      },
     };
   }
 
