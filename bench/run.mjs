@@ -1,5 +1,6 @@
 // The benchmark: every workload against two servers, in turns. See README.md.
-import { join } from 'node:path';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { compare } from './harness/compare.mjs';
 import { describeMachine } from './harness/machine.mjs';
 import { measure } from './harness/measure.mjs';
@@ -11,6 +12,7 @@ import { WORKLOADS } from './workloads/index.mjs';
 /** @param {import('./harness/options.mjs').Options} options */
 async function main(options) {
   const workloads = selectWorkloads(options.only);
+  const work = createWorkFolder(options.work);
   const isReference = options.a === null;
   const a = isReference ? await referenceSpec() : options.a === 'none' ? null : commandSpec(options.a);
   const b = options.b === null ? ownSpec() : commandSpec(options.b);
@@ -23,10 +25,10 @@ async function main(options) {
     const other = workload.against === 'launcher' ? launcherOf(a, isReference) : a;
     // Against any other server the launcher row would be the native row once more.
     if (workload.against === 'launcher' && a !== null && other === null) continue;
-    const outcomes = await runRounds(workload, other, b, options);
+    const outcomes = await runRounds(workload, other, b, { ...options, work });
     rows.push(...compare(workload, outcomes, isReference && !options.quick));
   }
-  const ceiling = options.quick ? [] : await measureCeiling(workloads);
+  const ceiling = options.quick ? [] : await measureCeiling(workloads, work);
   const report = {
     machine,
     rounds: options.rounds,
@@ -40,6 +42,13 @@ async function main(options) {
   if (options.save) saveReport(report, join(ROOT, 'bench', 'results'));
   process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : formatTable(report));
   return rows.some((row) => row.b.failure !== null) ? 1 : 0;
+}
+
+/** A new folder for the files of this run; it goes with this process. */
+function createWorkFolder(parent) {
+  const folder = mkdtempSync(join(resolve(parent), 'exec-server-bench-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+  return folder;
 }
 
 function selectWorkloads(only) {
@@ -59,14 +68,14 @@ function launcherOf(a, isReference) {
 }
 
 /** Rounds a b, b a, a b …: whatever drifts on the machine meets both. */
-async function runRounds(workload, a, b, { rounds, quick }) {
+async function runRounds(workload, a, b, { rounds, quick, work }) {
   const outcomes = { a: a === null ? null : [], b: [] };
   for (let round = 0; round < rounds; round++) {
     const sides = round % 2 === 0 ? ['a', 'b'] : ['b', 'a'];
     for (const side of sides) {
       const spec = side === 'a' ? a : b;
       if (spec === null) continue;
-      const outcome = await measure(workload, spec, quick);
+      const outcome = await measure(workload, spec, { quick, work });
       outcomes[side].push(outcome);
       progress(`${workload.name} ${round + 1}/${rounds} ${side}: ${summary(outcome)}`);
     }
@@ -80,12 +89,12 @@ const CEILINGS = [
 ];
 
 /** What the client reaches against a server that only sends, for the selected workloads that it could limit. */
-async function measureCeiling(workloads) {
+async function measureCeiling(workloads, work) {
   const found = [];
   for (const { name, label, chunkBytes, key, unit } of CEILINGS) {
     const workload = workloads.find((candidate) => candidate.name === name);
     if (workload === undefined) continue;
-    const outcome = await measure(workload, replaySpec(chunkBytes), false);
+    const outcome = await measure(workload, replaySpec(chunkBytes), { quick: false, work });
     progress(`client ceiling, ${label}: ${summary(outcome)}`);
     found.push({
       label,

@@ -31,6 +31,7 @@ const { outputFiles } = await build({
   target: 'node20',
   format: 'cjs',
   external: ['koffi'],
+  alias: { bufferutil: join(root, 'scripts/ws-buffer-util.cjs') },
   supported: { 'dynamic-import': false },
   plugins: [deferredBuiltins],
   minify: true,

@@ -12,12 +12,12 @@ const KILL_AFTER_MS = 2_000;
  * One measurement: a fresh server, a fresh client, one workload.
  * @param {import('../workloads/index.mjs').Workload} workload
  * @param {import('./servers.mjs').ServerSpec} spec
- * @param {boolean} quick
+ * @param {{ quick: boolean, work: string }} options
  * @returns {Promise<Outcome>}
  */
-export async function measure(workload, spec, quick) {
+export async function measure(workload, spec, { quick, work }) {
   const timeoutMs = (workload.timeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS) * 1000;
-  const order = { name: workload.name, quick, server: spec };
+  const order = { name: workload.name, quick, work, server: spec };
   if (workload.standalone) return runClient({ ...order, url: '', pid: 0 }, timeoutMs);
   let server;
   try {

@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
 
 export const USAGE = `usage: node bench/run.mjs [options]
@@ -7,6 +8,7 @@ export const USAGE = `usage: node bench/run.mjs [options]
   --a COMMAND         what to compare with: a command whose first line on stdout is its url, or \`none\`;
                       unless told the reference, codex 0.166.0
   --b COMMAND         what to measure; unless told this checkout
+  --work FOLDER       where the files are made that are read and written, 1.5 GB; unless told the system's temporary folder
   --json              print JSON instead of the table
   --save              write bench/results/latest.json and latest.md
   --list              print the names of the workloads
@@ -19,6 +21,7 @@ export const USAGE = `usage: node bench/run.mjs [options]
  * @property {boolean} quick
  * @property {string | null} a Null for the reference, `none` for nothing.
  * @property {string | null} b Null for this checkout.
+ * @property {string} work
  * @property {boolean} json
  * @property {boolean} save
  * @property {boolean} list
@@ -35,16 +38,17 @@ export function readOptions(argv) {
       quick: { type: 'boolean', default: false },
       a: { type: 'string' },
       b: { type: 'string' },
+      work: { type: 'string', default: tmpdir() },
       json: { type: 'boolean', default: false },
       save: { type: 'boolean', default: false },
       list: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
   });
-  const { quick, json, save, list, help, a = null, b = null } = values;
+  const { quick, work, json, save, list, help, a = null, b = null } = values;
   const rounds = Number(values.rounds ?? (quick ? 1 : 5));
   if (!Number.isInteger(rounds) || rounds < 1 || rounds > 100) throw new Error('--rounds takes 1 to 100');
   if (save && quick) throw new Error('--quick measures nothing worth saving');
   const only = values.only.flatMap((names) => names.split(',')).filter((name) => name !== '');
-  return { only, rounds, quick, a, b, json, save, list, help };
+  return { only, rounds, quick, a, b, work, json, save, list, help };
 }

@@ -6,9 +6,16 @@ import { TrackedProcess } from './tracked-process.mjs';
 
 const READ_BUFFER_BYTES = 512 * 1024;
 const CONNECT_TIMEOUT_MS = 10_000;
+const ANSWER_BEGIN = /^\{"id":(\d+),/;
 
 /** All connections of this process read into one buffer: what is in it is used up before the next read. */
 const READ_BUFFER = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES);
+
+/**
+ * @typedef {object} AnswerSink Takes one answer, from `"result"` on, and throws when it is not the right one.
+ * @property {(bytes: Buffer, start: number, end: number) => void} take The bytes are valid only during the call.
+ * @property {() => void} end
+ */
 
 /**
  * A client connection that costs as little as possible: the measuring must not be what is measured. It speaks websocket over a
@@ -17,8 +24,15 @@ const READ_BUFFER = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES);
 export class Connection {
   processes = new Map();
   #socket;
-  #reader = new FrameReader((opcode, bytes, start, end) => this.#message(opcode, bytes, start, end));
+  #reader = new FrameReader((opcode, bytes, start, end) => this.#message(opcode, bytes, start, end), {
+    wants: (bytes, start, end) => this.#wantsPieces(bytes, start, end),
+    take: (bytes, start, end, last) => this.#piece(bytes, start, end, last),
+  });
   #pending = new Map();
+  /** Who takes the answers that are not wanted as text. */
+  #sinks = new Map();
+  /** The answer that a sink is taking. */
+  #arriving = null;
   #nextId = 1;
   #outgoing = [];
   #holding = 0;
@@ -73,8 +87,39 @@ export class Connection {
    * @returns {Promise<any>}
    */
   call(method, params) {
+    return new Promise((resolve, reject) => this.ask(method, params, settle(resolve, reject)));
+  }
+
+  /**
+   * Asks for something large. The answer goes to `sink` as it arrives, without its id; resolves when `sink` has all of it.
+   * @param {string} method
+   * @param {unknown} params
+   * @param {AnswerSink} sink
+   * @returns {Promise<void>}
+   */
+  receive(method, params, sink) {
     return new Promise((resolve, reject) => {
-      this.ask(method, params, (error, text) => (error ? reject(error) : resolve(JSON.parse(text).result)));
+      this.#sinks.set(this.#nextId, sink);
+      this.ask(method, params, (error) => (error ? reject(error) : resolve()));
+    });
+  }
+
+  /**
+   * Sends something large and resolves with the result. The params are the text `head` and, behind it, `tail`, which ends the
+   * whole message.
+   * @param {string} method
+   * @param {string} head
+   * @param {import('./frames.mjs').MaskedTail} tail
+   * @returns {Promise<any>}
+   */
+  upload(method, head, tail) {
+    return new Promise((resolve, reject) => {
+      const id = this.#nextId++;
+      this.#pending.set(id, settle(resolve, reject));
+      this.#socket.cork();
+      this.#socket.write(tail.encodeStart(`{"id":${id},"method":"${method}","params":${head}`));
+      this.#socket.write(tail.bytes);
+      this.#socket.uncork();
     });
   }
 
@@ -178,13 +223,44 @@ export class Connection {
   }
 
   #answer(head, bytes, start, end, parsed) {
+    if (bytes !== null && this.#sinks.size > 0 && this.#wantsPieces(bytes, start, end)) {
+      this.#piece(bytes, start, end, true);
+      return;
+    }
     const id = parsed?.id ?? Number.parseInt(head.slice(6, 24), 10);
-    const done = this.#pending.get(id);
-    if (done === undefined) return;
-    this.#pending.delete(id);
     const error = parsed?.error;
-    if (error !== undefined) done(new Error(`${error.code}: ${error.message}`), '');
-    else done(null, bytes === null || end - start <= head.length ? head : bytes.utf8Slice(start, end));
+    if (error !== undefined) this.#done(id, new Error(`${error.code}: ${error.message}`), '');
+    else
+      this.#done(id, null, bytes === null || end - start <= head.length ? head : bytes.utf8Slice(start, end));
+  }
+
+  /** Whether a message that begins so is an answer for a sink. */
+  #wantsPieces(bytes, start, end) {
+    if (this.#sinks.size === 0) return false;
+    const [begin, id] = ANSWER_BEGIN.exec(bytes.latin1Slice(start, Math.min(end, start + 32))) ?? [];
+    const sink = this.#sinks.get(Number(id));
+    if (sink === undefined) return false;
+    this.#arriving = { id: Number(id), sink, skip: begin.length, failure: null };
+    return true;
+  }
+
+  #piece(bytes, start, end, last) {
+    const answer = this.#arriving;
+    try {
+      answer.sink.take(bytes, start + answer.skip, end);
+      if (last) answer.sink.end();
+    } catch (error) {
+      answer.failure ??= error;
+    }
+    answer.skip = 0;
+    if (last) this.#done(answer.id, answer.failure, '');
+  }
+
+  #done(id, error, text) {
+    const done = this.#pending.get(id);
+    this.#pending.delete(id);
+    this.#sinks.delete(id);
+    done?.(error, text);
   }
 
   #send(text) {
@@ -210,5 +286,16 @@ export class Connection {
     for (const done of this.#pending.values()) done(error, '');
     for (const tracked of this.processes.values()) tracked.fail(error);
     this.#pending.clear();
+    this.#sinks.clear();
   }
+}
+
+/** What to do with the text of an answer whose result is wanted. */
+function settle(resolve, reject) {
+  return (error, text) => {
+    if (error !== null) return reject(error);
+    const { result, error: refusal } = JSON.parse(text);
+    if (refusal === undefined) resolve(result);
+    else reject(new Error(`${refusal.code}: ${refusal.message}`));
+  };
 }

@@ -1,4 +1,7 @@
 import { echo } from './echo.mjs';
+import { fileBlocks } from './file-blocks.mjs';
+import { fileContents } from './file-contents.mjs';
+import { folders } from './folders.mjs';
 import { growth } from './growth.mjs';
 import { integrity } from './integrity.mjs';
 import { memory } from './memory.mjs';
@@ -14,6 +17,7 @@ import { terminate } from './terminate.mjs';
  * @property {string} url Where the server listens; empty for a workload that starts its own.
  * @property {number} pid The server's process.
  * @property {boolean} quick Small sizes: does it work, not how fast.
+ * @property {string} work A folder for files; all measurements of a run share it.
  * @property {import('../harness/servers.mjs').ServerSpec} server
  *
  * @typedef {object} Goal
@@ -49,5 +53,8 @@ export const WORKLOADS = [
   ...echo,
   ...stall,
   ...terminate,
+  ...fileContents,
+  ...fileBlocks,
+  ...folders,
   ...growth,
 ];

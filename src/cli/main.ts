@@ -1,5 +1,6 @@
 import { type Arguments, parseArguments } from './arguments.ts';
 import { RunError, reportFailure } from './failures.ts';
+import { growThreadPool } from './thread-pool.ts';
 
 /** Set once the log level is known: whether unexpected errors are shown with their stack. */
 let debug = false;
@@ -39,6 +40,7 @@ async function main(): Promise<void> {
 }
 
 async function serveUntilStopped(args: Arguments): Promise<number> {
+  growThreadPool();
   const { loadSettings } = await import('./settings.ts');
   const settings = await loadSettings(args, process.env);
   debug = settings.config.logLevel === 'debug';

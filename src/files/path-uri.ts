@@ -1,58 +1,122 @@
-/** A `file:` URI that names no path on this host (`invalid`) or one that cannot be handled (`unsupported`), and why. */
+import { normalize } from 'node:path/posix';
+import { type NativePath, nativePathOfBytes } from './native-path.ts';
+
+/**
+ * A text that is no path URI at all (`syntax`), or one that names no path on this host (`foreign`): the first can be seen by
+ * anybody, the second only here.
+ */
 export class PathUriError extends Error {
   override readonly name = 'PathUriError';
-  readonly kind: 'invalid' | 'unsupported';
+  readonly kind: 'syntax' | 'foreign';
 
-  constructor(message: string, kind: 'invalid' | 'unsupported' = 'invalid') {
+  constructor(kind: 'syntax' | 'foreign', message: string) {
     super(message);
     this.kind = kind;
   }
 }
 
 /**
- * The absolute native path that a `file:` URI names. The parser is the web's: `file:/tmp`, `FILE:///tmp` and
- * `file://localhost/tmp` are all `/tmp`, dots are resolved, and bytes that are not UTF-8 must not occur here.
+ * The native path that a `file:` URI names. The parser is the web's: `file:/tmp`, `FILE:///tmp` and `file://localhost/tmp` are all
+ * `/tmp`, dots are resolved by name, and a slash at the end says nothing. Escapes stand for bytes, whatever encoding they are in.
  */
-export function pathFromUri(text: string): string {
-  const url = parseUri(text);
+export function pathFromUri(text: string): NativePath {
+  const url = parse(text);
+  const opaque = /^\/%00\/bad\/path\/([A-Za-z0-9_-]+)$/.exec(url.pathname);
+  if (opaque !== null) return pathFromOpaque(url.href, opaque[1]!);
+  if (url.pathname.includes('%00')) throw new PathUriError('syntax', notNative(url.href));
+  if (url.host !== '') throw new PathUriError('foreign', notNative(url.href));
+  const path = tidy(decodeEscapes(url.pathname));
+  if (startsWithDrive(path)) throw new PathUriError('foreign', notNative(upperCaseDrive(url.href)));
+  return path;
+}
+
+/** The URI as its parser spells it, whether or not it names a path on this host. It may differ from {@link uriFromPath}'s. */
+export function spelledUri(text: string): string {
+  return parse(text).href;
+}
+
+/** The one URI of a native path. A path that would read as a foreign one is wrapped, so that it comes back unharmed. */
+export function uriFromPath(path: NativePath): string {
+  if (startsWithDrive(path)) return `${OPAQUE}${Buffer.from(path, 'latin1').toString('base64url')}`;
+  return `file://${escapeBytes(path)}`;
+}
+
+/** Bytes as they stand in a path URI; separators stay as they are. */
+export function escapeBytes(bytes: string): string {
+  return bytes.replace(
+    ESCAPED,
+    (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`,
+  );
+}
+
+const OPAQUE = 'file:///%00/bad/path/';
+const ESCAPED = /[^A-Za-z0-9!$&'()*+,\-./:;=@[\]^_|~]/g;
+
+function parse(text: string): URL {
+  const url = parseUrl(text);
   if (url.protocol !== 'file:') {
-    throw new PathUriError(`unsupported path URI scheme \`${url.protocol.slice(0, -1)}\`; use file:`);
-  }
-  if (url.search !== '' || text.includes('?')) throw new PathUriError('a path URI must not have a query');
-  if (url.hash !== '' || text.includes('#')) throw new PathUriError('a path URI must not have a fragment');
-  if (url.host !== '')
-    throw new PathUriError(`a path URI with a host (${url.host}) is not valid on this machine`);
-  if (/^\/[A-Za-z](?::|%3[Aa])(?:\/|$)/.test(url.pathname)) {
-    throw new PathUriError('a path URI with a drive letter is not valid on this machine');
-  }
-  return decodePath(url.pathname);
-}
-
-/** The `file:` URI of an absolute native path. */
-export function uriFromPath(path: string): string {
-  return `file://${path.split('/').map(encodeURIComponent).join('/')}`;
-}
-
-function parseUri(text: string): URL {
-  if (!/^[A-Za-z][A-Za-z0-9+.-]*:/.test(text)) {
     throw new PathUriError(
-      'expected a file: URI such as file:///tmp, got a relative reference or a native path',
+      'syntax',
+      `unsupported path URI scheme \`${url.protocol.slice(0, -1)}\`; use file:`,
     );
   }
+  // An empty query or fragment leaves no trace but its mark.
+  const marks = /[?#]/.exec(url.href)?.[0];
+  if (marks === '?') throw new PathUriError('syntax', 'query parameters are not allowed in path URIs');
+  if (marks === '#') throw new PathUriError('syntax', 'fragments are not allowed in path URIs');
+  return url;
+}
+
+function parseUrl(text: string): URL {
   try {
-    // Outside the web a backslash is an ordinary character of a file name.
-    return new URL(text.replaceAll('\\', '%5C'));
+    // The web takes a bar behind a letter for a drive; here it is an ordinary character.
+    return new URL(text.replace(/^(\s*file:[/\\]*[A-Za-z])\|/i, '$1%7C'));
   } catch {
-    throw new PathUriError('not a valid URI');
+    const hasScheme = /^\s*[A-Za-z][A-Za-z0-9+.-]*:/.test(text);
+    throw new PathUriError(
+      'syntax',
+      hasScheme
+        ? 'invalid URI: invalid international domain name'
+        : 'invalid URI: relative URL without a base; expected a file: URI such as file:///tmp',
+    );
   }
 }
 
-function decodePath(encoded: string): string {
-  const path = encoded.replace(/^\/+/, '/');
-  if (path.includes('%00')) throw new PathUriError('a path URI must not contain a NUL byte');
-  try {
-    return decodeURIComponent(path.replace(/%(?![0-9A-Fa-f]{2})/g, '%25'));
-  } catch {
-    throw new PathUriError('a path whose bytes are not UTF-8 is not supported here', 'unsupported');
+/** Escapes become bytes; a percent sign that begins none stands for itself. */
+function decodeEscapes(pathname: string): string {
+  if (!pathname.includes('%')) return pathname;
+  return pathname.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+}
+
+/** Dots that came to light with a decoded slash are resolved like the others. */
+function tidy(path: string): NativePath {
+  const single = /\/(?:\/|\.{1,2}(?:\/|$))/.test(path) ? normalize(path) : path;
+  return nativePathOfBytes(single.length > 1 && single.endsWith('/') ? single.slice(0, -1) : single);
+}
+
+function startsWithDrive(path: string): boolean {
+  return /^\/[A-Za-z]:(?:\/|$)/.test(path);
+}
+
+function upperCaseDrive(href: string): string {
+  return href.replace(
+    /^(file:\/\/\/)([a-z])(?=:|%3A)/i,
+    (_, start: string, drive: string) => start + drive.toUpperCase(),
+  );
+}
+
+/** Only what {@link uriFromPath} wraps may come wrapped: every path has one spelling. */
+function pathFromOpaque(href: string, encoded: string): NativePath {
+  const path = nativePathOfBytes(Buffer.from(encoded, 'base64url').toString('latin1'));
+  if (path.includes('\0') && path.startsWith('/')) {
+    throw new PathUriError('foreign', 'file name contained an unexpected NUL byte');
   }
+  if (uriFromPath(path) !== href) throw new PathUriError('foreign', notNative(href));
+  return path;
+}
+
+function notNative(href: string): string {
+  return `'${href}' is invalid on '${process.platform === 'darwin' ? 'macos' : process.platform}'`;
 }

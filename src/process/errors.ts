@@ -1,3 +1,6 @@
+/** What a caller may conclude: the request cannot be right, it is not possible now, or something broke. */
+export type ProcessErrorKind = 'invalid' | 'refused' | 'failed';
+
 /** Why a request about a process cannot be carried out. The code is stable; the message is for people. */
 export class ProcessError extends Error {
   override readonly name = 'ProcessError';
@@ -6,6 +9,10 @@ export class ProcessError extends Error {
   constructor(code: ProcessErrorCode, message: string) {
     super(message);
     this.code = code;
+  }
+
+  get kind(): ProcessErrorKind {
+    return KINDS[this.code];
   }
 }
 
@@ -21,3 +28,17 @@ export type ProcessErrorCode =
   | 'notATerminal'
   | 'unknownSignal'
   | 'shuttingDown';
+
+const KINDS: Readonly<Record<ProcessErrorCode, ProcessErrorKind>> = {
+  unknownProcess: 'refused',
+  duplicateProcess: 'refused',
+  tooManyProcesses: 'refused',
+  startCancelled: 'refused',
+  shuttingDown: 'refused',
+  notATerminal: 'refused',
+  emptyArgv: 'invalid',
+  policyTooLarge: 'invalid',
+  unknownSignal: 'invalid',
+  stdinGone: 'failed',
+  stdinFull: 'failed',
+};

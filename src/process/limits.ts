@@ -48,6 +48,15 @@ export const GUARD_ROUNDS = 200;
 
 /** How long the guard may take to leave after it was dismissed before it is killed. */
 export const GUARD_EXIT_DEADLINE_MS = 1_000;
+/** Processes of one caller, and how long a closed one stays readable, where nothing else is asked for: the reference's numbers. */
+export const DEFAULT_MAX_PROCESSES = 1024;
+export const DEFAULT_CLOSED_RETENTION_MS = 30_000;
+
+/** Output kept of one process where nothing else is asked for: the reference's numbers, and a head for snapshots. */
+export const DEFAULT_RETAINED_BYTES = 1024 * 1024;
+export const DEFAULT_RETAINED_CHUNKS = 50_000;
+export const DEFAULT_HEAD_BYTES = 64 * 1024;
+
 /** Largest piece of output in one event: what one read from a pipe yields at most. */
 export const MAX_CHUNK_BYTES = 64 * 1024;
 

@@ -188,8 +188,11 @@ export class ManagedProcess {
   }
 
   async #killNow(): Promise<void> {
-    if (this.#exitCode === null) this.#stdin?.abandon();
-    await this.#child.killTree();
+    const running = this.#exitCode === null;
+    // Stdin is closed after the kill: a program that saw the end of its input first would exit with a code of its own.
+    const killed = this.#child.killTree();
+    if (running) this.#stdin?.abandon();
+    await killed;
     // The time in which a slow client holds the output back does not count.
     for (let rounds = 0; rounds < CLOSE_AFTER_KILL_ROUNDS; rounds += this.#paused ? 0 : 1) {
       if (await this.wait('closed', OUTPUT_AFTER_KILL_MS)) return;

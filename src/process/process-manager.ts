@@ -18,6 +18,8 @@ export interface StartRequest {
   readonly retention: RetentionLimits;
   /** Made once the process exists; hears everything it does. */
   readonly listener: ProcessListener;
+  /** What must be over before the program runs; the id is taken all the same. */
+  readonly after?: Promise<void> | null;
 }
 
 export type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
@@ -150,6 +152,7 @@ export class ProcessManager {
 
   async #launch(entry: Entry, request: StartRequest): Promise<void> {
     const { listener, retention } = request;
+    if (request.after) await request.after;
     const child = await this.#spawner.spawn(request.spec, entry.cancel.signal).catch((error: unknown) => {
       throw entry.cancel.signal.aborted ? cancelled(entry.processId) : error;
     });

@@ -1,5 +1,5 @@
 import { type RpcError, RpcErrorCode } from './errors.ts';
-import { MalformedMessageError, scanJson } from './json-scan.ts';
+import { MalformedMessageError, type Numbers, scanJson } from './json-scan.ts';
 import { MAX_REQUEST_ID, type MessageLimits, MIN_REQUEST_ID } from './limits.ts';
 
 /**
@@ -47,9 +47,12 @@ export type Message = RequestMessage | NotificationMessage | ResponseMessage | E
 /** The id of answers to messages that have none that can be read. */
 export const UNREADABLE_ID = '-1' as RequestId;
 
-/** Decodes one message. Throws MalformedMessageError; `jsonrpc` and unknown members are ignored. */
-export function decodeMessage(text: string, limits: MessageLimits): Message {
-  const scan = scanJson(text, limits);
+/**
+ * Decodes one message. Throws MalformedMessageError; `jsonrpc` and unknown members are ignored. A server reads `integers` only;
+ * results may contain `any` numbers.
+ */
+export function decodeMessage(text: string, limits: MessageLimits, numbers: Numbers = 'integers'): Message {
+  const scan = scanJson(text, limits, numbers);
   const root = parse(scan.text);
   if (typeof root !== 'object' || root === null || Array.isArray(root)) {
     throw new MalformedMessageError('expected one JSON-RPC object (batches are not supported)');

@@ -30,6 +30,10 @@ export const CAPABILITIES = {
   processTerminateModes: '`process/terminate` accepts `mode`.',
   processStartForms: '`process/start` accepts the `direct` and `prepared` forms and `io`.',
   lifecycleNotifications: '`initialize` can ask for `process/started` and `process/failed`.',
+  fsRename: '`fs/rename` exists.',
+  fsAtomicReplace: '`fs/open` mode `atomicReplace` exists.',
+  fsWatch: '`fs/watch`, `fs/unwatch` and `fs/changed` exist.',
+  fsSearch: '`fs/search` exists.',
   legacyCommandExec: 'The `command/exec` dialect exists.',
 } as const;
 

@@ -8,7 +8,7 @@ export const RpcErrorCode = {
   invalidParams: -32602,
   /** The operating system refused, or something broke inside the server. */
   internal: -32603,
-  /** A file or directory does not exist. */
+  /** A file or directory does not exist, or a file handle is unknown. */
   notFound: -32004,
   /** The session to resume is attached to another connection; trying again later may succeed. */
   sessionAttached: -32010,
@@ -45,6 +45,11 @@ export function invalidParams(message: string): RpcError {
 /** The operating system or the server itself failed. */
 export function internalError(message: string): RpcError {
   return new RpcError(RpcErrorCode.internal, message);
+}
+
+/** There is no such file, directory or handle. */
+export function notFound(message: string): RpcError {
+  return new RpcError(RpcErrorCode.notFound, message);
 }
 
 /** The session is in use; the caller may retry. */

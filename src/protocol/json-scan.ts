@@ -7,7 +7,7 @@ export class MalformedMessageError extends Error {
 
 /** What a scan learns that JSON.parse would lose. */
 export interface JsonScan {
-  /** The text to parse: the input, with every number that is not an integer of 64 bits made visibly fractional. */
+  /** The text to parse: the input; with `integers`, every number that is not one of 64 bits has been made visibly fractional. */
   readonly text: string;
   /** The root object's `id` exactly as written, if it is a number. */
   readonly rawId: string | null;
@@ -18,12 +18,15 @@ export interface JsonScan {
  * surrogates, before anything is allocated for the message. It reads the text once and judges nothing else: text that is not JSON passes
  * here and fails in JSON.parse.
  *
- * The protocol has integers of at most 64 bits only. JSON.parse cannot tell `1.0` from `1` or 2^64 from the number below it, so
- * every other number is replaced by `0.5`, which no integer schema accepts.
+ * Requests have integers of at most 64 bits only. JSON.parse cannot tell `1.0` from `1` or 2^64 from the number below it, so with
+ * `integers` every other number is replaced by `0.5`, which no integer schema accepts. With `any` numbers stay as they are.
  */
-export function scanJson(text: string, limits: MessageLimits): JsonScan {
-  return new Scanner(text, limits).scan();
+export function scanJson(text: string, limits: MessageLimits, numbers: Numbers = 'integers'): JsonScan {
+  return new Scanner(text, limits, numbers).scan();
 }
+
+/** Which numbers a message may contain. */
+export type Numbers = 'integers' | 'any';
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -42,6 +45,7 @@ type Frame = KeySet | null;
 class Scanner {
   readonly #text: string;
   readonly #limits: MessageLimits;
+  readonly #numbers: Numbers;
   readonly #frames: Frame[] = [];
   readonly #fractions: { start: number; end: number }[] = [];
   #values = 0;
@@ -51,9 +55,10 @@ class Scanner {
   #idPending = false;
   #rawId: string | null = null;
 
-  constructor(text: string, limits: MessageLimits) {
+  constructor(text: string, limits: MessageLimits, numbers: Numbers) {
     this.#text = text;
     this.#limits = limits;
+    this.#numbers = numbers;
   }
 
   scan(): JsonScan {
@@ -193,6 +198,7 @@ class Scanner {
 
   /** Notes a number that is not an integer of at most 64 bits. What is not a number at all is left for JSON.parse to refuse. */
   #checkNumber(start: number, end: number): void {
+    if (this.#numbers === 'any') return;
     const token = this.#text.slice(start, end);
     if (!JSON_NUMBER.test(token) || isIntegerOf64Bits(token)) return;
     this.#fractions.push({ start, end });

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import { once } from './once.ts';
-import { Base64, doc, Identifier, optional, Uint64 } from './scalars.ts';
+import { Base64, Base64Text, doc, Identifier, optional, Uint64 } from './scalars.ts';
 
 /** The first dialect: `command/exec`. Processes started by it report in its words; control methods of both dialects work on any process. */
 export const CommandExecParams = once(() =>
@@ -25,7 +25,7 @@ export const CommandExecResult = once(() =>
   }),
 );
 
-export const CommandExecWriteParams = once(() => z.object({ processId: Identifier(), chunk: Base64() }));
+export const CommandExecWriteParams = once(() => z.object({ processId: Identifier(), chunk: Base64Text() }));
 export const CommandExecWriteResult = once(() => z.object({ accepted: z.literal(true) }));
 export const CommandExecTerminateParams = once(() => z.object({ processId: Identifier() }));
 export const CommandExecOutputDeltaParams = once(() =>

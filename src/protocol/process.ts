@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import { once } from './once.ts';
-import { Base64, doc, Identifier, optional, Uint16Positive, Uint64 } from './scalars.ts';
+import { Base64, Base64Text, doc, Identifier, optional, Uint16Positive, Uint64 } from './scalars.ts';
 
 const ProcessId = once(() => doc(Identifier(), 'Chosen by the client; unique within its session.'));
 const Stream = once(() => z.enum(['stdout', 'stderr', 'pty']));
@@ -126,7 +126,7 @@ export const ProcessReadResult = once(() =>
 export const ProcessWriteParams = once(() =>
   z.object({
     processId: ProcessId(),
-    chunk: doc(Base64(), 'Bytes for stdin.'),
+    chunk: doc(Base64Text(), 'Bytes for stdin.'),
     writeId: doc(
       z.optional(Identifier().check(z.minLength(1, { error: 'writeId must not be empty' }))),
       'Makes a retry harmless: an id that was accepted before is not written again.',

@@ -1,11 +1,15 @@
 import type * as z from 'zod/mini';
+import * as capabilities from './capabilities.ts';
 import { type MethodDefinition, method, type NotificationDefinition, notification } from './define.ts';
 import * as environment from './environment.ts';
+import * as files from './files.ts';
 import * as legacy from './legacy.ts';
 import * as process from './process.ts';
 import * as session from './session.ts';
 
 const exec = { family: 'exec', subject: 'processId' } as const;
+const filesystem = { family: 'filesystem' } as const;
+const handle = { ...filesystem, subject: 'handleId' } as const;
 
 /** Every request a client can send. The server's handlers, the client's calls, the schemas and the documentation follow this table. */
 export const METHODS = {
@@ -28,6 +32,12 @@ export const METHODS = {
     params: environment.EnvironmentStatusParams,
     result: environment.EnvironmentStatusResult,
     summary: 'The cheapest call: a sign of life.',
+  }),
+  'capabilityRoots/discoverV1': method({
+    family: 'capability discovery',
+    params: capabilities.CapabilityRootsDiscoverParams,
+    result: capabilities.CapabilityRootsDiscoverResult,
+    summary: 'Reads the plugin manifests and skills below directories.',
   }),
   'process/start': method({
     ...exec,
@@ -104,6 +114,128 @@ export const METHODS = {
     result: process.ProcessListResult,
     summary: 'Lists the processes of the session.',
   }),
+  'fs/readFile': method({
+    ...filesystem,
+    params: files.FsReadFileParams,
+    result: files.FsReadFileResult,
+    summary: 'Returns a whole regular file of up to 512 MiB.',
+  }),
+  'fs/writeFile': method({
+    ...filesystem,
+    params: files.FsWriteFileParams,
+    result: files.FsDoneResult,
+    summary: 'Writes a whole file in place: inode, mode and links stay.',
+  }),
+  'fs/createDirectory': method({
+    ...filesystem,
+    params: files.FsCreateDirectoryParams,
+    result: files.FsDoneResult,
+    summary: 'Creates a directory.',
+  }),
+  'fs/getMetadata': method({
+    ...filesystem,
+    params: files.FsGetMetadataParams,
+    result: files.FsGetMetadataResult,
+    summary: 'Tells what a path is, its size and its times.',
+  }),
+  'fs/canonicalize': method({
+    ...filesystem,
+    params: files.FsCanonicalizeParams,
+    result: files.FsCanonicalizeResult,
+    summary: 'Returns the real path of an existing one.',
+  }),
+  'fs/readDirectory': method({
+    ...filesystem,
+    params: files.FsReadDirectoryParams,
+    result: files.FsReadDirectoryResult,
+    summary: 'Lists a directory of up to 50,000 entries.',
+  }),
+  'fs/walk': method({
+    ...filesystem,
+    params: files.FsWalkParams,
+    result: files.FsWalkResult,
+    summary: 'Lists a tree within limits.',
+  }),
+  'fs/remove': method({
+    ...filesystem,
+    params: files.FsRemoveParams,
+    result: files.FsDoneResult,
+    summary: 'Removes a file, a link itself, or a tree.',
+  }),
+  'fs/copy': method({
+    ...filesystem,
+    params: files.FsCopyParams,
+    result: files.FsDoneResult,
+    summary: 'Copies a file, a link or a tree.',
+  }),
+  'fs/rename': method({
+    ...filesystem,
+    origin: 'extension',
+    capability: 'fsRename',
+    params: files.FsRenameParams,
+    result: files.FsDoneResult,
+    summary: 'Renames atomically within one file system; an existing file is replaced.',
+  }),
+  'fs/open': method({
+    ...handle,
+    params: files.FsOpenParams,
+    result: files.FsOpenResult,
+    summary: 'Opens a file for block-wise access.',
+  }),
+  'fs/readBlock': method({
+    ...handle,
+    params: files.FsReadBlockParams,
+    result: files.FsReadBlockResult,
+    summary: 'Reads a block of an open file.',
+  }),
+  'fs/writeBlock': method({
+    ...handle,
+    capability: 'fileWriteStreaming',
+    params: files.FsWriteBlockParams,
+    result: files.FsDoneResult,
+    summary: 'Writes a block of an open file at its offset.',
+  }),
+  'fs/close': method({
+    ...handle,
+    lane: 'control',
+    params: files.FsCloseParams,
+    result: files.FsDoneResult,
+    summary: 'Closes a handle; no error when it is closed already. An atomic replacement takes effect here.',
+  }),
+  'fs/watchMissing': method({
+    ...filesystem,
+    capability: 'fsWatchMissing',
+    params: files.FsWatchMissingParams,
+    result: files.FsWatchMissingResult,
+    summary: 'Watches once for missing paths to appear.',
+  }),
+  'fs/watch': method({
+    ...filesystem,
+    subject: 'watchId',
+    origin: 'extension',
+    capability: 'fsWatch',
+    params: files.FsWatchParams,
+    result: files.FsWatchResult,
+    summary: 'Reports changes below a path as `fs/changed` until `fs/unwatch` or the end of the connection.',
+  }),
+  'fs/unwatch': method({
+    ...filesystem,
+    subject: 'watchId',
+    origin: 'extension',
+    lane: 'control',
+    capability: 'fsWatch',
+    params: files.FsUnwatchParams,
+    result: files.FsDoneResult,
+    summary: 'Ends a watch; no error when there is none.',
+  }),
+  'fs/search': method({
+    ...filesystem,
+    origin: 'extension',
+    capability: 'fsSearch',
+    params: files.FsSearchParams,
+    result: files.FsSearchResult,
+    summary: 'Searches the content of files.',
+  }),
   'command/exec': method({
     ...exec,
     origin: 'legacy',
@@ -159,6 +291,15 @@ export const NOTIFICATIONS = {
     origin: 'extension',
     params: process.ProcessFailedParams,
     summary: 'On request: the program could not be started.',
+  }),
+  'fs/missingChanged': notification({
+    params: files.FsMissingChangedParams,
+    summary: 'Something that `fs/watchMissing` waits for has happened; the watch is over.',
+  }),
+  'fs/changed': notification({
+    origin: 'extension',
+    params: files.FsChangedParams,
+    summary: 'Changes below a watched path, in the order in which they happened.',
   }),
   'command/exec/outputDelta': notification({
     origin: 'legacy',

@@ -41,6 +41,9 @@ export const Base64 = once(() =>
   z.string().check(z.refine(isCanonicalBase64, { error: 'expected standard base64 with padding' })),
 );
 
+/** Base64 of which a server takes megabytes: it is checked where it is decoded, which costs nothing there. */
+export const Base64Text = once(() => z.string());
+
 /** Absent, null or a value: how the protocol writes an option. */
 export function optional<Schema extends z.ZodMiniType>(schema: Schema) {
   return z.nullish(schema);

@@ -1,5 +1,6 @@
 import {
   decodeMessage,
+  type ErrorMessage,
   encodeError,
   encodeMalformed,
   encodeNotification,
@@ -10,11 +11,13 @@ import {
   numericId,
   type RequestId,
   type RequestMessage,
+  type ResponseMessage,
 } from '../protocol/envelope.ts';
 import { RpcError } from '../protocol/errors.ts';
-import { MalformedMessageError } from '../protocol/json-scan.ts';
+import { MalformedMessageError, type Numbers } from '../protocol/json-scan.ts';
 import type { MessageLimits } from '../protocol/limits.ts';
-import type { CloseReason, Transport } from '../transport/transport.ts';
+import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
+import { Base64Result, EncodedResult, encodeBase64Result, StreamedResult, streamResult } from './answers.ts';
 import { MAX_PENDING_CALLS } from './limits.ts';
 import { Outbox, type OutboxEvents } from './outbox.ts';
 
@@ -22,8 +25,10 @@ import { Outbox, type OutboxEvents } from './outbox.ts';
 export interface ConnectionEvents extends OutboxEvents {
   request(message: RequestMessage): void;
   notification(message: NotificationMessage): void;
-  /** A response to something that was never asked. */
-  unexpectedResponse(): void;
+  /** A response to something that was never asked, or that nobody waits for any more. */
+  unexpectedResponse(message: ResponseMessage | ErrorMessage): void;
+  /** Something that is no message. Without this the peer is told so and the connection goes on. */
+  malformed?(reason: string): void;
   /** The peer sends nothing more but still reads. */
   ended(): void;
   closed(reason: CloseReason): void;
@@ -33,11 +38,22 @@ export interface ConnectionEvents extends OutboxEvents {
 export interface ConnectionOptions {
   readonly limits: MessageLimits;
   readonly outboundHighWaterBytes: number;
+  /** Default `integers`. */
+  readonly numbers?: Numbers;
+}
+
+/** How a call may end early, and which place it takes. */
+export interface RpcCallOptions {
+  /** Aborting rejects the call with the signal's reason; an answer that comes later is unexpected. */
+  readonly signal?: AbortSignal | undefined;
+  /** Whether the call may take the one place that is kept free for ending what other calls began. */
+  readonly reserved?: boolean;
 }
 
 interface PendingCall {
   resolve(result: unknown): void;
   reject(error: Error): void;
+  settled(): void;
 }
 
 /** JSON-RPC over one transport: knows ids, never methods. Malformed input is answered here and the connection goes on. */
@@ -64,7 +80,7 @@ export class RpcConnection {
     this.#events = events;
     this.#transport.open({
       message: (text) => this.#receive(text),
-      undecodable: (reason) => this.#outbox.sendControl(encodeMalformed(reason)),
+      undecodable: (reason) => this.#malformed(reason),
       drained: () => this.#outbox.drained(),
       ended: () => events.ended(),
       closed: (reason) => this.#end(reason),
@@ -76,8 +92,16 @@ export class RpcConnection {
     return this.#outbox.saturated;
   }
 
-  respond(id: RequestId, result: unknown): void {
-    this.#outbox.sendControl(encodeResult(id, result));
+  /** Answers a request. The promise, if any, ends with the answer's last byte. */
+  respond(id: RequestId, result: unknown): Promise<void> | undefined {
+    if (result instanceof StreamedResult) return this.#stream(id, result);
+    if (result instanceof Base64Result) {
+      const { bytes, released } = encodeBase64Result(id, result);
+      this.#outbox.sendControl(bytes, released);
+    } else if (result instanceof EncodedResult)
+      this.#outbox.sendControl(`{"id":${id},"result":${result.json}}`);
+    else this.#outbox.sendControl(encodeResult(id, result));
+    return undefined;
   }
 
   refuse(id: RequestId, error: RpcError): void {
@@ -89,20 +113,39 @@ export class RpcConnection {
   }
 
   /** Sends an encoded message in order with other bulk data and behind control messages. */
-  sendBulk(message: Uint8Array): void {
-    this.#outbox.sendBulk(message);
+  sendBulk(message: Uint8Array, released?: () => void): void {
+    this.#outbox.sendBulk(message, released);
   }
 
-  /** Asks the peer. Rejects with RpcError when it refuses and with Error when the connection ends first. */
-  call(method: string, params?: unknown): Promise<unknown> {
+  /** How many calls wait for an answer. */
+  get pendingCalls(): number {
+    return this.#calls.size;
+  }
+
+  /**
+   * Asks the peer. Rejects with RpcError when it refuses, ConnectionClosedError when the connection ends first, and
+   * TooManyCallsError at once when too many calls are open.
+   */
+  call(
+    method: string,
+    params?: unknown,
+    { signal, reserved = false }: RpcCallOptions = {},
+  ): Promise<unknown> {
     if (this.#closed !== null) return Promise.reject(new ConnectionClosedError(this.#closed));
-    if (this.#calls.size >= MAX_PENDING_CALLS) {
-      return Promise.reject(new Error(`${MAX_PENDING_CALLS} calls are unanswered`));
-    }
+    if (this.#calls.size >= MAX_PENDING_CALLS + (reserved ? 1 : 0))
+      return Promise.reject(new TooManyCallsError());
+    if (signal?.aborted) return Promise.reject(signal.reason);
     const id = numericId(this.#nextId++);
     return new Promise((resolve, reject) => {
-      this.#calls.set(id, { resolve, reject });
-      this.#outbox.sendControl(encodeRequest(id, method, params));
+      const abandon = () => {
+        this.#calls.delete(id);
+        reject(signal?.reason);
+      };
+      const settled = () => signal?.removeEventListener('abort', abandon);
+      const request = encodeRequest(id, method, params);
+      signal?.addEventListener('abort', abandon, { once: true });
+      this.#calls.set(id, { resolve, reject, settled });
+      this.#outbox.sendControl(request);
     });
   }
 
@@ -115,16 +158,40 @@ export class RpcConnection {
     this.#transport.close(reason);
   }
 
+  /** Ends the connection now: open calls fail and nothing more is delivered, while the transport closes in its own time. */
+  abandon(reason: CloseReason): void {
+    this.#transport.close(reason);
+    this.#end(reason);
+  }
+
+  /** Half an answer cannot be taken back: when its source fails the connection ends, and the client knows that it has nothing. */
+  async #stream(id: RequestId, result: StreamedResult): Promise<void> {
+    try {
+      await this.#outbox.sendStream(streamResult(id, result));
+    } catch (error) {
+      const reason = `an answer could not be completed: ${(error as Error).message}`;
+      this.close({ code: CloseCode.internalError, reason });
+    } finally {
+      await result.rest.close();
+    }
+  }
+
   #receive(text: string): void {
+    if (this.#closed !== null) return;
     let message: Message;
     try {
-      message = decodeMessage(text, this.#options.limits);
+      message = decodeMessage(text, this.#options.limits, this.#options.numbers);
     } catch (error) {
       if (!(error instanceof MalformedMessageError)) throw error;
-      this.#outbox.sendControl(encodeMalformed(error.message));
+      this.#malformed(error.message);
       return;
     }
     this.#route(message);
+  }
+
+  #malformed(reason: string): void {
+    if (this.#events?.malformed !== undefined) this.#events.malformed(reason);
+    else this.#outbox.sendControl(encodeMalformed(reason));
   }
 
   #route(message: Message): void {
@@ -133,21 +200,28 @@ export class RpcConnection {
     else this.#settle(message);
   }
 
-  #settle(message: Extract<Message, { kind: 'response' | 'error' }>): void {
+  #settle(message: ResponseMessage | ErrorMessage): void {
     const call = this.#calls.get(message.id);
     if (call === undefined) {
-      this.#events?.unexpectedResponse();
+      this.#events?.unexpectedResponse(message);
       return;
     }
     this.#calls.delete(message.id);
+    call.settled();
     if (message.kind === 'response') call.resolve(message.result);
     else call.reject(new RpcError(message.error.code, message.error.message, message.error.data));
   }
 
   #end(reason: CloseReason): void {
+    if (this.#closed !== null) return;
     this.#closed = reason;
-    for (const call of this.#calls.values()) call.reject(new ConnectionClosedError(reason));
+    this.#outbox.close();
+    const calls = [...this.#calls.values()];
     this.#calls.clear();
+    for (const call of calls) {
+      call.settled();
+      call.reject(new ConnectionClosedError(reason));
+    }
     this.#events?.closed(reason);
   }
 }
@@ -160,5 +234,14 @@ export class ConnectionClosedError extends Error {
   constructor(reason: CloseReason) {
     super(`the connection is closed (${reason.code}${reason.reason === '' ? '' : `: ${reason.reason}`})`);
     this.reason = reason;
+  }
+}
+
+/** No further call is possible before one of the open ones is answered. */
+export class TooManyCallsError extends Error {
+  override readonly name = 'TooManyCallsError';
+
+  constructor() {
+    super(`${MAX_PENDING_CALLS} calls are unanswered`);
   }
 }

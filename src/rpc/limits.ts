@@ -18,3 +18,24 @@ export const MAX_PENDING_CALLS = 1024;
 
 /** Bytes of answers that a peer may leave unread before no further requests of it are read or started. */
 export const UNSENT_ANSWERS_MAX_BYTES = 8 * 1024 * 1024;
+
+/**
+ * Bytes read at a time for an answer that is streamed; a multiple of three, so that the base64 texts of the blocks join. One block
+ * is a quarter of a megabyte of text: as much as a transport takes at once.
+ */
+export const STREAM_BLOCK_BYTES = 192 * 1024;
+
+/** Buffers for encoded blocks that are kept for the next stream. */
+export const STREAM_IDLE_BUFFERS = 4;
+
+/** Bytes whose base64 text is made at a time: a multiple of three, and small enough for the young generation of the heap. */
+export const ENCODED_AT_ONCE_BYTES = 48 * 1024;
+
+/** Answers from this size on are built in buffers that are used again. */
+export const REUSED_ANSWER_MIN_BYTES = 256 * 1024;
+
+/** Size of these buffers: a megabyte in base64, which is the largest block of a file, and the words around it. */
+export const REUSED_ANSWER_BYTES = 1368 * 1024;
+
+/** Such buffers that are kept: what a client that asks ahead has under way. */
+export const REUSED_ANSWERS_MAX = 4;

@@ -1,6 +1,24 @@
 import type { Transport } from '../transport/transport.ts';
 import { UNSENT_ANSWERS_MAX_BYTES } from './limits.ts';
 
+/** A message that may wait, and what to do when its bytes are no longer needed. */
+interface BulkMessage {
+  readonly bytes: Uint8Array;
+  readonly released: (() => void) | undefined;
+}
+
+/** A message that is made while it is sent. */
+export interface MessageStream {
+  /** Yields the parts but the last. Each may be overwritten once `released` was called for it. */
+  readonly parts: AsyncIterable<StreamPart>;
+  readonly last: Uint8Array;
+}
+
+export interface StreamPart {
+  readonly bytes: Uint8Array;
+  readonly released?: () => void;
+}
+
 /** Who is told to slow down. */
 export interface OutboxEvents {
   /** Producers of bulk data stop (true) or go on (false). */
@@ -17,13 +35,18 @@ export class Outbox {
   readonly #transport: Transport;
   readonly #highWaterBytes: number;
   readonly #events: OutboxEvents;
-  #bulk: Uint8Array[] = [];
+  #bulk: BulkMessage[] = [];
   #bulkHead = 0;
   #bulkBytes = 0;
   #congested = false;
   #saturated = false;
   #answersStopped = false;
   #unsentAnswerBytes = 0;
+  /** Control messages that wait for the end of a stream; null while none is being sent. */
+  #behindStream: { message: string | Uint8Array; released: (() => void) | undefined }[] | null = null;
+  #streams: Promise<void> = Promise.resolve();
+  #resumeStream: (() => void) | null = null;
+  #closed = false;
 
   constructor(transport: Transport, highWaterBytes: number, events: OutboxEvents) {
     this.#transport = transport;
@@ -37,9 +60,13 @@ export class Outbox {
   }
 
   /** Sends ahead of waiting bulk data. */
-  sendControl(message: string): void {
-    if (this.#transport.send(message)) return;
-    this.#congested = true;
+  sendControl(message: string | Uint8Array, released?: () => void): void {
+    if (this.#behindStream !== null) {
+      this.#behindStream.push({ message, released });
+    } else {
+      if (this.#transport.send(message, released)) return;
+      this.#congested = true;
+    }
     this.#unsentAnswerBytes += message.length;
     if (this.#answersStopped || this.#unsentAnswerBytes <= UNSENT_ANSWERS_MAX_BYTES) return;
     this.#answersStopped = true;
@@ -47,28 +74,80 @@ export class Outbox {
   }
 
   /** Sends in order with other bulk data. */
-  sendBulk(message: Uint8Array): void {
-    if (!this.#congested && this.#bulkBytes === 0) {
-      this.#congested = !this.#transport.send(message);
+  sendBulk(bytes: Uint8Array, released?: () => void): void {
+    if (!this.#congested && this.#bulkBytes === 0 && this.#behindStream === null) {
+      this.#congested = !this.#transport.send(bytes, released);
       return;
     }
-    this.#bulk.push(message);
-    this.#bulkBytes += message.length;
+    this.#bulk.push({ bytes, released });
+    this.#bulkBytes += bytes.length;
     this.#updateFlow();
+  }
+
+  /**
+   * Sends a message in parts, as fast as the peer takes them; whatever else is sent meanwhile waits behind it, and a second
+   * stream waits for the first. Rejects with what `parts` throws: the peer then holds half a message, nothing more can be sent,
+   * and only the end of the connection helps.
+   */
+  sendStream(stream: MessageStream): Promise<void> {
+    const sent = this.#streams.then(() => this.#sendParts(stream));
+    this.#streams = sent.catch(() => {});
+    return sent;
   }
 
   /** Continues after the transport was congested. */
   drained(): void {
+    if (this.#behindStream !== null) {
+      this.#resumeStream?.();
+      return;
+    }
     this.#congested = false;
     this.#unsentAnswerBytes = 0;
     if (this.#answersStopped) {
       this.#answersStopped = false;
       this.#events.answers(false);
     }
+    this.#sendWaitingBulk();
+  }
+
+  /** Nothing more can be sent: a stream under way stops. */
+  close(): void {
+    this.#closed = true;
+    this.#resumeStream?.();
+  }
+
+  async #sendParts({ parts, last }: MessageStream): Promise<void> {
+    if (this.#closed) return;
+    this.#behindStream = [];
+    for await (const { bytes, released } of parts) {
+      if (!this.#transport.sendPart(bytes, false, released)) await this.#roomInTransport();
+      if (this.#closed) return;
+    }
+    this.#endStream(this.#transport.sendPart(last, true));
+  }
+
+  /** Resolves when the transport takes more, or never will again. */
+  async #roomInTransport(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#resumeStream = resolve;
+    });
+    this.#resumeStream = null;
+  }
+
+  #endStream(hasRoom: boolean): void {
+    const waiting = this.#behindStream ?? [];
+    this.#behindStream = null;
+    this.#congested = !hasRoom;
+    this.#unsentAnswerBytes = 0;
+    for (const { message, released } of waiting) this.sendControl(message, released);
+    if (!this.#congested) this.drained();
+  }
+
+  #sendWaitingBulk(): void {
     while (!this.#congested && this.#bulkBytes > 0) {
-      const next = this.#bulk[this.#bulkHead++]!;
-      this.#bulkBytes -= next.length;
-      this.#congested = !this.#transport.send(next);
+      const { bytes, released } = this.#bulk[this.#bulkHead++]!;
+      this.#bulkBytes -= bytes.length;
+      this.#congested = !this.#transport.send(bytes, released);
     }
     // At least half of the list is live, so what was sent is neither kept for long nor moved often.
     if (this.#bulkHead * 2 >= this.#bulk.length) {

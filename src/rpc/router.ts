@@ -2,6 +2,7 @@ import type { RequestMessage, Trace } from '../protocol/envelope.ts';
 import { methodNotFound } from '../protocol/errors.ts';
 import { isMethod, METHODS, type Method, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
 import { validateParams } from '../protocol/validate.ts';
+import type { Answer } from './answers.ts';
 
 /** What a handler may know about the request it serves. */
 export interface RequestContext {
@@ -17,7 +18,7 @@ export type Handlers = {
   readonly [M in Exclude<Method, 'initialize'>]: (
     params: ParamsOf<M>,
     context: RequestContext,
-  ) => ResultOf<M> | Promise<ResultOf<M>>;
+  ) => Answer<ResultOf<M>> | Promise<Answer<ResultOf<M>>>;
 };
 
 /** A request whose method exists and whose params are valid. */

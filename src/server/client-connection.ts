@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import type { ContentSearch } from '../files/search/content-search.ts';
 import type { Logger } from '../observability/log.ts';
 import { type NotificationMessage, type RequestMessage, UNREADABLE_ID } from '../protocol/envelope.ts';
 import { internalError, invalidRequest, printable, type RpcError } from '../protocol/errors.ts';
@@ -8,12 +9,18 @@ import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
 import { type Handlers, invoke, type RoutedRequest, route } from '../rpc/router.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { ExecServerConfig } from './config.ts';
+import { ConnectionFiles } from './connection-files.ts';
 import { domainErrorToRpc } from './domain-errors.ts';
 import type { EnvironmentInfo } from './environment-info.ts';
+import { capabilityHandlers } from './handlers/capability-handlers.ts';
 import { environmentHandlers } from './handlers/environment-handlers.ts';
+import { fileHandleHandlers } from './handlers/file-handle-handlers.ts';
+import { fileHandlers } from './handlers/file-handlers.ts';
+import { fileWatchHandlers } from './handlers/file-watch-handlers.ts';
 import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
 import { FINISH_TIMEOUT_MS } from './limits.ts';
+import { waitAtMost } from './patience.ts';
 import type { Session } from './session.ts';
 import type { SessionRegistry } from './session-registry.ts';
 
@@ -21,6 +28,7 @@ import type { SessionRegistry } from './session-registry.ts';
 export interface ConnectionServices {
   readonly config: ExecServerConfig;
   readonly sessions: SessionRegistry;
+  search(): Promise<ContentSearch>;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
   /** Told of every new or resumed session. */
@@ -30,6 +38,7 @@ export interface ConnectionServices {
 /** What an open session offers to its connection. */
 interface Attachment {
   readonly session: Session;
+  readonly files: ConnectionFiles;
   readonly handlers: Handlers;
 }
 
@@ -38,7 +47,7 @@ interface Attachment {
  * broken client sends is answered with an error and ends the connection.
  */
 export class ClientConnection {
-  /** Resolves when the connection is gone and its session is detached. */
+  /** Resolves when the connection is gone, its session is detached and its files are closed. */
   readonly closed: Promise<CloseReason>;
   readonly #services: ConnectionServices;
   readonly #connection: RpcConnection;
@@ -71,13 +80,13 @@ export class ClientConnection {
       request: (message) => this.#request(message),
       notification: (message) => this.#notification(message),
       unexpectedResponse: () => this.#violation('a response to a request that was never sent'),
-      bulk: (stopped) => this.#attachment?.session.processes.setPaused(stopped),
+      bulk: (stopped) => {
+        this.#attachment?.session.processes.setPaused(stopped);
+        this.#attachment?.files.setPaused(stopped);
+      },
       answers: (stopped) => this.#dispatcher.setHeld(stopped),
       ended: () => void this.#finish(),
-      closed: (reason) => {
-        this.#detach();
-        onClosed(reason);
-      },
+      closed: (reason) => void this.#detach().then(() => onClosed(reason)),
     });
   }
 
@@ -85,7 +94,7 @@ export class ClientConnection {
     try {
       const routed = route(message);
       if (routed.method === 'initialize') {
-        this.#connection.respond(message.id, this.#initialize(routed.params as ParamsOf<'initialize'>));
+        void this.#connection.respond(message.id, this.#initialize(routed.params as ParamsOf<'initialize'>));
       } else {
         this.#submit(message, routed, this.#handlersFor(routed));
       }
@@ -96,7 +105,7 @@ export class ClientConnection {
 
   #initialize(params: ParamsOf<'initialize'>): ResultOf<'initialize'> {
     if (this.#attachment !== null) throw invalidRequest('initialize may only be sent once per connection');
-    const { sessions, config, environmentInfo, sessionOpened, log } = this.#services;
+    const { sessions, search, config, environmentInfo, sessionOpened, log } = this.#services;
     const session =
       params.resumeSessionId == null ? sessions.create() : sessions.resume(params.resumeSessionId);
     if (params.detachedSessionTtlMs != null) {
@@ -104,12 +113,18 @@ export class ClientConnection {
     }
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
     session.attach(this.#connection);
-    const services = { config, session, environmentInfo, connection: this.#connection };
+    const files = new ConnectionFiles(this.#connection, search);
+    const services = { config, session, files, environmentInfo, connection: this.#connection };
     this.#attachment = {
       session,
+      files,
       handlers: {
         ...environmentHandlers(services),
+        ...capabilityHandlers(services),
         ...processHandlers(services),
+        ...fileHandlers(services),
+        ...fileHandleHandlers(services),
+        ...fileWatchHandlers(services),
         ...legacyHandlers(services),
       },
     };
@@ -141,11 +156,11 @@ export class ClientConnection {
         const result = invoke(handlers, routed, { signal: this.#requests.signal, trace, park });
         // An answer may fail too: one that is too large cannot be encoded.
         if (result instanceof Promise) return result.then(respond).catch(refuse);
-        respond(result);
+        return respond(result);
       } catch (error) {
         refuse(error);
+        return undefined;
       }
-      return undefined;
     };
     this.#dispatcher.submit({ lane, subject, bytes, run });
   }
@@ -185,10 +200,14 @@ export class ClientConnection {
     end();
   }
 
-  #detach(): void {
+  /** The session is detached at once; open files get a moment to be closed, which a dead mount may keep for ever. */
+  async #detach(): Promise<void> {
     this.#dispatcher.clear();
     this.#requests.abort();
-    if (this.#attachment !== null) this.#services.sessions.detach(this.#attachment.session);
+    const attachment = this.#attachment;
     this.#attachment = null;
+    if (attachment === null) return;
+    this.#services.sessions.detach(attachment.session);
+    await waitAtMost(FINISH_TIMEOUT_MS, attachment.files.dispose());
   }
 }

@@ -1,3 +1,11 @@
+import {
+  DEFAULT_CLOSED_RETENTION_MS,
+  DEFAULT_HEAD_BYTES,
+  DEFAULT_MAX_PROCESSES,
+  DEFAULT_RETAINED_BYTES,
+  DEFAULT_RETAINED_CHUNKS,
+} from '../process/limits.ts';
+
 /** Every limit and default of a server. One frozen object of this type configures everything below the listener. */
 export interface ExecServerConfig {
   /** Where to listen: `ws://IP:PORT` (port 0 picks a free one), `stdio`, or `off`. */
@@ -57,11 +65,11 @@ export const DEFAULT_CONFIG: ExecServerConfig = Object.freeze({
   concurrentRequests: 128,
   maxConnections: 1024,
   detachedSessionTtlMs: 30_000,
-  closedProcessRetentionMs: 30_000,
-  maxProcessesPerConnection: 1024,
-  retainedOutputBytesPerProcess: 1024 * 1024,
-  retainedChunksPerProcess: 50_000,
-  snapshotHeadBytes: 64 * 1024,
+  closedProcessRetentionMs: DEFAULT_CLOSED_RETENTION_MS,
+  maxProcessesPerConnection: DEFAULT_MAX_PROCESSES,
+  retainedOutputBytesPerProcess: DEFAULT_RETAINED_BYTES,
+  retainedChunksPerProcess: DEFAULT_RETAINED_CHUNKS,
+  snapshotHeadBytes: DEFAULT_HEAD_BYTES,
   shutdownGracePeriodMs: 2_000,
   allowDirectExec: true,
   allowPreparedExec: true,

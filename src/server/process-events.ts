@@ -2,12 +2,16 @@ import type { ProcessListener } from '../process/managed-process.ts';
 import type { StreamName } from '../process/spawn/spawner.ts';
 import { encodeNotification } from '../protocol/envelope.ts';
 import type { Notification, NotificationParamsOf } from '../protocol/registry.ts';
+import { base64Length, writeBase64 } from '../rpc/answers.ts';
+import { FrameBuffers } from '../rpc/frame-buffers.ts';
+import { REUSED_FRAME_BYTES, REUSED_FRAME_MIN_BYTES, REUSED_FRAMES_MAX } from './limits.ts';
 
 /** Where events go: the connection that is attached now, or nowhere. */
 export interface EventSink {
   /** False while nobody is attached: the log keeps the output, and nothing need be encoded. */
   readonly attached: boolean;
-  sendBulk(frame: Uint8Array): void;
+  /** `released` is called when the frame may be overwritten. */
+  sendBulk(frame: Uint8Array, released?: () => void): void;
 }
 
 /** Which words a process reports in; fixed by the method that started it. */
@@ -23,7 +27,7 @@ function processEvents(processId: string, sink: EventSink): ProcessListener {
   const beforeSeq = Buffer.from(`{"method":"process/output","params":{"processId":${id},"seq":`);
   return {
     output: (seq, stream, bytes) => {
-      if (sink.attached) sink.sendBulk(chunkFrame(beforeSeq, `${seq},"stream":"${stream}","chunk":"`, bytes));
+      if (sink.attached) sendChunk(sink, beforeSeq, `${seq},"stream":"${stream}","chunk":"`, bytes);
     },
     exited: (seq, exitCode) =>
       send(sink, 'process/exited', { processId, seq, exitCode, sandboxDenied: false }),
@@ -40,7 +44,7 @@ function commandEvents(processId: string, sink: EventSink): ProcessListener {
   let lastExitCode = 0;
   return {
     output: (_seq, stream, bytes) => {
-      if (sink.attached) sink.sendBulk(chunkFrame(beforeStream, `${legacyStream(stream)}","chunk":"`, bytes));
+      if (sink.attached) sendChunk(sink, beforeStream, `${legacyStream(stream)}","chunk":"`, bytes);
     },
     exited: (_seq, exitCode) => {
       lastExitCode = exitCode;
@@ -64,12 +68,23 @@ const AFTER_CHUNK = Buffer.from('"}}');
  * An output notification in one buffer: constant prefix, what varies, base64, constant suffix. Output is most of what a server
  * sends; building it as text costs six times as much.
  */
-function chunkFrame(prefix: Buffer, varying: string, bytes: Buffer): Buffer {
-  const base64Length = Math.ceil(bytes.length / 3) * 4;
-  const frame = Buffer.allocUnsafe(prefix.length + varying.length + base64Length + AFTER_CHUNK.length);
-  let at = prefix.copy(frame);
-  at += frame.write(varying, at, 'latin1');
-  at += frame.write(bytes.toString('base64'), at, 'latin1');
-  AFTER_CHUNK.copy(frame, at);
-  return frame;
+function sendChunk(sink: EventSink, prefix: Buffer, varying: string, bytes: Buffer): void {
+  const length = prefix.length + varying.length + base64Length(bytes.length) + AFTER_CHUNK.length;
+  if (length < REUSED_FRAME_MIN_BYTES) {
+    const frame = Buffer.allocUnsafe(length);
+    writeChunk(frame, prefix, varying, bytes);
+    sink.sendBulk(frame);
+  } else {
+    const frame = FRAMES.take(length);
+    writeChunk(frame, prefix, varying, bytes);
+    sink.sendBulk(frame.subarray(0, length), () => FRAMES.give(frame));
+  }
 }
+
+function writeChunk(frame: Buffer, prefix: Buffer, varying: string, bytes: Buffer): void {
+  prefix.copy(frame);
+  const start = prefix.length + frame.write(varying, prefix.length, 'latin1');
+  writeBase64(frame, start, bytes, AFTER_CHUNK);
+}
+
+const FRAMES = new FrameBuffers(REUSED_FRAME_BYTES, REUSED_FRAMES_MAX);

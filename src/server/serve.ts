@@ -1,4 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
+import type { ContentSearch } from '../files/search/content-search.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
@@ -54,6 +55,7 @@ export class ExecServer {
   /** Set with the first session. */
   #prepared: NodeJS.Immediate | null = null;
   #listener: Listener | null = null;
+  #search: Promise<ContentSearch> | null = null;
   #closing: Promise<void> | null = null;
 
   constructor(config: ExecServerConfig, log?: Logger) {
@@ -69,6 +71,10 @@ export class ExecServer {
       config,
       log: this.#log,
       sessions: new SessionRegistry(config, this.#spawner),
+      search: () => {
+        this.#search ??= loadContentSearch();
+        return this.#search;
+      },
       environmentInfo: () => describeEnvironment(config, this.#spawner.pty.available),
       // After the answer: a client that opens a session is about to start something.
       sessionOpened: () => {
@@ -117,4 +123,9 @@ export class ExecServer {
 async function endConnection(connection: ClientConnection, reason: string): Promise<void> {
   connection.close({ code: CloseCode.goingAway, reason });
   await connection.closed;
+}
+
+async function loadContentSearch(): Promise<ContentSearch> {
+  const { ContentSearch } = await import('../files/search/content-search.ts');
+  return new ContentSearch(process.env.PATH ?? '');
 }

@@ -7,7 +7,7 @@ import type { EventSink } from './process-events.ts';
 export interface SessionPeer {
   /** Whether bulk output should wait. */
   readonly saturated: boolean;
-  sendBulk(frame: Uint8Array): void;
+  sendBulk(frame: Uint8Array, released?: () => void): void;
 }
 
 /**
@@ -43,7 +43,7 @@ export class Session implements EventSink {
     this.processes.setPaused(false);
   }
 
-  sendBulk(frame: Uint8Array): void {
-    this.#peer?.sendBulk(frame);
+  sendBulk(frame: Uint8Array, released?: () => void): void {
+    this.#peer?.sendBulk(frame, released);
   }
 }

@@ -12,3 +12,12 @@ export const CLOSE_TIMEOUT_MS = 2_000;
 
 /** Messages up to this size wait for the end of the turn to be sent together; a larger one gains nothing by it. */
 export const BATCHED_MESSAGE_BYTES = 16 * 1024;
+
+/** How long a server on stdio may take to end after SIGTERM before it is killed. */
+export const COMMAND_END_TIMEOUT_MS = 2_000;
+
+/** How long the exit status of a command may come after the end of its output. */
+export const COMMAND_STATUS_TIMEOUT_MS = 500;
+
+/** Longest line of a command's stderr that is passed on; the rest of it is left out. */
+export const STDERR_LINE_MAX_BYTES = 8 * 1024;

@@ -11,6 +11,7 @@ export class MemoryTransport implements Transport {
   readonly peer: MemoryTransport;
   #events: TransportEvents | null = null;
   readonly #inbox: (string | CloseReason)[] = [];
+  #parts: Uint8Array[] = [];
   #receiving = true;
   #closed = false;
   #congested = false;
@@ -29,6 +30,14 @@ export class MemoryTransport implements Transport {
     if (!this.#closed)
       this.peer.#deliver(typeof message === 'string' ? message : Buffer.from(message).toString());
     return !this.#congested;
+  }
+
+  sendPart(part: Uint8Array, last: boolean): boolean {
+    this.#parts.push(Buffer.from(part));
+    if (!last) return !this.#congested;
+    const message = Buffer.concat(this.#parts);
+    this.#parts = [];
+    return this.send(message);
   }
 
   setReceiving(receiving: boolean): void {

@@ -41,14 +41,14 @@ export class StdioTransport implements Transport {
   }
 
   send(message: string | Uint8Array): boolean {
-    if (this.#closed) return true;
-    const line =
-      typeof message === 'string' ? Buffer.from(`${message}\n`) : Buffer.concat([message, NEWLINE]);
-    this.#pendingBytes += line.length;
-    this.#output.write(line, () => this.#sent(line.length));
-    // Congestion ends with `drained` and not before: who was told to wait waits for that.
-    this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
-    return !this.#congested;
+    return this.#write(
+      typeof message === 'string' ? Buffer.from(`${message}\n`) : Buffer.concat([message, NEWLINE]),
+    );
+  }
+
+  sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
+    const room = this.#write(part, released);
+    return last ? this.#write(NEWLINE) : room;
   }
 
   setReceiving(receiving: boolean): void {
@@ -62,6 +62,18 @@ export class StdioTransport implements Transport {
     this.#input.pause();
     if (this.#pendingBytes === 0) this.#end(reason);
     else setTimeout(() => this.#end(reason), CLOSE_TIMEOUT_MS).unref();
+  }
+
+  #write(bytes: Uint8Array, released?: () => void): boolean {
+    if (this.#closed) return true;
+    this.#pendingBytes += bytes.length;
+    this.#output.write(bytes, () => {
+      released?.();
+      this.#sent(bytes.length);
+    });
+    // Congestion ends with `drained` and not before: who was told to wait waits for that.
+    this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
+    return !this.#congested;
   }
 
   #receive(chunk: Buffer): void {

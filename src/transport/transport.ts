@@ -26,9 +26,15 @@ export interface Transport {
   open(events: TransportEvents): void;
   /**
    * Hands over one encoded message (UTF-8 when it is bytes); it is never refused while the transport is open. False asks the
-   * caller to hold back bulk data until `drained`. After the end messages are dropped.
+   * caller to hold back bulk data until `drained`. After the end messages are dropped. `released` is called when the bytes are no
+   * longer needed and may be overwritten; not every transport says so, and none does after its end.
    */
-  send(message: string | Uint8Array): boolean;
+  send(message: string | Uint8Array, released?: () => void): boolean;
+  /**
+   * Hands over a part of a message that is too large for one piece. Nothing else may be sent between its first part and its last.
+   * For the rest it is like {@link send}.
+   */
+  sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean;
   /** Stops or resumes the intake of messages, so that the peer feels back-pressure. */
   setReceiving(receiving: boolean): void;
   /** Ends the connection after what was sent. A peer that does not cooperate is cut off after a short time. */
@@ -43,5 +49,6 @@ export const CloseCode = {
   abnormal: 1006,
   policyViolation: 1008,
   messageTooBig: 1009,
+  internalError: 1011,
   tryAgainLater: 1013,
 } as const;

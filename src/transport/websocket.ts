@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { WebSocket, WebSocketServer } from 'ws';
+import { type ClientOptions, WebSocket, WebSocketServer } from 'ws';
 import { BATCHED_MESSAGE_BYTES, CLOSE_TIMEOUT_MS, PONG_WINDOW_BYTES, SEND_WINDOW_BYTES } from './limits.ts';
 import { encodeTextFrames } from './text-frames.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
@@ -49,6 +49,28 @@ export class WebSocketUpgrader {
 export interface WebSocketConnectOptions extends Partial<WebSocketOptions> {
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
+  readonly tls?: TlsOptions;
+}
+
+/** How a client trusts a server, and shows who it is itself. PEM texts. */
+export interface TlsOptions {
+  /** Whom to trust in place of the authorities that come with Node. */
+  readonly ca?: string | Uint8Array | readonly (string | Uint8Array)[];
+  readonly cert?: string | Uint8Array;
+  readonly key?: string | Uint8Array;
+  /** Default true. False accepts any server that can be reached, also an impostor. */
+  readonly rejectUnauthorized?: boolean;
+}
+
+/** The server answered the request for a websocket with an ordinary HTTP response. */
+export class UpgradeRefusedError extends Error {
+  override readonly name = 'UpgradeRefusedError';
+  readonly status: number;
+
+  constructor(status: number) {
+    super(`the server answered with HTTP ${status}`);
+    this.status = status;
+  }
 }
 
 /** Opens a client connection. Rejects when the server is not reached or refuses, or `signal` aborts. */
@@ -64,13 +86,19 @@ export function connectWebSocket(
       perMessageDeflate: false,
       maxPayload: maxMessageBytes,
       headers,
+      ...(options.tls as ClientOptions),
     });
+    let refusal: Error | null = null;
     const abort = () => ws.terminate();
     const refused = (error: Error) => {
       signal?.removeEventListener('abort', abort);
-      reject(error);
+      reject(refusal ?? error);
     };
     signal?.addEventListener('abort', abort, { once: true });
+    ws.once('unexpected-response', (_request, response) => {
+      refusal = new UpgradeRefusedError(response.statusCode ?? 0);
+      ws.terminate();
+    });
     ws.once('error', refused);
     ws.once('open', () => {
       signal?.removeEventListener('abort', abort);
@@ -114,19 +142,20 @@ export class WebSocketTransport implements Transport {
     else ws.resume();
   }
 
-  send(message: string | Uint8Array): boolean {
+  send(message: string | Uint8Array, released?: () => void): boolean {
     if (this.#ws.readyState !== WebSocket.OPEN) return true;
     const bytes = message.length;
-    this.#pendingBytes += bytes;
-    if (this.#serverSocket !== null && bytes <= BATCHED_MESSAGE_BYTES) {
-      this.#enqueue(message);
-    } else {
-      this.#flush();
-      this.#ws.send(message, TEXT_FRAME, () => this.#sent(bytes));
+    if (this.#serverSocket === null || bytes > BATCHED_MESSAGE_BYTES) {
+      return this.#sendFrame(message, TEXT_FRAME, released);
     }
-    // Congestion ends with `drained` and not before: who was told to wait waits for that.
-    this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
-    return !this.#congested;
+    this.#pendingBytes += bytes;
+    this.#enqueue(message);
+    return this.#hasRoom();
+  }
+
+  sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
+    if (this.#ws.readyState !== WebSocket.OPEN) return true;
+    return this.#sendFrame(part, last ? TEXT_FRAME : TEXT_FRAME_WITH_MORE, released);
   }
 
   /** Sends a message as a binary frame, which servers accept as well. */
@@ -153,6 +182,23 @@ export class WebSocketTransport implements Transport {
     this.#ws.close(reason.code, truncateReason(reason.reason));
     const cutOff = setTimeout(() => this.#ws.terminate(), CLOSE_TIMEOUT_MS);
     this.#ws.once('close', () => clearTimeout(cutOff));
+  }
+
+  #sendFrame(data: string | Uint8Array, options: typeof TEXT_FRAME, released?: () => void): boolean {
+    this.#flush();
+    const bytes = data.length;
+    this.#pendingBytes += bytes;
+    this.#ws.send(data, options, () => {
+      released?.();
+      this.#sent(bytes);
+    });
+    return this.#hasRoom();
+  }
+
+  /** Congestion ends with `drained` and not before: who was told to wait waits for that. */
+  #hasRoom(): boolean {
+    this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
+    return !this.#congested;
   }
 
   /** Small messages of one turn leave together: what answers a batch of requests is a batch. */
@@ -242,7 +288,8 @@ function uptimeMs(): number {
   return process.uptime() * 1000;
 }
 
-const TEXT_FRAME = { binary: false, compress: false } as const;
+const TEXT_FRAME = { binary: false, compress: false, fin: true };
+const TEXT_FRAME_WITH_MORE = { ...TEXT_FRAME, fin: false };
 const MAX_REASON_BYTES = 123;
 
 /** A close frame has room for 123 bytes of reason. */

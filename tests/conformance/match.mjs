@@ -27,6 +27,8 @@ const MATCHERS = {
     typeof actual === 'object' &&
     actual !== null &&
     Object.values(actual).every((item) => matches(pattern, item)),
+  /** These items in any order, each once and nothing else. */
+  $unordered: (patterns, actual) => Array.isArray(actual) && isPermutation(patterns, actual),
   /** The members of an object, in the order of the wire. */
   $keys: (keys, actual) => typeOf(actual) === 'object' && isDeepStrictEqual(Object.keys(actual), keys),
   /** At least these members; others are free. */
@@ -38,6 +40,8 @@ const MATCHERS = {
   $lines: (lines, actual) => isText(actual) && isDeepStrictEqual(sortedLines(actual), [...lines].sort()),
   $base64Text: (pattern, actual) =>
     isCanonicalBase64(actual) && matches(pattern, Buffer.from(actual, 'base64').toString('utf8')),
+  /** What the base64 stands for, as bytes: goes with `$hex`, `$bytes` and `$sha256`. */
+  $base64: (pattern, actual) => isCanonicalBase64(actual) && matches(pattern, Buffer.from(actual, 'base64')),
   $hex: (hex, actual) => Buffer.isBuffer(actual) && actual.toString('hex') === hex,
   $bytes: (pattern, actual) => Buffer.isBuffer(actual) && matches(pattern, actual.length),
   $sha256: (digest, actual) =>
@@ -118,6 +122,17 @@ function inOrder(parts, text) {
     from = at + part.length;
     return at >= 0;
   });
+}
+
+/** Takes the first item that fits each pattern, so patterns that overlap go from narrow to wide. */
+function isPermutation(patterns, items) {
+  const left = [...items];
+  for (const pattern of patterns) {
+    const index = left.findIndex((item) => matches(pattern, item));
+    if (index < 0) return false;
+    left.splice(index, 1);
+  }
+  return left.length === 0;
 }
 
 function sortedLines(text) {

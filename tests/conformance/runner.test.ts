@@ -68,6 +68,15 @@ describe('a case', () => {
     ['a right result', [{ request: 'answer', result: { a: 1, b: 'two' } }]],
     ['a right error', [{ request: 'refuse', error: -32600 }]],
     ['events out of order', [{ request: 'events', result: {} }, collect]],
+    [
+      'notifications that were taken',
+      [
+        { request: 'events', result: {} },
+        { notification: 'process/exited', of: 'p' },
+        { noNotification: 'process/exited' },
+        { noNotification: 'process/started' },
+      ],
+    ],
     ['a close', [{ send: { id: 1, method: 'hangUp' } }, { closed: 'main', code: 1001, reason: 'bye' }]],
     [
       'a saved value',
@@ -179,6 +188,16 @@ describe('a case', () => {
       [{ request: 'events', result: {} }, { notification: 'process/closed', of: 'p' }, { noEvents: 'p' }],
     ],
     [
+      'a notification that must not come',
+      'notifications process/output',
+      [
+        { request: 'events', result: {} },
+        { notification: 'process/output', of: 'p' },
+        { notification: 'process/closed', of: 'p' },
+        { noNotification: 'process/output' },
+      ],
+    ],
+    [
       'output that never comes',
       'output of p',
       [
@@ -238,12 +257,16 @@ test.each<[string, unknown, unknown, unknown]>([
   ['$range', { $range: [1, 3] }, 3, 4],
   ['$length', { $length: 2 }, [1, 2], [1]],
   ['$each', { $each: { $type: 'boolean' } }, { a: true }, { a: true, b: 1 }],
+  ['$unordered', { $unordered: [1, { $type: 'string' }] }, ['a', 1], ['a', 1, 1]],
+  ['$unordered with one too few', { $unordered: [1, 1] }, [1, 1], [1]],
   ['$keys', { $keys: ['a', 'b'] }, { a: 1, b: 2 }, { b: 2, a: 1 }],
   ['$partial', { $partial: { a: 1 } }, { a: 1, b: 2 }, { b: 2 }],
   ['$absent', { $partial: { a: { $absent: true } } }, {}, { a: null }],
   ['$optional', { a: { $optional: 1 } }, {}, { a: 2 }],
   ['$lines', { $lines: ['b', 'a'] }, 'a\nb\n', 'a\nb\nc\n'],
   ['$base64Text', { $base64Text: 'a' }, 'YQ==', 'YQ'],
+  ['$base64', { $base64: { $hex: '00ff' } }, 'AP8=', 'AP8'],
+  ['$base64 of other bytes', { $base64: { $bytes: 2 } }, 'AP8=', 'AP8A'],
   ['$hex', { $hex: '00ff' }, Buffer.from([0, 255]), Buffer.from([0])],
   ['$bytes', { $bytes: 2 }, Buffer.from('ab'), Buffer.from('abc')],
   ['$output', { $output: { stdout: 'a' } }, [chunk(1, 'YQ==')], [chunk(1, 'YQ=='), chunk(1, 'YQ==')]],

@@ -27,22 +27,24 @@ export function startOurs(args = WEBSOCKET) {
   return startServer(process.execPath, [OUR_MAIN, ...args], { env: SERVER_ENV });
 }
 
-/** What the cases may ask for under `needs`: whether the server runs with the variables above. */
+/**
+ * What the cases may ask for under `needs`: whether the server runs with the variables above, and whether it runs as root, for
+ * the cases that make a directory in `/` or whose error is another one for other users.
+ */
 export async function learnFacts(url) {
-  const probe = {
-    name: 'facts',
-    steps: [
-      {
-        start: 'facts',
-        sh: `echo "$CONFORMANCE_PLAIN"`,
-        params: {
-          env: {},
-          envPolicy: { inherit: 'all', ignoreDefaultExcludes: true, exclude: [], set: {}, includeOnly: [] },
-        },
-      },
-      { collect: 'facts', exitCode: 0, stdout: 'plain\n' },
-    ],
-  };
-  const { status } = await runCase(probe, { url, server: 'exec-server' });
-  return { serverEnvironment: status === 'passed' };
+  const [serverEnvironment, superuser] = await Promise.all([
+    prints(url, 'echo "$CONFORMANCE_PLAIN"', 'plain\n'),
+    prints(url, '/usr/bin/id -u', '0\n'),
+  ]);
+  return { serverEnvironment, superuser };
+}
+
+async function prints(url, sh, stdout) {
+  const envPolicy = { inherit: 'all', ignoreDefaultExcludes: true, exclude: [], set: {}, includeOnly: [] };
+  const steps = [
+    { start: 'facts', sh, params: { env: {}, envPolicy } },
+    { collect: 'facts', exitCode: 0, stdout },
+  ];
+  const { status } = await runCase({ name: 'facts', steps }, { url, server: 'exec-server' });
+  return status === 'passed';
 }

@@ -47,6 +47,8 @@ export const STEPS = {
   message: { options: ['raw'], asserts: true, run: message },
   /** The next notification of this method about process `of`. */
   notification: { options: ['of', 'params', 'raw', 'save'], asserts: true, run: notification },
+  /** No notification of this method has arrived but those that steps have taken. */
+  noNotification: { asserts: true, run: noNotification },
   /**
    * Waits until the output so far (of one `stream`, or all) matches `text`. `cr: "strip"` ignores carriage
    * returns; `capture` saves the first group of a regular expression.
@@ -186,6 +188,16 @@ async function notification(context, step) {
   if (step.params !== undefined) check(step.params, entry.message.params, 'params');
   if (step.raw !== undefined) check(step.raw, entry.text, 'text of the message');
   save(context, step, entry.message);
+}
+
+async function noNotification(context, step) {
+  const { entries } = context.connection(step.on);
+  const waiting = entries.filter(({ taken, message }) => !taken && message.method === step.noNotification);
+  check(
+    [],
+    waiting.map((entry) => entry.message),
+    `notifications ${step.noNotification}`,
+  );
 }
 
 async function output(context, step) {

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-/** Every workload of the goals and of the growth series. */
+/** Every workload of the goals, of files and of the growth series. */
 const WORKLOADS = [
   'integrity',
   'startup-launcher',
@@ -28,6 +28,19 @@ const WORKLOADS = [
   'echo-flood',
   'stalled-client',
   'terminate-500',
+  'files-read-1kb',
+  'files-read-1mb',
+  'files-read-100mb',
+  'files-write-1kb',
+  'files-write-1mb',
+  'files-write-10mb',
+  'files-write-40mb',
+  'files-blocks-1gb',
+  'files-blocks-4x256mb',
+  'files-blocks-write-256mb',
+  'files-directory-10k',
+  'files-walk-31k',
+  'files-metadata-1000',
   'growth-starts',
   'growth-connections',
   'growth-processes',
@@ -56,6 +69,15 @@ test('a server that loses output fails the row', async () => {
   const failures = new Map(rows.map((row) => [row.workload, row.b.failure]));
   expect(failures.get('pipe-512mb')).toBeNull();
   expect(failures.get('lines-200k')).toMatch(/0 bytes of 800000 arrived/);
+  expect(code).toBe(1);
+});
+
+test('a server that does nothing about files fails their rows', async () => {
+  const idle = `${process.execPath} bench/replay-server.mjs 8192`;
+  const { rows, code } = await bench('--quick', '--a', 'none', '--b', idle, '--only', 'files-');
+  for (const row of rows) {
+    expect(row, `${row.workload} ${row.key}`).toMatchObject({ b: { failure: expect.any(String) } });
+  }
   expect(code).toBe(1);
 });
 

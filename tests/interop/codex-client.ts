@@ -16,6 +16,8 @@ export interface CodexOptions {
   /** Whether codex learns of the server from `environments.toml` or from `CODEX_EXEC_SERVER_URL`. */
   readonly configuredBy?: 'file' | 'variable';
   readonly sandbox?: 'read-only' | 'workspace-write' | 'danger-full-access';
+  /** What lies in the workspace when codex starts: contents by name. */
+  readonly files?: Readonly<Record<string, string | Buffer>>;
 }
 
 /** What codex reported in a run that went well. */
@@ -71,6 +73,9 @@ export class CodexRun {
     const home = join(folder, 'home');
     const codexHome = join(folder, 'codex');
     for (const path of [this.workspace, home, codexHome]) mkdirSync(path);
+    for (const [name, content] of Object.entries(options.files ?? {})) {
+      writeFileSync(join(this.workspace, name), content);
+    }
     writeFileSync(join(codexHome, 'config.toml'), configToml(model.url));
     const byVariable = options.configuredBy === 'variable';
     if (!byVariable) writeFileSync(join(codexHome, 'environments.toml'), environmentsToml(options.url));
@@ -105,12 +110,28 @@ export class CodexRun {
 
   /** The model runs a command. */
   exec(cmd: string, args: ExecArguments = {}): Promise<ToolOutput> {
-    return this.#call('exec_command', { cmd, ...args });
+    return this.#callFunction('exec_command', { cmd, ...args });
   }
 
   /** The model types into a running command; with no text it only waits for output. */
   writeStdin(sessionId: number | null, chars: string, yieldTimeMs = 250): Promise<ToolOutput> {
-    return this.#call('write_stdin', { session_id: sessionId, chars, yield_time_ms: yieldTimeMs });
+    return this.#callFunction('write_stdin', { session_id: sessionId, chars, yield_time_ms: yieldTimeMs });
+  }
+
+  /** The model changes files; the lines stand between the marks of a patch. */
+  applyPatch(...lines: readonly string[]): Promise<ToolOutput> {
+    const input = ['*** Begin Patch', ...lines, '*** End Patch', ''].join('\n');
+    return this.#call('apply_patch', { type: 'custom_tool_call', input });
+  }
+
+  /** The model looks at a picture. */
+  viewImage(path: string): Promise<ToolOutput> {
+    return this.#callFunction('view_image', { path });
+  }
+
+  /** Everything codex has sent to the model in its last request. */
+  async conversation(): Promise<string> {
+    return JSON.stringify((await this.#modelRequest()).input);
   }
 
   /** The model has nothing more to do; waits until codex has ended, and fails if it has failed. */
@@ -145,11 +166,15 @@ export class CodexRun {
     rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5 });
   }
 
-  async #call(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolOutput> {
+  #callFunction(name: string, args: Readonly<Record<string, unknown>>): Promise<ToolOutput> {
+    return this.#call(name, { type: 'function_call', arguments: JSON.stringify(args) });
+  }
+
+  async #call(name: string, call: ModelItem): Promise<ToolOutput> {
     const id = `call_${++this.#calls}`;
-    await this.#turn([{ type: 'function_call', call_id: id, name, arguments: JSON.stringify(args) }]);
+    await this.#turn([{ ...call, call_id: id, name }]);
     const { input } = await this.#modelRequest();
-    const item = input.find((entry) => entry.type === 'function_call_output' && entry.call_id === id);
+    const item = input.find((entry) => entry.type === `${call.type}_output` && entry.call_id === id);
     if (item === undefined) throw this.#failure(`went on without the output of ${name}`);
     const output = parseToolOutput(item.output);
     this.#outputs.push(output);

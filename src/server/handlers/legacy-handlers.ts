@@ -1,8 +1,10 @@
+import { ioOf } from '../../process/program-request.ts';
 import { invalidRequest, printable } from '../../protocol/errors.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
-import { DEFAULT_TERMINAL_SIZE, spawnSpec } from './start-request.ts';
+import { spawnSpec } from './start-request.ts';
+import { bytesParam } from './strict-base64.ts';
 
 type LegacyMethod = Extract<keyof Handlers, `command/${string}`>;
 
@@ -13,19 +15,18 @@ export function legacyHandlers(services: HandlerServices): Pick<Handlers, Legacy
     'command/exec': async ({ processId, argv, arg0, cwd, env, tty, outputBytesCap }) => {
       if (!services.config.allowDirectExec)
         throw invalidRequest('direct starts are switched off (allowDirectExec)');
-      const io = tty
-        ? ({ kind: 'pty', ...DEFAULT_TERMINAL_SIZE } as const)
-        : ({ kind: 'pipe', stdin: 'closed' } as const);
-      const parts = { processId, argv, arg0, cwd, env, io, envPolicy: null, metadata: null };
+      const parts = { processId, argv, arg0, cwd, env, io: ioOf({ tty }), envPolicy: null, metadata: null };
       const spec = spawnSpec(parts, { nativePaths: true });
       await startProcess(services, { processId, spec, dialect: 'command', outputBytesCap });
       return { processId, running: true, exitCode: null, stdout: null, stderr: null };
     },
 
-    'command/exec/write': async ({ processId, chunk }, { park }) => {
+    'command/exec/write': async (params, { park }) => {
+      const { processId } = params;
+      const bytes = bytesParam(params, 'chunk');
       const process = await processes.find(processId);
       if (process === undefined) throw invalidRequest(`unknown process id ${printable(processId)}`);
-      const status = await process.write(Buffer.from(chunk, 'base64'), null, park);
+      const status = await process.write(bytes, null, park);
       if (status !== 'accepted') throw invalidRequest(`stdin of process ${printable(processId)} is closed`);
       return { accepted: true };
     },

@@ -1,3 +1,4 @@
+import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import { ProcessError } from '../../process/errors.ts';
 import type { StreamEnds } from '../../process/output-log.ts';
@@ -7,6 +8,7 @@ import type { Handlers } from '../../rpc/router.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { spawnSpec, startRequestParts } from './start-request.ts';
+import { bytesParam } from './strict-base64.ts';
 
 type ProcessMethod = Extract<keyof Handlers, `process/${string}`>;
 
@@ -41,13 +43,15 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       };
     },
 
-    'process/write': async ({ processId, chunk, writeId }, { park }) => {
+    'process/write': async (params, { park }) => {
+      const { processId, writeId } = params;
+      const bytes = bytesParam(params, 'chunk');
       if (writeId === undefined && config.requireWriteId) {
         throw invalidParams('params.writeId: missing, expected string');
       }
       const process = await processes.find(processId);
       if (process === undefined) return { status: 'unknownProcess' };
-      return { status: await process.write(Buffer.from(chunk, 'base64'), writeId ?? null, park) };
+      return { status: await process.write(bytes, writeId ?? null, park) };
     },
 
     'process/signal': async ({ processId, signal }) => {
@@ -110,7 +114,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       processes: processes.list().map(({ spec, ...summary }) => ({
         ...summary,
         argv: [...spec.argv],
-        cwd: uriFromPath(spec.cwd),
+        cwd: uriFromPath(nativePathOfText(spec.cwd)),
         tty: spec.io.kind === 'pty',
       })),
     }),

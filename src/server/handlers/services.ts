@@ -1,5 +1,6 @@
 import type { RpcConnection } from '../../rpc/connection.ts';
 import type { ExecServerConfig } from '../config.ts';
+import type { ConnectionFiles } from '../connection-files.ts';
 import type { EnvironmentInfo } from '../environment-info.ts';
 import type { Session } from '../session.ts';
 
@@ -7,6 +8,7 @@ import type { Session } from '../session.ts';
 export interface HandlerServices {
   readonly config: ExecServerConfig;
   readonly session: Session;
+  readonly files: ConnectionFiles;
   readonly connection: Pick<RpcConnection, 'notify'>;
   environmentInfo(): EnvironmentInfo;
 }

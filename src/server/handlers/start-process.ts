@@ -1,4 +1,6 @@
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
+import { CHANGES_BEFORE_START_MS } from '../limits.ts';
+import { waitAtMost } from '../patience.ts';
 import { type Dialect, processNotifier } from '../process-events.ts';
 import type { HandlerServices } from './services.ts';
 
@@ -13,7 +15,7 @@ export interface CheckedStart {
 
 /** Starts a program in the session and reports its life in its dialect. */
 export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<void> {
-  const { session, config, connection } = services;
+  const { session, config, connection, files } = services;
   const { processId, spec, dialect } = start;
   const maxBytes = Math.min(
     config.retainedOutputBytesPerProcess,
@@ -26,7 +28,10 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   };
   const listener = processNotifier(processId, dialect, session);
   try {
-    await session.processes.start({ processId, spec, retention, listener });
+    // A client that writes a script and starts it need not wait for the first answer; a dead mount is not waited for.
+    const changes = files.order.changesDone();
+    const after = changes && waitAtMost(CHANGES_BEFORE_START_MS, changes);
+    await session.processes.start({ processId, spec, retention, listener, after });
   } catch (error) {
     if (session.lifecycleNotifications) {
       connection.notify('process/failed', { processId, message: (error as Error).message });

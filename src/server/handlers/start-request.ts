@@ -1,26 +1,21 @@
+import { isUtf8 } from 'node:buffer';
 import { isAbsolute } from 'node:path';
-import { pathFromUri } from '../../files/path-uri.ts';
-import { childEnvironment, type EnvMetadata, type EnvPolicy } from '../../process/env-policy.ts';
-import { ProcessError } from '../../process/errors.ts';
+import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
+import { ioOf, type ProgramRequest, spawnSpecOf } from '../../process/program-request.ts';
 import type { ChildIo, SpawnSpec } from '../../process/spawn/spawner.ts';
-import { invalidParams, invalidRequest } from '../../protocol/errors.ts';
+import { internalError, invalidParams, invalidRequest, printable } from '../../protocol/errors.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import type { ExecServerConfig } from '../config.ts';
-import { loginShell } from '../environment-info.ts';
+import { refuseSandbox } from './path-params.ts';
 
 type StartParams = ParamsOf<'process/start'>;
 type FlatParams = Exclude<StartParams, { direct: unknown } | { prepared: unknown }>;
 
 /** A start in one shape, whatever form it was asked in. */
-export interface StartRequestParts {
+export interface StartRequestParts extends ProgramRequest {
   readonly processId: string;
-  readonly argv: readonly string[];
-  readonly arg0: string | null | undefined;
+  /** A `file:` URI, or a native path where those are accepted. */
   readonly cwd: string;
-  readonly env: Readonly<Record<string, string>>;
-  readonly io: ChildIo;
-  readonly envPolicy: EnvPolicy | null;
-  readonly metadata: EnvMetadata | null;
 }
 
 /** Reduces the three request forms to one. Refuses the forms that are switched off and the options that cannot be honoured. */
@@ -41,34 +36,31 @@ export function startRequestParts(params: StartParams, config: ExecServerConfig)
 
 /** What the operating system is asked to run. Throws on an empty command and on a working directory that is no path here. */
 export function spawnSpec(parts: StartRequestParts, options: { readonly nativePaths: boolean }): SpawnSpec {
-  const cwd = options.nativePaths && isAbsolute(parts.cwd) ? parts.cwd : pathFromUri(parts.cwd);
-  const [program] = parts.argv;
-  if (program === undefined) throw new ProcessError('emptyArgv', 'argv must not be empty');
-  const env = childEnvironment(
-    { env: parts.env, policy: parts.envPolicy, metadata: parts.metadata },
-    process.env,
-  );
-  if (parts.io.kind === 'pty') env.SHELL ??= loginShell().path;
-  return { program, argv: [parts.arg0 ?? program, ...parts.argv.slice(1)], cwd, env, io: parts.io };
+  const cwd = options.nativePaths && isAbsolute(parts.cwd) ? parts.cwd : cwdFromUri(parts.cwd);
+  return spawnSpecOf(parts, cwd);
 }
 
-/** Terminal size when the client gives none. */
-export const DEFAULT_TERMINAL_SIZE = { rows: 24, cols: 80 } as const;
+/** The working directory as text: the system is asked in UTF-8 here. */
+function cwdFromUri(uri: string): string {
+  try {
+    const bytes = Buffer.from(pathFromUri(uri), 'latin1');
+    if (isUtf8(bytes)) return bytes.toString();
+  } catch (error) {
+    if (!(error instanceof PathUriError)) throw error;
+    throw invalidParams(`params.cwd: ${printable(error.message)}`);
+  }
+  throw internalError('params.cwd: a working directory whose bytes are not UTF-8 is not supported');
+}
 
 function flatParts(params: FlatParams): StartRequestParts {
   refuseUnsupported(params);
-  const io: ChildIo = params.tty
-    ? { kind: 'pty', ...(params.size ?? DEFAULT_TERMINAL_SIZE) }
-    : { kind: 'pipe', stdin: params.pipeStdin ? 'open' : 'closed' };
   const { processId, argv, arg0, cwd, env, envPolicy, metadata } = params;
+  const io = ioOf(params);
   return { processId, argv, arg0, cwd, env, io, envPolicy: envPolicy ?? null, metadata: metadata ?? null };
 }
 
-/** A confinement that cannot be enforced must not be dropped silently. */
 function refuseUnsupported(params: FlatParams): void {
-  if (params.sandbox != null) {
-    throw invalidParams('params.sandbox: this server cannot enforce a sandbox; send null to run without one');
-  }
+  refuseSandbox(params);
   if (params.networkProxy != null) {
     throw invalidParams(
       'params.networkProxy: this server has no network proxy; send null to run without one',

@@ -27,8 +27,9 @@ test.each(notifications)('%s is documented and its schema can be generated', (_n
   expect(jsonSchema(definition.params, 'input')).toBeTypeOf('object');
 });
 
-test.each(methods)('%s has a capability exactly when it is ours', (_name, { origin, capability }) => {
-  expect(capability !== undefined).toBe(origin !== 'reference');
+test.each(methods)('%s has a capability when it is ours', (_name, { origin, capability }) => {
+  // Of the reference's own methods some have one too.
+  if (origin !== 'reference') expect(capability).toBeDefined();
   if (capability !== undefined) expect(CAPABILITIES).toHaveProperty(capability);
 });
 

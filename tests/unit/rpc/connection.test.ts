@@ -81,7 +81,7 @@ test.each(['{', '', '[]', 'null', '{"id":1.0,"method":"m"}', '{"id":1,"method":"
 test('answers carry the id that was given', async () => {
   const { connection, received } = connect();
   const id = '9223372036854775807' as RequestId;
-  connection.respond(id, { ok: true });
+  void connection.respond(id, { ok: true });
   connection.refuse(id, internalError('no'));
   connection.notify('event', { x: 1 });
   await received.untilMessages(3);

@@ -17,6 +17,10 @@ class ScriptedTransport implements Transport {
     this.sent.push(typeof message === 'string' ? message.slice(0, 20) : Buffer.from(message).toString());
     return --this.room > 0;
   }
+
+  sendPart(part: Uint8Array, last: boolean): boolean {
+    return this.send(Buffer.from(`${Buffer.from(part)}${last ? '$' : '~'}`));
+  }
 }
 
 function createOutbox(highWaterBytes = 10) {
@@ -173,4 +177,117 @@ test('whatever the transport does, nothing is lost, repeated or reordered, and s
     }),
     { numRuns: 500 },
   );
+});
+
+/** Parts that a test hands out one by one. */
+function createParts() {
+  const waiting: ((next: IteratorResult<{ bytes: Uint8Array }>) => void)[] = [];
+  const given: Promise<IteratorResult<{ bytes: Uint8Array }>>[] = [];
+  const next = () =>
+    given.shift() ?? new Promise<IteratorResult<{ bytes: Uint8Array }>>((r) => waiting.push(r));
+  const give = async (result: IteratorResult<{ bytes: Uint8Array }>) => {
+    const waiter = waiting.shift();
+    if (waiter === undefined) given.push(Promise.resolve(result));
+    else waiter(result);
+    await turn();
+  };
+  return {
+    parts: { [Symbol.asyncIterator]: () => ({ next }) },
+    part: (text: string) => give({ done: false, value: { bytes: Buffer.from(text) } }),
+    end: () => give({ done: true, value: undefined }),
+  };
+}
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+test('nothing comes between the parts of a stream; what was sent meanwhile follows, control first', async () => {
+  const { transport, outbox } = createOutbox(100);
+  const { parts, part, end } = createParts();
+  const sent = outbox.sendStream({ parts, last: bulk('Z') });
+  await part('A');
+  outbox.sendBulk(bulk('b1'));
+  outbox.sendControl('c1');
+  await part('B');
+  expect(transport.sent).toEqual(['A~', 'B~']);
+  await end();
+  await sent;
+  expect(transport.sent).toEqual(['A~', 'B~', 'Z$', 'c1', 'b1']);
+});
+
+test('a stream goes on only when the transport has room', async () => {
+  const { transport, outbox, drain } = createOutbox();
+  const { parts, part, end } = createParts();
+  void outbox.sendStream({ parts, last: bulk('Z') });
+  transport.room = 1;
+  await part('A');
+  await part('B');
+  await end();
+  expect(transport.sent).toEqual(['A~']);
+  drain(1);
+  await turn();
+  expect(transport.sent).toEqual(['A~', 'B~']);
+  outbox.sendControl('c1');
+  drain(1);
+  await turn();
+  // The last part leaves no room, so bulk data waits; control does not.
+  outbox.sendBulk(bulk('b1'));
+  expect(transport.sent).toEqual(['A~', 'B~', 'Z$', 'c1']);
+  drain(9);
+  expect(transport.sent.at(-1)).toBe('b1');
+});
+
+test('a second stream waits for the first', async () => {
+  const { transport, outbox } = createOutbox();
+  const first = createParts();
+  const second = createParts();
+  const sent = [
+    outbox.sendStream({ parts: first.parts, last: bulk('Y') }),
+    outbox.sendStream({ parts: second.parts, last: bulk('Z') }),
+  ];
+  await second.part('B');
+  await second.end();
+  await first.part('A');
+  await first.end();
+  await Promise.all(sent);
+  expect(transport.sent).toEqual(['A~', 'Y$', 'B~', 'Z$']);
+});
+
+test('answers that pile up behind a stream stop the intake until they are sent', async () => {
+  const { events, outbox } = createOutbox();
+  const { parts, part, end } = createParts();
+  const sent = outbox.sendStream({ parts, last: bulk('Z') });
+  await part('A');
+  outbox.sendControl('x'.repeat(UNSENT_ANSWERS_MAX_BYTES + 1));
+  expect(events).toEqual(['answers stopped']);
+  await end();
+  await sent;
+  expect(events).toEqual(['answers stopped', 'answers flow']);
+});
+
+test('a stream whose source fails rejects, and nothing is sent behind half a message', async () => {
+  const { transport, outbox } = createOutbox();
+  const failing = {
+    async *[Symbol.asyncIterator]() {
+      yield { bytes: bulk('A') };
+      throw new Error('disk');
+    },
+  };
+  await expect(outbox.sendStream({ parts: failing, last: bulk('Z') })).rejects.toThrow('disk');
+  outbox.sendControl('c1');
+  expect(transport.sent).toEqual(['A~']);
+});
+
+test('a closed outbox ends a stream that waits for room, and starts no other', async () => {
+  const { transport, outbox } = createOutbox();
+  const first = createParts();
+  const second = createParts();
+  transport.room = 1;
+  const sent = [
+    outbox.sendStream({ parts: first.parts, last: bulk('Y') }),
+    outbox.sendStream({ parts: second.parts, last: bulk('Z') }),
+  ];
+  await first.part('A');
+  outbox.close();
+  await Promise.all(sent);
+  expect(transport.sent).toEqual(['A~']);
 });

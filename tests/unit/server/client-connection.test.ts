@@ -36,13 +36,29 @@ const params: Readonly<Record<string, unknown>> = {
   'environment/status': {},
   'command/exec': { processId: 'p', argv: ['true'], cwd: '/', env: {}, tty: false },
   'command/exec/write': { processId: 'p', chunk: '' },
+  'fs/writeFile': { path: 'file:///f', dataBase64: '' },
+  'fs/walk': {
+    path: 'file:///',
+    options: { maxDepth: 1, maxDirectories: 1, maxEntries: 1, followDirectorySymlinks: false },
+  },
+  'fs/copy': { sourcePath: 'file:///a', destinationPath: 'file:///b', recursive: false },
+  'fs/rename': { sourcePath: 'file:///a', destinationPath: 'file:///b' },
+  'fs/open': { handleId: 'h', path: 'file:///f' },
+  'fs/readBlock': { handleId: 'h', offset: 0, len: 1 },
+  'fs/writeBlock': { handleId: 'h', offset: 0, chunk: '' },
+  'fs/close': { handleId: 'h' },
+  'fs/watchMissing': { watchId: 1, missing: [] },
+  'fs/watch': { watchId: 'w', path: 'file:///' },
+  'fs/unwatch': { watchId: 'w' },
+  'fs/search': { path: 'file:///', pattern: 'x' },
+  'capabilityRoots/discoverV1': { roots: [] },
 };
 const methods = Object.entries(METHODS).filter(([name]) => name !== 'initialize');
 
 describe('the handshake', () => {
   test.each(methods)('%s must wait for initialize, then for initialized', async (method, { family }) => {
     const { client } = connect();
-    const call = () => refusal(client.request(method, params[method] ?? { processId: 'p' }));
+    const call = () => refusal(client.request(method, params[method] ?? { processId: 'p', path: 'file:///' }));
     expect(await call()).toEqual({
       code: -32600,
       message: `client must call initialize before using ${family} methods`,

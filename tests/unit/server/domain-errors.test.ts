@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { FileError } from '../../../src/files/errors.ts';
 import { PathUriError } from '../../../src/files/path-uri.ts';
 import { ProcessError, type ProcessErrorCode } from '../../../src/process/errors.ts';
 import { SpawnError } from '../../../src/process/spawn/spawner.ts';
@@ -25,8 +26,11 @@ test.each(Object.entries(codes) as [ProcessErrorCode, number][])('%s is %s on th
 
 test.each([
   ['a start that failed', new SpawnError('ENOENT', 'why'), -32603],
-  ['a bad URI', new PathUriError('why'), -32602],
-  ['a URI that cannot be handled', new PathUriError('why', 'unsupported'), -32603],
+  ['a bad URI', new PathUriError('syntax', 'why'), -32602],
+  ['a URI of another system', new PathUriError('foreign', 'why'), -32600],
+  ['a missing file', new FileError('notFound', 'why'), -32004],
+  ['a file operation that makes no sense', new FileError('refused', 'why'), -32600],
+  ['a file operation that failed', new FileError('failed', 'why'), -32603],
 ])('%s', (_name, error, code) => {
   expect(domainErrorToRpc(error)).toMatchObject({ code, message: 'why' });
 });

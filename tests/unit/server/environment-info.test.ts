@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { loginShell } from '../../../src/process/login-shell.ts';
 import { METHODS } from '../../../src/protocol/registry.ts';
 import { DEFAULT_CONFIG } from '../../../src/server/config.ts';
-import { describeEnvironment, loginShell } from '../../../src/server/environment-info.ts';
+import { describeEnvironment } from '../../../src/server/environment-info.ts';
 
 vi.mock('node:os', async (original) => ({
   ...(await original<typeof import('node:os')>()),

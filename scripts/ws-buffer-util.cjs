@@ -1,0 +1,23 @@
+// Stands in for the package `bufferutil`, which the websocket library looks for: masks four bytes at a time, where the library's
+// own loop takes one. What a client sends is masked, and what it sends may be large.
+'use strict';
+
+/** XORs `length` bytes of `source` with the mask into `output` from `offset` on. */
+function mask(source, key, output, offset, length) {
+  for (let index = 0; index < length; index++) output[offset + index] = source[index] ^ key[index & 3];
+}
+
+/** XORs the buffer with the mask in place. */
+function unmask(buffer, key) {
+  const { length } = buffer;
+  const start = Math.min(length, -buffer.byteOffset & 3);
+  const words = (length - start) >>> 2;
+  const end = start + words * 4;
+  for (let index = 0; index < start; index++) buffer[index] ^= key[index & 3];
+  const word = new Uint32Array(Uint8Array.from([0, 1, 2, 3], (index) => key[(start + index) & 3]).buffer)[0];
+  const view = new Uint32Array(buffer.buffer, buffer.byteOffset + start, words);
+  for (let index = 0; index < words; index++) view[index] ^= word;
+  for (let index = end; index < length; index++) buffer[index] ^= key[index & 3];
+}
+
+module.exports = { mask, unmask };

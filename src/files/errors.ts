@@ -1,0 +1,103 @@
+import { getSystemErrorMap } from 'node:util';
+
+/** What a client may conclude: the file is not there, the request cannot be right, or the system failed. */
+export type FileErrorKind = 'notFound' | 'refused' | 'failed';
+
+/** A file operation that was not done, and why. */
+export class FileError extends Error {
+  override readonly name = 'FileError';
+  readonly kind: FileErrorKind;
+  /** The system's number, when the system said no. */
+  readonly errno: number | null;
+
+  constructor(kind: FileErrorKind, message: string, errno: number | null = null) {
+    super(message);
+    this.kind = kind;
+    this.errno = errno;
+  }
+}
+
+/** The request asks for something that makes no sense or is not allowed. */
+export function refused(message: string): FileError {
+  return new FileError('refused', message);
+}
+
+/** Errors by the system's name; the numbers are Linux's. */
+export const Errno = {
+  EPERM: 1,
+  ENOENT: 2,
+  EIO: 5,
+  ENXIO: 6,
+  EBADF: 9,
+  EACCES: 13,
+  EBUSY: 16,
+  EEXIST: 17,
+  EXDEV: 18,
+  ENOTDIR: 20,
+  EISDIR: 21,
+  EINVAL: 22,
+  EMFILE: 24,
+  ETXTBSY: 26,
+  EFBIG: 27,
+  ENOSPC: 28,
+  EROFS: 30,
+  EPIPE: 32,
+  ENAMETOOLONG: 36,
+  ENOTEMPTY: 39,
+  ELOOP: 40,
+} as const;
+
+/** The error of a system call by its number, in the words that clients know. */
+export function systemError(errno: number): FileError {
+  const text = TEXTS.get(errno) ?? libuvText(errno);
+  return new FileError(KINDS.get(errno) ?? 'failed', `${text} (os error ${errno})`, errno);
+}
+
+/** What `node:fs` threw as a {@link FileError}; anything that is not an error of the system comes back as it is. */
+export function toFileError(error: unknown): unknown {
+  if (error instanceof FileError || !(error instanceof Error)) return error;
+  const { errno } = error as NodeJS.ErrnoException;
+  return typeof errno === 'number' ? systemError(Math.abs(errno)) : error;
+}
+
+/** The system's name for what went wrong (`ENOENT`), or null. */
+export function errorCode(error: unknown): string | null {
+  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
+  return typeof code === 'string' ? code : null;
+}
+
+const KINDS: ReadonlyMap<number, FileErrorKind> = new Map<number, FileErrorKind>([
+  [Errno.ENOENT, 'notFound'],
+  [Errno.EINVAL, 'refused'],
+  [Errno.EACCES, 'refused'],
+  [Errno.EPERM, 'refused'],
+]);
+
+const TEXTS: ReadonlyMap<number, string> = new Map([
+  [Errno.EPERM, 'Operation not permitted'],
+  [Errno.ENOENT, 'No such file or directory'],
+  [Errno.EIO, 'I/O error'],
+  [Errno.ENXIO, 'No such device or address'],
+  [Errno.EBADF, 'Bad file descriptor'],
+  [Errno.EACCES, 'Permission denied'],
+  [Errno.EBUSY, 'Resource busy'],
+  [Errno.EEXIST, 'File exists'],
+  [Errno.EXDEV, 'Cross-device link'],
+  [Errno.ENOTDIR, 'Not a directory'],
+  [Errno.EISDIR, 'Is a directory'],
+  [Errno.EINVAL, 'Invalid argument'],
+  [Errno.EMFILE, 'No file descriptors available'],
+  [Errno.ETXTBSY, 'Text file busy'],
+  [Errno.EFBIG, 'File too large'],
+  [Errno.ENOSPC, 'No space left on device'],
+  [Errno.EROFS, 'Read-only file system'],
+  [Errno.EPIPE, 'Broken pipe'],
+  [Errno.ENAMETOOLONG, 'Filename too long'],
+  [Errno.ENOTEMPTY, 'Directory not empty'],
+  [Errno.ELOOP, 'Symbolic link loop'],
+]);
+
+function libuvText(errno: number): string {
+  const text = getSystemErrorMap().get(-errno)?.[1] ?? 'unknown error';
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,0 +1,91 @@
+import type { NativePath } from './native-path.ts';
+
+/** Whether a symbolic link on the way or at the end is followed, or is an error. */
+export interface LinkOption {
+  readonly followSymlinks: boolean;
+}
+
+/** An open regular file whose content is about to be read once, from the start. Its owner closes it. */
+export interface FileContent {
+  /** The size the file had when it was opened; it may be 0 for files that the kernel makes up. */
+  readonly size: number;
+  /** Fills `buffer` as far as the file goes; fewer bytes mean the end. */
+  read(buffer: Buffer): Promise<number>;
+  close(): Promise<void>;
+}
+
+export interface FileMetadata {
+  readonly isDirectory: boolean;
+  readonly isFile: boolean;
+  readonly isSymlink: boolean;
+  readonly size: number;
+  readonly createdAtMs: number;
+  readonly modifiedAtMs: number;
+}
+
+/** An entry of a directory; `name` is in bytes. */
+export interface DirectoryEntry {
+  readonly name: string;
+  readonly isDirectory: boolean;
+  readonly isFile: boolean;
+}
+
+export interface WalkOptions {
+  readonly maxDepth: number;
+  readonly maxDirectories: number;
+  readonly maxEntries: number;
+  readonly followDirectorySymlinks: boolean;
+  readonly pruneHiddenDirectories: boolean;
+}
+
+/** An entry of a tree. It has its URI and not its path, because the answer is measured in URIs and made of them. */
+export interface WalkEntry {
+  readonly uri: string;
+  readonly kind: 'directory' | 'file';
+}
+
+export interface WalkResult {
+  readonly entries: readonly WalkEntry[];
+  readonly errors: readonly { readonly uri: string; readonly message: string }[];
+  readonly truncated: boolean;
+}
+
+/** How a file is opened: to read it, to write over it in place, or to put a new one in its place when it is closed. */
+export type OpenMode = 'read' | 'replace' | 'atomicReplace';
+
+/** An open file that is read and written at any position. Operations come one at a time. */
+export interface OpenFile {
+  /** Up to `length` bytes from `position` on; fewer only at the end of the file. `into`, if given, has room for them. */
+  read(position: number, length: number, into?: Buffer): Promise<Buffer>;
+  write(position: number, bytes: Uint8Array): Promise<void>;
+  /** Ends it. An atomic replacement takes effect here, or fails here and leaves the old file. */
+  close(): Promise<void>;
+  /** Ends it without effect where that is possible: an atomic replacement is dropped. */
+  discard(): Promise<void>;
+}
+
+/** What an operation that may wait for somebody outside is told and tells. */
+export interface Waiting {
+  /** Aborted when the result is no longer wanted. */
+  readonly signal: AbortSignal;
+  /** Called when the operation cannot go on before somebody outside acts, such as a reader of a FIFO. */
+  onWait(): void;
+}
+
+/** Files as the server's methods see them. Paths are native and absolute; failures are FileErrors. */
+export interface FileSystem {
+  readFile(path: NativePath, options: LinkOption): Promise<FileContent>;
+  writeFile(path: NativePath, bytes: Uint8Array, options: LinkOption, waiting: Waiting): Promise<void>;
+  createDirectory(path: NativePath, options: LinkOption & { readonly recursive: boolean }): Promise<void>;
+  getMetadata(path: NativePath, options: LinkOption): Promise<FileMetadata>;
+  canonicalize(path: NativePath): Promise<NativePath>;
+  readDirectory(path: NativePath): Promise<DirectoryEntry[]>;
+  walk(path: NativePath, options: WalkOptions, signal: AbortSignal): Promise<WalkResult>;
+  remove(
+    path: NativePath,
+    options: LinkOption & { readonly recursive: boolean; readonly force: boolean },
+  ): Promise<void>;
+  copy(source: NativePath, destination: NativePath, options: { readonly recursive: boolean }): Promise<void>;
+  rename(source: NativePath, destination: NativePath): Promise<void>;
+  open(path: NativePath, mode: OpenMode): Promise<OpenFile>;
+}

@@ -1,0 +1,52 @@
+import type { FileSystem, OpenFile } from './file-system.ts';
+import type { Slots } from './slots.ts';
+
+/**
+ * The same files with a bound on the operations that are with the system at once. Each may hang on a dead mount and hold a
+ * thread; who shares the threads with others must not take all of them. `signal` ends the wait of those that have not begun.
+ */
+export function limitFileSystem(files: FileSystem, slots: Slots, signal: AbortSignal): FileSystem {
+  const inSlot = async <T>(work: (leave: () => void) => Promise<T>): Promise<T> => {
+    await slots.take(signal);
+    let held = true;
+    const leave = () => {
+      if (held) slots.release();
+      held = false;
+    };
+    try {
+      return await work(leave);
+    } finally {
+      leave();
+    }
+  };
+  return {
+    readFile: (...args) => inSlot(() => files.readFile(...args)),
+    writeFile: (path, bytes, options, waiting) =>
+      inSlot((leave) => {
+        const onWait = () => {
+          leave();
+          waiting.onWait();
+        };
+        return files.writeFile(path, bytes, options, { signal: waiting.signal, onWait });
+      }),
+    createDirectory: (...args) => inSlot(() => files.createDirectory(...args)),
+    getMetadata: (...args) => inSlot(() => files.getMetadata(...args)),
+    canonicalize: (...args) => inSlot(() => files.canonicalize(...args)),
+    readDirectory: (...args) => inSlot(() => files.readDirectory(...args)),
+    walk: (...args) => inSlot(() => files.walk(...args)),
+    remove: (...args) => inSlot(() => files.remove(...args)),
+    copy: (...args) => inSlot(() => files.copy(...args)),
+    rename: (...args) => inSlot(() => files.rename(...args)),
+    open: async (...args) => limitFile(await inSlot(() => files.open(...args)), inSlot),
+  };
+}
+
+function limitFile(file: OpenFile, inSlot: <T>(work: () => Promise<T>) => Promise<T>): OpenFile {
+  return {
+    read: (position, length, into) => inSlot(() => file.read(position, length, into)),
+    write: (position, bytes) => inSlot(() => file.write(position, bytes)),
+    close: () => inSlot(() => file.close()),
+    // It is how things end, when nobody waits in line any more.
+    discard: () => file.discard(),
+  };
+}

@@ -1,0 +1,50 @@
+import { SEARCH_RESPONSE_BYTES } from '../limits.ts';
+import { uriFromPath } from '../path-uri.ts';
+import type { SearchMatch, Truncation } from './query.ts';
+
+/** Gathers matches, whoever finds them, until the answer is as large as it may be. */
+export class Collector {
+  readonly #maxResults: number;
+  readonly #matches: SearchMatch[] = [];
+  #bytes = 0;
+  #full: Truncation | null = null;
+  #incomplete: Truncation | null = null;
+
+  constructor(maxResults: number) {
+    this.#maxResults = maxResults;
+  }
+
+  /** The limit that something was left out for. */
+  get truncated(): Truncation | null {
+    return this.#full ?? this.#incomplete;
+  }
+
+  /** There is no room: the search can end. */
+  get isFull(): boolean {
+    return this.#full !== null;
+  }
+
+  /** Takes a match; false when there is no room for it. */
+  add(match: SearchMatch): boolean {
+    if (this.#full !== null) return false;
+    this.#bytes += Buffer.byteLength(JSON.stringify(match.text)) + uriFromPath(match.path).length;
+    if (this.#matches.length >= this.#maxResults) this.#full = 'results';
+    else if (this.#bytes > SEARCH_RESPONSE_BYTES) this.#full = 'size';
+    else this.#matches.push(match);
+    return this.#full === null;
+  }
+
+  /** Notes that something was not searched. The search can go on elsewhere. */
+  miss(limit: Truncation): void {
+    this.#incomplete = limit;
+  }
+
+  /** The matches so far by path in byte order, then by line. */
+  sorted(): SearchMatch[] {
+    return this.#matches.toSorted((a, b) => compare(a.path, b.path) || a.line - b.line);
+  }
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,140 @@
+import { constants } from 'node:fs';
+import { access, stat } from 'node:fs/promises';
+import { refused, toFileError } from '../errors.ts';
+import { SEARCH_CONCURRENCY, SEARCH_MAX_RESULTS, SEARCH_MAX_TIMEOUT_MS } from '../limits.ts';
+import { type NativePath, systemPath } from '../native-path.ts';
+import { Slots } from '../slots.ts';
+import { startBuiltin } from './builtin-engine.ts';
+import { Collector } from './collector.ts';
+import { type EngineRun, EngineUnusable, type SearchTask } from './engine.ts';
+import { PathFilter } from './path-filter.ts';
+import { checkPattern } from './pattern.ts';
+import {
+  completeQuery,
+  type EngineName,
+  type SearchQuery,
+  type SearchRequest,
+  type SearchResult,
+} from './query.ts';
+import { findRipgrep, startRipgrep } from './ripgrep-engine.ts';
+
+/**
+ * Finds lines in files: with ripgrep if the machine has it, or with an engine of its own. Both give the same answer as long as no
+ * limit is reached; the regular expressions that both understand are described in `pattern.ts`.
+ *
+ * A search answers in time whatever happens to it. What is left of it then, such as a process that hangs in a dead mount, keeps its
+ * place among those that run until it is gone, so that such remains do not pile up.
+ */
+export class ContentSearch {
+  readonly #slots = new Slots(SEARCH_CONCURRENCY);
+  readonly #searchPath: string;
+  #ripgrep: Promise<string | null> | null = null;
+
+  /** @param searchPath Folders where ripgrep may be, as in `PATH`. They are looked through once, by the first search. */
+  constructor(searchPath: string) {
+    this.#searchPath = searchPath;
+  }
+
+  /** Rejects with a FileError, or with the signal's reason when the result is no longer wanted. */
+  async search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult> {
+    const query = completeQuery(request);
+    checkQuery(query);
+    const filter = new PathFilter(query);
+    let collector = new Collector(query.maxResults);
+    const end = new AbortController();
+    const abort = () => end.abort(signal.reason);
+    const timer = setTimeout(() => end.abort(TIME_IS_UP), query.timeoutMs);
+    signal.addEventListener('abort', abort, { once: true });
+    if (signal.aborted) abort();
+    let engine: EngineName = 'builtin';
+    try {
+      const engines = await unlessAborted(this.#engines(), end.signal);
+      engine = engines[0]!.name;
+      const isDirectory = await unlessAborted(locate(query.path), end.signal);
+      for (const candidate of engines) {
+        engine = candidate.name;
+        collector = new Collector(query.maxResults);
+        if (await this.#completes(candidate, { query, filter, isDirectory, collector }, end.signal)) break;
+      }
+    } catch (error) {
+      if (error !== TIME_IS_UP) throw error;
+      collector.miss('time');
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', abort);
+    }
+    return { matches: collector.sorted(), truncated: collector.truncated, engine };
+  }
+
+  /** Searches when there is a place; false when the engine cannot. The place is free again when nothing is left of the search. */
+  async #completes(engine: Engine, task: SearchTask, signal: AbortSignal): Promise<boolean> {
+    await this.#slots.take(signal);
+    let run: EngineRun | null = null;
+    try {
+      run = engine.start(task);
+      await unlessAborted(run.finished, signal);
+      return true;
+    } catch (error) {
+      if (!(error instanceof EngineUnusable)) throw error;
+      return false;
+    } finally {
+      run?.stop();
+      void (run?.gone ?? Promise.resolve()).then(() => this.#slots.release());
+    }
+  }
+
+  /** Those that this machine has, the best first. */
+  async #engines(): Promise<Engine[]> {
+    this.#ripgrep ??= findRipgrep(this.#searchPath);
+    const program = await this.#ripgrep;
+    const builtin: Engine = { name: 'builtin', start: startBuiltin };
+    if (program === null) return [builtin];
+    return [{ name: 'ripgrep', start: (task) => startRipgrep(program, task) }, builtin];
+  }
+}
+
+interface Engine {
+  readonly name: EngineName;
+  start(task: SearchTask): EngineRun;
+}
+
+/** Why a search is ended that has taken as long as it may. */
+const TIME_IS_UP = new Error('time is up');
+
+function checkQuery(query: SearchQuery): void {
+  checkRange('maxResults', query.maxResults, SEARCH_MAX_RESULTS);
+  checkRange('timeoutMs', query.timeoutMs, SEARCH_MAX_TIMEOUT_MS);
+  checkPattern(query);
+}
+
+function checkRange(name: string, value: number, max: number): void {
+  if (value < 1 || value > max) throw refused(`${name} must be between 1 and ${max}`);
+}
+
+/** Whether the path is a directory; it and files are what can be searched. */
+async function locate(path: NativePath): Promise<boolean> {
+  try {
+    const stats = await stat(systemPath(path));
+    const isDirectory = stats.isDirectory();
+    if (!isDirectory && !stats.isFile()) throw refused('path is neither a file nor a directory');
+    await access(systemPath(path), isDirectory ? constants.R_OK | constants.X_OK : constants.R_OK);
+    return isDirectory;
+  } catch (error) {
+    throw toFileError(error);
+  }
+}
+
+/** The outcome of `work`, unless the signal is aborted before it is known. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  let leave = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    leave = () => reject(signal.reason);
+    signal.addEventListener('abort', leave, { once: true });
+    if (signal.aborted) leave();
+  });
+  try {
+    return await Promise.race([aborted, work]);
+  } finally {
+    signal.removeEventListener('abort', leave);
+  }
+}

@@ -1,0 +1,58 @@
+import { SEARCH_MAX_LINE_BYTES } from '../limits.ts';
+import { byteLengthOf, textOfBytes } from './byte-text.ts';
+import { excerpt } from './excerpt.ts';
+import type { SearchMatch } from './query.ts';
+
+/**
+ * The lines of a file that match. A file that begins with the mark of UTF-16 is read as that; any other that has a NUL byte
+ * somewhere is not text, and nothing in it matches. Lines that are too long are counted but not searched.
+ */
+export function* matchingLines(file: Buffer, pattern: RegExp): Generator<Omit<SearchMatch, 'path'>> {
+  const content = toUtf8(file);
+  if (content.includes(0)) return;
+  let line = 0;
+  for (const block of blocksOfLines(content)) {
+    if (block === null) {
+      line++;
+      continue;
+    }
+    const text = textOfBytes(block);
+    for (let start = 0; start < text.length; ) {
+      const next = text.indexOf('\n', start);
+      const end = next < 0 ? text.length : next;
+      line++;
+      const current = text.slice(start, end);
+      const match = pattern.exec(current);
+      if (match !== null) yield { line, ...describeMatch(current, match.index) };
+      start = end + 1;
+    }
+  }
+}
+
+/** Where the first match begins and what is told of the line. A carriage return can be matched but is not told. */
+export function describeMatch(line: string, start: number): { column: number; text: string } {
+  return { column: byteLengthOf(line.slice(0, start)) + 1, text: excerpt(line.replace(/\r$/, ''), start) };
+}
+
+/** Whole lines in pieces small enough to be decoded at once; null stands for a line that is too long. */
+function* blocksOfLines(content: Buffer): Generator<Buffer | null> {
+  for (let start = 0; start < content.length; ) {
+    // The end of a line as long as may be lies right behind it.
+    const limit = start + SEARCH_MAX_LINE_BYTES;
+    const lastEnd = limit >= content.length ? content.length : content.lastIndexOf(LINE_END, limit) + 1;
+    const isWhole = lastEnd > start;
+    const nextEnd = isWhole ? lastEnd : content.indexOf(LINE_END, limit) + 1 || content.length;
+    yield isWhole ? content.subarray(start, nextEnd) : null;
+    start = nextEnd;
+  }
+}
+
+const LINE_END = 0x0a;
+
+function toUtf8(file: Buffer): Buffer {
+  const mark = file.subarray(0, 3).toString('latin1');
+  if (mark === '\xef\xbb\xbf') return file.subarray(3);
+  if (mark.startsWith('\xff\xfe')) return Buffer.from(new TextDecoder('utf-16le').decode(file));
+  if (mark.startsWith('\xfe\xff')) return Buffer.from(new TextDecoder('utf-16be').decode(file));
+  return file;
+}

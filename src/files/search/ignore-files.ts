@@ -1,0 +1,96 @@
+import { statSync } from 'node:fs';
+import ignore, { type Ignore } from 'ignore';
+import { SEARCH_MAX_IGNORE_FILE_BYTES } from '../limits.ts';
+import { childPath, type NativePath, parentPath, systemPath } from '../native-path.ts';
+import { readRegularFile } from './regular-file.ts';
+
+/**
+ * The ignore files that count in a directory: its own, and those of the directories above. `.rgignore` overrules `.ignore`, that
+ * one `.gitignore`, and that one `.git/info/exclude`; among files of one name the deepest decides. Git's files count whether or not
+ * there is a repository, but those above a repository say nothing about its inside. This is how ripgrep sees it.
+ */
+export class IgnoreFiles {
+  readonly #directory: NativePath;
+  readonly #above: IgnoreFiles | null;
+  readonly #isRepository: boolean;
+  readonly #rules: ReadonlyMap<string, Ignore>;
+
+  private constructor(directory: NativePath, above: IgnoreFiles | null) {
+    this.#directory = directory;
+    this.#above = above;
+    this.#isRepository = exists(childPath(directory, '.git'));
+    this.#rules = readRules(directory);
+    for (let level = above; level !== null; level = level.#above) level.#keep(directory);
+  }
+
+  /** For the root of a search, which is searched even if it is ignored itself. */
+  static of(root: NativePath): IgnoreFiles {
+    return new IgnoreFiles(root, root === '/' ? null : IgnoreFiles.of(parentPath(root)));
+  }
+
+  /** For a directory right below, which must not be ignored. */
+  enter(name: string): IgnoreFiles {
+    return new IgnoreFiles(childPath(this.#directory, name), this);
+  }
+
+  /** Whether the entry of this directory is left out. */
+  ignores(name: string, isDirectory: boolean): boolean {
+    const path = childPath(this.#directory, name);
+    for (const file of FILES) {
+      const repositoryEnds = file.startsWith('.git');
+      for (let level: IgnoreFiles | null = this; level !== null; level = level.#above) {
+        const verdict = level.#rules.get(file)?.test(level.#relative(path, isDirectory));
+        if (verdict?.ignored) return true;
+        if (verdict?.unignored) return false;
+        if (repositoryEnds && level.#isRepository) break;
+      }
+    }
+    return false;
+  }
+
+  /**
+   * Notes that a directory below is entered though rules of this level may name it, because others overrule them. Its entries are
+   * then judged by their own names.
+   */
+  #keep(directory: NativePath): void {
+    const path = this.#relative(directory, true);
+    for (const rules of this.#rules.values()) {
+      if (rules.ignores(path)) rules.add(`!/${path.replace(/[\\*?[\] ]/g, '\\$&')}`);
+    }
+  }
+
+  #relative(path: NativePath, isDirectory: boolean): string {
+    const start = this.#directory === '/' ? 1 : this.#directory.length + 1;
+    return `${path.slice(start)}${isDirectory ? '/' : ''}`;
+  }
+}
+
+/** The first overrules those after it. */
+const FILES = ['.rgignore', '.ignore', '.gitignore', '.git/info/exclude'] as const;
+
+function readRules(directory: NativePath): Map<string, Ignore> {
+  const rules = new Map<string, Ignore>();
+  for (const file of FILES) {
+    const path = childPath(directory, file);
+    const lines = exists(path) ? readLines(path) : null;
+    if (lines !== null) rules.set(file, ignore({ ignorecase: false }).add(lines));
+  }
+  return rules;
+}
+
+/** Null for a file that cannot be read: it says nothing. */
+function readLines(path: NativePath): string | null {
+  try {
+    const options = { followSymlink: true, probeBytes: 0 };
+    return (
+      readRegularFile(path, options, (size) => size <= SEARCH_MAX_IGNORE_FILE_BYTES)?.toString('latin1') ??
+      null
+    );
+  } catch {
+    return null;
+  }
+}
+
+function exists(path: NativePath): boolean {
+  return statSync(systemPath(path), { throwIfNoEntry: false }) !== undefined;
+}

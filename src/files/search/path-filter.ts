@@ -1,0 +1,63 @@
+import { Glob } from '../glob.ts';
+import { textOfBytes } from './byte-text.ts';
+import type { SearchQuery } from './query.ts';
+
+/**
+ * Which files of a tree are searched, as far as their paths tell; ignore files come on top. Both engines obey it. Hidden names are
+ * left out even when an ignore file asks for them. Paths are relative to the root of the search, in bytes.
+ */
+export class PathFilter {
+  readonly #include: readonly Glob[];
+  readonly #exclude: readonly Glob[];
+
+  constructor({ include, exclude, includeHidden, respectIgnoreFiles }: SearchQuery) {
+    this.#include = Glob.parseAll(include);
+    const unwanted = [...(includeHidden ? [] : ['.*']), ...(respectIgnoreFiles ? ['.git'] : [])];
+    this.#exclude = Glob.parseAll([...unwanted, ...exclude]);
+  }
+
+  /** Whether a directory is entered, given that those above it are. */
+  takesDirectory(path: string): boolean {
+    const names = namesOf(path);
+    return !this.#exclude.some((glob) => glob.matches(names, true));
+  }
+
+  /** Whether a file is searched, given that the directories above it are entered. */
+  takesFile(path: string): boolean {
+    const names = namesOf(path);
+    if (this.#exclude.some((glob) => glob.matches(names, false))) return false;
+    return this.#include.length === 0 || this.#include.some((glob) => includes(glob, names));
+  }
+
+  /** Whether a file is searched, whoever found it. */
+  takesPath(path: string): boolean {
+    for (let slash = path.indexOf('/'); slash >= 0; slash = path.indexOf('/', slash + 1)) {
+      if (!this.takesDirectory(path.slice(0, slash))) return false;
+    }
+    return this.takesFile(path);
+  }
+
+  /**
+   * What ripgrep can be told of this, so that it does not look in vain. Included globs cannot be said with `--glob`, because there
+   * they overrule ignore files; as a file type they do not, but a type is about names alone.
+   */
+  get ripgrepArguments(): string[] {
+    const excluded = this.#exclude.flatMap(({ forRipgrep }) =>
+      forRipgrep === null ? [] : ['--glob', `!${forRipgrep}`],
+    );
+    const names = this.#include.map((glob) => glob.nameForRipgrep);
+    const areAllNames = names.every((name) => name !== null && !name.startsWith('include:'));
+    if (names.length === 0 || !areAllNames) return excluded;
+    return [...excluded, ...names.flatMap((name) => ['--type-add', `wanted:${name}`]), '--type', 'wanted'];
+  }
+}
+
+/** A glob of directories includes all that is in them. */
+function includes(glob: Glob, names: readonly string[]): boolean {
+  if (!glob.directoriesOnly) return glob.matches(names, false);
+  return names.some((_, depth) => glob.matches(names.slice(0, depth), true));
+}
+
+function namesOf(path: string): string[] {
+  return textOfBytes(Buffer.from(path, 'latin1')).split('/');
+}

@@ -1,0 +1,39 @@
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { type NativePath, systemPath } from '../native-path.ts';
+
+/**
+ * The content of a file for the thread of a search, which may block. Null for what is no regular file, which is decided when it is
+ * open, and for what `wants` declines after a look at the size and the first bytes.
+ */
+export function readRegularFile(
+  path: NativePath,
+  options: { readonly followSymlink: boolean; readonly probeBytes: number },
+  wants: (size: number, probe: Buffer) => boolean,
+): Buffer | null {
+  const descriptor = openSync(systemPath(path), options.followSymlink ? OPEN : OPEN | constants.O_NOFOLLOW);
+  try {
+    const stats = fstatSync(descriptor);
+    if (!stats.isFile()) return null;
+    const probe = readUpTo(descriptor, Math.min(stats.size, options.probeBytes));
+    if (!wants(stats.size, probe)) return null;
+    if (probe.length === stats.size) return probe;
+    return Buffer.concat([probe, readUpTo(descriptor, stats.size - probe.length)]);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Opening never waits for the writer of a FIFO that has taken a file's place. */
+const OPEN = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
+
+/** The next bytes; fewer only at the end of the file. */
+function readUpTo(descriptor: number, length: number): Buffer {
+  const buffer = Buffer.allocUnsafe(length);
+  let filled = 0;
+  while (filled < length) {
+    const count = readSync(descriptor, buffer, filled, length - filled, null);
+    if (count === 0) break;
+    filled += count;
+  }
+  return buffer.subarray(0, filled);
+}

@@ -1,0 +1,101 @@
+import { type Dirent, readdirSync } from 'node:fs';
+import { toFileError } from '../errors.ts';
+import { SEARCH_BINARY_PROBE_BYTES, SEARCH_MAX_FILE_BYTES } from '../limits.ts';
+import { childPath, type NativePath, systemPath } from '../native-path.ts';
+import { matchingLines } from './content.ts';
+import { IgnoreFiles } from './ignore-files.ts';
+import { PathFilter } from './path-filter.ts';
+import type { SearchMatch, SearchQuery } from './query.ts';
+import { readRegularFile } from './regular-file.ts';
+
+/** What a search needs to know of what comes next. */
+export interface TreeListener {
+  /** The matches of one file, in order. */
+  found(matches: readonly SearchMatch[]): void;
+  /** A text file was left out because of its size. */
+  skipped(): void;
+}
+
+/**
+ * Searches a file or a tree with nothing but Node, up to one match more than wanted. It blocks and takes as long as the pattern
+ * likes: only for a thread of its own. Links are not followed, and what cannot be read below the root is passed over, as files come
+ * and go.
+ */
+export function searchTree(
+  query: SearchQuery,
+  isDirectory: boolean,
+  pattern: RegExp,
+  listener: TreeListener,
+): void {
+  const search = new TreeSearch(query, pattern, listener);
+  try {
+    if (isDirectory)
+      search.directory(query.path, query.respectIgnoreFiles ? IgnoreFiles.of(query.path) : null);
+    else search.file(query.path, true);
+  } catch (error) {
+    throw toFileError(error);
+  }
+}
+
+class TreeSearch {
+  readonly #root: NativePath;
+  readonly #filter: PathFilter;
+  readonly #pattern: RegExp;
+  readonly #listener: TreeListener;
+  #room: number;
+
+  constructor(query: SearchQuery, pattern: RegExp, listener: TreeListener) {
+    this.#root = query.path;
+    this.#filter = new PathFilter(query);
+    this.#pattern = pattern;
+    this.#listener = listener;
+    this.#room = query.maxResults + 1;
+  }
+
+  directory(path: NativePath, ignoreFiles: IgnoreFiles | null): void {
+    for (const entry of listDirectory(path)) {
+      if (this.#room === 0) return;
+      const child = childPath(path, entry.name);
+      if (!this.#takes(child, entry) || ignoreFiles?.ignores(entry.name, entry.isDirectory())) continue;
+      try {
+        if (entry.isDirectory()) this.directory(child, ignoreFiles?.enter(entry.name) ?? null);
+        else this.file(child, false);
+      } catch (error) {
+        if (!isSystemError(error)) throw error;
+      }
+    }
+  }
+
+  file(path: NativePath, followSymlink: boolean): void {
+    const options = { followSymlink, probeBytes: SEARCH_BINARY_PROBE_BYTES };
+    const content = readRegularFile(path, options, (size, probe) => {
+      if (size <= SEARCH_MAX_FILE_BYTES) return true;
+      if (!probe.includes(0)) this.#listener.skipped();
+      return false;
+    });
+    if (content === null) return;
+    const matches: SearchMatch[] = [];
+    for (const match of matchingLines(content, this.#pattern)) {
+      if (this.#room === 0) break;
+      this.#room--;
+      matches.push({ path, ...match });
+    }
+    if (matches.length > 0) this.#listener.found(matches);
+  }
+
+  #takes(path: NativePath, entry: Dirent): boolean {
+    const relative = path.slice(this.#root === '/' ? 1 : this.#root.length + 1);
+    if (entry.isDirectory()) return this.#filter.takesDirectory(relative);
+    return entry.isFile() && this.#filter.takesFile(relative);
+  }
+}
+
+/** The entries in byte order, so that a search that ends early finds the same each time. */
+function listDirectory(path: NativePath): Dirent[] {
+  const entries = readdirSync(systemPath(path), { encoding: 'latin1', withFileTypes: true });
+  return entries.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function isSystemError(error: unknown): boolean {
+  return error instanceof Error && 'errno' in error;
+}

@@ -1,0 +1,19 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { FileError } from '../errors.ts';
+import type { ThreadJob, ThreadMessage } from './thread-messages.ts';
+import { searchTree } from './tree.ts';
+
+// The thread of one search by the builtin engine. It ends when there is nothing left to search.
+const { query, isDirectory, pattern } = workerData as ThreadJob;
+const send = (message: ThreadMessage) => parentPort?.postMessage(message);
+
+try {
+  searchTree(query, isDirectory, pattern, {
+    found: (matches) => send({ kind: 'found', matches }),
+    skipped: () => send({ kind: 'skipped' }),
+  });
+  send({ kind: 'finished' });
+} catch (error) {
+  if (!(error instanceof FileError)) throw error;
+  send({ kind: 'failed', errorKind: error.kind, message: error.message, errno: error.errno });
+}

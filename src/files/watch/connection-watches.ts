@@ -1,0 +1,78 @@
+import { refused } from '../errors.ts';
+import { MAX_WATCHES, WATCH_CONNECTION_LOOKS } from '../limits.ts';
+import type { NativePath } from '../native-path.ts';
+import { Slots } from '../slots.ts';
+import type { ChangeBatch } from './change-list.ts';
+import { type TreeWatch, type TreeWatchMeans, type TreeWatchOptions, watchTree } from './tree-watch.ts';
+import { WatchBudget } from './watch-budget.ts';
+
+/** Where the changes of a connection's watches go. */
+export interface ChangeSink {
+  deliver(watchId: string, batch: ChangeBatch): void;
+  /** Whether the client takes in what it was told. While it does not, changes gather here, each path once. */
+  ready(): boolean;
+}
+
+/** The watches of one connection, by the ids that the client chose. */
+export class ConnectionWatches {
+  readonly #sink: ChangeSink;
+  readonly #means: TreeWatchMeans;
+  readonly #watches = new Map<string, OwnedWatch>();
+  #disposed = false;
+
+  /** `means` are for all watches; what they leave open has defaults. */
+  constructor(sink: ChangeSink, means: Omit<TreeWatchMeans, 'ready' | 'signal'> = {}) {
+    this.#sink = sink;
+    const shared = { budget: new WatchBudget(), slots: new Slots(WATCH_CONNECTION_LOOKS) };
+    this.#means = { ...shared, ...means, ready: () => sink.ready() };
+  }
+
+  /** Resolves when the watch stands. Its first changes may be delivered right after. */
+  async watch(watchId: string, path: NativePath, options: TreeWatchOptions): Promise<void> {
+    if (this.#disposed) throw refused('the connection is closed');
+    if (this.#watches.has(watchId)) throw refused(`watch id ${JSON.stringify(watchId)} is in use`);
+    if (this.#watches.size >= MAX_WATCHES) {
+      throw refused(`a connection may have at most ${MAX_WATCHES} watches; end one with fs/unwatch first`);
+    }
+    const owned: OwnedWatch = { ending: new AbortController(), tree: null };
+    this.#watches.set(watchId, owned);
+    try {
+      owned.tree = await watchTree(path, options, (batch) => this.#sink.deliver(watchId, batch), {
+        ...this.#means,
+        signal: owned.ending.signal,
+      });
+    } catch (error) {
+      if (!owned.ending.signal.aborted) {
+        this.#watches.delete(watchId);
+        throw error;
+      }
+    }
+    if (owned.ending.signal.aborted) throw refused('the watch was ended before it began');
+  }
+
+  /** Nothing more is delivered for the id, which is free again. It does no harm when there is no such watch. */
+  unwatch(watchId: string): void {
+    this.#watches.get(watchId)?.ending.abort();
+    this.#watches.delete(watchId);
+  }
+
+  /** To be called when the client takes in changes again. */
+  flush(): void {
+    for (const { tree } of this.#watches.values()) {
+      if (!this.#sink.ready()) return;
+      tree?.flush();
+    }
+  }
+
+  /** Ends all watches, for good. */
+  dispose(): void {
+    this.#disposed = true;
+    for (const watchId of [...this.#watches.keys()]) this.unwatch(watchId);
+  }
+}
+
+interface OwnedWatch {
+  /** Aborted by unwatch, which may come before the watch stands. */
+  readonly ending: AbortController;
+  tree: TreeWatch | null;
+}

@@ -1,0 +1,25 @@
+import { existsSync } from 'node:fs';
+import { type UserInfo, userInfo } from 'node:os';
+import { basename } from 'node:path';
+
+/** The login shell of this process's user, or the nearest shell there is. $SHELL is the starter's taste and does not count. */
+export function loginShell(): { name: string; path: string } {
+  const candidates = [passwdEntry()?.shell, '/bin/bash', '/usr/bin/bash', '/bin/zsh', '/bin/sh'];
+  for (const path of candidates) {
+    if (!path || !existsSync(path)) continue;
+    const name = basename(path);
+    if (KNOWN_SHELLS.has(name)) return { name, path };
+  }
+  return { name: 'sh', path: '/bin/sh' };
+}
+
+/** Null for a user without a passwd entry, as containers that run under an arbitrary uid have. */
+export function passwdEntry(): UserInfo<string> | null {
+  try {
+    return userInfo();
+  } catch {
+    return null;
+  }
+}
+
+const KNOWN_SHELLS = new Set(['bash', 'zsh', 'sh']);

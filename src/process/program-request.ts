@@ -1,0 +1,38 @@
+import { childEnvironment, type EnvMetadata, type EnvPolicy } from './env-policy.ts';
+import { ProcessError } from './errors.ts';
+import { loginShell } from './login-shell.ts';
+import type { ChildIo, SpawnSpec } from './spawn/spawner.ts';
+
+/** A program as a caller asks for it. */
+export interface ProgramRequest {
+  readonly argv: readonly string[];
+  /** What the program sees as argv[0], when it is not the first of `argv`. */
+  readonly arg0: string | null | undefined;
+  readonly env: Readonly<Record<string, string>>;
+  readonly io: ChildIo;
+  readonly envPolicy: EnvPolicy | null;
+  readonly metadata: EnvMetadata | null;
+}
+
+/** Terminal size when the caller gives none. */
+export const DEFAULT_TERMINAL_SIZE = { rows: 24, cols: 80 } as const;
+
+/** What the options of a start say about the standard streams. */
+export function ioOf(options: {
+  readonly tty: boolean;
+  readonly pipeStdin?: boolean | undefined;
+  readonly size?: { readonly rows: number; readonly cols: number } | null | undefined;
+}): ChildIo {
+  if (options.tty) return { kind: 'pty', ...(options.size ?? DEFAULT_TERMINAL_SIZE) };
+  return { kind: 'pipe', stdin: options.pipeStdin ? 'open' : 'closed' };
+}
+
+/** What the operating system is asked to run in the native directory `cwd`. Throws on an empty command. */
+export function spawnSpecOf(request: ProgramRequest, cwd: string): SpawnSpec {
+  const { argv, arg0, io, envPolicy: policy, metadata } = request;
+  const [program] = argv;
+  if (program === undefined) throw new ProcessError('emptyArgv', 'argv must not be empty');
+  const env = childEnvironment({ env: request.env, policy, metadata }, process.env);
+  if (io.kind === 'pty') env.SHELL ??= loginShell().path;
+  return { program, argv: [arg0 ?? program, ...argv.slice(1)], cwd, env, io };
+}

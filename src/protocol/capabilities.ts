@@ -1,0 +1,65 @@
+import * as z from 'zod/mini';
+import { once } from './once.ts';
+import { doc, optional } from './scalars.ts';
+
+const DiscoveredFile = once(() =>
+  z.object({ path: doc(z.string(), 'A `file:` URI.'), contents: doc(z.string(), 'The whole file.') }),
+);
+
+export const CapabilityRootsDiscoverParams = once(() =>
+  z.object({
+    roots: doc(
+      z.array(
+        z.object({
+          id: doc(z.string(), 'Comes back in the answer; need not be unique.'),
+          path: doc(z.string(), 'A `file:` URI of a directory.'),
+          sandbox: doc(optional(z.unknown()), 'Not supported by this server: anything but null is refused.'),
+        }),
+      ),
+      'At most 128.',
+    ),
+  }),
+);
+
+const DiscoveredSkill = once(() =>
+  z.object({
+    instructions: doc(DiscoveredFile(), 'A `SKILL.md`.'),
+    metadata: doc(z.nullable(DiscoveredFile()), 'The `agents/openai.yaml` beside it.'),
+  }),
+);
+
+const DiscoveredPlugin = once(() =>
+  z.object({
+    manifest: doc(
+      DiscoveredFile(),
+      'The first of the three manifests that can be read. It need not be valid.',
+    ),
+    mcpConfig: doc(
+      z.nullable(DiscoveredFile()),
+      'The declared file, or `.mcp.json`; null when it is inline.',
+    ),
+    appsConfig: doc(z.nullable(DiscoveredFile()), 'The declared file, or `.app.json`.'),
+  }),
+);
+
+const DiscoveredRoot = once(() =>
+  z.object({
+    id: z.string(),
+    path: doc(z.string(), 'The path of the request as a parser of URIs spells it.'),
+    plugin: doc(z.nullable(DiscoveredPlugin()), 'Null when the root itself has no manifest.'),
+    skills: doc(z.array(DiscoveredSkill()), 'Sorted by path.'),
+    namespaceManifests: doc(
+      z.array(DiscoveredFile()),
+      'What names the plugins: the manifest of the root or of the nearest directory above it, then those below.',
+    ),
+    warnings: doc(z.array(z.string()), 'What was left out and why, for people.'),
+    error: doc(
+      z.nullable(z.string()),
+      'Why nothing could be found at all; then the other members are empty.',
+    ),
+  }),
+);
+
+export const CapabilityRootsDiscoverResult = once(() =>
+  z.object({ roots: doc(z.array(DiscoveredRoot()), 'In the order of the request.') }),
+);

@@ -1,0 +1,89 @@
+import { FileError } from '../../files/errors.ts';
+import type { NativePath } from '../../files/native-path.ts';
+import type { Access } from '../../files/path-order.ts';
+import { Base64Result } from '../../rpc/answers.ts';
+import type { Handlers } from '../../rpc/router.ts';
+import { pathParam, refuseFileSandbox } from './path-params.ts';
+import type { HandlerServices } from './services.ts';
+import { bytesParam } from './strict-base64.ts';
+
+type FileHandleMethod = `fs/${'open' | 'readBlock' | 'writeBlock' | 'close'}`;
+
+/** What a handle stands for in the order of file operations. */
+interface Target {
+  readonly path: NativePath;
+  readonly access: Access;
+}
+
+/**
+ * Block-wise access through handles that the client names. A handle's operations keep their own order; besides, each takes its
+ * place among the operations on the file's path when it arrives, and waits for its turn when the handle gets to it.
+ */
+export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, FileHandleMethod> {
+  const { fileSystem, handles, order } = files;
+  const targets = new Map<string, Target>();
+
+  const forget = (handleId: string, target: Target | undefined) => {
+    if (targets.get(handleId) === target) targets.delete(handleId);
+  };
+
+  return {
+    'fs/open': async (params) => {
+      refuseFileSandbox(params);
+      const path = pathParam(params, 'path');
+      const { handleId, mode } = params;
+      const target: Target = { path, access: mode === 'read' ? 'read' : 'write' };
+      if (!targets.has(handleId)) targets.set(handleId, target);
+      const { turn, release } = order.claim([path], target.access);
+      try {
+        await handles.open(handleId, () => fileSystem.open(path, mode), turn);
+      } catch (error) {
+        forget(handleId, target);
+        throw error;
+      } finally {
+        release();
+      }
+      return { handleId };
+    },
+
+    'fs/readBlock': async ({ handleId, offset, len }) => {
+      const target = targets.get(handleId);
+      const claim = target && order.claim([target.path], 'read');
+      try {
+        const { bytes, eof } = await handles.readBlock(handleId, offset, len, claim?.turn);
+        return new Base64Result('{"chunk":"', bytes, `","eof":${eof}}`, () => files.blocks.give(bytes));
+      } catch (error) {
+        // When the system fails a read, the handle is gone.
+        if (error instanceof FileError && error.errno !== null) forget(handleId, target);
+        throw error;
+      } finally {
+        claim?.release();
+      }
+    },
+
+    'fs/writeBlock': async (params) => {
+      const { handleId, offset } = params;
+      const bytes = bytesParam(params, 'chunk');
+      const target = targets.get(handleId);
+      const claim = target && order.claim([target.path], target.access);
+      try {
+        await handles.writeBlock(handleId, offset, bytes, claim?.turn);
+        return {};
+      } finally {
+        claim?.release();
+      }
+    },
+
+    'fs/close': async ({ handleId }) => {
+      const target = targets.get(handleId);
+      const claim = target && order.claim([target.path], target.access);
+      targets.delete(handleId);
+      try {
+        await handles.close(handleId, claim?.turn);
+        return {};
+      } finally {
+        claim?.release();
+      }
+    },
+  };
+}

@@ -1,0 +1,196 @@
+import type { FileContent, LinkOption, WalkResult } from '../../files/file-system.ts';
+import { SEARCH_DEFAULT_RESULTS, SEARCH_DEFAULT_TIMEOUT_MS } from '../../files/limits.ts';
+import { type NativePath, textOfName } from '../../files/native-path.ts';
+import { uriFromPath } from '../../files/path-uri.ts';
+import type { SearchQuery } from '../../files/search/query.ts';
+import { checkWalkLimits } from '../../files/walk.ts';
+import { invalidRequest } from '../../protocol/errors.ts';
+import type { ParamsOf } from '../../protocol/registry.ts';
+import { Base64Result, EncodedResult, StreamedResult } from '../../rpc/answers.ts';
+import type { Handlers } from '../../rpc/router.ts';
+import { INLINE_READ_BYTES } from '../limits.ts';
+import { pathParam, refuseFileSandbox } from './path-params.ts';
+import type { HandlerServices } from './services.ts';
+import { decodeBase64 } from './strict-base64.ts';
+
+/** Methods about whole files and directories; those about handles and watches have files of their own. */
+type WholeFileMethod =
+  | `fs/${'readFile' | 'writeFile' | 'createDirectory' | 'getMetadata' | 'canonicalize' | 'readDirectory'}`
+  | `fs/${'walk' | 'remove' | 'copy' | 'rename' | 'search'}`;
+
+/** Each turns URIs into paths, waits for its turn, asks the file system, and words the answer. */
+export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFileMethod> {
+  const { fileSystem } = files;
+  return {
+    'fs/readFile': (params, { park }) => {
+      refuseFileSandbox(params);
+      const path = pathParam(params, 'path');
+      return files.order.run([path], 'read', park, async () =>
+        contentResult(await fileSystem.readFile(path, links(params))),
+      );
+    },
+
+    'fs/writeFile': (params, { signal, park }) => {
+      refuseFileSandbox(params);
+      const path = pathParam(params, 'path');
+      const bytes = decodeBase64(params.dataBase64);
+      if ('problem' in bytes) {
+        throw invalidRequest(`fs/writeFile requires valid base64 dataBase64: ${bytes.problem}`);
+      }
+      return files.order.run([path], 'write', park, async (release) => {
+        const onWait = () => {
+          release();
+          park();
+        };
+        await fileSystem.writeFile(path, bytes, links(params), { signal, onWait });
+        return {};
+      });
+    },
+
+    'fs/createDirectory': (params, { park }) => {
+      refuseFileSandbox(params);
+      const path = pathParam(params, 'path');
+      const options = { ...links(params), recursive: params.recursive ?? true };
+      return files.order.run([path], 'write', park, async () => {
+        await fileSystem.createDirectory(path, options);
+        return {};
+      });
+    },
+
+    'fs/getMetadata': (params, { park }) => {
+      refuseFileSandbox(params);
+      const path = pathParam(params, 'path');
+      return files.order.run([path], 'read', park, () => fileSystem.getMetadata(path, links(params)));
+    },
+
+    'fs/canonicalize': (params, { park }) => {
+      refuseFileSandbox(params);
+      const path = pathParam(params, 'path');
+      return files.order.run([path], 'read', park, async () => ({
+        path: uriFromPath(await fileSystem.canonicalize(path)),
+      }));
+    },
+
+    'fs/readDirectory': (params, { park }) => {
+      refuseFileSandbox(params);
+      const path = pathParam(params, 'path');
+      return files.order.run([path], 'read', park, async () => {
+        const entries = await fileSystem.readDirectory(path);
+        return {
+          entries: entries.map(({ name, isDirectory, isFile }) => ({
+            fileName: textOfName(name),
+            isDirectory,
+            isFile,
+          })),
+        };
+      });
+    },
+
+    'fs/walk': (params, { signal, park }) => {
+      refuseFileSandbox(params);
+      checkWalkLimits(params.options);
+      const path = pathParam(params, 'path');
+      return files.order.run([path], 'read', park, async () =>
+        walkResult(await fileSystem.walk(path, params.options, signal)),
+      );
+    },
+
+    'fs/remove': (params, { park }) => {
+      refuseFileSandbox(params);
+      const path = pathParam(params, 'path');
+      const options = {
+        ...links(params),
+        recursive: params.recursive ?? true,
+        force: params.force ?? true,
+      };
+      return files.order.run([path], 'write', park, async () => {
+        await fileSystem.remove(path, options);
+        return {};
+      });
+    },
+
+    'fs/copy': (params, { park }) => {
+      refuseFileSandbox(params);
+      const source = pathParam(params, 'sourcePath');
+      const destination = pathParam(params, 'destinationPath');
+      return files.order.run([source, destination], 'write', park, async () => {
+        await fileSystem.copy(source, destination, { recursive: params.recursive });
+        return {};
+      });
+    },
+
+    'fs/rename': (params, { park }) => {
+      refuseFileSandbox(params);
+      const source = pathParam(params, 'sourcePath');
+      const destination = pathParam(params, 'destinationPath');
+      return files.order.run([source, destination], 'write', park, async () => {
+        await fileSystem.rename(source, destination);
+        return {};
+      });
+    },
+
+    'fs/search': (params, { signal, park }) => {
+      const path = pathParam(params, 'path');
+      return files.order.run([path], 'read', park, async () => {
+        park();
+        const engines = await files.search();
+        const { matches, truncated, engine } = await engines.search(searchQuery(params, path), signal);
+        return {
+          matches: matches.map((match) => ({ ...match, path: uriFromPath(match.path) })),
+          truncated,
+          engine,
+        };
+      });
+    },
+  };
+}
+
+function links(params: { readonly followSymlinks?: boolean | null | undefined }): LinkOption {
+  return { followSymlinks: params.followSymlinks ?? true };
+}
+
+function searchQuery(params: ParamsOf<'fs/search'>, path: NativePath): SearchQuery {
+  return {
+    path,
+    pattern: params.pattern,
+    literal: params.literal ?? false,
+    caseSensitive: params.caseSensitive ?? true,
+    include: params.include ?? [],
+    exclude: params.exclude ?? [],
+    respectIgnoreFiles: params.respectIgnoreFiles ?? true,
+    includeHidden: params.includeHidden ?? false,
+    maxResults: params.maxResults ?? SEARCH_DEFAULT_RESULTS,
+    timeoutMs: params.timeoutMs ?? SEARCH_DEFAULT_TIMEOUT_MS,
+  };
+}
+
+const BEFORE_DATA = '{"dataBase64":"';
+const AFTER_DATA = '"}';
+
+/** A small file is answered in one piece; a large one is read while it is sent. */
+async function contentResult(content: FileContent): Promise<Base64Result | StreamedResult> {
+  let streamed = false;
+  try {
+    const first = Buffer.allocUnsafeSlow(Math.min(multipleOfThree(content.size + 1), INLINE_READ_BYTES));
+    const length = await content.read(first);
+    streamed = length === first.length;
+    return streamed
+      ? new StreamedResult(BEFORE_DATA, first, content, AFTER_DATA)
+      : new Base64Result(BEFORE_DATA, first.subarray(0, length), AFTER_DATA);
+  } finally {
+    if (!streamed) await content.close();
+  }
+}
+
+function multipleOfThree(bytes: number): number {
+  return Math.ceil(bytes / 3) * 3;
+}
+
+/** Path URIs have nothing that JSON would escape. */
+function walkResult({ entries, errors, truncated }: WalkResult): EncodedResult {
+  const listed = entries.map(({ uri, kind }) => `{"path":"${uri}","kind":"${kind}"}`);
+  const failed = errors.map(({ uri, message }) => ({ path: uri, message }));
+  return new EncodedResult(
+    `{"entries":[${listed.join(',')}],"errors":${JSON.stringify(failed)},"truncated":${truncated}}`,
+  );
+}

@@ -1,0 +1,52 @@
+import { WATCH_DEFAULT_DEBOUNCE_MS } from '../../files/limits.ts';
+import type { NativePath } from '../../files/native-path.ts';
+import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
+import type { Handlers } from '../../rpc/router.ts';
+import { pathParam } from './path-params.ts';
+import type { HandlerServices } from './services.ts';
+
+type FileWatchMethod = `fs/${'watchMissing' | 'watch' | 'unwatch'}`;
+
+/** Methods that tell of changes later. */
+export function fileWatchHandlers({ files, connection }: HandlerServices): Pick<Handlers, FileWatchMethod> {
+  return {
+    'fs/watchMissing': async ({ watchId, missing, present }) => {
+      const paths = present == null ? missing : [...missing, present];
+      const native = nativePaths(paths);
+      const changed = () => connection.notify('fs/missingChanged', { watchId });
+      const watching = await (await files.missing).arm(
+        watchId,
+        native?.slice(0, missing.length) ?? null,
+        native?.[missing.length] ?? null,
+        changed,
+      );
+      return { watching };
+    },
+
+    'fs/watch': async (params) => {
+      const path = pathParam(params, 'path');
+      const { watchId, recursive, exclude, debounceMs } = params;
+      await (await files.watches).watch(watchId, path, {
+        recursive: recursive ?? true,
+        exclude: exclude ?? [],
+        debounceMs: debounceMs ?? WATCH_DEFAULT_DEBOUNCE_MS,
+      });
+      return { watchId };
+    },
+
+    'fs/unwatch': async ({ watchId }) => {
+      (await files.watches).unwatch(watchId);
+      return {};
+    },
+  };
+}
+
+/** Null when one of the URIs names no path here, which is an answer and no error; what is no path URI at all is one. */
+function nativePaths(uris: readonly string[]): NativePath[] | null {
+  try {
+    return uris.map((uri) => pathFromUri(uri));
+  } catch (error) {
+    if (error instanceof PathUriError && error.kind === 'foreign') return null;
+    throw error;
+  }
+}

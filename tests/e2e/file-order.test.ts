@@ -1,0 +1,120 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { connectInMemory, type MemoryConnection, type TestClient } from '../../src/testing/index.ts';
+
+let folder: string;
+let connection: MemoryConnection;
+let client: TestClient;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'file-order-'));
+  connection = connectInMemory();
+  client = connection.client;
+  await client.handshake();
+});
+
+afterEach(async () => {
+  await connection.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const uri = (name: string) => pathToFileURL(join(folder, name)).href;
+const base64 = (text: string) => Buffer.from(text).toString('base64');
+
+test('a read behind a write sees what was written, without waiting for its answer', async () => {
+  const contents: Promise<string>[] = [];
+  for (let round = 0; round < 50; round++) {
+    const dataBase64 = base64(`round ${round} ${'x'.repeat(round * 1_000)}`);
+    void client.call('fs/writeFile', { path: uri('a'), dataBase64 });
+    contents.push(client.call('fs/readFile', { path: uri('a') }).then((answer) => answer.dataBase64));
+  }
+  const expected = contents.map((_, round) => base64(`round ${round} ${'x'.repeat(round * 1_000)}`));
+  expect(await Promise.all(contents)).toEqual(expected);
+});
+
+test('a directory is there for what is put into it, and gone after its removal', async () => {
+  const results = await Promise.allSettled([
+    client.call('fs/createDirectory', { path: uri('d/e') }),
+    client.call('fs/writeFile', { path: uri('d/e/f'), dataBase64: base64('deep') }),
+    client.call('fs/copy', { sourcePath: uri('d'), destinationPath: uri('copy'), recursive: true }),
+    client.call('fs/rename', { sourcePath: uri('copy'), destinationPath: uri('moved') }),
+    client.call('fs/remove', { path: uri('d') }),
+    client.call('fs/getMetadata', { path: uri('d/e/f') }),
+    client.call('fs/readFile', { path: uri('moved/e/f') }),
+  ]);
+  expect(results.map(({ status }) => status)).toEqual([
+    'fulfilled',
+    'fulfilled',
+    'fulfilled',
+    'fulfilled',
+    'fulfilled',
+    'rejected',
+    'fulfilled',
+  ]);
+});
+
+test('a handle can be used, closed and opened again without waiting for answers', async () => {
+  const block = (text: string, offset: number) =>
+    client.call('fs/writeBlock', { handleId: 'w', offset, chunk: base64(text) });
+  await Promise.all([
+    client.call('fs/open', { handleId: 'w', path: uri('one'), mode: 'replace' }),
+    block('he', 0),
+    block('llo', 2),
+    client.call('fs/close', { handleId: 'w' }),
+    client.call('fs/open', { handleId: 'w', path: uri('two'), mode: 'atomicReplace' }),
+    block('world', 0),
+    client.call('fs/close', { handleId: 'w' }),
+    client
+      .call('fs/readFile', { path: uri('two') })
+      .then(({ dataBase64 }) => expect(dataBase64).toBe(base64('world'))),
+  ]);
+  expect(await readFile(join(folder, 'one'), 'utf8')).toBe('hello');
+});
+
+test('blocks read through a handle follow writes to its path', async () => {
+  await writeFile(join(folder, 'a'), 'old');
+  await client.call('fs/open', { handleId: 'r', path: uri('a') });
+  void client.call('fs/writeFile', { path: uri('a'), dataBase64: base64('new') });
+  const { chunk } = await client.call('fs/readBlock', { handleId: 'r', offset: 0, len: 3 });
+  expect(chunk).toBe(base64('new'));
+});
+
+test('a program that is started sees the files written before', async () => {
+  const script = uri('script.sh');
+  void client.call('fs/writeFile', {
+    path: script,
+    dataBase64: base64(`echo ${'padding'.repeat(10_000)}\n`),
+  });
+  void client.call('process/start', {
+    processId: 'p',
+    argv: ['/bin/sh', join(folder, 'script.sh')],
+    cwd: uri(''),
+    env: {},
+    tty: false,
+  });
+  const events = await client.closedProcess('p');
+  expect(events.bytes('stdout').toString()).toBe(`${'padding'.repeat(10_000)}\n`);
+});
+
+test('a write that waits for the reader of a FIFO delays nobody, and the reader may be started behind it', async () => {
+  const fifo = join(folder, 'fifo');
+  const argv = ['/bin/sh', '-c', 'mkfifo "$0" && echo made', fifo];
+  await client.call('process/start', {
+    processId: 'mk',
+    argv,
+    cwd: uri(''),
+    env: { PATH: '/usr/bin:/bin' },
+    tty: false,
+  });
+  await client.closedProcess('mk');
+  const written = client.call('fs/writeFile', { path: uri('fifo'), dataBase64: base64('through') });
+  expect((await client.call('fs/getMetadata', { path: uri('fifo') })).isFile).toBe(false);
+  expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
+  const cat = ['/bin/cat', fifo];
+  await client.call('process/start', { processId: 'cat', argv: cat, cwd: uri(''), env: {}, tty: false });
+  expect((await client.closedProcess('cat')).bytes('stdout').toString()).toBe('through');
+  expect(await written).toEqual({});
+});

@@ -1,0 +1,323 @@
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { SEARCH_CONCURRENCY, SEARCH_MAX_FILE_BYTES } from '../../../../src/files/limits.ts';
+import { nativePathOfBytes } from '../../../../src/files/native-path.ts';
+import { ContentSearch } from '../../../../src/files/search/content-search.ts';
+import type { SearchResult } from '../../../../src/files/search/query.ts';
+import { childPids, isAlive } from '../../../support/children.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { ENGINES, lines, makeTree, queryFor, searchWith } from './support.ts';
+
+const WANTED = new AbortController().signal;
+
+/** A search that never ends by itself, with time enough to find something first, however busy the machine is. */
+async function searchUntilTimeIsUp(
+  search: ContentSearch,
+  root: string,
+  pattern: string,
+): Promise<SearchResult> {
+  for (const timeoutMs of [500, 4_000]) {
+    const result = await search.search(queryFor(root, pattern, { timeoutMs }), WANTED);
+    if (result.matches.length > 0) return result;
+  }
+  return await search.search(queryFor(root, pattern), WANTED);
+}
+
+describe.each(ENGINES)('the engine %s', (engine) => {
+  async function find(
+    root: string,
+    ...[pattern, changes]: Parameters<typeof queryFor> extends [string, ...infer Rest] ? Rest : never
+  ) {
+    const result = await searchWith(engine).search(queryFor(root, pattern, changes), WANTED);
+    expect(result.engine).toBe(engine);
+    return { lines: lines(result.matches, root), truncated: result.truncated };
+  }
+
+  test('finds lines, by path in byte order and then by line', async () => {
+    const root = makeTree({
+      b: 'foo\nx\nfoo',
+      'a/b': 'é foo',
+      'a.x': 'foo',
+      'caf\xc3\xa9': 'foo',
+      'n\xff/y': 'foo',
+    });
+    expect(await find(root, 'fo+')).toEqual({
+      lines: [
+        'a.x:1:1:foo',
+        'a/b:1:4:é foo',
+        'b:1:1:foo',
+        'b:3:1:foo',
+        'caf\xc3\xa9:1:1:foo',
+        'n\xff/y:1:1:foo',
+      ],
+      truncated: null,
+    });
+  });
+
+  test('takes a pattern that looks like an option', async () => {
+    const root = makeTree({ a: 'x --version\n' });
+    expect((await find(root, '--version')).lines).toEqual(['a:1:3:x --version']);
+  });
+
+  test('takes plain text and ignores case if asked to', async () => {
+    const root = makeTree({ a: 'A.B(\naxb(\n' });
+    expect((await find(root, 'a.b(', { literal: true })).lines).toEqual([]);
+    expect((await find(root, 'a.b(', { literal: true, caseSensitive: false })).lines).toEqual(['a:1:1:A.B(']);
+  });
+
+  test('searches a file by its path, whatever leaves it out of a tree', async () => {
+    const root = makeTree({ '.gitignore': '*', '.x': 'foo', y: 'foo' });
+    expect((await find(`${root}/.x`, 'foo', { exclude: ['.x'], include: ['y'] })).lines).toHaveLength(1);
+    symlinkSync('.x', join(root, 'link'));
+    expect((await find(`${root}/link`, 'foo')).lines).toHaveLength(1);
+  });
+
+  test('passes over binary files, also those named by their path', async () => {
+    const root = makeTree({ a: 'foo\0', b: `foo\n${'x\n'.repeat(100_000)}\0`, c: 'foo' });
+    expect((await find(root, 'foo')).lines).toEqual(['c:1:1:foo']);
+    expect((await find(`${root}/a`, 'foo')).lines).toEqual([]);
+  });
+
+  test('follows no links below the root', async () => {
+    const root = makeTree({ 'real/a': 'foo' });
+    symlinkSync('real', join(root, 'directory'));
+    symlinkSync('real/a', join(root, 'file'));
+    symlinkSync('.', join(root, 'real/loop'));
+    expect((await find(root, 'foo')).lines).toEqual(['real/a:1:1:foo']);
+    expect((await find(join(root, 'directory'), 'foo')).lines).toHaveLength(1);
+  });
+
+  test('does not wait for FIFOs', async () => {
+    const root = makeTree({ a: 'foo' });
+    execFileSync('mkfifo', [join(root, 'fifo')]);
+    expect((await find(root, 'foo')).lines).toEqual(['a:1:1:foo']);
+    await expect(find(join(root, 'fifo'), 'foo')).rejects.toMatchObject({
+      kind: 'refused',
+      message: 'path is neither a file nor a directory',
+    });
+  });
+
+  test('leaves out hidden files and what ignore files name', async () => {
+    const root = makeTree({
+      '.gitignore': '*.log\n!.kept\n',
+      'sub/.ignore': '!b.log\n',
+      '.git/info/exclude': 'excluded\n',
+      '.git/config': 'foo',
+      'a.log': 'foo',
+      'sub/b.log': 'foo',
+      'sub/.kept': 'foo',
+      excluded: 'foo',
+    });
+    const names = async (changes: Parameters<typeof queryFor>[2]) =>
+      (await find(root, 'foo', changes)).lines.map((line) => line.split(':')[0]);
+    expect(await names({})).toEqual(['sub/b.log']);
+    expect(await names({ includeHidden: true })).toEqual(['sub/.kept', 'sub/b.log']);
+    expect(await names({ respectIgnoreFiles: false })).toEqual(['a.log', 'excluded', 'sub/b.log']);
+    expect(await names({ respectIgnoreFiles: false, includeHidden: true, include: ['.git/'] })).toEqual([
+      '.git/config',
+    ]);
+  });
+
+  test('ignore files above the root count, but not for the root itself', async () => {
+    const root = makeTree({
+      '.gitignore': 'out/\n*.log\n',
+      'out/a': 'foo',
+      'out/b.log': 'foo',
+      'out/out/c': 'foo',
+    });
+    expect((await find(`${root}/out`, 'foo')).lines).toEqual(['a:1:1:foo']);
+  });
+
+  test('an included file is left out all the same if it is ignored, hidden or excluded', async () => {
+    const root = makeTree({
+      '.gitignore': 'b.ts',
+      'a.ts': 'foo',
+      'b.ts': 'foo',
+      '.c.ts': 'foo',
+      'd/e.ts': 'foo',
+      'f.js': 'foo',
+    });
+    const changes = { include: ['*.ts'], exclude: ['/d'] };
+    expect((await find(root, 'foo', changes)).lines).toEqual(['a.ts:1:1:foo']);
+    expect((await find(root, 'foo', { include: ['d/**', '*.{js,css}'] })).lines).toEqual([
+      'd/e.ts:1:1:foo',
+      'f.js:1:1:foo',
+    ]);
+  });
+
+  test('tells when there is more than asked for, and only then', async () => {
+    const root = makeTree({ a: 'foo\nfoo\n', b: 'foo\n' });
+    expect((await find(root, 'foo', { maxResults: 3 })).truncated).toBeNull();
+    const { lines: found, truncated } = await find(root, 'foo', { maxResults: 2 });
+    expect([found.length, truncated]).toEqual([2, 'results']);
+  });
+
+  test('an answer does not grow beyond its limit', async () => {
+    const line = `foo${'\x01'.repeat(900)}\n`;
+    const { lines: found, truncated } = await find(makeTree({ a: line.repeat(1_000) }), 'foo', {
+      maxResults: 10_000,
+    });
+    expect(truncated).toBe('size');
+    expect(found.length).toBeGreaterThan(700);
+    expect(found.length).toBeLessThan((4 * 1024 * 1024) / (900 * 6));
+  });
+
+  test.each([
+    [{ pattern: '(' }, /^pattern is not a valid regular expression: \w/],
+    [{ pattern: 'a\nb' }, 'pattern must not contain a line end'],
+    [{ pattern: 'a\\nb' }, 'pattern'],
+    [{ pattern: 'a\0b' }, 'pattern must not contain a NUL byte'],
+    [{ include: ['[a'] }, 'glob `[a`'],
+    [{ maxResults: 0 }, 'maxResults must be between 1 and 10000'],
+    [{ maxResults: 10_001 }, 'maxResults must be between 1 and 10000'],
+    [{ timeoutMs: 60_001 }, 'timeoutMs must be between 1 and 60000'],
+  ])('refuses %j', async (changes, message) => {
+    const failure = find(makeTree({ a: 'foo' }), 'foo', changes);
+    await expect(failure).rejects.toMatchObject({ kind: 'refused' });
+    await expect(failure).rejects.toThrow(message);
+  });
+
+  test('a path that does not exist is not found', async () => {
+    const failure = find(`${makeTree({})}/none`, 'foo');
+    await expect(failure).rejects.toMatchObject({
+      kind: 'notFound',
+      message: 'No such file or directory (os error 2)',
+    });
+  });
+
+  test('does not begin what is no longer wanted', async () => {
+    const search = searchWith(engine).search(
+      queryFor(makeTree({ a: 'foo' }), 'foo'),
+      AbortSignal.abort('enough'),
+    );
+    await expect(search).rejects.toBe('enough');
+  });
+
+  test('leaves nothing behind', async () => {
+    const before = childPids();
+    await find(makeTree({ a: 'foo\n'.repeat(1_000) }), 'foo', { maxResults: 1 });
+    await waitFor('the end of all processes', () => childPids().every((pid) => before.includes(pid)));
+  });
+});
+
+test('a pattern that backtracks for ever is ended when time is up, with what was found before', async () => {
+  const root = makeTree({ a: 'aaa\n', b: `${'a'.repeat(100)}b\n` });
+  const { matches, truncated } = await searchUntilTimeIsUp(searchWith('builtin'), root, '^(a+)+$');
+  expect([lines(matches, root), truncated]).toEqual([['a:1:1:aaa'], 'time']);
+});
+
+test('a search that is no longer wanted ends, whatever it does', async () => {
+  const root = makeTree({ a: `${'a'.repeat(100)}b\n` });
+  const abort = new AbortController();
+  const search = searchWith('builtin').search(queryFor(root, '^(a+)+$'), abort.signal);
+  setImmediate(() => abort.abort('enough'));
+  await expect(search).rejects.toBe('enough');
+});
+
+test('a text file that is too large for the builtin engine is told', async () => {
+  const root = makeTree({ small: 'foo', text: 'foo\n'.repeat(2_048), zeros: '' });
+  for (const name of ['text', 'zeros']) truncateSync(join(root, name), SEARCH_MAX_FILE_BYTES + 1);
+  const find = async (include: string) => {
+    const { matches, truncated } = await searchWith('builtin').search(
+      queryFor(root, 'foo', { include: [include] }),
+      WANTED,
+    );
+    return [lines(matches, root), truncated];
+  };
+  expect(await find('[!t]*')).toEqual([['small:1:1:foo'], null]);
+  expect(await find('*')).toEqual([['small:1:1:foo'], 'size']);
+});
+
+test('a path that is not UTF-8 is searched without ripgrep', async () => {
+  const root = makeTree({ 'n\xff/a': 'foo' });
+  const search = new ContentSearch(process.env.PATH ?? '');
+  const query = { path: nativePathOfBytes(`${root}/n\xff`), pattern: 'foo' };
+  const { matches, engine } = await search.search(query, WANTED);
+  expect([matches.length, engine]).toEqual([1, 'builtin']);
+});
+
+describe('a ripgrep', () => {
+  const PRINT_MATCH = [
+    `echo '{"type":"begin","data":{"path":{"text":"./a"}}}'`,
+    `echo '{"type":"match","data":{"path":{"text":"./a"},"lines":{"text":"foo"},"line_number":1,"submatches":[{"start":0,"end":1}]}}'`,
+    `echo '{"type":"end","data":{"binary_offset":null}}'`,
+  ].join('\n');
+
+  /** A folder with an `rg` that is this script; it stands for FOLDER there. */
+  function fakeRipgrep(script: string): { search: ContentSearch; folder: string } {
+    const folder = makeTree({});
+    writeFileSync(join(folder, 'rg'), script.replaceAll('FOLDER', folder));
+    chmodSync(join(folder, 'rg'), 0o755);
+    return { search: new ContentSearch(`relative:/nowhere:${folder}`), folder };
+  }
+
+  test.each([
+    ['does not know an option', `#!/bin/sh\necho 'error: Found argument' >&2; exit 2\n`],
+    ['breaks down', `#!/bin/sh\n${PRINT_MATCH}\nkill -9 $$\n`],
+    ['cannot be executed', '#!/nowhere/sh\n'],
+    ['is no program', '\0'],
+  ])('that %s is not used', async (_, script) => {
+    const { search } = fakeRipgrep(script);
+    const root = makeTree({ a: 'foo\n' });
+    const { matches, engine, truncated } = await search.search(queryFor(root, 'foo'), WANTED);
+    expect([lines(matches, root), engine, truncated]).toEqual([['a:1:1:foo'], 'builtin', null]);
+  });
+
+  test('that hangs is killed when time is up, and what it found is told', async () => {
+    const { search, folder } = fakeRipgrep(
+      `#!/bin/sh\n${PRINT_MATCH}\necho $$ > FOLDER/pid\nexec /bin/sleep 1000\n`,
+    );
+    const root = makeTree({ a: 'foo\n' });
+    const result = await searchUntilTimeIsUp(search, root, 'foo');
+    expect([lines(result.matches, root), result.engine, result.truncated]).toEqual([
+      ['a:1:1:foo'],
+      'ripgrep',
+      'time',
+    ]);
+    const pid = Number(readFileSync(join(folder, 'pid'), 'utf8'));
+    await waitFor('the end of the process', () => !isAlive(pid));
+  });
+
+  test('that is no longer wanted is killed', async () => {
+    const { search, folder } = fakeRipgrep(
+      '#!/bin/sh\necho $$ > FOLDER/new; mv FOLDER/new FOLDER/pid\nexec /bin/sleep 1000\n',
+    );
+    const abort = new AbortController();
+    const running = search.search(queryFor(makeTree({}), 'foo'), abort.signal);
+    await waitFor('the start of the process', () => existsSync(join(folder, 'pid')));
+    abort.abort('enough');
+    await expect(running).rejects.toBe('enough');
+    const pid = Number(readFileSync(join(folder, 'pid'), 'utf8'));
+    await waitFor('the end of the process', () => !isAlive(pid));
+  });
+
+  test('that hangs keeps others waiting, but no longer than these like', async () => {
+    const { search, folder } = fakeRipgrep('#!/bin/sh\n/bin/mkdir FOLDER/$$\nexec /bin/sleep 1000\n');
+    mkdirSync(join(folder, 'root'));
+    const abort = new AbortController();
+    const query = queryFor(join(folder, 'root'), 'foo');
+    const running = Array.from({ length: SEARCH_CONCURRENCY }, () => search.search(query, abort.signal));
+    const started = () => childPids().filter((pid) => existsSync(join(folder, String(pid))));
+    await waitFor('all to start', () => started().length === SEARCH_CONCURRENCY);
+    const result = await search.search({ ...query, timeoutMs: 50 }, WANTED);
+    expect(result).toEqual({ matches: [], truncated: 'time', engine: 'ripgrep' });
+    expect(started()).toHaveLength(SEARCH_CONCURRENCY);
+    const abortNext = new AbortController();
+    const next = search.search(query, abortNext.signal);
+    abort.abort('enough');
+    for (const search of running) await expect(search).rejects.toBe('enough');
+    await waitFor('the next to start', () => started().length === 1);
+    abortNext.abort('enough as well');
+    await expect(next).rejects.toBe('enough as well');
+  });
+});

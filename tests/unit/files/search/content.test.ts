@@ -1,0 +1,76 @@
+import { expect, test } from 'vitest';
+import { SEARCH_MAX_LINE_BYTES, SEARCH_TEXT_LENGTH } from '../../../../src/files/limits.ts';
+import { matchingLines } from '../../../../src/files/search/content.ts';
+import { excerpt } from '../../../../src/files/search/excerpt.ts';
+
+function find(content: Buffer | string, pattern: RegExp) {
+  return [...matchingLines(Buffer.from(content), pattern)].map(({ line, column, text }) => [
+    line,
+    column,
+    text,
+  ]);
+}
+
+test('lines and columns count from one, columns in bytes', () => {
+  expect(find('x\n\né foo foo\nfoo', /foo/u)).toEqual([
+    [3, 4, 'é foo foo'],
+    [4, 1, 'foo'],
+  ]);
+});
+
+test('the end of the last line begins no other', () => {
+  expect(find('\n\n', /^/u)).toEqual([
+    [1, 1, ''],
+    [2, 1, ''],
+  ]);
+  expect(find('', /^/u)).toEqual([]);
+});
+
+test('a carriage return before the end is not told', () => {
+  expect(find('foo\r\nbar\r', /./su)).toEqual([
+    [1, 1, 'foo'],
+    [2, 1, 'bar'],
+  ]);
+});
+
+test('bytes that are not UTF-8 count as one each and show as U+FFFD', () => {
+  expect(find(Buffer.from('é\xff\xe2\x82 foo', 'latin1'), /foo/u)).toEqual([
+    [1, 6, '\ufffd\ufffd\ufffd\ufffd foo'],
+  ]);
+  expect(find(Buffer.concat([Buffer.from('é😀'), Buffer.from([0x80, 0x78])]), /x/u)).toEqual([
+    [1, 8, 'é😀\ufffdx'],
+  ]);
+});
+
+test.each([
+  ['UTF-8', Buffer.from('\ufefffoo\n')],
+  ['UTF-16, little end first', Buffer.from('\ufefffoo\n', 'utf16le')],
+  ['UTF-16, big end first', Buffer.from('\ufefffoo\n', 'utf16le').swap16()],
+])('a file with the mark of %s is read as that', (_, content) => {
+  expect(find(content, /^foo$/u)).toEqual([[1, 1, 'foo']]);
+});
+
+test('nothing matches in a file with a NUL byte anywhere', () => {
+  expect(find(`foo\n${'x\n'.repeat(50_000)}\0`, /foo/u)).toEqual([]);
+});
+
+test('a line that is too long is counted and not searched', () => {
+  const longest = 'a'.repeat(SEARCH_MAX_LINE_BYTES);
+  const content = `a\n${longest}a\na\n${longest}\na\n${longest}a`;
+  expect(find(content, /a/u).map(([line]) => line)).toEqual([1, 3, 4, 5]);
+  expect(find(`${longest}a\na`, /a/u).map(([line]) => line)).toEqual([2]);
+});
+
+test('a long line is cut around the match, between characters', () => {
+  const side = SEARCH_TEXT_LENGTH;
+  const whole = 'x'.repeat(side);
+  expect(excerpt(whole, 0)).toBe(whole);
+  expect(excerpt(`${whole}y`, 0)).toBe(`${whole}…`);
+  expect(excerpt(`y${whole}`, side)).toBe(`…${whole}`);
+  const middle = excerpt(`${whole}foo${whole}`, side);
+  expect(middle).toMatch(/^…x+foox+…$/);
+  expect(middle).toHaveLength(side + 2);
+  for (const shift of ['', 'x']) {
+    expect(excerpt(`${shift}${'😀'.repeat(side)}`, side)).toMatch(/^…(?:😀)+…$/u);
+  }
+});

@@ -1,0 +1,84 @@
+import { expect, test } from 'vitest';
+import { SEARCH_MAX_LINE_BYTES, SEARCH_MAX_OUTPUT_LINE_BYTES } from '../../../../src/files/limits.ts';
+import { type RelativeMatch, RipgrepOutput } from '../../../../src/files/search/ripgrep-output.ts';
+
+type Encoded = { text: string } | { bytes: string };
+
+function begin(path: Encoded): string {
+  return `${JSON.stringify({ type: 'begin', data: { path } })}\n`;
+}
+
+function match(lines: Encoded, line_number: number, starts: number[]): string {
+  const submatches = starts.map((start) => ({ match: { text: '"start":9}' }, start, end: start + 1 }));
+  return `${JSON.stringify({ type: 'match', data: { path: {}, lines, line_number, absolute_offset: 0, submatches } })}\n`;
+}
+
+function end(binary_offset: number | null = null): string {
+  return `${JSON.stringify({ type: 'end', data: { path: {}, binary_offset } })}\n`;
+}
+
+function read(chunks: readonly (string | Buffer)[], takesPath = (_: string) => true) {
+  const found: RelativeMatch[] = [];
+  const output = new RipgrepOutput(takesPath, (each) => found.push(each));
+  for (const chunk of chunks) output.write(Buffer.from(chunk));
+  return { found, isComplete: output.isComplete };
+}
+
+test('matches are told with the path of their file, however the output is split', () => {
+  const text = [
+    begin({ text: './é/a' }),
+    match({ text: 'é "x"\r\n' }, 3, [3, 5]),
+    end(),
+    begin({ bytes: Buffer.from('./n\xff', 'latin1').toString('base64') }),
+    match({ bytes: Buffer.from('\xff x\n', 'latin1').toString('base64') }, 1, [2]),
+    end(),
+    '{"data":{},"type":"summary"}\n',
+  ].join('');
+  const expected = [
+    { path: '\xc3\xa9/a', line: 3, column: 4, text: 'é "x"' },
+    { path: 'n\xff', line: 1, column: 3, text: '\ufffd x' },
+  ];
+  expect(read([text])).toEqual({ found: expected, isComplete: true });
+  expect(read([...Buffer.from(text)].map((byte) => Buffer.of(byte)))).toEqual({
+    found: expected,
+    isComplete: true,
+  });
+});
+
+test('output that breaks off is not complete', () => {
+  expect(read([begin({ text: './a' }), match({ text: 'x' }, 1, [0])])).toEqual({
+    found: [],
+    isComplete: false,
+  });
+});
+
+test('a file that turns out to be binary has no matches', () => {
+  expect(read([begin({ text: './a' }), match({ text: 'x' }, 1, [0]), end(1)]).found).toEqual([]);
+});
+
+test('files that are not wanted are passed over', () => {
+  const output = [begin({ text: './a' }), match({ text: 'x' }, 1, [0]), end()];
+  expect(read([...output, begin({ text: './b' }), ...output.slice(1)], (path) => path === 'b').found).toEqual(
+    [{ path: 'b', line: 1, column: 1, text: 'x' }],
+  );
+});
+
+test('only the first match in a line counts, however many there are', () => {
+  const starts = Array.from({ length: 180_000 }, (_, index) => index + 2);
+  const output = match({ text: `${'x'.repeat(180_010)}\n` }, 1, starts);
+  expect(output.length).toBeGreaterThan(SEARCH_MAX_OUTPUT_LINE_BYTES);
+  const { found } = read([begin({ text: './a' }), output, match({ text: 'y' }, 2, [0]), end()]);
+  expect(found.map(({ line, column }) => [line, column])).toEqual([
+    [1, 3],
+    [2, 1],
+  ]);
+});
+
+test.each([SEARCH_MAX_LINE_BYTES, SEARCH_MAX_OUTPUT_LINE_BYTES])(
+  'a line of more than %d bytes is passed over',
+  (length) => {
+    const long = match({ text: `${'x'.repeat(length + 1)}\n` }, 1, [0]);
+    const { found } = read([begin({ text: './a' }), long, match({ text: 'y' }, 2, [0]), end()]);
+    expect(found.map(({ line }) => line)).toEqual([2]);
+  },
+);

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { Slots } from '../../../src/files/slots.ts';
+
+test('places go to those who wait, in order; who leaves is passed over', async () => {
+  const slots = new Slots(1);
+  const never = new AbortController();
+  const leaves = new AbortController();
+  const order: string[] = [];
+  await slots.take(never.signal);
+  const first = slots.take(leaves.signal).catch((reason) => order.push(`left: ${reason}`));
+  const second = slots.take(never.signal).then(() => order.push('second'));
+  const third = slots.take(never.signal).then(() => order.push('third'));
+  leaves.abort('tired');
+  await first;
+  slots.release();
+  await second;
+  expect(order).toEqual(['left: tired', 'second']);
+  slots.release();
+  await third;
+  slots.release();
+  await slots.take(never.signal);
+});
+
+test('who comes with an aborted signal takes no place', async () => {
+  const slots = new Slots(1);
+  await expect(slots.take(AbortSignal.abort('gone'))).rejects.toBe('gone');
+  await slots.take(new AbortController().signal);
+});

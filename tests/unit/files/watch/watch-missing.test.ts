@@ -1,0 +1,219 @@
+import { writeFileSync } from 'node:fs';
+import { mkdir, mkdtemp, realpath, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type NativePath, nativePathOfText } from '../../../../src/files/native-path.ts';
+import {
+  type NoticeListener,
+  NoticeQueue,
+  type NoticeSource,
+} from '../../../../src/files/watch/notice-queue.ts';
+import { MissingWatch } from '../../../../src/files/watch/watch-missing.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { DeafQueue, inotifyWatches } from './watched-copy.ts';
+
+let base: string;
+let watch: MissingWatch;
+let other: MissingWatch;
+let fired: number[];
+
+beforeEach(async () => {
+  base = await realpath(await mkdtemp(join(tmpdir(), 'watch-missing-')));
+  watch = new MissingWatch();
+  other = new MissingWatch();
+  fired = [];
+});
+
+afterEach(async () => {
+  watch.dispose();
+  other.dispose();
+  await rm(base, { recursive: true, force: true });
+});
+
+const at = (name: string) => nativePathOfText(join(base, name));
+
+function arm(watchId: number, missing: string[], present: string | null = null): Promise<boolean> {
+  const present_ = present === null ? null : at(present);
+  return watch.arm(watchId, missing.map(at), present_, () => fired.push(watchId));
+}
+
+async function firedOnce(watchId: number): Promise<void> {
+  await waitFor(`watch ${watchId} to fire`, () => fired.length > 0);
+  await eventsPassed();
+  expect(fired).toEqual([watchId]);
+}
+
+/** An event after all that happened so far was delivered to another watch of the same queue. */
+async function eventsPassed(): Promise<void> {
+  let passed = false;
+  const name = `passed-${Math.random()}`;
+  await other.arm(Date.now() + Math.random(), [at(name)], null, () => {
+    passed = true;
+  });
+  await writeFile(at(name), '');
+  await waitFor('the event', () => passed);
+}
+
+describe('fires once', () => {
+  test('when a listed path appears', async () => {
+    expect(await arm(1, ['a', 'b'])).toBe(true);
+    await writeFile(at('b'), '');
+    await writeFile(at('a'), '');
+    await firedOnce(1);
+  });
+
+  test('when a missing ancestor appears', async () => {
+    expect(await arm(1, ['p/q/r'])).toBe(true);
+    await mkdir(at('p'));
+    await firedOnce(1);
+  });
+
+  test('when the present path disappears', async () => {
+    await writeFile(at('there'), '');
+    expect(await arm(1, ['a'], 'there')).toBe(true);
+    await rm(at('there'));
+    await firedOnce(1);
+  });
+
+  test('when an ancestor is moved away', async () => {
+    await mkdir(at('p/q'), { recursive: true });
+    expect(await arm(1, ['p/q/r'])).toBe(true);
+    await rename(at('p'), at('elsewhere'));
+    await firedOnce(1);
+  });
+
+  test('when a path appears after it was looked at and before the watch stands', async () => {
+    await mkdir(at('p'));
+    const queue = new HookedQueue(at('p'), () => writeFileSync(at('a'), ''));
+    const hooked = new MissingWatch(() => Promise.resolve(queue));
+    expect(await hooked.arm(1, [at('a'), at('p/b')], null, () => fired.push(1))).toBe(true);
+    expect(fired).toEqual([]);
+    await firedOnce(1);
+  });
+
+  test('when events may have been lost', async () => {
+    const queue = new DeafQueue();
+    const deaf = new MissingWatch(() => Promise.resolve(queue));
+    expect(await deaf.arm(1, [at('a')], null, () => fired.push(1))).toBe(true);
+    queue.confess();
+    queue.confess();
+    expect(fired).toEqual([1]);
+  });
+});
+
+test('does not fire for anything beside the paths', async () => {
+  await mkdir(at('p'));
+  expect(await arm(1, ['p/a'], 'p')).toBe(true);
+  await writeFile(at('p/ab'), '');
+  await writeFile(at('b'), '');
+  await rm(at('p/ab'));
+  await eventsPassed();
+  expect(fired).toEqual([]);
+  await writeFile(at('p/a'), '');
+  await firedOnce(1);
+});
+
+describe('generations', () => {
+  test('a higher one ends the watch before it', async () => {
+    await arm(60, ['x1']);
+    expect(await arm(61, ['x2'])).toBe(true);
+    await writeFile(at('x1'), '');
+    await eventsPassed();
+    expect(fired).toEqual([]);
+    await writeFile(at('x2'), '');
+    await firedOnce(61);
+    expect(await arm(58, ['x3'])).toBe(false);
+  });
+
+  test('also when it does not watch itself', async () => {
+    await arm(1, ['a']);
+    expect(await arm(2, [])).toBe(false);
+    await writeFile(at('a'), '');
+    await eventsPassed();
+    expect(fired).toEqual([]);
+    expect(await arm(2, ['b'])).toBe(false);
+  });
+
+  test.each([0, 5, 4])('%s, not higher than 5, changes nothing', async (watchId) => {
+    await arm(5, ['a']);
+    expect(await arm(watchId, ['b'])).toBe(false);
+    await writeFile(at('a'), '');
+    await firedOnce(5);
+  });
+
+  test('0 is never accepted', async () => {
+    expect(await arm(0, ['a'])).toBe(false);
+  });
+
+  test('two at the same time: the later one stands', async () => {
+    expect(await Promise.all([arm(1, ['a']), arm(2, ['b'])])).toEqual([false, true]);
+    await writeFile(at('a'), '');
+    await writeFile(at('b'), '');
+    await firedOnce(2);
+  });
+});
+
+describe('does not watch', () => {
+  test('when a path cannot be of this host', async () => {
+    expect(await watch.arm(1, null, null, () => {})).toBe(false);
+  });
+
+  test.each([
+    ['nothing', [], null],
+    ['a path that exists', ['a', 'file'], null],
+    ['the root', ['../../../../../../../..'], null],
+    ['a link that leads nowhere', ['dangling'], null],
+    ['a path through a link', ['link/a'], null],
+    ['a path below a file', ['file/a'], null],
+    ['a name too long to exist', ['a'.repeat(300)], null],
+    ['a present path that is missing', ['a'], 'b'],
+    ['a present path that is a link', ['a'], 'link'],
+    ['more than 64 paths', Array.from({ length: 65 }, (_, i) => `${i}`), null],
+    ['paths in more than 64 directories', Array.from({ length: 64 }, (_, i) => `many/${i}/a`), null],
+  ])('%s', async (_, missing, present) => {
+    await mkdir(at('folder'));
+    await writeFile(at('file'), '');
+    await symlink('folder', at('link'));
+    await symlink('nowhere', at('dangling'));
+    for (let i = 0; i < 64; i++) await mkdir(at(`many/${i}`), { recursive: true });
+    const before = await inotifyWatches();
+    expect(await arm(1, missing, present)).toBe(false);
+    await waitFor('the watches to go', async () => (await inotifyWatches()) === before);
+  });
+
+  test('after it is disposed of', async () => {
+    await arm(1, ['a']);
+    watch.dispose();
+    await writeFile(at('a'), '');
+    await eventsPassed();
+    expect(fired).toEqual([]);
+    expect(await arm(2, ['b'])).toBe(false);
+  });
+});
+
+/** Does something when a certain directory begins to be watched. */
+class HookedQueue extends NoticeQueue {
+  readonly #path: NativePath;
+  readonly #hook: () => void;
+
+  constructor(path: NativePath, hook: () => void) {
+    super(1_000_000);
+    this.#path = path;
+    this.#hook = hook;
+  }
+
+  override open(path: NativePath, listener: NoticeListener): NoticeSource {
+    if (path === this.#path) this.#hook();
+    return super.open(path, listener);
+  }
+}
+
+test('64 paths are watched', async () => {
+  expect(
+    await arm(
+      1,
+      Array.from({ length: 64 }, (_, i) => `${i}`),
+    ),
+  ).toBe(true);
+});
