@@ -10,7 +10,11 @@ function mask(source, key, output, offset, length) {
 /** XORs the buffer with the mask in place. */
 function unmask(buffer, key) {
   const { length } = buffer;
-  const start = Math.min(length, -buffer.byteOffset & 3);
+  const start = -buffer.byteOffset & 3;
+  if (length < start) {
+    mask(buffer, key, buffer, 0, length);
+    return;
+  }
   const words = (length - start) >>> 2;
   const end = start + words * 4;
   for (let index = 0; index < start; index++) buffer[index] ^= key[index & 3];

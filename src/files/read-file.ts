@@ -29,11 +29,14 @@ class OpenContent implements FileContent {
   async read(buffer: Buffer): Promise<number> {
     let filled = 0;
     while (filled < buffer.length) {
+      const wanted = buffer.length - filled;
       const bytesRead = await this.#readSome(buffer.subarray(filled));
       if (bytesRead === 0) break;
       filled += bytesRead;
       this.#bytesRead += bytesRead;
       if (this.#bytesRead > READ_FILE_MAX_BYTES) throw tooLarge();
+      // All that was there when the file was opened, and nothing behind it: no need to ask again for the end.
+      if (bytesRead < wanted && this.#bytesRead >= this.size && this.size > 0) break;
     }
     return filled;
   }

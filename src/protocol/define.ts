@@ -24,6 +24,8 @@ export interface MethodDefinition<
   readonly family: string;
   /** The parameter that names what the request is about; requests about one subject keep their order. */
   readonly subject?: string;
+  /** The parameter that may be large base64; its handler takes it as bytes too. */
+  readonly bulk?: string;
   /** The flag in `capabilities` that announces the method. */
   readonly capability?: Capability;
 }

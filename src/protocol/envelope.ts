@@ -21,6 +21,14 @@ export interface RequestMessage {
   readonly trace: Trace | null;
   /** Encoded size; what the message costs while it waits. */
   readonly bytes: number;
+  /** A parameter that was too large to be decoded with the others. */
+  readonly bulk?: BulkText;
+}
+
+/** A text of ASCII characters that was left as bytes; in the params something else stands in its place. */
+export interface BulkText {
+  readonly field: string;
+  readonly bytes: Uint8Array;
 }
 
 export interface NotificationMessage {

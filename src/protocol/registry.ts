@@ -53,6 +53,7 @@ export const METHODS = {
   }),
   'process/write': method({
     ...exec,
+    bulk: 'chunk',
     params: process.ProcessWriteParams,
     result: process.ProcessWriteResult,
     summary: 'Queues bytes for stdin. The answer is withheld while the child does not keep up.',
@@ -122,6 +123,7 @@ export const METHODS = {
   }),
   'fs/writeFile': method({
     ...filesystem,
+    bulk: 'dataBase64',
     params: files.FsWriteFileParams,
     result: files.FsDoneResult,
     summary: 'Writes a whole file in place: inode, mode and links stay.',
@@ -191,6 +193,7 @@ export const METHODS = {
   'fs/writeBlock': method({
     ...handle,
     capability: 'fileWriteStreaming',
+    bulk: 'chunk',
     params: files.FsWriteBlockParams,
     result: files.FsDoneResult,
     summary: 'Writes a block of an open file at its offset.',

@@ -40,6 +40,8 @@ export interface ConnectionOptions {
   readonly outboundHighWaterBytes: number;
   /** Default `integers`. */
   readonly numbers?: Numbers;
+  /** How large messages are decoded; like others by default. */
+  readonly decodeLarge?: (bytes: Buffer, limits: MessageLimits) => Message;
 }
 
 /** How a call may end early, and which place it takes. */
@@ -79,7 +81,10 @@ export class RpcConnection {
   open(events: ConnectionEvents): void {
     this.#events = events;
     this.#transport.open({
-      message: (text) => this.#receive(text),
+      message: (text) => {
+        this.#receive(() => decodeMessage(text, this.#options.limits, this.#options.numbers));
+      },
+      ...(this.#options.decodeLarge && { largeMessage: (bytes: Buffer) => this.#receiveLarge(bytes) }),
       undecodable: (reason) => this.#malformed(reason),
       drained: () => this.#outbox.drained(),
       ended: () => events.ended(),
@@ -176,11 +181,16 @@ export class RpcConnection {
     }
   }
 
-  #receive(text: string): void {
+  #receiveLarge(bytes: Buffer): void {
+    const { decodeLarge, limits } = this.#options;
+    if (decodeLarge !== undefined) this.#receive(() => decodeLarge(bytes, limits));
+  }
+
+  #receive(decode: () => Message): void {
     if (this.#closed !== null) return;
     let message: Message;
     try {
-      message = decodeMessage(text, this.#options.limits, this.#options.numbers);
+      message = decode();
     } catch (error) {
       if (!(error instanceof MalformedMessageError)) throw error;
       this.#malformed(error.message);

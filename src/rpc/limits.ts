@@ -39,3 +39,6 @@ export const REUSED_ANSWER_BYTES = 1368 * 1024;
 
 /** Such buffers that are kept: what a client that asks ahead has under way. */
 export const REUSED_ANSWERS_MAX = 4;
+
+/** A text from this size on is left as bytes where it can be: making it a string and parsing it would copy it twice. */
+export const BULK_TEXT_MIN_BYTES = 64 * 1024;

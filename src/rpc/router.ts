@@ -1,14 +1,17 @@
-import type { RequestMessage, Trace } from '../protocol/envelope.ts';
+import type { BulkText, RequestMessage, Trace } from '../protocol/envelope.ts';
 import { methodNotFound } from '../protocol/errors.ts';
 import { isMethod, METHODS, type Method, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
 import { validateParams } from '../protocol/validate.ts';
 import type { Answer } from './answers.ts';
+import { paramsWithText } from './bulk-text.ts';
 
 /** What a handler may know about the request it serves. */
 export interface RequestContext {
   /** Aborted when the answer is no longer wanted. */
   readonly signal: AbortSignal;
   readonly trace: Trace | null;
+  /** The large parameter that the method's definition names, if it came as bytes; the params hold nothing of it. */
+  readonly bulk: BulkText | null;
   /** Gives up the request's slot while it only waits. */
   park(): void;
 }
@@ -27,6 +30,7 @@ export interface RoutedRequest {
   readonly params: unknown;
   readonly lane: 'ordinary' | 'control';
   readonly subject: string | null;
+  readonly bulk: BulkText | null;
 }
 
 /** Looks the method up and checks the params. Throws RpcError. */
@@ -34,8 +38,10 @@ export function route(message: RequestMessage): RoutedRequest {
   const { method } = message;
   if (!isMethod(method)) throw methodNotFound(method);
   const definition = METHODS[method];
-  const params = validateParams(definition.params, message.params);
-  return { method, params, lane: definition.lane, subject: subjectOf(definition.subject, params) };
+  const bulk = message.bulk?.field === definition.bulk ? (message.bulk ?? null) : null;
+  const given = message.bulk && bulk === null ? paramsWithText(message.params, message.bulk) : message.params;
+  const params = validateParams(definition.params, given);
+  return { method, params, lane: definition.lane, subject: subjectOf(definition.subject, params), bulk };
 }
 
 /** Runs the handler of a routed request; returns its answer, or a promise of it. */

@@ -4,6 +4,7 @@ import type { Logger } from '../observability/log.ts';
 import { type NotificationMessage, type RequestMessage, UNREADABLE_ID } from '../protocol/envelope.ts';
 import { internalError, invalidRequest, printable, type RpcError } from '../protocol/errors.ts';
 import { METHODS, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
+import { decodeLargeMessage } from '../rpc/bulk-text.ts';
 import { RpcConnection } from '../rpc/connection.ts';
 import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
 import { type Handlers, invoke, type RoutedRequest, route } from '../rpc/router.ts';
@@ -62,6 +63,7 @@ export class ClientConnection {
     this.#connection = new RpcConnection(transport, {
       limits: config,
       outboundHighWaterBytes: config.outboundHighWaterBytes,
+      decodeLarge: decodeLargeMessage,
     });
     this.#dispatcher = new Dispatcher(config.concurrentRequests, (open) =>
       this.#connection.setReceiving(open),
@@ -153,7 +155,12 @@ export class ClientConnection {
     const refuse = (error: unknown) => this.#refuse({ id, method }, error);
     const run = ({ park }: Slot): Promise<void> | undefined => {
       try {
-        const result = invoke(handlers, routed, { signal: this.#requests.signal, trace, park });
+        const result = invoke(handlers, routed, {
+          signal: this.#requests.signal,
+          trace,
+          bulk: routed.bulk,
+          park,
+        });
         // An answer may fail too: one that is too large cannot be encoded.
         if (result instanceof Promise) return result.then(respond).catch(refuse);
         return respond(result);

@@ -21,3 +21,6 @@ export const COMMAND_STATUS_TIMEOUT_MS = 500;
 
 /** Longest line of a command's stderr that is passed on; the rest of it is left out. */
 export const STDERR_LINE_MAX_BYTES = 8 * 1024;
+
+/** Messages from this size on are handed over as bytes to an owner who takes them so. */
+export const LARGE_MESSAGE_BYTES = 64 * 1024;

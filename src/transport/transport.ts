@@ -8,6 +8,8 @@ export interface CloseReason {
 export interface TransportEvents {
   /** One whole message. The text may be anything: decoding is the owner's business. */
   message(text: string): void;
+  /** Like `message`, for one that is large and valid UTF-8; without this it comes as text too. */
+  largeMessage?(bytes: Buffer): void;
   /** Something arrived that is not text; the transport goes on. */
   undecodable(reason: string): void;
   /** Everything handed over has been passed on to the system after `send` returned false. */

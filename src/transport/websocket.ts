@@ -2,7 +2,13 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type ClientOptions, WebSocket, WebSocketServer } from 'ws';
-import { BATCHED_MESSAGE_BYTES, CLOSE_TIMEOUT_MS, PONG_WINDOW_BYTES, SEND_WINDOW_BYTES } from './limits.ts';
+import {
+  BATCHED_MESSAGE_BYTES,
+  CLOSE_TIMEOUT_MS,
+  LARGE_MESSAGE_BYTES,
+  PONG_WINDOW_BYTES,
+  SEND_WINDOW_BYTES,
+} from './limits.ts';
 import { encodeTextFrames } from './text-frames.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
@@ -227,6 +233,8 @@ export class WebSocketTransport implements Transport {
     this.#keepalive.heard();
     if (this.#closing) return;
     if (isBinary && !isUtf8(data)) this.#events?.undecodable('a binary frame is not valid UTF-8');
+    else if (data.length >= LARGE_MESSAGE_BYTES && this.#events?.largeMessage !== undefined)
+      this.#events.largeMessage(data);
     else this.#events?.message(data.toString());
   }
 

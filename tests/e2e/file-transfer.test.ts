@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { finished } from 'node:stream/promises';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { ResultOf } from '../../src/protocol/registry.ts';
 import { type ServerProcess, startServerProcess, type TestClient } from '../../src/testing/index.ts';
 import { descriptorsOf, memoryOf } from '../support/machine.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -60,9 +61,10 @@ test('a gigabyte goes through blocks, there and back, in flat memory', async () 
   await client.call('fs/open', { handleId: 'w', path: uri('copy'), mode: 'replace' });
   let offset = 0;
   for (;;) {
-    const { chunk, eof } = await client.call('fs/readBlock', { handleId: 'r', offset, len: MiB });
+    const answer = await client.request('fs/readBlock', { handleId: 'r', offset, len: MiB });
+    const { chunk, eof } = answer as ResultOf<'fs/readBlock'>;
     if (eof) break;
-    await client.call('fs/writeBlock', { handleId: 'w', offset, chunk });
+    await client.request('fs/writeBlock', { handleId: 'w', offset, chunk });
     offset += MiB;
     client.received.length = 0;
   }

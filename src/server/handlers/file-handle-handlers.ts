@@ -61,9 +61,9 @@ export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, F
       }
     },
 
-    'fs/writeBlock': async (params) => {
+    'fs/writeBlock': async (params, { bulk }) => {
       const { handleId, offset } = params;
-      const bytes = bytesParam(params, 'chunk');
+      const bytes = bytesParam(params, 'chunk', bulk);
       const target = targets.get(handleId);
       const claim = target && order.claim([target.path], target.access);
       try {

@@ -23,7 +23,7 @@ export function legacyHandlers(services: HandlerServices): Pick<Handlers, Legacy
 
     'command/exec/write': async (params, { park }) => {
       const { processId } = params;
-      const bytes = bytesParam(params, 'chunk');
+      const bytes = bytesParam(params, 'chunk', null);
       const process = await processes.find(processId);
       if (process === undefined) throw invalidRequest(`unknown process id ${printable(processId)}`);
       const status = await process.write(bytes, null, park);

@@ -43,9 +43,9 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       };
     },
 
-    'process/write': async (params, { park }) => {
+    'process/write': async (params, { bulk, park }) => {
       const { processId, writeId } = params;
-      const bytes = bytesParam(params, 'chunk');
+      const bytes = bytesParam(params, 'chunk', bulk);
       if (writeId === undefined && config.requireWriteId) {
         throw invalidParams('params.writeId: missing, expected string');
       }

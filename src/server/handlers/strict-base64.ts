@@ -1,8 +1,13 @@
+import type { BulkText } from '../../protocol/envelope.ts';
 import { invalidParams } from '../../protocol/errors.ts';
 
-/** The bytes of a parameter; a refusal names it. */
-export function bytesParam<Name extends string>(params: Readonly<Record<Name, string>>, name: Name): Buffer {
-  const bytes = decodeBase64(params[name]);
+/** The bytes of a parameter, which may have come as bulk text; a refusal names it. */
+export function bytesParam<Name extends string>(
+  params: Readonly<Record<Name, string>>,
+  name: Name,
+  bulk: BulkText | null,
+): Buffer {
+  const bytes = decodeBase64(textOf(params[name], bulk));
   if ('problem' in bytes) {
     throw invalidParams(`params.${name}: expected standard base64 with padding: ${bytes.problem}`);
   }
@@ -19,6 +24,13 @@ export function decodeBase64(text: string): Buffer | { readonly problem: string 
   const complete = text.length % 4 === 0 && bytes.length === (text.length / 4) * 3 - padding;
   if (complete && !text.includes('-') && !text.includes('_') && !hasStrayBits(text, padding)) return bytes;
   return { problem: problemOf(text) };
+}
+
+/** The base64 text of a parameter that may have come as bulk text. */
+export function textOf(param: string, bulk: BulkText | null): string {
+  return bulk === null
+    ? param
+    : Buffer.from(bulk.bytes.buffer, bulk.bytes.byteOffset, bulk.bytes.length).toString('latin1');
 }
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';

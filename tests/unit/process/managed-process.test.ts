@@ -236,6 +236,19 @@ describe('stdin', () => {
     expect(() => killed.process.write(Buffer.from('x'), null, vi.fn())).toThrow(/stdin is gone/);
   });
 
+  test('is closed by a kill only when the program can no longer exit because of it', async () => {
+    const { child, process } = start(new FakeChild({ stdin: true }));
+    const die = child.onKill;
+    let closedBefore: boolean | undefined;
+    child.onKill = () => {
+      closedBefore = child.stdin?.destroyed;
+      die();
+    };
+    await process.kill();
+    expect(closedBefore).toBe(false);
+    expect(child.stdin?.destroyed).toBe(true);
+  });
+
   test('a terminal is closed by its end-of-file character', () => {
     const { child, process } = start(new FakeChild({ streams: ['pty'], stdin: true }));
     expect(process.closeStdin()).toBe(true);

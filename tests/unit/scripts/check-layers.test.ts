@@ -114,6 +114,17 @@ const violations: readonly { name: string; files: Record<string, string>; report
     ],
   },
   {
+    name: 'portable code that imports the entry for Node alone',
+    files: {
+      'src/client/stdio.ts': "import '../transport/command.ts';\n",
+      'src/client/index.ts': "export * from './stdio.ts';\n",
+      'src/transport/command.ts': "import 'node:child_process';\n",
+    },
+    report: [
+      'src/transport/command.ts:1: src/client must run in a browser but reaches node:child_process: src/client/index.ts -> src/client/stdio.ts -> src/transport/command.ts',
+    ],
+  },
+  {
     name: 'folders nobody has ruled on, and ways out of src',
     files: {
       'src/utils/a.ts': '',
@@ -147,4 +158,9 @@ test('is not misled by comments, strings, templates and regular expressions', ()
     '',
   ].join('\n');
   expect(check({ 'src/rpc/a.ts': text, 'src/protocol/p.ts': '' })).toEqual({ status: 0, lines: [] });
+});
+
+test('lets the entry for Node alone load what browsers have not', () => {
+  const files = { 'src/client/stdio.ts': "import 'node:child_process';\n" };
+  expect(check(files)).toEqual({ status: 0, lines: [] });
 });

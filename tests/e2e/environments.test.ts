@@ -1,0 +1,282 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type WebSocket, WebSocketServer } from 'ws';
+import {
+  acceptedWebSocket,
+  configuredEnvironments,
+  type Environment,
+  EnvironmentManager,
+  type EnvironmentTransport,
+  type ExecProcess,
+  type ProvidedEnvironments,
+  ThreadEnvironments,
+} from '../../src/environment/index.ts';
+import { DEFAULT_CONFIG } from '../../src/server/config.ts';
+import { ExecServer } from '../../src/server/serve.ts';
+import { startServer, startServerProcess, TcpProxy } from '../../src/testing/index.ts';
+import { createMemoryPair } from '../../src/transport/memory.ts';
+import { connectWebSocket } from '../../src/transport/websocket.ts';
+import { plain, shell } from '../support/programs.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
+const STDIO: EnvironmentTransport = {
+  type: 'stdio',
+  program: process.execPath,
+  args: [BIN, '--listen', 'stdio'],
+};
+
+let folder: string;
+/** What to end after a test, newest first. */
+let ends: (() => unknown)[];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'environments-'));
+  ends = [() => rmSync(folder, { recursive: true, force: true })];
+});
+afterEach(async () => {
+  for (const end of ends.reverse()) await end();
+});
+
+function owned<T extends { close(): unknown }>(resource: T): T {
+  ends.push(() => resource.close());
+  return resource;
+}
+
+function manage(provided: Partial<ProvidedEnvironments> = {}): EnvironmentManager {
+  const manager = new EnvironmentManager({
+    environments: [],
+    default: null,
+    includeLocal: false,
+    ...provided,
+  });
+  ends.push(() => manager.dispose());
+  return manager;
+}
+
+async function outputOf(process: ExecProcess): Promise<string> {
+  let text = '';
+  for await (const event of process.events()) {
+    if (event.type === 'output') text += new TextDecoder().decode(event.bytes);
+    if (event.type === 'failed') throw event.error;
+  }
+  return text;
+}
+
+/** What a script prints there. */
+async function run(
+  environment: Environment,
+  script: string,
+  env: Record<string, string> = {},
+): Promise<string> {
+  const params = shell(`p-${Math.random()}`, script);
+  return outputOf(await environment.backend.start({ ...params, env: { ...plain.env, ...env } }));
+}
+
+test('environments.toml: two servers, a program and this machine, each with processes and files', async () => {
+  const a = owned(await startServerProcess());
+  const b = owned(await startServerProcess());
+  writeFileSync(
+    join(folder, 'environments.toml'),
+    [
+      'default = "b"',
+      `[[environments]]\nid = "a"\nurl = "${a.url}"`,
+      `[[environments]]\nid = "b"\nurl = " ${b.url} "`,
+      `[[environments]]\nid = "c"\nprogram = ${JSON.stringify(process.execPath)}`,
+      `args = ${JSON.stringify([BIN, '--listen', 'stdio'])}\nenv = { MARK = "of c" }\ncwd = "."`,
+    ].join('\n'),
+  );
+  const provider = configuredEnvironments({ env: {}, codexHome: folder });
+  const manager = await EnvironmentManager.open(provider);
+  ends.push(() => manager.dispose());
+  expect(manager.ids).toEqual(['b', 'local', 'a', 'c']);
+
+  expect(await manager.status('c')).toEqual({ status: 'pending', error: null });
+  const serverPids: string[] = [];
+  for (const id of manager.ids) {
+    const environment = manager.require(id);
+    serverPids.push((await run(environment, 'echo $PPID')).trim());
+    const file = pathToFileURL(join(folder, `made by ${id}`)).href;
+    await environment.files.writeFile(file, `hello ${id}`);
+    expect(await environment.passiveFiles.readFileText(file)).toBe(`hello ${id}`);
+    expect((await environment.info()).shell.path).toMatch(/^\//);
+    expect(await manager.status(id)).toEqual({ status: 'ready', error: null });
+    expect(environment.readiness).toEqual({ ready: true });
+  }
+  expect(new Set(serverPids).size).toBe(4);
+  expect(serverPids[manager.ids.indexOf('a')]).toBe(String(a.process.pid));
+  expect(serverPids[manager.ids.indexOf('b')]).toBe(String(b.process.pid));
+  expect((await manager.info('c')).cwd).toBe(pathToFileURL(folder).href);
+});
+
+test('a variable and config.toml lead to a server as well', async () => {
+  const server = owned(await startServer());
+  writeFileSync(join(folder, 'config.toml'), `[exec_server]\nurl = "${server.url}"\n`);
+  for (const env of [{}, { CODEX_EXEC_SERVER_URL: server.url }]) {
+    const manager = await EnvironmentManager.open(configuredEnvironments({ env, codexHome: folder }));
+    ends.push(() => manager.dispose());
+    expect(manager.ids).toEqual(['remote']);
+    expect(await run(manager.default!, 'echo there')).toBe('there\n');
+    expect(await manager.status('local')).toEqual({ status: 'unknown', error: null });
+  }
+});
+
+test('a server that is down at first and comes up later', async () => {
+  const proxy = owned(await TcpProxy.open(owned(await startServer()).url));
+  proxy.interrupt();
+  const manager = manage({ environments: [{ id: 'a', transport: { type: 'websocket', url: proxy.url } }] });
+  const environment = manager.require('a');
+  await waitFor('the first attempt to fail', () => environment.startupFinished);
+  expect(environment.readiness).toMatchObject({
+    ready: false,
+    error: { kind: 'connectFailed', retryable: true },
+  });
+  expect(await manager.status('a')).toMatchObject({ status: 'disconnected' });
+  await expect(run(environment, 'echo no')).rejects.toMatchObject({ kind: 'connectFailed' });
+  proxy.restore();
+  expect(await run(environment, 'echo yes')).toBe('yes\n');
+  expect(await manager.status('a')).toEqual({ status: 'ready', error: null });
+});
+
+test('a URL that makes no sense is told by the status, and stays so', async () => {
+  const manager = manage();
+  for (const url of ['http://127.0.0.1:1', 'nonsense', 'ws://127.0.0.1:1/?role=harness']) {
+    const environment = manager.add('a', { type: 'websocket', url });
+    await waitFor('the attempt to fail', () => environment.startupFinished);
+    expect((await manager.status('a')).status).toBe('disconnected');
+    await expect(environment.waitUntilReady()).rejects.toMatchObject({ kind: 'config', retryable: false });
+  }
+});
+
+test('a replacement under the same id: holders of the old handle go on until they are done', async () => {
+  const a = owned(await startServerProcess());
+  const b = owned(await startServerProcess());
+  const manager = manage({ environments: [{ id: 'x', transport: { type: 'websocket', url: a.url } }] });
+  const old = manager.require('x');
+  const reader = await old.backend.start({ ...shell('reader', 'cat'), pipeStdin: true });
+
+  const replacement = manager.add('x', { type: 'websocket', url: b.url });
+  expect(await run(manager.require('x'), 'echo $PPID')).toBe(`${b.process.pid}\n`);
+  expect(await run(old, 'echo $PPID')).toBe(`${a.process.pid}\n`);
+  expect(old.connection.connected).toBe(true);
+  await reader.write('still there');
+  await reader.closeStdin();
+  expect(await outputOf(reader)).toBe('still there');
+
+  await waitFor('the old connection to close', () => !old.connection.connected);
+  expect(await run(old, 'echo $PPID')).toBe(`${a.process.pid}\n`);
+  await waitFor('the old connection to close again', () => !old.connection.connected);
+  expect(replacement.connection).toEqual({ connected: true, reason: null });
+});
+
+test('turns move to a replacement once it is ready', async () => {
+  const a = owned(await startServerProcess());
+  const proxy = owned(await TcpProxy.open(owned(await startServerProcess()).url));
+  const manager = manage({ environments: [{ id: 'x', transport: { type: 'websocket', url: a.url } }] });
+  const old = manager.require('x');
+  const thread = new ThreadEnvironments(manager);
+  thread.select([{ environmentId: 'x', cwd: 'file:///' }]);
+  const first = await thread.beginTurn();
+  expect(first.primary?.shell?.path).toMatch(/^\//);
+
+  proxy.interrupt();
+  const replacement = manager.add('x', { type: 'websocket', url: proxy.url });
+  await waitFor('the first attempt to fail', () => replacement.startupFinished);
+  expect((await thread.beginTurn()).primary?.environment).toBe(old);
+  proxy.restore();
+  await thread.beginTurn();
+  await waitFor('the replacement to be ready', () => replacement.readiness?.ready);
+  expect((await thread.beginTurn()).primary?.environment).toBe(replacement);
+  await waitFor('the old connection to close', () => !old.connection.connected);
+  expect(await run(first.choose().environment, 'echo $PPID')).toBe(`${a.process.pid}\n`);
+  thread.dispose();
+});
+
+test('a server that was started anew: the session is lost, the next use opens another', async () => {
+  const proxy = owned(await TcpProxy.open(owned(await startServer()).url));
+  const successor = owned(await startServer());
+  let url = proxy.url;
+  const manager = manage();
+  const environment = manager.add('x', {
+    type: 'opener',
+    resumable: true,
+    open: (signal) => connectWebSocket(url, { signal }),
+  });
+  const process = await environment.backend.start(shell('p', 'sleep 60'));
+  const states: boolean[] = [];
+  environment.watchConnection(({ connected }) => states.push(connected));
+  url = successor.url;
+  proxy.interrupt();
+  await expect(outputOf(process)).rejects.toMatchObject({ name: 'ClientError' });
+  await waitFor('the session to be given up', () => environment.readiness?.ready === false);
+  expect(environment.connection.reason).toContain('could not be restored');
+  expect(await run(environment, 'echo again')).toBe('again\n');
+  expect(states[0]).toBe(true);
+  expect(states.at(-1)).toBe(true);
+  expect(states).toContain(false);
+});
+
+test('a program is started by its first use, stays dead when it dies, and is revived on request', async () => {
+  const manager = manage({ environments: [{ id: 'x', transport: STDIO }] });
+  const environment = manager.require('x');
+  expect(environment.connection).toEqual({ connected: false, reason: 'it has not been started' });
+  const pid = Number(await run(environment, 'echo $PPID'));
+  process.kill(pid, 'SIGKILL');
+  await waitFor('its end to be noticed', () => environment.readiness?.ready === false);
+  const failure = await environment.waitUntilReady().catch((error: unknown) => error);
+  await expect(run(environment, 'echo no')).rejects.toBe(failure);
+  expect(await manager.status('x')).toMatchObject({ status: 'disconnected' });
+  await environment.restart();
+  expect(Number(await run(environment, 'echo $PPID'))).not.toBe(pid);
+});
+
+test('a program that does not exist fails when it is used, and again', async () => {
+  const manager = manage({
+    environments: [{ id: 'x', transport: { type: 'stdio', program: '/no/such/program' } }],
+  });
+  const environment = manager.require('x');
+  const failure = await environment.waitUntilReady().catch((error: unknown) => error);
+  expect(failure).toMatchObject({ kind: 'spawn' });
+  await expect(environment.waitUntilReady()).rejects.toBe(failure);
+});
+
+test('an executor that connects by itself, and comes back on another connection', async () => {
+  const executor = new ExecServer({ ...DEFAULT_CONFIG, shutdownGracePeriodMs: 0 });
+  owned(executor);
+  const host = new WebSocketServer({ host: '127.0.0.1', port: 0 });
+  ends.push(() => host.close());
+  await once(host, 'listening');
+  const dial = async () => {
+    const arrived = once(host, 'connection') as Promise<[WebSocket]>;
+    void executor.accept(await connectWebSocket(`ws://127.0.0.1:${(host.address() as AddressInfo).port}`));
+    return acceptedWebSocket((await arrived)[0]);
+  };
+  const manager = manage();
+  const environment = manager.accept('x', await dial());
+  const process = await environment.backend.start({ ...shell('p', 'cat'), pipeStdin: true });
+  await process.write('one ');
+  manager.replaceSocket('x', await dial());
+  expect(environment.connection.connected).toBe(false);
+  await process.write('two');
+  await process.closeStdin();
+  expect(await outputOf(process)).toBe('one two');
+  expect(environment.connection).toEqual({ connected: true, reason: null });
+});
+
+test('only an accepted environment that has a session takes another connection', async () => {
+  const server = owned(await startServer());
+  const manager = manage({
+    includeLocal: true,
+    environments: [{ id: 'a', transport: { type: 'websocket', url: server.url } }],
+  });
+  const socket = () => createMemoryPair()[0];
+  expect(() => manager.replaceSocket('nobody', socket())).toThrow("there is no environment 'nobody'");
+  expect(() => manager.replaceSocket('local', socket())).toThrow('opens its connections itself');
+  expect(() => manager.replaceSocket('a', socket())).toThrow('opens its connections itself');
+  manager.accept('silent', socket());
+  expect(() => manager.replaceSocket('silent', socket())).toThrow('it has no session yet');
+});

@@ -1,0 +1,99 @@
+import { expect, test } from 'vitest';
+import type { FileSystem, OpenFile } from '../../../src/files/file-system.ts';
+import { limitFileSystem } from '../../../src/files/limited-file-system.ts';
+import { nativePathOfText } from '../../../src/files/native-path.ts';
+import { Slots } from '../../../src/files/slots.ts';
+
+const PATH = nativePathOfText('/f');
+const FOLLOW = { followSymlinks: true };
+
+/** A file system whose operations end when the test says so. */
+class HangingFiles {
+  readonly begun: string[] = [];
+  readonly #ends: (() => void)[] = [];
+  waiting: { onWait(): void } | null = null;
+
+  async hang(name: string): Promise<void> {
+    this.begun.push(name);
+    await new Promise<void>((resolve) => this.#ends.push(resolve));
+  }
+
+  async endFirst(): Promise<void> {
+    this.#ends.shift()?.();
+    await turn();
+  }
+
+  get fileSystem(): FileSystem {
+    const file: OpenFile = {
+      read: () => this.hang('block').then(() => Buffer.alloc(0)),
+      write: () => this.hang('block'),
+      close: () => this.hang('close'),
+      discard: () => this.hang('discard'),
+    };
+    const known: Partial<FileSystem> = {
+      canonicalize: (path) => this.hang('canonicalize').then(() => path),
+      remove: () => this.hang('remove'),
+      open: async () => file,
+      writeFile: (_path, _bytes, _options, waiting) => {
+        this.waiting = waiting;
+        return this.hang('writeFile');
+      },
+    };
+    return known as FileSystem;
+  }
+}
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+function limited(count: number) {
+  const files = new HangingFiles();
+  const end = new AbortController();
+  return { files, end, fileSystem: limitFileSystem(files.fileSystem, new Slots(count), end.signal) };
+}
+
+test('what finds no place waits for one', async () => {
+  const { files, fileSystem } = limited(2);
+  void fileSystem.canonicalize(PATH);
+  void fileSystem.remove(PATH, { ...FOLLOW, recursive: true, force: true });
+  void fileSystem.canonicalize(PATH);
+  await turn();
+  expect(files.begun).toEqual(['canonicalize', 'remove']);
+  await files.endFirst();
+  expect(files.begun).toEqual(['canonicalize', 'remove', 'canonicalize']);
+});
+
+test('blocks and closes of open files take places too, discarding does not', async () => {
+  const { files, fileSystem } = limited(1);
+  const file = await fileSystem.open(PATH, 'replace');
+  void file.write(0, Buffer.alloc(1));
+  void file.close();
+  void file.discard();
+  await turn();
+  expect(files.begun).toEqual(['discard', 'block']);
+});
+
+test('a write that waits for a reader gives its place up', async () => {
+  const { files, fileSystem } = limited(1);
+  let told = 0;
+  const waiting = { signal: new AbortController().signal, onWait: () => told++ };
+  void fileSystem.writeFile(PATH, Buffer.alloc(0), FOLLOW, waiting);
+  void fileSystem.canonicalize(PATH);
+  await turn();
+  expect(files.begun).toEqual(['writeFile']);
+  files.waiting?.onWait();
+  files.waiting?.onWait();
+  await turn();
+  expect(told).toBe(2);
+  void fileSystem.canonicalize(PATH);
+  await turn();
+  expect(files.begun).toEqual(['writeFile', 'canonicalize']);
+});
+
+test('the end of the connection ends the wait', async () => {
+  const { files, end, fileSystem } = limited(1);
+  void fileSystem.canonicalize(PATH);
+  const waiting = fileSystem.canonicalize(PATH);
+  end.abort(new Error('gone'));
+  await expect(waiting).rejects.toThrow('gone');
+  expect(files.begun).toEqual(['canonicalize']);
+});
