@@ -74,11 +74,11 @@ export class FileHandles {
     await this.#inTurn(handleId, after, (lane) => this.#fileOf(lane, handleId).write(offset, bytes));
   }
 
-  /** The handle is gone afterwards, also when this fails. An id that stands for nothing is no error. */
-  async close(handleId: string, after?: Turn): Promise<void> {
+  /** The handle is gone afterwards, also when this fails; with `discard` an atomic replacement is dropped. An id that stands for nothing is no error. */
+  async close(handleId: string, after?: Turn, discard = false): Promise<void> {
     checkHandleId(handleId);
     const closed = this.#inTurn(handleId, after, (lane) =>
-      this.#end(lane, (file) => (this.#disposed ? file.discard() : file.close())),
+      this.#end(lane, (file) => (discard || this.#disposed ? file.discard() : file.close())),
     );
     const settled = closed.catch(() => undefined);
     this.#closing.add(settled);

@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
 import { openAtomicReplacement } from './atomic-replace.ts';
+import { closeDescriptor, openDescriptor, statDescriptor } from './descriptor.ts';
 import { refused, toFileError } from './errors.ts';
 import type { OpenFile, OpenMode } from './file-system.ts';
 import { type NativePath, systemPath, textOfNativePath } from './native-path.ts';
@@ -11,7 +11,7 @@ import { readAt, writeAt } from './positional-io.ts';
 export async function openFile(path: NativePath, mode: OpenMode): Promise<OpenFile> {
   switch (mode) {
     case 'read':
-      return new FileInPlace((await openRegularForReading(path)).handle);
+      return new FileInPlace((await openRegularForReading(path)).fd);
     case 'replace':
       return new FileInPlace(await openForReplacing(path));
     case 'atomicReplace':
@@ -21,23 +21,23 @@ export async function openFile(path: NativePath, mode: OpenMode): Promise<OpenFi
 
 /** A file that is read or written where it is. What the mode does not allow, the system refuses with EBADF. */
 class FileInPlace implements OpenFile {
-  readonly #handle: FileHandle;
+  readonly #fd: number;
 
-  constructor(handle: FileHandle) {
-    this.#handle = handle;
+  constructor(fd: number) {
+    this.#fd = fd;
   }
 
   read(position: number, length: number, into?: Buffer): Promise<Buffer> {
-    return readAt(this.#handle.fd, position, length, into);
+    return readAt(this.#fd, position, length, into);
   }
 
   write(position: number, bytes: Uint8Array): Promise<void> {
-    return writeAt(this.#handle.fd, position, bytes);
+    return writeAt(this.#fd, position, bytes);
   }
 
   async close(): Promise<void> {
     try {
-      await this.#handle.close();
+      await closeDescriptor(this.#fd);
     } catch (error) {
       throw toFileError(error);
     }
@@ -49,14 +49,14 @@ class FileInPlace implements OpenFile {
 }
 
 /** Creates the file or empties it at once: the inode, its mode and its other names stay. */
-async function openForReplacing(path: NativePath): Promise<FileHandle> {
+async function openForReplacing(path: NativePath): Promise<number> {
   try {
-    const handle = await open(systemPath(path), REPLACE_WITHOUT_WAITING);
+    const fd = await openDescriptor(systemPath(path), REPLACE_WITHOUT_WAITING, 0o666);
     try {
-      if ((await handle.stat()).isFile()) return handle;
+      if ((await statDescriptor(fd)).isFile()) return fd;
       throw refused(`path \`${textOfNativePath(path)}\` is not a file`);
     } catch (error) {
-      await handle.close();
+      await closeDescriptor(fd);
       throw error;
     }
   } catch (error) {

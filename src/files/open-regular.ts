@@ -1,12 +1,12 @@
 import { constants } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { closeDescriptor, openDescriptor, statDescriptor } from './descriptor.ts';
 import { refused, toFileError } from './errors.ts';
 import { type NativePath, systemPath, textOfNativePath } from './native-path.ts';
 import { withParentHeld } from './no-follow.ts';
 
-/** An open regular file and the size it had then. The caller closes the handle. */
+/** An open regular file and the size it had then. The caller closes the descriptor. */
 export interface OpenRegular {
-  readonly handle: FileHandle;
+  readonly fd: number;
   readonly size: number;
 }
 
@@ -30,13 +30,13 @@ const READ_WITHOUT_WAITING = constants.O_RDONLY | constants.O_NONBLOCK | constan
 
 async function openRegular(path: NativePath, flags: number, notRegular: string): Promise<OpenRegular> {
   try {
-    const handle = await open(systemPath(path), READ_WITHOUT_WAITING | flags);
+    const fd = await openDescriptor(systemPath(path), READ_WITHOUT_WAITING | flags);
     try {
-      const stats = await handle.stat();
+      const stats = await statDescriptor(fd);
       if (!stats.isFile()) throw refused(notRegular);
-      return { handle, size: stats.size };
+      return { fd, size: stats.size };
     } catch (error) {
-      await handle.close();
+      await closeDescriptor(fd);
       throw error;
     }
   } catch (error) {

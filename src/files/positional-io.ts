@@ -45,7 +45,13 @@ async function readBeyondExact(fd: number, position: number, length: number): Pr
   return Buffer.alloc(0);
 }
 
-function readOnce(fd: number, buffer: Buffer, start: number, position: number | bigint): Promise<number> {
+/** One read into `buffer` from `start` on; a position of null is where the last one ended. */
+export function readOnce(
+  fd: number,
+  buffer: Buffer,
+  start: number,
+  position: number | bigint | null,
+): Promise<number> {
   return new Promise((resolve, reject) => {
     read(fd, buffer, start, buffer.length - start, position, (error, count) => {
       if (error === null) resolve(count);

@@ -1,36 +1,54 @@
-import type { FileHandle } from 'node:fs/promises';
+import { closeDescriptor } from './descriptor.ts';
 import { refused, toFileError } from './errors.ts';
 import type { FileContent, LinkOption } from './file-system.ts';
 import { READ_FILE_MAX_BYTES } from './limits.ts';
 import type { NativePath } from './native-path.ts';
 import { openRegularForReading, openRegularNoFollow } from './open-regular.ts';
+import { readOnce } from './positional-io.ts';
 
 /** Opens a regular file to be read as a whole. A file above the limit is refused before anything of it is read. */
 export async function readFile(path: NativePath, options: LinkOption): Promise<FileContent> {
-  const { handle, size } = await (options.followSymlinks ? openRegularForReading : openRegularNoFollow)(path);
+  const { fd, size } = await (options.followSymlinks ? openRegularForReading : openRegularNoFollow)(path);
   if (size > READ_FILE_MAX_BYTES) {
-    await handle.close();
+    await closeDescriptor(fd);
     throw tooLarge();
   }
-  return new OpenContent(handle, size);
+  return new OpenContent(fd, size);
 }
 
 class OpenContent implements FileContent {
   readonly size: number;
-  readonly #handle: FileHandle;
+  readonly #fd: number;
+  /** What is under way; it never rejects. */
+  #reading: Promise<unknown> = Promise.resolve();
   #bytesRead = 0;
 
-  constructor(handle: FileHandle, size: number) {
-    this.#handle = handle;
+  constructor(fd: number, size: number) {
+    this.#fd = fd;
     this.size = size;
   }
 
   /** Refuses to go on behind the limit: a file may grow, and the size of one that the kernel makes up says nothing. */
-  async read(buffer: Buffer): Promise<number> {
+  read(buffer: Buffer): Promise<number> {
+    const reading = this.#fill(buffer);
+    this.#reading = reading.catch(() => {});
+    return reading;
+  }
+
+  async close(): Promise<void> {
+    await this.#reading;
+    try {
+      await closeDescriptor(this.#fd);
+    } catch (error) {
+      throw toFileError(error);
+    }
+  }
+
+  async #fill(buffer: Buffer): Promise<number> {
     let filled = 0;
     while (filled < buffer.length) {
       const wanted = buffer.length - filled;
-      const bytesRead = await this.#readSome(buffer.subarray(filled));
+      const bytesRead = await readOnce(this.#fd, buffer, filled, null);
       if (bytesRead === 0) break;
       filled += bytesRead;
       this.#bytesRead += bytesRead;
@@ -39,22 +57,6 @@ class OpenContent implements FileContent {
       if (bytesRead < wanted && this.#bytesRead >= this.size && this.size > 0) break;
     }
     return filled;
-  }
-
-  async close(): Promise<void> {
-    try {
-      await this.#handle.close();
-    } catch (error) {
-      throw toFileError(error);
-    }
-  }
-
-  async #readSome(buffer: Buffer): Promise<number> {
-    try {
-      return (await this.#handle.read(buffer, 0, buffer.length, null)).bytesRead;
-    } catch (error) {
-      throw toFileError(error);
-    }
   }
 }
 

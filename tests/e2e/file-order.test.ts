@@ -118,3 +118,13 @@ test('a write that waits for the reader of a FIFO delays nobody, and the reader 
   expect((await client.closedProcess('cat')).bytes('stdout').toString()).toBe('through');
   expect(await written).toEqual({});
 });
+
+test('a replacement that is given up leaves the old file and nothing else', async () => {
+  await writeFile(join(folder, 'kept'), 'old');
+  await client.call('fs/open', { handleId: 'w', path: uri('kept'), mode: 'atomicReplace' });
+  await client.call('fs/writeBlock', { handleId: 'w', offset: 0, chunk: base64('new') });
+  await client.call('fs/close', { handleId: 'w', discard: true });
+  expect(await readFile(join(folder, 'kept'), 'utf8')).toBe('old');
+  const { entries } = await client.call('fs/readDirectory', { path: uri('') });
+  expect(entries.map(({ fileName }) => fileName)).toEqual(['kept']);
+});

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { nativePathOfBytes } from '../../../src/files/native-path.ts';
 import { openRegularForReading, openRegularNoFollow } from '../../../src/files/open-regular.ts';
@@ -8,10 +8,10 @@ const scratch = new Scratch();
 
 test('a regular file comes open with its size', async () => {
   writeFileSync(scratch.at('a'), 'hello');
-  const { handle, size } = await openRegularForReading(scratch.at('a'));
+  const { fd, size } = await openRegularForReading(scratch.at('a'));
   expect(size).toBe(5);
-  expect(await handle.readFile('utf8')).toBe('hello');
-  await handle.close();
+  expect(readFileSync(fd, 'utf8')).toBe('hello');
+  closeSync(fd);
 });
 
 test('a refusal names the path as text and leaves nothing open', async () => {

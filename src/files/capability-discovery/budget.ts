@@ -1,0 +1,21 @@
+/** A number of bytes that several files share. */
+export class Budget {
+  readonly #limit: number;
+  readonly #owner: string;
+  #used = 0;
+
+  /** `owner` is what a warning calls that which would become too large. */
+  constructor(limit: number, owner: string) {
+    this.#limit = limit;
+    this.#owner = owner;
+  }
+
+  /** Why there is no room for so many bytes; null when there is. */
+  objection(bytes: number): string | null {
+    return bytes > this.#limit - this.#used ? `${this.#owner} exceeds the ${this.#limit}-byte limit` : null;
+  }
+
+  use(bytes: number): void {
+    this.#used += bytes;
+  }
+}

@@ -1,0 +1,54 @@
+import type { FileSystem } from '../file-system.ts';
+import { DISCOVERY_MAX_DEPTH, DISCOVERY_MAX_DIRECTORIES, DISCOVERY_MAX_ENTRIES } from '../limits.ts';
+import type { NativePath } from '../native-path.ts';
+import { MANIFEST_FOLDERS, MANIFEST_NAME } from './manifest-names.ts';
+
+/** A manifest by its place: the directory that it makes a plugin, and the folder's place in {@link MANIFEST_FOLDERS}. */
+export interface FoundManifest {
+  readonly uri: string;
+  readonly pluginRoot: string;
+  readonly priority: number;
+}
+
+export interface Scan {
+  /** URIs, sorted. */
+  readonly skills: readonly string[];
+  /** By plugin root, then by priority. */
+  readonly manifests: readonly FoundManifest[];
+  /** What could not be looked at, in words. */
+  readonly problems: readonly string[];
+  readonly truncated: boolean;
+}
+
+/** Looks for skills and manifests below a directory. Links to directories are followed, hidden directories are entered. */
+export async function scanRoot(files: FileSystem, root: NativePath, signal: AbortSignal): Promise<Scan> {
+  const { entries, errors, truncated } = await files.walk(root, HOW, signal);
+  const uris = entries.filter(({ kind }) => kind === 'file').map(({ uri }) => uri);
+  return {
+    skills: uris.filter((uri) => uri.endsWith('/SKILL.md')).sort(),
+    manifests: uris.flatMap((uri) => manifestAt(uri) ?? []).sort(byRootAndPriority),
+    problems: errors.map(({ uri, message }) => `failed to scan capability path ${uri}: ${message}`),
+    truncated,
+  };
+}
+
+const HOW = {
+  maxDepth: DISCOVERY_MAX_DEPTH,
+  maxDirectories: DISCOVERY_MAX_DIRECTORIES,
+  maxEntries: DISCOVERY_MAX_ENTRIES,
+  followDirectorySymlinks: true,
+  pruneHiddenDirectories: false,
+};
+
+function manifestAt(uri: string): FoundManifest | null {
+  if (!uri.endsWith(`/${MANIFEST_NAME}`)) return null;
+  const folder = uri.slice(0, -MANIFEST_NAME.length - 1);
+  const slash = folder.lastIndexOf('/');
+  const priority = MANIFEST_FOLDERS.indexOf(folder.slice(slash + 1));
+  return priority < 0 ? null : { uri, pluginRoot: folder.slice(0, slash), priority };
+}
+
+function byRootAndPriority(one: FoundManifest, other: FoundManifest): number {
+  if (one.pluginRoot === other.pluginRoot) return one.priority - other.priority;
+  return one.pluginRoot < other.pluginRoot ? -1 : 1;
+}

@@ -1,0 +1,266 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { discoverCapabilityRoots } from '../../../../src/files/capability-discovery/discover.ts';
+import { Errno, systemError } from '../../../../src/files/errors.ts';
+import type { FileSystem } from '../../../../src/files/file-system.ts';
+import {
+  DISCOVERY_ANSWER_BYTES,
+  DISCOVERY_FILE_BYTES,
+  DISCOVERY_ROOT_BYTES,
+  DISCOVERY_ROOTS_AT_ONCE,
+  MAX_DISCOVERY_ROOTS,
+} from '../../../../src/files/limits.ts';
+import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local-file-system.ts';
+import { PathUriError } from '../../../../src/files/path-uri.ts';
+
+const NEVER = new AbortController().signal;
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'capabilities-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function put(path: string, content: string | Uint8Array): void {
+  mkdirSync(dirname(join(folder, path)), { recursive: true });
+  writeFileSync(join(folder, path), content);
+}
+
+function uriOf(path: string): string {
+  return pathToFileURL(join(folder, path)).href;
+}
+
+/** What is found at one root below the folder; `changes` replaces operations of the file system. */
+async function discover(path: string, changes: Partial<FileSystem> = {}) {
+  const files = { ...LOCAL_FILE_SYSTEM, ...changes };
+  const [found] = await discoverCapabilityRoots(files, [{ id: 'r', path: uriOf(path) }], NEVER);
+  return found!;
+}
+
+describe('a capability root', () => {
+  it('gives its manifest, configurations and skills', async () => {
+    put('p/.codex-plugin/plugin.json', '{"mcpServers":"./mcp.json"}');
+    put('p/mcp.json', 'mcp');
+    put('p/.app.json', 'apps');
+    put('p/s/SKILL.md', 'skill');
+    put('p/s/agents/openai.yaml', 'meta');
+    const manifest = { path: uriOf('p/.codex-plugin/plugin.json'), contents: '{"mcpServers":"./mcp.json"}' };
+    expect(await discover('p')).toEqual({
+      id: 'r',
+      path: uriOf('p'),
+      plugin: {
+        manifest,
+        mcpConfig: { path: uriOf('p/mcp.json'), contents: 'mcp' },
+        appsConfig: { path: uriOf('p/.app.json'), contents: 'apps' },
+      },
+      skills: [
+        {
+          instructions: { path: uriOf('p/s/SKILL.md'), contents: 'skill' },
+          metadata: { path: uriOf('p/s/agents/openai.yaml'), contents: 'meta' },
+        },
+      ],
+      namespaceManifests: [manifest],
+      warnings: [],
+      error: null,
+    });
+  });
+
+  it('reads no configuration file when the servers stand in the manifest', async () => {
+    put('p/.codex-plugin/plugin.json', '{"mcpServers":{}}');
+    put('p/.mcp.json', 'not read');
+    const opened: string[] = [];
+    const found = await discover('p', {
+      readFile: (path, options) => {
+        opened.push(path);
+        return LOCAL_FILE_SYSTEM.readFile(path, options);
+      },
+    });
+    expect(found.plugin!.mcpConfig).toBeNull();
+    expect(opened).toEqual([join(folder, 'p/.codex-plugin/plugin.json')]);
+  });
+
+  it('tells which directories could not be searched', async () => {
+    put('p/s/SKILL.md', 'skill');
+    const found = await discover('p', {
+      walk: async (...args) => ({
+        ...(await LOCAL_FILE_SYSTEM.walk(...args)),
+        errors: [{ uri: 'file:///p/no', message: 'Permission denied (os error 13)' }],
+        truncated: true,
+      }),
+    });
+    expect(found.warnings).toEqual([
+      'failed to scan capability path file:///p/no: Permission denied (os error 13)',
+      `capability scan reached its traversal limit (root: ${uriOf('p')})`,
+    ]);
+    expect(found.skills).toHaveLength(1);
+  });
+
+  it('tells which files could not be read', async () => {
+    put('p/.mcp.json', 'x');
+    put('p/.codex-plugin/plugin.json', '{}');
+    put('p/s/SKILL.md', 'skill');
+    const found = await discover('p', {
+      readFile: async (path, options) => {
+        if (path.endsWith('.mcp.json') || path.endsWith('.md')) throw systemError(Errno.EACCES);
+        return LOCAL_FILE_SYSTEM.readFile(path, options);
+      },
+    });
+    expect(found).toMatchObject({ skills: [], plugin: { mcpConfig: null } });
+    expect(found.warnings).toEqual([
+      `failed to read capability file ${uriOf('p/.mcp.json')}: Permission denied (os error 13)`,
+      `failed to read capability file ${uriOf('p/s/SKILL.md')}: Permission denied (os error 13)`,
+    ]);
+  });
+
+  it('that disappears while it is looked at has an error', async () => {
+    put('p/s/SKILL.md', 'skill');
+    const found = await discover('p', {
+      walk: (...args) => {
+        rmSync(join(folder, 'p'), { recursive: true });
+        return LOCAL_FILE_SYSTEM.walk(...args);
+      },
+    });
+    expect(found.error).toBe(
+      `failed to scan capability root ${uriOf('p')}: No such file or directory (os error 2)`,
+    );
+  });
+
+  it('has a file that disappears behind the look at it left out without a word', async () => {
+    put('p/s/SKILL.md', 'skill');
+    const found = await discover('p', {
+      readFile: (path, options) => {
+        rmSync(path);
+        return LOCAL_FILE_SYSTEM.readFile(path, options);
+      },
+    });
+    expect(found).toMatchObject({ skills: [], warnings: [], error: null });
+  });
+});
+
+describe('a file that grows behind the look at its size', () => {
+  /** Lets every file look empty until it is read. */
+  const looksEmpty: Partial<FileSystem> = {
+    getMetadata: async (path, options) => ({
+      ...(await LOCAL_FILE_SYSTEM.getMetadata(path, options)),
+      size: 0,
+    }),
+    readFile: async (path, options) => {
+      const content = await LOCAL_FILE_SYSTEM.readFile(path, options);
+      return { size: 0, read: (buffer) => content.read(buffer), close: () => content.close() };
+    },
+  };
+
+  it.each([0, 1, 2, 100_000, DISCOVERY_FILE_BYTES])('is read whole with %i bytes', async (size) => {
+    put('p/SKILL.md', Buffer.alloc(size, 'x'));
+    const found = await discover('p', looksEmpty);
+    expect(found.skills[0]!.instructions.contents).toHaveLength(size);
+  });
+
+  it('is left out beyond the limit of a file', async () => {
+    put('p/SKILL.md', Buffer.alloc(DISCOVERY_FILE_BYTES + 1, 'x'));
+    expect(await discover('p', looksEmpty)).toMatchObject({
+      skills: [],
+      warnings: [`capability file ${uriOf('p/SKILL.md')} exceeds the ${DISCOVERY_FILE_BYTES}-byte limit`],
+    });
+  });
+
+  it('is left out beyond the limit of its root', async () => {
+    for (let index = 10; index <= 26; index++)
+      put(`p/${index}/SKILL.md`, Buffer.alloc(DISCOVERY_FILE_BYTES, 'x'));
+    const found = await discover('p', looksEmpty);
+    expect(found.skills).toHaveLength(16);
+    expect(found.warnings).toEqual([`capability root bundle exceeds the ${DISCOVERY_ROOT_BYTES}-byte limit`]);
+  });
+
+  it('is closed in any case', async () => {
+    put('p/a/SKILL.md', 'a');
+    put('p/b/SKILL.md', Buffer.alloc(DISCOVERY_FILE_BYTES + 1, 'x'));
+    let open = 0;
+    await discover('p', {
+      ...looksEmpty,
+      readFile: async (path, options) => {
+        const content = await LOCAL_FILE_SYSTEM.readFile(path, options);
+        open++;
+        return {
+          size: 0,
+          read: (buffer) => content.read(buffer),
+          close: async () => {
+            await content.close();
+            open--;
+          },
+        };
+      },
+    });
+    expect(open).toBe(0);
+  });
+});
+
+describe('several roots', () => {
+  it('share a budget for the whole answer', async () => {
+    const perRoot = DISCOVERY_ROOT_BYTES / DISCOVERY_FILE_BYTES;
+    for (let index = 10; index < 10 + perRoot; index++) {
+      put(`p/${index}/SKILL.md`, Buffer.alloc(DISCOVERY_FILE_BYTES, 'x'));
+    }
+    const full = DISCOVERY_ANSWER_BYTES / DISCOVERY_ROOT_BYTES;
+    const roots = Array.from({ length: full + 1 }, (_, index) => ({ id: `${index}`, path: uriOf('p') }));
+    const found = await discoverCapabilityRoots(LOCAL_FILE_SYSTEM, roots, NEVER);
+    const warnings = found.flatMap((root) => root.warnings);
+    expect(found.flatMap(({ skills }) => skills)).toHaveLength(full * perRoot);
+    expect(warnings).toHaveLength(perRoot);
+    expect(new Set(warnings)).toEqual(
+      new Set([`capability discovery answer exceeds the ${DISCOVERY_ANSWER_BYTES}-byte limit`]),
+    );
+  });
+
+  it('are looked at side by side, but not all at once', async () => {
+    put('p/SKILL.md', 'x');
+    let running = 0;
+    let most = 0;
+    const files: FileSystem = {
+      ...LOCAL_FILE_SYSTEM,
+      walk: async (...args) => {
+        most = Math.max(most, ++running);
+        const result = await LOCAL_FILE_SYSTEM.walk(...args);
+        running--;
+        return result;
+      },
+    };
+    const roots = Array.from({ length: MAX_DISCOVERY_ROOTS }, (_, index) => ({
+      id: `${index}`,
+      path: uriOf('p'),
+    }));
+    const found = await discoverCapabilityRoots(files, roots, NEVER);
+    expect(found.map(({ id }) => id)).toEqual(roots.map(({ id }) => id));
+    expect(most).toBe(DISCOVERY_ROOTS_AT_ONCE);
+  });
+
+  it('are refused when they are too many', async () => {
+    const roots = Array.from({ length: MAX_DISCOVERY_ROOTS + 1 }, () => ({ id: '', path: uriOf('') }));
+    await expect(discoverCapabilityRoots(LOCAL_FILE_SYSTEM, roots, NEVER)).rejects.toMatchObject({
+      kind: 'refused',
+      message: 'capability root discovery accepts at most 128 roots',
+    });
+  });
+
+  it('are all refused when one has no path at all', async () => {
+    const roots = [{ id: 'x', path: '/native' }];
+    await expect(discoverCapabilityRoots(LOCAL_FILE_SYSTEM, roots, NEVER)).rejects.toThrow(PathUriError);
+  });
+
+  it('are given up when nobody wants them any more', async () => {
+    put('p/SKILL.md', 'x');
+    const abort = new AbortController();
+    const files: FileSystem = {
+      ...LOCAL_FILE_SYSTEM,
+      getMetadata: (...args) => {
+        if (args[0].endsWith('plugin.json')) abort.abort(new Error('unwanted'));
+        return LOCAL_FILE_SYSTEM.getMetadata(...args);
+      },
+    };
+    const roots = [{ id: 'r', path: uriOf('p') }];
+    await expect(discoverCapabilityRoots(files, roots, abort.signal)).rejects.toThrow('unwanted');
+  });
+});
