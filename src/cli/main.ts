@@ -1,5 +1,6 @@
 import { type Arguments, parseArguments } from './arguments.ts';
 import { RunError, reportFailure } from './failures.ts';
+import { hideOwnEnvironment } from './own-environment.ts';
 import { growThreadPool } from './thread-pool.ts';
 
 /** Set once the log level is known: whether unexpected errors are shown with their stack. */
@@ -41,6 +42,7 @@ async function main(): Promise<void> {
 
 async function serveUntilStopped(args: Arguments): Promise<number> {
   growThreadPool();
+  hideOwnEnvironment();
   const { loadSettings } = await import('./settings.ts');
   const settings = await loadSettings(args, process.env);
   debug = settings.config.logLevel === 'debug';

@@ -1,7 +1,7 @@
 import { FileError, refused } from './errors.ts';
 import type { OpenFile } from './file-system.ts';
 import { MAX_BLOCK_BYTES, MAX_FILE_HANDLES, MAX_HANDLE_ID_BYTES } from './limits.ts';
-import { isAddressable, isExact } from './positional-io.ts';
+import { isAddressable, isExact } from './local/positional-io.ts';
 
 /** Bytes of a file. `eof` only says that fewer came than were asked for. */
 export interface FileBlock {

@@ -55,6 +55,11 @@ const SECRET_NAMES = new Set([
   'OPENAI_WORKLOAD_IDENTITY_CONTEXT',
 ]);
 const SERVER_ONLY_NAMES = new Set(['CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE', 'CODEX_TOOL_CALL_ID']);
+/**
+ * What concerns the server's own process: code that its loader was told to load, and its settings, among them where its keys are.
+ * A caller that wants a child to have such a variable names it itself.
+ */
+const SERVER_ONLY_PREFIXES = ['LD_', 'DYLD_', 'EXEC_SERVER_'];
 
 type Variables = Record<string, string>;
 
@@ -72,10 +77,14 @@ function inherited(
 ): Variables {
   if (inherit === 'none') return {};
   const defined = Object.entries(serverEnv).filter(
-    (entry): entry is [string, string] => entry[1] !== undefined,
+    (entry): entry is [string, string] => entry[1] !== undefined && !concernsServer(entry[0]),
   );
   const kept = inherit === 'all' ? defined : defined.filter(([name]) => CORE_NAMES.has(name.toUpperCase()));
   return Object.fromEntries(kept);
+}
+
+function concernsServer(name: string): boolean {
+  return SERVER_ONLY_PREFIXES.some((prefix) => name.startsWith(prefix));
 }
 
 function without(variables: Variables, globs: readonly string[]): Variables {

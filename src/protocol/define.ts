@@ -10,6 +10,9 @@ export type Origin = 'reference' | 'extension' | 'legacy';
  */
 export type Lane = 'ordinary' | 'control';
 
+/** What a token with scopes must grant for a method to be called. */
+export type Need = 'none' | 'exec' | 'files.read' | 'files.write';
+
 /** One request method: everything that the server, the client, the schemas and the documentation need to know about it. */
 export interface MethodDefinition<
   Params extends z.ZodMiniType = z.ZodMiniType,
@@ -20,6 +23,9 @@ export interface MethodDefinition<
   readonly summary: string;
   readonly origin: Origin;
   readonly lane: Lane;
+  readonly needs: Need;
+  /** False where it cannot be guaranteed that the method stays below a directory: a token that names one cannot call it. */
+  readonly confinable?: false;
   /** What the lifecycle errors call the group of methods. */
   readonly family: string;
   /** The parameter that names what the request is about; requests about one subject keep their order. */

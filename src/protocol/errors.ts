@@ -8,6 +8,8 @@ export const RpcErrorCode = {
   invalidParams: -32602,
   /** The operating system refused, or something broke inside the server. */
   internal: -32603,
+  /** The token of the connection does not allow this. */
+  forbidden: -32003,
   /** A file or directory does not exist, or a file handle is unknown. */
   notFound: -32004,
   /** The session to resume is attached to another connection; trying again later may succeed. */
@@ -30,6 +32,11 @@ export class RpcError extends Error {
 /** The request is well-formed but not possible now or not allowed. */
 export function invalidRequest(message: string): RpcError {
   return new RpcError(RpcErrorCode.invalidRequest, message);
+}
+
+/** The token does not allow it, whatever the params are. */
+export function forbidden(message: string): RpcError {
+  return new RpcError(RpcErrorCode.forbidden, message);
 }
 
 /** The method does not exist on this server. */

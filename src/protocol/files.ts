@@ -147,7 +147,12 @@ export const FsWriteBlockParams = once(() =>
   z.object({ handleId: HandleId(), offset: Uint64(), chunk: doc(Base64Text(), '1 to 1,048,576 bytes.') }),
 );
 
-export const FsCloseParams = once(() => z.object({ handleId: HandleId() }));
+export const FsCloseParams = once(() =>
+  z.object({
+    handleId: HandleId(),
+    discard: flag('Default false. With true an atomic replacement is dropped and the old file stays.'),
+  }),
+);
 
 export const FsWatchMissingParams = once(() =>
   z.object({

@@ -7,20 +7,22 @@ import * as legacy from './legacy.ts';
 import * as process from './process.ts';
 import * as session from './session.ts';
 
-const exec = { family: 'exec', subject: 'processId' } as const;
-const filesystem = { family: 'filesystem' } as const;
+const exec = { family: 'exec', needs: 'exec', subject: 'processId' } as const;
+const filesystem = { family: 'filesystem', needs: 'files.read' } as const;
 const handle = { ...filesystem, subject: 'handleId' } as const;
 
 /** Every request a client can send. The server's handlers, the client's calls, the schemas and the documentation follow this table. */
 export const METHODS = {
   initialize: method({
     family: 'session',
+    needs: 'none',
     params: session.InitializeParams,
     result: session.InitializeResult,
     summary: 'Opens a session, or resumes one after a lost connection. The first request of a connection.',
   }),
   'environment/info': method({
     family: 'environment info',
+    needs: 'none',
     lane: 'control',
     params: environment.EnvironmentInfoParams,
     result: environment.EnvironmentInfo,
@@ -28,6 +30,7 @@ export const METHODS = {
   }),
   'environment/status': method({
     family: 'environment status',
+    needs: 'none',
     lane: 'control',
     params: environment.EnvironmentStatusParams,
     result: environment.EnvironmentStatusResult,
@@ -35,6 +38,8 @@ export const METHODS = {
   }),
   'capabilityRoots/discoverV1': method({
     family: 'capability discovery',
+    needs: 'files.read',
+    confinable: false,
     params: capabilities.CapabilityRootsDiscoverParams,
     result: capabilities.CapabilityRootsDiscoverResult,
     summary: 'Reads the plugin manifests and skills below directories.',
@@ -108,6 +113,7 @@ export const METHODS = {
   }),
   'process/list': method({
     family: 'exec',
+    needs: 'exec',
     origin: 'extension',
     lane: 'control',
     capability: 'processList',
@@ -123,6 +129,7 @@ export const METHODS = {
   }),
   'fs/writeFile': method({
     ...filesystem,
+    needs: 'files.write',
     bulk: 'dataBase64',
     params: files.FsWriteFileParams,
     result: files.FsDoneResult,
@@ -130,6 +137,7 @@ export const METHODS = {
   }),
   'fs/createDirectory': method({
     ...filesystem,
+    needs: 'files.write',
     params: files.FsCreateDirectoryParams,
     result: files.FsDoneResult,
     summary: 'Creates a directory.',
@@ -160,18 +168,22 @@ export const METHODS = {
   }),
   'fs/remove': method({
     ...filesystem,
+    needs: 'files.write',
     params: files.FsRemoveParams,
     result: files.FsDoneResult,
     summary: 'Removes a file, a link itself, or a tree.',
   }),
   'fs/copy': method({
     ...filesystem,
+    needs: 'files.write',
+    confinable: false,
     params: files.FsCopyParams,
     result: files.FsDoneResult,
     summary: 'Copies a file, a link or a tree.',
   }),
   'fs/rename': method({
     ...filesystem,
+    needs: 'files.write',
     origin: 'extension',
     capability: 'fsRename',
     params: files.FsRenameParams,
@@ -192,6 +204,7 @@ export const METHODS = {
   }),
   'fs/writeBlock': method({
     ...handle,
+    needs: 'files.write',
     capability: 'fileWriteStreaming',
     bulk: 'chunk',
     params: files.FsWriteBlockParams,
@@ -207,6 +220,7 @@ export const METHODS = {
   }),
   'fs/watchMissing': method({
     ...filesystem,
+    confinable: false,
     capability: 'fsWatchMissing',
     params: files.FsWatchMissingParams,
     result: files.FsWatchMissingResult,
@@ -214,6 +228,7 @@ export const METHODS = {
   }),
   'fs/watch': method({
     ...filesystem,
+    confinable: false,
     subject: 'watchId',
     origin: 'extension',
     capability: 'fsWatch',
@@ -223,6 +238,7 @@ export const METHODS = {
   }),
   'fs/unwatch': method({
     ...filesystem,
+    confinable: false,
     subject: 'watchId',
     origin: 'extension',
     lane: 'control',
@@ -233,6 +249,7 @@ export const METHODS = {
   }),
   'fs/search': method({
     ...filesystem,
+    confinable: false,
     origin: 'extension',
     capability: 'fsSearch',
     params: files.FsSearchParams,

@@ -4,7 +4,7 @@ import { FileHandles } from '../files/file-handles.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import { limitFileSystem } from '../files/limited-file-system.ts';
 import { MAX_BLOCK_BYTES } from '../files/limits.ts';
-import { LOCAL_FILE_SYSTEM } from '../files/local-file-system.ts';
+import { LOCAL_FILE_SYSTEM } from '../files/local/local-file-system.ts';
 import { PathOrder } from '../files/path-order.ts';
 import { uriFromPath } from '../files/path-uri.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';

@@ -66,7 +66,7 @@ export class ExecServer {
       resolveClosed = resolve;
     });
     this.#resolveClosed = resolveClosed;
-    this.#spawner = new LazySpawner(config.nativeSpawn);
+    this.#spawner = new LazySpawner(config.nativeSpawn, config.protectMemory);
     this.#services = {
       config,
       log: this.#log,

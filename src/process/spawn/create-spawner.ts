@@ -1,4 +1,6 @@
 import { isMainThread } from 'node:worker_threads';
+import { forbidCoreDumps } from '../tree/brand.ts';
+import type { Libc } from './native/libc.ts';
 import { obstacleToNative } from './native-obstacles.ts';
 import { NativeSpawner } from './native-spawner.ts';
 import { NodeSpawner } from './node-spawner.ts';
@@ -8,16 +10,26 @@ import type { Spawner } from './spawner.ts';
  * The best spawner this system allows: through libc on Linux, else through child_process, which has no terminals. Loads the native
  * library (about 20 ms), so call it after whatever must be quick.
  */
-export async function createSpawner(options: { native?: boolean } = {}): Promise<Spawner> {
+export async function createSpawner(
+  options: { native?: boolean; protectServer?: boolean } = {},
+): Promise<Spawner> {
   const obstacle = obstacleToNative(options.native ?? true) ?? obstacleInThread();
   if (obstacle !== null) return new NodeSpawner(obstacle);
   try {
     const { loadLibc } = await import('./native/libc.ts');
-    return new NativeSpawner(loadLibc());
+    const libc = loadLibc();
+    if (options.protectServer) protectServer(libc);
+    return new NativeSpawner(libc);
   } catch (error) {
     const cause = error instanceof Error ? error.message : String(error);
     return new NodeSpawner(`terminals are not available: the native library could not be loaded (${cause})`);
   }
+}
+
+/** Before the first program runs: none of them may read this process or have its memory written to a core file. */
+function protectServer(libc: Libc): void {
+  libc.protectMemory();
+  forbidCoreDumps(libc);
 }
 
 /** Only the main thread hears of SIGCHLD. */

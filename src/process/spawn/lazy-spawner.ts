@@ -7,12 +7,15 @@ import { type Child, SpawnError, type Spawner, type SpawnSpec } from './spawner.
  */
 export class LazySpawner implements Spawner {
   readonly #native: boolean;
+  readonly #protectServer: boolean;
   #loading: Promise<Spawner> | null = null;
   #loaded: Spawner | null = null;
   #closed = false;
 
-  constructor(native: boolean) {
+  /** `protectServer` keeps the memory of this process from the programs that it starts, where the system allows it. */
+  constructor(native: boolean, protectServer = false) {
     this.#native = native;
+    this.#protectServer = protectServer;
   }
 
   /** Before loading it is a prediction, which holds unless the native library is missing or broken. */
@@ -42,7 +45,7 @@ export class LazySpawner implements Spawner {
 
   async #load(): Promise<Spawner> {
     const { createSpawner } = await import('./create-spawner.ts');
-    this.#loaded = await createSpawner({ native: this.#native });
+    this.#loaded = await createSpawner({ native: this.#native, protectServer: this.#protectServer });
     return this.#loaded;
   }
 }

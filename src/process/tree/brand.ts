@@ -48,6 +48,12 @@ export function withoutCoreDumps<T>(libc: LimitCalls, action: () => T): T {
   return withSoftLimit(libc, RLIMIT_CORE, 0n, action);
 }
 
+/** Has this process leave no core file; the hard limit stays, so that a program may ask for its own. */
+export function forbidCoreDumps(libc: LimitCalls): void {
+  const [soft = 0n, hard = 0n] = libc.readLimit(0, RLIMIT_CORE) ?? [];
+  if (soft !== 0n) libc.writeLimit(RLIMIT_CORE, 0n, hard);
+}
+
 type LimitCalls = Pick<Libc, 'readLimit' | 'writeLimit'>;
 
 const TAG_DIGITS = 9;

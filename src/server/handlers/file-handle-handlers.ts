@@ -74,12 +74,12 @@ export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, F
       }
     },
 
-    'fs/close': async ({ handleId }) => {
+    'fs/close': async ({ handleId, discard }) => {
       const target = targets.get(handleId);
       const claim = target && order.claim([target.path], target.access);
       targets.delete(handleId);
       try {
-        await handles.close(handleId, claim?.turn);
+        await handles.close(handleId, claim?.turn, discard ?? false);
         return {};
       } finally {
         claim?.release();

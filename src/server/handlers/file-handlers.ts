@@ -3,7 +3,7 @@ import { SEARCH_DEFAULT_RESULTS, SEARCH_DEFAULT_TIMEOUT_MS } from '../../files/l
 import { type NativePath, textOfName } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import type { SearchQuery } from '../../files/search/query.ts';
-import { checkWalkLimits } from '../../files/walk.ts';
+import { checkWalkLimits } from '../../files/local/walk.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import { Base64Result, EncodedResult, StreamedResult } from '../../rpc/answers.ts';

@@ -58,7 +58,8 @@ const methods = Object.entries(METHODS).filter(([name]) => name !== 'initialize'
 describe('the handshake', () => {
   test.each(methods)('%s must wait for initialize, then for initialized', async (method, { family }) => {
     const { client } = connect();
-    const call = () => refusal(client.request(method, params[method] ?? { processId: 'p', path: 'file:///' }));
+    const call = () =>
+      refusal(client.request(method, params[method] ?? { processId: 'p', path: 'file:///' }));
     expect(await call()).toEqual({
       code: -32600,
       message: `client must call initialize before using ${family} methods`,

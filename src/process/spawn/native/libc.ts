@@ -30,6 +30,10 @@ export interface Libc {
   readLimit(pid: number, resource: number): Readonly<BigUint64Array> | null;
   /** Sets the limits of this process. */
   writeLimit(resource: number, soft: bigint, hard: bigint): void;
+  /** Lowers the soft and the hard limit of a process, never raises them; false when the process is gone or not ours. */
+  lowerLimit(pid: number, resource: number, limit: bigint): boolean;
+  /** Closes the memory of this process to every process without CAP_SYS_PTRACE. What it executes starts open again. */
+  protectMemory(): void;
 }
 
 /** One program start as the kernel sees it; every string must be free of NUL. */
@@ -144,6 +148,17 @@ export function loadLibc(): Libc {
       newLimits[1] = hard;
       check('prlimit', call.prlimit64(0, resource, newLimits, null));
     },
+
+    lowerLimit(pid, resource, limit) {
+      if (call.prlimit64(pid, resource, null, limits) !== 0) return false;
+      newLimits[0] = smaller(limits[0]!, limit);
+      newLimits[1] = smaller(limits[1]!, limit);
+      return call.prlimit64(pid, resource, newLimits, null) === 0;
+    },
+
+    protectMemory() {
+      check('prctl', call.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
+    },
   };
 }
 
@@ -152,6 +167,7 @@ const F_DUPFD_CLOEXEC = 1030;
 const F_SETPIPE_SZ = 1031;
 const TIOCSWINSZ = 0x5414;
 const P_ALL = 0;
+const PR_SET_DUMPABLE = 4;
 const WNOHANG = 1;
 const WEXITED = 4;
 const WNOWAIT = 0x01000000;
@@ -193,6 +209,9 @@ function bind(library: LibraryHandle) {
     ),
     waitid: library.func('int waitid(int type, unsigned int id, void *info, int options)'),
     waitpid: library.func('int waitpid(int pid, void *status, int options)'),
+    prctl: library.func(
+      'int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)',
+    ),
     prlimit64: library.func('int prlimit64(int pid, int resource, const void *to, void *from)'),
   };
 }
@@ -224,6 +243,10 @@ function stringVector(strings: readonly string[], pinned: Buffer[]): BigUint64Ar
     address += BigInt(Buffer.byteLength(text) + 1);
   }
   return table;
+}
+
+function smaller(a: bigint, b: bigint): bigint {
+  return a < b ? a : b;
 }
 
 /** For calls that return -1 and set errno. */

@@ -13,7 +13,7 @@ import {
   DISCOVERY_ROOTS_AT_ONCE,
   MAX_DISCOVERY_ROOTS,
 } from '../../../../src/files/limits.ts';
-import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local-file-system.ts';
+import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
 import { PathUriError } from '../../../../src/files/path-uri.ts';
 
 const NEVER = new AbortController().signal;

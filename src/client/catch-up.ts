@@ -1,0 +1,38 @@
+import type { CallParamsOf, Method } from '../protocol/registry.ts';
+import type { ReadPage } from './backend.ts';
+import type { EventOrder } from './event-order.ts';
+import { LOSS_COUNT_TRIES } from './limits.ts';
+import { readPage, readSnapshotTotal } from './wire.ts';
+
+/** Asks the server, one way or another. */
+export type Ask = <M extends Method>(method: M, params: CallParamsOf<M>) => Promise<unknown>;
+
+/**
+ * Brings the events of one process up to date with what the server retains. What it no longer retains is counted with a snapshot,
+ * where the server has that. Throws what `ask` throws, and InconsistentPageError.
+ */
+export async function catchUp(
+  processId: string,
+  order: EventOrder,
+  ask: Ask,
+  hasSnapshots: boolean,
+): Promise<void> {
+  const read = async () =>
+    readPage(await ask('process/read', { processId, afterSeq: order.lastSeq, maxBytes: null, waitMs: 0 }));
+  const count = () =>
+    ask('process/snapshot', { processId }).then(
+      (result) => readSnapshotTotal(result as Parameters<typeof readSnapshotTotal>[0]),
+      () => null,
+    );
+  let page: ReadPage = await read();
+  let totalBytes: number | null = null;
+  for (let tries = 0; hasSnapshots && totalBytes === null && tries < LOSS_COUNT_TRIES; tries++) {
+    if (!order.wouldLose(page)) break;
+    // Asked in one go, both mostly are of the same moment, and the total fits the page.
+    const [next, total] = await Promise.all([read(), count()]);
+    // What the first page had may have been evicted meanwhile.
+    page = { ...next, chunks: [...page.chunks, ...next.chunks] };
+    if (total?.nextSeq === next.nextSeq) totalBytes = total.bytes;
+  }
+  order.merge(page, totalBytes);
+}

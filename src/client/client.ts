@@ -1,0 +1,47 @@
+import type { TlsOptions } from '../transport/websocket.ts';
+import { ClientCore, type SessionOptions, type TransportSource } from './client-core.ts';
+import { MAX_MESSAGE_BYTES, PEER_SILENCE_TIMEOUT_MS, PING_INTERVAL_MS } from './limits.ts';
+import { openWebSocket } from './open-websocket.ts';
+import { parseServerUrl } from './server-url.ts';
+
+/** Connects to a server by its address. */
+export interface UrlOptions extends SessionOptions {
+  /** `ws:` or `wss:`. */
+  readonly url: string;
+  /** Sent as `Authorization: Bearer` with every connection. */
+  readonly authToken?: string;
+  readonly tls?: TlsOptions;
+  /** Interval of pings. */
+  readonly pingIntervalMs?: number;
+  /** How long the server may stay silent although it is pinged. */
+  readonly pongTimeoutMs?: number;
+}
+
+/** Connects over transports of the caller's own: a command's stdio, memory, a relay. */
+export interface TransportOptions extends SessionOptions, TransportSource {}
+
+export type ConnectOptions = UrlOptions | TransportOptions;
+
+/** A session with an exec-server that outlives its connections. */
+export class ExecServerClient extends ClientCore {
+  /** Connects and opens a session. Rejects with a ClientError; nothing is left open then. */
+  static async connect(options: ConnectOptions): Promise<ExecServerClient> {
+    const client = new ExecServerClient(sourceOf(options), options);
+    await client.start(options);
+    return client;
+  }
+}
+
+function sourceOf(options: ConnectOptions): TransportSource {
+  if (!('url' in options)) return options;
+  parseServerUrl(options.url);
+  const settings = {
+    url: options.url,
+    authToken: options.authToken,
+    tls: options.tls,
+    maxMessageBytes: options.maxMessageBytes ?? MAX_MESSAGE_BYTES,
+    pingIntervalMs: options.pingIntervalMs ?? PING_INTERVAL_MS,
+    pongTimeoutMs: options.pongTimeoutMs ?? PEER_SILENCE_TIMEOUT_MS,
+  };
+  return { open: (signal) => openWebSocket(settings, signal), resumable: true };
+}

@@ -1,0 +1,66 @@
+/** What went wrong, for programs. */
+export type ClientErrorKind =
+  /** The server could not be reached in time. */
+  | 'connectTimeout'
+  /** The server could not be reached, or it refused the connection. */
+  | 'connectFailed'
+  /** The options make no sense: a bad URL, a missing program. */
+  | 'config'
+  /** The server was reached but did not answer `initialize` in time. */
+  | 'initializeTimeout'
+  /** The connection is gone. Recovery was not possible or did not succeed. */
+  | 'disconnected'
+  /** The server sent something that the protocol does not allow. */
+  | 'protocol'
+  /** The server answered with an error. */
+  | 'server'
+  /** The call's own deadline passed. */
+  | 'timeout'
+  /** The caller's signal aborted the call. */
+  | 'aborted'
+  /** Too many calls are unanswered. */
+  | 'overloaded'
+  /** The client was closed by its owner. */
+  | 'closed'
+  /** The server lacks a capability that the call needs. */
+  | 'unsupported'
+  /** A program could not be started on this side, such as a server on stdio. */
+  | 'spawn'
+  /** A path, handle or process does not exist. */
+  | 'notFound'
+  /** The server refused what was asked for. */
+  | 'invalidInput'
+  /** The bytes are not what was expected: not UTF-8, bad base64, a block of the wrong size. */
+  | 'invalidData'
+  /** The connection was lost before the answer came; the operation may have happened. */
+  | 'brokenPipe';
+
+export interface ClientErrorDetails {
+  /** JSON-RPC code, when the server answered with an error. */
+  readonly code?: number | undefined;
+  readonly data?: unknown;
+  /** What would cure it, as a sentence; it is part of the message too. */
+  readonly hint?: string | undefined;
+  readonly cause?: unknown;
+  /** Whether the same call may succeed later without anything else being changed. */
+  readonly retryable?: boolean | undefined;
+}
+
+/** Every error that the client library throws. */
+export class ClientError extends Error {
+  override readonly name = 'ClientError';
+  readonly kind: ClientErrorKind;
+  readonly code: number | null;
+  readonly data: unknown;
+  readonly hint: string | null;
+  readonly retryable: boolean;
+
+  constructor(kind: ClientErrorKind, message: string, details: ClientErrorDetails = {}) {
+    super(details.hint === undefined ? message : `${message}; ${details.hint}`, { cause: details.cause });
+    this.kind = kind;
+    this.code = details.code ?? null;
+    this.data = details.data;
+    this.hint = details.hint ?? null;
+    this.retryable = details.retryable ?? false;
+  }
+}

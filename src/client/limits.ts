@@ -1,0 +1,81 @@
+/** How long opening a connection may take, TLS and the websocket handshake included. */
+export const CONNECT_TIMEOUT_MS = 10_000;
+
+/** How long `initialize` may take. */
+export const INITIALIZE_TIMEOUT_MS = 10_000;
+
+/** How long `environment/info` may take. */
+export const INFO_TIMEOUT_MS = 30_000;
+
+/** How long `environment/status` may take: it is a sign of life, so a late answer is no answer. */
+export const STATUS_TIMEOUT_MS = 10_000;
+
+/** How long a lost connection is looked for. Servers keep a session for 30 s; what comes later finds nothing. */
+export const RECOVERY_WINDOW_MS = 25_000;
+
+/** Interval of pings, and how long a server may stay silent all the same. */
+export const PING_INTERVAL_MS = 30_000;
+export const PEER_SILENCE_TIMEOUT_MS = 60_000;
+
+/** Delays between attempts to reconnect: doubled from the first to the second, each shortened at random by up to a half. */
+export const RECONNECT_FIRST_DELAY_MS = 50;
+export const RECONNECT_MAX_DELAY_MS = 1_000;
+
+/** A connection that lasted this long was a good one: the next is opened without delay. */
+export const GOOD_CONNECTION_MS = 250;
+
+/** Connections in a row that a server may spoil with nonsense before it is given up. */
+export const MAX_SPOILT_CONNECTIONS = 5;
+
+/**
+ * Times that one call is sent again after it was lost soon after it was sent: a call that ends every connection would go on for
+ * ever. One that was lost later was not the cause, and does not count.
+ */
+export const MAX_REPEATS = 8;
+export const SOON_LOST_MS = 5_000;
+
+/** Processes caught up with at once after a reconnect; few enough to share a signal without a warning from Node. */
+export const CATCH_UPS_AT_ONCE = 4;
+
+/**
+ * Largest message from a server: nearly the longest string of the engine, because whole files come in one message. What a
+ * message may cost beyond its size is bounded by its values.
+ */
+export const MAX_MESSAGE_BYTES = 2 ** 29 - 1024;
+export const MAX_JSON_DEPTH = 127;
+export const MAX_JSON_VALUES = 2 ** 20;
+
+/** Events of one process that wait for an earlier one; beyond it they are read from the server. */
+export const REORDER_MAX_EVENTS = 256;
+export const REORDER_MAX_BYTES = 1024 * 1024;
+
+/** How long an earlier event may be missing before it is read from the server. Connections keep the order, so it rarely comes. */
+export const MISSING_EVENT_DELAY_MS = 200;
+
+/** Times that a snapshot is asked for to learn how much output is lost; a program that goes on writing makes it miss. */
+export const LOSS_COUNT_TRIES = 3;
+
+/**
+ * Events of one process kept for late and slow readers. As many as one read from a socket can bring, so that a reader that keeps
+ * up never has to ask the server.
+ */
+export const LOG_MAX_EVENTS = 4096;
+export const LOG_MAX_BYTES = 1024 * 1024;
+
+/** Writes to one process without an answer; a server answers no faster than the program reads. */
+export const MAX_UNANSWERED_WRITES = 1024;
+
+/** Input of a program is sent in pieces of this size, so that no message grows large. */
+export const INPUT_PIECE_BYTES = 256 * 1024;
+
+/** Output that `run` keeps of each stream. */
+export const RUN_MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
+
+/** How long `run` waits for the end of a program that it ended because its time was up. */
+export const RUN_END_TIMEOUT_MS = 5_000;
+
+/** Bytes of a file that one request carries: what servers allow at most. */
+export const FILE_BLOCK_BYTES = 1024 * 1024;
+
+/** Changes of a watch that wait for their consumer, about 10 MB; beyond it the consumer has to look for itself. */
+export const WATCH_QUEUE_CHANGES = 50_000;

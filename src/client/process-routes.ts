@@ -1,0 +1,112 @@
+import { RpcError } from '../protocol/errors.ts';
+import type { Ask } from './catch-up.ts';
+import { ClientError } from './errors.ts';
+import { InconsistentPageError } from './event-order.ts';
+import { CATCH_UPS_AT_ONCE } from './limits.ts';
+import type { Link } from './link.ts';
+import { Listeners } from './listeners.ts';
+import { cannotFollow, type RemoteProcess } from './remote-process.ts';
+import { processIdOf, readEvent } from './wire.ts';
+
+/** Which process an event belongs to. A process is here from before its start is sent until its last event is told. */
+export class ProcessRoutes {
+  readonly #processes = new Map<string, RemoteProcess>();
+  readonly #settled = new Listeners<[]>();
+  #starts = 0;
+
+  /** Throws when the id is in use. */
+  register(process: RemoteProcess): void {
+    if (this.#processes.has(process.processId)) {
+      throw new ClientError(
+        'invalidInput',
+        `a process with the id ${process.processId} is registered already`,
+        {
+          hint: 'ids must be unique for as long as their process is not closed',
+        },
+      );
+    }
+    this.#processes.set(process.processId, process);
+  }
+
+  /** Only the very process is taken out, not another one with its id. */
+  unregister(process: RemoteProcess): void {
+    if (this.#processes.get(process.processId) === process) this.#processes.delete(process.processId);
+  }
+
+  /** Hands an event to its process. Events of processes that nobody follows are `routed` to nowhere. */
+  receive(method: string, params: unknown): 'routed' | 'unreadable' | 'unknown' {
+    if (!PROCESS_EVENTS.has(method)) return 'unknown';
+    const processId = processIdOf(params);
+    if (processId === null) return 'unreadable';
+    const process = this.#processes.get(processId);
+    if (process === undefined) return 'routed';
+    const event = readEvent(method, params);
+    if (event === null) return 'unreadable';
+    process.receive(event);
+    return 'routed';
+  }
+
+  /** Counts a start that is under way. */
+  async trackStart<T>(start: Promise<T>): Promise<T> {
+    this.#starts++;
+    try {
+      return await start;
+    } finally {
+      this.#starts--;
+      this.#settled.emit();
+    }
+  }
+
+  /** Resolves when no start is under way: before, it is not known which processes there are. */
+  async startsSettled(): Promise<void> {
+    while (this.#starts > 0) {
+      await new Promise<void>((resolve) => {
+        const stop = this.#settled.add(() => {
+          stop();
+          resolve();
+        });
+      });
+    }
+  }
+
+  /**
+   * Catches up with every process over a new link. One that cannot be followed any more is ended and fails alone; what concerns the
+   * link itself rejects.
+   */
+  async catchUp(link: Link, signal: AbortSignal): Promise<void> {
+    const queue = [...this.#processes.values()].filter((process) => process.recoverable);
+    const ask: Ask = (method, params) => link.call(method, params, { signal });
+    const worker = async () => {
+      for (let process = queue.pop(); process !== undefined; process = queue.pop()) {
+        await catchUpOrFail(process, link, ask, signal);
+      }
+    };
+    await Promise.all(Array.from({ length: CATCH_UPS_AT_ONCE }, worker));
+  }
+
+  failAll(error: ClientError): void {
+    for (const process of [...this.#processes.values()]) process.fail(error);
+  }
+}
+
+const PROCESS_EVENTS: ReadonlySet<string> = new Set(['process/output', 'process/exited', 'process/closed']);
+
+async function catchUpOrFail(
+  process: RemoteProcess,
+  link: Link,
+  ask: Ask,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await process.catchUp(ask);
+  } catch (error) {
+    const ownFault =
+      error instanceof RpcError ||
+      error instanceof InconsistentPageError ||
+      (error instanceof ClientError && error.kind === 'protocol');
+    if (!ownFault) throw error;
+    const { processId } = process;
+    process.fail(cannotFollow(processId, error));
+    await link.call('process/terminate', { processId }, { signal, cleanUp: true }).catch(() => {});
+  }
+}

@@ -1,0 +1,106 @@
+import type { CallOptions, ExecBackend, ExecProcess, SandboxType, StartParams } from './backend.ts';
+import { asClientError, lostCall } from './call-errors.ts';
+import { CallLimit } from './call-limit.ts';
+import { ClientError } from './errors.ts';
+import { MAX_REPEATS } from './limits.ts';
+import { type Link, LinkEndedError } from './link.ts';
+import type { ProcessRoutes } from './process-routes.ts';
+import { type ProcessHost, RemoteProcess } from './remote-process.ts';
+
+/** What a backend needs of its client. */
+export interface BackendHost extends Omit<ProcessHost, 'unregister'> {
+  readonly defaultCwd: string | null;
+  usableLink(signal?: AbortSignal): Promise<Link>;
+  readonly routes: ProcessRoutes;
+}
+
+/** Starts processes on a server. */
+export class RemoteBackend implements ExecBackend {
+  readonly #host: BackendHost;
+  readonly #processHost: ProcessHost;
+
+  constructor(host: BackendHost) {
+    this.#host = host;
+    this.#processHost = {
+      get capabilities() {
+        return host.capabilities;
+      },
+      call: (method, params, options) => host.call(method, params, options),
+      usableLink: () => host.usableLink(),
+      unregister: (process) => host.routes.unregister(process),
+    };
+  }
+
+  get defaultCwd(): string | null {
+    return this.#host.defaultCwd;
+  }
+
+  /**
+   * A start is sent once. When nobody can be told of its success, because the caller gave up or the answer got lost, the process is
+   * ended as soon as possible.
+   */
+  async start(params: StartParams, options: CallOptions = {}): Promise<ExecProcess> {
+    const limit = new CallLimit('`process/start`', options);
+    try {
+      for (;;) {
+        const link = await this.#host.usableLink(limit.signal);
+        // Between here and the sending nothing else runs: a link that is open now is the one that is used.
+        if (link.end !== null) continue;
+        return await this.#startOn(link, params, limit);
+      }
+    } finally {
+      limit.end();
+    }
+  }
+
+  async #startOn(link: Link, params: StartParams, limit: CallLimit): Promise<ExecProcess> {
+    limit.signal?.throwIfAborted();
+    const { routes } = this.#host;
+    const process = new RemoteProcess(this.#processHost, params.processId);
+    routes.register(process);
+    let wanted = true;
+    const starting = routes.trackStart(this.#send(link, process, params));
+    starting.then(
+      () => {
+        if (!wanted) void this.#cleanUp(process);
+      },
+      () => {},
+    );
+    try {
+      await limit.race(starting);
+      return process;
+    } catch (error) {
+      wanted = false;
+      throw error;
+    }
+  }
+
+  async #send(link: Link, process: RemoteProcess, params: StartParams): Promise<void> {
+    try {
+      const result = (await link.call('process/start', params)) as { sandboxType?: SandboxType } | null;
+      process.started(result?.sandboxType ?? null);
+    } catch (error) {
+      if (error instanceof LinkEndedError) {
+        void this.#cleanUp(process);
+        throw lostCall('process/start', error.end);
+      }
+      this.#host.routes.unregister(process);
+      throw asClientError(error, 'process/start');
+    }
+  }
+
+  /** Ends a process that may or may not exist; goes on until the server has answered or there is no server any more. */
+  async #cleanUp(process: RemoteProcess): Promise<void> {
+    const { processId } = process;
+    process.abandon();
+    for (let attempts = 0; attempts <= MAX_REPEATS; attempts++) {
+      try {
+        await this.#host.call('process/terminate', { processId });
+        break;
+      } catch (error) {
+        if (!(error instanceof ClientError) || error.kind !== 'brokenPipe') break;
+      }
+    }
+    this.#host.routes.unregister(process);
+  }
+}

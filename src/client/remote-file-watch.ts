@@ -1,0 +1,76 @@
+import type {
+  CallParamsOf,
+  Method,
+  Notification,
+  NotificationParamsOf,
+  ResultOf,
+} from '../protocol/registry.ts';
+import type { CallOptions, FileWatch } from './backend.ts';
+import { ClientError } from './errors.ts';
+import { asFileError } from './file-errors.ts';
+import { randomHex } from './random-hex.ts';
+import { WatchQueue } from './watch-queue.ts';
+
+/** What a watch needs of a client. */
+export interface WatchCaller {
+  readonly state: 'connected' | 'recovering' | 'failed' | 'closed';
+  call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
+  /** Returns what ends it. */
+  onNotification<N extends Notification>(
+    method: N,
+    listener: (params: NotificationParamsOf<N>) => void,
+  ): () => void;
+  /** Called after every change of {@link state}. Returns what ends it. */
+  onStateChange(listener: () => void): () => void;
+}
+
+/**
+ * Watches files of a server. A watch ends with its connection, so it is set up anew after each recovery; what happened in between
+ * is told as overflow.
+ */
+export async function watchRemotely(
+  caller: WatchCaller,
+  params: Omit<CallParamsOf<'fs/watch'>, 'watchId'>,
+  options: CallOptions,
+): Promise<FileWatch> {
+  const watchId = randomHex();
+  const queue = new WatchQueue(async () => {
+    stopListening();
+    stopFollowing();
+    // Where the connection is gone the watch is gone too.
+    if (caller.state === 'connected') await caller.call('fs/unwatch', { watchId }).catch(() => undefined);
+  });
+  const stopListening = caller.onNotification('fs/changed', (changed) => {
+    if (changed?.watchId !== watchId) return;
+    // Notifications come as they were sent; one that makes no sense tells only that something changed.
+    queue.push(Array.isArray(changed.changes) ? changed : { changes: [], overflow: true });
+  });
+  const watchAgain = async () => {
+    try {
+      await caller.call('fs/watch', { ...params, watchId });
+      queue.push({ changes: [], overflow: true });
+    } catch (error) {
+      const failure = asFileError(error);
+      // After a further loss there is a further recovery, or the end.
+      if (failure instanceof ClientError && failure.kind !== 'brokenPipe') queue.fail(failure);
+    }
+  };
+  let stopFollowing = () => {};
+  try {
+    await caller.call('fs/watch', { ...params, watchId }, options);
+  } catch (error) {
+    void queue.close();
+    throw asFileError(error);
+  }
+  stopFollowing = caller.onStateChange(() => {
+    if (caller.state === 'connected') void watchAgain();
+    else if (caller.state !== 'recovering') queue.fail(ended(caller.state));
+  });
+  return queue;
+}
+
+function ended(state: 'failed' | 'closed'): ClientError {
+  return state === 'closed'
+    ? new ClientError('closed', 'the watch has ended: the client is closed')
+    : new ClientError('brokenPipe', 'the watch has ended: the connection is gone');
+}

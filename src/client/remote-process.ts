@@ -1,0 +1,270 @@
+import type { CallParamsOf, Method, ResultOf } from '../protocol/registry.ts';
+import type {
+  CallOptions,
+  ExecProcess,
+  ProcessEvent,
+  ProcessState,
+  ReadOptions,
+  ReadPage,
+  SandboxType,
+  TerminateMode,
+  WriteStatus,
+} from './backend.ts';
+import { CallLimit } from './call-limit.ts';
+import { type Ask, catchUp } from './catch-up.ts';
+import { ClientError } from './errors.ts';
+import { ProcessEventLog } from './event-log.ts';
+import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
+import { MISSING_EVENT_DELAY_MS } from './limits.ts';
+import type { Link } from './link.ts';
+import { Listeners } from './listeners.ts';
+import { StdinQueue } from './stdin-queue.ts';
+import { type Capabilities, readPage } from './wire.ts';
+
+/** What a process needs of its client. */
+export interface ProcessHost {
+  readonly capabilities: Capabilities;
+  call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
+  /** The open connection; waits for a recovery. */
+  usableLink(): Promise<Link>;
+  /** Takes the process out of the routes. */
+  unregister(process: RemoteProcess): void;
+}
+
+/** A process of a server, followed across connections: its events come out once and in order, whatever happens to the link. */
+export class RemoteProcess implements ExecProcess {
+  readonly processId: string;
+  readonly #host: ProcessHost;
+  readonly #order: EventOrder;
+  readonly #log: ProcessEventLog;
+  readonly #stdin: StdinQueue;
+  readonly #wakes = new Listeners<[]>();
+  #sandboxType: SandboxType | null = null;
+  #wake = 0;
+  #started = false;
+  #exitCode: number | null = null;
+  #sandboxDenied = false;
+  #closed = false;
+  #failure: ClientError | null = null;
+  #missingTimer: ReturnType<typeof setTimeout> | undefined;
+  #readingMissing = false;
+
+  constructor(host: ProcessHost, processId: string) {
+    this.processId = processId;
+    this.#host = host;
+    this.#order = new EventOrder((event) => this.#publish(event));
+    this.#log = new ProcessEventLog((afterSeq, throughSeq) => this.#retained(afterSeq, throughSeq));
+    this.#stdin = new StdinQueue(processId, () => host.usableLink());
+  }
+
+  get sandboxType(): SandboxType | null {
+    return this.#sandboxType;
+  }
+
+  get wake(): number {
+    return this.#wake;
+  }
+
+  get state(): ProcessState {
+    return {
+      exited: this.#exitCode !== null,
+      exitCode: this.#exitCode,
+      closed: this.#closed,
+      sandboxDenied: this.#sandboxDenied,
+      failure: this.#failure,
+    };
+  }
+
+  onWake(listener: () => void): () => void {
+    return this.#wakes.add(listener);
+  }
+
+  events(options: { readonly signal?: AbortSignal } = {}): AsyncIterableIterator<ProcessEvent> {
+    return this.#log.subscribe(options);
+  }
+
+  async read(options: ReadOptions = {}): Promise<ReadPage> {
+    const { afterSeq = 0, maxBytes, waitMs = 0 } = options;
+    const limit = new CallLimit('process/read', options);
+    try {
+      // Whatever is new passes by here, so there is nothing to ask for before.
+      if (waitMs > 0) await limit.race(this.#newsBehind(afterSeq, waitMs));
+      if (this.#failure !== null) return this.#failedPage(this.#failure);
+      const params = {
+        processId: this.processId,
+        afterSeq,
+        ...(maxBytes !== undefined && { maxBytes }),
+        waitMs: 0,
+      };
+      return readPage(await this.#host.call('process/read', params, { signal: limit.signal }));
+    } catch (error) {
+      if (this.#failure !== null && !limit.signal?.aborted) return this.#failedPage(this.#failure);
+      throw error;
+    } finally {
+      limit.end();
+    }
+  }
+
+  async write(bytes: Uint8Array | string, options: CallOptions = {}): Promise<WriteStatus> {
+    return this.#stdin.write(typeof bytes === 'string' ? new TextEncoder().encode(bytes) : bytes, options);
+  }
+
+  async closeStdin(options: CallOptions = {}): Promise<boolean> {
+    if (!this.#host.capabilities.processCloseStdin) {
+      throw unsupported('close stdin', 'on a terminal, write the end-of-file character \\x04 in its place');
+    }
+    return this.#stdin.close(options);
+  }
+
+  async signal(name: string, options: CallOptions = {}): Promise<void> {
+    if (name !== 'interrupt' && !this.#host.capabilities.processSignals) {
+      throw unsupported(`send ${name}`, 'it knows `interrupt` only');
+    }
+    await this.#host.call('process/signal', { processId: this.processId, signal: name }, options);
+  }
+
+  async resize(rows: number, cols: number, options: CallOptions = {}): Promise<void> {
+    if (!this.#host.capabilities.processResize) {
+      throw unsupported('resize terminals', 'they keep the size they were started with');
+    }
+    await this.#host.call('process/resize', { processId: this.processId, rows, cols }, options);
+  }
+
+  async terminate(mode?: TerminateMode, options: CallOptions = {}): Promise<boolean> {
+    if (this.#closed) return false;
+    const graceful = mode?.type === 'graceful';
+    if (graceful && !this.#host.capabilities.processTerminateModes) {
+      throw unsupported('end a process gracefully', 'send a signal first, and terminate it later');
+    }
+    const params = { processId: this.processId, ...(graceful && { mode }) };
+    return (await this.#host.call('process/terminate', params, options)).running === true;
+  }
+
+  /** Whether a recovery has to look after it. */
+  get recoverable(): boolean {
+    return this.#started && !this.#closed && this.#failure === null;
+  }
+
+  /** The server has started it. */
+  started(sandboxType: SandboxType | null): void {
+    this.#started = true;
+    this.#sandboxType = sandboxType;
+  }
+
+  /** Nobody wants it any more. */
+  abandon(): void {
+    this.#started = false;
+  }
+
+  /** Takes an event as it arrives. */
+  receive(event: SequencedEvent): void {
+    if (!this.#order.insert(event)) this.#readMissing();
+    else if (this.#order.waiting)
+      this.#missingTimer ??= setTimeout(() => this.#readMissing(), MISSING_EVENT_DELAY_MS);
+  }
+
+  /** Gets what was missed, after a reconnect or when an event does not come. Throws what `ask` throws. */
+  async catchUp(ask: Ask): Promise<void> {
+    await catchUp(this.processId, this.#order, ask, this.#host.capabilities.processSnapshot === true);
+  }
+
+  /** Nothing more can be known. The first reason counts, and none does after the end. */
+  fail(error: ClientError): void {
+    if (this.#closed || this.#failure !== null) return;
+    this.#failure = error;
+    clearTimeout(this.#missingTimer);
+    this.#order.end();
+    this.#host.unregister(this);
+    this.#log.append({ type: 'failed', error });
+    this.#wake++;
+    this.#wakes.emit();
+  }
+
+  #publish(event: OrderedEvent): void {
+    if (event.type === 'exited') {
+      this.#exitCode = event.exitCode;
+      this.#sandboxDenied = event.sandboxDenied;
+    } else if (event.type === 'closed') {
+      this.#closed = true;
+      this.#host.unregister(this);
+    }
+    if (!this.#order.waiting) this.#stopMissingTimer();
+    this.#log.append(event);
+    this.#wake = event.type === 'lost' ? event.toSeq : event.seq;
+    this.#wakes.emit();
+  }
+
+  #stopMissingTimer(): void {
+    clearTimeout(this.#missingTimer);
+    this.#missingTimer = undefined;
+  }
+
+  /** One question at a time; as long as something is still missing after it, another follows. */
+  #readMissing(): void {
+    this.#stopMissingTimer();
+    if (this.#readingMissing || this.#failure !== null || this.#closed) return;
+    this.#readingMissing = true;
+    const ask: Ask = (method, params) => this.#host.call(method, params);
+    void this.catchUp(ask)
+      .catch((error: unknown) => {
+        // A lost connection is followed by a recovery, which catches up by itself.
+        const lost = error instanceof ClientError && (error.kind === 'brokenPipe' || error.retryable);
+        if (!lost) this.fail(cannotFollow(this.processId, error));
+      })
+      .finally(() => {
+        this.#readingMissing = false;
+        if (this.#order.waiting)
+          this.#missingTimer ??= setTimeout(() => this.#readMissing(), MISSING_EVENT_DELAY_MS);
+      });
+  }
+
+  /** Output that the log does not keep any more, if the server still does. */
+  async #retained(afterSeq: number, throughSeq: number) {
+    const { chunks } = await this.read({ afterSeq });
+    return chunks
+      .filter(({ seq }) => seq <= throughSeq)
+      .map((chunk) => ({ type: 'output' as const, ...chunk }));
+  }
+
+  /** Resolves when something behind `afterSeq` is known or the process has ended, or the time is up. */
+  #newsBehind(afterSeq: number, waitMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const check = () => {
+        if (this.#wake <= afterSeq && !this.#closed && this.#failure === null) return;
+        finish();
+      };
+      const finish = () => {
+        stop();
+        clearTimeout(timer);
+        resolve();
+      };
+      const stop = this.#wakes.add(check);
+      const timer = setTimeout(finish, waitMs);
+      check();
+    });
+  }
+
+  #failedPage({ message }: ClientError): ReadPage {
+    return {
+      chunks: [],
+      nextSeq: this.#wake + 1,
+      exited: true,
+      exitCode: null,
+      closed: true,
+      failure: message,
+      sandboxDenied: false,
+    };
+  }
+}
+
+/** The process may run on, but what it does can no longer be told. */
+export function cannotFollow(processId: string, error: unknown): ClientError {
+  const message = error instanceof Error ? error.message : String(error);
+  return new ClientError('protocol', `process ${processId} can no longer be followed: ${message}`, {
+    cause: error,
+  });
+}
+
+function unsupported(what: string, hint: string): ClientError {
+  return new ClientError('unsupported', `the server cannot ${what}`, { hint });
+}

@@ -1,0 +1,144 @@
+import type { CallOptions } from '../../client/backend.ts';
+import { DISCOVERY_BATCH_ROOTS, MAX_CACHED_ROOTS } from '../limits.ts';
+import { Deadline } from '../remote/deadline.ts';
+import { type DiscoverableEnvironment, type RootOutcome, requestDiscovery } from './discovery-request.ts';
+import type { SelectedCapabilityRoot } from './selected-root.ts';
+import type { ResolvedRoot } from './step-resolution.ts';
+
+/** Under which rules the files of a step's roots are read. */
+export interface DiscoveryPolicy {
+  /** The confinement of each environment, as on the wire; none for an environment that is not in it. */
+  readonly sandboxes?: ReadonlyMap<string, unknown>;
+  /** Whether reading is restricted at all: then roots of environments without a confinement are left out. */
+  readonly restrictedReads?: boolean;
+}
+
+/**
+ * What a root offers in this step, and the step's handle to use it with. `discovered` is the same object for as long as it is
+ * cached, so that what others derive from it can be kept along with it.
+ */
+export type StepDiscovery<E> = ResolvedRoot<E> & RootOutcome;
+
+interface Entry {
+  readonly sandbox: string;
+  readonly outcome: RootOutcome;
+}
+
+/**
+ * What one thread has found at its roots. It is kept by environment id, root id and path: whichever handle has the environment's
+ * id leads to the same files, so a new one is no reason to look again. A failure of the connection is, at the next step.
+ */
+export class DiscoveryCache {
+  /** The least recently used first. */
+  readonly #entries = new Map<string, Entry>();
+  /** Settles, without failing, when nobody looks at roots any more. */
+  #idle: Promise<unknown> = Promise.resolve();
+  #recovered = false;
+
+  /**
+   * What the roots of a step offer, in their order; those that are not known yet are looked at through the step's own handles. It
+   * does not change afterwards. Rejects only when the caller gives up; what has been begun by then may still be of use.
+   */
+  discover<E extends DiscoverableEnvironment>(
+    roots: readonly ResolvedRoot<E>[],
+    policy: DiscoveryPolicy = {},
+    options: CallOptions = {},
+  ): Promise<readonly StepDiscovery<E>[]> {
+    const deadline = new Deadline(options);
+    // One at a time: two steps that begin together must not both look at the same root.
+    const step = this.#idle.then(() => {
+      deadline.check(WHAT);
+      return this.#discover(roots, policy, options.signal);
+    });
+    this.#idle = step.catch(() => {});
+    return deadline.wait(WHAT, step);
+  }
+
+  /** Whether a root that could not be looked at before has been since the last time this was asked. */
+  takeRecovered(): boolean {
+    const recovered = this.#recovered;
+    this.#recovered = false;
+    return recovered;
+  }
+
+  async #discover<E extends DiscoverableEnvironment>(
+    roots: readonly ResolvedRoot<E>[],
+    { sandboxes = new Map(), restrictedReads = false }: DiscoveryPolicy,
+    signal: AbortSignal | undefined,
+  ): Promise<readonly StepDiscovery<E>[]> {
+    const wanted = roots
+      .map((resolved) => ({ ...resolved, sandbox: sandboxes.get(resolved.environment.id) ?? null }))
+      .filter(({ sandbox }) => !restrictedReads || sandbox !== null);
+    const missing = wanted.filter(({ root, sandbox }) => !this.#isKnown(root, sandbox));
+    const environments = [...new Set(missing.map(({ environment }) => environment))];
+    await Promise.all(
+      environments.map((environment) => {
+        const group = missing.filter((each) => each.environment === environment);
+        return this.#lookAt(environment, group, signal);
+      }),
+    );
+    const found = wanted.map(({ root, environment }) =>
+      Object.freeze({ root, environment, ...this.#use(root) }),
+    );
+    this.#evict();
+    return Object.freeze(found);
+  }
+
+  #isKnown(root: SelectedCapabilityRoot, sandbox: unknown): boolean {
+    const entry = this.#entries.get(keyOf(root));
+    return entry !== undefined && entry.sandbox === spell(sandbox) && !entry.outcome.error?.retryable;
+  }
+
+  async #lookAt(
+    environment: DiscoverableEnvironment,
+    group: readonly { readonly root: SelectedCapabilityRoot; readonly sandbox: unknown }[],
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    for (let start = 0; start < group.length; start += DISCOVERY_BATCH_ROOTS) {
+      const batch = group.slice(start, start + DISCOVERY_BATCH_ROOTS);
+      const outcomes = await requestDiscovery(environment, batch, signal);
+      for (const [index, { root, sandbox }] of batch.entries()) {
+        this.#store(root, { sandbox: spell(sandbox), outcome: deepFreeze(outcomes[index]!) });
+      }
+    }
+  }
+
+  #store(root: SelectedCapabilityRoot, entry: Entry): void {
+    const key = keyOf(root);
+    const previous = this.#entries.get(key)?.outcome;
+    if (previous?.error != null && entry.outcome.error === null) this.#recovered = true;
+    this.#entries.set(key, entry);
+  }
+
+  #use(root: SelectedCapabilityRoot): RootOutcome {
+    const key = keyOf(root);
+    const entry = this.#entries.get(key)!;
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    return entry.outcome;
+  }
+
+  #evict(): void {
+    for (const key of this.#entries.keys()) {
+      if (this.#entries.size <= MAX_CACHED_ROOTS) return;
+      this.#entries.delete(key);
+    }
+  }
+}
+
+const WHAT = 'looking at capability roots';
+
+function keyOf({ id, location }: SelectedCapabilityRoot): string {
+  return JSON.stringify([id, location.environmentId, location.path]);
+}
+
+/** A confinement as a text that tells it from another one. */
+function spell(sandbox: unknown): string {
+  return JSON.stringify(sandbox) ?? 'null';
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  for (const member of Object.values(value)) deepFreeze(member);
+  return Object.freeze(value);
+}

@@ -1,0 +1,134 @@
+import type { CallOptions, CapabilityDiscovery, DiscoveredRoot } from '../../client/backend.ts';
+import { ClientError, type ClientErrorKind } from '../../client/errors.ts';
+import type { Environment } from '../environment.ts';
+import { DISCOVERY_READY_WAIT_MS, DISCOVERY_TIMEOUT_MS } from '../limits.ts';
+import type { SelectedCapabilityRoot } from './selected-root.ts';
+
+/** What discovery needs of an environment. */
+export type DiscoverableEnvironment = Pick<Environment, 'id' | 'info' | 'waitUntilReady'> & {
+  readonly discovery: CapabilityDiscovery;
+};
+
+/** A root and the confinement under which its files are to be read; null is none. */
+export interface RequestedRoot {
+  readonly root: SelectedCapabilityRoot;
+  readonly sandbox: unknown;
+}
+
+/** What came of looking at a root. */
+export type RootOutcome =
+  | { readonly discovered: DiscoveredRoot; readonly error: null }
+  | { readonly discovered: null; readonly error: DiscoveryFailure };
+
+export interface DiscoveryFailure {
+  readonly message: string;
+  /** Whether the next step tries again; otherwise it stays so for as long as the thread. */
+  readonly retryable: boolean;
+}
+
+/**
+ * Looks at roots of one environment, in one request. When the connection fails it is waited for a while and the request is made
+ * once more. Rejects only when the caller aborts it.
+ */
+export async function requestDiscovery(
+  environment: DiscoverableEnvironment,
+  requested: readonly RequestedRoot[],
+  signal: AbortSignal | undefined,
+): Promise<readonly RootOutcome[]> {
+  try {
+    const answer = await withSecondTry(environment, signal, () =>
+      discover(environment, requested, { signal }),
+    );
+    return matched(requested, answer);
+  } catch (error) {
+    if (!(error instanceof ClientError) || signal?.aborted) throw error;
+    const failure = { message: error.message, retryable: isTransient(error) };
+    return requested.map(() => ({ discovered: null, error: failure }));
+  }
+}
+
+/** Whether the sandbox confines anything. */
+export function isEnforcing(sandbox: unknown): boolean {
+  if (sandbox == null) return false;
+  const { permissions } = sandbox as { readonly permissions?: { readonly type?: unknown } | null };
+  return permissions?.type !== 'disabled';
+}
+
+async function withSecondTry<T>(
+  environment: DiscoverableEnvironment,
+  signal: AbortSignal | undefined,
+  attempt: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await attempt();
+  } catch (error) {
+    if (!isTransient(error) || signal?.aborted) throw error;
+    const isBack = await environment.waitUntilReady({ signal, timeoutMs: DISCOVERY_READY_WAIT_MS }).then(
+      () => true,
+      () => false,
+    );
+    if (!isBack) throw error;
+    return await attempt();
+  }
+}
+
+async function discover(
+  environment: DiscoverableEnvironment,
+  requested: readonly RequestedRoot[],
+  options: CallOptions,
+): Promise<readonly DiscoveredRoot[]> {
+  if (requested.some(({ sandbox }) => isEnforcing(sandbox))) {
+    const { capabilities } = await environment.info(options);
+    if (capabilities?.capabilityDiscoverySandbox !== true) {
+      throw new ClientError(
+        'unsupported',
+        `environment '${environment.id}' cannot confine capability discovery`,
+        {
+          hint: 'its server is too old, or has no sandbox',
+        },
+      );
+    }
+  }
+  const roots = requested.map(({ root: { id, location }, sandbox }) => ({
+    id,
+    path: location.path,
+    ...(isEnforcing(sandbox) && { sandbox }),
+  }));
+  return await environment.discovery.discover(roots, { ...options, timeoutMs: DISCOVERY_TIMEOUT_MS });
+}
+
+/** An answer about other roots than those that were asked for is no answer. */
+function matched(
+  requested: readonly RequestedRoot[],
+  answer: readonly DiscoveredRoot[],
+): readonly RootOutcome[] {
+  if (answer.length !== requested.length) {
+    throw new ClientError(
+      'protocol',
+      `${requested.length} roots were asked for and ${answer.length} answered`,
+    );
+  }
+  return requested.map(({ root: { id, location } }, index) => {
+    const discovered = answer[index]!;
+    if (discovered.id === id && discovered.path === location.path) return { discovered, error: null };
+    const message = `root '${id}' was asked for and '${discovered.id}' at ${discovered.path} answered`;
+    return { discovered: null, error: { message, retryable: false } };
+  });
+}
+
+function isTransient(error: unknown): boolean {
+  return error instanceof ClientError && (error.retryable || TRANSIENT.has(error.kind));
+}
+
+/** Failures of the connection, not of what was asked over it. */
+const TRANSIENT: ReadonlySet<ClientErrorKind> = new Set<ClientErrorKind>([
+  'connectTimeout',
+  'connectFailed',
+  'initializeTimeout',
+  'disconnected',
+  'timeout',
+  'overloaded',
+  'closed',
+  'spawn',
+  'brokenPipe',
+]);

@@ -1,0 +1,45 @@
+import type { Environment } from '../environment.ts';
+import type { SelectedCapabilityRoot } from './selected-root.ts';
+import type { ResolvedRoot } from './step-resolution.ts';
+
+export interface InspectedRoots<E> {
+  readonly roots: readonly SelectedCapabilityRoot[];
+  /** A thread's environments as its newest step has them; roots of those that are starting are left out. */
+  readonly captured?: ReadonlyMap<string, E | null>;
+  readonly registry: { get(id: string): E | null };
+}
+
+export interface RootInspection<E> {
+  readonly roots: readonly ResolvedRoot<E>[];
+  /** For people: which roots are missing for good, and why. */
+  readonly warnings: readonly string[];
+}
+
+/** Which roots can be looked at now, for catalogues. Nothing is started and nothing is waited for. */
+export function inspectRoots<E extends Pick<Environment, 'readiness'>>({
+  roots,
+  captured = new Map(),
+  registry,
+}: InspectedRoots<E>): RootInspection<E> {
+  const found: ResolvedRoot<E>[] = [];
+  const warnings = new Set<string>();
+  for (const root of roots) {
+    const { environmentId } = root.location;
+    const handle = captured.get(environmentId);
+    const environment = handle === undefined ? registry.get(environmentId) : handle;
+    if (environment === null) {
+      if (handle === undefined) {
+        warnings.add(
+          `capability root '${root.id}' needs environment '${environmentId}', which does not exist`,
+        );
+      }
+      continue;
+    }
+    const { readiness } = environment;
+    if (readiness?.ready) found.push({ root, environment });
+    else if (readiness !== null) {
+      warnings.add(`environment '${environmentId}' has failed: ${readiness.error.message}`);
+    }
+  }
+  return { roots: found, warnings: [...warnings] };
+}

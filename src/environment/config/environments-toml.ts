@@ -1,0 +1,137 @@
+import { resolve } from 'node:path';
+import { CONNECT_TIMEOUT_MS, INITIALIZE_TIMEOUT_MS } from '../../client/limits.ts';
+import { MAX_ENVIRONMENT_ID_CHARS, MAX_TIMEOUT_SEC } from '../limits.ts';
+import type { EnvironmentTransport, ProvidedEnvironment, ProvidedEnvironments } from '../provider.ts';
+import { quote, type TomlTable } from './toml-table.ts';
+
+/**
+ * The environments that an environments.toml describes. Throws for the first thing in it that is wrong; what it does not say is
+ * never guessed. Relative directories are below `home`, the folder the file is in.
+ */
+export function parseEnvironments(root: TomlTable, home: string): ProvidedEnvironments {
+  root.refuseUnknownKeys(['default', 'include_local', 'environments']);
+  const includeLocal = root.boolean('include_local') ?? true;
+  const environments: ProvidedEnvironment[] = [];
+  for (const table of root.tables('environments')) {
+    const environment = parseEnvironment(table, home);
+    if (environments.some(({ id }) => id === environment.id)) {
+      throw table.error(
+        `the id ${quote(environment.id)} is taken by an environment above`,
+        'ids must differ',
+      );
+    }
+    environments.push(environment);
+  }
+  return { environments, includeLocal, default: parseDefault(root, environments, includeLocal) };
+}
+
+function parseEnvironment(table: TomlTable, home: string): ProvidedEnvironment {
+  const id = parseId(table);
+  const named = table.at(`[[environments]] ${quote(id)}`);
+  named.refuseUnknownKeys(KEYS);
+  return { id, transport: parseTransport(named, home), requiredSkills: parseSkills(named) };
+}
+
+const URL_KEYS = ['auth_bearer_token', 'connect_timeout_sec'];
+const PROGRAM_KEYS = ['args', 'env', 'cwd'];
+const KEYS = ['id', 'url', ...URL_KEYS, 'program', ...PROGRAM_KEYS, 'initialize_timeout_sec', 'skills'];
+
+function parseId(table: TomlTable): string {
+  const id = table.string('id');
+  if (id === undefined) throw table.error("'id' is missing", 'write id = "a-name"');
+  if (id !== id.trim()) throw table.error(`the id ${quote(id)} has space around it`, 'remove it');
+  if (/^(?:local|none)$/i.test(id)) {
+    throw table.error(`the id ${quote(id)} is reserved`, 'choose another one');
+  }
+  if (id.length > MAX_ENVIRONMENT_ID_CHARS) {
+    throw table.error(
+      `the id ${quote(id)} is longer than ${MAX_ENVIRONMENT_ID_CHARS} characters`,
+      'choose a shorter one',
+    );
+  }
+  if (!/^[A-Za-z0-9_-]+$/.test(id)) {
+    throw table.error(`${quote(id)} is no valid id`, 'use letters, digits, - and _ only, at least one');
+  }
+  return id;
+}
+
+function parseTransport(table: TomlTable, home: string): EnvironmentTransport {
+  if (table.has('url') === table.has('program')) {
+    throw table.error(
+      table.has('url') ? "it has both 'url' and 'program'" : "it has neither 'url' nor 'program'",
+      'write url for a server that runs, or program for one to start, and not both',
+    );
+  }
+  const initializeTimeoutMs = parseSeconds(table, 'initialize_timeout_sec') ?? INITIALIZE_TIMEOUT_MS;
+  return table.has('url')
+    ? { ...parseWebSocket(table), initializeTimeoutMs }
+    : { ...parseCommand(table, home), initializeTimeoutMs };
+}
+
+function parseWebSocket(table: TomlTable): EnvironmentTransport & { readonly type: 'websocket' } {
+  refuseKeysOfOther(table, PROGRAM_KEYS, 'program');
+  const url = table.string('url')!.trim();
+  if (!/^wss?:\/\//.test(url) || !URL.canParse(url)) {
+    throw table.error(
+      `'url' is ${quote(url)}, which is no websocket URL`,
+      'write ws://HOST:PORT or wss://HOST',
+    );
+  }
+  return {
+    type: 'websocket',
+    url,
+    authToken: table.string('auth_bearer_token') ?? null,
+    connectTimeoutMs: parseSeconds(table, 'connect_timeout_sec') ?? CONNECT_TIMEOUT_MS,
+  };
+}
+
+function parseCommand(table: TomlTable, home: string): EnvironmentTransport & { readonly type: 'stdio' } {
+  refuseKeysOfOther(table, URL_KEYS, 'url');
+  const program = table.string('program')!.trim();
+  if (program === '') throw table.error("'program' is empty", 'write the name or path of a program');
+  const cwd = table.string('cwd');
+  return {
+    type: 'stdio',
+    program,
+    args: table.strings('args') ?? [],
+    env: table.stringMap('env') ?? {},
+    cwd: cwd === undefined ? null : resolve(home, cwd),
+  };
+}
+
+function refuseKeysOfOther(table: TomlTable, keys: readonly string[], owner: string): void {
+  const key = keys.find((candidate) => table.has(candidate));
+  if (key === undefined) return;
+  throw table.error(`'${key}' has a meaning only beside '${owner}'`, `remove ${key}, or use ${owner}`);
+}
+
+function parseSeconds(table: TomlTable, key: string): number | undefined {
+  const seconds = table.number(key);
+  if (seconds === undefined) return undefined;
+  // Written so that nan fails, too.
+  if (!(seconds >= 0 && seconds <= MAX_TIMEOUT_SEC)) {
+    throw table.error(`'${key}' is ${seconds}`, `write seconds from 0 to ${MAX_TIMEOUT_SEC}`);
+  }
+  return seconds * 1000;
+}
+
+function parseSkills(table: TomlTable): readonly string[] {
+  const skills = table.table('skills');
+  skills?.refuseUnknownKeys(['required']);
+  return skills?.strings('required') ?? [];
+}
+
+function parseDefault(
+  root: TomlTable,
+  environments: readonly ProvidedEnvironment[],
+  includeLocal: boolean,
+): string | null {
+  const name = root.string('default')?.trim();
+  if (name === undefined) return includeLocal ? 'local' : null;
+  if (name.toLowerCase() === 'none') return null;
+  const ids = [...(includeLocal ? ['local'] : []), ...environments.map(({ id }) => id)];
+  if (ids.includes(name)) return name;
+  const problem = name === '' ? "'default' is empty" : `'default' is ${quote(name)}, which is no environment`;
+  const why = name === 'local' ? 'set include_local = true, or ' : '';
+  throw root.error(problem, `${why}write one of ${[...ids, 'none'].join(', ')}`);
+}

@@ -1,0 +1,134 @@
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { ClientError } from '../../client/errors.ts';
+import {
+  type EnvironmentProvider,
+  type EnvironmentTransport,
+  LOCAL_ENVIRONMENT_ID,
+  type ProvidedEnvironments,
+} from '../provider.ts';
+import { parseEnvironments } from './environments-toml.ts';
+import { readTomlFile } from './toml-file.ts';
+
+/** Where configuration comes from, and how the environment behind a relay is reached. */
+export interface SourceOptions {
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Default: $CODEX_HOME, else `.codex` in the user's home. */
+  readonly codexHome?: string;
+  /** Makes the transport for an environment behind a relay. Without it such a configuration is refused. */
+  readonly relay?: (settings: RelaySettings) => EnvironmentTransport;
+}
+
+/** What the variables of the relay say. */
+export interface RelaySettings {
+  readonly registryUrl: string;
+  readonly environmentId: string;
+  readonly authToken: string;
+  readonly accountId: string | null;
+}
+
+/** What was found, and where. */
+export interface DiscoveredEnvironments extends ProvidedEnvironments {
+  /** A file path or the name of a variable; null when nothing is configured. */
+  readonly source: string | null;
+  readonly defaultIsRemote: boolean;
+}
+
+/**
+ * Finds out which environments are configured; opens no connection. The first source that says something decides alone: the relay
+ * variables, environments.toml, CODEX_EXEC_SERVER_URL, `[exec_server] url` in config.toml. Otherwise there is this machine only.
+ */
+export async function discoverEnvironments(options: SourceOptions = {}): Promise<DiscoveredEnvironments> {
+  const { env = process.env } = options;
+  const home = options.codexHome ?? codexHome(env);
+  return (
+    fromRelayVariables(env, options.relay) ??
+    (await fromEnvironmentsFile(home)) ??
+    fromUrl(variable(env, URL_VARIABLE), URL_VARIABLE) ??
+    (await fromConfigFile(home)) ??
+    discovered(null, { environments: [], default: LOCAL_ENVIRONMENT_ID, includeLocal: true })
+  );
+}
+
+/** The configured environments as a provider. */
+export function configuredEnvironments(options: SourceOptions = {}): EnvironmentProvider {
+  return { snapshot: () => discoverEnvironments(options) };
+}
+
+const URL_VARIABLE = 'CODEX_EXEC_SERVER_URL';
+const RELAY_VARIABLES = {
+  registryUrl: 'CODEX_EXEC_SERVER_NOISE_REGISTRY_URL',
+  environmentId: 'CODEX_EXEC_SERVER_NOISE_ENVIRONMENT_ID',
+  authToken: 'CODEX_EXEC_SERVER_NOISE_AUTH_TOKEN',
+} as const;
+const RELAY_ACCOUNT_VARIABLE = 'CODEX_EXEC_SERVER_NOISE_CHATGPT_ACCOUNT_ID';
+
+/** The id of the one environment that a variable or config.toml describes. */
+const REMOTE_ENVIRONMENT_ID = 'remote';
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+function fromRelayVariables(env: Variables, relay: SourceOptions['relay']): DiscoveredEnvironments | null {
+  const registryUrl = variable(env, RELAY_VARIABLES.registryUrl);
+  const environmentId = variable(env, RELAY_VARIABLES.environmentId);
+  const authToken = variable(env, RELAY_VARIABLES.authToken);
+  if (registryUrl === null && environmentId === null && authToken === null) return null;
+  if (registryUrl === null || environmentId === null || authToken === null) {
+    const names = Object.values(RELAY_VARIABLES);
+    const missing = names.filter((name) => variable(env, name) === null).join(' and ');
+    throw new ClientError('config', `an environment behind a relay is configured without ${missing}`, {
+      hint: `set ${missing}, or none of ${names.join(', ')}`,
+    });
+  }
+  if (relay === undefined) {
+    throw new ClientError(
+      'config',
+      `${RELAY_VARIABLES.registryUrl} describes an environment that needs the relay transport, which is not available here`,
+      { hint: 'unset the CODEX_EXEC_SERVER_NOISE_ variables to use another source' },
+    );
+  }
+  const accountId = variable(env, RELAY_ACCOUNT_VARIABLE);
+  const transport = relay({ registryUrl, environmentId, authToken, accountId });
+  return onlyRemote(RELAY_VARIABLES.registryUrl, transport);
+}
+
+async function fromEnvironmentsFile(home: string): Promise<DiscoveredEnvironments | null> {
+  const path = join(home, 'environments.toml');
+  const table = await readTomlFile(path);
+  return table === null ? null : discovered(path, parseEnvironments(table, home));
+}
+
+async function fromConfigFile(home: string): Promise<DiscoveredEnvironments | null> {
+  const path = join(home, 'config.toml');
+  const table = await readTomlFile(path);
+  // The file is shared with other programs: only this one key of it is judged.
+  const url = table?.table('exec_server')?.string('url')?.trim() || null;
+  return fromUrl(url, path);
+}
+
+function fromUrl(url: string | null, source: string): DiscoveredEnvironments | null {
+  if (url === null) return null;
+  if (url.toLowerCase() === 'none') {
+    return discovered(source, { environments: [], default: null, includeLocal: false });
+  }
+  return onlyRemote(source, { type: 'websocket', url });
+}
+
+function onlyRemote(source: string, transport: EnvironmentTransport): DiscoveredEnvironments {
+  const environments = [{ id: REMOTE_ENVIRONMENT_ID, transport }];
+  return discovered(source, { environments, default: REMOTE_ENVIRONMENT_ID, includeLocal: false });
+}
+
+function discovered(source: string | null, provided: ProvidedEnvironments): DiscoveredEnvironments {
+  const defaultIsRemote = provided.default !== null && provided.default !== LOCAL_ENVIRONMENT_ID;
+  return { ...provided, source, defaultIsRemote };
+}
+
+/** The value without space around it; null when there is none. */
+function variable(env: Variables, name: string): string | null {
+  return env[name]?.trim() || null;
+}
+
+function codexHome(env: Variables): string {
+  return env.CODEX_HOME || join(env.HOME || homedir(), '.codex');
+}

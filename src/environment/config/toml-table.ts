@@ -1,0 +1,121 @@
+import { ClientError } from '../../client/errors.ts';
+import { MAX_QUOTED_CHARS } from '../limits.ts';
+
+/** A table of a configuration file. Every refusal names the file, the place in it, the key and what would be right. */
+export class TomlTable {
+  readonly file: string;
+  readonly #place: string;
+  readonly #values: Readonly<Record<string, unknown>>;
+
+  /** `place` is how messages call the table; empty for the root. */
+  constructor(file: string, place: string, values: Readonly<Record<string, unknown>>) {
+    this.file = file;
+    this.#place = place;
+    this.#values = values;
+  }
+
+  has(key: string): boolean {
+    return Object.hasOwn(this.#values, key);
+  }
+
+  /** The same table by a name that says more. */
+  at(place: string): TomlTable {
+    return new TomlTable(this.file, place, this.#values);
+  }
+
+  refuseUnknownKeys(known: readonly string[]): void {
+    for (const key of Object.keys(this.#values)) {
+      if (!known.includes(key)) {
+        throw this.error(`unknown key ${quote(key)}`, `the keys here are ${known.join(', ')}`);
+      }
+    }
+  }
+
+  string(key: string): string | undefined {
+    const value = this.#get(key);
+    if (value === undefined || typeof value === 'string') return value;
+    throw this.error(`'${key}' is ${kindOf(value)}, not a string`, `write ${key} = "…"`);
+  }
+
+  boolean(key: string): boolean | undefined {
+    const value = this.#get(key);
+    if (value === undefined || typeof value === 'boolean') return value;
+    throw this.error(
+      `'${key}' is ${kindOf(value)}, not a truth value`,
+      `write ${key} = true or ${key} = false`,
+    );
+  }
+
+  number(key: string): number | undefined {
+    const value = this.#get(key);
+    if (value === undefined || typeof value === 'number') return value;
+    throw this.error(`'${key}' is ${kindOf(value)}, not a number`, `write ${key} = 10, without quotes`);
+  }
+
+  strings(key: string): readonly string[] | undefined {
+    const value = this.#get(key);
+    if (value === undefined) return undefined;
+    if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value;
+    throw this.error(`'${key}' is not a list of strings`, `write ${key} = ["…", "…"]`);
+  }
+
+  stringMap(key: string): Readonly<Record<string, string>> | undefined {
+    const value = this.#get(key);
+    if (value === undefined) return undefined;
+    if (isTable(value) && Object.values(value).every((item) => typeof item === 'string')) {
+      return value as Record<string, string>;
+    }
+    throw this.error(`'${key}' is not a table of strings`, `write ${key} = { NAME = "value" }`);
+  }
+
+  table(key: string): TomlTable | undefined {
+    const value = this.#get(key);
+    if (value === undefined) return undefined;
+    if (isTable(value)) return new TomlTable(this.file, this.#path(key), value);
+    throw this.error(`'${key}' is ${kindOf(value)}, not a table`, `write ${key} = { … }`);
+  }
+
+  tables(key: string): readonly TomlTable[] {
+    const value = this.#get(key) ?? [];
+    if (Array.isArray(value) && value.every(isTable)) {
+      return value.map((item, index) => new TomlTable(this.file, `[[${key}]] number ${index + 1}`, item));
+    }
+    throw this.error(`'${key}' is not a list of tables`, `write [[${key}]] above the keys of each`);
+  }
+
+  error(problem: string, hint: string): ClientError {
+    const place = this.#place === '' ? '' : `${this.#place}: `;
+    return new ClientError('config', `${this.file}: ${place}${problem}`, { hint });
+  }
+
+  #get(key: string): unknown {
+    return this.has(key) ? this.#values[key] : undefined;
+  }
+
+  #path(key: string): string {
+    return this.#place === '' ? key : `${this.#place} ${key}`;
+  }
+}
+
+/** Repeats a value in a one-line message: control characters escaped, long text cut. */
+export function quote(text: string): string {
+  const cut = text.length > MAX_QUOTED_CHARS ? `${text.slice(0, MAX_QUOTED_CHARS)}…` : text;
+  return `'${cut.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, escapeControl)}'`;
+}
+
+function escapeControl(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+function isTable(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}
+
+function kindOf(value: unknown): string {
+  if (Array.isArray(value)) return 'a list';
+  if (value instanceof Date) return 'a date';
+  if (typeof value === 'object') return 'a table';
+  return typeof value === 'boolean'
+    ? 'a truth value'
+    : `a ${typeof value === 'bigint' ? 'number' : typeof value}`;
+}

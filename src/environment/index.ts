@@ -1,0 +1,118 @@
+export { acceptedWebSocket } from '../client/accepted-websocket.ts';
+export type {
+  CallOptions,
+  CapabilityDiscovery,
+  DirectoryEntry,
+  DiscoveredRoot,
+  DiscoveryRoot,
+  EnvironmentInfo,
+  ExecBackend,
+  ExecProcess,
+  ExecutorFileSystem,
+  FileChange,
+  FileChanges,
+  FileMetadata,
+  FileOptions,
+  FileWatch,
+  LinkOptions,
+  LostEvent,
+  OutputStream,
+  ProcessEvent,
+  ProcessState,
+  ReadOptions,
+  ReadPage,
+  SandboxType,
+  SearchOptions,
+  SearchResult,
+  StartParams,
+  TerminateMode,
+  WalkOptions,
+  WalkResult,
+  WatchOptions,
+  WriteStatus,
+} from '../client/backend.ts';
+export type { TransportSource } from '../client/client-core.ts';
+export { ClientError, type ClientErrorDetails, type ClientErrorKind } from '../client/errors.ts';
+export { attachmentRoots } from './capability-roots/attachment-roots.ts';
+export type { AttachmentRoots } from './capability-roots/combined-roots.ts';
+export {
+  DiscoveryCache,
+  type DiscoveryPolicy,
+  type StepDiscovery,
+} from './capability-roots/discovery-cache.ts';
+export type {
+  DiscoverableEnvironment,
+  DiscoveryFailure,
+  RootOutcome,
+} from './capability-roots/discovery-request.ts';
+export {
+  type InspectedRoots,
+  inspectRoots,
+  type RootInspection,
+} from './capability-roots/inspection.ts';
+export {
+  type RootChoice,
+  type SelectedCapabilityRoot,
+  selectRoot,
+} from './capability-roots/selected-root.ts';
+export {
+  type ResolvedRoot,
+  resolveStepRoots,
+  type StartableEnvironment,
+  type StepRoots,
+} from './capability-roots/step-resolution.ts';
+export {
+  type ForkOptions,
+  forkThread,
+  restoreSelection,
+  type SelectionMetadata,
+  type StoredThread,
+  selectionMetadata,
+} from './capability-roots/thread-record.ts';
+export {
+  configuredEnvironments,
+  type DiscoveredEnvironments,
+  discoverEnvironments,
+  type RelaySettings,
+  type SourceOptions,
+} from './config/sources.ts';
+export type {
+  ConnectionState,
+  Environment,
+  EnvironmentStatus,
+  InfoOptions,
+  Readiness,
+} from './environment.ts';
+export { LocalEnvironment } from './local-environment.ts';
+export { LocalExecutorFileSystem } from './local-file-system.ts';
+export { LocalBackend, type LocalBackendOptions } from './local-process.ts';
+export { EnvironmentManager, type ManagerOptions, type NamedStatus } from './manager.ts';
+export {
+  type CommandTarget,
+  type EnvironmentProvider,
+  type EnvironmentTransport,
+  LOCAL_ENVIRONMENT_ID,
+  type OpenerTarget,
+  type ProvidedEnvironment,
+  type ProvidedEnvironments,
+  type WebSocketTarget,
+} from './provider.ts';
+export type { ProvisioningReport } from './provisioning.ts';
+export type { AcceptedSocket } from './remote/accepted-sockets.ts';
+export type { Connection, Connector } from './remote/connection.ts';
+export type { ClientSettings } from './remote/create-connector.ts';
+export { RemoteEnvironment, type RemoteEnvironmentOptions } from './remote/remote-environment.ts';
+export type { AttachmentState, EnvironmentSelection, SelectionConfig, Shell } from './turns/attachment.ts';
+export type {
+  ReadyEnvironment,
+  StartingEnvironment,
+  StepEnvironment,
+  StepSnapshot,
+  VisibleState,
+} from './turns/step-snapshot.ts';
+export {
+  type ConnectionEvent,
+  type EnvironmentRegistry,
+  ThreadEnvironments,
+  type TurnOptions,
+} from './turns/thread-environments.ts';

@@ -1,0 +1,35 @@
+/** Environments of one manager: far above what a person configures, and a bound for programs that add them. */
+export const MAX_ENVIRONMENTS = 256;
+
+/** Characters of an environment id in environments.toml. */
+export const MAX_ENVIRONMENT_ID_CHARS = 64;
+
+/** Far above any real configuration file; keeps a device or a log from filling the memory. */
+export const MAX_CONFIG_FILE_BYTES = 1024 * 1024;
+
+/** Longest time that a timer of Node can measure, in whole seconds. */
+export const MAX_TIMEOUT_SEC = 2_147_483;
+
+/** Characters of a configured value that a message repeats. */
+export const MAX_QUOTED_CHARS = 80;
+
+/** Capability roots that the owner of a provisioned environment may report. */
+export const MAX_PROVISIONED_ROOTS = 256;
+
+/** Capability roots that a thread may select: far above what people choose, and a bound for programs. */
+export const MAX_SELECTED_ROOTS = 1_024;
+
+/** Capability roots that a step takes from the attached environments, beyond those that its thread has selected. */
+export const MAX_ATTACHMENT_ROOTS = 256;
+
+/** Capability roots that a thread remembers what it found at: all of a step, and some that were selected before. */
+export const MAX_CACHED_ROOTS = 2_048;
+
+/** Capability roots in one request: what servers accept. */
+export const DISCOVERY_BATCH_ROOTS = 128;
+
+/** How long a server may look at the roots of one request. They are read from disk; only a dead mount takes longer. */
+export const DISCOVERY_TIMEOUT_MS = 60_000;
+
+/** How long discovery waits for a lost connection before the step goes on without what it would have found. */
+export const DISCOVERY_READY_WAIT_MS = 8_000;

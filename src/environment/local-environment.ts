@@ -1,0 +1,116 @@
+import { tmpdir } from 'node:os';
+import type { EnvironmentInfo } from '../client/backend.ts';
+import { ClientError } from '../client/errors.ts';
+import { Listeners } from '../client/listeners.ts';
+import { nativePathOfText } from '../files/native-path.ts';
+import { uriFromPath } from '../files/path-uri.ts';
+import { loginShell, passwdEntry } from '../process/login-shell.ts';
+import type { ConnectionState, Environment, EnvironmentStatus, Readiness } from './environment.ts';
+import { LocalDiscovery } from './local-discovery.ts';
+import { LocalExecutorFileSystem } from './local-file-system.ts';
+import { LocalBackend } from './local-process.ts';
+import { LOCAL_ENVIRONMENT_ID } from './provider.ts';
+
+/** This machine as an environment. There is nothing to connect, so it is ready until it is disposed of. */
+export class LocalEnvironment implements Environment {
+  readonly id = LOCAL_ENVIRONMENT_ID;
+  readonly kind = 'local';
+  readonly requiredSkills: readonly string[] = [];
+  readonly startupFinished = true;
+  readonly discovery = new LocalDiscovery();
+  readonly #files = new LocalExecutorFileSystem();
+  readonly #backend = new LocalBackend({ files: this.#files });
+  readonly #listeners = new Listeners<[ConnectionState]>();
+  #disposed = false;
+
+  get backend(): LocalBackend {
+    return this.#backend;
+  }
+
+  get files(): LocalExecutorFileSystem {
+    return this.#files;
+  }
+
+  get passiveFiles(): LocalExecutorFileSystem {
+    return this.#files;
+  }
+
+  get readiness(): Readiness {
+    return this.#disposed ? { ready: false, error: closedError() } : { ready: true };
+  }
+
+  get connection(): ConnectionState {
+    return this.#disposed
+      ? { connected: false, reason: closedError().message }
+      : { connected: true, reason: null };
+  }
+
+  watchConnection(listener: (state: ConnectionState) => void): () => void {
+    const stop = this.#listeners.add(listener);
+    listener(this.connection);
+    return stop;
+  }
+
+  async info(): Promise<EnvironmentInfo> {
+    const pty = this.#backend.pty.available;
+    return {
+      shell: loginShell(),
+      cwd: uriOf(process.cwd()),
+      userHomeDir: uriOf(process.env.HOME || passwdEntry()?.homedir || '/'),
+      platformOs: PLATFORM_NAMES[process.platform] ?? process.platform,
+      tempDir: uriOf(tmpdir()),
+      capabilities: {
+        pty,
+        processResize: pty,
+        processCloseStdin: true,
+        processSignals: true,
+        processTerminateModes: true,
+        fileWriteStreaming: true,
+        fsRename: true,
+        fsAtomicReplace: true,
+        fsWatch: true,
+        fsSearch: true,
+      },
+    };
+  }
+
+  async status(): Promise<EnvironmentStatus> {
+    return this.#disposed
+      ? { status: 'disconnected', error: closedError().message }
+      : { status: 'ready', error: null };
+  }
+
+  startConnecting(): void {}
+
+  startForUse(): void {}
+
+  async waitUntilReady(): Promise<void> {
+    if (this.#disposed) throw closedError();
+  }
+
+  restart(): Promise<void> {
+    return this.waitUntilReady();
+  }
+
+  hold(): () => void {
+    return () => {};
+  }
+
+  /** Kills the processes that are left. */
+  async dispose(): Promise<void> {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    this.#listeners.emit(this.connection);
+    await Promise.all([this.#backend.dispose(), this.#files.dispose()]);
+  }
+}
+
+const PLATFORM_NAMES: Readonly<Record<string, string>> = { darwin: 'macos', win32: 'windows' };
+
+function uriOf(path: string): string {
+  return uriFromPath(nativePathOfText(path));
+}
+
+function closedError(): ClientError {
+  return new ClientError('closed', `environment '${LOCAL_ENVIRONMENT_ID}' was closed`);
+}

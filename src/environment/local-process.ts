@@ -1,0 +1,285 @@
+import { isUtf8 } from 'node:buffer';
+import type {
+  CallOptions,
+  ExecBackend,
+  ExecProcess,
+  ProcessEvent,
+  ProcessState,
+  ReadOptions,
+  ReadPage,
+  StartParams,
+  TerminateMode,
+  WriteStatus,
+} from '../client/backend.ts';
+import { checkedParams } from '../client/checked-params.ts';
+import { ClientError } from '../client/errors.ts';
+import { ProcessEventLog } from '../client/event-log.ts';
+import { bytesOf } from '../client/file-content.ts';
+import { RpcErrorCode } from '../client/file-errors.ts';
+import { Listeners } from '../client/listeners.ts';
+import { nativePathOfText } from '../files/native-path.ts';
+import { PathUriError, pathFromUri, uriFromPath } from '../files/path-uri.ts';
+import { ProcessError } from '../process/errors.ts';
+import {
+  DEFAULT_CLOSED_RETENTION_MS,
+  DEFAULT_HEAD_BYTES,
+  DEFAULT_MAX_PROCESSES,
+  DEFAULT_RETAINED_BYTES,
+  DEFAULT_RETAINED_CHUNKS,
+} from '../process/limits.ts';
+import type { ManagedProcess, ProcessListener } from '../process/managed-process.ts';
+import { ProcessManager } from '../process/process-manager.ts';
+import { ioOf, spawnSpecOf } from '../process/program-request.ts';
+import { signalNames, signalNumber } from '../process/signals.ts';
+import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
+import type { Spawner, SpawnSpec, StreamName } from '../process/spawn/spawner.ts';
+import { locally, refuseSandbox } from './local-errors.ts';
+import type { LocalExecutorFileSystem } from './local-file-system.ts';
+
+export interface LocalBackendOptions {
+  /** Starts the programs; closed with the backend. By default the best one that this system allows. */
+  readonly spawner?: Spawner;
+  /** A program sees what was written through these before it was started, whether or not the caller waited for that. */
+  readonly files?: LocalExecutorFileSystem;
+}
+
+/** Runs programs on this machine, with the rules and the limits of a server. */
+export class LocalBackend implements ExecBackend {
+  readonly #spawner: Spawner;
+  readonly #processes: ProcessManager;
+  readonly #files: LocalExecutorFileSystem | null;
+
+  constructor(options: LocalBackendOptions = {}) {
+    this.#files = options.files ?? null;
+    this.#spawner = options.spawner ?? new LazySpawner(true);
+    this.#processes = new ProcessManager(this.#spawner, {
+      maxProcesses: DEFAULT_MAX_PROCESSES,
+      closedRetentionMs: DEFAULT_CLOSED_RETENTION_MS,
+    });
+  }
+
+  /** Whether programs can run on a terminal here; when not, why. */
+  get pty(): Spawner['pty'] {
+    return this.#spawner.pty;
+  }
+
+  get defaultCwd(): string {
+    return uriFromPath(nativePathOfText(process.cwd()));
+  }
+
+  /** A start that the caller gives up is undone as soon as it is through. */
+  async start(params: StartParams, options: CallOptions = {}): Promise<ExecProcess> {
+    const { processId } = params;
+    const process = new LocalProcess(processId, this.#processes);
+    return locally(`the start of ${processId}`, options, async (unwanted) => {
+      await this.#processes.start({
+        processId,
+        spec: localSpec(params),
+        retention: RETENTION,
+        listener: process.listener,
+        after: this.#files?.changesDone() ?? null,
+      });
+      await process.attach();
+      if (unwanted.aborted) await process.terminate();
+      return process;
+    });
+  }
+
+  /** Kills what is left. Nothing can be started afterwards. */
+  async dispose(): Promise<void> {
+    await this.#processes.close();
+    await this.#spawner.close();
+  }
+}
+
+const RETENTION = {
+  maxBytes: DEFAULT_RETAINED_BYTES,
+  maxChunks: DEFAULT_RETAINED_CHUNKS,
+  headBytes: DEFAULT_HEAD_BYTES,
+};
+
+/** A program of this machine. */
+class LocalProcess implements ExecProcess {
+  readonly processId: string;
+  readonly sandboxType = 'none';
+  /** Hears of the process from its first moment on. */
+  readonly listener: ProcessListener;
+  readonly #processes: ProcessManager;
+  readonly #log: ProcessEventLog;
+  readonly #wakes = new Listeners<[]>();
+  #managed: ManagedProcess | null = null;
+  #wake = 0;
+  #exitCode: number | null = null;
+  #closed = false;
+  #writes = 0;
+
+  constructor(processId: string, processes: ProcessManager) {
+    this.processId = processId;
+    this.#processes = processes;
+    this.#log = new ProcessEventLog((afterSeq, throughSeq) => this.#retainedOutput(afterSeq, throughSeq));
+    this.listener = {
+      // The bytes are only lent.
+      output: (seq, stream, bytes) =>
+        this.#tell({ type: 'output', seq, stream, bytes: new Uint8Array(bytes) }),
+      exited: (seq, exitCode) => {
+        this.#exitCode = exitCode;
+        this.#tell({ type: 'exited', seq, exitCode, sandboxDenied: false });
+      },
+      closed: (seq) => {
+        this.#closed = true;
+        this.#tell({ type: 'closed', seq });
+      },
+    };
+  }
+
+  /** To be called once the process exists. */
+  async attach(): Promise<void> {
+    this.#managed = await this.#processes.get(this.processId);
+  }
+
+  get state(): ProcessState {
+    return {
+      exited: this.#exitCode !== null,
+      exitCode: this.#exitCode,
+      closed: this.#closed,
+      sandboxDenied: false,
+      failure: null,
+    };
+  }
+
+  get wake(): number {
+    return this.#wake;
+  }
+
+  onWake(listener: () => void): () => void {
+    return this.#wakes.add(listener);
+  }
+
+  events(options: { readonly signal?: AbortSignal } = {}): AsyncIterableIterator<ProcessEvent> {
+    return this.#log.subscribe(options);
+  }
+
+  read(options: ReadOptions = {}): Promise<ReadPage> {
+    const { afterSeq = 0, maxBytes = null, waitMs = 0 } = options;
+    return locally('the read', options, async (unwanted) => {
+      const process = await this.#get();
+      const page = await process.read({ afterSeq, maxBytes, waitMs }, unwanted, () => {});
+      return {
+        chunks: page.chunks.map(copied),
+        nextSeq: page.nextSeq,
+        exited: page.exitCode !== null,
+        exitCode: page.exitCode,
+        closed: page.closed,
+        failure: null,
+        sandboxDenied: false,
+      };
+    });
+  }
+
+  write(bytes: Uint8Array | string, options: CallOptions = {}): Promise<WriteStatus> {
+    return locally('the write', options, async () => {
+      // The caller may use its buffer again while the program has not read it.
+      const input = Uint8Array.from(bytesOf(bytes));
+      const process = await this.#find();
+      return process?.write(input, `local-${++this.#writes}`, () => {}) ?? 'unknownProcess';
+    });
+  }
+
+  closeStdin(options: CallOptions = {}): Promise<boolean> {
+    return locally('closing stdin', options, async () => (await this.#find())?.closeStdin() ?? false);
+  }
+
+  signal(name: string, options: CallOptions = {}): Promise<void> {
+    return locally('the signal', options, async () => {
+      const number = signalNumber(name);
+      if (number === null) {
+        const known = signalNames().join(', ');
+        throw new ProcessError('unknownSignal', `signal: expected "interrupt" or one of ${known}`);
+      }
+      (await this.#find())?.signal(number);
+    });
+  }
+
+  resize(rows: number, cols: number, options: CallOptions = {}): Promise<void> {
+    return locally('the resize', options, async () => {
+      checkedParams('process/resize', { processId: this.processId, rows, cols });
+      (await this.#get()).resize(rows, cols);
+    });
+  }
+
+  terminate(mode: TerminateMode = { type: 'force' }, options: CallOptions = {}): Promise<boolean> {
+    return locally('the end', options, async () => (await this.#find())?.terminate(mode) ?? false);
+  }
+
+  #tell(event: Extract<ProcessEvent, { readonly seq: number }>): void {
+    this.#wake = event.seq;
+    this.#log.append(event);
+    this.#wakes.emit();
+  }
+
+  /** The process while it is readable. Its id may stand for another one later. */
+  async #find(): Promise<ManagedProcess | null> {
+    const found = await this.#processes.find(this.processId);
+    return found === this.#managed ? this.#managed : null;
+  }
+
+  async #get(): Promise<ManagedProcess> {
+    const process = await this.#find();
+    if (process !== null) return process;
+    throw new ProcessError('unknownProcess', `unknown process id ${this.processId}`);
+  }
+
+  async #retainedOutput(afterSeq: number, throughSeq: number): Promise<OutputEvent[]> {
+    const { chunks } = await this.read({ afterSeq });
+    return chunks.filter(({ seq }) => seq <= throughSeq).map((chunk) => ({ type: 'output', ...chunk }));
+  }
+}
+
+type OutputEvent = Extract<ProcessEvent, { readonly type: 'output' }>;
+
+/** The log lends its bytes until the next output. */
+function copied(chunk: { readonly seq: number; readonly stream: StreamName; readonly bytes: Uint8Array }) {
+  return { seq: chunk.seq, stream: chunk.stream, bytes: new Uint8Array(chunk.bytes) };
+}
+
+/** What the operating system is asked to run. Refuses what a server without these abilities refuses. */
+function localSpec(params: StartParams): SpawnSpec {
+  const checked = checkedParams('process/start', params);
+  if ('direct' in checked || 'prepared' in checked) {
+    throw new ClientError('config', 'only the flat form of a start is understood here');
+  }
+  refuseSandbox(checked);
+  if (checked.networkProxy != null) {
+    throw new ClientError('server', 'there is no network proxy on this side', {
+      code: RpcErrorCode.invalidParams,
+      hint: 'send null to run without one',
+    });
+  }
+  const { argv, arg0, env, envPolicy, metadata } = checked;
+  const request = {
+    argv,
+    arg0,
+    env,
+    io: ioOf(checked),
+    envPolicy: envPolicy ?? null,
+    metadata: metadata ?? null,
+  };
+  return spawnSpecOf(request, directoryOf(checked.cwd));
+}
+
+/** The working directory as text: the system is asked in UTF-8 here. */
+function directoryOf(uri: string): string {
+  try {
+    const bytes = Buffer.from(pathFromUri(uri), 'latin1');
+    if (isUtf8(bytes)) return bytes.toString();
+  } catch (error) {
+    if (!(error instanceof PathUriError)) throw error;
+    throw new ClientError('server', `cwd: ${error.message}`, {
+      code: RpcErrorCode.invalidParams,
+      cause: error,
+    });
+  }
+  throw new ClientError('server', 'cwd: a working directory whose bytes are not UTF-8 is not supported', {
+    code: RpcErrorCode.internal,
+  });
+}

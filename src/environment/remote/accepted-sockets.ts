@@ -1,0 +1,145 @@
+import type { TransportSource } from '../../client/client-core.ts';
+import { ClientError } from '../../client/errors.ts';
+import type { ClientLike } from './connection.ts';
+
+/** An open connection as the host hands it over. */
+export type AcceptedSocket = Awaited<ReturnType<TransportSource['open']>>;
+
+/**
+ * The connections of an executor that connects by itself: the host hands over the first one, and later ones when the executor
+ * comes back. A client that has lost its connection waits here for the next.
+ */
+export class AcceptedSockets {
+  readonly #name: string;
+  #next: AcceptedSocket | null;
+  #current: CuttableSocket | null = null;
+  #wake: (() => void) | null = null;
+  /** A replacement is under way until the client has tried it. */
+  #replacing = false;
+
+  constructor(name: string, first: AcceptedSocket) {
+    this.#name = name;
+    this.#next = first;
+  }
+
+  /** The next connection, as soon as there is one. Rejects when the signal aborts; what comes later is kept for the next call. */
+  async open(signal: AbortSignal): Promise<AcceptedSocket> {
+    // Whoever asks for another one is done with the last.
+    if (this.#next === null) this.#replacing = false;
+    while (this.#next === null) await this.#arrival(signal);
+    this.#current = new CuttableSocket(this.#next);
+    this.#next = null;
+    return this.#current;
+  }
+
+  /**
+   * Hands over a connection in place of the present one and returns at once; `client` resumes its session on it. Throws when it
+   * would never be used: before the first handshake is done, after the client has failed, while another one is being tried.
+   */
+  replace(socket: AcceptedSocket, client: ClientLike | null): void {
+    if (client === null) {
+      throw this.#refusal('it has no session yet', 'try again when it is ready');
+    }
+    if (client.state === 'failed' || client.state === 'closed') {
+      throw this.#refusal('its session has ended', 'accept the connection as a new environment');
+    }
+    if (this.#replacing) throw this.#refusal('another connection is being tried', 'try again later');
+    this.#replacing = true;
+    this.#next = socket;
+    const stop = client.onStateChange(() => {
+      if (client.state === 'recovering') return;
+      stop();
+      this.#replacing = false;
+      this.#discardUnused();
+    });
+    this.#current?.cut(`${this.#name} has a new connection`);
+    this.#current = null;
+    this.#wake?.();
+  }
+
+  #arrival(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const abort = () => reject(signal.reason);
+      if (signal.aborted) {
+        abort();
+        return;
+      }
+      signal.addEventListener('abort', abort, { once: true });
+      this.#wake = () => {
+        signal.removeEventListener('abort', abort);
+        resolve();
+      };
+    });
+  }
+
+  /** The client has recovered by other means or failed: nobody will ask for the socket. */
+  #discardUnused(): void {
+    this.#next?.close({ code: 1001, reason: `${this.#name} does not need this connection` });
+    this.#next = null;
+  }
+
+  #refusal(problem: string, hint: string): ClientError {
+    return new ClientError('invalidInput', `${this.#name} cannot take another connection: ${problem}`, {
+      hint,
+    });
+  }
+}
+
+type SocketEvents = Parameters<AcceptedSocket['open']>[0];
+type CloseReason = Parameters<AcceptedSocket['close']>[0];
+
+/** A socket whose end can be declared. A peer that is gone without a word would keep an orderly close waiting. */
+class CuttableSocket implements AcceptedSocket {
+  readonly #inner: AcceptedSocket;
+  #events: SocketEvents | null = null;
+  #ended = false;
+
+  constructor(inner: AcceptedSocket) {
+    this.#inner = inner;
+  }
+
+  open(events: SocketEvents): void {
+    this.#events = events;
+    this.#inner.open({
+      message: (text) => this.#unlessEnded(() => events.message(text)),
+      undecodable: (reason) => this.#unlessEnded(() => events.undecodable(reason)),
+      drained: () => this.#unlessEnded(() => events.drained()),
+      ended: () => this.#unlessEnded(() => events.ended()),
+      closed: (reason) => this.#end(reason),
+    });
+  }
+
+  send(message: string | Uint8Array, released?: () => void): boolean {
+    return this.#ended || this.#inner.send(message, released);
+  }
+
+  sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
+    return this.#ended || this.#inner.sendPart(part, last, released);
+  }
+
+  setReceiving(receiving: boolean): void {
+    this.#inner.setReceiving(receiving);
+  }
+
+  close(reason: CloseReason): void {
+    this.#inner.close(reason);
+  }
+
+  /** Ends it at once for its owner; the other side is told if it listens. */
+  cut(reason: string): void {
+    const closeReason = { code: 1001, reason };
+    this.#inner.close(closeReason);
+    this.#end(closeReason);
+  }
+
+  #end(reason: CloseReason): void {
+    this.#unlessEnded(() => {
+      this.#ended = true;
+      this.#events?.closed(reason);
+    });
+  }
+
+  #unlessEnded(report: () => void): void {
+    if (!this.#ended) report();
+  }
+}

@@ -1,0 +1,52 @@
+import { ClientError } from '../../client/errors.ts';
+import { Backoff, pause } from '../../client/reconnect.ts';
+import type { Connection, Connector } from './connection.ts';
+
+/**
+ * Connects, and tries again for `windowMs` as long as the failures may pass; an attempt that has begun is not cut short by the end of
+ * the window. A window of 0 is a single attempt. Rejects with a ClientError always, soon after `signal` aborts at the latest; a
+ * connection that comes too late is closed.
+ */
+export async function connectWithin(
+  connector: Connector,
+  windowMs: number,
+  signal: AbortSignal,
+): Promise<Connection> {
+  const endsAt = performance.now() + windowMs;
+  const backoff = new Backoff();
+  for (;;) {
+    try {
+      return await connectOnce(connector, signal);
+    } catch (error) {
+      const failure = toClientError(error);
+      const pauseMs = backoff.next();
+      if (signal.aborted || !failure.retryable || performance.now() + pauseMs >= endsAt) throw failure;
+      await pause(pauseMs, signal);
+    }
+  }
+}
+
+/** Any failure as the error that this library promises. */
+export function toClientError(error: unknown): ClientError {
+  if (error instanceof ClientError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new ClientError('connectFailed', message, { cause: error });
+}
+
+function connectOnce(connector: Connector, signal: AbortSignal): Promise<Connection> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) {
+      abort();
+      return;
+    }
+    signal.addEventListener('abort', abort);
+    connector
+      .connect(signal)
+      .then((connection) => {
+        if (signal.aborted) void connection.client.close().catch(() => {});
+        else resolve(connection);
+      }, reject)
+      .finally(() => signal.removeEventListener('abort', abort));
+  });
+}

@@ -1,0 +1,27 @@
+import type { ExecBackend, ExecutorFileSystem } from '../../client/backend.ts';
+import type { ClientCore } from '../../client/client-core.ts';
+
+/** What an environment uses of a client. One that has `failed` or is `closed` stays so. */
+export type ClientLike = Pick<
+  ClientCore,
+  'state' | 'failure' | 'environmentInfo' | 'onStateChange' | 'call' | 'close'
+>;
+
+/** A client and the services on top of it. */
+export interface Connection {
+  readonly client: ClientLike;
+  readonly backend: ExecBackend;
+  readonly files: ExecutorFileSystem;
+}
+
+/** Opens connections to one executor. */
+export interface Connector {
+  /** Opens a connection with a new session. It ends soon after `signal` aborts. */
+  connect(signal: AbortSignal): Promise<Connection>;
+  /** Whether a failed connection may be followed by another without anybody asking for it by name. */
+  readonly reconnects: boolean;
+  /** Whether connecting costs so little that it is done before the first use. */
+  readonly eager: boolean;
+  /** How long to go on trying to reach an executor that was there before. */
+  readonly retryWindowMs: number;
+}

@@ -1,0 +1,22 @@
+import type { CallOptions, ExecBackend, ExecProcess, StartParams } from '../../client/backend.ts';
+import type { LazyConnection } from './lazy-connection.ts';
+
+/** Starts processes through a connection that is opened by the first one. */
+export class LazyBackend implements ExecBackend {
+  readonly #connection: LazyConnection;
+
+  constructor(connection: LazyConnection) {
+    this.#connection = connection;
+  }
+
+  async start(params: StartParams, options?: CallOptions): Promise<ExecProcess> {
+    const lease = await this.#connection.lease(options);
+    try {
+      const process = await lease.connection.backend.start(params, lease.options);
+      this.#connection.holdFor(process);
+      return process;
+    } finally {
+      lease.release();
+    }
+  }
+}

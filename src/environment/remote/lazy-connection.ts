@@ -1,0 +1,298 @@
+import type { CallOptions, ExecProcess } from '../../client/backend.ts';
+import { ClientError } from '../../client/errors.ts';
+import { Listeners } from '../../client/listeners.ts';
+import type { ConnectionState, Readiness } from '../environment.ts';
+import { connectWithin, toClientError } from './attempt.ts';
+import type { Connection, Connector } from './connection.ts';
+import { Deadline } from './deadline.ts';
+
+/** A connection in use. `options` is what is left of the caller's for the next stage. */
+export interface Lease {
+  readonly connection: Connection;
+  readonly options: CallOptions;
+  release(): void;
+}
+
+/**
+ * The connection of one environment: opened by the first use, shared by all, opened again when it has failed for good and the
+ * transport allows it. Everybody who waits at the same time waits for the same attempt and gets its one result.
+ *
+ * A failure of the first attempt is final when it cannot pass by itself, or when the transport cannot reconnect; only
+ * {@link restart} helps then. Later failures are forgotten: the next use tries again. An executor that was connected once is
+ * waited for a while, one that never was gets a single attempt.
+ */
+export class LazyConnection {
+  readonly #name: string;
+  readonly #connector: Connector;
+  readonly #listeners = new Listeners<[ConnectionState]>();
+  #phase: Phase = { type: 'idle' };
+  #published: ConnectionState = NOT_STARTED;
+  #startupFinished = false;
+  #wasConnected = false;
+  #retired = false;
+  #users = 0;
+
+  /** `name` is how messages call the environment. */
+  constructor(name: string, connector: Connector) {
+    this.#name = name;
+    this.#connector = connector;
+  }
+
+  get startupFinished(): boolean {
+    return this.#startupFinished;
+  }
+
+  /** Whether an attempt has ever been made or is under way. */
+  get started(): boolean {
+    return this.#phase.type !== 'idle' || this.#startupFinished;
+  }
+
+  get state(): ConnectionState {
+    return this.#published;
+  }
+
+  get readiness(): Readiness {
+    const phase = this.#phase;
+    if (phase.type === 'idle' || phase.type === 'connecting') return null;
+    if (phase.type !== 'up') return { ready: false, error: phase.error };
+    const { state } = phase.connection.client;
+    if (state === 'recovering') return null;
+    return state === 'connected' ? { ready: true } : { ready: false, error: endOf(phase.connection) };
+  }
+
+  watch(listener: (state: ConnectionState) => void): () => void {
+    const stop = this.#listeners.add(listener);
+    listener(this.#published);
+    return stop;
+  }
+
+  /** Connects if need be. The connection is not closed for want of users before the lease is released. */
+  async lease(options?: CallOptions): Promise<Lease> {
+    const deadline = new Deadline(options);
+    deadline.check(`connecting to ${this.#name}`);
+    const release = this.hold();
+    try {
+      const connection = await deadline.wait(`connecting to ${this.#name}`, this.#get());
+      return { connection, options: deadline.remaining, release };
+    } catch (error) {
+      release();
+      throw error;
+    }
+  }
+
+  /** Like {@link lease} for those who must not cause a connection: throws at once when there is none that works. */
+  leaseNow(): Lease {
+    const connection = this.connected;
+    if (connection !== null) return { connection, options: {}, release: this.hold() };
+    const { readiness } = this;
+    if (readiness?.ready === false) throw readiness.error;
+    throw new ClientError('disconnected', `${this.#name} is not ready: ${this.#published.reason}`, {
+      retryable: true,
+    });
+  }
+
+  /** The connection, if it works at this moment. */
+  get connected(): Connection | null {
+    if (this.#phase.type !== 'up') return null;
+    return this.#phase.connection.client.state === 'connected' ? this.#phase.connection : null;
+  }
+
+  /** The newest connection in whatever state; null when there was none since the last attempt failed. */
+  get current(): Connection | null {
+    return this.#phase.type === 'up' ? this.#phase.connection : null;
+  }
+
+  /** Makes the first attempt in the background. What comes of it shows in {@link state}. */
+  start(): void {
+    if (!this.started) void this.#attempt();
+  }
+
+  /** Does in the background what a use would do to get a connection. */
+  prepare(): void {
+    this.#get().catch(() => {});
+  }
+
+  /** Ends a wait that has not begun: the first use fails with `error`. Once an attempt was made this does nothing. */
+  refuse(error: ClientError): void {
+    if (this.started) return;
+    this.#startupFinished = true;
+    this.#enter({ type: 'down', error, final: true });
+  }
+
+  /** Replaces whatever connection there is by a new one; joins an attempt that is under way. */
+  restart(): Promise<Connection> {
+    if (this.#phase.type === 'connecting' || this.#phase.type === 'disposed') return this.#get();
+    this.#closeClient();
+    return this.#attempt();
+  }
+
+  /** Counts as a user until the returned function is called. */
+  hold(): () => void {
+    this.#users++;
+    let held = true;
+    return () => {
+      if (!held) return;
+      held = false;
+      this.#users--;
+      this.#closeUnused();
+    };
+  }
+
+  /** Holds the connection until the process has ended or is lost. */
+  holdFor(process: ExecProcess): void {
+    const release = this.hold();
+    const check = () => {
+      if (!process.state.closed && process.state.failure === null) return;
+      stop();
+      release();
+    };
+    const stop = process.onWake(check);
+    check();
+  }
+
+  /** From now on the connection lasts only while somebody uses it. */
+  retire(): void {
+    this.#retired = true;
+    this.#closeUnused();
+  }
+
+  async dispose(): Promise<void> {
+    if (this.#phase.type === 'disposed') return;
+    const error = new ClientError('closed', `${this.#name} was closed`);
+    const client = this.#phase.type === 'up' ? this.#phase.connection.client : null;
+    if (this.#phase.type === 'connecting') this.#phase.abort.abort(error);
+    this.#enter({ type: 'disposed', error });
+    await client?.close();
+  }
+
+  #get(): Promise<Connection> {
+    const phase = this.#phase;
+    switch (phase.type) {
+      case 'idle':
+        return this.#attempt();
+      case 'connecting':
+        return phase.attempt;
+      case 'up': {
+        const { state } = phase.connection.client;
+        if (state === 'connected' || state === 'recovering') return Promise.resolve(phase.connection);
+        return this.#connector.reconnects ? this.#attempt() : Promise.reject(endOf(phase.connection));
+      }
+      case 'down':
+        return phase.final ? Promise.reject(phase.error) : this.#attempt();
+      case 'disposed':
+        return Promise.reject(phase.error);
+    }
+  }
+
+  #attempt(): Promise<Connection> {
+    const abort = new AbortController();
+    const windowMs = this.#wasConnected ? this.#connector.retryWindowMs : 0;
+    const attempt = connectWithin(this.#connector, windowMs, abort.signal).then(
+      (connection) => this.#succeed(abort, connection),
+      (error: unknown) => this.#fail(abort, toClientError(error)),
+    );
+    // Whoever waits hears of a failure from the phase; nobody may be waiting.
+    attempt.catch(() => {});
+    const reason = this.#phase.type === 'idle' ? null : this.#published.reason;
+    this.#enter({ type: 'connecting', attempt, abort, reason });
+    return attempt;
+  }
+
+  #succeed(abort: AbortController, connection: Connection): Connection {
+    // The attempt was given up between its success and this moment.
+    if (!this.#isCurrent(abort)) {
+      void connection.client.close().catch(() => {});
+      throw toClientError(abort.signal.reason);
+    }
+    this.#startupFinished = true;
+    this.#wasConnected = true;
+    const stop = connection.client.onStateChange(() => this.#publish());
+    this.#enter({ type: 'up', connection, stop });
+    this.#closeUnused();
+    return connection;
+  }
+
+  #fail(abort: AbortController, error: ClientError): never {
+    if (this.#isCurrent(abort)) {
+      const final = !this.#connector.reconnects || (!this.#startupFinished && !error.retryable);
+      this.#startupFinished = true;
+      this.#enter({ type: 'down', error, final });
+    }
+    throw error;
+  }
+
+  #isCurrent(abort: AbortController): boolean {
+    return this.#phase.type === 'connecting' && this.#phase.abort === abort;
+  }
+
+  #closeUnused(): void {
+    if (!this.#retired || this.#users > 0) return;
+    if (this.#phase.type === 'connecting') {
+      const { abort } = this.#phase;
+      this.#enter({ type: 'idle' });
+      abort.abort(new ClientError('closed', `${this.#name} was replaced before anybody used it`));
+    } else if (this.#phase.type === 'up') {
+      this.#closeClient();
+      this.#enter({ type: 'idle' });
+    }
+  }
+
+  #closeClient(): void {
+    if (this.#phase.type !== 'up') return;
+    this.#phase.stop();
+    void this.#phase.connection.client.close().catch(() => {});
+  }
+
+  #enter(phase: Phase): void {
+    if (this.#phase.type === 'up') this.#phase.stop();
+    this.#phase = phase;
+    this.#publish();
+  }
+
+  #publish(): void {
+    const next = this.#describe();
+    if (next.connected === this.#published.connected && next.reason === this.#published.reason) return;
+    this.#published = next;
+    this.#listeners.emit(next);
+  }
+
+  #describe(): ConnectionState {
+    const phase = this.#phase;
+    switch (phase.type) {
+      case 'idle':
+        return this.#startupFinished ? NOT_IN_USE : NOT_STARTED;
+      case 'connecting':
+        return { connected: false, reason: phase.reason ?? 'it is connecting' };
+      case 'down':
+      case 'disposed':
+        return { connected: false, reason: phase.error.message };
+      case 'up': {
+        const { state, failure } = phase.connection.client;
+        if (state === 'connected') return { connected: true, reason: null };
+        if (state !== 'recovering') return { connected: false, reason: endOf(phase.connection).message };
+        const cause = failure === null ? '' : `: ${failure.message}`;
+        return { connected: false, reason: `${this.#name} is recovering${cause}` };
+      }
+    }
+  }
+}
+
+type Phase =
+  | { readonly type: 'idle' }
+  /** `reason` is what was wrong before, if anything was. */
+  | {
+      readonly type: 'connecting';
+      readonly attempt: Promise<Connection>;
+      readonly abort: AbortController;
+      readonly reason: string | null;
+    }
+  | { readonly type: 'up'; readonly connection: Connection; readonly stop: () => void }
+  | { readonly type: 'down'; readonly error: ClientError; readonly final: boolean }
+  | { readonly type: 'disposed'; readonly error: ClientError };
+
+const NOT_STARTED: ConnectionState = { connected: false, reason: 'it has not been started' };
+const NOT_IN_USE: ConnectionState = { connected: false, reason: 'it was replaced and is not in use' };
+
+function endOf({ client }: Connection): ClientError {
+  return client.failure ?? new ClientError('disconnected', 'the connection has ended');
+}

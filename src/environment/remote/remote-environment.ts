@@ -1,0 +1,195 @@
+import type {
+  CallOptions,
+  CapabilityDiscovery,
+  EnvironmentInfo,
+  ExecBackend,
+  ExecutorFileSystem,
+} from '../../client/backend.ts';
+import { INFO_TIMEOUT_MS, STATUS_TIMEOUT_MS } from '../../client/limits.ts';
+import { RemoteDiscovery } from '../../client/remote-discovery.ts';
+import type {
+  ConnectionState,
+  Environment,
+  EnvironmentStatus,
+  InfoOptions,
+  Readiness,
+} from '../environment.ts';
+import type { Provisioning } from '../provisioning.ts';
+import type { ClientLike, Connection, Connector } from './connection.ts';
+import { Deadline } from './deadline.ts';
+import { LazyBackend } from './lazy-backend.ts';
+import { LazyConnection } from './lazy-connection.ts';
+import { LazyFileSystem } from './lazy-file-system.ts';
+
+export interface RemoteEnvironmentOptions {
+  readonly requiredSkills?: readonly string[];
+  /** For an environment whose owner reports when it can be reached. */
+  readonly provisioning?: Provisioning | null;
+}
+
+/** An environment behind a connection. */
+export class RemoteEnvironment implements Environment {
+  readonly kind = 'remote';
+  readonly id: string;
+  readonly backend: ExecBackend;
+  readonly files: ExecutorFileSystem;
+  readonly passiveFiles: ExecutorFileSystem;
+  readonly discovery: CapabilityDiscovery = new RemoteDiscovery(this);
+  readonly requiredSkills: readonly string[];
+  /** Null for an ordinary environment. */
+  readonly provisioning: Provisioning | null;
+  readonly #connector: Connector;
+  readonly #connection: LazyConnection;
+  /** What an executor told over this connection that does not tell it in the handshake. */
+  #fetchedInfo: EnvironmentInfo | null = null;
+
+  constructor(id: string, connector: Connector, options: RemoteEnvironmentOptions = {}) {
+    const { requiredSkills = [], provisioning = null } = options;
+    this.id = id;
+    this.requiredSkills = requiredSkills;
+    this.provisioning = provisioning;
+    this.#connector = connector;
+    this.#connection = new LazyConnection(`environment '${id}'`, connector);
+    this.backend = new LazyBackend(this.#connection);
+    this.files = new LazyFileSystem(this.#connection);
+    this.passiveFiles = new LazyFileSystem(this.#connection, { passive: true });
+    provisioning?.onFailure((error) => this.#connection.refuse(error));
+    this.#connection.watch(({ connected }) => {
+      if (!connected) this.#fetchedInfo = null;
+    });
+  }
+
+  get startupFinished(): boolean {
+    return this.#connection.startupFinished;
+  }
+
+  get readiness(): Readiness {
+    return this.#connection.readiness;
+  }
+
+  get connection(): ConnectionState {
+    return this.#connection.state;
+  }
+
+  /** The client of the newest connection; null before there was one. */
+  get client(): ClientLike | null {
+    return this.#connection.current?.client ?? null;
+  }
+
+  /** Calls a method of the executor that none of the services offers. */
+  readonly call: ClientLike['call'] = async (method, params, options) => {
+    const lease = await this.#connection.lease(options);
+    try {
+      return await lease.connection.client.call(method, params, lease.options);
+    } finally {
+      lease.release();
+    }
+  };
+
+  watchConnection(listener: (state: ConnectionState) => void): () => void {
+    return this.#connection.watch(listener);
+  }
+
+  async info({ fresh = false, ...options }: InfoOptions = {}): Promise<EnvironmentInfo> {
+    const lease = await this.#connection.lease(options);
+    try {
+      const { client } = lease.connection;
+      const known = client.environmentInfo ?? this.#fetchedInfo;
+      if (known !== null && !fresh) return known;
+      this.#fetchedInfo = await client.call('environment/info', null, {
+        timeoutMs: INFO_TIMEOUT_MS,
+        ...lease.options,
+      });
+      return this.#fetchedInfo;
+    } finally {
+      lease.release();
+    }
+  }
+
+  async status(): Promise<EnvironmentStatus> {
+    const connection = this.#connection.connected;
+    if (connection !== null) return probe(connection, () => this.#connection.state.reason);
+    const pending = !this.startupFinished && this.readiness === null;
+    return pending
+      ? { status: 'pending', error: null }
+      : { status: 'disconnected', error: this.connection.reason };
+  }
+
+  startConnecting(): void {
+    if (this.#connector.eager) this.#connection.start();
+  }
+
+  startForUse(): void {
+    this.#connection.prepare();
+  }
+
+  async waitUntilReady(options?: CallOptions): Promise<void> {
+    const deadline = new Deadline(options);
+    for (;;) {
+      const lease = await this.#connection.lease(deadline.remaining);
+      try {
+        await deadline.wait(`recovering environment '${this.id}'`, recovered(lease.connection.client));
+        if (lease.connection.client.state === 'connected') return;
+      } finally {
+        lease.release();
+      }
+    }
+  }
+
+  async restart(options?: CallOptions): Promise<void> {
+    const deadline = new Deadline(options);
+    deadline.check(`restarting environment '${this.id}'`);
+    const release = this.hold();
+    try {
+      await deadline.wait(`restarting environment '${this.id}'`, this.#connection.restart());
+    } finally {
+      release();
+    }
+  }
+
+  hold(): () => void {
+    return this.#connection.hold();
+  }
+
+  /** Called when another handle takes the id. Returns what holds the connection as long as there is one. */
+  retire(): { dispose(): Promise<void> } {
+    this.#connection.retire();
+    return this.#connection;
+  }
+
+  dispose(): Promise<void> {
+    return this.#connection.dispose();
+  }
+}
+
+/** Asks for a sign of life. The answer may be long in coming on a connection that is gone, so its end answers as well. */
+function probe({ client }: Connection, reason: () => string | null): Promise<EnvironmentStatus> {
+  return new Promise((resolve) => {
+    const finish = (status: EnvironmentStatus) => {
+      stop();
+      resolve(status);
+    };
+    const stop = client.onStateChange(() => {
+      if (client.state !== 'connected') finish({ status: 'disconnected', error: reason() });
+    });
+    client.call('environment/status', null, { timeoutMs: STATUS_TIMEOUT_MS }).then(
+      () => finish({ status: 'ready', error: null }),
+      (error: Error) => finish({ status: 'disconnected', error: error.message }),
+    );
+  });
+}
+
+/** Resolves as soon as a client is not recovering, for better or worse. */
+function recovered(client: ClientLike): Promise<void> {
+  return new Promise((resolve) => {
+    if (client.state !== 'recovering') {
+      resolve();
+      return;
+    }
+    const stop = client.onStateChange(() => {
+      if (client.state === 'recovering') return;
+      stop();
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,185 @@
+import { constants, type Stats } from 'node:fs';
+import { access, type FileHandle, open, readlink, realpath, rename, stat, unlink } from 'node:fs/promises';
+import { dirname } from 'node:path/posix';
+import { Errno, errorCode, refused, systemError, toFileError } from '../errors.ts';
+import type { OpenFile } from '../file-system.ts';
+import { MAX_LINKS_FOLLOWED } from '../limits.ts';
+import {
+  childPath,
+  lastName,
+  type NativePath,
+  nativePathOfBytes,
+  parentPath,
+  systemPath,
+  textOfNativePath,
+} from '../native-path.ts';
+import { readAt, writeAt } from './positional-io.ts';
+import { sweepTemporaries, temporaryName } from './temporary-files.ts';
+
+/**
+ * Opens a replacement of a file: what is written goes to a temporary file next to it, which takes its place when it is closed.
+ * Whoever looks finds the old file or the new one, whole, also after a crash or a power cut.
+ *
+ * Links are followed: the file they lead to is replaced, or created where they lead nowhere. The new file has the mode of the old
+ * one, and its owner and group as far as this process may give files away. It is another inode, so other names of the old file
+ * keep the old content; access lists and extended attributes are not carried over.
+ */
+export async function openAtomicReplacement(path: NativePath): Promise<OpenFile> {
+  try {
+    const resolved = await followLinks(path);
+    const old = await statIfThere(resolved);
+    if (old !== null) await checkReplaceable(path, resolved, old);
+    else if (resolved.endsWith('/')) throw systemError(Errno.EISDIR);
+    // The real directory stays the right one when a link on the way is changed before the end.
+    const directory = await realDirectory(resolved);
+    await sweepTemporaries(directory);
+    const target = childPath(directory, lastName(resolved));
+    const temporary = childPath(directory, await temporaryName(lastName(resolved)));
+    return new AtomicReplacement(await createTemporary(temporary, old), temporary, target, directory);
+  } catch (error) {
+    throw toFileError(error);
+  }
+}
+
+class AtomicReplacement implements OpenFile {
+  readonly #handle: FileHandle;
+  readonly #temporary: NativePath;
+  readonly #target: NativePath;
+  readonly #directory: NativePath;
+  #failure: unknown = null;
+
+  constructor(handle: FileHandle, temporary: NativePath, target: NativePath, directory: NativePath) {
+    this.#handle = handle;
+    this.#temporary = temporary;
+    this.#target = target;
+    this.#directory = directory;
+  }
+
+  /** The system refuses: the file is open for writing only. */
+  read(position: number, length: number, into?: Buffer): Promise<Buffer> {
+    return readAt(this.#handle.fd, position, length, into);
+  }
+
+  /** A write that fails spoils the replacement: a client that does not wait for answers closes it all the same. */
+  async write(position: number, bytes: Uint8Array): Promise<void> {
+    try {
+      await writeAt(this.#handle.fd, position, bytes);
+    } catch (error) {
+      this.#failure ??= error;
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    try {
+      if (this.#failure !== null) throw this.#failure;
+      await this.#handle.sync();
+      await this.#handle.close();
+      await rename(systemPath(this.#temporary), systemPath(this.#target));
+    } catch (error) {
+      await this.discard();
+      throw toFileError(error);
+    }
+    await syncDirectory(this.#directory);
+  }
+
+  /** A temporary file that cannot be removed stays behind; its name tells what it is, and a later sweep tries again. */
+  async discard(): Promise<void> {
+    await this.#handle.close().catch(() => undefined);
+    await unlink(systemPath(this.#temporary)).catch(() => undefined);
+  }
+}
+
+/** The path behind all links at its end, whether or not something is there. Links in front of the last name are the system's. */
+async function followLinks(path: NativePath): Promise<NativePath> {
+  let current = path;
+  for (let followed = 0; followed <= MAX_LINKS_FOLLOWED; followed++) {
+    const link = await readLinkIfOne(current);
+    if (link === null) return current;
+    // The names are only joined: what `..` means depends on where the links in front of it lead.
+    current = nativePathOfBytes(link.startsWith('/') ? link : `${dirname(current)}/${link}`);
+  }
+  throw systemError(Errno.ELOOP);
+}
+
+async function readLinkIfOne(path: NativePath): Promise<string | null> {
+  try {
+    return await readlink(systemPath(path), 'latin1');
+  } catch (error) {
+    const code = errorCode(error);
+    if (code === 'EINVAL' || code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+async function statIfThere(path: NativePath): Promise<Stats | null> {
+  try {
+    return await stat(systemPath(path));
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+/** What could not be written in place is not replaced either, although the system would let its directory's owner do so. */
+async function checkReplaceable(path: NativePath, resolved: NativePath, old: Stats): Promise<void> {
+  if (old.isDirectory()) throw systemError(Errno.EISDIR);
+  if (!old.isFile()) throw refused(`path \`${textOfNativePath(path)}\` is not a file`);
+  await access(systemPath(resolved), constants.W_OK);
+}
+
+async function realDirectory(path: NativePath): Promise<NativePath> {
+  return nativePathOfBytes(await realpath(systemPath(parentPath(path)), 'latin1'));
+}
+
+async function createTemporary(temporary: NativePath, old: Stats | null): Promise<FileHandle> {
+  const handle = await open(systemPath(temporary), CREATE_NEW, old === null ? NEW_FILE_MODE : PRIVATE_MODE);
+  try {
+    if (old !== null) await takeOver(handle, old);
+    return handle;
+  } catch (error) {
+    await handle.close();
+    await unlink(systemPath(temporary)).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Gives the new file the owner, group and mode of the old one; rights that would reach other people are left out. */
+async function takeOver(handle: FileHandle, old: Stats): Promise<void> {
+  await giveAway(handle, old);
+  const made = await handle.stat();
+  let mode = old.mode & ALL_BITS;
+  if (made.uid !== old.uid || made.gid !== old.gid) mode &= PERMISSION_BITS;
+  if (made.gid !== old.gid) mode &= ~GROUP_BITS | ((mode & OTHER_BITS) << 3);
+  // Some file systems know one mode only and refuse to set any.
+  if ((made.mode & ALL_BITS) !== mode) await handle.chmod(mode);
+}
+
+async function giveAway(handle: FileHandle, old: Stats): Promise<void> {
+  const { uid, gid } = await handle.stat();
+  if (uid === old.uid && gid === old.gid) return;
+  try {
+    await handle.chown(old.uid, old.gid);
+  } catch {
+    await handle.chown(uid, old.gid).catch(() => undefined);
+  }
+}
+
+/**
+ * Makes the rename survive a power cut. It has taken effect already, so failing here is no failure of the replacement; there are
+ * file systems that cannot sync directories, and directories that may be written but not read.
+ */
+async function syncDirectory(directory: NativePath): Promise<void> {
+  try {
+    const handle = await open(systemPath(directory), constants.O_RDONLY | constants.O_DIRECTORY);
+    await handle.sync().finally(() => handle.close());
+  } catch {}
+}
+
+const CREATE_NEW = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+const NEW_FILE_MODE = 0o666;
+const PRIVATE_MODE = 0o600;
+const ALL_BITS = 0o7777;
+const PERMISSION_BITS = 0o777;
+const GROUP_BITS = 0o070;
+const OTHER_BITS = 0o007;

@@ -1,0 +1,165 @@
+import { constants, type Stats } from 'node:fs';
+import {
+  copyFile as cloneFile,
+  type FileHandle,
+  lstat,
+  open,
+  readlink,
+  realpath,
+  symlink,
+} from 'node:fs/promises';
+import { forEachBounded } from '../bounded.ts';
+import { errorCode, refused, toFileError } from '../errors.ts';
+import { CLONE_MIN_BYTES, COPIES_AT_ONCE, COPY_BLOCK_BYTES } from '../limits.ts';
+import {
+  childPath,
+  isWithin,
+  lastName,
+  type NativePath,
+  nativePathOfBytes,
+  parentPath,
+  systemPath,
+} from '../native-path.ts';
+import { createDirectory } from './create-directory.ts';
+import { directoryBatches } from './directory-listing.ts';
+
+/**
+ * Copies a file with its permissions over whatever file is at the destination, a link as a link, or with `recursive` a directory
+ * into the destination, which may exist. A directory's copy that fails has copied a part; nothing goes on after that.
+ */
+export async function copy(
+  source: NativePath,
+  destination: NativePath,
+  options: { readonly recursive: boolean },
+): Promise<void> {
+  try {
+    const stats = await lstat(systemPath(source));
+    if (stats.isDirectory()) {
+      if (!options.recursive) {
+        throw refused('fs/copy requires recursive: true when sourcePath is a directory');
+      }
+      await copyTree(source, destination);
+    } else if (!(await copyEntry(source, stats, destination))) {
+      throw refused('fs/copy only supports regular files, directories, and symlinks');
+    }
+  } catch (error) {
+    throw toFileError(error);
+  }
+}
+
+/** Copies what is no directory; false for what cannot be copied. */
+async function copyEntry(source: NativePath, stats: Stats, destination: NativePath): Promise<boolean> {
+  if (stats.isFile()) await copyFile(source, stats, destination);
+  else if (stats.isSymbolicLink()) await copyLink(source, destination);
+  else return false;
+  return true;
+}
+
+async function copyLink(source: NativePath, destination: NativePath): Promise<void> {
+  const target = await readlink(systemPath(source), { encoding: 'buffer' });
+  await symlink(target, systemPath(destination));
+}
+
+/** One directory after the other; their modes are not copied, so that a directory that is not writable gets its content too. */
+async function copyTree(source: NativePath, destination: NativePath): Promise<void> {
+  const realSource = await realPathOf(source);
+  await refuseWithin(realSource, destination);
+  const pending = [{ source, destination }];
+  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+    const { source: from, destination: to } = next;
+    await createDirectory(to, { recursive: true, followSymlinks: true });
+    // A link in a destination that existed before may lead back into the source, which would grow while it is copied.
+    await refuseWithin(realSource, to);
+    for await (const batch of directoryBatches(from)) {
+      await forEachBounded(batch, COPIES_AT_ONCE, async ({ name }) => {
+        const entry = childPath(from, name);
+        const stats = await lstat(systemPath(entry));
+        if (stats.isDirectory()) pending.push({ source: entry, destination: childPath(to, name) });
+        else await copyEntry(entry, stats, childPath(to, name));
+      });
+    }
+  }
+}
+
+async function refuseWithin(realSource: NativePath, destination: NativePath): Promise<void> {
+  if (isWithin(await prospectiveRealPath(destination), realSource)) {
+    throw refused('fs/copy cannot copy a directory to itself or one of its descendants');
+  }
+}
+
+/** The real path of what exists of the path, and the rest as it is. */
+async function prospectiveRealPath(path: NativePath): Promise<NativePath> {
+  const missing: string[] = [];
+  for (let existing = path; ; existing = parentPath(existing)) {
+    try {
+      return missing.reduceRight(childPath, await realPathOf(existing));
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT' || existing === '/') throw error;
+      missing.push(lastName(existing));
+    }
+  }
+}
+
+async function realPathOf(path: NativePath): Promise<NativePath> {
+  return nativePathOfBytes(await realpath(systemPath(path), { encoding: 'latin1' }));
+}
+
+async function copyFile(source: NativePath, stats: Stats, destination: NativePath): Promise<void> {
+  if (stats.size >= CLONE_MIN_BYTES && (await tryClone(source, destination))) return;
+  const from = await open(systemPath(source), READ);
+  try {
+    const to = await open(systemPath(destination), WRITE, stats.mode & PERMISSIONS);
+    try {
+      await overwrite(from, to);
+    } finally {
+      await to.close();
+    }
+  } finally {
+    await from.close();
+  }
+}
+
+/** Makes a new file that shares the blocks of the source, which only some file systems can do. */
+async function tryClone(source: NativePath, destination: NativePath): Promise<boolean> {
+  try {
+    // Without the force, libuv goes on to copy as many bytes as the file once had, forever if it has become shorter. Without
+    // EXCL it removes a destination that it cannot write.
+    const { COPYFILE_FICLONE_FORCE, COPYFILE_EXCL } = constants;
+    await cloneFile(systemPath(source), systemPath(destination), COPYFILE_FICLONE_FORCE | COPYFILE_EXCL);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Nothing is emptied before it is certain that it is not the source itself and takes the mode. */
+async function overwrite(from: FileHandle, to: FileHandle): Promise<void> {
+  const [source, destination] = await Promise.all([from.stat({ bigint: true }), to.stat({ bigint: true })]);
+  if (source.dev === destination.dev && source.ino === destination.ino) return;
+  if (destination.isFile()) {
+    const mode = source.mode & BigInt(PERMISSIONS);
+    if ((destination.mode & BigInt(PERMISSIONS)) !== mode) await to.chmod(Number(mode));
+    if (destination.size > 0n) await to.truncate(0);
+  }
+  await copyBytes(from, to, source.size);
+}
+
+/** Up to the end of the file, whatever size it is said to have: files that the kernel makes up say 0. */
+async function copyBytes(from: FileHandle, to: FileHandle, size: bigint): Promise<void> {
+  const expected = size < COPY_BLOCK_BYTES ? Number(size) : 0;
+  const buffer = Buffer.allocUnsafe(expected > 0 ? expected + 1 : COPY_BLOCK_BYTES);
+  for (;;) {
+    const { bytesRead } = await from.read(buffer, 0, buffer.length, null);
+    if (bytesRead === 0) return;
+    for (let written = 0; written < bytesRead; ) {
+      written += (await to.write(buffer, written, bytesRead - written, null)).bytesWritten;
+    }
+    if (bytesRead === expected) return;
+  }
+}
+
+// A FIFO is not waited for: without a reader it is an error, as the source it could only be if it took a file's place just now.
+const { O_RDONLY, O_WRONLY, O_CREAT, O_NONBLOCK } = constants;
+const READ = O_RDONLY | O_NONBLOCK;
+const WRITE = O_WRONLY | O_CREAT | O_NONBLOCK;
+const PERMISSIONS = 0o7777;

@@ -1,0 +1,144 @@
+import {
+  type Dir,
+  type Dirent,
+  readdir as readdirWithCallback,
+  type Stats,
+  stat as statWithCallback,
+} from 'node:fs';
+import { lstat, opendir, readdir, stat } from 'node:fs/promises';
+import { forEachBounded } from '../bounded.ts';
+import { DIRECTORY_BATCH_ENTRIES, SMALL_DIRECTORY_BYTES, STATS_AT_ONCE } from '../limits.ts';
+import { childPath, type NativePath, systemPath } from '../native-path.ts';
+
+/** An entry as its directory tells of it; `name` is in bytes. A link is neither a file nor a directory. */
+export interface ListedEntry {
+  readonly name: string;
+  isFile(): boolean;
+  isDirectory(): boolean;
+  isSymbolicLink(): boolean;
+}
+
+/**
+ * The entries of a directory, piece by piece, in no particular order. A piece is small enough for the event loop, and no more
+ * than one is held, however many entries there are.
+ */
+export async function* directoryBatches(path: NativePath): AsyncGenerator<ListedEntry[], void> {
+  const all = await readSmallDirectory(path);
+  if (all !== null) yield all;
+  else yield* readInBatches(path);
+}
+
+/**
+ * All entries of a directory, or null for one that may have too many to be read in one go. Hardly any file system takes fewer
+ * than ten bytes of a directory for an entry; one that says nothing, or the number of entries, is taken for small a little longer.
+ */
+export function readSmallDirectory(path: NativePath): Promise<ListedEntry[] | null> {
+  const target = systemPath(path);
+  // Callbacks, because a walk comes here for every directory and promises take a third longer.
+  return new Promise((resolve, reject) => {
+    statWithCallback(target, (error, stats) => {
+      if (error !== null) reject(error);
+      else if (stats.size > SMALL_DIRECTORY_BYTES) resolve(null);
+      else {
+        readdirWithCallback(target, { withFileTypes: true, encoding: 'latin1' }, (failure, entries) => {
+          resolve(failure === null ? entries : readNames(path));
+        });
+      }
+    });
+  });
+}
+
+/**
+ * The entries with every link replaced by what it leads to: it still says that it is a link, but is a file or directory as its
+ * target is. Links that lead nowhere are left out.
+ */
+export async function resolveLinks(path: NativePath, entries: ListedEntry[]): Promise<ListedEntry[]> {
+  const links = entries.filter((entry) => entry.isSymbolicLink());
+  if (links.length === 0) return entries;
+  const targets = await statEach(path, links, stat);
+  return entries.flatMap((entry) => {
+    if (!entry.isSymbolicLink()) return [entry];
+    const target = targets.get(entry.name);
+    return target === undefined ? [] : [new ResolvedLink(entry.name, target)];
+  });
+}
+
+class ResolvedLink implements ListedEntry {
+  readonly name: string;
+  readonly #target: Stats;
+
+  constructor(name: string, target: Stats) {
+    this.name = name;
+    this.#target = target;
+  }
+
+  isFile(): boolean {
+    return this.#target.isFile();
+  }
+
+  isDirectory(): boolean {
+    return this.#target.isDirectory();
+  }
+
+  isSymbolicLink(): boolean {
+    return true;
+  }
+}
+
+/**
+ * Where the file system does not tell types, Node asks for each, but misses names that are not ASCII and gives up when an entry
+ * has just gone. Reading the names alone is right there too, and says why when the directory cannot be read at all.
+ */
+async function readNames(path: NativePath): Promise<ListedEntry[]> {
+  const names = await readdir(systemPath(path), { encoding: 'latin1' });
+  const found = await statEach(
+    path,
+    names.map((name) => ({ name })),
+    lstat,
+  );
+  return Array.from(found, ([name, stats]) => Object.assign(stats, { name }));
+}
+
+async function* readInBatches(path: NativePath): AsyncGenerator<Dirent[], void> {
+  const directory = await opendir(systemPath(path), {
+    encoding: 'latin1',
+    bufferSize: DIRECTORY_BATCH_ENTRIES,
+  });
+  try {
+    for (;;) {
+      const batch = await readBatch(directory);
+      if (batch.length > 0) yield batch;
+      if (batch.length < DIRECTORY_BATCH_ENTRIES) return;
+    }
+  } finally {
+    await directory.close();
+  }
+}
+
+/** Callbacks, because a promise for each entry takes twice as long. */
+function readBatch(directory: Dir): Promise<Dirent[]> {
+  const batch: Dirent[] = [];
+  return new Promise((resolve, reject) => {
+    const take = (error: Error | null, entry: Dirent | null): void => {
+      if (entry) batch.push(entry);
+      if (error !== null) reject(error);
+      else if (entry === null || batch.length === DIRECTORY_BATCH_ENTRIES) resolve(batch);
+      else directory.read(take);
+    };
+    directory.read(take);
+  });
+}
+
+/** What `ask` says of the entries by name; those of which it says nothing are missing. */
+async function statEach(
+  path: NativePath,
+  entries: readonly { readonly name: string }[],
+  ask: (path: string | Buffer) => Promise<Stats>,
+): Promise<Map<string, Stats>> {
+  const found = new Map<string, Stats>();
+  await forEachBounded(entries, STATS_AT_ONCE, async ({ name }) => {
+    const stats = await ask(systemPath(childPath(path, name))).catch(() => null);
+    if (stats !== null) found.set(name, stats);
+  });
+  return found;
+}

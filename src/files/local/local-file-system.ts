@@ -1,0 +1,26 @@
+import type { FileSystem } from '../file-system.ts';
+import { copy } from './copy.ts';
+import { createDirectory } from './create-directory.ts';
+import { canonicalize, getMetadata } from './metadata.ts';
+import { openFile } from './open-file.ts';
+import { readDirectory } from './read-directory.ts';
+import { readFile } from './read-file.ts';
+import { remove } from './remove.ts';
+import { rename } from './rename.ts';
+import { walk } from './walk.ts';
+import { writeFile } from './write-file.ts';
+
+/** The files of this machine, with the rights of the server's user. */
+export const LOCAL_FILE_SYSTEM: FileSystem = {
+  readFile,
+  writeFile,
+  createDirectory,
+  getMetadata,
+  canonicalize,
+  readDirectory,
+  walk,
+  remove,
+  copy,
+  rename,
+  open: openFile,
+};

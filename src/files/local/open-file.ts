@@ -1,0 +1,68 @@
+import { constants } from 'node:fs';
+import { refused, toFileError } from '../errors.ts';
+import type { OpenFile, OpenMode } from '../file-system.ts';
+import { type NativePath, systemPath, textOfNativePath } from '../native-path.ts';
+import { openAtomicReplacement } from './atomic-replace.ts';
+import { closeDescriptor, openDescriptor, statDescriptor } from './descriptor.ts';
+import { openRegularForReading } from './open-regular.ts';
+import { readAt, writeAt } from './positional-io.ts';
+
+/** Opens a regular file; links are followed, and nothing is waited for, not even the other end of a FIFO. */
+export async function openFile(path: NativePath, mode: OpenMode): Promise<OpenFile> {
+  switch (mode) {
+    case 'read':
+      return new FileInPlace((await openRegularForReading(path)).fd);
+    case 'replace':
+      return new FileInPlace(await openForReplacing(path));
+    case 'atomicReplace':
+      return await openAtomicReplacement(path);
+  }
+}
+
+/** A file that is read or written where it is. What the mode does not allow, the system refuses with EBADF. */
+class FileInPlace implements OpenFile {
+  readonly #fd: number;
+
+  constructor(fd: number) {
+    this.#fd = fd;
+  }
+
+  read(position: number, length: number, into?: Buffer): Promise<Buffer> {
+    return readAt(this.#fd, position, length, into);
+  }
+
+  write(position: number, bytes: Uint8Array): Promise<void> {
+    return writeAt(this.#fd, position, bytes);
+  }
+
+  async close(): Promise<void> {
+    try {
+      await closeDescriptor(this.#fd);
+    } catch (error) {
+      throw toFileError(error);
+    }
+  }
+
+  async discard(): Promise<void> {
+    await this.close();
+  }
+}
+
+/** Creates the file or empties it at once: the inode, its mode and its other names stay. */
+async function openForReplacing(path: NativePath): Promise<number> {
+  try {
+    const fd = await openDescriptor(systemPath(path), REPLACE_WITHOUT_WAITING, 0o666);
+    try {
+      if ((await statDescriptor(fd)).isFile()) return fd;
+      throw refused(`path \`${textOfNativePath(path)}\` is not a file`);
+    } catch (error) {
+      await closeDescriptor(fd);
+      throw error;
+    }
+  } catch (error) {
+    throw toFileError(error);
+  }
+}
+
+const REPLACE_WITHOUT_WAITING =
+  constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NONBLOCK | constants.O_NOCTTY;

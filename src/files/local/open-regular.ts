@@ -1,0 +1,45 @@
+import { constants } from 'node:fs';
+import { refused, toFileError } from '../errors.ts';
+import { type NativePath, systemPath, textOfNativePath } from '../native-path.ts';
+import { closeDescriptor, openDescriptor, statDescriptor } from './descriptor.ts';
+import { withParentHeld } from './no-follow.ts';
+
+/** An open regular file and the size it had then. The caller closes the descriptor. */
+export interface OpenRegular {
+  readonly fd: number;
+  readonly size: number;
+}
+
+/**
+ * Opens a regular file for reading; links are followed, anything else is refused. What the path leads to is decided on the open
+ * file, so that it cannot change in between, and opening never waits for a writer of a FIFO or takes over a terminal.
+ */
+export async function openRegularForReading(path: NativePath): Promise<OpenRegular> {
+  return await openRegular(path, 0, `path \`${textOfNativePath(path)}\` is not a file`);
+}
+
+/** Like {@link openRegularForReading}, but a link anywhere in the path is an error. */
+export async function openRegularNoFollow(path: NativePath): Promise<OpenRegular> {
+  return await withParentHeld(path, (entry) => openRegular(entry, constants.O_NOFOLLOW, NOT_REGULAR));
+}
+
+/** The refusal of a path that is not followed and leads to something other than a regular file. */
+export const NOT_REGULAR = 'path is not a regular file';
+
+const READ_WITHOUT_WAITING = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
+
+async function openRegular(path: NativePath, flags: number, notRegular: string): Promise<OpenRegular> {
+  try {
+    const fd = await openDescriptor(systemPath(path), READ_WITHOUT_WAITING | flags);
+    try {
+      const stats = await statDescriptor(fd);
+      if (!stats.isFile()) throw refused(notRegular);
+      return { fd, size: stats.size };
+    } catch (error) {
+      await closeDescriptor(fd);
+      throw error;
+    }
+  } catch (error) {
+    throw toFileError(error);
+  }
+}

@@ -1,0 +1,65 @@
+import { refused, toFileError } from '../errors.ts';
+import type { FileContent, LinkOption } from '../file-system.ts';
+import { READ_FILE_MAX_BYTES } from '../limits.ts';
+import type { NativePath } from '../native-path.ts';
+import { closeDescriptor } from './descriptor.ts';
+import { openRegularForReading, openRegularNoFollow } from './open-regular.ts';
+import { readOnce } from './positional-io.ts';
+
+/** Opens a regular file to be read as a whole. A file above the limit is refused before anything of it is read. */
+export async function readFile(path: NativePath, options: LinkOption): Promise<FileContent> {
+  const { fd, size } = await (options.followSymlinks ? openRegularForReading : openRegularNoFollow)(path);
+  if (size > READ_FILE_MAX_BYTES) {
+    await closeDescriptor(fd);
+    throw tooLarge();
+  }
+  return new OpenContent(fd, size);
+}
+
+class OpenContent implements FileContent {
+  readonly size: number;
+  readonly #fd: number;
+  /** What is under way; it never rejects. */
+  #reading: Promise<unknown> = Promise.resolve();
+  #bytesRead = 0;
+
+  constructor(fd: number, size: number) {
+    this.#fd = fd;
+    this.size = size;
+  }
+
+  /** Refuses to go on behind the limit: a file may grow, and the size of one that the kernel makes up says nothing. */
+  read(buffer: Buffer): Promise<number> {
+    const reading = this.#fill(buffer);
+    this.#reading = reading.catch(() => {});
+    return reading;
+  }
+
+  async close(): Promise<void> {
+    await this.#reading;
+    try {
+      await closeDescriptor(this.#fd);
+    } catch (error) {
+      throw toFileError(error);
+    }
+  }
+
+  async #fill(buffer: Buffer): Promise<number> {
+    let filled = 0;
+    while (filled < buffer.length) {
+      const wanted = buffer.length - filled;
+      const bytesRead = await readOnce(this.#fd, buffer, filled, null);
+      if (bytesRead === 0) break;
+      filled += bytesRead;
+      this.#bytesRead += bytesRead;
+      if (this.#bytesRead > READ_FILE_MAX_BYTES) throw tooLarge();
+      // All that was there when the file was opened, and nothing behind it: no need to ask again for the end.
+      if (bytesRead < wanted && this.#bytesRead >= this.size && this.size > 0) break;
+    }
+    return filled;
+  }
+}
+
+function tooLarge(): Error {
+  return refused(`file is too large to read: limit is ${READ_FILE_MAX_BYTES} bytes`);
+}

@@ -1,0 +1,99 @@
+import { lstat, opendir, rmdir, unlink } from 'node:fs/promises';
+import { Errno, errorCode, FileError, refused, systemError, toFileError } from '../errors.ts';
+import type { LinkOption } from '../file-system.ts';
+import { REMOVE_AT_ONCE, REMOVE_MAX_DEPTH, REMOVE_NAMES_AT_ONCE } from '../limits.ts';
+import { type NativePath, systemPath } from '../native-path.ts';
+import { HeldDirectory, withParentHeld } from './no-follow.ts';
+
+/**
+ * Removes a file, a link itself, or a directory; with `recursive` together with everything in it. With `force` a path that does
+ * not exist is no error. A recursive removal that fails has removed a part.
+ */
+export async function remove(
+  path: NativePath,
+  options: LinkOption & { readonly recursive: boolean; readonly force: boolean },
+): Promise<void> {
+  try {
+    if (options.followSymlinks) await removeAt(path, options.recursive);
+    else await removeNoFollow(path, options.recursive);
+  } catch (error) {
+    const failure = toFileError(error);
+    if (options.force && failure instanceof FileError && failure.kind === 'notFound') return;
+    throw failure;
+  }
+}
+
+async function removeAt(path: NativePath, recursive: boolean): Promise<void> {
+  const stats = await lstat(systemPath(path));
+  if (!stats.isDirectory()) await unlink(systemPath(path));
+  else if (recursive) await removeTree(await HeldDirectory.at(path), path, 1);
+  else await rmdir(systemPath(path));
+}
+
+async function removeNoFollow(path: NativePath, recursive: boolean): Promise<void> {
+  if (recursive) throw new FileError('failed', 'recursive no-follow removal is unsupported');
+  await withParentHeld(path, async (entry) => {
+    const stats = await lstat(systemPath(entry));
+    if (stats.isSymbolicLink()) throw refused('path contains a symbolic link');
+    await (stats.isDirectory() ? rmdir : unlink)(systemPath(entry));
+  });
+}
+
+/**
+ * Empties, closes and removes the directory at `path`. Everything in it is reached through the open directory: a link that
+ * somebody puts in the way of the removal is not followed.
+ */
+async function removeTree(directory: HeldDirectory, path: NativePath, depth: number): Promise<void> {
+  try {
+    if (depth > REMOVE_MAX_DEPTH) throw systemError(Errno.ENAMETOOLONG);
+    for (;;) {
+      const names = await firstNames(directory);
+      for (let start = 0; start < names.length; start += REMOVE_AT_ONCE) {
+        await removeEntries(directory, names.slice(start, start + REMOVE_AT_ONCE), depth);
+      }
+      if (names.length < REMOVE_NAMES_AT_ONCE) break;
+    }
+  } finally {
+    await directory.close();
+  }
+  await rmdir(systemPath(path));
+}
+
+/**
+ * Removes entries of whatever type: files side by side, then directories one after the other, so that only one on each level is
+ * held. Every attempt has ended when this ends, because the paths of entries are void once the directory is closed.
+ */
+async function removeEntries(
+  directory: HeldDirectory,
+  names: readonly string[],
+  depth: number,
+): Promise<void> {
+  const attempts = await Promise.allSettled(names.map((name) => unlink(systemPath(directory.entry(name)))));
+  for (const [index, attempt] of attempts.entries()) {
+    if (attempt.status === 'fulfilled' || errorCode(attempt.reason) === 'ENOENT') continue;
+    if (errorCode(attempt.reason) !== 'EISDIR') throw attempt.reason;
+    await removeSubtree(directory, names[index]!, depth + 1);
+  }
+}
+
+/** One that somebody else has removed meanwhile is as good. */
+async function removeSubtree(parent: HeldDirectory, name: string, depth: number): Promise<void> {
+  try {
+    await removeTree(await parent.enter(name), parent.entry(name), depth);
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error;
+  }
+}
+
+/** Some names of a directory. They are gathered before any is removed: a listing that goes on meanwhile may leave out others. */
+async function firstNames(directory: HeldDirectory): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { name } of await opendir(systemPath(directory.path), NAMES_IN_BYTES)) {
+    names.push((name as unknown as Buffer).toString('latin1'));
+    if (names.length === REMOVE_NAMES_AT_ONCE) break;
+  }
+  return names;
+}
+
+/** Names come as buffers: where the file system does not tell types along with names, Node asks for each by its exact bytes. */
+const NAMES_IN_BYTES = { encoding: 'buffer' as BufferEncoding, bufferSize: 256 };

@@ -1,0 +1,122 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { lstat, readdir, readFile, readlink, unlink } from 'node:fs/promises';
+import {
+  MAX_REMEMBERED_SWEEPS,
+  TEMPORARY_MAX_IDLE_MS,
+  TEMPORARY_STEM_BYTES,
+  TEMPORARY_SWEEP_INTERVAL_MS,
+} from '../limits.ts';
+import { childPath, type NativePath, systemPath } from '../native-path.ts';
+
+/**
+ * A name for a file that is not finished: `.NAME.exec-server-ORIGIN-PID-START-RANDOM.tmp`. NAME is the beginning of the final
+ * name; ORIGIN stands for the boot and the pid namespace in which PID, started START clock ticks after that boot, means this
+ * process. A process that is killed leaves such a file behind, and from the name anybody can tell what it is and whether it may go.
+ */
+export async function temporaryName(name: string): Promise<string> {
+  const { origin, startTime } = await thisProcess();
+  const random = randomBytes(4).toString('hex');
+  return `.${stemOf(name)}.exec-server-${origin}-${process.pid}-${startTime}-${random}.tmp`;
+}
+
+/** Removes what dead processes left in the directory, at most once in a while: reading a large directory takes long. */
+export async function sweepTemporaries(directory: NativePath): Promise<void> {
+  const now = performance.now();
+  const last = sweptAt.get(directory);
+  if (last !== undefined && now - last < TEMPORARY_SWEEP_INTERVAL_MS) return;
+  if (sweptAt.size >= MAX_REMEMBERED_SWEEPS) sweptAt.clear();
+  sweptAt.set(directory, now);
+  await removeStaleTemporaries(directory);
+}
+
+/**
+ * Removes the temporary files whose creator is gone. Where that cannot be told, because it ran in another container, on another
+ * machine or before a reboot, those that nobody has written to for long go as well: should the creator live after all, its
+ * replacement fails and the old file stays. Nothing that goes wrong here concerns the caller.
+ */
+export async function removeStaleTemporaries(directory: NativePath): Promise<void> {
+  const names = await readdir(systemPath(directory), 'latin1').catch(() => []);
+  for (const name of names) {
+    const creator = creatorOf(name);
+    if (creator === null) continue;
+    const path = systemPath(childPath(directory, name));
+    try {
+      if (await isStale(creator, path)) await unlink(path);
+    } catch {
+      // Somebody else removed it, or it is not ours to remove.
+    }
+  }
+}
+
+interface Creator {
+  readonly origin: string;
+  readonly pid: number;
+  readonly startTime: string;
+}
+
+const NAME_PATTERN = /\.exec-server-([0-9a-f]{8})-(\d+)-(\d+)-[0-9a-f]{8}\.tmp$/;
+const sweptAt = new Map<NativePath, number>();
+
+/** Cut between characters, for file systems that take no other names than UTF-8. */
+function stemOf(name: string): string {
+  let end = Math.min(name.length, TEMPORARY_STEM_BYTES);
+  while (end > 0 && end < name.length && isContinuation(name.charCodeAt(end))) end--;
+  return name.slice(0, end);
+}
+
+function isContinuation(byte: number): boolean {
+  return byte >= 0x80 && byte < 0xc0;
+}
+
+function creatorOf(name: string): Creator | null {
+  const parts = name.startsWith('.') ? NAME_PATTERN.exec(name) : null;
+  return parts === null ? null : { origin: parts[1]!, pid: Number(parts[2]), startTime: parts[3]! };
+}
+
+async function isStale(creator: Creator, path: string | Buffer): Promise<boolean> {
+  if (creator.origin === (await thisProcess()).origin) return !(await isAlive(creator));
+  return Date.now() - (await lstat(path)).mtimeMs > TEMPORARY_MAX_IDLE_MS;
+}
+
+async function isAlive(creator: Creator): Promise<boolean> {
+  try {
+    process.kill(creator.pid, 0);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+  }
+  const row = await readStat(creator.pid);
+  // Processes of other users may be hidden; that one has the pid is all that can be known then.
+  return row === null || (row.startTime === creator.startTime && !'ZX'.includes(row.state));
+}
+
+let identity: Promise<{ origin: string; startTime: string }> | null = null;
+
+function thisProcess(): Promise<{ origin: string; startTime: string }> {
+  identity ??= identifyThisProcess();
+  return identity;
+}
+
+/** Without /proc the origin is one that nobody shares. */
+async function identifyThisProcess(): Promise<{ origin: string; startTime: string }> {
+  const [boot, namespace, row] = await Promise.all([
+    readFile('/proc/sys/kernel/random/boot_id', 'latin1').catch(() => null),
+    readlink('/proc/self/ns/pid').catch(() => null),
+    readStat(process.pid),
+  ]);
+  if (boot === null || namespace === null || row === null) {
+    return { origin: randomBytes(4).toString('hex'), startTime: '0' };
+  }
+  const origin = createHash('sha256').update(`${boot.trim()} ${namespace}`).digest('hex').slice(0, 8);
+  return { origin, startTime: row.startTime };
+}
+
+/** Two fields of proc_pid_stat(5), or null. The name in parentheses in front of them may contain anything. */
+async function readStat(pid: number): Promise<{ state: string; startTime: string } | null> {
+  const text = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => null);
+  if (text === null) return null;
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return { state: fields[0] ?? '', startTime: fields[START_TIME_FIELD] ?? '' };
+}
+
+/** Counted from the state, which is field 3. */
+const START_TIME_FIELD = 19;

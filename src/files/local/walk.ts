@@ -1,0 +1,252 @@
+import { lstat, realpath, stat } from 'node:fs/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { forEachBounded } from '../bounded.ts';
+import { FileError, refused, toFileError } from '../errors.ts';
+import type { WalkEntry, WalkOptions, WalkResult } from '../file-system.ts';
+import {
+  STATS_AT_ONCE,
+  WALK_ENTRIES_AT_A_STRETCH,
+  WALK_ITEM_BYTES,
+  WALK_MAX_DEPTH,
+  WALK_MAX_DIRECTORIES,
+  WALK_MAX_ENTRIES,
+  WALK_READ_AHEAD,
+  WALK_RESPONSE_BYTES,
+} from '../limits.ts';
+import { childPath, type NativePath, nativePathOfBytes, systemPath } from '../native-path.ts';
+import { escapeBytes, uriFromPath } from '../path-uri.ts';
+import { directoryBatches, type ListedEntry, readSmallDirectory, resolveLinks } from './directory-listing.ts';
+import { FirstInOrder, inByteOrder } from './sorted-entries.ts';
+
+/**
+ * The files and directories below `path`, breadth first, the names of each directory in byte order. A limit that is reached cuts
+ * the rest off and is no error; neither is a directory that cannot be read. Throws the signal's reason once it is aborted.
+ */
+export async function walk(path: NativePath, options: WalkOptions, signal: AbortSignal): Promise<WalkResult> {
+  checkWalkLimits(options);
+  try {
+    return await new Walk(options, signal).run(path);
+  } catch (error) {
+    throw toFileError(error);
+  }
+}
+
+interface PendingDirectory {
+  readonly path: NativePath;
+  /** Without links; null where links are not followed and nothing can be met twice. */
+  readonly realPath: NativePath | null;
+  readonly depth: number;
+  /** Never rejects: nobody waits for it when the walk ends early. */
+  listing: Promise<Listing | Failure | 'large'> | null;
+}
+
+interface Listing {
+  /** Sorted; links are resolved, and those that lead nowhere are left out. */
+  readonly entries: readonly ListedEntry[];
+  /** Where links to directories lead, by name; only those that may be entered. */
+  readonly realPaths: ReadonlyMap<string, NativePath | Failure>;
+}
+
+interface Failure {
+  readonly error: unknown;
+}
+
+class Walk {
+  readonly #options: WalkOptions;
+  readonly #signal: AbortSignal;
+  readonly #queue: PendingDirectory[] = [];
+  /** Real paths of all directories that were ever queued. */
+  readonly #visited = new Set<NativePath>();
+  #readAhead = 0;
+  #examined = 0;
+  #atThisStretch = 0;
+  #responseBytes = 0;
+  readonly #entries: WalkEntry[] = [];
+  readonly #errors: { uri: string; message: string }[] = [];
+  #truncated = false;
+
+  constructor(options: WalkOptions, signal: AbortSignal) {
+    this.#options = options;
+    this.#signal = signal;
+  }
+
+  async run(path: NativePath): Promise<WalkResult> {
+    if (await this.#isWalkable(path)) {
+      const realPath = this.#options.followDirectorySymlinks ? await realPathOf(path) : null;
+      this.#enqueue(path, realPath, 0);
+      await this.#walkQueue();
+    }
+    return { entries: this.#entries, errors: this.#errors, truncated: this.#truncated };
+  }
+
+  async #isWalkable(path: NativePath): Promise<boolean> {
+    const stats = await lstat(systemPath(path));
+    if (!stats.isSymbolicLink()) return stats.isDirectory();
+    const target = await stat(systemPath(path));
+    return target.isDirectory() && this.#options.followDirectorySymlinks;
+  }
+
+  async #walkQueue(): Promise<void> {
+    for (let index = 0; index < this.#queue.length; index++) {
+      this.#startReading(index + WALK_READ_AHEAD);
+      const directory = this.#queue[index]!;
+      const listing = await this.#listingOf(directory);
+      directory.listing = null;
+      this.#signal.throwIfAborted();
+      const goesOn =
+        'error' in listing
+          ? this.#addError(uriFromPath(directory.path), listing.error)
+          : await this.#examine(directory, listing);
+      if (!goesOn) return;
+    }
+  }
+
+  #startReading(end: number): void {
+    while (this.#readAhead < Math.min(end, this.#queue.length)) {
+      const directory = this.#queue[this.#readAhead++]!;
+      directory.listing = this.#readAll(directory);
+    }
+  }
+
+  async #listingOf(directory: PendingDirectory): Promise<Listing | Failure> {
+    const listing = await directory.listing!;
+    return listing === 'large' ? await this.#readLarge(directory) : listing;
+  }
+
+  async #readAll(directory: PendingDirectory): Promise<Listing | Failure | 'large'> {
+    try {
+      const entries = await readSmallDirectory(directory.path);
+      if (entries === null) return 'large';
+      return await this.#prepare(directory, inByteOrder(await resolveLinks(directory.path, entries)));
+    } catch (error) {
+      return { error: toFileError(error) };
+    }
+  }
+
+  /** Read only when it is its turn, so that one at most is held, and no more of it than can be examined. */
+  async #readLarge(directory: PendingDirectory): Promise<Listing | Failure> {
+    const first = new FirstInOrder(this.#options.maxEntries - this.#examined + 1);
+    try {
+      for await (const batch of directoryBatches(directory.path)) {
+        this.#signal.throwIfAborted();
+        first.add(await resolveLinks(directory.path, batch));
+      }
+      return await this.#prepare(directory, first.take());
+    } catch (error) {
+      return { error: toFileError(error) };
+    }
+  }
+
+  async #prepare(directory: PendingDirectory, entries: readonly ListedEntry[]): Promise<Listing> {
+    const realPaths = new Map<string, NativePath | Failure>();
+    if (directory.realPath !== null && directory.depth < this.#options.maxDepth) {
+      const links = entries.filter((entry) => entry.isSymbolicLink() && entry.isDirectory());
+      await forEachBounded(links, STATS_AT_ONCE, async ({ name }) => {
+        const target = realPathOf(childPath(directory.path, name));
+        realPaths.set(name, await target.catch((error: unknown) => ({ error: toFileError(error) })));
+      });
+    }
+    return { entries, realPaths };
+  }
+
+  /** False when a limit ends the walk. */
+  async #examine(directory: PendingDirectory, { entries, realPaths }: Listing): Promise<boolean> {
+    const uriOf = childUris(directory.path);
+    for (const entry of entries) {
+      if (++this.#atThisStretch > WALK_ENTRIES_AT_A_STRETCH) await this.#pause();
+      if (this.#examined === this.#options.maxEntries) {
+        this.#truncated = true;
+        return false;
+      }
+      this.#examined++;
+      const kind = this.#kindOf(entry);
+      if (kind === null) continue;
+      const uri = uriOf(entry.name);
+      if (!this.#reserve(uri.length)) return false;
+      this.#entries.push({ uri, kind });
+      if (kind === 'directory' && this.#mayEnter(directory, entry)) {
+        const realPath = realPaths.get(entry.name) ?? realPathOfChild(directory, entry);
+        if (realPath !== null && typeof realPath === 'object') {
+          if (!this.#addError(uri, realPath.error)) return false;
+        } else {
+          this.#enqueue(childPath(directory.path, entry.name), realPath, directory.depth + 1);
+        }
+      }
+    }
+    return true;
+  }
+
+  async #pause(): Promise<void> {
+    this.#atThisStretch = 0;
+    await nextTurn();
+    this.#signal.throwIfAborted();
+  }
+
+  #kindOf(entry: ListedEntry): WalkEntry['kind'] | null {
+    if (entry.isDirectory()) {
+      return entry.isSymbolicLink() && !this.#options.followDirectorySymlinks ? null : 'directory';
+    }
+    return entry.isFile() && !entry.isSymbolicLink() ? 'file' : null;
+  }
+
+  #mayEnter(parent: PendingDirectory, { name }: ListedEntry): boolean {
+    if (parent.depth >= this.#options.maxDepth) return false;
+    return !(this.#options.pruneHiddenDirectories && name.startsWith('.'));
+  }
+
+  #enqueue(path: NativePath, realPath: NativePath | null, depth: number): void {
+    if (realPath !== null) {
+      if (this.#visited.has(realPath)) return;
+      this.#visited.add(realPath);
+    }
+    if (this.#queue.length === this.#options.maxDirectories) this.#truncated = true;
+    else this.#queue.push({ path, realPath, depth, listing: null });
+  }
+
+  #addError(uri: string, error: unknown): boolean {
+    if (!(error instanceof FileError)) throw error;
+    if (!this.#reserve(uri.length + error.message.length)) return false;
+    this.#errors.push({ uri, message: error.message });
+    return true;
+  }
+
+  /** False when the answer has no room for so many bytes. */
+  #reserve(bytes: number): boolean {
+    const total = this.#responseBytes + bytes + WALK_ITEM_BYTES;
+    if (total > WALK_RESPONSE_BYTES) {
+      this.#truncated = true;
+      return false;
+    }
+    this.#responseBytes = total;
+    return true;
+  }
+}
+
+/** Refuses limits that are zero or beyond what a walk may do. */
+export function checkWalkLimits({ maxDepth, maxDirectories, maxEntries }: WalkOptions): void {
+  if (maxDirectories === 0 || maxEntries === 0) {
+    throw refused('filesystem walk limits must be greater than zero');
+  }
+  if (maxDepth > WALK_MAX_DEPTH || maxDirectories > WALK_MAX_DIRECTORIES || maxEntries > WALK_MAX_ENTRIES) {
+    throw refused(
+      `filesystem walk limits exceed maximums: depth=${WALK_MAX_DEPTH}, directories=${WALK_MAX_DIRECTORIES}, entries=${WALK_MAX_ENTRIES}`,
+    );
+  }
+}
+
+async function realPathOf(path: NativePath): Promise<NativePath> {
+  return nativePathOfBytes(await realpath(systemPath(path), { encoding: 'latin1' }));
+}
+
+function realPathOfChild(parent: PendingDirectory, entry: ListedEntry): NativePath | null {
+  return parent.realPath === null ? null : childPath(parent.realPath, entry.name);
+}
+
+/** Makes the URIs of the entries of a directory. Nearly always the name is all that is left to spell. */
+function childUris(directory: NativePath): (name: string) => string {
+  const uri = uriFromPath(directory);
+  if (directory === '/' || uri !== `file://${escapeBytes(directory)}`) {
+    return (name) => uriFromPath(childPath(directory, name));
+  }
+  return (name) => `${uri}/${escapeBytes(name)}`;
+}

@@ -1,0 +1,133 @@
+import { constants } from 'node:fs';
+import { type FileHandle, open, stat } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { errorCode, FileError, refused, toFileError } from '../errors.ts';
+import type { LinkOption, Waiting } from '../file-system.ts';
+import { WRITE_RETRY_FIRST_MS, WRITE_RETRY_LONGEST_MS } from '../limits.ts';
+import { type NativePath, systemPath } from '../native-path.ts';
+import { withParentHeld } from './no-follow.ts';
+import { NOT_REGULAR } from './open-regular.ts';
+
+/**
+ * Makes `bytes` the content of a file, in place: the inode, its links and its mode stay, and a new file gets the usual mode. The
+ * old content is written over and what is left of it cut off at the end, so that no reader finds the file empty in between.
+ * Where links are followed a FIFO or a device is written too, and a FIFO without a reader is waited for.
+ */
+export async function writeFile(
+  path: NativePath,
+  bytes: Uint8Array,
+  options: LinkOption,
+  waiting: Waiting,
+): Promise<void> {
+  const patience = new Patience(waiting);
+  try {
+    const handle = options.followSymlinks
+      ? await openAnything(path, patience)
+      : await withParentHeld(path, (entry) => openRegularForWriting(entry, patience));
+    try {
+      await fill(handle, bytes, patience);
+    } finally {
+      await handle.close();
+    }
+  } catch (error) {
+    throw toFileError(error);
+  }
+}
+
+const WRITE_WITHOUT_WAITING =
+  constants.O_WRONLY | constants.O_CREAT | constants.O_NONBLOCK | constants.O_NOCTTY;
+
+async function openAnything(path: NativePath, patience: Patience): Promise<FileHandle> {
+  for (;;) {
+    try {
+      return await openLeased(path, 0, patience);
+    } catch (error) {
+      if (errorCode(error) !== 'ENXIO' || !(await stat(systemPath(path))).isFIFO()) throw error;
+    }
+    await patience.pause();
+  }
+}
+
+async function openRegularForWriting(entry: NativePath, patience: Patience): Promise<FileHandle> {
+  const handle = await openLeased(entry, constants.O_NOFOLLOW, patience);
+  try {
+    if (!(await handle.stat()).isFile()) throw refused(NOT_REGULAR);
+    return handle;
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/** Opens for writing; where another process holds a lease on the file, once it has given that up. */
+async function openLeased(path: NativePath, flags: number, patience: Patience): Promise<FileHandle> {
+  for (;;) {
+    try {
+      return await open(systemPath(path), WRITE_WITHOUT_WAITING | flags);
+    } catch (error) {
+      if (errorCode(error) !== 'EAGAIN') throw error;
+    }
+    await patience.pause();
+  }
+}
+
+/** Writes everything. A file that fails half way is cut where it failed: it never ends in what it held before. */
+async function fill(handle: FileHandle, bytes: Uint8Array, patience: Patience): Promise<void> {
+  let written = 0;
+  try {
+    while (written < bytes.length) {
+      written += await writeSome(handle, bytes.subarray(written), patience);
+    }
+  } finally {
+    if (written > 0 || bytes.length === 0) await cutBehind(handle, written);
+  }
+}
+
+async function writeSome(handle: FileHandle, bytes: Uint8Array, patience: Patience): Promise<number> {
+  for (;;) {
+    try {
+      const { bytesWritten } = await handle.write(bytes);
+      patience.renew();
+      return bytesWritten;
+    } catch (error) {
+      if (errorCode(error) !== 'EAGAIN') throw error;
+    }
+    await patience.pause();
+  }
+}
+
+/** Cutting an empty file changes its times, as any write does. */
+async function cutBehind(handle: FileHandle, length: number): Promise<void> {
+  const stats = await handle.stat();
+  if (stats.isFile() && (stats.size > length || length === 0)) await handle.truncate(length);
+}
+
+/** Pauses between attempts, so that whoever never reads occupies a timer and not a thread. */
+class Patience {
+  readonly #waiting: Waiting;
+  #pauseMs = WRITE_RETRY_FIRST_MS;
+  #told = false;
+
+  constructor(waiting: Waiting) {
+    this.#waiting = waiting;
+  }
+
+  /** Ends after a while, longer each time; fails when the result is no longer wanted. */
+  async pause(): Promise<void> {
+    if (!this.#told) {
+      this.#told = true;
+      this.#waiting.onWait();
+    }
+    try {
+      await delay(this.#pauseMs, undefined, { signal: this.#waiting.signal });
+    } catch {
+      throw new FileError('failed', 'the file was not ready before the write was given up');
+    }
+    this.#pauseMs = Math.min(this.#pauseMs * 2, WRITE_RETRY_LONGEST_MS);
+  }
+
+  /** Something went on: the next pause is short again. */
+  renew(): void {
+    this.#pauseMs = WRITE_RETRY_FIRST_MS;
+  }
+}

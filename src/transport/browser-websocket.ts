@@ -1,0 +1,121 @@
+import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
+
+/** What this file needs of the WebSocket that browsers have. */
+interface BrowserSocket {
+  readonly readyState: number;
+  binaryType: string;
+  onopen: (() => void) | null;
+  onerror: (() => void) | null;
+  onmessage: ((event: { readonly data: unknown }) => void) | null;
+  onclose: ((event: { readonly code: number; readonly reason: string }) => void) | null;
+  send(text: string): void;
+  close(code: number, reason: string): void;
+}
+
+/** Opens a connection with the WebSocket of the browser. Rejects when there is none or the server is not reached. */
+export function connectBrowserWebSocket(
+  url: string,
+  options: { readonly maxMessageBytes: number; readonly signal?: AbortSignal },
+): Promise<Transport> {
+  const { maxMessageBytes, signal } = options;
+  return new Promise((resolve, reject) => {
+    const { WebSocket } = globalThis as { WebSocket?: new (url: string) => BrowserSocket };
+    if (WebSocket === undefined) throw new Error('there is no WebSocket here');
+    signal?.throwIfAborted();
+    const socket = new WebSocket(url);
+    const abort = () => socket.close(CloseCode.normal, '');
+    signal?.addEventListener('abort', abort, { once: true });
+    socket.binaryType = 'arraybuffer';
+    // Errors say nothing, and the end follows each.
+    socket.onerror = () => {};
+    socket.onclose = () => {
+      signal?.removeEventListener('abort', abort);
+      reject(signal?.aborted ? signal.reason : new Error('the browser could not open the websocket'));
+    };
+    socket.onopen = () => {
+      signal?.removeEventListener('abort', abort);
+      resolve(new BrowserWebSocketTransport(socket, maxMessageBytes));
+    };
+  });
+}
+
+const OPEN = 1;
+
+/** A browser's websocket as a transport. It can neither ping nor pause, and takes whatever is sent. */
+class BrowserWebSocketTransport implements Transport {
+  readonly #socket: BrowserSocket;
+  readonly #maxMessageBytes: number;
+  readonly #early: unknown[] = [];
+  #events: TransportEvents | null = null;
+  #parts: Uint8Array[] = [];
+  #end: CloseReason | null = null;
+  #closing = false;
+
+  constructor(socket: BrowserSocket, maxMessageBytes: number) {
+    this.#socket = socket;
+    this.#maxMessageBytes = maxMessageBytes;
+    socket.onmessage = ({ data }) => this.#receive(data);
+    socket.onclose = ({ code, reason }) => {
+      this.#end = { code, reason };
+      this.#events?.closed(this.#end);
+    };
+  }
+
+  open(events: TransportEvents): void {
+    this.#events = events;
+    for (const data of this.#early.splice(0)) this.#receive(data);
+    const end = this.#end;
+    if (end !== null) queueMicrotask(() => events.closed(end));
+  }
+
+  send(message: string | Uint8Array): boolean {
+    if (this.#socket.readyState !== OPEN) return true;
+    this.#socket.send(typeof message === 'string' ? message : new TextDecoder().decode(message));
+    return true;
+  }
+
+  sendPart(part: Uint8Array, last: boolean): boolean {
+    this.#parts.push(part.slice());
+    if (!last) return true;
+    const decoder = new TextDecoder();
+    const text = this.#parts.map((piece) => decoder.decode(piece, { stream: true })).join('');
+    this.#parts = [];
+    return this.send(text + decoder.decode());
+  }
+
+  setReceiving(): void {}
+
+  close({ code, reason }: CloseReason): void {
+    if (this.#closing) return;
+    this.#closing = true;
+    // Pages may close with 1000 and codes of their own only.
+    this.#socket.close(
+      code === CloseCode.normal ? code : PRIVATE_CODES + code,
+      reason.slice(0, MAX_REASON_LENGTH),
+    );
+  }
+
+  #receive(data: unknown): void {
+    if (this.#events === null) {
+      this.#early.push(data);
+      return;
+    }
+    if (this.#closing) return;
+    const text = typeof data === 'string' ? data : decodeUtf8(data as ArrayBuffer);
+    if (text === null) this.#events.undecodable('a binary frame is not valid UTF-8');
+    else if (text.length <= this.#maxMessageBytes) this.#events.message(text);
+    else this.close({ code: CloseCode.messageTooBig, reason: 'a message is too large' });
+  }
+}
+
+const PRIVATE_CODES = 3000;
+/** A close frame has room for 123 bytes; a character has three at most. */
+const MAX_REASON_LENGTH = 41;
+
+function decodeUtf8(data: ArrayBuffer): string | null {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(data);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,162 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { type Readable, Writable } from 'node:stream';
+import { COMMAND_END_TIMEOUT_MS, COMMAND_STATUS_TIMEOUT_MS, STDERR_LINE_MAX_BYTES } from './limits.ts';
+import { StdioTransport } from './stdio.ts';
+import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
+
+/** A program that speaks the protocol on its stdin and stdout. */
+export interface StdioCommand {
+  readonly program: string;
+  readonly args?: readonly string[];
+  /** Variables on top of this process's own. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  /** Told of each line on the program's stderr. */
+  readonly onStderr?: (line: string) => void;
+  readonly maxMessageBytes: number;
+}
+
+/** Starts the program in a process group of its own. Rejects with the system's error when it cannot be started. */
+export async function openStdioCommand(command: StdioCommand): Promise<Transport> {
+  const child = spawn(command.program, [...(command.args ?? [])], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    detached: true,
+    env: { ...inheritableEnv(), ...command.env },
+    cwd: command.cwd,
+  });
+  await once(child, 'spawn');
+  return new StdioCommandTransport(child, command);
+}
+
+/** Credentials of other programs: a server that is started here has no business with them. */
+const NEVER_INHERITED: ReadonlySet<string> = new Set([
+  'CODEX_EXEC_SERVER_NOISE_AUTH_TOKEN',
+  'NODE_REPL_AUTH_TOKEN',
+  'OPENAI_FEDERATION_RULE_ID',
+  'OPENAI_IDENTITY_TOKEN_FILE',
+  'OPENAI_WORKLOAD_IDENTITY_CONTEXT',
+]);
+
+function inheritableEnv(): NodeJS.ProcessEnv {
+  const variables = Object.entries(process.env).filter(([name]) => !NEVER_INHERITED.has(name.toUpperCase()));
+  return Object.fromEntries(variables);
+}
+
+/** The stdio of a child, which ends with the transport: first politely, then not. */
+class StdioCommandTransport implements Transport {
+  readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
+  readonly #stdio: StdioTransport;
+  readonly #program: string;
+  readonly #stderr: StderrLines;
+  /** Resolves when the child has exited and its streams are at their end. */
+  readonly #gone: Promise<void>;
+  #ending = false;
+
+  constructor(child: ChildProcessByStdio<Writable, Readable, Readable>, command: StdioCommand) {
+    this.#child = child;
+    this.#program = command.program;
+    this.#gone = new Promise((resolve) => child.once('close', () => resolve()));
+    this.#stdio = new StdioTransport(child.stdout, this.#input(), {
+      maxMessageBytes: command.maxMessageBytes,
+    });
+    this.#stderr = new StderrLines(child.stderr, command.onStderr ?? (() => {}));
+    // What the child leaves behind in its group goes with it.
+    child.once('exit', () => this.#kill('SIGKILL'));
+  }
+
+  open(events: TransportEvents): void {
+    this.#stdio.open({
+      message: (text) => events.message(text),
+      undecodable: (reason) => events.undecodable(reason),
+      drained: () => events.drained(),
+      ended: () => void this.#ended(),
+      closed: (reason) => {
+        this.#endChild();
+        events.closed(reason);
+      },
+    });
+  }
+
+  send(message: string | Uint8Array): boolean {
+    return this.#stdio.send(message);
+  }
+
+  sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
+    return this.#stdio.sendPart(part, last, released);
+  }
+
+  setReceiving(receiving: boolean): void {
+    this.#stdio.setReceiving(receiving);
+  }
+
+  close(reason: CloseReason): void {
+    this.#stdio.close(reason);
+    this.#endChild();
+  }
+
+  /** A program that has ended takes no input, but what it said before still counts: the end of its output decides. */
+  #input(): Writable {
+    const { stdin } = this.#child;
+    stdin.on('error', () => {
+      setTimeout(
+        () => this.#stdio.close({ code: CloseCode.abnormal, reason: this.#epitaph() }),
+        COMMAND_STATUS_TIMEOUT_MS,
+      );
+    });
+    return new Writable({ write: (bytes, _encoding, written) => void stdin.write(bytes, () => written()) });
+  }
+
+  /** Who waits for the end of the program is told why it came. */
+  async #ended(): Promise<void> {
+    const timeUp = new Promise((resolve) => setTimeout(resolve, COMMAND_STATUS_TIMEOUT_MS).unref());
+    await Promise.race([this.#gone, timeUp]);
+    this.#stdio.close({ code: CloseCode.abnormal, reason: this.#epitaph() });
+  }
+
+  #epitaph(): string {
+    const { exitCode, signalCode } = this.#child;
+    const how = exitCode === null ? (signalCode ?? 'its output was closed') : `exit code ${exitCode}`;
+    const { last } = this.#stderr;
+    return `${this.#program} has ended (${how})${last === '' ? '' : `: ${last}`}`;
+  }
+
+  #endChild(): void {
+    if (this.#ending) return;
+    this.#ending = true;
+    this.#child.stdin.destroy();
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    this.#kill('SIGTERM');
+    const kill = setTimeout(() => this.#kill('SIGKILL'), COMMAND_END_TIMEOUT_MS);
+    this.#child.once('exit', () => clearTimeout(kill));
+  }
+
+  /** The group may be gone already. */
+  #kill(signal: NodeJS.Signals): void {
+    try {
+      process.kill(-this.#child.pid!, signal);
+    } catch {}
+  }
+}
+
+/** Cuts stderr into lines and remembers the last. */
+class StderrLines {
+  last = '';
+  #line = '';
+
+  constructor(stderr: Readable, onLine: (line: string) => void) {
+    stderr.setEncoding('utf8');
+    const pass = (line: string) => {
+      if (line.trim() === '') return;
+      this.last = line;
+      onLine(line);
+    };
+    stderr.on('data', (text: string) => {
+      const lines = (this.#line + text).split(/\r?\n/);
+      this.#line = lines.pop()!.slice(0, STDERR_LINE_MAX_BYTES);
+      for (const line of lines) pass(line.slice(0, STDERR_LINE_MAX_BYTES));
+    });
+    stderr.on('end', () => pass(this.#line));
+    stderr.on('error', () => {});
+  }
+}

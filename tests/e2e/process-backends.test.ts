@@ -1,0 +1,69 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { ProcessEvent } from '../../src/client/backend.ts';
+import { LocalBackend } from '../../src/environment/local-process.ts';
+import { type ConnectedClient, overProxy, overStdio, overWebSocket } from '../support/connected-clients.ts';
+import { type BackendUnderTest, processSuite } from '../support/process-suite.ts';
+import { shell } from '../support/programs.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+processSuite('processes of this machine', async () => {
+  const backend = new LocalBackend();
+  return { backend, close: () => backend.dispose() };
+});
+
+processSuite('processes over a websocket', () => remote(overWebSocket()));
+processSuite('processes over stdio', () => remote(overStdio()));
+
+async function remote(connecting: Promise<ConnectedClient>): Promise<BackendUnderTest> {
+  const { client, close } = await connecting;
+  return { backend: client.backend, close };
+}
+
+test('a lost connection: output arrives once, reads wait, writes go through', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'lost-link-'));
+  const { client, proxy, close } = await overProxy();
+  try {
+    const [gate, done] = [join(folder, 'gate'), join(folder, 'done')];
+    execFileSync('mkfifo', [gate]);
+    const script = `echo ready; cat ${gate}; seq 1 3000; touch ${done}; cat`;
+    const process = await client.backend.start({ ...shell('p', script), pipeStdin: true });
+    const events: ProcessEvent[] = [];
+    const ended = (async () => {
+      for await (const event of process.events()) events.push(event);
+    })();
+    await waitFor('the first output', () => process.wake === 1);
+
+    proxy.interrupt();
+    writeFileSync(gate, 'meanwhile\n');
+    await waitFor('the output of the outage', () => existsSync(done));
+    await waitFor('the client to notice', () => client.state === 'recovering');
+    let answered = 0;
+    const reading = process.read({ afterSeq: 1 }).finally(() => answered++);
+    const writing = process.write('after\n').finally(() => answered++);
+    expect([process.wake, answered]).toEqual([1, 0]);
+
+    proxy.restore();
+    expect(await writing).toBe('accepted');
+    expect((await reading).chunks[0]).toMatchObject({ seq: 2 });
+    expect(client.state).toBe('connected');
+    expect(await process.closeStdin()).toBe(true);
+    await ended;
+    expect(events.map((event) => ('seq' in event ? event.seq : event))).toEqual(
+      events.map((_, at) => at + 1),
+    );
+    const numbers = Array.from({ length: 3000 }, (_, index) => `${index + 1}\n`).join('');
+    expect(textOf(events)).toBe(`ready\nmeanwhile\n${numbers}after\n`);
+  } finally {
+    await close();
+    rmSync(folder, { recursive: true });
+  }
+});
+
+function textOf(events: readonly ProcessEvent[]): string {
+  const output = events.flatMap((event) => (event.type === 'output' ? [event.bytes] : []));
+  return Buffer.concat(output).toString();
+}

@@ -1,0 +1,62 @@
+import { fileURLToPath } from 'node:url';
+import { ExecServerClient } from '../../src/client/client.ts';
+import { stdioCommand } from '../../src/client/stdio.ts';
+import { DEFAULT_CONFIG } from '../../src/server/config.ts';
+import { ExecServer } from '../../src/server/serve.ts';
+import { startServerProcess, TcpProxy } from '../../src/testing/index.ts';
+import { createMemoryPair } from '../../src/transport/memory.ts';
+
+/** A client and the server of its own that it talks to. */
+export interface ConnectedClient {
+  readonly client: ExecServerClient;
+  close(): Promise<void>;
+}
+
+/** A server in a process of its own, reached by its address. */
+export async function overWebSocket(): Promise<ConnectedClient> {
+  const server = await startServerProcess();
+  try {
+    const client = await ExecServerClient.connect({ url: server.url });
+    return { client, close: () => client.close().finally(() => server.close()) };
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+}
+
+/** Like {@link overWebSocket}, with a link that the test can cut. */
+export async function overProxy(): Promise<ConnectedClient & { readonly proxy: TcpProxy }> {
+  const server = await startServerProcess();
+  const proxy = await TcpProxy.open(server.url);
+  const end = () => proxy.close().finally(() => server.close());
+  try {
+    const client = await ExecServerClient.connect({ url: proxy.url });
+    return { client, proxy, close: () => client.close().finally(end) };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}
+
+/** A server that the client has started as a program. */
+export async function overStdio(): Promise<ConnectedClient> {
+  const args = [
+    fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url)),
+    '--listen',
+    'stdio',
+  ];
+  const client = await ExecServerClient.connect(stdioCommand({ program: process.execPath, args }));
+  return { client, close: () => client.close() };
+}
+
+/** A server in this process. */
+export async function inMemory(): Promise<ConnectedClient> {
+  const server = new ExecServer({ ...DEFAULT_CONFIG, shutdownGracePeriodMs: 0 });
+  const open = async () => {
+    const [ours, theirs] = createMemoryPair();
+    void server.accept(theirs);
+    return ours;
+  };
+  const client = await ExecServerClient.connect({ open, resumable: true });
+  return { client, close: () => client.close().finally(() => server.close()) };
+}

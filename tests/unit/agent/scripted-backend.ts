@@ -1,0 +1,152 @@
+import type {
+  CallOptions,
+  ExecBackend,
+  ExecProcess,
+  OutputStream,
+  ProcessEvent,
+  ProcessState,
+  ReadPage,
+  SandboxType,
+  StartParams,
+  WriteStatus,
+} from '../../../src/client/backend.ts';
+import { ClientError } from '../../../src/client/errors.ts';
+
+/** A process whose life the test plays. */
+export class ScriptedProcess implements ExecProcess {
+  readonly params: StartParams;
+  readonly processId: string;
+  sandboxType: SandboxType | null = null;
+  /** What was asked of it, in order. */
+  readonly calls: string[] = [];
+  /** What a write answers, or how it fails. */
+  writeResult: WriteStatus | Error = 'accepted';
+  signalResult: Error | null = null;
+  terminateResult: Error | null = null;
+  readonly #events: ProcessEvent[] = [];
+  readonly #waiting = new Set<() => void>();
+  #seq = 0;
+  #cut = false;
+
+  constructor(params: StartParams) {
+    this.params = params;
+    this.processId = params.processId;
+  }
+
+  output(bytes: string | Uint8Array, stream: OutputStream = 'stdout'): this {
+    return this.#add({ type: 'output', seq: ++this.#seq, stream, bytes: Buffer.from(bytes as string) });
+  }
+
+  exit(exitCode: number, sandboxDenied = false): this {
+    return this.#add({ type: 'exited', seq: ++this.#seq, exitCode, sandboxDenied });
+  }
+
+  close(): this {
+    return this.#add({ type: 'closed', seq: ++this.#seq });
+  }
+
+  end(exitCode: number): this {
+    return this.exit(exitCode).close();
+  }
+
+  lose(bytes: number | null): this {
+    const seq = ++this.#seq;
+    return this.#add({ type: 'lost', fromSeq: seq, toSeq: seq, bytes });
+  }
+
+  fail(message: string): this {
+    return this.#add({ type: 'failed', error: new ClientError('disconnected', message) });
+  }
+
+  /** The stream of events ends although the process has not. */
+  cutEvents(): void {
+    this.#cut = true;
+    this.#wake();
+  }
+
+  async *events({ signal }: { readonly signal?: AbortSignal } = {}): AsyncIterableIterator<ProcessEvent> {
+    for (let position = 0; ; position++) {
+      while (this.#events[position] === undefined) {
+        if (this.#cut) return;
+        if (signal?.aborted) throw new ClientError('aborted', 'stopped');
+        await new Promise<void>((resolve) => {
+          this.#waiting.add(resolve);
+          signal?.addEventListener('abort', () => resolve(), { once: true });
+        });
+      }
+      const event = this.#events[position]!;
+      yield event;
+      if (event.type === 'closed' || event.type === 'failed') return;
+    }
+  }
+
+  async write(bytes: Uint8Array | string): Promise<WriteStatus> {
+    this.calls.push(`write ${JSON.stringify(bytes)}`);
+    if (this.writeResult instanceof Error) throw this.writeResult;
+    return this.writeResult;
+  }
+
+  async signal(name: string): Promise<void> {
+    this.calls.push(`signal ${name}`);
+    if (this.signalResult !== null) throw this.signalResult;
+  }
+
+  async terminate(): Promise<boolean> {
+    this.calls.push('terminate');
+    if (this.terminateResult !== null) throw this.terminateResult;
+    return true;
+  }
+
+  get state(): ProcessState {
+    throw new Error('not used');
+  }
+
+  get wake(): number {
+    throw new Error('not used');
+  }
+
+  onWake(): () => void {
+    throw new Error('not used');
+  }
+
+  read(): Promise<ReadPage> {
+    throw new Error('not used');
+  }
+
+  closeStdin(): Promise<boolean> {
+    throw new Error('not used');
+  }
+
+  resize(): Promise<void> {
+    throw new Error('not used');
+  }
+
+  #add(event: ProcessEvent): this {
+    this.#events.push(event);
+    this.#wake();
+    return this;
+  }
+
+  #wake(): void {
+    for (const resolve of this.#waiting) resolve();
+    this.#waiting.clear();
+  }
+}
+
+/** A backend whose processes do what the test says. */
+export class ScriptedBackend implements ExecBackend {
+  readonly started: ScriptedProcess[] = [];
+  /** Called before a process is handed over; throwing refuses it. */
+  onStart: (process: ScriptedProcess, options: CallOptions) => void | Promise<void> = () => {};
+
+  async start(params: StartParams, options: CallOptions = {}): Promise<ExecProcess> {
+    const process = new ScriptedProcess(params);
+    this.started.push(process);
+    await this.onStart(process, options);
+    return process;
+  }
+
+  get last(): ScriptedProcess {
+    return this.started.at(-1)!;
+  }
+}

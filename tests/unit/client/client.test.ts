@@ -1,0 +1,303 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { ClientError } from '../../../src/client/errors.ts';
+import { RpcError } from '../../../src/protocol/errors.ts';
+import { MAX_PENDING_CALLS } from '../../../src/rpc/limits.ts';
+import { waitFor } from '../../support/wait-for.ts';
+import { FakeServer, SILENCE } from './fake-server.ts';
+
+const kind = (expected: string, rest: Record<string, unknown> = {}) =>
+  expect.objectContaining({ name: 'ClientError', kind: expected, ...rest });
+
+describe('connecting', () => {
+  test('greets the server and knows what it told', async () => {
+    const server = new FakeServer();
+    const client = await server.connect({ clientName: 'me', detachedSessionTtlMs: 5 });
+    expect(server.link.requests).toEqual([
+      {
+        id: 1,
+        method: 'initialize',
+        params: { clientName: 'me', resumeSessionId: null, detachedSessionTtlMs: 5 },
+      },
+    ]);
+    await waitFor('the acknowledgement', () => server.link.notifications.includes('initialized'));
+    expect(client.sessionId).toBe('session-1');
+    expect(client.state).toBe('connected');
+    expect(client.failure).toBeNull();
+    expect(client.environmentInfo).toMatchObject({ cwd: 'file:///work' });
+    expect(client.capabilities).toMatchObject({ processResize: true });
+    expect(client.capabilities.fsWatch).toBeUndefined();
+    expect(client.backend.defaultCwd).toBe('file:///work');
+    await client.close();
+  });
+
+  test('takes a server that tells nothing of itself', async () => {
+    const server = new FakeServer();
+    server.environmentInfo = undefined;
+    const client = await server.connect({ resumeSessionId: 'session-1' });
+    expect(server.requests('initialize')[0]!.params).toMatchObject({
+      clientName: 'exec-server-client',
+      resumeSessionId: 'session-1',
+    });
+    expect(client.environmentInfo).toBeNull();
+    expect(client.capabilities).toEqual({});
+    await client.close();
+  });
+
+  test.each([
+    [
+      'is not there',
+      (server: FakeServer) => {
+        server.refusal = new Error('no route');
+      },
+      'connectFailed',
+      true,
+    ],
+    [
+      'refuses the session',
+      (server: FakeServer) => {
+        server.answers.initialize = () => {
+          throw new RpcError(-32600, 'unknown session id');
+        };
+      },
+      'server',
+      false,
+    ],
+    [
+      'has the session attached elsewhere',
+      (server: FakeServer) => {
+        server.answers.initialize = () => {
+          throw new RpcError(-32010, 'attached');
+        };
+      },
+      'server',
+      true,
+    ],
+    [
+      'opens another session',
+      (server: FakeServer) => {
+        server.answers.initialize = () => ({ sessionId: 'other' });
+      },
+      'protocol',
+      false,
+    ],
+    [
+      'opens no session',
+      (server: FakeServer) => {
+        server.answers.initialize = () => ({ sessionId: 7 });
+      },
+      'protocol',
+      false,
+    ],
+    [
+      'answers nonsense',
+      (server: FakeServer) => {
+        server.answers.initialize = (_params, link) => {
+          link.send('HTTP/1.1 200 OK');
+          return SILENCE;
+        };
+      },
+      'protocol',
+      false,
+    ],
+    [
+      'hangs up',
+      (server: FakeServer) => {
+        server.answers.initialize = (_params, link) => {
+          link.break();
+          return SILENCE;
+        };
+      },
+      'disconnected',
+      true,
+    ],
+  ])('fails when the server %s', async (_name, prepare, expected, retryable) => {
+    const server = new FakeServer();
+    prepare(server);
+    const connecting = server.connect({ resumeSessionId: 'session-1' });
+    await expect(connecting).rejects.toEqual(kind(expected, { retryable }));
+    for (const link of server.links) await waitFor('the end of the link', () => link.closed !== null);
+  });
+
+  test('has a deadline for the handshake, and leaves nothing open', async () => {
+    const server = new FakeServer();
+    server.answers.initialize = () => SILENCE;
+    await expect(server.connect({ initializeTimeoutMs: 20 })).rejects.toEqual(
+      kind('initializeTimeout', { retryable: true }),
+    );
+    await waitFor('the end of the link', () => server.link.closed !== null);
+  });
+
+  test('has a deadline for the connection; one that comes later is closed', async () => {
+    const server = new FakeServer();
+    let arrive = () => {};
+    const late = new Promise<void>((resolve) => {
+      arrive = resolve;
+    });
+    const open = async () => {
+      await late;
+      return server.open();
+    };
+    await expect(server.connect({ open, connectTimeoutMs: 20 })).rejects.toEqual(kind('connectTimeout'));
+    arrive();
+    await waitFor('the end of the link', () => server.links[0]?.closed);
+  });
+
+  test('can be aborted', async () => {
+    const server = new FakeServer();
+    server.answers.initialize = () => SILENCE;
+    const signal = AbortSignal.timeout(10);
+    await expect(server.connect({ signal })).rejects.toEqual(kind('aborted'));
+    await expect(server.connect({ signal: AbortSignal.abort() })).rejects.toEqual(kind('aborted'));
+    expect(server.attempts).toBe(1);
+  });
+
+  test('events may come before the answer', async () => {
+    const server = new FakeServer();
+    const initialize = server.answers.initialize!;
+    server.answers.initialize = (params, link) => {
+      for (let seq = 1; seq < 1000; seq++) link.output('p', seq);
+      return initialize(params, link);
+    };
+    await (await server.connect()).close();
+  });
+});
+
+describe('calls', () => {
+  test('carry params and results as they are, fractions included', async () => {
+    const server = new FakeServer();
+    server.answers['fs/getMetadata'] = () => ({ modifiedAtMs: 1700000000000.25, size: 1.5e300 });
+    const client = await server.connect();
+    const result = await client.call('fs/getMetadata', { path: 'file:///x' });
+    expect(result).toEqual({ modifiedAtMs: 1700000000000.25, size: 1.5e300 });
+    expect(server.requests('fs/getMetadata')[0]!.params).toEqual({ path: 'file:///x' });
+    await client.close();
+  });
+
+  test('fail with the code of the server, and as unsupported when it does not know the method', async () => {
+    const server = new FakeServer();
+    server.answers['fs/readFile'] = () => {
+      throw new RpcError(-32004, 'no such file');
+    };
+    server.answers['fs/search'] = () => {
+      throw new RpcError(-32601, 'unknown method');
+    };
+    const client = await server.connect();
+    await expect(client.call('fs/readFile', { path: 'file:///x' })).rejects.toEqual(
+      kind('server', { code: -32004, message: 'no such file' }),
+    );
+    await expect(client.call('fs/search', { path: 'file:///x', pattern: 'x' })).rejects.toEqual(
+      kind('unsupported', { code: -32601, hint: expect.any(String) }),
+    );
+    await client.close();
+  });
+
+  test('end at their deadline or signal; a late answer is ignored and the place is free', async () => {
+    const server = new FakeServer();
+    const client = await server.connect();
+    await expect(client.call('process/list', {}, { timeoutMs: 10 })).rejects.toEqual(kind('timeout'));
+    const aborter = new AbortController();
+    const aborted = client.call('process/list', {}, { signal: aborter.signal });
+    await server.untilRequests('process/list', 2);
+    aborter.abort(new Error('enough'));
+    await expect(aborted).rejects.toEqual(kind('aborted', { cause: aborter.signal.reason }));
+    await expect(client.call('process/list', {}, { signal: AbortSignal.abort() })).rejects.toEqual(
+      kind('aborted'),
+    );
+    for (const request of server.requests('process/list')) server.link.respond(request, {});
+    await nextTurn();
+    await nextTurn();
+    expect(server.requests('process/list')).toHaveLength(2);
+    expect(client.state).toBe('connected');
+    await client.close();
+  });
+
+  test('are limited in number: the next fails at once, except one that cleans up', async () => {
+    const server = new FakeServer();
+    server.answers['process/terminate'] = () => SILENCE;
+    const client = await server.connect();
+    const open = Array.from({ length: MAX_PENDING_CALLS }, () => client.call('process/list', {}));
+    const outcomes = Promise.allSettled(open);
+    await expect(client.call('process/list', {})).rejects.toEqual(kind('overloaded', { retryable: true }));
+    const cleaning = client.call('process/terminate', { processId: 'p' });
+    await server.untilRequests('process/terminate', 1);
+    // Both places are taken: the connection ends, so that the server cleans up.
+    await expect(client.call('fs/close', { handleId: 'h' })).rejects.toEqual(kind('brokenPipe'));
+    await expect(cleaning).rejects.toEqual(kind('brokenPipe'));
+    server.answers['process/list'] = () => ({ processes: [] });
+    expect((await outcomes).every((outcome) => outcome.status === 'fulfilled')).toBe(true);
+    expect(server.links).toHaveLength(2);
+    await client.close();
+  });
+
+  test('that cannot be encoded fail alone', async () => {
+    const server = new FakeServer();
+    const client = await server.connect();
+    const bad = { processId: 'p', afterSeq: 1n } as unknown as { processId: string };
+    await expect(client.call('process/read', bad)).rejects.toEqual(kind('invalidInput'));
+    expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
+    await client.close();
+  });
+
+  test('from the server are refused', async () => {
+    const server = new FakeServer();
+    const client = await server.connect();
+    server.link.send({ id: 7, method: 'network/policyRequest', params: {} });
+    await waitFor('the refusal', () => server.link.responses.length > 0);
+    expect(server.link.responses).toEqual([
+      { id: 7, error: { code: -32601, message: 'this client does not implement `network/policyRequest`' } },
+    ]);
+    await client.close();
+  });
+});
+
+describe('notifications', () => {
+  test('reach those who listen, whatever one of them does', async () => {
+    const server = new FakeServer();
+    const client = await server.connect();
+    const seen: unknown[] = [];
+    const stop = client.onNotification('fs/missingChanged', ({ watchId }) => seen.push(watchId));
+    client.onNotification('fs/missingChanged', (params) => seen.push(params));
+    server.link.send({ method: 'fs/missingChanged', params: { watchId: 1 } });
+    await waitFor('both', () => seen.length === 2);
+    stop();
+    server.link.send({ method: 'something/else' });
+    server.link.send({ method: 'fs/missingChanged', params: { watchId: 2 } });
+    await waitFor('the other', () => seen.length === 3);
+    expect(seen).toEqual([1, { watchId: 1 }, { watchId: 2 }]);
+    await client.close();
+  });
+});
+
+describe('closing', () => {
+  test('ends calls, processes and everything after', async () => {
+    const server = new FakeServer();
+    const client = await server.connect();
+    const states: unknown[] = [];
+    client.onStateChange((state, failure) => states.push([state, failure?.kind]));
+    const process = await client.backend.start({
+      processId: 'p',
+      argv: ['x'],
+      cwd: 'file:///',
+      env: {},
+      tty: false,
+    });
+    const calls = Promise.allSettled([
+      client.call('process/list', {}),
+      client.call('fs/remove', { path: 'file:///x' }),
+      process.events().next(),
+    ]);
+    await client.close();
+    await client.close();
+    expect(states).toEqual([['closed', 'closed']]);
+    const [list, remove, event] = await calls;
+    expect(list).toEqual({ status: 'rejected', reason: kind('closed') });
+    expect(remove).toEqual({ status: 'rejected', reason: kind('closed') });
+    expect(event).toMatchObject({ value: { value: { type: 'failed', error: kind('closed') } } });
+    await expect(client.call('environment/status', {})).rejects.toEqual(kind('closed'));
+    await expect(process.write('x')).rejects.toEqual(kind('closed'));
+    expect(process.state.failure).toBeInstanceOf(ClientError);
+    await waitFor('the end of the link', () => server.link.closed?.code === 1000);
+    expect(server.attempts).toBe(1);
+  });
+});

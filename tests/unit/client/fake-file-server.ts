@@ -1,0 +1,100 @@
+import type { CallOptions } from '../../../src/client/backend.ts';
+import type { FileCaller } from '../../../src/client/remote-file-system.ts';
+import type {
+  CallParamsOf,
+  Method,
+  Notification,
+  NotificationParamsOf,
+  ResultOf,
+} from '../../../src/protocol/registry.ts';
+
+type Answer = () => Promise<unknown>;
+
+/** A client whose server is the test: it notes every call and answers what it was told to. */
+export class FakeFileServer implements FileCaller {
+  readonly calls: { readonly method: Method; readonly params: unknown; readonly options: CallOptions }[] = [];
+  readonly capabilities: Readonly<Record<string, boolean>>;
+  state: FileCaller['state'] = 'connected';
+  readonly #answers = new Map<Method, Answer>();
+  readonly #notificationListeners = new Set<(method: string, params: unknown) => void>();
+  readonly #stateListeners = new Set<() => void>();
+  #fallback: Answer | null = null;
+
+  constructor(capabilities: readonly string[] = []) {
+    this.capabilities = Object.fromEntries(capabilities.map((name) => [name, true]));
+  }
+
+  answer(method: Method, result: unknown): void {
+    this.#answers.set(method, () => Promise.resolve(result));
+  }
+
+  answerInTurn(method: Method, results: readonly unknown[]): void {
+    const left = [...results];
+    this.#answers.set(method, () => Promise.resolve(left.shift()));
+  }
+
+  /** Methods without an answer of their own succeed with an empty one. */
+  answerAnything(): void {
+    this.#fallback = () => Promise.resolve({});
+  }
+
+  refuse(method: Method, error: Error): void {
+    this.#answers.set(method, () => Promise.reject(error));
+  }
+
+  /** Leaves calls unanswered until the returned function is called with the answer. */
+  hold(method: Method): (result: unknown) => void {
+    let release: (result: unknown) => void = () => {};
+    const held = new Promise<unknown>((resolve) => {
+      release = resolve;
+    });
+    this.#answers.set(method, () => held);
+    return release;
+  }
+
+  /** What a method was called with. */
+  params(method: Method): unknown[] {
+    return this.calls.filter((call) => call.method === method).map(({ params }) => params);
+  }
+
+  notify<N extends Notification>(method: N, params: NotificationParamsOf<N>): void {
+    for (const listener of this.#notificationListeners) listener(method, params);
+  }
+
+  enter(state: FileCaller['state']): void {
+    this.state = state;
+    for (const listener of [...this.#stateListeners]) listener();
+  }
+
+  /** Listeners that were never taken back. */
+  get listeners(): number {
+    return this.#notificationListeners.size + this.#stateListeners.size;
+  }
+
+  call<M extends Method>(
+    method: M,
+    params: CallParamsOf<M>,
+    options: CallOptions = {},
+  ): Promise<ResultOf<M>> {
+    this.calls.push({ method, params, options });
+    const answer = this.#answers.get(method) ?? this.#fallback;
+    if (answer === null) throw new Error(`nobody said what to answer to ${method}`);
+    return answer() as Promise<ResultOf<M>>;
+  }
+
+  onNotification<N extends Notification>(
+    method: N,
+    listener: (params: NotificationParamsOf<N>) => void,
+  ): () => void {
+    const own = (name: string, params: unknown) => {
+      if (name === method) listener(params as NotificationParamsOf<N>);
+    };
+    this.#notificationListeners.add(own);
+    return () => this.#notificationListeners.delete(own);
+  }
+
+  onStateChange(listener: () => void): () => void {
+    this.#stateListeners.add(listener);
+    return () => this.#stateListeners.delete(listener);
+  }
+}

@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { ClientError } from '../../../src/client/errors.ts';
+import { attemptUntil, Backoff } from '../../../src/client/reconnect.ts';
+
+const passing = new ClientError('connectFailed', 'not yet', { retryable: true });
+
+test('pauses grow from 50 ms to a second, up to half of each by chance', () => {
+  const longest = new Backoff(() => 1);
+  expect(Array.from({ length: 7 }, () => longest.next())).toEqual([50, 100, 200, 400, 800, 1000, 1000]);
+  const shortest = new Backoff(() => 0);
+  expect(Array.from({ length: 6 }, () => shortest.next())).toEqual([25, 50, 100, 200, 400, 500]);
+  longest.reset();
+  expect(longest.next()).toBe(50);
+});
+
+test('attempts go on until one succeeds', async () => {
+  let attempts = 0;
+  const result = await attemptUntil(
+    async () => {
+      if (++attempts < 3) throw passing;
+      return 'there';
+    },
+    new Backoff(() => 0),
+    0,
+    new AbortController().signal,
+  );
+  expect([result, attempts]).toEqual(['there', 3]);
+});
+
+test.each([new ClientError('server', 'no'), new Error('a defect')])('%s is final', async (error) => {
+  let attempts = 0;
+  const attempt = async () => {
+    attempts++;
+    throw error;
+  };
+  await expect(attemptUntil(attempt, new Backoff(), 0, new AbortController().signal)).rejects.toBe(error);
+  expect(attempts).toBe(1);
+});
+
+test('the end of the time rejects with the last failure, or with its own reason when there was none', async () => {
+  const attempt = () => Promise.reject(passing);
+  await expect(attemptUntil(attempt, new Backoff(), 0, AbortSignal.timeout(100))).rejects.toBe(passing);
+  const reason = new Error('no time at all');
+  await expect(attemptUntil(attempt, new Backoff(), 0, AbortSignal.abort(reason))).rejects.toBe(reason);
+});

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import { RemoteDiscovery } from '../../../src/client/remote-discovery.ts';
+
+const file = { path: 'file:///r/x', contents: 'x' };
+const root = {
+  id: 'r',
+  path: 'file:///r',
+  plugin: { manifest: file, mcpConfig: null, appsConfig: file },
+  skills: [{ instructions: file, metadata: null }],
+  namespaceManifests: [file],
+  warnings: ['w'],
+  error: null,
+};
+
+function discover(answer: unknown, calls: unknown[][] = []) {
+  const discovery = new RemoteDiscovery({
+    call: async (...args) => {
+      calls.push(args);
+      return answer as never;
+    },
+  });
+  return discovery.discover([{ id: 'r', path: 'file:///r' }], { timeoutMs: 5 });
+}
+
+describe('discovery through a client', () => {
+  it('asks for the roots and gives what was found', async () => {
+    const calls: unknown[][] = [];
+    expect(await discover({ roots: [root] }, calls)).toEqual([root]);
+    expect(calls).toEqual([
+      ['capabilityRoots/discoverV1', { roots: [{ id: 'r', path: 'file:///r' }] }, { timeoutMs: 5 }],
+    ]);
+  });
+
+  it.each([
+    ['nothing', null],
+    ['no roots', {}],
+    ['roots that are no list', { roots: {} }],
+    ['a root that is none', { roots: [null] }],
+    ['an id of another type', { roots: [{ ...root, id: 1 }] }],
+    ['no path', { roots: [{ ...root, path: undefined }] }],
+    [
+      'a broken plugin',
+      { roots: [{ ...root, plugin: { manifest: null, mcpConfig: null, appsConfig: null } }] },
+    ],
+    ['a broken configuration', { roots: [{ ...root, plugin: { ...root.plugin, mcpConfig: 'x' } }] }],
+    ['a broken skill', { roots: [{ ...root, skills: [{ instructions: null, metadata: null }] }] }],
+    ['a broken manifest', { roots: [{ ...root, namespaceManifests: ['x'] }] }],
+    ['a broken warning', { roots: [{ ...root, warnings: [1] }] }],
+    ['a broken error', { roots: [{ ...root, error: 1 }] }],
+  ])('does not take %s for an answer', async (_, answer) => {
+    await expect(discover(answer)).rejects.toMatchObject({ kind: 'protocol' });
+  });
+});

@@ -1,0 +1,139 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { AcceptedSockets } from '../../../../src/environment/remote/accepted-sockets.ts';
+import { createMemoryPair } from '../../../../src/transport/memory.ts';
+import type { CloseReason, TransportEvents } from '../../../../src/transport/transport.ts';
+import { FakeClient, refused } from '../fakes.ts';
+
+/** Memory transports deliver in a later turn of the event loop. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await nextTurn();
+}
+
+const never = new AbortController().signal;
+
+function recorder() {
+  const messages: string[] = [];
+  const closed: CloseReason[] = [];
+  const events: TransportEvents = {
+    message: (text) => messages.push(text),
+    undecodable: () => {},
+    drained: () => {},
+    ended: () => {},
+    closed: (reason) => closed.push(reason),
+  };
+  return { messages, closed, events };
+}
+
+it('the first socket is there at once and works', async () => {
+  const [near, far] = createMemoryPair();
+  const sockets = new AcceptedSockets('it', near);
+  const socket = await sockets.open(never);
+  const [here, there] = [recorder(), recorder()];
+  socket.open(here.events);
+  far.open(there.events);
+  socket.send('to there');
+  far.send('to here');
+  await settle();
+  expect(here.messages).toEqual(['to here']);
+  expect(there.messages).toEqual(['to there']);
+  socket.close({ code: 1000, reason: 'enough' });
+  await settle();
+  expect(here.closed).toHaveLength(1);
+});
+
+it('the next one is waited for', async () => {
+  const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
+  const client = new FakeClient();
+  await sockets.open(never);
+  client.become('recovering');
+  let opened = false;
+  const opening = sockets.open(never).then(() => {
+    opened = true;
+  });
+  await settle();
+  expect(opened).toBe(false);
+  sockets.replace(createMemoryPair()[0], client);
+  await opening;
+});
+
+it('is kept for the next attempt when nobody waits', async () => {
+  const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
+  const client = new FakeClient();
+  await sockets.open(never);
+  const abort = new AbortController();
+  const opening = sockets.open(abort.signal);
+  const failed = expect(opening).rejects.toThrow('too long');
+  abort.abort(new Error('too long'));
+  await failed;
+  client.become('recovering');
+  sockets.replace(createMemoryPair()[0], client);
+  await sockets.open(never);
+});
+
+it('replacing ends the present one at once, and what it says later is not heard', async () => {
+  const [near, far] = createMemoryPair();
+  const sockets = new AcceptedSockets('it', near);
+  const client = new FakeClient();
+  const socket = await sockets.open(never);
+  const here = recorder();
+  socket.open(here.events);
+  far.send('too late');
+  sockets.replace(createMemoryPair()[0], client);
+  expect(here.closed).toEqual([{ code: 1001, reason: 'it has a new connection' }]);
+  await settle();
+  expect(here.closed).toHaveLength(1);
+  expect(here.messages).toEqual([]);
+});
+
+it('one replacement is tried at a time', async () => {
+  const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
+  const client = new FakeClient();
+  await sockets.open(never);
+  client.become('recovering');
+  sockets.replace(createMemoryPair()[0], client);
+  const again = () => sockets.replace(createMemoryPair()[0], client);
+  expect(again).toThrow(
+    'it cannot take another connection: another connection is being tried; try again later',
+  );
+  await sockets.open(never);
+  expect(again).toThrow('another connection is being tried');
+  client.become('connected');
+  again();
+});
+
+it('another may follow when the first was of no use', async () => {
+  const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
+  const client = new FakeClient();
+  await sockets.open(never);
+  client.become('recovering');
+  sockets.replace(createMemoryPair()[0], client);
+  await sockets.open(never);
+  const next = sockets.open(never);
+  sockets.replace(createMemoryPair()[0], client);
+  await next;
+});
+
+it('nothing is taken before there is a session or after it has ended', () => {
+  const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
+  const client = new FakeClient();
+  expect(() => sockets.replace(createMemoryPair()[0], null)).toThrow('it has no session yet');
+  client.become('failed', refused());
+  expect(() => sockets.replace(createMemoryPair()[0], client)).toThrow('its session has ended');
+  client.become('closed');
+  expect(() => sockets.replace(createMemoryPair()[0], client)).toThrow('its session has ended');
+});
+
+it('a socket that the client will not use is closed', async () => {
+  const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
+  const client = new FakeClient();
+  await sockets.open(never);
+  client.become('recovering');
+  const [near, far] = createMemoryPair();
+  sockets.replace(near, client);
+  const there = recorder();
+  far.open(there.events);
+  client.become('failed', refused());
+  await settle();
+  expect(there.closed).toHaveLength(1);
+});

@@ -1,0 +1,99 @@
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { createConnector } from '../../../../src/environment/remote/create-connector.ts';
+
+const never = new AbortController().signal;
+
+let server: WebSocketServer;
+let url: string;
+/** What the server was told with each connection: the request and the first message. */
+let greetings: { request: IncomingMessage; message: { method: string; params: Record<string, unknown> } }[];
+let answer: boolean;
+beforeEach(async () => {
+  greetings = [];
+  answer = true;
+  server = new WebSocketServer({ host: '127.0.0.1', port: 0 });
+  server.on('connection', (socket: WebSocket, request) => {
+    socket.once('message', (data) => {
+      const message = JSON.parse(String(data));
+      greetings.push({ request, message });
+      if (answer) socket.send(JSON.stringify({ id: message.id, result: { sessionId: 's' } }));
+    });
+  });
+  await once(server, 'listening');
+  url = `ws://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+afterEach(() => {
+  for (const socket of server.clients) socket.terminate();
+  server.close();
+});
+
+it('a websocket is opened with the token, and a session with the name of the program', async () => {
+  const connector = createConnector({ type: 'websocket', url, authToken: 'secret' }, { clientName: 'me' });
+  const { client } = await connector.connect(never);
+  await client.close();
+  expect(greetings[0]!.request.headers.authorization).toBe('Bearer secret');
+  expect(greetings[0]!.request.headers.origin).toBeUndefined();
+  expect(greetings[0]!.message).toMatchObject({
+    method: 'initialize',
+    params: { clientName: 'me', resumeSessionId: null },
+  });
+});
+
+it('there is no token unless it is configured, and a name in any case', async () => {
+  const { client } = await createConnector({ type: 'websocket', url, authToken: null }).connect(never);
+  await client.close();
+  expect(greetings[0]!.request.headers.authorization).toBeUndefined();
+  expect(greetings[0]!.message.params.clientName).toBe('exec-server-environment');
+});
+
+it('the configured times are kept', async () => {
+  answer = false;
+  const silent = createConnector({ type: 'websocket', url, initializeTimeoutMs: 20 });
+  await expect(silent.connect(never)).rejects.toMatchObject({ kind: 'initializeTimeout', retryable: true });
+  const opener = { type: 'opener', resumable: false, open: () => new Promise<never>(() => {}) } as const;
+  await expect(createConnector({ ...opener, connectTimeoutMs: 20 }).connect(never)).rejects.toMatchObject({
+    kind: 'connectTimeout',
+  });
+});
+
+it('an executor that was there is looked for as long as connecting may take', () => {
+  expect(createConnector({ type: 'websocket', url, connectTimeoutMs: 7 }).retryWindowMs).toBe(7);
+  expect(createConnector({ type: 'websocket', url }).retryWindowMs).toBe(10_000);
+});
+
+it('what can be opened again is, what has to be started is not', () => {
+  const open = () => new Promise<never>(() => {});
+  const kinds = [
+    createConnector({ type: 'websocket', url }),
+    createConnector({ type: 'opener', resumable: true, open }),
+    createConnector({ type: 'stdio', program: 'p' }),
+  ];
+  expect(kinds.map(({ reconnects, eager }) => [reconnects, eager])).toEqual([
+    [true, true],
+    [true, true],
+    [false, false],
+  ]);
+});
+
+it('the URL of a relay is refused before anything is opened', async () => {
+  const connector = createConnector({ type: 'websocket', url: `${url}/?role=harness` });
+  await expect(connector.connect(never)).rejects.toMatchObject({
+    kind: 'config',
+    message: 'the URL with role=harness needs the relay transport; use the URL of a server',
+  });
+  expect(greetings).toEqual([]);
+});
+
+it('connecting is given up with the signal', async () => {
+  answer = false;
+  const abort = new AbortController();
+  const connecting = createConnector({ type: 'websocket', url }).connect(abort.signal);
+  const failed = expect(connecting).rejects.toMatchObject({ kind: 'aborted' });
+  await once(server, 'connection');
+  abort.abort();
+  await failed;
+});

@@ -1,0 +1,496 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { ExecProcess } from '../../../../src/client/backend.ts';
+import { ClientError } from '../../../../src/client/errors.ts';
+import type { ConnectionState } from '../../../../src/environment/environment.ts';
+import { LazyConnection } from '../../../../src/environment/remote/lazy-connection.ts';
+import { FakeConnector, FakeProcess, misconfigured, refused, settle } from '../fakes.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+async function failureOf(promise: Promise<unknown>): Promise<ClientError> {
+  return promise.then(
+    () => {
+      throw new Error('it should have failed');
+    },
+    (error: unknown) => error as ClientError,
+  );
+}
+
+describe('the first attempt', () => {
+  it('is made by the first use and not before', async () => {
+    const connector = FakeConnector.up();
+    const lazy = new LazyConnection('it', connector);
+    expect(connector.attempts).toHaveLength(0);
+    expect(lazy.started).toBe(false);
+    const { connection } = await lazy.lease();
+    expect(connection.client).toBe(connector.last.client);
+    expect(lazy.startupFinished).toBe(true);
+  });
+
+  it('is shared by everybody who comes meanwhile', async () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    lazy.start();
+    const leases = [lazy.lease(), lazy.lease()];
+    expect(connector.attempts).toHaveLength(1);
+    connector.last.succeed();
+    const [a, b] = await Promise.all(leases);
+    expect(a!.connection).toBe(b!.connection);
+  });
+
+  it('gives everybody the one failure', async () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    const failures = [failureOf(lazy.lease()), failureOf(lazy.lease())];
+    const error = refused();
+    connector.last.fail(error);
+    expect(await Promise.all(failures)).toEqual([error, error]);
+    expect((await failures[0]) === error).toBe(true);
+  });
+
+  it('turns any failure into a ClientError', async () => {
+    const connector = new FakeConnector();
+    connector.respond = (attempt) => attempt.fail(new TypeError('broken'));
+    const error = await failureOf(new LazyConnection('it', connector).lease());
+    expect(error).toBeInstanceOf(ClientError);
+    expect(error.message).toBe('broken');
+  });
+
+  it('is not the last when its failure may pass', async () => {
+    const connector = new FakeConnector();
+    connector.respond = (attempt, number) => (number === 1 ? attempt.fail(refused()) : attempt.succeed());
+    const lazy = new LazyConnection('it', connector);
+    await failureOf(lazy.lease());
+    expect(lazy.readiness).toMatchObject({ ready: false });
+    await lazy.lease();
+    expect(lazy.readiness).toEqual({ ready: true });
+  });
+
+  it('is the last when its failure stays', async () => {
+    const connector = new FakeConnector();
+    const error = misconfigured();
+    connector.respond = (attempt) => attempt.fail(error);
+    const lazy = new LazyConnection('it', connector);
+    await failureOf(lazy.lease());
+    expect(await failureOf(lazy.lease())).toBe(error);
+    expect(connector.attempts).toHaveLength(1);
+  });
+
+  it('is the last of a transport that cannot reconnect, even when the failure may pass', async () => {
+    const connector = new FakeConnector({ reconnects: false });
+    const error = refused();
+    connector.respond = (attempt) => attempt.fail(error);
+    const lazy = new LazyConnection('it', connector);
+    await failureOf(lazy.lease());
+    expect(await failureOf(lazy.lease())).toBe(error);
+    expect(connector.attempts).toHaveLength(1);
+  });
+
+  it('is made once against an executor that was never there', async () => {
+    const connector = new FakeConnector();
+    connector.respond = (attempt) => attempt.fail(refused());
+    await failureOf(new LazyConnection('it', connector).lease());
+    expect(connector.attempts).toHaveLength(1);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+describe('an executor that was there before', () => {
+  async function lost(options?: { reconnects?: boolean }) {
+    const connector = FakeConnector.up(options);
+    const lazy = new LazyConnection('it', connector);
+    await lazy.lease();
+    connector.last.client.become('failed', refused('gone for good'));
+    return { connector, lazy };
+  }
+
+  it('is used while it recovers', async () => {
+    const connector = FakeConnector.up();
+    const lazy = new LazyConnection('it', connector);
+    const first = await lazy.lease();
+    connector.last.client.become('recovering');
+    expect(lazy.readiness).toBeNull();
+    expect((await lazy.lease()).connection).toBe(first.connection);
+  });
+
+  it('is connected anew by the next use, with one attempt for all', async () => {
+    const { connector, lazy } = await lost();
+    expect(connector.attempts).toHaveLength(1);
+    const [a, b] = await Promise.all([lazy.lease(), lazy.lease()]);
+    expect(connector.attempts).toHaveLength(2);
+    expect(a.connection).toBe(b.connection);
+    expect(a.connection.client).toBe(connector.last.client);
+  });
+
+  it('is tried again until it is back', async () => {
+    const { connector, lazy } = await lost();
+    connector.respond = (attempt, number) => (number < 6 ? attempt.fail(refused()) : attempt.succeed());
+    const lease = lazy.lease();
+    await vi.advanceTimersByTimeAsync(9_000);
+    expect((await lease).connection.client).toBe(connector.last.client);
+    expect(connector.attempts).toHaveLength(6);
+  });
+
+  it('is given up at the end of the window, and tried again by the next use', async () => {
+    const { connector, lazy } = await lost();
+    connector.respond = (attempt) => attempt.fail(refused('still down'));
+    const failed = failureOf(lazy.lease());
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect((await failed).message).toBe('still down');
+    const tried = connector.attempts.length;
+    expect(tried).toBeGreaterThan(10);
+    connector.respond = (attempt) => attempt.succeed();
+    await lazy.lease();
+    expect(connector.attempts).toHaveLength(tried + 1);
+  });
+
+  it('is not tried again after a failure that stays, but by the next use', async () => {
+    const { connector, lazy } = await lost();
+    connector.respond = (attempt) => attempt.fail(misconfigured('token refused'));
+    expect((await failureOf(lazy.lease())).message).toBe('token refused');
+    expect(connector.attempts).toHaveLength(2);
+    connector.respond = (attempt) => attempt.succeed();
+    await lazy.lease();
+    expect(connector.attempts).toHaveLength(3);
+  });
+
+  it('stays lost when the transport cannot reconnect, until it is restarted', async () => {
+    const { connector, lazy } = await lost({ reconnects: false });
+    expect((await failureOf(lazy.lease())).message).toBe('gone for good');
+    expect(connector.attempts).toHaveLength(1);
+    await lazy.restart();
+    expect(lazy.readiness).toEqual({ ready: true });
+    expect((await lazy.lease()).connection.client).toBe(connector.last.client);
+  });
+
+  it('stays lost after a restart that failed', async () => {
+    const { connector, lazy } = await lost({ reconnects: false });
+    connector.respond = (attempt) => attempt.fail(misconfigured('no such program'));
+    await failureOf(lazy.restart());
+    expect((await failureOf(lazy.lease())).message).toBe('no such program');
+    expect(connector.attempts).toHaveLength(2);
+  });
+});
+
+describe('in the background', () => {
+  it('a start makes the first attempt and no other', async () => {
+    const connector = new FakeConnector();
+    connector.respond = (attempt) => attempt.fail(refused());
+    const lazy = new LazyConnection('it', connector);
+    lazy.start();
+    await settle();
+    lazy.start();
+    expect(connector.attempts).toHaveLength(1);
+  });
+
+  it('preparing makes the attempt that a use would make', async () => {
+    const connector = new FakeConnector();
+    connector.respond = (attempt) => attempt.fail(refused());
+    const lazy = new LazyConnection('it', connector);
+    lazy.prepare();
+    lazy.prepare();
+    await settle();
+    expect(connector.attempts).toHaveLength(1);
+    connector.respond = (attempt) => attempt.fail(misconfigured());
+    lazy.prepare();
+    await settle();
+    connector.respond = (attempt) => attempt.succeed();
+    lazy.prepare();
+    await settle();
+    lazy.prepare();
+    expect(connector.attempts).toHaveLength(3);
+    expect(lazy.readiness).toEqual({ ready: true });
+  });
+
+  it('preparing does nothing where a use would fail at once', async () => {
+    const connector = new FakeConnector({ reconnects: false });
+    connector.respond = (attempt) => attempt.fail(refused());
+    const lazy = new LazyConnection('it', connector);
+    lazy.prepare();
+    await settle();
+    lazy.prepare();
+    expect(connector.attempts).toHaveLength(1);
+    await lazy.dispose();
+    lazy.prepare();
+    await settle();
+    expect(connector.attempts).toHaveLength(1);
+  });
+});
+
+describe('restart', () => {
+  it('closes the connection that works', async () => {
+    const connector = FakeConnector.up();
+    const lazy = new LazyConnection('it', connector);
+    const { connection } = await lazy.lease();
+    await lazy.restart();
+    expect(connector.attempts[0]!.client.closed).toBe(true);
+    expect((await lazy.lease()).connection).not.toBe(connection);
+  });
+
+  it('joins an attempt that is under way', async () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    lazy.start();
+    const restarted = lazy.restart();
+    connector.last.succeed();
+    expect(await restarted).toMatchObject({ client: connector.last.client });
+    expect(connector.attempts).toHaveLength(1);
+  });
+});
+
+describe('the wait of a caller', () => {
+  it('ends with its own deadline and leaves the attempt alone', async () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    const failed = failureOf(lazy.lease({ timeoutMs: 50 }));
+    await vi.advanceTimersByTimeAsync(50);
+    expect(await failed).toMatchObject({
+      kind: 'timeout',
+      message: 'connecting to it took longer than 50 ms',
+    });
+    connector.last.succeed();
+    await settle();
+    expect(lazy.readiness).toEqual({ ready: true });
+  });
+
+  it('ends with its own signal', async () => {
+    const lazy = new LazyConnection('it', new FakeConnector());
+    const abort = new AbortController();
+    const failed = failureOf(lazy.lease({ signal: abort.signal }));
+    abort.abort();
+    expect(await failed).toMatchObject({ kind: 'aborted' });
+  });
+
+  it('does not begin when the signal has aborted', async () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    expect(await failureOf(lazy.lease({ signal: AbortSignal.abort() }))).toMatchObject({ kind: 'aborted' });
+    expect(connector.attempts).toHaveLength(0);
+  });
+
+  it('leaves the rest of the time to the next stage', async () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    const leasing = lazy.lease({ timeoutMs: 100 });
+    await vi.advanceTimersByTimeAsync(30);
+    connector.last.succeed();
+    expect((await leasing).options).toEqual({ timeoutMs: 70 });
+  });
+});
+
+describe('onlookers', () => {
+  it('never cause a connection', () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    expect(() => lazy.leaseNow()).toThrow('it is not ready: it has not been started');
+    lazy.start();
+    expect(() => lazy.leaseNow()).toThrow('it is not ready: it is connecting');
+    expect(connector.attempts).toHaveLength(1);
+  });
+
+  it('get the connection when it works, and the reason when it does not', async () => {
+    const connector = FakeConnector.up();
+    const lazy = new LazyConnection('it', connector);
+    await lazy.lease();
+    expect(lazy.leaseNow().connection.client).toBe(connector.last.client);
+    connector.last.client.become('recovering');
+    expect(() => lazy.leaseNow()).toThrow('it is recovering');
+    connector.last.client.become('failed', refused('gone'));
+    expect(() => lazy.leaseNow()).toThrow('gone');
+    expect(connector.attempts).toHaveLength(1);
+  });
+});
+
+describe('the state', () => {
+  it('is told at once and then whenever it or its reason changes', async () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    const seen: ConnectionState[] = [];
+    const stop = lazy.watch((state) => seen.push(state));
+    lazy.start();
+    connector.last.fail(refused('nobody there'));
+    await settle();
+    connector.respond = (attempt) => attempt.succeed();
+    await lazy.lease();
+    const { client } = connector.last;
+    client.become('connected');
+    client.become('recovering', refused('cut'));
+    client.become('connected');
+    client.become('failed', refused('gone for good'));
+    expect(seen).toEqual([
+      { connected: false, reason: 'it has not been started' },
+      { connected: false, reason: 'it is connecting' },
+      { connected: false, reason: 'nobody there' },
+      { connected: true, reason: null },
+      { connected: false, reason: 'it is recovering: cut' },
+      { connected: true, reason: null },
+      { connected: false, reason: 'gone for good' },
+    ]);
+    const late: ConnectionState[] = [];
+    lazy.watch((state) => late.push(state));
+    expect(late).toEqual([{ connected: false, reason: 'gone for good' }]);
+    stop();
+    await lazy.lease();
+    expect(seen).toHaveLength(7);
+    expect(late.at(-1)).toEqual({ connected: true, reason: null });
+  });
+
+  it('does not follow a client that was left', async () => {
+    const connector = FakeConnector.up();
+    const lazy = new LazyConnection('it', connector);
+    await lazy.lease();
+    await lazy.restart();
+    const [old] = connector.attempts;
+    old!.client.become('failed', refused());
+    expect(lazy.state).toEqual({ connected: true, reason: null });
+    expect(old!.client.listenerCount).toBe(0);
+  });
+});
+
+describe('a handle that was replaced', () => {
+  it('gives up an attempt that nobody waits for', () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    lazy.start();
+    lazy.retire();
+    expect(connector.last.signal.aborted).toBe(true);
+  });
+
+  it('closes a connection that comes although the attempt was given up', async () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    lazy.start();
+    lazy.retire();
+    connector.last.succeed();
+    await settle();
+    expect(connector.last.client.closed).toBe(true);
+    expect(lazy.connected).toBeNull();
+  });
+
+  it('serves those who wait, and closes behind the last of them', async () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    const leasing = lazy.lease();
+    lazy.retire();
+    expect(connector.last.signal.aborted).toBe(false);
+    connector.last.succeed();
+    const lease = await leasing;
+    expect(connector.last.client.closed).toBe(false);
+    lease.release();
+    lease.release();
+    expect(connector.last.client.closed).toBe(true);
+  });
+
+  it('keeps its connection for a process until that has ended', async () => {
+    const connector = FakeConnector.up();
+    const lazy = new LazyConnection('it', connector);
+    const lease = await lazy.lease();
+    const processes = [new FakeProcess(), new FakeProcess()];
+    for (const process of processes) lazy.holdFor(process as unknown as ExecProcess);
+    lease.release();
+    lazy.retire();
+    processes[0]!.end({ exited: true });
+    processes[0]!.end({ closed: true });
+    expect(connector.last.client.closed).toBe(false);
+    processes[1]!.end({ failure: refused() });
+    expect(connector.last.client.closed).toBe(true);
+  });
+
+  it('does not wait for a process that has ended before it is looked at', async () => {
+    const connector = FakeConnector.up();
+    const lazy = new LazyConnection('it', connector);
+    const lease = await lazy.lease();
+    const process = new FakeProcess();
+    process.end({ closed: true });
+    lazy.holdFor(process as unknown as ExecProcess);
+    lease.release();
+    lazy.retire();
+    expect(connector.last.client.closed).toBe(true);
+  });
+
+  it('opens another connection for those who still use it', async () => {
+    const connector = FakeConnector.up();
+    const lazy = new LazyConnection('it', connector);
+    (await lazy.lease()).release();
+    lazy.retire();
+    expect(connector.attempts[0]!.client.closed).toBe(true);
+    expect(lazy.state).toEqual({ connected: false, reason: 'it was replaced and is not in use' });
+    const lease = await lazy.lease();
+    expect(connector.attempts).toHaveLength(2);
+    lease.release();
+    expect(connector.last.client.closed).toBe(true);
+  });
+
+  it('keeps its connection while it is held', async () => {
+    const connector = FakeConnector.up();
+    const lazy = new LazyConnection('it', connector);
+    (await lazy.lease()).release();
+    const letGo = lazy.hold();
+    lazy.retire();
+    expect(connector.last.client.closed).toBe(false);
+    letGo();
+    expect(connector.last.client.closed).toBe(true);
+  });
+});
+
+describe('dispose', () => {
+  it('ends the wait of everybody and the attempt', async () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    const failed = failureOf(lazy.lease());
+    await lazy.dispose();
+    expect(await failed).toMatchObject({ kind: 'closed', message: 'it was closed' });
+    expect(connector.last.signal.aborted).toBe(true);
+    expect(await failureOf(lazy.lease())).toMatchObject({ kind: 'closed' });
+    expect(await failureOf(lazy.restart())).toMatchObject({ kind: 'closed' });
+    expect(connector.attempts).toHaveLength(1);
+  });
+
+  it('ends the pause between two attempts', async () => {
+    const connector = FakeConnector.up();
+    const lazy = new LazyConnection('it', connector);
+    await lazy.lease();
+    connector.last.client.become('failed', refused());
+    connector.respond = (attempt) => attempt.fail(refused());
+    const failed = failureOf(lazy.lease());
+    await settle();
+    await lazy.dispose();
+    expect(await failed).toMatchObject({ kind: 'closed' });
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('closes the connection', async () => {
+    const connector = FakeConnector.up();
+    const lazy = new LazyConnection('it', connector);
+    await lazy.lease();
+    await lazy.dispose();
+    await lazy.dispose();
+    expect(connector.last.client.closed).toBe(true);
+  });
+});
+
+describe('refuse', () => {
+  it('makes the first use fail without an attempt', async () => {
+    const connector = new FakeConnector();
+    const lazy = new LazyConnection('it', connector);
+    const error = misconfigured('never');
+    lazy.refuse(error);
+    expect(lazy.readiness).toEqual({ ready: false, error });
+    expect(await failureOf(lazy.lease())).toBe(error);
+    lazy.start();
+    expect(connector.attempts).toHaveLength(0);
+  });
+
+  it('does nothing once an attempt was made', async () => {
+    const connector = FakeConnector.up();
+    const lazy = new LazyConnection('it', connector);
+    await lazy.lease();
+    lazy.refuse(misconfigured());
+    expect(lazy.readiness).toEqual({ ready: true });
+  });
+});

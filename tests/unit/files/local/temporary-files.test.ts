@@ -1,0 +1,127 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import {
+  removeStaleTemporaries,
+  sweepTemporaries,
+  temporaryName,
+} from '../../../../src/files/local/temporary-files.ts';
+import { nativePathOfText } from '../../../../src/files/native-path.ts';
+import { processState } from '../../../support/machine.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'temporary-files-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const names = () => readdirSync(folder);
+const sweep = () => removeStaleTemporaries(nativePathOfText(folder));
+
+/** A leftover whose name says something else about its creator than ours do. */
+async function leave(change: { origin?: string; pid?: number; startTime?: string }): Promise<string> {
+  const parts = (await temporaryName('f')).split('-');
+  const [origin, pid, startTime] = parts.slice(-4);
+  parts.splice(-4, 3, change.origin ?? origin!, `${change.pid ?? pid}`, change.startTime ?? startTime!);
+  const name = parts.join('-');
+  writeFileSync(join(folder, name), 'half');
+  return name;
+}
+
+function age(name: string, minutes: number): void {
+  const time = Date.now() / 1000 - minutes * 60;
+  utimesSync(join(folder, name), time, time);
+}
+
+describe('names', () => {
+  test('begin with a dot and the name, and differ', async () => {
+    const [first, second] = [await temporaryName('a.txt'), await temporaryName('a.txt')];
+    expect(first).toMatch(/^\.a\.txt\.exec-server-[0-9a-f]{8}-\d+-[1-9]\d*-[0-9a-f]{8}\.tmp$/);
+    expect(first).not.toBe(second);
+  });
+
+  test('stay short, and are cut between the characters of UTF-8', async () => {
+    const euros = Buffer.from('€'.repeat(80)).toString('latin1');
+    const name = await temporaryName(euros);
+    expect(name.length).toBeLessThanOrEqual(143);
+    expect(name.startsWith(`.${euros.slice(0, 63)}.exec-server-`)).toBe(true);
+    expect(await temporaryName('\xbf'.repeat(80))).toMatch(/^\.\.exec-server-/);
+  });
+});
+
+describe('leftovers', () => {
+  test('of this process and of other living ones stay, however old', async () => {
+    const ours = await leave({});
+    age(ours, 100_000);
+    await sweep();
+    expect(names()).toEqual([ours]);
+  });
+
+  test('of a dead process go, and so do those whose pid belongs to another one now', async () => {
+    await leave({ pid: spawnSync('true').pid });
+    await leave({ startTime: '1' });
+    await leave({ pid: process.ppid, startTime: '1' });
+    await sweep();
+    expect(names()).toEqual([]);
+  });
+
+  test('of a zombie go', async () => {
+    // The inner shell tells its pid and start time and ends; the outer one has become a program that never reaps it.
+    const inner = 'read -r line < /proc/self/stat; echo "$line"';
+    const parent = spawn('sh', ['-c', `sh -c '${inner}' & exec sleep 60`], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    try {
+      const [line] = (await once(createInterface({ input: parent.stdout }), 'line')) as [string];
+      const pid = Number.parseInt(line, 10);
+      await waitFor('the zombie', () => processState(pid) === 'Z');
+      await leave({ pid, startTime: line.slice(line.lastIndexOf(')') + 2).split(' ')[19]! });
+      await sweep();
+      expect(names()).toEqual([]);
+    } finally {
+      parent.kill('SIGKILL');
+    }
+  });
+
+  test('of elsewhere go when nobody has written to them for an hour', async () => {
+    const [fresh, old] = [await leave({ origin: '00000000' }), await leave({ origin: '00000001' })];
+    age(fresh, 55);
+    age(old, 65);
+    await sweep();
+    expect(names()).toEqual([fresh]);
+  });
+
+  test('are told from everything else', async () => {
+    const dead = await leave({ pid: spawnSync('true').pid });
+    const others = [dead.slice(1), `${dead}x`, dead.replace('exec-server', 'server'), '.f.tmp'];
+    for (const name of others) writeFileSync(join(folder, name), '');
+    mkdirSync(join(folder, dead.replace('.f', '.directory')));
+    await sweep();
+    expect(names().sort()).toEqual([...others, dead.replace('.f', '.directory')].sort());
+  });
+
+  test('that are links go without what they lead to', async () => {
+    writeFileSync(join(folder, 'kept'), '');
+    const dead = await leave({ pid: spawnSync('true').pid });
+    rmSync(join(folder, dead));
+    symlinkSync('kept', join(folder, dead));
+    await sweep();
+    expect(names()).toEqual(['kept']);
+  });
+
+  test('are looked for once in a while only, and a directory that cannot be read is no error', async () => {
+    const pid = spawnSync('true').pid;
+    await leave({ pid });
+    await sweepTemporaries(nativePathOfText(folder));
+    expect(names()).toEqual([]);
+    const later = await leave({ pid });
+    await sweepTemporaries(nativePathOfText(folder));
+    expect(names()).toEqual([later]);
+    await removeStaleTemporaries(nativePathOfText('/nowhere'));
+  });
+});
