@@ -4,25 +4,26 @@ import {
   parseWriteStdin,
   type WriteStdinArguments,
 } from './arguments.ts';
-import { type Clock, SYSTEM_CLOCK } from './clock.ts';
-import { collectOutput } from './collect.ts';
 import { ExecToolError, type ToolName } from './errors.ts';
 import type { ExecEvent } from './events.ts';
-import type { HeadTailBuffer } from './head-tail-buffer.ts';
-import { approve, endQuietly, isDenied, type Launch, launch } from './launch.ts';
+import { approve, endProcess, endQuietly, isDenied, type Launch, launch } from './launch/launch.ts';
+import type { ExecPolicy } from './launch/policy.ts';
+import { DEFAULT_ENV_POLICY, type EnvPolicy } from './launch/program-environment.ts';
+import { chooseTarget, commandRequest, type EnvironmentChoices, type ExecTarget } from './launch/request.ts';
 import * as limits from './limits.ts';
-import { modelText } from './model-text.ts';
-import { PausableTime } from './pauses.ts';
-import type { ExecPolicy } from './policy.ts';
-import { DEFAULT_ENV_POLICY, type EnvPolicy } from './program-environment.ts';
-import { chooseTarget, commandRequest, type EnvironmentChoices, type ExecTarget } from './request.ts';
-import { Session } from './session.ts';
-import { SessionStore } from './session-store.ts';
-import { sendInput } from './stdin.ts';
-import type { ToolOutput } from './tool-output.ts';
-import type { TruncationPolicy } from './truncate.ts';
-import { execWindowMs, pollWindowMs, writeWindowMs } from './windows.ts';
+import type { HeadTailBuffer } from './output/head-tail-buffer.ts';
+import { modelText } from './output/model-text.ts';
+import type { ToolOutput } from './output/tool-output.ts';
+import type { TruncationPolicy } from './output/truncate.ts';
+import { collectOutput } from './session/collect.ts';
+import { Session } from './session/session.ts';
+import { SessionStore } from './session/session-store.ts';
+import { sendInput } from './session/stdin.ts';
+import { type Clock, SYSTEM_CLOCK } from './time/clock.ts';
+import { PausableTime } from './time/pausable-time.ts';
+import { execWindowMs, pollWindowMs, writeWindowMs } from './time/windows.ts';
 
+/** How the tools behave. */
 export interface AgentExecOptions {
   /** Where commands can run; the first is where they run unless they say otherwise. */
   readonly targets: readonly ExecTarget[];
@@ -213,7 +214,7 @@ export class AgentExec {
     const startedAtMs = this.#clock.epochMs();
     const { process, sandboxed } = await launch(call);
     if (this.#closed) {
-      endQuietly(process);
+      endQuietly(process, this.#clock);
       process.giveUp('the agent has ended');
       this.#assertOpen('exec_command');
     }
@@ -283,7 +284,7 @@ export class AgentExec {
     if (!ended) return answer;
     this.#sessions.remove(session);
     if (failureMessage === null) return answer;
-    endQuietly(process);
+    endQuietly(process, this.#clock);
     throw new ExecToolError(tool, 'processFailed', failureMessage, { output: answer });
   }
 
@@ -302,16 +303,13 @@ export class AgentExec {
   }
 
   async #terminate(session: Session): Promise<void> {
-    const { process } = session;
-    if (!process.state.closed) {
-      await process.process.terminate(undefined, { timeoutMs: limits.TERMINATE_TIMEOUT_MS });
-    }
+    await endProcess(session.process, this.#clock);
     // A call that is under way sees the end and gives the session up itself.
     if (!session.busy) this.#sessions.remove(session);
   }
 
   #makeRoom(): void {
-    for (const { process } of this.#sessions.evict()) endQuietly(process);
+    for (const { process } of this.#sessions.evict()) endQuietly(process, this.#clock);
   }
 
   async #lock(session: Session, signal: AbortSignal): Promise<() => void> {

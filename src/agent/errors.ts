@@ -1,4 +1,4 @@
-import type { ToolOutput } from './tool-output.ts';
+import type { ToolOutput } from './output/tool-output.ts';
 
 /** What went wrong with a call, for programs. */
 export type ExecErrorKind =
@@ -23,6 +23,7 @@ export type ExecErrorKind =
   /** The layer was closed by its owner. */
   | 'closed';
 
+/** What is known besides. */
 export interface ExecErrorDetails {
   readonly cause?: unknown;
   /** The session that the call was about and that can still be used. */
@@ -54,6 +55,7 @@ export class ExecToolError extends Error {
   }
 }
 
+/** The tools of a model. */
 export type ToolName = 'exec_command' | 'write_stdin';
 
 export function messageOf(error: unknown): string {

@@ -6,9 +6,6 @@ export {
   type WriteContext,
 } from './agent-exec.ts';
 export type { ExecCommandArguments, SandboxPermissions, WriteStdinArguments } from './arguments.ts';
-export type { Clock } from './clock.ts';
-export type { Shell } from './command.ts';
-export { environmentTarget, type TargetOptions } from './environment-target.ts';
 export { type ExecErrorDetails, type ExecErrorKind, ExecToolError, type ToolName } from './errors.ts';
 export type {
   BeginEvent,
@@ -17,12 +14,17 @@ export type {
   OutputDeltaEvent,
   TerminalInteractionEvent,
 } from './events.ts';
-export { HeadTailBuffer } from './head-tail-buffer.ts';
-export type { StructuredOutput } from './model-text.ts';
-export type { Approval, CommandRequest, Denial, ExecPolicy } from './policy.ts';
-export { DEFAULT_ENV_POLICY, type EnvPolicy, FIXED_ENVIRONMENT } from './program-environment.ts';
-export type { ExecTarget } from './request.ts';
-export type { ToolOutput } from './tool-output.ts';
+export type { Shell } from './launch/command.ts';
+export { environmentTarget, type TargetOptions } from './launch/environment-target.ts';
+export type { Approval, CommandRequest, Denial, ExecPolicy } from './launch/policy.ts';
+export { DEFAULT_ENV_POLICY, type EnvPolicy, FIXED_ENVIRONMENT } from './launch/program-environment.ts';
+export type { ExecTarget } from './launch/request.ts';
+export { HeadTailBuffer } from './output/head-tail-buffer.ts';
+export type { StructuredOutput } from './output/model-text.ts';
+export type { ToolOutput } from './output/tool-output.ts';
+export type { TruncationPolicy } from './output/truncate.ts';
+export { StdioProgram, StdioProgramError, type StdioProgramOptions } from './stdio-program.ts';
+export type { Clock } from './time/clock.ts';
 export {
   type ArgumentSchema,
   EXEC_COMMAND_TOOL,
@@ -32,4 +34,3 @@ export {
   WRITE_STDIN_TOOL,
   writeStdinTool,
 } from './tools.ts';
-export type { TruncationPolicy } from './truncate.ts';

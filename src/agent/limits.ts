@@ -60,6 +60,15 @@ export const MAX_WAITING_CALLS = 32;
 export const FIRST_SESSION_ID = 1_000;
 export const LAST_SESSION_ID = 99_999;
 
-/** How long ending a process may take, and how long its last events are waited for when everything is closed. */
+/** How long ending a process may take, and how long it is then followed until its output is complete. */
 export const TERMINATE_TIMEOUT_MS = 10_000;
+export const ABANDON_MS = 10_000;
+
+/** How long the last events of all processes are waited for when everything is closed. */
 export const CLOSE_WAIT_MS = 1_000;
+
+/** Longest line that a program on stdio may write: whole files come in one message. */
+export const MAX_LINE_BYTES = 64 * 1024 * 1024;
+
+/** How long a program on stdio may take to end by itself when its input ends, and then when it is asked to. */
+export const STDIO_EXIT_WAIT_MS = 2_000;

@@ -73,6 +73,7 @@ export class ClientCore {
   #failure: ClientError | null = null;
   #link: Link | null = null;
   #linkSince = 0;
+  #answersBefore = 0;
   #spoilt = 0;
   #sessionId = '';
   #environmentInfo: EnvironmentInfo | null = null;
@@ -244,7 +245,7 @@ export class ClientCore {
     const events: LinkEvents = {
       notification: (method, params) => this.#notified(method, params),
       ended: (end) => {
-        if (opened !== null && this.#link === opened) this.#lost(end);
+        if (opened !== null && this.#link === opened) this.#lost(opened, end);
       },
     };
     opened = await Link.open(this.#options, resumeSessionId, events, signal);
@@ -255,10 +256,11 @@ export class ClientCore {
   #install(link: Link): void {
     this.#link = link;
     this.#linkSince = performance.now();
+    this.#answersBefore = link.answers;
     this.#environmentInfo = link.environmentInfo;
     this.#capabilities = capabilitiesOf(link.environmentInfo);
     this.#change('connected', null);
-    if (link.end !== null) this.#lost(link.end);
+    if (link.end !== null) this.#lost(link, link.end);
   }
 
   #notified(method: string, params: unknown): boolean {
@@ -267,11 +269,12 @@ export class ClientCore {
     return routed !== 'unreadable';
   }
 
-  #lost(end: LinkEnd): void {
+  /** A connection that was of use is replaced without delay. */
+  #lost(link: Link, end: LinkEnd): void {
     this.#link = null;
     if (this.#state !== 'connected') return;
     const livedMs = performance.now() - this.#linkSince;
-    const good = livedMs >= GOOD_CONNECTION_MS;
+    const good = livedMs >= GOOD_CONNECTION_MS || link.answers > this.#answersBefore;
     if (good) this.#backoff.reset();
     if (livedMs >= this.#options.recoveryWindowMs) this.#spoilt = 0;
     this.#spoilt = end.spoilt ? this.#spoilt + 1 : 0;

@@ -21,7 +21,7 @@ export const PEER_SILENCE_TIMEOUT_MS = 60_000;
 export const RECONNECT_FIRST_DELAY_MS = 50;
 export const RECONNECT_MAX_DELAY_MS = 1_000;
 
-/** A connection that lasted this long was a good one: the next is opened without delay. */
+/** A connection that lasted this long was a good one, even if nothing was asked on it: the next is opened without delay. */
 export const GOOD_CONNECTION_MS = 250;
 
 /** Connections in a row that a server may spoil with nonsense before it is given up. */

@@ -44,6 +44,7 @@ export class Link {
   #end: LinkEnd | null = null;
   #sessionId = '';
   #environmentInfo: EnvironmentInfo | null = null;
+  #answers = 0;
   readonly #closed: Promise<void>;
 
   private constructor(transport: Transport, options: LinkOptions, events: LinkEvents) {
@@ -104,6 +105,11 @@ export class Link {
     return this.#environmentInfo;
   }
 
+  /** How many calls were answered. */
+  get answers(): number {
+    return this.#answers;
+  }
+
   /** Rejects with RpcError when the server refuses, LinkEndedError when the link ends first, and what the signal says. */
   async call(
     method: string,
@@ -112,10 +118,10 @@ export class Link {
   ): Promise<unknown> {
     if (this.#end !== null) throw new LinkEndedError(this.#end, false);
     try {
-      return await this.#connection.call(method, params, {
-        signal: options.signal,
-        reserved: options.cleanUp ?? false,
-      });
+      const { signal, cleanUp: reserved = false } = options;
+      const result = await this.#connection.call(method, params, { signal, reserved });
+      this.#answers++;
+      return result;
     } catch (error) {
       // What cannot be ended by a call is ended with the connection: the server cleans up then.
       if (error instanceof TooManyCallsError && options.cleanUp)

@@ -1,6 +1,6 @@
 import type { NativePath } from './native-path.ts';
 
-/** Whether a symbolic link on the way or at the end is followed, or is an error. */
+/** Whether a symbolic link on the way or at the end is followed, or is an error. Where it need not be said, it is followed. */
 export interface LinkOption {
   readonly followSymlinks: boolean;
 }
@@ -79,13 +79,19 @@ export interface FileSystem {
   createDirectory(path: NativePath, options: LinkOption & { readonly recursive: boolean }): Promise<void>;
   getMetadata(path: NativePath, options: LinkOption): Promise<FileMetadata>;
   canonicalize(path: NativePath): Promise<NativePath>;
-  readDirectory(path: NativePath): Promise<DirectoryEntry[]>;
-  walk(path: NativePath, options: WalkOptions, signal: AbortSignal): Promise<WalkResult>;
+  /** Where links are not followed, those in the directory are listed as neither files nor directories. */
+  readDirectory(path: NativePath, options?: LinkOption): Promise<DirectoryEntry[]>;
+  walk(
+    path: NativePath,
+    options: WalkOptions & Partial<LinkOption>,
+    signal: AbortSignal,
+  ): Promise<WalkResult>;
   remove(
     path: NativePath,
     options: LinkOption & { readonly recursive: boolean; readonly force: boolean },
   ): Promise<void>;
   copy(source: NativePath, destination: NativePath, options: { readonly recursive: boolean }): Promise<void>;
   rename(source: NativePath, destination: NativePath): Promise<void>;
-  open(path: NativePath, mode: OpenMode): Promise<OpenFile>;
+  /** `atomicReplace` follows links and cannot do without. */
+  open(path: NativePath, mode: OpenMode, options?: LinkOption): Promise<OpenFile>;
 }

@@ -27,6 +27,7 @@ export type ProcessErrorCode =
   | 'stdinFull'
   | 'notATerminal'
   | 'unknownSignal'
+  | 'limitUnavailable'
   | 'shuttingDown';
 
 const KINDS: Readonly<Record<ProcessErrorCode, ProcessErrorKind>> = {
@@ -36,6 +37,7 @@ const KINDS: Readonly<Record<ProcessErrorCode, ProcessErrorKind>> = {
   startCancelled: 'refused',
   shuttingDown: 'refused',
   notATerminal: 'refused',
+  limitUnavailable: 'refused',
   emptyArgv: 'invalid',
   policyTooLarge: 'invalid',
   unknownSignal: 'invalid',

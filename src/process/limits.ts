@@ -92,3 +92,10 @@ export const MAX_GLOB_WORK = 100_000_000;
 
 /** Write ids remembered per process, so that a retry after a lost connection is harmless. */
 export const MAX_REMEMBERED_WRITE_IDS = 4096;
+
+/** Period over which the share of a processor is measured: the kernel's own default. */
+export const CGROUP_CPU_PERIOD_US = 100_000;
+
+/** How often, and how far apart, the removal of a control group is tried: killed members leave it within moments. */
+export const CGROUP_REMOVE_ATTEMPTS = 20;
+export const CGROUP_REMOVE_RETRY_MS = 100;

@@ -7,6 +7,8 @@ import {
   OUTPUT_AFTER_KILL_MS,
 } from './limits.ts';
 import { OutputLog, type RetainedChunk, type RetentionLimits, type StreamEnds } from './output-log.ts';
+import { type LimitReason, NO_RUN_LIMITS, type RunLimits } from './resources/resource-limits.ts';
+import { RunWatch } from './resources/run-watch.ts';
 import { SIGTERM } from './signals.ts';
 import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
 import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
@@ -14,8 +16,10 @@ import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
 /** Who hears what a process does, in seq order. The bytes are valid only during the call. */
 export interface ProcessListener {
   output(seq: number, stream: StreamName, bytes: Buffer): void;
-  exited(seq: number, exitCode: number): void;
-  closed(seq: number): void;
+  /** The reason is the limit that ended the program, or null. */
+  exited(seq: number, exitCode: number, reason: LimitReason | null): void;
+  /** The reason may also be one that only what the program left behind was ended for. */
+  closed(seq: number, reason: LimitReason | null): void;
 }
 
 /** A page of retained output and the state at that moment. */
@@ -24,6 +28,7 @@ export interface ReadPage {
   readonly nextSeq: number;
   readonly exitCode: number | null;
   readonly closed: boolean;
+  readonly reason: LimitReason | null;
 }
 
 /** Which page to read and how long to wait for something new. */
@@ -49,14 +54,21 @@ export class ManagedProcess {
   readonly #maxChunkBytes: number;
   readonly #stdin: StdinQueue | null;
   readonly #changes = new ChangeSignal();
+  readonly #watch: RunWatch;
   #openStreams: number;
   #exitCode: number | null = null;
+  #outOfMemory = false;
   #closed = false;
   #paused = false;
   #killTimer: NodeJS.Timeout | null = null;
   #killing: Promise<void> | null = null;
 
-  constructor(child: Child, retention: RetentionLimits, listener: ProcessListener) {
+  constructor(
+    child: Child,
+    retention: RetentionLimits,
+    listener: ProcessListener,
+    limits: RunLimits = NO_RUN_LIMITS,
+  ) {
     this.#child = child;
     this.#listener = listener;
     this.#log = new OutputLog(retention);
@@ -64,6 +76,8 @@ export class ManagedProcess {
     const isTerminal = child.outputs.some((source) => source.name === 'pty');
     this.#stdin = child.stdin === null ? null : new StdinQueue(child.stdin, isTerminal);
     this.#openStreams = child.outputs.length;
+    // Not in the same turn: the output that is within the limit goes first.
+    this.#watch = new RunWatch(limits, () => queueMicrotask(() => void this.kill()));
   }
 
   /** Starts reading, unless output is paused from the beginning. */
@@ -76,6 +90,7 @@ export class ManagedProcess {
       );
       if (!paused) source.resume();
     }
+    this.#watch.begin(!paused);
     this.#child.onExit((status) => this.#exited(status));
   }
 
@@ -88,6 +103,11 @@ export class ManagedProcess {
     return this.#closed;
   }
 
+  /** The limit that ended the program or what it left behind; null when none did. */
+  get reason(): LimitReason | null {
+    return this.#outOfMemory ? 'oom' : this.#watch.reason;
+  }
+
   get nextSeq(): number {
     return this.#log.nextSeq;
   }
@@ -96,6 +116,7 @@ export class ManagedProcess {
   setPaused(paused: boolean): void {
     if (paused === this.#paused) return;
     this.#paused = paused;
+    this.#watch.setReading(!paused);
     for (const source of this.#child.outputs) {
       if (paused) source.pause();
       else source.resume();
@@ -206,7 +227,8 @@ export class ManagedProcess {
     for (const source of this.#child.outputs) source.destroy();
   }
 
-  #output(stream: StreamName, bytes: Buffer): void {
+  #output(stream: StreamName, read: Buffer): void {
+    const bytes = read.subarray(0, this.#watch.output(read.length));
     for (let from = 0; from < bytes.length; from += this.#maxChunkBytes) {
       const chunk = bytes.subarray(from, from + this.#maxChunkBytes);
       this.#listener.output(this.#log.append(stream, chunk), stream, chunk);
@@ -221,7 +243,8 @@ export class ManagedProcess {
 
   #exited(status: ExitStatus): void {
     this.#exitCode = status.code ?? 128 + (status.signal ?? 0);
-    this.#listener.exited(this.#log.mark(), this.#exitCode);
+    this.#outOfMemory = status.outOfMemory ?? false;
+    this.#listener.exited(this.#log.mark(), this.#exitCode, this.reason);
     this.#changes.notify();
     this.#closeWhenDone();
   }
@@ -229,9 +252,10 @@ export class ManagedProcess {
   #closeWhenDone(): void {
     if (this.#closed || this.#exitCode === null || this.#openStreams > 0) return;
     this.#closed = true;
+    this.#watch.stop();
     this.#stdin?.release();
     this.#child.release();
-    this.#listener.closed(this.#log.mark());
+    this.#listener.closed(this.#log.mark(), this.reason);
     this.#changes.notify();
   }
 
@@ -249,7 +273,7 @@ export class ManagedProcess {
     const chunks = this.#log.read(afterSeq, maxBytes);
     const last = chunks.at(-1);
     const nextSeq = maxBytes !== null && last !== undefined ? last.seq + 1 : this.#log.nextSeq;
-    return { chunks, nextSeq, exitCode: this.#exitCode, closed: this.#closed };
+    return { chunks, nextSeq, exitCode: this.#exitCode, closed: this.#closed, reason: this.reason };
   }
 }
 

@@ -2,6 +2,7 @@ import { ProcessError } from './errors.ts';
 import { START_BEFORE_TERMINATE_MS } from './limits.ts';
 import { ManagedProcess, type ProcessListener, type TerminateMode } from './managed-process.ts';
 import type { RetentionLimits } from './output-log.ts';
+import type { LimitReason, RunLimits } from './resources/resource-limits.ts';
 import type { Child, Spawner, SpawnSpec } from './spawn/spawner.ts';
 
 /** Sizes and times of one set of processes. */
@@ -20,6 +21,8 @@ export interface StartRequest {
   readonly listener: ProcessListener;
   /** What must be over before the program runs; the id is taken all the same. */
   readonly after?: Promise<void> | null;
+  /** What ends the program; nothing when absent. */
+  readonly limits?: RunLimits;
 }
 
 export type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
@@ -30,6 +33,7 @@ export interface ProcessSummary {
   readonly spec: SpawnSpec;
   readonly state: ProcessState;
   readonly exitCode: number | null;
+  readonly reason: LimitReason | null;
   readonly startedAtMs: number;
   readonly nextSeq: number;
 }
@@ -151,7 +155,7 @@ export class ProcessManager {
   }
 
   async #launch(entry: Entry, request: StartRequest): Promise<void> {
-    const { listener, retention } = request;
+    const { listener, retention, limits } = request;
     if (request.after) await request.after;
     const child = await this.#spawner.spawn(request.spec, entry.cancel.signal).catch((error: unknown) => {
       throw entry.cancel.signal.aborted ? cancelled(entry.processId) : error;
@@ -160,14 +164,15 @@ export class ProcessManager {
       await discard(child);
       throw cancelled(entry.processId);
     }
-    entry.process = new ManagedProcess(child, retention, {
+    const events: ProcessListener = {
       output: (seq, stream, bytes) => listener.output(seq, stream, bytes),
-      exited: (seq, exitCode) => listener.exited(seq, exitCode),
-      closed: (seq) => {
-        listener.closed(seq);
+      exited: (seq, exitCode, reason) => listener.exited(seq, exitCode, reason),
+      closed: (seq, reason) => {
+        listener.closed(seq, reason);
         this.#evictLater(entry);
       },
-    });
+    };
+    entry.process = new ManagedProcess(child, retention, events, limits);
     entry.process.begin(this.#paused);
   }
 
@@ -238,6 +243,7 @@ function summarize({ processId, spec, startedAtMs, process }: Entry): ProcessSum
     spec,
     state,
     exitCode: process?.exitCode ?? null,
+    reason: process?.reason ?? null,
     startedAtMs,
     nextSeq: process?.nextSeq ?? 1,
   };

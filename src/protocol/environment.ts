@@ -29,6 +29,7 @@ export const CAPABILITIES = {
   processSignals: '`process/signal` accepts any POSIX signal name.',
   processTerminateModes: '`process/terminate` accepts `mode`.',
   processStartForms: '`process/start` accepts the `direct` and `prepared` forms and `io`.',
+  processLimits: '`process/start` accepts `limits`, and `reason` tells which of them ended a program.',
   lifecycleNotifications: '`initialize` can ask for `process/started` and `process/failed`.',
   fsRename: '`fs/rename` exists.',
   fsAtomicReplace: '`fs/open` mode `atomicReplace` exists.',

@@ -49,6 +49,50 @@ const program = once(() => ({
   arg0: doc(optional(z.string()), 'What the program sees as argv[0], when it is not the first of `argv`.'),
 }));
 
+const LimitValue = once(() =>
+  z
+    .number()
+    .check(
+      z.refine((value) => Number.isSafeInteger(value) && value >= 1, {
+        error: 'expected a positive integer',
+      }),
+    ),
+);
+
+const Limits = once(() =>
+  z.object({
+    memoryBytes: doc(
+      optional(LimitValue()),
+      'Memory of the program and what it starts; of each process by itself where the server has no control groups.',
+    ),
+    pids: doc(
+      optional(LimitValue()),
+      'Processes and threads; refused where the server has no control groups.',
+    ),
+    cpuPercent: doc(
+      optional(LimitValue()),
+      'Share of one processor; refused where the server has no control groups.',
+    ),
+    wallMs: doc(optional(LimitValue()), 'Time from the start until the last output stream has ended.'),
+    idleMs: doc(optional(LimitValue()), 'Time without output.'),
+    outputBytes: doc(
+      optional(LimitValue()),
+      'Bytes of all output streams; what comes after them is dropped.',
+    ),
+  }),
+);
+
+const limits = once(() => ({
+  limits: doc(optional(Limits()), "What the program may use at most, within the server's own limits."),
+}));
+
+const Reason = once(() =>
+  doc(
+    z.optional(z.enum(['oom', 'timeout', 'idle', 'outputLimit'])),
+    'The limit that ended the program; absent when none did.',
+  ),
+);
+
 const FlatStart = once(() =>
   z.object({
     processId: ProcessId(),
@@ -61,6 +105,7 @@ const FlatStart = once(() =>
     size: doc(optional(TerminalSize()), 'Initial size of the terminal; 24 by 80 when absent.'),
     envPolicy: doc(optional(EnvPolicy()), 'Absent: the child sees exactly `env`.'),
     metadata: doc(optional(Metadata()), 'Identifiers handed to the child.'),
+    ...limits(),
     sandbox: doc(optional(z.unknown()), 'Not supported by this server: anything but null is refused.'),
     enforceManagedNetwork: doc(z._default(z.boolean(), false), 'Without a sandbox it has no effect.'),
     managedNetwork: doc(optional(z.unknown()), 'Without a sandbox it has no effect.'),
@@ -71,13 +116,18 @@ const FlatStart = once(() =>
 
 const DirectStart = once(() =>
   z.object({
-    direct: z.object({ processId: ProcessId(), ...program(), io: ProcessIo() }),
+    direct: z.object({ processId: ProcessId(), ...program(), ...limits(), io: ProcessIo() }),
   }),
 );
 
 const PreparedStart = once(() =>
   z.object({
-    prepared: z.object({ processId: ProcessId(), request: z.object(program()), io: ProcessIo() }),
+    prepared: z.object({
+      processId: ProcessId(),
+      request: z.object(program()),
+      ...limits(),
+      io: ProcessIo(),
+    }),
   }),
 );
 
@@ -120,6 +170,7 @@ export const ProcessReadResult = once(() =>
     closed: doc(z.boolean(), 'Exited, and all output has been read.'),
     failure: doc(z.nullable(z.string()), 'Always null from a server.'),
     sandboxDenied: z.optional(z.boolean()),
+    reason: Reason(),
   }),
 );
 
@@ -207,6 +258,7 @@ export const ProcessWaitResult = once(() =>
     exited: z.boolean(),
     exitCode: z.nullable(z.number()),
     closed: z.boolean(),
+    reason: Reason(),
   }),
 );
 
@@ -225,6 +277,7 @@ export const ProcessSnapshotResult = once(() =>
     running: z.boolean(),
     closed: z.boolean(),
     nextSeq: Uint64(),
+    reason: Reason(),
   }),
 );
 
@@ -240,6 +293,7 @@ export const ProcessListResult = once(() =>
         exitCode: z.nullable(z.number()),
         startedAtMs: doc(Uint64(), 'Unix time in milliseconds.'),
         nextSeq: Uint64(),
+        reason: Reason(),
       }),
     ),
   }),
@@ -259,8 +313,11 @@ export const ProcessExitedParams = once(() =>
     seq: Seq(),
     exitCode: doc(z.number(), '128 + n when signal n ended the process.'),
     sandboxDenied: z.optional(z.boolean()),
+    reason: Reason(),
   }),
 );
-export const ProcessClosedParams = once(() => z.object({ processId: ProcessId(), seq: Seq() }));
+export const ProcessClosedParams = once(() =>
+  z.object({ processId: ProcessId(), seq: Seq(), reason: Reason() }),
+);
 export const ProcessStartedParams = once(() => z.object({ processId: ProcessId() }));
 export const ProcessFailedParams = once(() => z.object({ processId: ProcessId(), message: z.string() }));

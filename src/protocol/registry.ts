@@ -238,7 +238,6 @@ export const METHODS = {
   }),
   'fs/unwatch': method({
     ...filesystem,
-    confinable: false,
     subject: 'watchId',
     origin: 'extension',
     lane: 'control',

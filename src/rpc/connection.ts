@@ -122,11 +122,6 @@ export class RpcConnection {
     this.#outbox.sendBulk(message, released);
   }
 
-  /** How many calls wait for an answer. */
-  get pendingCalls(): number {
-    return this.#calls.size;
-  }
-
   /**
    * Asks the peer. Rejects with RpcError when it refuses, ConnectionClosedError when the connection ends first, and
    * TooManyCallsError at once when too many calls are open.

@@ -6,11 +6,13 @@ export type ConfigKey = keyof ExecServerConfig;
 /** Headings under which help and documentation list the options, in their order. */
 export const OPTION_GROUPS = [
   'Connections',
+  'Access',
   'Messages',
   'Sessions and processes',
   'Output',
   'Protocol',
-  'Logging',
+  'Limits of programs',
+  'Records',
 ] as const;
 
 /** What is said of one key: how its value is written, its bounds and what it means. */
@@ -46,6 +48,7 @@ type SpecFor<T> = Described &
 const KIB = 1024;
 const MIB = 1024 * KIB;
 const GIB = 1024 * MIB;
+const TIB = 1024 * GIB;
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
 /** Longer than any session should last, and well below the 2^31 ms that a Node timer can hold. */
@@ -63,8 +66,107 @@ const SPECS: { readonly [K in ConfigKey]: SpecFor<ExecServerConfig[K]> } = {
     group: 'Connections',
     type: 'string',
     placeholder: 'URL',
-    allowed: '`ws://IP:PORT`, `stdio` or `off`',
-    description: 'Where to listen: `ws://IP:PORT` (port 0 picks a free one), `stdio`, or `off`.',
+    allowed: '`ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH`, `stdio` or `off`',
+    description:
+      'Where to listen: `ws://IP:PORT` or `wss://IP:PORT` (port 0 picks a free one), `unix:///PATH`, `stdio`, or `off`.',
+  },
+  tlsCert: {
+    group: 'Connections',
+    type: 'string',
+    placeholder: 'FILE',
+    allowed: 'the path of a file',
+    description:
+      'PEM file with the certificate of a `wss://` listener and those that lead to its authority. Read again on SIGHUP.',
+  },
+  tlsKey: {
+    group: 'Connections',
+    type: 'string',
+    placeholder: 'FILE',
+    allowed: 'the path of a file',
+    description: 'PEM file with the private key that belongs to the certificate.',
+  },
+  tlsClientCa: {
+    group: 'Connections',
+    type: 'string',
+    placeholder: 'FILE',
+    allowed: 'the path of a file',
+    description:
+      'PEM file with the authorities whose certificates clients must show; without it clients need none.',
+  },
+  wsAuth: {
+    group: 'Access',
+    type: 'enum',
+    values: ['none', 'capability-token', 'signed-bearer-token'],
+    description:
+      'Which token a websocket client must show: none, one fixed token, or one signed with a shared secret (HS256).',
+  },
+  wsTokenFile: {
+    group: 'Access',
+    type: 'string',
+    placeholder: 'FILE',
+    allowed: 'the path of a file',
+    description: 'File with the token of `capability-token`; white space around it does not count.',
+  },
+  wsTokenSha256: {
+    group: 'Access',
+    type: 'string',
+    placeholder: 'DIGEST',
+    allowed: '64 hexadecimal digits',
+    description: 'SHA-256 of the token of `capability-token`, in place of a file.',
+  },
+  wsSharedSecretFile: {
+    group: 'Access',
+    type: 'string',
+    placeholder: 'FILE',
+    allowed: 'the path of a file',
+    description: 'File with the secret of `signed-bearer-token`, at least 32 bytes.',
+  },
+  wsIssuer: {
+    group: 'Access',
+    type: 'string',
+    placeholder: 'TEXT',
+    allowed: 'any text',
+    description: 'The `iss` that signed tokens must have; any or none when empty.',
+  },
+  wsAudience: {
+    group: 'Access',
+    type: 'string',
+    placeholder: 'TEXT',
+    allowed: 'any text',
+    description: 'The `aud` that signed tokens must have or list; any or none when empty.',
+  },
+  wsMaxClockSkewSeconds: {
+    group: 'Access',
+    type: 'integer',
+    min: 0,
+    max: MAX_COUNT,
+    description: 'How far the clock of whoever signs tokens may be off.',
+  },
+  closeOnTokenExpiry: {
+    group: 'Access',
+    type: 'boolean',
+    description:
+      'End a connection when its signed token expires; otherwise a token only counts when a client connects.',
+  },
+  environmentId: {
+    group: 'Access',
+    type: 'string',
+    placeholder: 'NAME',
+    allowed: 'any text',
+    description: 'The name of this environment; signed tokens that are for another one are refused.',
+  },
+  insecureNoAuth: {
+    group: 'Access',
+    type: 'boolean',
+    description:
+      'Listen without tokens on addresses that other machines reach: whoever reaches the port can run programs.',
+  },
+  allowedHost: {
+    group: 'Access',
+    type: 'string',
+    placeholder: 'NAMES',
+    allowed: 'names or addresses without ports, separated by commas',
+    description: 'Names in Host headers that are answered beside loopback and the address listened on.',
   },
   concurrentRequests: {
     group: 'Connections',
@@ -79,7 +181,39 @@ const SPECS: { readonly [K in ConfigKey]: SpecFor<ExecServerConfig[K]> } = {
     type: 'integer',
     min: 1,
     max: MAX_COUNT,
-    description: 'Connections accepted at once; further ones are refused with 503.',
+    description:
+      'Connections accepted at once; further ones are refused with 503. It is less where the system allows few open files.',
+  },
+  maxConnectionsPerAddress: {
+    group: 'Connections',
+    type: 'integer',
+    min: 1,
+    max: MAX_COUNT,
+    description:
+      'Connections accepted at once from one network address, or one IPv6 /64; those from this machine do not count.',
+  },
+  handshakeTimeoutMs: {
+    group: 'Connections',
+    type: 'duration',
+    min: 10,
+    max: HOUR,
+    description: 'How long a connection may take to become a websocket, TLS and HTTP headers included.',
+  },
+  initializeTimeoutMs: {
+    group: 'Connections',
+    type: 'duration',
+    min: 0,
+    max: WEEK,
+    description:
+      'How long a websocket may take to send `initialize`; after that it is closed with 1008. 0 waits for ever.',
+  },
+  maxSessions: {
+    group: 'Sessions and processes',
+    type: 'integer',
+    min: 1,
+    max: MAX_COUNT,
+    description:
+      'Sessions kept at once, with a connection or without. Idle ones without make room; beyond that no new session is opened.',
   },
   detachedSessionTtlMs: {
     group: 'Sessions and processes',
@@ -101,6 +235,22 @@ const SPECS: { readonly [K in ConfigKey]: SpecFor<ExecServerConfig[K]> } = {
     min: 1,
     max: MAX_COUNT,
     description: 'Processes of one session; closed ones make room for new ones.',
+  },
+  maxProcesses: {
+    group: 'Sessions and processes',
+    type: 'integer',
+    min: 1,
+    max: MAX_COUNT,
+    description:
+      'Processes of all sessions that run at once. It is less where the system allows few open files.',
+  },
+  maxFileHandles: {
+    group: 'Sessions and processes',
+    type: 'integer',
+    min: 1,
+    max: MAX_COUNT,
+    description:
+      'Files that all clients together hold open through handles. It is less where the system allows few open files.',
   },
   retainedOutputBytesPerProcess: {
     group: 'Output',
@@ -175,6 +325,29 @@ const SPECS: { readonly [K in ConfigKey]: SpecFor<ExecServerConfig[K]> } = {
     max: MAX_COUNT,
     description: 'JSON values allowed in one incoming message.',
   },
+  maxMessagesPerSecond: {
+    group: 'Messages',
+    type: 'integer',
+    min: 1,
+    max: MAX_COUNT,
+    description:
+      'Messages of one connection that are read per second, on average; a client that sends more is read more slowly.',
+  },
+  maxRequestBytesInFlight: {
+    group: 'Messages',
+    type: 'bytes',
+    min: KIB,
+    max: 4 * GIB,
+    description:
+      "Bytes of one connection's unanswered requests; beyond it nothing more is read, or what waits for a program is refused.",
+  },
+  maxResponseBytes: {
+    group: 'Messages',
+    type: 'bytes',
+    min: KIB,
+    max: GIB,
+    description: 'Largest answer; a request that needs more is refused.',
+  },
   outboundHighWaterBytes: {
     group: 'Messages',
     type: 'bytes',
@@ -202,8 +375,82 @@ const SPECS: { readonly [K in ConfigKey]: SpecFor<ExecServerConfig[K]> } = {
     type: 'boolean',
     description: 'Start programs through libc; off falls back to child_process, which has no terminals.',
   },
+  protectMemory: {
+    group: 'Sessions and processes',
+    type: 'boolean',
+    description:
+      "Keep programs from reading the server's memory, and write no core file of it; debuggers cannot attach to it either.",
+  },
+  maxProcessMemoryBytes: {
+    group: 'Limits of programs',
+    type: 'bytes',
+    min: 0,
+    max: 1024 * TIB,
+    description: 'Memory of a program and what it starts; 0 is no limit. A client can ask for less.',
+  },
+  maxProcessPids: {
+    group: 'Limits of programs',
+    type: 'integer',
+    min: 0,
+    max: MAX_COUNT,
+    description:
+      'Processes and threads of a program and what it starts, which needs control groups; 0 is no limit.',
+  },
+  maxProcessCpuPercent: {
+    group: 'Limits of programs',
+    type: 'integer',
+    min: 0,
+    max: 1_000_000,
+    description:
+      'Share of one processor for a program and what it starts, which needs control groups; 0 is no limit.',
+  },
+  maxProcessWallMs: {
+    group: 'Limits of programs',
+    type: 'duration',
+    min: 0,
+    max: WEEK,
+    description: 'How long a program may run; 0 is no limit.',
+  },
+  maxProcessIdleMs: {
+    group: 'Limits of programs',
+    type: 'duration',
+    min: 0,
+    max: WEEK,
+    description: 'How long a program may go without output; 0 is no limit.',
+  },
+  maxProcessOutputBytes: {
+    group: 'Limits of programs',
+    type: 'bytes',
+    min: 0,
+    max: 1024 * TIB,
+    description: 'How much a program may write; 0 is no limit.',
+  },
+  auditLog: {
+    group: 'Records',
+    type: 'string',
+    placeholder: 'FILE',
+    allowed: 'the path of a regular file, which is made if it does not exist',
+    description:
+      'A file to which connections, starts, exits, file changes and refusals are appended; empty for none.',
+  },
+  auditOnError: {
+    group: 'Records',
+    type: 'enum',
+    values: ['stop', 'continue'],
+    description: 'Whether new work stops while the audit log cannot be written, or goes on unrecorded.',
+  },
+  auditFsync: {
+    group: 'Records',
+    type: 'boolean',
+    description: 'Have every line of the audit log reach the disk before the work it speaks of goes on.',
+  },
+  metrics: {
+    group: 'Records',
+    type: 'boolean',
+    description: 'Serve metrics for Prometheus at `/metrics`.',
+  },
   logLevel: {
-    group: 'Logging',
+    group: 'Records',
     type: 'enum',
     values: ['debug', 'info', 'warn', 'error'],
     description: 'Least severe log record written to stderr.',

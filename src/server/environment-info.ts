@@ -45,6 +45,7 @@ function capabilities(config: ExecServerConfig, ptyAvailable: boolean): Partial<
     processSignals: true,
     processTerminateModes: true,
     processStartForms: config.allowPreparedExec || config.allowDirectExec,
+    processLimits: true,
     lifecycleNotifications: true,
     fsAtomicReplace: true,
   };

@@ -10,7 +10,8 @@ export interface HttpAnswer {
 /** What the listener knows when a request arrives. */
 export interface ListenerState {
   readonly draining: boolean;
-  readonly full: boolean;
+  /** The limit that keeps another connection out, as a sentence; null when there is room. */
+  readonly obstacle: string | null;
 }
 
 /**
@@ -30,9 +31,14 @@ export function answerHttp(
   if (request.method !== 'GET')
     return answer(405, 'a websocket handshake is a GET request\n', { allow: 'GET' });
   if (!isUpgrade) return answer(400, 'this is a websocket endpoint: send an upgrade request\n');
-  if (state.draining) return answer(503, 'the server is shutting down\n');
-  if (state.full) return answer(503, 'the server has as many connections as it allows (maxConnections)\n');
+  if (state.draining) return unavailable('the server is shutting down');
+  if (state.obstacle !== null) return unavailable(state.obstacle);
   return null;
+}
+
+/** Says that there is no place now. */
+export function unavailable(reason: string): HttpAnswer {
+  return answer(503, `${reason}\n`);
 }
 
 /** The answer as bytes, for a socket that HTTP has let go of. */

@@ -1,5 +1,24 @@
-/** How long a client may take to send its request headers. */
-export const HEADERS_TIMEOUT_MS = 10_000;
+/** How often connections that have not become websockets are looked at, at least; what is over its time goes that much later. */
+export const HANDSHAKE_CHECK_MS = 500;
+
+/**
+ * Connections that have not become websockets yet, beside those that have. Each needs its place for a few milliseconds, so this many
+ * serve thousands of newcomers per second; those who only wait share it among themselves.
+ */
+export const MAX_PENDING_CONNECTIONS = 128;
+export const MIN_PENDING_CONNECTIONS = 2;
+
+/**
+ * Descriptors that the server has for itself: its event loop, threads, logs and files under way (22 with one busy client), and room
+ * for the moments in which a program is started.
+ */
+export const DESCRIPTORS_OF_THE_SERVER = 40;
+
+/** Descriptors of a running program: three pipes or a terminal, and a watch on its end. */
+export const DESCRIPTORS_OF_A_PROCESS = 4;
+
+/** Longest path of a socket in the file system: what the system's address structure holds. */
+export const MAX_UNIX_PATH_BYTES = 107;
 
 /** How long requests may run on once the client sends nothing more. A write to a program that does not read never ends. */
 export const FINISH_TIMEOUT_MS = 1_000;
@@ -30,3 +49,18 @@ export const CHANGES_BEFORE_START_MS = 2_000;
 
 /** Buffers for blocks of files that are kept: what a client that asks ahead has under way. */
 export const REUSED_BLOCKS_MAX = 4;
+
+/** Largest file that a token or secret is read from: far more than either ever has. */
+export const MAX_SECRET_FILE_BYTES = 64 * 1024;
+
+/** How long the first wrong token of an address waits for its refusal: not noticeable to whoever mistyped it. */
+export const AUTH_FAILURE_FIRST_DELAY_MS = 50;
+
+/** How long a refusal waits at most: it holds a connection, and must be over before the time for a handshake is. */
+export const AUTH_FAILURE_LONGEST_DELAY_MS = 5_000;
+
+/** An address without a wrong token for so long begins anew. */
+export const AUTH_FAILURE_FORGOTTEN_MS = 15 * 60_000;
+
+/** Addresses whose wrong tokens are counted; a few hundred kilobytes. Beyond that the one that has been quiet longest is forgotten. */
+export const AUTH_FAILURES_REMEMBERED = 4_096;

@@ -1,4 +1,5 @@
 import type { ProcessListener } from '../process/managed-process.ts';
+import type { LimitReason } from '../process/resources/resource-limits.ts';
 import type { StreamName } from '../process/spawn/spawner.ts';
 import { encodeNotification } from '../protocol/envelope.ts';
 import type { Notification, NotificationParamsOf } from '../protocol/registry.ts';
@@ -29,10 +30,15 @@ function processEvents(processId: string, sink: EventSink): ProcessListener {
     output: (seq, stream, bytes) => {
       if (sink.attached) sendChunk(sink, beforeSeq, `${seq},"stream":"${stream}","chunk":"`, bytes);
     },
-    exited: (seq, exitCode) =>
-      send(sink, 'process/exited', { processId, seq, exitCode, sandboxDenied: false }),
-    closed: (seq) => send(sink, 'process/closed', { processId, seq }),
+    exited: (seq, exitCode, reason) =>
+      send(sink, 'process/exited', { processId, seq, exitCode, sandboxDenied: false, ...given(reason) }),
+    closed: (seq, reason) => send(sink, 'process/closed', { processId, seq, ...given(reason) }),
   };
+}
+
+/** A reason is told only where there is one. */
+export function given(reason: LimitReason | null): { reason?: LimitReason } {
+  return reason === null ? {} : { reason };
 }
 
 /** The first dialect has no closed event: its exited is the last word, so it waits for the output. */

@@ -1,26 +1,166 @@
-import { expect, test } from 'vitest';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, describe, expect, test } from 'vitest';
+import type { ExecProcess, ProcessEvent } from '../../src/client/backend.ts';
 import { ExecServerClient } from '../../src/client/client.ts';
+import type { ExecServerConfig } from '../../src/server/config.ts';
 import { startServer, TcpProxy } from '../../src/testing/index.ts';
 import { shell } from '../support/programs.ts';
+import { waitFor } from '../support/wait-for.ts';
 
-test('smoke', async () => {
-  const server = await startServer();
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+/** A server, a link that can be disturbed, a client, and a file that lets waiting programs go on. */
+async function world(options: { recoveryWindowMs?: number } = {}, config: Partial<ExecServerConfig> = {}) {
+  const server = await startServer(config);
   const proxy = await TcpProxy.open(server.url);
-  const client = await ExecServerClient.connect({ url: proxy.url });
-  const process = await client.backend.start({ ...shell('p', 'cat; echo bye; exit 3'), pipeStdin: true });
-  const seen: unknown[] = [];
+  const client = await ExecServerClient.connect({ url: proxy.url, ...options });
+  const folder = mkdtempSync(join(tmpdir(), 'client-recovery-'));
+  cleanups.push(
+    () => server.close(),
+    () => proxy.close(),
+    () => client.close(),
+    () => rmSync(folder, { recursive: true }),
+  );
+  const gate = `while [ ! -e ${folder}/go ]; do sleep 0.01; done`;
+  return { server, proxy, client, gate, release: () => writeFileSync(join(folder, 'go'), '') };
+}
+
+function follow(process: ExecProcess) {
+  const events: ProcessEvent[] = [];
   const done = (async () => {
-    for await (const event of process.events()) seen.push(event.type === 'output' ? Buffer.from(event.bytes).toString() : event);
+    for await (const event of process.events()) events.push(event);
   })();
-  expect(await process.write('one\n')).toBe('accepted');
-  proxy.drop();
-  expect(await process.write('two\n')).toBe('accepted');
-  proxy.drop();
-  expect(await process.closeStdin()).toBe(true);
-  proxy.drop();
-  await done;
-  console.log(seen, client.state);
-  await client.close();
-  await proxy.close();
-  await server.close();
+  const text = (stream: string) =>
+    Buffer.concat(
+      events.flatMap((event) => (event.type === 'output' && event.stream === stream ? [event.bytes] : [])),
+    ).toString();
+  return { events, done, text };
+}
+
+describe('an outage', () => {
+  test('within the window costs nothing, not even what happens at its end', async () => {
+    const { proxy, client, gate, release } = await world();
+    const process = await client.backend.start(
+      shell('p', `echo before; ${gate}; echo during; echo too >&2; exit 5`),
+    );
+    const { events, done, text } = follow(process);
+    await waitFor('the first output', () => process.wake === 1);
+    proxy.interrupt();
+    await waitFor('the loss', () => client.state === 'recovering');
+    release();
+    const asked = client.call('fs/getMetadata', { path: 'file:///' });
+    await delay(700);
+    expect(client.state).toBe('recovering');
+    proxy.restore();
+    await done;
+    expect(text('stdout')).toBe('before\nduring\n');
+    expect(text('stderr')).toBe('too\n');
+    expect(events.at(-2)).toMatchObject({ type: 'exited', exitCode: 5 });
+    expect(await asked).toMatchObject({ isDirectory: true });
+  });
+
+  test('past the window ends the client, with a reason and without anything left waiting', async () => {
+    const { proxy, client } = await world({ recoveryWindowMs: 300 });
+    const process = await client.backend.start({ ...shell('p', 'cat'), pipeStdin: true });
+    const { events, done } = follow(process);
+    proxy.interrupt();
+    const calls = [
+      process.write('x'),
+      process.closeStdin(),
+      client.call('process/list', {}),
+      process.terminate(),
+    ];
+    for (const outcome of await Promise.allSettled(calls)) {
+      expect(outcome).toMatchObject({ status: 'rejected', reason: { name: 'ClientError' } });
+    }
+    await done;
+    expect(client.state).toBe('failed');
+    expect(client.failure).toMatchObject({ kind: 'disconnected', hint: expect.any(String) });
+    expect(client.failure!.message).toContain('could not be restored');
+    expect(events).toEqual([{ type: 'failed', error: client.failure }]);
+  });
+
+  test('that the session does not survive ends the client as soon as the server is back', async () => {
+    const { proxy, client } = await world({}, { detachedSessionTtlMs: 50 });
+    const process = await client.backend.start(shell('p', 'sleep 600'));
+    proxy.interrupt();
+    await delay(300);
+    proxy.restore();
+    await waitFor('the end', () => client.state === 'failed');
+    expect(client.failure).toMatchObject({ kind: 'disconnected', code: -32600 });
+    expect(process.state.failure).toBe(client.failure);
+  });
+
+  test('that is longer than the output retained costs what is told as lost, to the byte', async () => {
+    const { proxy, client, gate, release } = await world();
+    const script = `printf start; ${gate}; head -c 5000000 /dev/zero; printf end; sleep 0.2; printf more; exit 4`;
+    const process = await client.backend.start(shell('p', script));
+    const sibling = await client.backend.start({ ...shell('q', 'cat'), pipeStdin: true });
+    const { events, done } = follow(process);
+    await waitFor('the first output', () => process.wake === 1);
+    proxy.interrupt();
+    await waitFor('the loss', () => client.state === 'recovering');
+    release();
+    await delay(600);
+    proxy.restore();
+    await done;
+    const lost = events.filter((event) => event.type === 'lost');
+    expect(lost).toHaveLength(1);
+    expect(lost[0]!.fromSeq).toBe(2);
+    const had = events.reduce((sum, event) => sum + (event.type === 'output' ? event.bytes.length : 0), 0);
+    expect(lost[0]!.bytes! + had).toBe(5_000_000 + 'startendmore'.length);
+    expect(events.at(-2)).toMatchObject({ type: 'exited', exitCode: 4 });
+    expect(sibling.state.failure).toBeNull();
+    expect(await sibling.write('alive\n')).toBe('accepted');
+    await waitFor('the echo', () => sibling.wake === 1);
+  });
+});
+
+describe('many outages', () => {
+  test('lose, repeat and reorder nothing, for several programs at once', async () => {
+    const { proxy, client } = await world();
+    const script = 'i=0; while read line; do i=$((i+1)); echo "$i:$line"; echo "e$i" >&2; done; echo done';
+    const rounds = 60;
+    const programs = await Promise.all(
+      ['a', 'b', 'c'].map((id) => client.backend.start({ ...shell(id, script), pipeStdin: true })),
+    );
+    const followed = programs.map(follow);
+    for (let round = 0; round < rounds; round++) {
+      const writes = programs.map((process) => process.write(`round ${round}\n`));
+      if (round % 3 !== 0) await Promise.race(writes);
+      proxy.drop();
+      if (round % 2 === 0) expect(await Promise.all(writes)).toEqual(['accepted', 'accepted', 'accepted']);
+    }
+    for (const process of programs) expect(await process.closeStdin()).toBe(true);
+    for (const { done, text, events } of followed) {
+      await done;
+      const lines = Array.from({ length: rounds }, (_, i) => `${i + 1}:round ${i}\n`).join('');
+      expect(text('stdout')).toBe(`${lines}done\n`);
+      expect(text('stderr')).toBe(Array.from({ length: rounds }, (_, i) => `e${i + 1}\n`).join(''));
+      expect(events.map((event) => (event as { seq: number }).seq)).toEqual(
+        events.map((_, index) => index + 1),
+      );
+    }
+  });
+});
+
+describe('another client', () => {
+  test('can take the session over', async () => {
+    const { server, client } = await world();
+    await client.backend.start({ ...shell('p', 'cat'), pipeStdin: true });
+    await client.close();
+    const next = await ExecServerClient.connect({ url: server.url, resumeSessionId: client.sessionId });
+    expect(next.sessionId).toBe(client.sessionId);
+    expect((await next.call('process/list', {})).processes).toMatchObject([
+      { processId: 'p', state: 'running' },
+    ]);
+    await next.call('process/terminate', { processId: 'p' });
+    await next.close();
+  });
 });

@@ -68,6 +68,23 @@ export async function withParentHeld<T>(
   }
 }
 
+/** Runs `use` on a directory while it is held. A link in its path is an error, and nobody can put one there in the meantime. */
+export async function withDirectoryHeld<T>(
+  path: NativePath,
+  use: (directory: NativePath) => Promise<T>,
+): Promise<T> {
+  try {
+    const directory = await descend(namesOf(path), (above, name) => above.enter(name));
+    try {
+      return await use(directory.path);
+    } finally {
+      await directory.close();
+    }
+  } catch (error) {
+    throw toFileError(error);
+  }
+}
+
 /** Goes down from the root by one `step` for each name and returns the directory it ends in; those on the way are closed. */
 export async function descend(
   names: readonly string[],

@@ -1,20 +1,29 @@
 import { constants } from 'node:fs';
 import { refused, toFileError } from '../errors.ts';
-import type { OpenFile, OpenMode } from '../file-system.ts';
+import type { LinkOption, OpenFile, OpenMode } from '../file-system.ts';
 import { type NativePath, systemPath, textOfNativePath } from '../native-path.ts';
 import { openAtomicReplacement } from './atomic-replace.ts';
 import { closeDescriptor, openDescriptor, statDescriptor } from './descriptor.ts';
-import { openRegularForReading } from './open-regular.ts';
+import { withParentHeld } from './no-follow.ts';
+import { openRegularForReading, openRegularNoFollow } from './open-regular.ts';
 import { readAt, writeAt } from './positional-io.ts';
 
-/** Opens a regular file; links are followed, and nothing is waited for, not even the other end of a FIFO. */
-export async function openFile(path: NativePath, mode: OpenMode): Promise<OpenFile> {
+/** Opens a regular file. Nothing is waited for, not even the other end of a FIFO. */
+export async function openFile(
+  path: NativePath,
+  mode: OpenMode,
+  { followSymlinks }: LinkOption = { followSymlinks: true },
+): Promise<OpenFile> {
   switch (mode) {
     case 'read':
-      return new FileInPlace((await openRegularForReading(path)).fd);
+      return new FileInPlace((await (followSymlinks ? openRegularForReading : openRegularNoFollow)(path)).fd);
     case 'replace':
-      return new FileInPlace(await openForReplacing(path));
+      if (followSymlinks) return new FileInPlace(await openForReplacing(path, 0));
+      return new FileInPlace(
+        await withParentHeld(path, (entry) => openForReplacing(entry, constants.O_NOFOLLOW)),
+      );
     case 'atomicReplace':
+      if (!followSymlinks) throw refused('an atomic replacement follows symbolic links');
       return await openAtomicReplacement(path);
   }
 }
@@ -49,9 +58,9 @@ class FileInPlace implements OpenFile {
 }
 
 /** Creates the file or empties it at once: the inode, its mode and its other names stay. */
-async function openForReplacing(path: NativePath): Promise<number> {
+async function openForReplacing(path: NativePath, flags: number): Promise<number> {
   try {
-    const fd = await openDescriptor(systemPath(path), REPLACE_WITHOUT_WAITING, 0o666);
+    const fd = await openDescriptor(systemPath(path), REPLACE_WITHOUT_WAITING | flags, 0o666);
     try {
       if ((await statDescriptor(fd)).isFile()) return fd;
       throw refused(`path \`${textOfNativePath(path)}\` is not a file`);

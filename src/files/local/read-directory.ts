@@ -1,19 +1,32 @@
 import { FileError, toFileError } from '../errors.ts';
-import type { DirectoryEntry } from '../file-system.ts';
+import type { DirectoryEntry, LinkOption } from '../file-system.ts';
 import { MAX_DIRECTORY_ENTRIES } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
-import { directoryBatches, resolveLinks } from './directory-listing.ts';
+import { directoryBatches, type ListedEntry, resolveLinks } from './directory-listing.ts';
+import { withDirectoryHeld } from './no-follow.ts';
 
 /**
- * The entries of a directory, links being what they lead to; those that lead nowhere are left out. A directory with too many
- * entries is counted to the end, because the error tells how many there are, but they are not kept.
+ * The entries of a directory, links being what they lead to; those that lead nowhere are left out. Where links are not followed,
+ * they are listed and are neither files nor directories.
  */
-export async function readDirectory(path: NativePath): Promise<DirectoryEntry[]> {
+export async function readDirectory(
+  path: NativePath,
+  { followSymlinks }: LinkOption = { followSymlinks: true },
+): Promise<DirectoryEntry[]> {
+  if (followSymlinks) return await listEntries(path, resolveLinks);
+  return await withDirectoryHeld(path, (held) => listEntries(held, async (_, entries) => entries));
+}
+
+/** One with too many entries is counted to the end, because the error tells how many there are, but they are not kept. */
+async function listEntries(
+  path: NativePath,
+  resolve: (path: NativePath, entries: ListedEntry[]) => Promise<ListedEntry[]>,
+): Promise<DirectoryEntry[]> {
   const entries: DirectoryEntry[] = [];
   let count = 0;
   try {
     for await (const batch of directoryBatches(path)) {
-      const resolved = await resolveLinks(path, batch);
+      const resolved = await resolve(path, batch);
       count += resolved.length;
       if (count > MAX_DIRECTORY_ENTRIES) continue;
       for (const entry of resolved) {

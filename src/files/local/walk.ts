@@ -2,7 +2,7 @@ import { lstat, realpath, stat } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { forEachBounded } from '../bounded.ts';
 import { FileError, refused, toFileError } from '../errors.ts';
-import type { WalkEntry, WalkOptions, WalkResult } from '../file-system.ts';
+import type { LinkOption, WalkEntry, WalkOptions, WalkResult } from '../file-system.ts';
 import {
   STATS_AT_ONCE,
   WALK_ENTRIES_AT_A_STRETCH,
@@ -16,13 +16,19 @@ import {
 import { childPath, type NativePath, nativePathOfBytes, systemPath } from '../native-path.ts';
 import { escapeBytes, uriFromPath } from '../path-uri.ts';
 import { directoryBatches, type ListedEntry, readSmallDirectory, resolveLinks } from './directory-listing.ts';
+import { getMetadata } from './metadata.ts';
+import { withDirectoryHeld } from './no-follow.ts';
 import { FirstInOrder, inByteOrder } from './sorted-entries.ts';
 
 /**
  * The files and directories below `path`, breadth first, the names of each directory in byte order. A limit that is reached cuts
  * the rest off and is no error; neither is a directory that cannot be read. Throws the signal's reason once it is aborted.
  */
-export async function walk(path: NativePath, options: WalkOptions, signal: AbortSignal): Promise<WalkResult> {
+export async function walk(
+  path: NativePath,
+  options: WalkOptions & Partial<LinkOption>,
+  signal: AbortSignal,
+): Promise<WalkResult> {
   checkWalkLimits(options);
   try {
     return await new Walk(options, signal).run(path);
@@ -53,6 +59,8 @@ interface Failure {
 
 class Walk {
   readonly #options: WalkOptions;
+  /** Whether links are followed at all; if not, not even those to directories. */
+  readonly #followsLinks: boolean;
   readonly #signal: AbortSignal;
   readonly #queue: PendingDirectory[] = [];
   /** Real paths of all directories that were ever queued. */
@@ -65,14 +73,15 @@ class Walk {
   readonly #errors: { uri: string; message: string }[] = [];
   #truncated = false;
 
-  constructor(options: WalkOptions, signal: AbortSignal) {
+  constructor(options: WalkOptions & Partial<LinkOption>, signal: AbortSignal) {
     this.#options = options;
+    this.#followsLinks = options.followSymlinks ?? true;
     this.#signal = signal;
   }
 
   async run(path: NativePath): Promise<WalkResult> {
     if (await this.#isWalkable(path)) {
-      const realPath = this.#options.followDirectorySymlinks ? await realPathOf(path) : null;
+      const realPath = this.#followsDirectories ? await realPathOf(path) : null;
       this.#enqueue(path, realPath, 0);
       await this.#walkQueue();
     }
@@ -80,6 +89,7 @@ class Walk {
   }
 
   async #isWalkable(path: NativePath): Promise<boolean> {
+    if (!this.#followsLinks) return (await getMetadata(path, { followSymlinks: false })).isDirectory;
     const stats = await lstat(systemPath(path));
     if (!stats.isSymbolicLink()) return stats.isDirectory();
     const target = await stat(systemPath(path));
@@ -115,9 +125,12 @@ class Walk {
 
   async #readAll(directory: PendingDirectory): Promise<Listing | Failure | 'large'> {
     try {
-      const entries = await readSmallDirectory(directory.path);
+      const entries = await this.#reading(directory.path, async (path) => {
+        const small = await readSmallDirectory(path);
+        return small && (await this.#resolved(path, small));
+      });
       if (entries === null) return 'large';
-      return await this.#prepare(directory, inByteOrder(await resolveLinks(directory.path, entries)));
+      return await this.#prepare(directory, inByteOrder(entries));
     } catch (error) {
       return { error: toFileError(error) };
     }
@@ -127,14 +140,25 @@ class Walk {
   async #readLarge(directory: PendingDirectory): Promise<Listing | Failure> {
     const first = new FirstInOrder(this.#options.maxEntries - this.#examined + 1);
     try {
-      for await (const batch of directoryBatches(directory.path)) {
-        this.#signal.throwIfAborted();
-        first.add(await resolveLinks(directory.path, batch));
-      }
+      await this.#reading(directory.path, async (path) => {
+        for await (const batch of directoryBatches(path)) {
+          this.#signal.throwIfAborted();
+          first.add(await this.#resolved(path, batch));
+        }
+      });
       return await this.#prepare(directory, first.take());
     } catch (error) {
       return { error: toFileError(error) };
     }
+  }
+
+  /** Where links are not followed, a directory is held while it is read. */
+  async #reading<T>(path: NativePath, read: (path: NativePath) => Promise<T>): Promise<T> {
+    return this.#followsLinks ? await read(path) : await withDirectoryHeld(path, read);
+  }
+
+  async #resolved(path: NativePath, entries: ListedEntry[]): Promise<ListedEntry[]> {
+    return this.#followsLinks ? await resolveLinks(path, entries) : entries;
   }
 
   async #prepare(directory: PendingDirectory, entries: readonly ListedEntry[]): Promise<Listing> {

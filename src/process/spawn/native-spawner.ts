@@ -1,4 +1,5 @@
 import { closeSync, constants } from 'node:fs';
+import { Confiner } from '../resources/confiner.ts';
 import { Brander, withoutCoreDumps } from '../tree/brand.ts';
 import type { GuardProcess, GuardProgram } from '../tree/guard.ts';
 import type { ProcessTree } from '../tree/kill-tree.ts';
@@ -19,11 +20,13 @@ export class NativeSpawner implements Spawner {
   readonly #reaper: Reaper;
   readonly #brander: Brander;
   readonly #supervisor: Supervisor;
+  readonly #confiner: Confiner;
   readonly #memory = new LaunchMemory(() => performance.now());
 
   constructor(libc: Libc) {
     this.#libc = libc;
     this.#brander = new Brander(libc);
+    this.#confiner = new Confiner(libc, this.#brander.read);
     this.#reaper = new Reaper(libc, this.#brander.isOurs);
     this.#supervisor = new Supervisor(this.#brander, (program) => this.#startGuard(program));
   }
@@ -52,7 +55,7 @@ export class NativeSpawner implements Spawner {
   #start(path: string, spec: SpawnSpec, signal?: AbortSignal): Child {
     if (signal?.aborted) throw cancelled('aborted');
     this.#supervisor.prepareStart();
-    const { child, exited } = this.#supervisor.adopt(this.#launch(path, spec));
+    const { child, exited } = this.#supervisor.adopt(this.#launchLimited(path, spec));
     this.#reaper.watch(child.pid, exited, { keepsLoopAlive: true });
     return child;
   }
@@ -60,6 +63,18 @@ export class NativeSpawner implements Spawner {
   async close(): Promise<void> {
     await this.#supervisor.close();
     this.#reaper.close();
+  }
+
+  #launchLimited(path: string, spec: SpawnSpec): ChildParts {
+    const limits = this.#confiner.prepare(spec.resources);
+    if (limits === null) return this.#launch(path, spec);
+    try {
+      const parts = this.#launch(path, spec);
+      return { ...parts, confinement: limits.apply(parts.tree) };
+    } catch (error) {
+      limits.cancel();
+      throw error;
+    }
   }
 
   #launch(path: string, spec: SpawnSpec): ChildParts {

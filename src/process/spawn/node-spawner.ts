@@ -2,6 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
+import { ProcessError } from '../errors.ts';
+import { limitsAnything } from '../resources/resource-limits.ts';
 import type { GuardProcess, GuardProgram } from '../tree/guard.ts';
 import { cancelled, checkLaunch, describeLaunchFailure } from './launch-checks.ts';
 import { type Child, type ExitStatus, SpawnError, type Spawner, type SpawnSpec } from './spawner.ts';
@@ -26,6 +28,7 @@ export class NodeSpawner implements Spawner {
   async spawn(spec: SpawnSpec, signal?: AbortSignal): Promise<Child> {
     const { io } = spec;
     if (io.kind === 'pty') throw new SpawnError('ENOTSUP', this.#noTerminalsBecause);
+    if (spec.resources !== undefined && limitsAnything(spec.resources)) throw limitsNeedNative();
     const path = await checkLaunch(spec, signal);
     if (signal?.aborted) throw cancelled('aborted');
     this.#supervisor.prepareStart();
@@ -61,6 +64,13 @@ export class NodeSpawner implements Spawner {
     started.once('exit', (code, signal) => exited(exitStatus(code, signal)));
     return child;
   }
+}
+
+function limitsNeedNative(): ProcessError {
+  return new ProcessError(
+    'limitUnavailable',
+    'limits of memoryBytes, pids and cpuPercent need native starts, which this server does not have',
+  );
 }
 
 function attempt<T>(path: string, start: () => T): T {

@@ -1,3 +1,4 @@
+import type { Confinement } from '../resources/confiner.ts';
 import type { ProcessTree, TreeKiller } from '../tree/kill-tree.ts';
 import type { Child, ExitStatus, InputSink, OutputSource } from './spawner.ts';
 
@@ -8,6 +9,8 @@ export interface ChildParts {
   readonly stdin: InputSink | null;
   /** Null for pipes. */
   readonly resize: ((rows: number, cols: number) => void) | null;
+  /** Null when nothing is limited. */
+  readonly confinement?: Confinement | null;
 }
 
 /** A started program, told of its exit by the spawner that reaps it. */
@@ -58,12 +61,14 @@ export class SpawnedChild implements Child {
   release(): void {
     for (const output of this.outputs) output.destroy();
     this.stdin?.destroy();
+    this.#parts.confinement?.release();
     this.#onRelease();
   }
 
   /** Must be called in the same turn as the reaping. Listeners run after it, each on its own, so none can disturb the reaper. */
-  exited(status: ExitStatus): void {
+  exited(waited: ExitStatus): void {
     this.#parts.tree.reaped = true;
+    const status = this.#parts.confinement?.outOfMemory() ? { ...waited, outOfMemory: true } : waited;
     this.#status = status;
     for (const listener of this.#listeners) queueMicrotask(() => listener(status));
     this.#listeners = [];

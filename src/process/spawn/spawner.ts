@@ -1,3 +1,5 @@
+import type { ResourceLimits } from '../resources/resource-limits.ts';
+
 /** What a child's standard streams are connected to. */
 export type ChildIo =
   | { readonly kind: 'pipe'; readonly stdin: 'open' | 'closed' }
@@ -14,12 +16,16 @@ export interface SpawnSpec {
   /** The child's whole environment. */
   readonly env: Readonly<Record<string, string>>;
   readonly io: ChildIo;
+  /** What the system lets the program use; a limit that cannot be enforced is an error. Absent is no limit. */
+  readonly resources?: ResourceLimits;
 }
 
 /** How a child ended, taken from its wait status. Exactly one of the two is not null. */
 export interface ExitStatus {
   readonly code: number | null;
   readonly signal: number | null;
+  /** Whether the kernel ended it for using up the memory it was given. */
+  readonly outOfMemory?: boolean;
 }
 
 export type StreamName = 'stdout' | 'stderr' | 'pty';

@@ -5,6 +5,7 @@ import type { StreamEnds } from '../../process/output-log.ts';
 import { signalNames, signalNumber } from '../../process/signals.ts';
 import { invalidParams } from '../../protocol/errors.ts';
 import type { Handlers } from '../../rpc/router.ts';
+import { given } from '../process-events.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { spawnSpec, startRequestParts } from './start-request.ts';
@@ -19,9 +20,10 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
   return {
     'process/start': async (params) => {
       const parts = startRequestParts(params, config);
+      const { processId, limits } = parts;
       const spec = spawnSpec(parts, { nativePaths: config.acceptNativePaths });
-      await startProcess(services, { processId: parts.processId, spec, dialect: 'process' });
-      return { processId: parts.processId, sandboxType: 'none' };
+      await startProcess(services, { processId, spec, limits, dialect: 'process' });
+      return { processId, sandboxType: 'none' };
     },
 
     'process/read': async ({ processId, afterSeq, maxBytes, waitMs }, { signal, park }) => {
@@ -40,6 +42,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
         closed: page.closed,
         failure: null,
         sandboxDenied: false,
+        ...given(page.reason),
       };
     },
 
@@ -80,8 +83,8 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       const process = await processes.get(processId);
       park();
       const reached = await process.wait(until, timeoutMs ?? null, signal);
-      const { exitCode, closed } = process;
-      return { running: !reached, exited: exitCode !== null, exitCode, closed };
+      const { exitCode, closed, reason } = process;
+      return { running: !reached, exited: exitCode !== null, exitCode, closed, ...given(reason) };
     },
 
     'process/snapshot': async ({ processId }) => {
@@ -107,12 +110,14 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
         running: process.exitCode === null,
         closed: process.closed,
         nextSeq: process.nextSeq,
+        ...given(process.reason),
       };
     },
 
     'process/list': () => ({
-      processes: processes.list().map(({ spec, ...summary }) => ({
+      processes: processes.list().map(({ spec, reason, ...summary }) => ({
         ...summary,
+        ...given(reason),
         argv: [...spec.argv],
         cwd: uriFromPath(nativePathOfText(spec.cwd)),
         tty: spec.io.kind === 'pty',

@@ -1,7 +1,9 @@
+import { limitsAnything } from '../../process/resources/resource-limits.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import { CHANGES_BEFORE_START_MS } from '../limits.ts';
 import { waitAtMost } from '../patience.ts';
 import { type Dialect, processNotifier } from '../process-events.ts';
+import { type RequestedLimits, resourceLimits, runLimits } from '../process-limits.ts';
 import type { HandlerServices } from './services.ts';
 
 /** A start that has been checked, in either dialect. */
@@ -11,12 +13,17 @@ export interface CheckedStart {
   readonly dialect: Dialect;
   /** Lowers the retained bytes below the configured limit. */
   readonly outputBytesCap?: number | null | undefined;
+  /** What the client wants the program held to; the server's own limits hold in any case. */
+  readonly limits?: RequestedLimits | null;
 }
 
 /** Starts a program in the session and reports its life in its dialect. */
 export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<void> {
   const { session, config, connection, files } = services;
-  const { processId, spec, dialect } = start;
+  const { processId, dialect } = start;
+  const resources = resourceLimits(config, start.limits ?? null);
+  const limits = runLimits(config, start.limits ?? null);
+  const spec = limitsAnything(resources) ? { ...start.spec, resources } : start.spec;
   const maxBytes = Math.min(
     config.retainedOutputBytesPerProcess,
     start.outputBytesCap ?? Number.POSITIVE_INFINITY,
@@ -31,7 +38,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     // A client that writes a script and starts it need not wait for the first answer; a dead mount is not waited for.
     const changes = files.order.changesDone();
     const after = changes && waitAtMost(CHANGES_BEFORE_START_MS, changes);
-    await session.processes.start({ processId, spec, retention, listener, after });
+    await session.processes.start({ processId, spec, retention, listener, after, limits });
   } catch (error) {
     if (session.lifecycleNotifications) {
       connection.notify('process/failed', { processId, message: (error as Error).message });

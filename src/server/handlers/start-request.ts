@@ -6,6 +6,7 @@ import type { ChildIo, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { internalError, invalidParams, invalidRequest, printable } from '../../protocol/errors.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import type { ExecServerConfig } from '../config.ts';
+import type { RequestedLimits } from '../process-limits.ts';
 import { refuseSandbox } from './path-params.ts';
 
 type StartParams = ParamsOf<'process/start'>;
@@ -16,20 +17,26 @@ export interface StartRequestParts extends ProgramRequest {
   readonly processId: string;
   /** A `file:` URI, or a native path where those are accepted. */
   readonly cwd: string;
+  /** What the client wants the program held to. */
+  readonly limits: RequestedLimits | null;
 }
+
+/** What only the flat form can express. */
+const NOTHING_MORE = { envPolicy: null, metadata: null } as const;
 
 /** Reduces the three request forms to one. Refuses the forms that are switched off and the options that cannot be honoured. */
 export function startRequestParts(params: StartParams, config: ExecServerConfig): StartRequestParts {
   if ('prepared' in params) {
     if (!config.allowPreparedExec)
       throw invalidRequest('prepared starts are switched off (allowPreparedExec)');
-    const { processId, request, io } = params.prepared;
-    return { processId, ...request, arg0: request.arg0, io: childIo(io), envPolicy: null, metadata: null };
+    const { processId, request, io, limits = null } = params.prepared;
+    return { ...NOTHING_MORE, ...request, processId, arg0: request.arg0, io: childIo(io), limits };
   }
   if (!config.allowDirectExec) throw invalidRequest('direct starts are switched off (allowDirectExec)');
   if ('direct' in params) {
     const { direct } = params;
-    return { ...direct, arg0: direct.arg0, io: childIo(direct.io), envPolicy: null, metadata: null };
+    const { arg0, io, limits = null } = direct;
+    return { ...NOTHING_MORE, ...direct, arg0, io: childIo(io), limits };
   }
   return flatParts(params);
 }
@@ -54,9 +61,8 @@ function cwdFromUri(uri: string): string {
 
 function flatParts(params: FlatParams): StartRequestParts {
   refuseUnsupported(params);
-  const { processId, argv, arg0, cwd, env, envPolicy, metadata } = params;
-  const io = ioOf(params);
-  return { processId, argv, arg0, cwd, env, io, envPolicy: envPolicy ?? null, metadata: metadata ?? null };
+  const { processId, argv, arg0, cwd, env, envPolicy = null, metadata = null, limits = null } = params;
+  return { processId, argv, arg0, cwd, env, io: ioOf(params), envPolicy, metadata, limits };
 }
 
 function refuseUnsupported(params: FlatParams): void {

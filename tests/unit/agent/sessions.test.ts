@@ -114,6 +114,30 @@ describe('close', () => {
   });
 });
 
+describe('what cannot be ended', () => {
+  test('is not followed for ever: its output stays open', async () => {
+    const stage = new Stage();
+    const { id, process } = await stage.running();
+    process.exit(0);
+    await stage.agent.terminate(id);
+    await stage.clock.advance(9_999);
+    expect(stage.story).toHaveLength(1);
+    await stage.clock.advance(1);
+    expect(stage.story.at(-1)).toBe('end -1 failed');
+    expect(stage.clock.timers).toBe(0);
+  });
+
+  test('is not followed for ever: it cannot be reached', async () => {
+    const stage = new Stage();
+    const { process } = await stage.running();
+    process.terminateResult = new Error('cannot be reached');
+    for (let count = 0; count < MAX_SESSIONS; count++) await stage.running();
+    expect(process.calls).toEqual(['terminate']);
+    await stage.clock.advance(10_000);
+    expect(stage.story.at(-1)).toBe('end -1 failed');
+  });
+});
+
 describe('bounds', () => {
   test('the least recently used program makes room', async () => {
     const stage = new Stage();

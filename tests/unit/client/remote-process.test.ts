@@ -434,6 +434,7 @@ describe('writing', () => {
     const { server, client, process } = await started();
     server.answers['process/write'] = () => SILENCE;
     const aborter = new AbortController();
+    setMaxListeners(0, aborter.signal);
     const writes = Array.from({ length: MAX_UNANSWERED_WRITES }, () =>
       process.write('x', { signal: aborter.signal }),
     );

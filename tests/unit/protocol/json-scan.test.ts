@@ -202,3 +202,9 @@ function workOf(text: string): number {
   }
   return work;
 }
+
+test('numbers stay as they are where any are allowed', () => {
+  const text = '{"id":1.5,"x":[1.0,1e9,-0.25,123456789012345678901234567890]}';
+  expect(scanJson(text, limits, 'any')).toEqual({ text, rawId: '1.5' });
+  expect(() => scanJson('{"a":1,"a":2}', limits, 'any')).toThrow(/duplicate key/);
+});

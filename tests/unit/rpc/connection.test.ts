@@ -1,9 +1,15 @@
+import { setMaxListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { NotificationMessage, RequestId, RequestMessage } from '../../../src/protocol/envelope.ts';
 import { internalError, RpcError } from '../../../src/protocol/errors.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
-import { ConnectionClosedError, type ConnectionEvents, RpcConnection } from '../../../src/rpc/connection.ts';
+import {
+  ConnectionClosedError,
+  type ConnectionEvents,
+  RpcConnection,
+  TooManyCallsError,
+} from '../../../src/rpc/connection.ts';
 import { MAX_PENDING_CALLS } from '../../../src/rpc/limits.ts';
 import { createMemoryPair } from '../../../src/transport/memory.ts';
 import type { CloseReason } from '../../../src/transport/transport.ts';
@@ -186,4 +192,77 @@ test('a close reaches both ends', async () => {
   connection.close({ code: 1008, reason: 'why' });
   expect(await received.untilClosed()).toEqual({ code: 1008, reason: 'why' });
   expect(recorder.log).toEqual(['closed']);
+});
+
+test('a call that is aborted gives its place back, and its answer is unexpected', async () => {
+  const { peer, connection, recorder } = connect();
+  const aborter = new AbortController();
+  setMaxListeners(0, aborter.signal);
+  const calls = Array.from({ length: MAX_PENDING_CALLS }, () =>
+    connection.call('m', {}, { signal: aborter.signal }),
+  );
+  const outcomes = Promise.allSettled(calls);
+  aborter.abort(new Error('enough'));
+  for (const outcome of await outcomes)
+    expect(outcome).toEqual({ status: 'rejected', reason: new Error('enough') });
+  peer.send('{"id":1,"result":1}');
+  await nextTurn();
+  await nextTurn();
+  expect(recorder.log).toEqual(['unexpected response']);
+  await expect(connection.call('m', {}, { signal: aborter.signal })).rejects.toThrow('enough');
+  const next = connection.call('m', {}, { signal: new AbortController().signal });
+  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"room again"}`);
+  expect(await next).toBe('room again');
+});
+
+test('one place is kept for calls that clean up', async () => {
+  const { connection } = connect();
+  const calls = Array.from({ length: MAX_PENDING_CALLS }, () => connection.call('m'));
+  const reserved = connection.call('m', {}, { reserved: true });
+  await expect(connection.call('m', {}, { reserved: true })).rejects.toThrow(TooManyCallsError);
+  const outcomes = Promise.allSettled([...calls, reserved]);
+  connection.close({ code: 1000, reason: '' });
+  expect((await outcomes).every((outcome) => outcome.status === 'rejected')).toBe(true);
+});
+
+test('a call that cannot be encoded takes no place', async () => {
+  const { connection } = connect();
+  const calls = Array.from({ length: MAX_PENDING_CALLS }, () => connection.call('m', { n: 1n }));
+  for (const outcome of await Promise.allSettled(calls)) expect(outcome.status).toBe('rejected');
+  const call = connection.call('m');
+  connection.close({ code: 1000, reason: '' });
+  await expect(call).rejects.toThrow(ConnectionClosedError);
+});
+
+test('who abandons a connection is rid of it at once, whatever the transport does', async () => {
+  const { peer, connection, recorder, received } = connect();
+  const call = connection.call('m');
+  peer.send('{"id":1,"result":1}');
+  peer.send('{"method":"late"}');
+  connection.abandon({ code: 1002, reason: 'nonsense' });
+  expect(recorder.log).toEqual(['closed']);
+  await expect(call).rejects.toThrow('the connection is closed (1002: nonsense)');
+  expect(await received.untilClosed()).toEqual({ code: 1002, reason: 'nonsense' });
+  expect(recorder.notifications).toEqual([]);
+  connection.abandon({ code: 1000, reason: 'again' });
+  expect(recorder.log).toEqual(['closed']);
+});
+
+test('a client gets numbers as they are, and hears of what is no message', async () => {
+  const [peer, transport] = createMemoryPair();
+  const connection = new RpcConnection(transport, {
+    limits: DEFAULT_MESSAGE_LIMITS,
+    outboundHighWaterBytes: 1_000,
+    numbers: 'any',
+  });
+  const malformed: string[] = [];
+  connection.open(Object.assign(new Recorder(), { malformed: (reason: string) => malformed.push(reason) }));
+  const received = RecordedEvents.of(peer);
+  const call = connection.call('m');
+  peer.send('nonsense');
+  peer.send('{"id":1,"result":[0.25,1e300,18446744073709551616,1.0]}');
+  expect(await call).toEqual([0.25, 1e300, 2 ** 64, 1]);
+  expect(malformed).toHaveLength(1);
+  await nextTurn();
+  expect(received.messages).toHaveLength(1);
 });

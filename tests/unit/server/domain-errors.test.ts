@@ -12,6 +12,7 @@ const codes: Record<ProcessErrorCode, number> = {
   tooManyProcesses: -32600,
   startCancelled: -32600,
   shuttingDown: -32600,
+  limitUnavailable: -32600,
   notATerminal: -32600,
   emptyArgv: -32602,
   policyTooLarge: -32602,

@@ -17,8 +17,8 @@ function createNotifier(dialect: Dialect, processId = 'p') {
 test('a process reports output, exit and end, each in the words and order of the reference', () => {
   const { sink, events } = createNotifier('process', 'fixed-name');
   events.output(1, 'stdout', Buffer.from('hi\n'));
-  events.exited(2, 0);
-  events.closed(3);
+  events.exited(2, 0, null);
+  events.closed(3, null);
   expect(sink.frames).toEqual([
     '{"method":"process/output","params":{"processId":"fixed-name","seq":1,"stream":"stdout","chunk":"aGkK"}}',
     '{"method":"process/exited","params":{"processId":"fixed-name","seq":2,"exitCode":0,"sandboxDenied":false}}',
@@ -29,9 +29,9 @@ test('a process reports output, exit and end, each in the words and order of the
 test('a command has no closed: its exit is told behind all output', () => {
   const { sink, events } = createNotifier('command');
   events.output(1, 'pty', Buffer.from('a'));
-  events.exited(2, 7);
+  events.exited(2, 7, null);
   events.output(3, 'stderr', Buffer.from('b'));
-  events.closed(4);
+  events.closed(4, null);
   expect(sink.frames.map((frame) => JSON.parse(frame))).toEqual([
     { method: 'command/exec/outputDelta', params: { processId: 'p', stream: 'stdout', chunk: 'YQ==' } },
     { method: 'command/exec/outputDelta', params: { processId: 'p', stream: 'stderr', chunk: 'Yg==' } },
@@ -44,8 +44,8 @@ test('nothing is sent while nobody is attached', () => {
     const { sink, events } = createNotifier(dialect);
     sink.attached = false;
     events.output(1, 'stdout', Buffer.from('x'));
-    events.exited(2, 0);
-    events.closed(3);
+    events.exited(2, 0, null);
+    events.closed(3, null);
     expect(sink.frames).toEqual([]);
   }
 });

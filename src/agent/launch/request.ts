@@ -1,0 +1,91 @@
+import type { ExecBackend, StartParams } from '../../environment/index.ts';
+import type { ExecCommandArguments } from '../arguments.ts';
+import { ExecToolError, messageOf } from '../errors.ts';
+import { joinFolder, type Shell, shellCommand, shellKind } from './command.ts';
+import type { CommandRequest } from './policy.ts';
+import { type Caller, type EnvPolicy, programEnvironment, programMetadata } from './program-environment.ts';
+
+/** A place where commands run. */
+export interface ExecTarget {
+  /** The environment's id. */
+  readonly id: string;
+  readonly backend: ExecBackend;
+  readonly shell: Shell;
+  /** Where commands run that do not say where, a `file:` URI of the executor. */
+  readonly cwd: string;
+}
+
+/** The target that a call is about: the one it names, or the first. */
+export function chooseTarget(targets: readonly ExecTarget[], environmentId: string | undefined): ExecTarget {
+  const target = environmentId === undefined ? targets[0] : targets.find(({ id }) => id === environmentId);
+  if (target !== undefined) return target;
+  if (environmentId === undefined) throw invalid('there is no environment to run commands in');
+  const ids = targets.map(({ id }) => id).join(', ');
+  throw invalid(`there is no environment '${environmentId}'; there are: ${ids === '' ? 'none' : ids}`);
+}
+
+/** What the arguments ask for, in terms of the target. */
+export function commandRequest(
+  args: ExecCommandArguments,
+  target: ExecTarget,
+  callId: string,
+  allowLogin: boolean,
+): CommandRequest {
+  if (args.shell !== undefined && shellKind(args.shell) !== shellKind(target.shell.name)) {
+    throw invalid(`environment '${target.id}' has no shell but ${target.shell.name}; leave 'shell' out`);
+  }
+  if (args.login === true && !allowLogin) {
+    throw invalid("login shells are not allowed here; leave 'login' out or set it to false");
+  }
+  return {
+    callId,
+    environmentId: target.id,
+    cmd: args.cmd,
+    command: shellCommand(target.shell, args.cmd, args.login ?? allowLogin),
+    cwd: folderOf(target.cwd, args.workdir ?? ''),
+    tty: args.tty ?? false,
+    sandboxPermissions: args.sandbox_permissions ?? 'use_default',
+    additionalPermissions: args.additional_permissions ?? null,
+    justification: args.justification ?? null,
+    prefixRule: args.prefix_rule ?? null,
+  };
+}
+
+/** What is laid over the environment of the programs. */
+export interface EnvironmentChoices {
+  readonly envPolicy: EnvPolicy;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** The request to the executor. A program has no input unless it has a terminal. */
+export function startParams(
+  request: CommandRequest,
+  processId: string,
+  sandbox: unknown,
+  caller: Caller,
+  { envPolicy, env }: EnvironmentChoices,
+): StartParams {
+  return {
+    processId,
+    argv: [...request.command],
+    cwd: request.cwd,
+    env: programEnvironment(env, caller),
+    envPolicy,
+    tty: request.tty,
+    pipeStdin: false,
+    metadata: programMetadata(caller),
+    ...(sandbox === null || sandbox === undefined ? {} : { sandbox }),
+  };
+}
+
+function folderOf(cwd: string, workdir: string): string {
+  try {
+    return joinFolder(cwd, workdir);
+  } catch (error) {
+    throw invalid(`'workdir' does not name a folder: ${messageOf(error)}`);
+  }
+}
+
+function invalid(message: string): ExecToolError {
+  return new ExecToolError('exec_command', 'invalidArguments', message);
+}

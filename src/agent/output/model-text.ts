@@ -1,0 +1,102 @@
+import { BYTES_PER_TOKEN, TEXT_ALLOWANCE } from '../limits.ts';
+import { type HeadTailBuffer, omissionMarker } from './head-tail-buffer.ts';
+import { estimateTokens, policyBytes, type TruncationPolicy, truncateMiddle } from './truncate.ts';
+
+/** What a call has to tell. */
+export interface CallFacts {
+  /** Names the answer; null for none. */
+  readonly chunkId: string | null;
+  readonly wallTimeMs: number;
+  /** Null when it is not known. */
+  readonly exitCode: number | null;
+  /** Null when there is nothing more to come. */
+  readonly sessionId: number | null;
+  readonly output: HeadTailBuffer;
+}
+
+/** The same facts for a model that takes structured answers; what does not apply is absent. */
+export interface StructuredOutput {
+  readonly chunk_id?: string;
+  readonly wall_time_seconds: number;
+  readonly exit_code?: number;
+  readonly session_id?: number;
+  readonly original_token_count: number;
+  readonly output: string;
+}
+
+/** An answer in both forms. */
+export interface ModelText {
+  readonly text: string;
+  readonly structured: StructuredOutput;
+}
+
+/**
+ * A call's facts as the model gets them: a header of short lines, then the output, shortened in the middle to what the model asked
+ * for and its policy allows. The whole stays near the policy, so that nobody has to shorten it again.
+ */
+export function modelText(facts: CallFacts, maxTokens: number, policy: TruncationPolicy): ModelText {
+  const tokens = estimateTokens(facts.output.totalBytes);
+  const header = headerOf(facts, tokens);
+  const whole = decode(facts.output.render());
+  const allowedBytes = Math.floor(policyBytes(policy) * TEXT_ALLOWANCE);
+  let budget = Math.min(maxTokens * BYTES_PER_TOKEN, policyBytes(policy));
+  let output = limitedOutput(whole, facts.output.omittedBytes, tokens, budget, policy.mode);
+  let excess = Buffer.byteLength(header) + Buffer.byteLength(output) - allowedBytes;
+  while (excess > 0 && budget > 0) {
+    budget = Math.max(0, Math.min(budget, Buffer.byteLength(whole)) - excess);
+    output = limitedOutput(whole, facts.output.omittedBytes, tokens, budget, policy.mode);
+    excess = Buffer.byteLength(header) + Buffer.byteLength(output) - allowedBytes;
+  }
+  return { text: header + output, structured: structuredOf(facts, tokens, output) };
+}
+
+/** Bytes as text; what is no UTF-8 becomes replacement characters. */
+export function decode(bytes: Uint8Array): string {
+  return DECODER.decode(bytes);
+}
+
+const DECODER = new TextDecoder('utf-8', { ignoreBOM: true });
+
+function headerOf({ chunkId, wallTimeMs, exitCode, sessionId }: CallFacts, tokens: number): string {
+  const lines = [
+    ...(chunkId === null ? [] : [`Chunk ID: ${chunkId}`]),
+    `Wall time: ${(wallTimeMs / 1000).toFixed(4)} seconds`,
+    ...(exitCode === null ? [] : [`Process exited with code ${exitCode}`]),
+    ...(sessionId === null ? [] : [`Process running with session ID ${sessionId}`]),
+    `Original token count: ${tokens}`,
+    'Output:',
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function structuredOf(facts: CallFacts, tokens: number, output: string): StructuredOutput {
+  return {
+    ...(facts.chunkId === null ? {} : { chunk_id: facts.chunkId }),
+    wall_time_seconds: facts.wallTimeMs / 1000,
+    ...(facts.exitCode === null ? {} : { exit_code: facts.exitCode }),
+    ...(facts.sessionId === null ? {} : { session_id: facts.sessionId }),
+    original_token_count: tokens,
+    output,
+  };
+}
+
+/** The output within a budget. What is missing is told in front of it: its lines are not countable once bytes were omitted. */
+function limitedOutput(
+  whole: string,
+  omittedBytes: number,
+  tokens: number,
+  budget: number,
+  mode: TruncationPolicy['mode'],
+): string {
+  const shortened = truncateMiddle(whole, budget, mode);
+  if (shortened === whole) return whole;
+  const warning = `Warning: truncated output (original token count: ${tokens})\n`;
+  if (omittedBytes === 0) return `${warning}Total output lines: ${countLines(whole)}\n\n${shortened}`;
+  const marker = omissionMarker(omittedBytes);
+  return shortened.includes(marker) ? `${warning}\n${shortened}` : `${warning}${marker}\n\n${shortened}`;
+}
+
+function countLines(text: string): number {
+  const breaks = text.match(/\n/g)?.length ?? 0;
+  return text === '' || text.endsWith('\n') ? breaks : breaks + 1;
+}

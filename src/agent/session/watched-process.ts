@@ -1,0 +1,152 @@
+import type { ExecProcess, OutputStream, ProcessEvent } from '../../environment/index.ts';
+import { messageOf } from '../errors.ts';
+import { DELTA_BYTES, HELD_OUTPUT_BYTES, TRANSCRIPT_BYTES, UNREAD_BYTES } from '../limits.ts';
+import { HeadTailBuffer } from '../output/head-tail-buffer.ts';
+import { TextPieces } from '../output/text-pieces.ts';
+import { closed, exited, failed, type ProcessState, RUNNING } from './process-state.ts';
+
+/**
+ * A started process whose events are followed to the end: output is kept for the next call and for the end event, and handed on
+ * piece by piece. Memory is bounded however much the program writes.
+ */
+export class WatchedProcess {
+  readonly process: ExecProcess;
+  readonly transcript = new HeadTailBuffer(TRANSCRIPT_BYTES);
+  /** Output that no call has returned yet. */
+  readonly unread = new HeadTailBuffer(UNREAD_BYTES);
+  /** Resolves behind the last event; never rejects. */
+  readonly ended: Promise<void>;
+  #resolveEnded: () => void = () => {};
+  readonly #stop = new AbortController();
+  readonly #listeners = new Set<() => void>();
+  readonly #pieces = new Map<OutputStream, TextPieces>();
+  #state: ProcessState = RUNNING;
+  /** Takes output, once anybody wants it; until then it is held. */
+  #sink: ((piece: Uint8Array) => void) | null = null;
+  #held: Uint8Array[] = [];
+  #heldBytes = 0;
+
+  constructor(process: ExecProcess) {
+    this.process = process;
+    this.ended = new Promise((resolve) => {
+      this.#resolveEnded = resolve;
+    });
+    void this.#follow();
+  }
+
+  get state(): ProcessState {
+    return this.#state;
+  }
+
+  /** Hands over all output from the beginning on, in pieces that end between characters. */
+  streamTo(sink: (piece: Uint8Array) => void): void {
+    this.#sink = sink;
+    for (const piece of this.#held) sink(piece);
+    this.#held = [];
+    this.#tell();
+  }
+
+  /** Called whenever there is output, or the state has changed. Returns what ends it. */
+  onNews(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Follows the process no longer; unless it has ended it counts as lost. */
+  giveUp(message: string): void {
+    this.#fail(message);
+    this.#stop.abort();
+  }
+
+  async #follow(): Promise<void> {
+    try {
+      for await (const event of this.process.events({ signal: this.#stop.signal })) {
+        if (this.#state.ended) break;
+        this.#take(event);
+        await this.#roomForOutput();
+      }
+      this.#fail('its events ended before it did');
+    } catch (error) {
+      this.#fail(messageOf(error));
+    }
+  }
+
+  #take(event: ProcessEvent): void {
+    switch (event.type) {
+      case 'output':
+        this.#keep(this.#piecesOf(event.stream).push(event.bytes));
+        break;
+      case 'lost':
+        this.#keep([lossMarker(event.bytes)]);
+        break;
+      case 'exited':
+        this.#become(exited(this.#state, event.exitCode, event.sandboxDenied));
+        break;
+      case 'closed':
+        this.#flush();
+        this.#become(closed(this.#state));
+        break;
+      case 'failed':
+        this.#fail(event.error.message);
+    }
+  }
+
+  #piecesOf(stream: OutputStream): TextPieces {
+    let pieces = this.#pieces.get(stream);
+    if (pieces === undefined) {
+      pieces = new TextPieces(DELTA_BYTES);
+      this.#pieces.set(stream, pieces);
+    }
+    return pieces;
+  }
+
+  #keep(pieces: readonly Uint8Array[]): void {
+    for (const piece of pieces) {
+      this.unread.push(piece);
+      this.transcript.push(piece);
+      if (this.#sink === null) {
+        this.#held.push(piece);
+        this.#heldBytes += piece.length;
+      } else {
+        this.#sink(piece);
+      }
+    }
+    if (pieces.length > 0) this.#tell();
+  }
+
+  #flush(): void {
+    for (const pieces of this.#pieces.values()) this.#keep(pieces.flush());
+  }
+
+  #fail(message: string): void {
+    if (this.#state.ended) return;
+    this.#flush();
+    this.#become(failed(this.#state, message));
+  }
+
+  #become(state: ProcessState): void {
+    this.#state = state;
+    if (state.ended) this.#resolveEnded();
+    this.#tell();
+  }
+
+  /** Events are not taken while too much output is held; whoever keeps them has bounds of his own. */
+  async #roomForOutput(): Promise<void> {
+    while (this.#sink === null && this.#heldBytes > HELD_OUTPUT_BYTES && !this.#state.ended) {
+      await new Promise<void>((resolve) => {
+        const stop = this.onNews(() => {
+          stop();
+          resolve();
+        });
+      });
+    }
+  }
+
+  #tell(): void {
+    for (const listener of [...this.#listeners]) listener();
+  }
+}
+
+function lossMarker(bytes: number | null): Uint8Array {
+  return Buffer.from(`\n... ${bytes ?? 'some'} bytes lost ...\n`);
+}

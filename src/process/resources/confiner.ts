@@ -1,0 +1,90 @@
+import type { Libc } from '../spawn/native/libc.ts';
+import { listPids } from '../tree/process-table.ts';
+import { type ControlGroups, findControlGroups, unavailable } from './control-groups.ts';
+import { limitsAnything, type ResourceLimits } from './resource-limits.ts';
+
+/** Limits that hold for a running program. */
+export interface Confinement {
+  /** Whether the memory limit has killed it. Only a control group tells; under other limits a program sees its memory refused. */
+  outOfMemory(): boolean;
+  /** To be called when the program and what it started are gone. */
+  release(): void;
+}
+
+/** Limits that are ready for a program that is about to start. */
+export interface PreparedLimits {
+  /** Puts the limits on a program that has just started and on what it has started since. */
+  apply(tree: { readonly pid: number; readonly brand: bigint | null }): Confinement;
+  /** Gives the preparations back when the start has failed. */
+  cancel(): void;
+}
+
+/**
+ * Puts limits of the system on programs: a control group where this process may make one, else a limit of the memory of each
+ * process by itself. A program runs for an instant before its limits hold; what it started in that instant carries its brand and
+ * is brought under them too.
+ */
+export class Confiner {
+  readonly #libc: Pick<Libc, 'lowerLimit'>;
+  readonly #readBrand: (pid: number) => bigint | null;
+  readonly #find: typeof findControlGroups;
+  #groups: ReturnType<typeof findControlGroups> | null = null;
+
+  constructor(
+    libc: Pick<Libc, 'lowerLimit'>,
+    readBrand: (pid: number) => bigint | null,
+    find = findControlGroups,
+  ) {
+    this.#libc = libc;
+    this.#readBrand = readBrand;
+    this.#find = find;
+  }
+
+  /** Null when nothing is limited. Throws ProcessError for a limit that cannot be enforced here. */
+  prepare(limits: ResourceLimits | undefined): PreparedLimits | null {
+    if (limits === undefined || !limitsAnything(limits)) return null;
+    this.#groups ??= this.#find();
+    if (!('obstacle' in this.#groups)) return this.#groupLimits(this.#groups, limits);
+    if (limits.pids !== null || limits.cpuPercent !== null) throw unavailable(this.#groups.obstacle);
+    return this.#memoryLimit(BigInt(limits.memoryBytes!));
+  }
+
+  #groupLimits(groups: ControlGroups, limits: ResourceLimits): PreparedLimits {
+    const group = groups.create(limits);
+    return {
+      apply: ({ pid, brand }) => {
+        this.#applyToAll(pid, brand, (member) => group.add(member));
+        return { outOfMemory: () => group.outOfMemory(), release: () => group.remove() };
+      },
+      cancel: () => group.remove(),
+    };
+  }
+
+  #memoryLimit(bytes: bigint): PreparedLimits {
+    return {
+      apply: ({ pid, brand }) => {
+        this.#applyToAll(pid, brand, (member) => this.#libc.lowerLimit(member, RLIMIT_DATA, bytes));
+        return { outOfMemory: () => false, release: () => {} };
+      },
+      cancel: () => {},
+    };
+  }
+
+  /** Repeats until a look at all processes finds no new one: what a limited process starts is limited from its beginning. */
+  #applyToAll(pid: number, brand: bigint | null, limit: (pid: number) => boolean): void {
+    limit(pid);
+    if (brand === null) return;
+    const limited = new Set([pid]);
+    for (let grown = true; grown; ) {
+      grown = false;
+      for (const other of listPids()) {
+        if (limited.has(other) || this.#readBrand(other) !== brand) continue;
+        limited.add(other);
+        grown = limit(other) || grown;
+      }
+    }
+  }
+}
+
+/** Private writable memory, mapped or from the heap, of one process. What is only reserved does not count. */
+const RLIMIT_DATA = 2;

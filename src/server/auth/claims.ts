@@ -1,0 +1,58 @@
+import { normalize } from 'node:path/posix';
+
+/** Kinds of access a token can be limited to. */
+export const SCOPES = ['exec', 'files', 'read-only'] as const;
+export type Scope = (typeof SCOPES)[number];
+
+/** The private claim with which a signed token says less than "everything". Its members are those of {@link TokenLimits}. */
+export const LIMITS_CLAIM = 'exec_server';
+
+/** What a token is limited to. A member that is absent limits nothing. */
+export interface TokenLimits {
+  readonly scopes?: readonly Scope[];
+  /** An absolute native path. */
+  readonly path?: string;
+  readonly environment?: string;
+}
+
+/** Why limits contradict themselves or cannot be kept, or null when they are in order. */
+export function limitsProblem({ scopes, path, environment }: TokenLimits): string | null {
+  if (scopes?.length === 0) return 'a token without any scope allows nothing';
+  if (scopes?.includes('read-only') && scopes.length > 1) return 'read-only stands alone: other scopes write';
+  if (environment === '') return 'the environment has no name';
+  if (path === undefined) return null;
+  // A program goes where it likes: nothing here keeps it below a directory.
+  if (scopes === undefined || scopes.includes('exec')) {
+    return 'a path can be kept for files only: give the scope files or read-only';
+  }
+  return isTidyPath(path) ? null : 'the path is not absolute, or has dots, double slashes or a slash at its end';
+}
+
+/** Reads the private claim; null when it is malformed. What is not understood is not ignored: it may be meant as a limit. */
+export function readLimits(claim: unknown): TokenLimits | null {
+  if (claim === undefined) return {};
+  if (claim === null || typeof claim !== 'object' || Array.isArray(claim)) return null;
+  const { scopes, path, environment, ...unknown } = claim as Record<string, unknown>;
+  if (Object.keys(unknown).length > 0) return null;
+  if (scopes !== undefined && !isScopes(scopes)) return null;
+  if (!isOptionalText(path) || !isOptionalText(environment)) return null;
+  const limits: TokenLimits = {
+    ...(scopes !== undefined && { scopes }),
+    ...(path !== undefined && { path }),
+    ...(environment !== undefined && { environment }),
+  };
+  return limitsProblem(limits) === null ? limits : null;
+}
+
+function isScopes(value: unknown): value is Scope[] {
+  return Array.isArray(value) && value.every((scope) => (SCOPES as readonly unknown[]).includes(scope));
+}
+
+function isOptionalText(value: unknown): value is string | undefined {
+  return value === undefined || typeof value === 'string';
+}
+
+function isTidyPath(path: string): boolean {
+  if (!path.startsWith('/') || path.includes('\0')) return false;
+  return path === '/' || (normalize(path) === path && !path.endsWith('/'));
+}

@@ -1,0 +1,18 @@
+import { type Access, FULL_ACCESS } from './access.ts';
+
+/** Who stands behind a connection, as far as the server can tell. Nothing in it is secret: it may be logged and recorded. */
+export interface Principal {
+  readonly kind: 'anonymous' | 'capabilityToken' | 'signedToken';
+  /** Tells tokens apart and does not reveal them; null where there was none. */
+  readonly tokenId: string | null;
+  /** The peer's IP address; null where the transport has none. */
+  readonly address: string | null;
+  readonly access: Access;
+  /** When the token's time is up, in milliseconds since 1970; null where it has no end. */
+  readonly expiresAtMs: number | null;
+}
+
+/** A peer that need not show a token. */
+export function anonymousPrincipal(address: string | null): Principal {
+  return { kind: 'anonymous', tokenId: null, address, access: FULL_ACCESS, expiresAtMs: null };
+}

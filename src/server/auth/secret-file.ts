@@ -1,0 +1,43 @@
+import { closeSync, openSync, readSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { FileError, toFileError } from '../../files/errors.ts';
+import { MAX_SECRET_FILE_BYTES } from '../limits.ts';
+import { StartRefusedError } from './start-refusal.ts';
+
+/** Reads a token or secret, white space around it left out. Throws StartRefusedError, which names the file and shows nothing of it. */
+export function readSecretFile(file: string): string {
+  const path = resolve(file);
+  const secret = readText(path).trim();
+  if (secret === '') throw new StartRefusedError(`websocket auth secret ${path} must not be empty`);
+  return secret;
+}
+
+function readText(path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(readBytes(path));
+  } catch (error) {
+    const failure = toFileError(error);
+    const reason = failure instanceof FileError ? failure.message : problemOf(error);
+    throw new StartRefusedError(`failed to read websocket auth secret ${path}: ${reason}`);
+  }
+}
+
+/** No more than a secret can have, so that a device does not fill the memory. */
+function readBytes(path: string): Buffer {
+  const descriptor = openSync(path, 'r');
+  try {
+    const buffer = Buffer.alloc(MAX_SECRET_FILE_BYTES + 1);
+    let length = 0;
+    for (let count = -1; count !== 0 && length < buffer.length; length += count) {
+      count = readSync(descriptor, buffer, length, buffer.length - length, null);
+    }
+    if (length > MAX_SECRET_FILE_BYTES) throw new RangeError('it is too large to be a secret');
+    return buffer.subarray(0, length);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function problemOf(error: unknown): string {
+  return error instanceof RangeError ? error.message : 'stream did not contain valid UTF-8';
+}

@@ -1,0 +1,69 @@
+import { isIPv4 } from 'node:net';
+import { DEFAULT_CONFIG, type ExecServerConfig } from '../config.ts';
+import type { ListenAddress } from '../listen-url.ts';
+
+/** The settings make sense one by one, and together they must not be served. The message says what to change. */
+export class StartRefusedError extends Error {
+  override readonly name = 'StartRefusedError';
+}
+
+/** Throws StartRefusedError for settings of access that contradict each other, or that would let everybody in. */
+export function refuseUnsafeStart(config: ExecServerConfig, address: ListenAddress): void {
+  const problem = authProblem(config) ?? listenerProblem(config, address);
+  if (problem !== null) throw new StartRefusedError(problem);
+}
+
+/** Whether only this machine can reach the address. */
+export function isLoopback(host: string): boolean {
+  const address = host.replace(/^::ffff:(?=[\d.]+$)/i, '');
+  return isIPv4(address) ? address.startsWith('127.') : LOOPBACK_V6.test(address);
+}
+
+const LOOPBACK_V6 = /^(?:0{0,4}:){2,7}0{0,3}1$/;
+const TOKEN_SETTINGS = ['wsTokenFile', 'wsTokenSha256'] as const;
+const SIGNED_SETTINGS = ['wsSharedSecretFile', 'wsIssuer', 'wsAudience', 'wsMaxClockSkewSeconds'] as const;
+
+function authProblem(config: ExecServerConfig): string | null {
+  const given = (key: keyof ExecServerConfig) => config[key] !== DEFAULT_CONFIG[key];
+  switch (config.wsAuth) {
+    case 'none':
+      return [...TOKEN_SETTINGS, ...SIGNED_SETTINGS].some(given)
+        ? 'websocket auth flags require `--ws-auth capability-token` or `--ws-auth signed-bearer-token`'
+        : null;
+    case 'capability-token':
+      if (SIGNED_SETTINGS.some(given)) {
+        return '`--ws-shared-secret-file`, `--ws-issuer`, `--ws-audience`, and `--ws-max-clock-skew-seconds` require `--ws-auth signed-bearer-token`';
+      }
+      if (TOKEN_SETTINGS.every(given)) {
+        return '`--ws-token-file` and `--ws-token-sha256` are mutually exclusive';
+      }
+      if (!TOKEN_SETTINGS.some(given)) {
+        return '`--ws-token-file` or `--ws-token-sha256` is required when `--ws-auth capability-token` is set';
+      }
+      return given('wsTokenSha256') && !/^[0-9a-f]{64}$/i.test(config.wsTokenSha256.trim())
+        ? '--ws-token-sha256 must be a 64-character hex SHA-256 digest'
+        : null;
+    case 'signed-bearer-token':
+      if (TOKEN_SETTINGS.some(given)) {
+        return '`--ws-token-file` and `--ws-token-sha256` require `--ws-auth capability-token`, not `signed-bearer-token`';
+      }
+      return given('wsSharedSecretFile')
+        ? null
+        : '`--ws-shared-secret-file` is required when `--ws-auth signed-bearer-token` is set';
+  }
+}
+
+function listenerProblem(config: ExecServerConfig, address: ListenAddress): string | null {
+  if (address.kind === 'stdio' || address.kind === 'off') {
+    return config.wsAuth === 'none'
+      ? null
+      : `WebSocket auth requires a WebSocket listener, not ${address.kind}`;
+  }
+  if (!('host' in address) || isLoopback(address.host)) return null;
+  if (config.wsAuth !== 'none' || config.insecureNoAuth || config.tlsClientCa !== '') return null;
+  return (
+    `${config.listen} can be reached from other machines and would run programs for anyone: ` +
+    'add `--ws-auth capability-token --ws-token-file FILE` (`exec-server token --out FILE` makes one), ' +
+    'or listen on 127.0.0.1, or say `--insecure-no-auth` if something else keeps strangers out'
+  );
+}

@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'vitest';
+import { UNREAD_BYTES } from '../../../../src/agent/limits.ts';
+import { HeadTailBuffer } from '../../../../src/agent/output/head-tail-buffer.ts';
+import { type CallFacts, modelText } from '../../../../src/agent/output/model-text.ts';
+import type { TruncationPolicy } from '../../../../src/agent/output/truncate.ts';
+
+const TOKENS: TruncationPolicy = { mode: 'tokens', limit: 10_000 };
+
+function buffer(text: string | Uint8Array, capacity = UNREAD_BYTES): HeadTailBuffer {
+  const output = new HeadTailBuffer(capacity);
+  output.push(Buffer.from(text as string));
+  return output;
+}
+
+function facts(output: HeadTailBuffer, changes: Partial<CallFacts> = {}): CallFacts {
+  return { chunkId: '1b7187', wallTimeMs: 12.34567, exitCode: 0, sessionId: null, output, ...changes };
+}
+
+/** What `seq 1 last` prints. */
+function numbers(last: number): string {
+  return Array.from({ length: last }, (_, index) => `${index + 1}\n`).join('');
+}
+
+describe('the header', () => {
+  test('of a command that has ended', () => {
+    expect(modelText(facts(buffer('hi\n')), 10_000, TOKENS).text).toBe(
+      'Chunk ID: 1b7187\nWall time: 0.0123 seconds\nProcess exited with code 0\nOriginal token count: 1\nOutput:\nhi\n',
+    );
+  });
+
+  test('of a command that runs on', () => {
+    const running = facts(buffer(''), { exitCode: null, sessionId: 91_002, wallTimeMs: 1501 });
+    expect(modelText(running, 10_000, TOKENS).text).toBe(
+      'Chunk ID: 1b7187\nWall time: 1.5010 seconds\nProcess running with session ID 91002\nOriginal token count: 0\nOutput:\n',
+    );
+  });
+
+  test('has no line for what there is not', () => {
+    const bare = facts(buffer('x'), { chunkId: null, exitCode: null });
+    expect(modelText(bare, 10_000, TOKENS)).toEqual({
+      text: 'Wall time: 0.0123 seconds\nOriginal token count: 1\nOutput:\nx',
+      structured: { wall_time_seconds: 0.01234567, original_token_count: 1, output: 'x' },
+    });
+  });
+
+  test('the structured form has the same facts', () => {
+    const all = facts(buffer('x'), { exitCode: 3, sessionId: 1000 });
+    expect(modelText(all, 10_000, TOKENS).structured).toEqual({
+      chunk_id: '1b7187',
+      wall_time_seconds: 0.01234567,
+      exit_code: 3,
+      session_id: 1000,
+      original_token_count: 1,
+      output: 'x',
+    });
+  });
+});
+
+// The numbers and texts are those of the reference for the same output.
+describe('output beyond the budget', () => {
+  function outputOf(output: HeadTailBuffer, maxTokens: number, policy = TOKENS): string {
+    return modelText(facts(output), maxTokens, policy).structured.output;
+  }
+
+  test('is shortened in the middle', () => {
+    const output = outputOf(buffer(numbers(1000)), 50);
+    expect(output).toMatch(
+      /^Warning: truncated output \(original token count: 974\)\nTotal output lines: 1000\n\n1\n2\n/,
+    );
+    expect(output).toMatch(/\n36\n3…924 tokens truncated…76\n977\n/);
+    expect(output.endsWith('\n999\n1000\n')).toBe(true);
+  });
+
+  test('a model that asks for nothing gets the mark alone', () => {
+    expect(outputOf(buffer(numbers(1000)), 0)).toBe(
+      'Warning: truncated output (original token count: 974)\nTotal output lines: 1000\n\n…974 tokens truncated…',
+    );
+  });
+
+  test('the policy of the model bounds what it may ask for', () => {
+    const output = outputOf(buffer(numbers(20_000)), 100_000);
+    expect(output).toContain('(original token count: 27224)\nTotal output lines: 20000\n');
+    expect(output).toContain('…17224 tokens truncated…');
+  });
+
+  test('characters are not torn', () => {
+    expect(outputOf(buffer('é'.repeat(40)), 10)).toBe(
+      `Warning: truncated output (original token count: 20)\nTotal output lines: 1\n\n${'é'.repeat(10)}…10 tokens truncated…${'é'.repeat(10)}`,
+    );
+    expect(outputOf(buffer('€'.repeat(20)), 5)).toBe(
+      `Warning: truncated output (original token count: 15)\nTotal output lines: 1\n\n€€€…10 tokens truncated…€€€`,
+    );
+  });
+
+  test('a policy in bytes counts what is missing in characters', () => {
+    const policy: TruncationPolicy = { mode: 'bytes', limit: 2000 };
+    expect(outputOf(buffer('é'.repeat(1100)), 10_000, policy)).toBe(
+      `Warning: truncated output (original token count: 550)\nTotal output lines: 1\n\n${'é'.repeat(500)}…100 chars truncated…${'é'.repeat(500)}`,
+    );
+  });
+
+  test('bytes that were never kept are told in front, and counted', () => {
+    const output = outputOf(buffer(numbers(400_000)), 50);
+    expect(output).toMatch(
+      /^Warning: truncated output \(original token count: 672224\)\n\.\.\. 1640319 bytes omitted \.\.\.\n\n1\n2\n/,
+    );
+    expect(output).toContain('\n36\n3…262102 tokens truncated…6\n399987\n');
+  });
+
+  test('the mark of missing bytes is not repeated when it is still there', () => {
+    const output = outputOf(buffer('x'.repeat(2000), 1000), 240);
+    expect(output.match(/bytes omitted/g)).toHaveLength(1);
+    expect(outputOf(buffer('x'.repeat(2000), 1000), 10_000)).toBe(
+      `${'x'.repeat(500)}\n... 1000 bytes omitted ...\n${'x'.repeat(500)}`,
+    );
+  });
+
+  test('the whole text stays near the policy, the header included', () => {
+    const policy: TruncationPolicy = { mode: 'bytes', limit: 400 };
+    for (const length of [350, 390, 400, 401, 5000]) {
+      const { text } = modelText(facts(buffer('y'.repeat(length))), 10_000, policy);
+      expect(Buffer.byteLength(text)).toBeLessThanOrEqual(480);
+    }
+  });
+
+  test('a policy that is too small for the header leaves the header', () => {
+    const { text } = modelText(facts(buffer('abc')), 10_000, { mode: 'bytes', limit: 2 });
+    expect(text).toContain('Output:\nWarning: truncated output (original token count: 1)');
+    expect(text.endsWith('…3 chars truncated…')).toBe(true);
+  });
+
+  test('bytes that are no UTF-8 are replaced', () => {
+    expect(outputOf(buffer(Uint8Array.of(0x61, 0xff, 0x62)), 100)).toBe('a\ufffdb');
+  });
+});
