@@ -113,21 +113,21 @@ export class AgentExec {
     const signal = context.signal ?? new AbortController().signal;
     this.#assertOpen('exec_command');
     const sessionId = this.#reserve();
+    const call: Launch = {
+      request,
+      target,
+      caller: context,
+      sessionId,
+      policy: this.#policy,
+      environment: this.#environment,
+      clock: this.#clock,
+      time: this.#time,
+      signal,
+    };
     try {
-      const call: Launch = {
-        request,
-        target,
-        caller: context,
-        sessionId,
-        policy: this.#policy,
-        environment: this.#environment,
-        clock: this.#clock,
-        time: this.#time,
-        signal,
-      };
-      await approve(call);
-      this.#assertOpen('exec_command');
-      const { session, release } = await this.#start(call, context.turnId ?? null);
+      // From here on the id is the session's, or free again.
+      const starting = this.#start(call, context.turnId ?? null);
+      const { session, release } = await starting.finally(() => this.#sessions.cancel(sessionId));
       return await this.#firstLook(session, release, {
         windowMs: execWindowMs(parsed.yield_time_ms, target.shell.name),
         maxTokens: parsed.max_output_tokens ?? limits.DEFAULT_OUTPUT_TOKENS,
@@ -135,8 +135,6 @@ export class AgentExec {
       });
     } catch (error) {
       throw this.#asToolError('exec_command', error, signal, sessionId);
-    } finally {
-      this.#sessions.cancel(sessionId);
     }
   }
 
@@ -210,6 +208,8 @@ export class AgentExec {
   }
 
   async #start(call: Launch, turnId: string | null): Promise<{ session: Session; release: () => void }> {
+    await approve(call);
+    this.#assertOpen('exec_command');
     const startedAt = this.#clock.now();
     const startedAtMs = this.#clock.epochMs();
     const { process, sandboxed } = await launch(call);

@@ -83,6 +83,8 @@ const FLAGS: ReadonlyMap<string, Flag> = new Map([
 type Given = ReadonlyMap<string, string | boolean>;
 
 const COMMANDS = ['serve', 'config'] as const;
+/** Commands with flags of their own; they come first on the command line and are read elsewhere. */
+const TOOLS = ['token'] as const;
 const TRANSPORTS = ['ws', 'stdio', 'off'] as const;
 
 function parsed(command: Command, settings: Arguments['settings'], given: Given): Arguments {
@@ -102,7 +104,9 @@ function parsed(command: Command, settings: Arguments['settings'], given: Given)
 function asCommand(argument: string): Command {
   const command = COMMANDS.find((name) => name === argument);
   if (command !== undefined) return command;
-  const advice = suggestionFor(argument, COMMANDS) ?? `the commands are ${COMMANDS.join(' and ')}`;
+  if (TOOLS.some((name) => name === argument)) throw new UsageError(`${argument} must be the first argument`);
+  const names = [...COMMANDS, ...TOOLS];
+  const advice = suggestionFor(argument, names) ?? `the commands are ${names.join(', ')}`;
   throw new UsageError(`unknown command ${quoteValue(argument)}; ${advice}`);
 }
 

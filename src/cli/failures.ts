@@ -1,4 +1,5 @@
 import { ConfigError } from '../server/config-resolve.ts';
+import { StartError } from '../server/start-error.ts';
 
 /** What the exit codes of `exec-server` mean. */
 export const EXIT_CODES = {
@@ -36,12 +37,13 @@ export function reportFailure(error: unknown, debug: boolean): FailureReport {
     return { text: `exec-server: ${message}\n${USAGE_HINT}`, exitCode: EXIT_CODES.usage.code };
   }
   const exitCode = EXIT_CODES.failure.code;
-  if (error instanceof RunError) return { text: `exec-server: ${message}`, exitCode };
+  if (error instanceof RunError || error instanceof StartError)
+    return { text: `exec-server: ${message}`, exitCode };
   const stack = debug && error instanceof Error ? `\n${error.stack}` : '';
   return { text: `exec-server: unexpected error: ${message}${stack}`, exitCode };
 }
 
-const USAGE_HINT = "Usage: exec-server [serve|config] [options]; try 'exec-server --help'.";
+const USAGE_HINT = "Usage: exec-server [serve|config|token] [options]; try 'exec-server --help'.";
 
 function oneLine(text: string): string {
   return text.trim().replace(/\s*[\r\n]+\s*/g, ' ');

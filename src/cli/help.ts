@@ -25,6 +25,7 @@ const WIDTH = 80;
 const INTRODUCTION = `\
 Usage: exec-server [serve] [options]
        exec-server config [--json] [options]
+       exec-server token [--help]
 
 Runs programs for clients over websocket or stdio. Prints its URL on stdout once
 it is ready, and nothing else; logs go to stderr.
@@ -32,6 +33,7 @@ it is ready, and nothing else; logs go to stderr.
 Commands:
   serve   Serve until a signal arrives or stdio ends. The default.
   config  Print every setting, its value and where it comes from.
+  token   Make a token for clients of a server with --ws-auth.
 `;
 
 const COMMAND_FLAGS = [

@@ -14,7 +14,13 @@ process.on('uncaughtException', fail);
 main().catch(fail);
 
 async function main(): Promise<void> {
-  const args = parseArguments(process.argv.slice(2));
+  const argv = process.argv.slice(2);
+  if (argv[0] === 'token') {
+    const { tokenCommand } = await import('./token-command.ts');
+    process.stdout.write(tokenCommand(argv.slice(1)));
+    return;
+  }
+  const args = parseArguments(argv);
   switch (args.command) {
     case 'help': {
       const { helpText } = await import('./help.ts');

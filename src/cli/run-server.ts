@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import type * as ServeModule from '../server/serve.ts';
 import type { RunningServer } from '../server/serve.ts';
+import { StartError } from '../server/start-error.ts';
 import type { Arguments } from './arguments.ts';
 import { EXIT_CODES, RunError, UsageError } from './failures.ts';
 import type { Settings } from './settings.ts';
@@ -24,7 +25,8 @@ export type RuntimeFiles = Pick<Arguments, 'urlFile' | 'pidFile'>;
 
 /**
  * Serves until the transport ends or a signal arrives, and returns the exit code. Prints the URL on stdout and nothing else.
- * A first signal closes the server in good order, a second one ends the process at once.
+ * A first signal closes the server in good order, a second one ends the process at once; SIGHUP has a server read its files again
+ * if it has any that can change.
  */
 export async function runServer(settings: Settings, files: RuntimeFiles, host: Host): Promise<number> {
   refuseUselessFiles(settings, files);
@@ -64,7 +66,7 @@ class Stop {
     this.done = new Promise((resolve) => {
       this.#resolve = resolve;
     });
-    host.onSignal((signal) => this.#onSignal(signal, host));
+    host.onSignal((signal) => void this.#onSignal(signal, host));
     if (settings.address.kind === 'stdio') host.stdout.on('error', () => this.#request('stdout is closed'));
   }
 
@@ -74,7 +76,9 @@ class Stop {
     if (this.#requested !== null) this.#close(this.#requested);
   }
 
-  #onSignal(signal: string, host: Host): void {
+  /** A hang-up ends a server, unless it has something to read again. */
+  async #onSignal(signal: string, host: Host): Promise<void> {
+    if (signal === 'SIGHUP' && !this.#signalled && (await this.#server?.reload())) return;
     if (!this.#signalled) {
       this.#signalled = true;
       this.#request(`the server is shutting down (${signal})`);
@@ -100,11 +104,11 @@ async function start({ config, address }: Settings, host: Host): Promise<Running
   try {
     return await host.server.serve(config);
   } catch (error) {
+    if (error instanceof StartError) throw new RunError(error.message);
     const code = (error as NodeJS.ErrnoException).code;
-    if (code === undefined || address.kind !== 'websocket') throw error;
-    throw new RunError(
-      `cannot listen on ${config.listen}: ${LISTEN_FAILURES[code] ?? (error as Error).message}`,
-    );
+    if (code === undefined) throw error;
+    const failures = address.kind === 'unix' ? UNIX_FAILURES : LISTEN_FAILURES;
+    throw new RunError(`cannot listen on ${config.listen}: ${failures[code] ?? (error as Error).message}`);
   }
 }
 
@@ -113,6 +117,12 @@ const LISTEN_FAILURES: Readonly<Record<string, string>> = {
   EACCES: 'the port needs privileges (choose one above 1023, or 0 for a free one)',
   EADDRNOTAVAIL: 'this machine has no such address (use 127.0.0.1, or 0.0.0.0 for every interface)',
   EAFNOSUPPORT: 'this machine does not speak that kind of address (use 127.0.0.1)',
+};
+
+const UNIX_FAILURES: Readonly<Record<string, string>> = {
+  // Also what Node says when there is no such directory.
+  EACCES: 'its directory does not exist, or is not yours to write to (create it, or choose another path)',
+  ENOTDIR: 'part of the path is not a directory (choose another path)',
 };
 
 /** The files come first: whoever has read the URL line may rely on them. */
@@ -131,7 +141,7 @@ async function publish(
 
 function refuseUselessFiles({ address, config }: Settings, { urlFile, pidFile }: RuntimeFiles): void {
   if (urlFile === null) return;
-  if (address.kind !== 'websocket') {
+  if (address.kind !== 'websocket' && address.kind !== 'unix') {
     throw new UsageError(`--url-file needs a websocket listener; '${config.listen}' has no URL`);
   }
   if (pidFile !== null && resolve(urlFile) === resolve(pidFile)) {

@@ -1,6 +1,9 @@
 export type {
   CallOptions,
+  CapabilityDiscovery,
   DirectoryEntry,
+  DiscoveredRoot,
+  DiscoveryRoot,
   EnvironmentInfo,
   ExecBackend,
   ExecProcess,

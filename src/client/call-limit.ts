@@ -7,19 +7,25 @@ export class CallLimit {
   readonly signal: AbortSignal | undefined;
   #end: () => void = () => {};
 
-  /** `timeoutKind` is the error's kind when the time is up. */
-  constructor(what: string, options: CallOptions, timeoutKind: ClientErrorKind = 'timeout') {
+  /** `timeUp` is what the error is when the time is up. */
+  constructor(
+    what: string,
+    options: CallOptions,
+    timeUp: { readonly kind: ClientErrorKind; readonly hint?: string } = { kind: 'timeout' },
+  ) {
     const { signal, timeoutMs } = options;
     if (signal === undefined && timeoutMs === undefined) return;
     const controller = new AbortController();
     this.signal = controller.signal;
     const abort = () =>
       controller.abort(new ClientError('aborted', `${what} was aborted`, { cause: signal?.reason }));
-    const timeUp = () =>
+    const stop = () => {
+      const { kind, hint } = timeUp;
       controller.abort(
-        new ClientError(timeoutKind, `${what} took longer than ${timeoutMs} ms`, { retryable: true }),
+        new ClientError(kind, `${what} took longer than ${timeoutMs} ms`, { hint, retryable: true }),
       );
-    const timer = timeoutMs === undefined ? undefined : setTimeout(timeUp, timeoutMs);
+    };
+    const timer = timeoutMs === undefined ? undefined : setTimeout(stop, timeoutMs);
     this.#end = () => {
       clearTimeout(timer);
       signal?.removeEventListener('abort', abort);

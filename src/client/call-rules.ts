@@ -16,30 +16,52 @@ export interface CallRules {
 export function rulesOf(method: Method, params: unknown): CallRules {
   const write = method === 'process/write' && typeof (params as { writeId?: unknown })?.writeId === 'string';
   return {
-    repeatable: write || REPEATABLE.has(method),
-    cleanUp: CLEAN_UP.has(method),
+    repeatable: write || NATURES[method] === 'looks',
+    cleanUp: NATURES[method] === 'cleansUp',
     failFast: method === 'environment/status',
     timeoutMs: TIMEOUTS.get(method),
   };
 }
 
-/** Methods that only look. `fs/readBlock` is none of them: its handle ends with the connection. */
-const REPEATABLE: ReadonlySet<Method> = new Set<Method>([
-  'environment/info',
-  'capabilityRoots/discoverV1',
-  'process/read',
-  'process/wait',
-  'process/snapshot',
-  'process/list',
-  'fs/readFile',
-  'fs/getMetadata',
-  'fs/canonicalize',
-  'fs/readDirectory',
-  'fs/walk',
-  'fs/search',
-]);
-
-const CLEAN_UP: ReadonlySet<Method> = new Set<Method>(['process/terminate', 'fs/close', 'fs/unwatch']);
+/** What each method does; one that is missing does not compile. */
+const NATURES: Readonly<Record<Method, 'looks' | 'acts' | 'cleansUp'>> = {
+  initialize: 'acts',
+  'environment/info': 'looks',
+  'environment/status': 'looks',
+  'capabilityRoots/discoverV1': 'looks',
+  'process/start': 'acts',
+  'process/read': 'looks',
+  'process/write': 'acts',
+  'process/signal': 'acts',
+  'process/terminate': 'cleansUp',
+  'process/closeStdin': 'acts',
+  'process/resize': 'acts',
+  'process/wait': 'looks',
+  'process/snapshot': 'looks',
+  'process/list': 'looks',
+  'fs/readFile': 'looks',
+  'fs/writeFile': 'acts',
+  'fs/createDirectory': 'acts',
+  'fs/getMetadata': 'looks',
+  'fs/canonicalize': 'looks',
+  'fs/readDirectory': 'looks',
+  'fs/walk': 'looks',
+  'fs/remove': 'acts',
+  'fs/copy': 'acts',
+  'fs/rename': 'acts',
+  'fs/open': 'acts',
+  // It only looks, but through a handle, which ends with the connection.
+  'fs/readBlock': 'acts',
+  'fs/writeBlock': 'acts',
+  'fs/close': 'cleansUp',
+  'fs/watchMissing': 'acts',
+  'fs/watch': 'acts',
+  'fs/unwatch': 'cleansUp',
+  'fs/search': 'looks',
+  'command/exec': 'acts',
+  'command/exec/write': 'acts',
+  'command/exec/terminate': 'cleansUp',
+};
 
 const TIMEOUTS: ReadonlyMap<Method, number> = new Map<Method, number>([
   ['environment/info', INFO_TIMEOUT_MS],

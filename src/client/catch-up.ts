@@ -9,13 +9,13 @@ export type Ask = <M extends Method>(method: M, params: CallParamsOf<M>) => Prom
 
 /**
  * Brings the events of one process up to date with what the server retains. What it no longer retains is counted with a snapshot,
- * where the server has that. Throws what `ask` throws, and InconsistentPageError.
+ * where the server has that; without `mayLose` nothing happens then. Throws what `ask` throws, and InconsistentPageError.
  */
 export async function catchUp(
   processId: string,
   order: EventOrder,
   ask: Ask,
-  hasSnapshots: boolean,
+  { hasSnapshots, mayLose }: { readonly hasSnapshots: boolean; readonly mayLose: boolean },
 ): Promise<void> {
   const read = async () =>
     readPage(await ask('process/read', { processId, afterSeq: order.lastSeq, maxBytes: null, waitMs: 0 }));
@@ -25,6 +25,7 @@ export async function catchUp(
       () => null,
     );
   let page: ReadPage = await read();
+  if (!mayLose && order.wouldLose(page)) return;
   let totalBytes: number | null = null;
   for (let tries = 0; hasSnapshots && totalBytes === null && tries < LOSS_COUNT_TRIES; tries++) {
     if (!order.wouldLose(page)) break;

@@ -21,7 +21,7 @@ import {
   RECOVERY_WINDOW_MS,
   SOON_LOST_MS,
 } from './limits.ts';
-import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkOptions } from './link.ts';
+import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './link.ts';
 import { Listeners } from './listeners.ts';
 import { ProcessRoutes } from './process-routes.ts';
 import { attemptUntil, Backoff } from './reconnect.ts';
@@ -61,7 +61,7 @@ export interface TransportSource {
 export class ClientCore {
   /** Starts processes on the server. */
   readonly backend: ExecBackend;
-  readonly #options: LinkOptions & { readonly resumable: boolean; readonly recoveryWindowMs: number };
+  readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
   readonly #routes = new ProcessRoutes();
   readonly #states = new Listeners<[ClientState, ClientError | null]>();
   readonly #notifications = new Map<string, Listeners<[unknown]>>();
@@ -157,8 +157,8 @@ export class ClientCore {
   }
 
   /**
-   * Called with each notification of that name; those about processes of {@link backend} are among them only as far as it has no
-   * use for them. The params are passed as they came. Returns what ends it.
+   * Called with each notification of that name, except the events of processes that {@link backend} has started: they have
+   * readers of their own. The params are passed as they came. Returns what ends it.
    */
   onNotification<N extends Notification>(
     method: N,

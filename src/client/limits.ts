@@ -52,6 +52,13 @@ export const REORDER_MAX_BYTES = 1024 * 1024;
 /** How long an earlier event may be missing before it is read from the server. Connections keep the order, so it rarely comes. */
 export const MISSING_EVENT_DELAY_MS = 200;
 
+/**
+ * How long the last event may come after the exit before the server is asked for it, and how long between further questions: each
+ * pause is twice as long as the one before. A process whose descendants go on is asked about rarely.
+ */
+export const END_CHECK_FIRST_MS = 1_000;
+export const END_CHECK_MAX_MS = 60_000;
+
 /** Times that a snapshot is asked for to learn how much output is lost; a program that goes on writing makes it miss. */
 export const LOSS_COUNT_TRIES = 3;
 

@@ -10,7 +10,7 @@ import { MAX_JSON_DEPTH, MAX_JSON_VALUES } from './limits.ts';
 import { nonsense, readInitializeResult } from './wire.ts';
 
 /** What a link is opened with. */
-export interface LinkOptions {
+export interface LinkSettings {
   /** Opens a transport; it should stop when the signal aborts. */
   open(signal: AbortSignal): Promise<Transport>;
   readonly connectTimeoutMs: number;
@@ -47,7 +47,7 @@ export class Link {
   #answers = 0;
   readonly #closed: Promise<void>;
 
-  private constructor(transport: Transport, options: LinkOptions, events: LinkEvents) {
+  private constructor(transport: Transport, options: LinkSettings, events: LinkEvents) {
     this.#events = events;
     const { maxMessageBytes } = options;
     this.#connection = new RpcConnection(transport, {
@@ -76,7 +76,7 @@ export class Link {
 
   /** Opens a transport and a session on it. Rejects with a ClientError; nothing is left open then. */
   static async open(
-    options: LinkOptions,
+    options: LinkSettings,
     resumeSessionId: string | null,
     events: LinkEvents,
     signal: AbortSignal,
@@ -148,7 +148,7 @@ export class Link {
   }
 
   async #initialize(
-    options: LinkOptions,
+    options: LinkSettings,
     resumeSessionId: string | null,
     signal: AbortSignal,
   ): Promise<void> {
@@ -161,7 +161,7 @@ export class Link {
     const limit = new CallLimit(
       'the handshake',
       { signal, timeoutMs: initializeTimeoutMs },
-      'initializeTimeout',
+      { kind: 'initializeTimeout', hint: 'check that it is an exec-server, or raise `initializeTimeoutMs`' },
     );
     try {
       const result = readInitializeResult(
@@ -189,6 +189,7 @@ export class Link {
       `the connection ended during the handshake: ${describe(error.reason)}`,
       {
         retryable: true,
+        hint: 'the server may be starting or ending; try again',
       },
     );
   }
@@ -263,11 +264,11 @@ const CAUSED_BY_A_MESSAGE: ReadonlySet<number> = new Set([
 ]);
 
 /** A transport that opens too late is closed. */
-async function openTransport(options: LinkOptions, signal: AbortSignal): Promise<Transport> {
+async function openTransport(options: LinkSettings, signal: AbortSignal): Promise<Transport> {
   const limit = new CallLimit(
     'connecting',
     { signal, timeoutMs: options.connectTimeoutMs },
-    'connectTimeout',
+    { kind: 'connectTimeout', hint: 'check the address and the network, or raise `connectTimeoutMs`' },
   );
   const limited = limit.signal!;
   try {

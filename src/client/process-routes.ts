@@ -33,13 +33,13 @@ export class ProcessRoutes {
     if (this.#processes.get(process.processId) === process) this.#processes.delete(process.processId);
   }
 
-  /** Hands an event to its process. Events of processes that nobody follows are `routed` to nowhere. */
+  /** Hands an event to its process. `unknown` is what concerns none of these processes. */
   receive(method: string, params: unknown): 'routed' | 'unreadable' | 'unknown' {
     if (!PROCESS_EVENTS.has(method)) return 'unknown';
     const processId = processIdOf(params);
     if (processId === null) return 'unreadable';
     const process = this.#processes.get(processId);
-    if (process === undefined) return 'routed';
+    if (process === undefined) return 'unknown';
     const event = readEvent(method, params);
     if (event === null) return 'unreadable';
     process.receive(event);

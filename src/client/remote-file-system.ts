@@ -62,9 +62,8 @@ export class RemoteFileSystem implements ExecutorFileSystem {
         offset += block.bytes.length;
         eof = block.eof;
       }
-      await file.closeQuietly();
     } finally {
-      void file.closeQuietly();
+      file.abandon();
     }
   }
 
@@ -161,7 +160,7 @@ export class RemoteFileSystem implements ExecutorFileSystem {
           offset += block.length;
         }
       } catch (error) {
-        await file.abandon();
+        file.abandon();
         throw error;
       }
       await file.close();
@@ -218,7 +217,6 @@ class RemoteFile {
   readonly #mode: OpenMode;
   readonly #options: CallOptions;
   readonly #handleId = randomHex();
-  #closed = false;
 
   constructor(caller: FileCaller, path: string, mode: OpenMode, options: CallOptions) {
     this.#caller = caller;
@@ -234,7 +232,7 @@ class RemoteFile {
     try {
       await this.#caller.call('fs/open', params, this.#options);
     } catch (error) {
-      if (!(error instanceof ClientError && error.kind === 'server')) void this.abandon();
+      if (!(error instanceof ClientError && error.kind === 'server')) this.abandon();
       throw error;
     }
   }
@@ -257,22 +255,16 @@ class RemoteFile {
 
   /** Ends it; an atomic replacement takes effect. */
   async close(): Promise<void> {
-    this.#closed = true;
     await this.#call('fs/close', {});
   }
 
-  /** Ends a file of which everything is known that was wanted. What is left open ends with the connection. */
-  async closeQuietly(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    await this.#caller.call('fs/close', { handleId: this.#handleId }).catch(() => undefined);
-  }
-
-  /** Ends it without effect where that is possible: an atomic replacement is dropped. */
-  async abandon(): Promise<void> {
-    this.#closed = true;
+  /**
+   * Ends it without effect where that is possible: an atomic replacement is dropped. Nobody waits for the answer, which a server
+   * that hangs would not give; what is left open ends with the connection.
+   */
+  abandon(): void {
     const discard = this.#mode === 'atomicReplace' ? { discard: true } : {};
-    await this.#caller.call('fs/close', { handleId: this.#handleId, ...discard }).catch(() => undefined);
+    this.#caller.call('fs/close', { handleId: this.#handleId, ...discard }).catch(() => undefined);
   }
 
   async #call<M extends 'fs/readBlock' | 'fs/writeBlock' | 'fs/close'>(

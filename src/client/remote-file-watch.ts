@@ -37,8 +37,8 @@ export async function watchRemotely(
   const queue = new WatchQueue(async () => {
     stopListening();
     stopFollowing();
-    // Where the connection is gone the watch is gone too.
-    if (caller.state === 'connected') await caller.call('fs/unwatch', { watchId }).catch(() => undefined);
+    // Where the connection is gone the watch is gone too. Nobody waits for the answer, which a server that hangs would not give.
+    if (caller.state === 'connected') caller.call('fs/unwatch', { watchId }).catch(() => undefined);
   });
   const stopListening = caller.onNotification('fs/changed', (changed) => {
     if (changed?.watchId !== watchId) return;
@@ -62,10 +62,15 @@ export async function watchRemotely(
     void queue.close();
     throw asFileError(error);
   }
+  const failIfOver = () => {
+    if (caller.state === 'failed' || caller.state === 'closed') queue.fail(ended(caller.state));
+  };
   stopFollowing = caller.onStateChange(() => {
     if (caller.state === 'connected') void watchAgain();
-    else if (caller.state !== 'recovering') queue.fail(ended(caller.state));
+    else failIfOver();
   });
+  // The connection may have ended right behind the answer.
+  failIfOver();
   return queue;
 }
 

@@ -15,7 +15,7 @@ import { type Ask, catchUp } from './catch-up.ts';
 import { ClientError } from './errors.ts';
 import { ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
-import { MISSING_EVENT_DELAY_MS } from './limits.ts';
+import { END_CHECK_FIRST_MS, END_CHECK_MAX_MS, MISSING_EVENT_DELAY_MS } from './limits.ts';
 import type { Link } from './link.ts';
 import { Listeners } from './listeners.ts';
 import { StdinQueue } from './stdin-queue.ts';
@@ -47,7 +47,8 @@ export class RemoteProcess implements ExecProcess {
   #closed = false;
   #failure: ClientError | null = null;
   #missingTimer: ReturnType<typeof setTimeout> | undefined;
-  #readingMissing = false;
+  #endTimer: ReturnType<typeof setTimeout> | undefined;
+  #asking = false;
 
   constructor(host: ProcessHost, processId: string) {
     this.processId = processId;
@@ -158,22 +159,22 @@ export class RemoteProcess implements ExecProcess {
 
   /** Takes an event as it arrives. */
   receive(event: SequencedEvent): void {
-    if (!this.#order.insert(event)) this.#readMissing();
-    else if (this.#order.waiting)
-      this.#missingTimer ??= setTimeout(() => this.#readMissing(), MISSING_EVENT_DELAY_MS);
+    if (!this.#order.insert(event)) void this.#ask(true);
+    else if (this.#order.waiting) this.#askSoon();
   }
 
-  /** Gets what was missed, after a reconnect or when an event does not come. Throws what `ask` throws. */
-  async catchUp(ask: Ask): Promise<void> {
-    await catchUp(this.processId, this.#order, ask, this.#host.capabilities.processSnapshot === true);
+  /** Gets what was missed during an outage. Throws what `ask` throws. */
+  async catchUp(ask: Ask, mayLose = true): Promise<void> {
+    const hasSnapshots = this.#host.capabilities.processSnapshot === true;
+    await catchUp(this.processId, this.#order, ask, { hasSnapshots, mayLose });
   }
 
   /** Nothing more can be known. The first reason counts, and none does after the end. */
   fail(error: ClientError): void {
     if (this.#closed || this.#failure !== null) return;
     this.#failure = error;
-    clearTimeout(this.#missingTimer);
     this.#order.end();
+    this.#stopTimers();
     this.#host.unregister(this);
     this.#log.append({ type: 'failed', error });
     this.#wake++;
@@ -184,38 +185,50 @@ export class RemoteProcess implements ExecProcess {
     if (event.type === 'exited') {
       this.#exitCode = event.exitCode;
       this.#sandboxDenied = event.sandboxDenied;
+      this.#checkEndIn(END_CHECK_FIRST_MS);
     } else if (event.type === 'closed') {
       this.#closed = true;
+      this.#stopTimers();
       this.#host.unregister(this);
     }
-    if (!this.#order.waiting) this.#stopMissingTimer();
     this.#log.append(event);
     this.#wake = event.type === 'lost' ? event.toSeq : event.seq;
     this.#wakes.emit();
   }
 
-  #stopMissingTimer(): void {
+  #askSoon(): void {
+    this.#missingTimer ??= setTimeout(() => {
+      this.#missingTimer = undefined;
+      if (this.#order.waiting) void this.#ask(true);
+    }, MISSING_EVENT_DELAY_MS);
+  }
+
+  /** No event comes behind the last one that would reveal that it is missing. What else is on its way is not lost meanwhile. */
+  #checkEndIn(ms: number): void {
+    this.#endTimer = setTimeout(() => {
+      void this.#ask(false);
+      this.#checkEndIn(Math.min(ms * 2, END_CHECK_MAX_MS));
+    }, ms);
+  }
+
+  #stopTimers(): void {
     clearTimeout(this.#missingTimer);
-    this.#missingTimer = undefined;
+    clearTimeout(this.#endTimer);
   }
 
   /** One question at a time; as long as something is still missing after it, another follows. */
-  #readMissing(): void {
-    this.#stopMissingTimer();
-    if (this.#readingMissing || this.#failure !== null || this.#closed) return;
-    this.#readingMissing = true;
-    const ask: Ask = (method, params) => this.#host.call(method, params);
-    void this.catchUp(ask)
-      .catch((error: unknown) => {
-        // A lost connection is followed by a recovery, which catches up by itself.
-        const lost = error instanceof ClientError && (error.kind === 'brokenPipe' || error.retryable);
-        if (!lost) this.fail(cannotFollow(this.processId, error));
-      })
-      .finally(() => {
-        this.#readingMissing = false;
-        if (this.#order.waiting)
-          this.#missingTimer ??= setTimeout(() => this.#readMissing(), MISSING_EVENT_DELAY_MS);
-      });
+  async #ask(mayLose: boolean): Promise<void> {
+    if (this.#asking) return;
+    this.#asking = true;
+    try {
+      await this.catchUp((method, params) => this.#host.call(method, params), mayLose);
+    } catch (error) {
+      // A lost connection is followed by a recovery, which catches up by itself.
+      const lost = error instanceof ClientError && (error.kind === 'brokenPipe' || error.retryable);
+      if (!lost) this.fail(cannotFollow(this.processId, error));
+    }
+    this.#asking = false;
+    if (this.#order.waiting) this.#askSoon();
   }
 
   /** Output that the log does not keep any more, if the server still does. */

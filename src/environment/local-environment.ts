@@ -1,12 +1,12 @@
 import { tmpdir } from 'node:os';
 import type { EnvironmentInfo } from '../client/backend.ts';
-import { ClientError } from '../client/errors.ts';
 import { Listeners } from '../client/listeners.ts';
 import { nativePathOfText } from '../files/native-path.ts';
 import { uriFromPath } from '../files/path-uri.ts';
 import { loginShell, passwdEntry } from '../process/login-shell.ts';
 import type { ConnectionState, Environment, EnvironmentStatus, Readiness } from './environment.ts';
 import { LocalDiscovery } from './local-discovery.ts';
+import { closedError } from './local-errors.ts';
 import { LocalExecutorFileSystem } from './local-file-system.ts';
 import { LocalBackend } from './local-process.ts';
 import { LOCAL_ENVIRONMENT_ID } from './provider.ts';
@@ -17,8 +17,8 @@ export class LocalEnvironment implements Environment {
   readonly kind = 'local';
   readonly requiredSkills: readonly string[] = [];
   readonly startupFinished = true;
-  readonly discovery = new LocalDiscovery();
   readonly #files = new LocalExecutorFileSystem();
+  readonly discovery = new LocalDiscovery(this.#files);
   readonly #backend = new LocalBackend({ files: this.#files });
   readonly #listeners = new Listeners<[ConnectionState]>();
   #disposed = false;
@@ -52,6 +52,7 @@ export class LocalEnvironment implements Environment {
   }
 
   async info(): Promise<EnvironmentInfo> {
+    if (this.#disposed) throw closedError();
     const pty = this.#backend.pty.available;
     return {
       shell: loginShell(),
@@ -109,8 +110,4 @@ const PLATFORM_NAMES: Readonly<Record<string, string>> = { darwin: 'macos', win3
 
 function uriOf(path: string): string {
   return uriFromPath(nativePathOfText(path));
-}
-
-function closedError(): ClientError {
-  return new ClientError('closed', `environment '${LOCAL_ENVIRONMENT_ID}' was closed`);
 }

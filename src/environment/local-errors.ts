@@ -29,6 +29,11 @@ export async function locally<T>(
   }
 }
 
+/** What is said when this machine is used after its owner has closed it as an environment, or in part. */
+export function closedError(): ClientError {
+  return new ClientError('closed', "environment 'local' was closed", { hint: 'open another one' });
+}
+
 /** A confinement that cannot be enforced must not be dropped silently; one that says it is switched off may be. */
 export function refuseFileSandbox({ sandbox }: { readonly sandbox?: unknown }): void {
   const { permissions } = (sandbox ?? {}) as { permissions?: { type?: unknown } | null };

@@ -1,4 +1,5 @@
 import type {
+  CallOptions,
   DirectoryEntry,
   ExecutorFileSystem,
   FileMetadata,
@@ -24,7 +25,7 @@ import { pathFromUri, uriFromPath } from '../files/path-uri.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import type { ConnectionWatches } from '../files/watch/connection-watches.ts';
 import { MAX_TIMER_MS } from '../process/limits.ts';
-import { locally, refuseFileSandbox } from './local-errors.ts';
+import { closedError, locally, refuseFileSandbox } from './local-errors.ts';
 import { SerialFile } from './serial-file.ts';
 
 /** The files of this machine, with the rules and the limits of a server. What few callers use is loaded when they do. */
@@ -35,6 +36,7 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
   #search: Promise<ContentSearch> | null = null;
   #watches: Promise<ConnectionWatches> | null = null;
   #nextWatch = 1;
+  #closed = false;
 
   async canonicalize(path: string, options: FileOptions = {}): Promise<string> {
     return this.#run('read', [path], options, async ([native]) =>
@@ -155,9 +157,11 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
     const watchId = `watch-${this.#nextWatch++}`;
     const { recursive, exclude, debounceMs } = checkedParams('fs/watch', { watchId, path, ...how });
     return locally(`the watch of ${path}`, { signal, timeoutMs }, async (unwanted) => {
+      this.#assertOpen();
       const native = pathFromUri(path);
       this.#watches ??= this.#loadWatches();
       const watches = await this.#watches;
+      this.#assertOpen();
       // Events of the file system do not keep the process alive, but somebody who waits for them means to.
       const alive = setInterval(() => {}, MAX_TIMER_MS);
       const queue = new WatchQueue(async () => {
@@ -206,8 +210,18 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
     return this.#order.changesDone();
   }
 
-  /** Ends all watches. */
+  /** Does something with files at a time when everything that changes them and was asked for before is done. */
+  async whileReading<T>(
+    paths: readonly string[],
+    options: CallOptions,
+    work: (unwanted: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return this.#run('read', paths, options, (_, unwanted) => work(unwanted));
+  }
+
+  /** Ends all watches. Nothing can be done with the files afterwards; what is under way comes to its end. */
   async dispose(): Promise<void> {
+    this.#closed = true;
     await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
   }
 
@@ -229,7 +243,8 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
     work: (paths: NativePaths<Uris>, unwanted: AbortSignal, release: () => void) => Promise<T>,
   ): Promise<T> {
     const { signal, timeoutMs } = options;
-    return locally(`the operation on ${uris[0]}`, { signal, timeoutMs }, async (unwanted) => {
+    return locally(`the operation on ${uris[0] ?? 'files'}`, { signal, timeoutMs }, async (unwanted) => {
+      this.#assertOpen();
       refuseFileSandbox(options);
       const paths = uris.map(pathFromUri) as NativePaths<Uris>;
       return this.#order.run(
@@ -243,6 +258,10 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
         },
       );
     });
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw closedError();
   }
 
   async #loadWatches(): Promise<ConnectionWatches> {

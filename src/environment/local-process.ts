@@ -33,7 +33,7 @@ import { ioOf, spawnSpecOf } from '../process/program-request.ts';
 import { signalNames, signalNumber } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import type { Spawner, SpawnSpec, StreamName } from '../process/spawn/spawner.ts';
-import { locally, refuseSandbox } from './local-errors.ts';
+import { closedError, locally, refuseSandbox } from './local-errors.ts';
 import type { LocalExecutorFileSystem } from './local-file-system.ts';
 
 export interface LocalBackendOptions {
@@ -48,6 +48,7 @@ export class LocalBackend implements ExecBackend {
   readonly #spawner: Spawner;
   readonly #processes: ProcessManager;
   readonly #files: LocalExecutorFileSystem | null;
+  #closed = false;
 
   constructor(options: LocalBackendOptions = {}) {
     this.#files = options.files ?? null;
@@ -72,6 +73,7 @@ export class LocalBackend implements ExecBackend {
     const { processId } = params;
     const process = new LocalProcess(processId, this.#processes);
     return locally(`the start of ${processId}`, options, async (unwanted) => {
+      if (this.#closed) throw closedError();
       await this.#processes.start({
         processId,
         spec: localSpec(params),
@@ -87,6 +89,7 @@ export class LocalBackend implements ExecBackend {
 
   /** Kills what is left. Nothing can be started afterwards. */
   async dispose(): Promise<void> {
+    this.#closed = true;
     await this.#processes.close();
     await this.#spawner.close();
   }

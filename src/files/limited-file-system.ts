@@ -1,4 +1,4 @@
-import type { FileSystem, OpenFile } from './file-system.ts';
+import type { FileContent, FileSystem, OpenFile } from './file-system.ts';
 import type { Slots } from './slots.ts';
 
 /**
@@ -20,7 +20,7 @@ export function limitFileSystem(files: FileSystem, slots: Slots, signal: AbortSi
     }
   };
   return {
-    readFile: (...args) => inSlot(() => files.readFile(...args)),
+    readFile: async (...args) => limitContent(await inSlot(() => files.readFile(...args)), inSlot),
     writeFile: (path, bytes, options, waiting) =>
       inSlot((leave) => {
         const onWait = () => {
@@ -41,11 +41,41 @@ export function limitFileSystem(files: FileSystem, slots: Slots, signal: AbortSi
   };
 }
 
-function limitFile(file: OpenFile, inSlot: <T>(work: () => Promise<T>) => Promise<T>): OpenFile {
+type InSlot = <T>(work: () => Promise<T>) => Promise<T>;
+
+function limitContent(content: FileContent, inSlot: InSlot): FileContent {
+  /** What is under way or waits for its place; it never rejects. */
+  let reading: Promise<unknown> = Promise.resolve();
+  return {
+    size: content.size,
+    read: (buffer) => {
+      const read = inSlot(() => content.read(buffer));
+      reading = read.catch(() => {});
+      return read;
+    },
+    close: async () => {
+      await reading;
+      await content.close();
+    },
+  };
+}
+
+function limitFile(file: OpenFile, inSlot: InSlot): OpenFile {
   return {
     read: (position, length, into) => inSlot(() => file.read(position, length, into)),
     write: (position, bytes) => inSlot(() => file.write(position, bytes)),
-    close: () => inSlot(() => file.close()),
+    close: async () => {
+      let begun = false;
+      try {
+        await inSlot(() => {
+          begun = true;
+          return file.close();
+        });
+      } finally {
+        // The wait was ended: nobody comes back to close it.
+        if (!begun) await file.discard();
+      }
+    },
     // It is how things end, when nobody waits in line any more.
     discard: () => file.discard(),
   };

@@ -2,6 +2,7 @@
 export class Slots {
   readonly #waiting = new Set<() => void>();
   #free: number;
+  #held = false;
 
   constructor(count: number) {
     this.#free = count;
@@ -10,7 +11,7 @@ export class Slots {
   /** Resolves when a place is taken; rejects, and takes none, when the signal is aborted before. */
   take(signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.reject(signal.reason);
-    if (this.#free > 0) {
+    if (this.#free > 0 && !this.#held) {
       this.#free--;
       return Promise.resolve();
     }
@@ -30,12 +31,22 @@ export class Slots {
 
   /** Gives a place back: to the one who waits longest, if there is one. */
   release(): void {
-    const [next] = this.#waiting;
-    if (next === undefined) {
-      this.#free++;
-      return;
+    this.#free++;
+    this.#fill();
+  }
+
+  /** While held, nobody gets a place; those who have one keep it. */
+  setHeld(held: boolean): void {
+    this.#held = held;
+    this.#fill();
+  }
+
+  #fill(): void {
+    for (const next of this.#waiting) {
+      if (this.#free === 0 || this.#held) return;
+      this.#free--;
+      this.#waiting.delete(next);
+      next();
     }
-    this.#waiting.delete(next);
-    next();
   }
 }

@@ -1,3 +1,6 @@
+import { MAX_LOGGED_CHARS } from './limits.ts';
+import { redactText } from './redact.ts';
+
 /** Severity of a record, from chatty to grave. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
@@ -14,20 +17,31 @@ export interface Logger {
 
 const SEVERITY: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 };
 
-/** A logger that hands finished JSON lines to `write`. Escapes keep a hostile value from forging a line or steering a terminal. */
+/**
+ * A logger that hands finished JSON lines to `write`. Escapes keep a hostile value from forging a line or steering a terminal; what
+ * looks like a secret is replaced, and long texts are cut.
+ */
 export function createLogger(level: LogLevel, write: (line: string) => void): Logger {
   const at =
     (recordLevel: LogLevel) =>
     (message: string, fields: LogFields = {}) => {
       if (SEVERITY[recordLevel] < SEVERITY[level]) return;
       const record = { time: new Date().toISOString(), level: recordLevel, message, ...fields };
-      write(`${JSON.stringify(record).replace(UNSAFE, escapeCharacter)}\n`);
+      write(`${safeJson(record, MAX_LOGGED_CHARS)}\n`);
     };
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
 
-/** What JSON leaves as it is although terminals and line readers act on it. */
-const UNSAFE = /[\u007f-\u009f\u2028\u2029]/g;
+/** One line of JSON in which no text is longer than `maxChars`, looks like a secret, or acts on a terminal or a line reader. */
+export function safeJson(record: unknown, maxChars: number): string {
+  const json = JSON.stringify(record, (_key, value) =>
+    typeof value === 'string' ? redactText(value, maxChars) : value,
+  );
+  return json.replace(UNSAFE, escapeCharacter);
+}
+
+/** What JSON leaves as it is although terminals and line readers act on it: controls, line ends, and marks that turn text round. */
+const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 
 function escapeCharacter(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;

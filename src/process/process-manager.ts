@@ -98,6 +98,11 @@ export class ProcessManager {
     return [...this.#entries.values()].map(summarize);
   }
 
+  /** Whether nothing runs or is about to. */
+  get idle(): boolean {
+    return this.#entries.size === this.#closed.size;
+  }
+
   /** Stops or resumes reading the output of every process. */
   setPaused(paused: boolean): void {
     this.#paused = paused;

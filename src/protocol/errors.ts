@@ -12,6 +12,8 @@ export const RpcErrorCode = {
   forbidden: -32003,
   /** A file or directory does not exist, or a file handle is unknown. */
   notFound: -32004,
+  /** A limit of the server is reached, which the message names; what is running goes on. */
+  limitExceeded: -32001,
   /** The session to resume is attached to another connection; trying again later may succeed. */
   sessionAttached: -32010,
 } as const;
@@ -57,6 +59,11 @@ export function internalError(message: string): RpcError {
 /** There is no such file, directory or handle. */
 export function notFound(message: string): RpcError {
   return new RpcError(RpcErrorCode.notFound, message);
+}
+
+/** A limit of the server is reached. The message names it. */
+export function limitExceeded(message: string): RpcError {
+  return new RpcError(RpcErrorCode.limitExceeded, message);
 }
 
 /** The session is in use; the caller may retry. */

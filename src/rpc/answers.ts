@@ -49,12 +49,15 @@ export class StreamedResult {
   readonly first: Buffer;
   readonly rest: ByteSource;
   readonly after: string;
+  /** How many bytes there will probably be. */
+  readonly expectedBytes: number;
 
-  constructor(before: string, first: Buffer, rest: ByteSource, after: string) {
+  constructor(before: string, first: Buffer, rest: ByteSource, after: string, expectedBytes = first.length) {
     this.before = before;
     this.first = first;
     this.rest = rest;
     this.after = after;
+    this.expectedBytes = expectedBytes;
   }
 }
 

@@ -13,11 +13,19 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from '../protocol/envelope.ts';
-import { RpcError } from '../protocol/errors.ts';
+import { limitExceeded, RpcError } from '../protocol/errors.ts';
 import { MalformedMessageError, type Numbers } from '../protocol/json-scan.ts';
 import type { MessageLimits } from '../protocol/limits.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
-import { Base64Result, EncodedResult, encodeBase64Result, StreamedResult, streamResult } from './answers.ts';
+import {
+  Base64Result,
+  base64Length,
+  EncodedResult,
+  encodeBase64Result,
+  StreamedResult,
+  streamResult,
+} from './answers.ts';
+import { Intake } from './intake.ts';
 import { MAX_PENDING_CALLS } from './limits.ts';
 import { Outbox, type OutboxEvents } from './outbox.ts';
 
@@ -38,6 +46,10 @@ export interface ConnectionEvents extends OutboxEvents {
 export interface ConnectionOptions {
   readonly limits: MessageLimits;
   readonly outboundHighWaterBytes: number;
+  /** Messages read per second on average; without it there is no limit. */
+  readonly maxMessagesPerSecond?: number;
+  /** Largest answer; without it there is no limit. */
+  readonly maxResponseBytes?: number;
   /** Default `integers`. */
   readonly numbers?: Numbers;
   /** How large messages are decoded; like others by default. */
@@ -63,6 +75,7 @@ export class RpcConnection {
   readonly #transport: Transport;
   readonly #options: ConnectionOptions;
   readonly #outbox: Outbox;
+  readonly #intake: Intake | null;
   readonly #calls = new Map<RequestId, PendingCall>();
   #events: ConnectionEvents | null = null;
   #nextId = 1;
@@ -75,6 +88,10 @@ export class RpcConnection {
       bulk: (stopped) => this.#events?.bulk(stopped),
       answers: (stopped) => this.#events?.answers(stopped),
     });
+    const { maxMessagesPerSecond } = options;
+    this.#intake = maxMessagesPerSecond
+      ? new Intake(maxMessagesPerSecond, (open) => transport.setReceiving(open))
+      : null;
   }
 
   /** Starts delivery; must be called once. */
@@ -92,20 +109,32 @@ export class RpcConnection {
     });
   }
 
+  /** Bytes that wait for the peer to read. */
+  get outboundBytes(): number {
+    return this.#outbox.waitingBytes;
+  }
+
   /** Whether bulk data is waiting beyond the high-water mark. */
   get saturated(): boolean {
     return this.#outbox.saturated;
   }
 
-  /** Answers a request. The promise, if any, ends with the answer's last byte. */
+  /**
+   * Answers a request. The promise, if any, ends with the answer's last byte. An answer that is too large is not sent; it throws an
+   * RpcError that can be sent in its place.
+   */
   respond(id: RequestId, result: unknown): Promise<void> | undefined {
     if (result instanceof StreamedResult) return this.#stream(id, result);
     if (result instanceof Base64Result) {
+      this.#checkSize(base64Length(result.bytes.length));
       const { bytes, released } = encodeBase64Result(id, result);
       this.#outbox.sendControl(bytes, released);
-    } else if (result instanceof EncodedResult)
-      this.#outbox.sendControl(`{"id":${id},"result":${result.json}}`);
-    else this.#outbox.sendControl(encodeResult(id, result));
+    } else {
+      const text =
+        result instanceof EncodedResult ? `{"id":${id},"result":${result.json}}` : encodeResult(id, result);
+      this.#checkSize(text.length);
+      this.#outbox.sendControl(text);
+    }
     return undefined;
   }
 
@@ -149,9 +178,15 @@ export class RpcConnection {
     });
   }
 
+  /** Makes sure that the peer is still there, where the transport can tell. */
+  probe(): void {
+    this.#transport.probe?.();
+  }
+
   /** Stops or resumes reading from the peer. */
   setReceiving(receiving: boolean): void {
-    this.#transport.setReceiving(receiving);
+    if (this.#intake === null) this.#transport.setReceiving(receiving);
+    else this.#intake.setRoom(receiving);
   }
 
   close(reason: CloseReason): void {
@@ -167,13 +202,25 @@ export class RpcConnection {
   /** Half an answer cannot be taken back: when its source fails the connection ends, and the client knows that it has nothing. */
   async #stream(id: RequestId, result: StreamedResult): Promise<void> {
     try {
+      this.#checkSize(base64Length(result.expectedBytes));
       await this.#outbox.sendStream(streamResult(id, result));
     } catch (error) {
+      if (error instanceof RpcError) throw error;
       const reason = `an answer could not be completed: ${(error as Error).message}`;
       this.close({ code: CloseCode.internalError, reason });
     } finally {
-      await result.rest.close();
+      // The answer is out, or is not coming: how the source ends changes nothing.
+      await result.rest.close().catch(() => {});
     }
+  }
+
+  /** Counted in characters, which are bytes in all that grows large. */
+  #checkSize(length: number): void {
+    const { maxResponseBytes = Number.POSITIVE_INFINITY } = this.#options;
+    if (length <= maxResponseBytes) return;
+    throw limitExceeded(
+      `the answer has ${length} bytes, the configured maximum is ${maxResponseBytes} (maxResponseBytes)`,
+    );
   }
 
   #receiveLarge(bytes: Buffer): void {
@@ -183,6 +230,7 @@ export class RpcConnection {
 
   #receive(decode: () => Message): void {
     if (this.#closed !== null) return;
+    this.#intake?.count();
     let message: Message;
     try {
       message = decode();
@@ -220,6 +268,7 @@ export class RpcConnection {
   #end(reason: CloseReason): void {
     if (this.#closed !== null) return;
     this.#closed = reason;
+    this.#intake?.stop();
     this.#outbox.close();
     const calls = [...this.#calls.values()];
     this.#calls.clear();

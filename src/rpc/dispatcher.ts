@@ -1,9 +1,4 @@
-import {
-  MAX_PARKED_REQUESTS,
-  MAX_QUEUED_REQUEST_BYTES,
-  MAX_QUEUED_REQUESTS,
-  MAX_REQUESTS_BEYOND_SLOTS,
-} from './limits.ts';
+import { MAX_PARKED_REQUESTS, MAX_QUEUED_REQUESTS, MAX_REQUESTS_BEYOND_SLOTS } from './limits.ts';
 
 /** A request that is ready to run. `run` returns a promise when it is not done at once, and neither throws nor rejects. */
 export interface Job {
@@ -24,24 +19,51 @@ export interface Slot {
 /** Decides when the requests of one connection start. Ordinary ones share a bounded number of slots; control ones need none. */
 export class Dispatcher {
   readonly #slots: number;
+  readonly #maxBytes: number;
   readonly #onIntake: (open: boolean) => void;
   #running = 0;
   #parked = 0;
   #queue: Job[] = [];
-  #queuedBytes = 0;
+  /** Of jobs that are queued or run; those of parked ones are counted apart. */
+  #bytes = 0;
+  #parkedBytes = 0;
   #intakeOpen = true;
   #held = false;
   #active = 0;
+  #starting = false;
   #idleWaiters: (() => void)[] = [];
 
-  /** `onIntake` tells when no further requests should be read (false) and when they are welcome again (true). */
-  constructor(slots: number, onIntake: (open: boolean) => void) {
+  /**
+   * `onIntake` tells when no further requests should be read (false) and when they are welcome again (true). That is so when
+   * `maxBytes` of them are under way, for one.
+   */
+  constructor(slots: number, maxBytes: number, onIntake: (open: boolean) => void) {
     this.#slots = slots;
+    this.#maxBytes = maxBytes;
     this.#onIntake = onIntake;
+  }
+
+  /**
+   * Whether so many bytes are too many beside those of parked jobs. They may wait for ever, so that the intake cannot wait for them:
+   * whoever submits has to refuse.
+   */
+  overloads(bytes: number): boolean {
+    return this.#parkedBytes > 0 && this.#parkedBytes + bytes > this.#maxBytes;
+  }
+
+  /** How many jobs wait for their turn. */
+  get queued(): number {
+    return this.#queue.length;
+  }
+
+  /** How many jobs have started and not ended. */
+  get active(): number {
+    return this.#active;
   }
 
   /** Runs the job now or queues it. */
   submit(job: Job): void {
+    this.#bytes += job.bytes;
     if (job.lane === 'control') {
       this.#startAhead(job.subject);
       this.#start(job, false);
@@ -49,7 +71,6 @@ export class Dispatcher {
       this.#start(job, true);
     } else {
       this.#queue.push(job);
-      this.#queuedBytes += job.bytes;
     }
     this.#updateIntake();
   }
@@ -62,8 +83,8 @@ export class Dispatcher {
 
   /** Drops what has not started. */
   clear(): void {
+    for (const job of this.#queue) this.#bytes -= job.bytes;
     this.#queue = [];
-    this.#queuedBytes = 0;
     this.#reportIdle();
   }
 
@@ -83,19 +104,19 @@ export class Dispatcher {
     const ahead = this.#queue.filter((job) => job.subject === subject);
     if (ahead.length === 0) return;
     this.#queue = this.#queue.filter((job) => job.subject !== subject);
-    for (const job of ahead) {
-      this.#queuedBytes -= job.bytes;
-      this.#start(job, true);
-    }
+    for (const job of ahead) this.#start(job, true);
   }
 
+  /** A job that parks at once comes here while it is being started; the loop that started it goes on with the next. */
   #startQueued(): void {
+    if (this.#starting) return;
+    this.#starting = true;
     while (this.#hasRoom()) {
       const job = this.#queue.shift();
       if (job === undefined) break;
-      this.#queuedBytes -= job.bytes;
       this.#start(job, true);
     }
+    this.#starting = false;
     this.#updateIntake();
   }
 
@@ -108,12 +129,19 @@ export class Dispatcher {
       place = 'parked';
       this.#parked++;
       this.#running--;
+      this.#bytes -= job.bytes;
+      this.#parkedBytes += job.bytes;
       this.#startQueued();
     };
     const leave = () => {
       this.#active--;
       if (place === 'slot') this.#running--;
-      if (place === 'parked') this.#parked--;
+      if (place === 'parked') {
+        this.#parked--;
+        this.#parkedBytes -= job.bytes;
+      } else {
+        this.#bytes -= job.bytes;
+      }
     };
     const running = job.run({ park });
     if (running === undefined) {
@@ -134,7 +162,7 @@ export class Dispatcher {
       !this.#held &&
       this.#active < this.#slots + MAX_REQUESTS_BEYOND_SLOTS &&
       this.#queue.length < MAX_QUEUED_REQUESTS &&
-      this.#queuedBytes < MAX_QUEUED_REQUEST_BYTES;
+      this.#bytes < this.#maxBytes;
     if (open === this.#intakeOpen) return;
     this.#intakeOpen = open;
     this.#onIntake(open);

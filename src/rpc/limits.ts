@@ -1,8 +1,8 @@
+/** Shortest pause of the intake for a peer that sends too fast; shorter ones would cost more than they hold back. */
+export const MIN_INTAKE_PAUSE_MS = 5;
+
 /** Requests of one connection that may wait for a slot; beyond it the intake pauses. */
 export const MAX_QUEUED_REQUESTS = 1024;
-
-/** Encoded bytes of waiting requests; beyond it the intake pauses. */
-export const MAX_QUEUED_REQUEST_BYTES = 64 * 1024 * 1024;
 
 /** Requests of one connection that may wait without holding a slot; further ones keep theirs. */
 export const MAX_PARKED_REQUESTS = 1024;

@@ -54,6 +54,11 @@ export class Outbox {
     this.#events = events;
   }
 
+  /** Bytes that wait for the peer to read. */
+  get waitingBytes(): number {
+    return this.#bulkBytes + this.#unsentAnswerBytes;
+  }
+
   /** Whether more is waiting than the high-water mark allows. */
   get saturated(): boolean {
     return this.#saturated;
@@ -91,7 +96,7 @@ export class Outbox {
    */
   sendStream(stream: MessageStream): Promise<void> {
     const sent = this.#streams.then(() => this.#sendParts(stream));
-    this.#streams = sent.catch(() => {});
+    this.#streams = sent.catch(() => this.close());
     return sent;
   }
 
@@ -128,6 +133,7 @@ export class Outbox {
 
   /** Resolves when the transport takes more, or never will again. */
   async #roomInTransport(): Promise<void> {
+    if (this.#closed) return;
     await new Promise<void>((resolve) => {
       this.#resumeStream = resolve;
     });

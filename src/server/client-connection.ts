@@ -2,13 +2,21 @@ import { setMaxListeners } from 'node:events';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import type { Logger } from '../observability/log.ts';
 import { type NotificationMessage, type RequestMessage, UNREADABLE_ID } from '../protocol/envelope.ts';
-import { internalError, invalidRequest, printable, type RpcError } from '../protocol/errors.ts';
+import {
+  internalError,
+  invalidRequest,
+  limitExceeded,
+  printable,
+  type RpcError,
+} from '../protocol/errors.ts';
 import { METHODS, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
 import { decodeLargeMessage } from '../rpc/bulk-text.ts';
 import { RpcConnection } from '../rpc/connection.ts';
 import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
 import { type Handlers, invoke, type RoutedRequest, route } from '../rpc/router.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
+import { accessKey, requireAccess } from './auth/access.ts';
+import type { Principal } from './auth/principal.ts';
 import type { ExecServerConfig } from './config.ts';
 import { ConnectionFiles } from './connection-files.ts';
 import { domainErrorToRpc } from './domain-errors.ts';
@@ -22,6 +30,8 @@ import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
 import { FINISH_TIMEOUT_MS } from './limits.ts';
 import { waitAtMost } from './patience.ts';
+import type { Quotas } from './quotas.ts';
+import type { ConnectionRecords } from './records.ts';
 import type { Session } from './session.ts';
 import type { SessionRegistry } from './session-registry.ts';
 
@@ -29,6 +39,7 @@ import type { SessionRegistry } from './session-registry.ts';
 export interface ConnectionServices {
   readonly config: ExecServerConfig;
   readonly sessions: SessionRegistry;
+  readonly quotas: Quotas;
   search(): Promise<ContentSearch>;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
@@ -50,27 +61,48 @@ interface Attachment {
 export class ClientConnection {
   /** Resolves when the connection is gone, its session is detached and its files are closed. */
   readonly closed: Promise<CloseReason>;
+  /** Who the client is. */
+  readonly principal: Principal;
   readonly #services: ConnectionServices;
+  readonly #records: ConnectionRecords;
   readonly #connection: RpcConnection;
   readonly #dispatcher: Dispatcher;
   readonly #requests = new AbortController();
+  /** Runs until the client has said who it is. */
+  #introduction: NodeJS.Timeout | null = null;
   #attachment: Attachment | null = null;
   #acknowledged = false;
 
-  constructor(transport: Transport, services: ConnectionServices) {
+  constructor(
+    transport: Transport,
+    services: ConnectionServices,
+    principal: Principal,
+    records: ConnectionRecords,
+  ) {
+    this.principal = principal;
+    this.#records = records;
     const { config } = services;
     this.#services = services;
     this.#connection = new RpcConnection(transport, {
       limits: config,
       outboundHighWaterBytes: config.outboundHighWaterBytes,
+      maxMessagesPerSecond: config.maxMessagesPerSecond,
+      maxResponseBytes: config.maxResponseBytes,
       decodeLarge: decodeLargeMessage,
     });
-    this.#dispatcher = new Dispatcher(config.concurrentRequests, (open) =>
+    this.#dispatcher = new Dispatcher(config.concurrentRequests, config.maxRequestBytesInFlight, (open) =>
       this.#connection.setReceiving(open),
     );
     // Every waiting request listens; their number is bounded by the dispatcher.
     setMaxListeners(0, this.#requests.signal);
     this.closed = new Promise((resolve) => this.#open(resolve));
+    this.#awaitInitialize(config.initializeTimeoutMs);
+  }
+
+  /** What waits here, for metrics. */
+  get load(): { readonly queued: number; readonly active: number; readonly outboundBytes: number } {
+    const { queued, active } = this.#dispatcher;
+    return { queued, active, outboundBytes: this.#connection.outboundBytes };
   }
 
   close(reason: CloseReason): void {
@@ -86,10 +118,20 @@ export class ClientConnection {
         this.#attachment?.session.processes.setPaused(stopped);
         this.#attachment?.files.setPaused(stopped);
       },
-      answers: (stopped) => this.#dispatcher.setHeld(stopped),
+      answers: (stopped) => {
+        this.#dispatcher.setHeld(stopped);
+        this.#attachment?.files.setHeld(stopped);
+      },
       ended: () => void this.#finish(),
       closed: (reason) => void this.#detach().then(() => onClosed(reason)),
     });
+  }
+
+  /** A connection that never says what it wants would keep its place for ever. */
+  #awaitInitialize(timeoutMs: number): void {
+    if (timeoutMs === 0) return;
+    const reason = `no initialize within ${timeoutMs} ms (initializeTimeoutMs)`;
+    this.#introduction = setTimeout(() => this.close({ code: CloseCode.policyViolation, reason }), timeoutMs);
   }
 
   #request(message: RequestMessage): void {
@@ -107,43 +149,65 @@ export class ClientConnection {
 
   #initialize(params: ParamsOf<'initialize'>): ResultOf<'initialize'> {
     if (this.#attachment !== null) throw invalidRequest('initialize may only be sent once per connection');
-    const { sessions, search, config, environmentInfo, sessionOpened, log } = this.#services;
+    const { sessions, quotas, search, config, environmentInfo, sessionOpened, log } = this.#services;
+    const { access } = this.principal;
+    this.#records.requireWritable();
     const session =
-      params.resumeSessionId == null ? sessions.create() : sessions.resume(params.resumeSessionId);
+      params.resumeSessionId == null
+        ? sessions.create(accessKey(access))
+        : sessions.resume(params.resumeSessionId, accessKey(access));
     if (params.detachedSessionTtlMs != null) {
       session.detachedTtlMs = Math.min(params.detachedSessionTtlMs, config.detachedSessionTtlMs);
     }
+    clearTimeout(this.#introduction ?? undefined);
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
     session.attach(this.#connection);
-    const files = new ConnectionFiles(this.#connection, search);
-    const services = { config, session, files, environmentInfo, connection: this.#connection };
-    this.#attachment = {
+    const files = new ConnectionFiles(
+      this.#connection,
+      search,
+      () => quotas.enterFileHandle(),
+      access.restrict,
+    );
+    const services = {
+      config,
       session,
       files,
-      handlers: {
-        ...environmentHandlers(services),
-        ...capabilityHandlers(services),
-        ...processHandlers(services),
-        ...fileHandlers(services),
-        ...fileHandleHandlers(services),
-        ...fileWatchHandlers(services),
-        ...legacyHandlers(services),
-      },
+      quotas,
+      environmentInfo,
+      connection: this.#connection,
+      records: this.#records,
     };
+    const handlers = this.#records.recorded({
+      ...environmentHandlers(services),
+      ...capabilityHandlers(services),
+      ...processHandlers(services),
+      ...fileHandlers(services),
+      ...fileHandleHandlers(services),
+      ...fileWatchHandlers(services),
+      ...legacyHandlers(services),
+    });
+    this.#attachment = { session, files, handlers };
+    this.#records.attached(session.id, params.clientName, params.resumeSessionId != null);
     // Whoever knows the whole id can resume the session.
-    log.info('session attached', { session: session.id.slice(0, 8), client: printable(params.clientName) });
+    log.info('session attached', {
+      session: session.id.slice(0, 8),
+      client: printable(params.clientName),
+      token: this.principal.tokenId,
+      address: this.principal.address,
+    });
     sessionOpened();
     return { sessionId: session.id, environmentInfo: environmentInfo() };
   }
 
-  /** The handlers, once the handshake is complete. */
-  #handlersFor({ method }: RoutedRequest): Handlers {
+  /** The handlers, once the handshake is complete and if the client may call the method. */
+  #handlersFor({ method, params }: RoutedRequest): Handlers {
     const { family } = METHODS[method];
     if (this.#attachment === null) {
       throw invalidRequest(`client must call initialize before using ${family} methods`);
     }
     if (!this.#acknowledged)
       throw invalidRequest(`client must send initialized before using ${family} methods`);
+    requireAccess(this.principal.access, method, params);
     return this.#attachment.handlers;
   }
 
@@ -151,8 +215,16 @@ export class ClientConnection {
     const { lane, subject } = routed;
     // The message itself is let go: what it held beyond the validated params would wait along with a request that waits.
     const { id, method, trace, bytes } = message;
-    const respond = (result: unknown) => this.#connection.respond(id, result);
-    const refuse = (error: unknown) => this.#refuse({ id, method }, error);
+    const measured = this.#records.measure(method);
+    const respond = (result: unknown) => {
+      const sent = this.#connection.respond(id, result);
+      measured?.('success');
+      return sent;
+    };
+    const refuse = (error: unknown) => {
+      measured?.('error');
+      this.#refuse({ id, method }, error);
+    };
     const run = ({ park }: Slot): Promise<void> | undefined => {
       try {
         const result = invoke(handlers, routed, {
@@ -169,6 +241,11 @@ export class ClientConnection {
         return undefined;
       }
     };
+    if (lane === 'ordinary' && this.#dispatcher.overloads(bytes)) {
+      throw limitExceeded(
+        `requests of ${this.#services.config.maxRequestBytesInFlight} bytes wait for programs that do not read, the configured maximum (maxRequestBytesInFlight)`,
+      );
+    }
     this.#dispatcher.submit({ lane, subject, bytes, run });
   }
 
@@ -185,13 +262,17 @@ export class ClientConnection {
   }
 
   #refuse({ id, method }: Pick<RequestMessage, 'id' | 'method'>, error: unknown): void {
-    this.#connection.refuse(id, this.#toRpcError(error, method));
+    const refusal = this.#toRpcError(error, method);
+    this.#records.refused(method, refusal);
+    this.#connection.refuse(id, refusal);
   }
 
   /** An error that nobody foresaw is a defect: the log gets the details, the client does not. */
   #toRpcError(error: unknown, method: string): RpcError {
     const known = domainErrorToRpc(error);
     if (known !== null) return known;
+    // Nobody waits for the answer of a request that was given up.
+    if (error === this.#requests.signal.reason) return internalError('the connection has ended');
     const details = error instanceof Error ? (error.stack ?? error.message) : String(error);
     this.#services.log.error('request failed', { method, details });
     return internalError('internal error; the server log has the details');
@@ -209,6 +290,7 @@ export class ClientConnection {
 
   /** The session is detached at once; open files get a moment to be closed, which a dead mount may keep for ever. */
   async #detach(): Promise<void> {
+    clearTimeout(this.#introduction ?? undefined);
     this.#dispatcher.clear();
     this.#requests.abort();
     const attachment = this.#attachment;

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { countHandles } from '../files/counted-handles.ts';
 import { FileError } from '../files/errors.ts';
 import { FileHandles } from '../files/file-handles.ts';
 import type { FileSystem } from '../files/file-system.ts';
@@ -34,15 +35,32 @@ export class ConnectionFiles {
   readonly #peer: FileNewsPeer;
   #missing: Promise<MissingWatch> | null = null;
   #watches: Promise<ConnectionWatches> | null = null;
+  readonly #slots = new Slots(FILE_OPERATIONS_PER_CONNECTION);
   readonly #ended = new AbortController();
 
-  constructor(peer: FileNewsPeer, search: () => Promise<ContentSearch>) {
+  /**
+   * `enterHandle` is asked before a file is opened through a handle; it may refuse, and returns what to call at the end. `restrict`
+   * leaves out the files that are none of the client's business.
+   */
+  constructor(
+    peer: FileNewsPeer,
+    search: () => Promise<ContentSearch>,
+    enterHandle: () => () => void,
+    restrict: (files: FileSystem) => FileSystem,
+  ) {
     // Every operation that waits for its place listens; their number is bounded by the dispatcher.
     setMaxListeners(0, this.#ended.signal);
-    const slots = new Slots(FILE_OPERATIONS_PER_CONNECTION);
-    this.fileSystem = limitFileSystem(LOCAL_FILE_SYSTEM, slots, this.#ended.signal);
+    this.fileSystem = countHandles(
+      limitFileSystem(restrict(LOCAL_FILE_SYSTEM), this.#slots, this.#ended.signal),
+      enterHandle,
+    );
     this.#peer = peer;
     this.search = search;
+  }
+
+  /** Aborted with a FileError when the connection is gone. */
+  get ended(): AbortSignal {
+    return this.#ended.signal;
   }
 
   get missing(): Promise<MissingWatch> {
@@ -67,14 +85,28 @@ export class ConnectionFiles {
 
   /** Tells whether the client keeps up; changes that gathered while it did not are sent. */
   setPaused(paused: boolean): void {
-    if (!paused) void this.#watches?.then((watches) => watches.flush());
+    if (!paused) {
+      this.#watches?.then(
+        (watches) => watches.flush(),
+        () => {},
+      );
+    }
+  }
+
+  /** While the client leaves answers unread no file operation begins: those that were let in already could bring any number. */
+  setHeld(held: boolean): void {
+    this.#slots.setHeld(held);
   }
 
   /** Ends what is under way; unfinished replacements are dropped. */
   async dispose(): Promise<void> {
     this.#ended.abort(new FileError('failed', 'the connection has ended'));
-    (await this.#missing)?.dispose();
-    (await this.#watches)?.dispose();
+    for (const loaded of [this.#missing, this.#watches]) {
+      loaded?.then(
+        (watch) => watch.dispose(),
+        () => {},
+      );
+    }
     await this.handles.dispose();
   }
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { printable } from '../protocol/errors.ts';
 
 /** A refusal or a small answer. */
 export interface HttpAnswer {
@@ -24,7 +25,7 @@ export function answerHttp(
   state: ListenerState,
 ): HttpAnswer | null {
   if (request.headers.origin !== undefined) return answer(403);
-  const path = (request.url ?? '/').split('?', 1)[0];
+  const path = pathOf(request);
   if (path === '/readyz') return probe(request, state.draining ? 503 : 200);
   if (path === '/healthz') return probe(request, 200);
   if (path !== '/') return answer(404);
@@ -34,6 +35,29 @@ export function answerHttp(
   if (state.draining) return unavailable('the server is shutting down');
   if (state.obstacle !== null) return unavailable(state.obstacle);
   return null;
+}
+
+/** What is wrong with the headers of an upgrade, before anybody asks who sent it; null when nothing is. */
+export function handshakeProblem({ headers }: IncomingMessage): HttpAnswer | null {
+  if (headers['sec-websocket-version'] !== '13') {
+    return answer(400, "`Sec-WebSocket-Version` header did not include '13'");
+  }
+  return headers['sec-websocket-key'] === undefined
+    ? answer(400, '`Sec-WebSocket-Key` header missing')
+    : null;
+}
+
+/** Says that the server does not go by this name. */
+export function misdirected(host: string): HttpAnswer {
+  return answer(
+    421,
+    `this server does not answer to the name ${printable(host)}; --allowed-host adds names\n`,
+  );
+}
+
+/** Says why a token was not accepted. */
+export function unauthorized(reason: string): HttpAnswer {
+  return answer(401, reason, { 'www-authenticate': 'Bearer' });
 }
 
 /** Says that there is no place now. */
@@ -52,7 +76,12 @@ function probe(request: IncomingMessage, status: number): HttpAnswer {
   return answer(405, '', { allow: 'GET,HEAD' });
 }
 
-function answer(status: number, body = '', headers: Record<string, string> = {}): HttpAnswer {
+/** What is asked for, without the query. */
+export function pathOf(request: IncomingMessage): string {
+  return (request.url ?? '/').split('?', 1)[0]!;
+}
+
+export function answer(status: number, body = '', headers: Record<string, string> = {}): HttpAnswer {
   const type = body === '' ? {} : { 'content-type': 'text/plain; charset=utf-8' };
   return {
     status,

@@ -9,13 +9,13 @@ export const MAX_PENDING_CONNECTIONS = 128;
 export const MIN_PENDING_CONNECTIONS = 2;
 
 /**
- * Descriptors that the server has for itself: its event loop, threads, logs and files under way (22 with one busy client), and room
+ * Descriptors that the server has for itself: its event loop, threads, logs and files under way (22 with one client), and room
  * for the moments in which a program is started.
  */
 export const DESCRIPTORS_OF_THE_SERVER = 40;
 
-/** Descriptors of a running program: three pipes or a terminal, and a watch on its end. */
-export const DESCRIPTORS_OF_A_PROCESS = 4;
+/** Descriptors of a running program: three pipes, or two for a terminal. */
+export const DESCRIPTORS_OF_A_PROCESS = 3;
 
 /** Longest path of a socket in the file system: what the system's address structure holds. */
 export const MAX_UNIX_PATH_BYTES = 107;

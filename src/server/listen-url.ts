@@ -52,10 +52,11 @@ export function parseListenUrl(text: string): ListenAddress {
 
 /** Whether only this machine reaches an IP address. */
 export function isLoopback(host: string): boolean {
-  const v4 = host.toLowerCase().replace(/^::ffff:/, '');
-  return isIPv4(v4) ? v4.startsWith('127.') : /^(?:0*:)*0*1$/.test(host);
+  const address = host.replace(/^::ffff:(?=[\d.]+$)/i, '');
+  return isIPv4(address) ? address.startsWith('127.') : LOOPBACK_V6.test(address);
 }
 
+const LOOPBACK_V6 = /^(?:0{0,4}:){2,7}0{0,3}1$/;
 const SCHEMES = ['ws://', 'wss://', 'unix://'] as const;
 const EVERY_FORM = '`ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH` or `stdio`';
 const HOST_AND_PORT = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/;

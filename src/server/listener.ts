@@ -9,13 +9,28 @@ import {
 } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '../observability/log.ts';
 import type { Transport } from '../transport/transport.ts';
 import { type WebSocketOptions, WebSocketUpgrader } from '../transport/websocket.ts';
-import { type ConnectionLimits, ConnectionPlaces } from './connection-places.ts';
-import { answerHttp, encodeAnswer, type HttpAnswer, type ListenerState, unavailable } from './http-routes.ts';
+import type { Gate } from './auth/gate.ts';
+import { createHostCheck, type HostCheck } from './auth/host-check.ts';
+import { anonymousPrincipal, type Principal } from './auth/principal.ts';
+import { type ConnectionLimits, ConnectionPlaces, type Peer } from './connection-places.ts';
+import {
+  answerHttp,
+  encodeAnswer,
+  type HttpAnswer,
+  handshakeProblem,
+  type ListenerState,
+  misdirected,
+  unauthorized,
+  unavailable,
+} from './http-routes.ts';
 import { HANDSHAKE_CHECK_MS } from './limits.ts';
 import type { SocketAddress, UnixAddress } from './listen-url.ts';
+import { answerMetrics, asksForMetrics } from './metrics-route.ts';
+import type { ServerMetrics } from './server-metrics.ts';
 import type { TlsFiles, TlsServer } from './tls.ts';
 
 /** Where to listen and what to do with who comes. */
@@ -25,8 +40,16 @@ export interface ListenerOptions extends WebSocketOptions, ConnectionLimits {
   readonly tls: TlsFiles | null;
   /** How long a connection may take to become a websocket. */
   readonly handshakeTimeoutMs: number;
+  /** Names in Host headers that are answered beside loopback and the address itself, separated by commas. */
+  readonly allowedHost: string;
+  /** Asks for tokens; null lets everybody in. */
+  readonly gate: Gate | null;
   readonly log: Logger;
-  accepted(transport: Transport): void;
+  /** Null where no metrics are served. */
+  readonly metrics: ServerMetrics | null;
+  /** Told of every client that is not let in. */
+  turnedAway(status: number, reason: string, address: string | null): void;
+  accepted(transport: Transport, principal: Principal): void;
 }
 
 /** The HTTP side of a server: health probes, and websocket upgrades on `/`. */
@@ -34,6 +57,7 @@ export class Listener {
   readonly #upgrader: WebSocketUpgrader;
   readonly #options: ListenerOptions;
   readonly #places: ConnectionPlaces;
+  readonly #answersTo: HostCheck;
   #server: Server | null = null;
   #tls: TlsServer | null = null;
   #draining = false;
@@ -42,6 +66,9 @@ export class Listener {
     this.#options = options;
     this.#upgrader = new WebSocketUpgrader(options);
     this.#places = new ConnectionPlaces(options);
+    const { address, allowedHost } = options;
+    // No web page reaches a socket in the file system.
+    this.#answersTo = address.kind === 'unix' ? () => true : createHostCheck(address.host, allowedHost);
   }
 
   /** Binds the address; resolves with the URL that reaches it. */
@@ -100,20 +127,60 @@ export class Listener {
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
-    const answer = answerHttp(request, false, this.#state(request.socket));
-    response.writeHead(answer?.status ?? 404, answer?.headers);
-    response.end(request.method === 'HEAD' ? '' : answer?.body);
+    const refused = this.#refusalOf(request);
+    const { metrics, gate } = this.#options;
+    if (refused === null && metrics !== null && asksForMetrics(request)) {
+      void answerMetrics(request, metrics, gate).then((answer) => send(request, response, answer));
+    } else {
+      send(request, response, refused ?? answerHttp(request, false, this.#state(request.socket)));
+    }
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => socket.destroy());
-    const refused = answerHttp(request, true, this.#state(socket));
-    if (refused !== null) {
-      end(socket, refused);
+    const refused = this.#refusalOf(request) ?? answerHttp(request, true, this.#state(socket));
+    if (refused !== null) this.#turnAway(socket, refused);
+    else if (this.#options.gate === null)
+      this.#admit(request, socket, head, anonymousPrincipal(addressOf(socket)));
+    else void this.#authenticate(this.#options.gate, request, socket, head);
+  }
+
+  /** While it takes its time, the socket is one of those that are not websockets yet. */
+  async #authenticate(gate: Gate, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const malformed = handshakeProblem(request);
+    if (malformed !== null) {
+      this.#turnAway(socket, malformed);
       return;
     }
+    const admission = await gate(request.headers.authorization, addressOf(socket));
+    if ('refusal' in admission) {
+      const { refusal, delayMs } = admission;
+      // What costs a client nothing must not fill the log.
+      const level = delayMs > 0 ? 'warn' : 'info';
+      this.#options.log[level]('a client was refused', { reason: refusal, address: addressOf(socket) });
+      await delay(delayMs, undefined, { ref: false });
+      this.#turnAway(socket, unauthorized(refusal));
+      return;
+    }
+    const obstacle = answerHttp(request, true, this.#state(socket));
+    if (obstacle !== null) this.#turnAway(socket, obstacle);
+    else if (!socket.destroyed) this.#admit(request, socket, head, admission.principal);
+  }
+
+  #admit(request: IncomingMessage, socket: Duplex, head: Buffer, principal: Principal): void {
     this.#places.admit(socket);
-    this.#upgrader.upgrade(request, socket, head, this.#options.accepted);
+    this.#upgrader.upgrade(request, socket, head, (transport) =>
+      this.#options.accepted(transport, principal),
+    );
+  }
+
+  #turnAway(socket: Duplex, answer: HttpAnswer): void {
+    this.#options.turnedAway(answer.status, answer.body.trim(), addressOf(socket));
+    end(socket, answer);
+  }
+
+  #refusalOf({ headers }: IncomingMessage): HttpAnswer | null {
+    return this.#answersTo(headers.host) ? null : misdirected(headers.host ?? '');
   }
 
   #state(socket: Duplex): ListenerState {
@@ -135,6 +202,15 @@ async function bind(server: Server, address: SocketAddress | UnixAddress): Promi
   const bound = server.address() as AddressInfo;
   const host = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
   return `${address.secure ? 'wss' : 'ws'}://${host}:${bound.port}`;
+}
+
+function addressOf(socket: Peer): string | null {
+  return socket.remoteAddress ?? null;
+}
+
+function send(request: IncomingMessage, response: ServerResponse, answer: HttpAnswer | null): void {
+  response.writeHead(answer?.status ?? 404, answer?.headers);
+  response.end(request.method === 'HEAD' ? '' : answer?.body);
 }
 
 /** Nobody else watches a socket that HTTP has let go of: one that the peer keeps open would stay for ever and hold up `close`. */

@@ -27,7 +27,10 @@ export class Quotas {
   enterProcess(): Leave {
     const { maxProcesses } = this.#limits;
     if (this.#processes >= maxProcesses) {
-      throw new ProcessError('tooManyProcesses', full(`${this.#processes} running processes`, 'maxProcesses'));
+      throw new ProcessError(
+        'tooManyProcesses',
+        full(`${this.#processes} running processes`, 'maxProcesses'),
+      );
     }
     if (this.#freeDescriptors < DESCRIPTORS_OF_A_PROCESS) {
       throw new ProcessError('tooManyProcesses', this.#outOfDescriptors());

@@ -5,12 +5,20 @@ import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
+import type { Gate } from './auth/gate.ts';
+import { anonymousPrincipal } from './auth/principal.ts';
+import { refuseUnsafeStart } from './auth/start-refusal.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
 import type { ExecServerConfig } from './config.ts';
+import { type DescriptorShares, descriptorLimit, shareDescriptors } from './descriptors.ts';
 import { describeEnvironment } from './environment-info.ts';
-import { parseListenUrl } from './listen-url.ts';
+import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from './listen-url.ts';
 import { Listener } from './listener.ts';
+import { Quotas } from './quotas.ts';
+import { ServerRecords } from './records.ts';
+import type { ServerState } from './server-metrics.ts';
 import { SessionRegistry } from './session-registry.ts';
+import { tlsFilesOf } from './tls-files.ts';
 
 /** A server that is up. */
 export interface RunningServer {
@@ -20,15 +28,18 @@ export interface RunningServer {
   readonly closed: Promise<void>;
   /** Stops accepting, lets programs end, kills the rest, and closes every connection with a reason. */
   close(reason?: string): Promise<void>;
+  /** Reads again what can change while the server runs. False when there is no such thing. */
+  reload(): Promise<boolean>;
 }
 
 /** Serves on the configured address; resolves once clients can connect. Programs can be started as soon as one does. */
 export async function serve(config: ExecServerConfig): Promise<RunningServer> {
   const address = parseListenUrl(config.listen);
   if (address.kind === 'stdio') throw new Error('stdio has no address; use serveStdio');
+  refuseUnsafeStart(config, address);
   const server = new ExecServer(config);
-  const url = address.kind === 'off' ? null : await server.listen(address.host, address.port);
-  return { url, closed: server.closed, close: (reason) => server.close(reason) };
+  const url = address.kind === 'off' ? null : await server.listen(address);
+  return runningServer(server, url);
 }
 
 /** Serves one client over a pair of streams. Its end is the server's end, and nothing is kept for a resume. */
@@ -37,9 +48,20 @@ export async function serveStdio(
   input: Readable,
   output: Writable,
 ): Promise<RunningServer> {
-  const server = new ExecServer({ ...config, detachedSessionTtlMs: 0 });
+  refuseUnsafeStart(config, { kind: 'stdio' });
+  const server = new ExecServer({ ...config, detachedSessionTtlMs: 0, initializeTimeoutMs: 0 });
+  await server.openRecords();
   void server.accept(new StdioTransport(input, output, config)).then(() => server.close());
-  return { url: null, closed: server.closed, close: (reason) => server.close(reason) };
+  return runningServer(server, null);
+}
+
+function runningServer(server: ExecServer, url: string | null): RunningServer {
+  return {
+    url,
+    closed: server.closed,
+    close: (reason) => server.close(reason),
+    reload: () => server.reload(),
+  };
 }
 
 /** Owns everything a server has: sessions, connections, the listener and the spawner. */
@@ -50,11 +72,13 @@ export class ExecServer {
   readonly #log: Logger;
   readonly #connections = new Set<ClientConnection>();
   readonly #resolveClosed: () => void;
+  readonly #descriptors: DescriptorShares;
   readonly #spawner: LazySpawner;
   readonly #services: ConnectionServices & { readonly sessions: SessionRegistry };
   /** Set with the first session. */
   #prepared: NodeJS.Immediate | null = null;
   #listener: Listener | null = null;
+  #records = ServerRecords.none;
   #search: Promise<ContentSearch> | null = null;
   #closing: Promise<void> | null = null;
 
@@ -66,11 +90,13 @@ export class ExecServer {
       resolveClosed = resolve;
     });
     this.#resolveClosed = resolveClosed;
+    this.#descriptors = shareDescriptors(descriptorLimit(), config.maxConnections);
     this.#spawner = new LazySpawner(config.nativeSpawn, config.protectMemory);
     this.#services = {
       config,
       log: this.#log,
       sessions: new SessionRegistry(config, this.#spawner),
+      quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
       search: () => {
         this.#search ??= loadContentSearch();
         return this.#search;
@@ -83,19 +109,79 @@ export class ExecServer {
     };
   }
 
+  /** Begins to keep the records that are configured; must precede the first client. Throws StartError when that is not possible. */
+  async openRecords(): Promise<void> {
+    this.#records = await ServerRecords.open(this.#config, this.#log, () => this.#state());
+  }
+
   /** Opens the listener and returns its URL. */
-  async listen(host: string, port: number): Promise<string> {
-    const accepted = (transport: Transport) => void this.accept(transport);
-    this.#listener = new Listener({ ...this.#config, host, port, accepted });
-    return this.#listener.listen();
+  async listen(address: SocketAddress | UnixAddress): Promise<string> {
+    await this.openRecords();
+    const { connections, pending } = this.#descriptors;
+    const tls = tlsFilesOf(this.#config, address);
+    this.#listener = new Listener({
+      ...this.#config,
+      address,
+      tls,
+      maxConnections: connections,
+      maxPending: pending,
+      log: this.#log,
+      metrics: this.#records.metrics,
+      turnedAway: (...refusal) => this.#records.turnedAway(...refusal),
+      gate: await createGateOf(this.#config),
+      accepted: (transport, principal) => void this.accept(transport, principal),
+    });
+    const url = await this.#listener.listen();
+    if (address.kind === 'websocket' && tls === null && !isLoopback(address.host)) {
+      this.#log.warn(
+        'what clients send and receive can be read on the network: listen on wss:// with --tls-cert',
+        {
+          listen: url,
+        },
+      );
+    }
+    return url;
+  }
+
+  /**
+   * Reads again what can change while the server runs. False when there is no such thing. What is wrong is logged, and the server
+   * goes on with what it has.
+   */
+  async reload(): Promise<boolean> {
+    const [certificates, records] = await Promise.all([this.#reloadCertificates(), this.#reopenRecords()]);
+    return certificates || records;
+  }
+
+  async #reloadCertificates(): Promise<boolean> {
+    if (this.#config.tlsCert === '') return false;
+    try {
+      await this.#listener?.reload();
+      this.#log.info('certificates read again');
+    } catch (error) {
+      this.#log.error('the old certificates stay in use', { reason: (error as Error).message });
+    }
+    return true;
+  }
+
+  async #reopenRecords(): Promise<boolean> {
+    try {
+      return await this.#records.reopen();
+    } catch (error) {
+      this.#log.error('the old audit log stays in use', { reason: (error as Error).message });
+      return true;
+    }
   }
 
   /** Serves one client; resolves when it is gone. */
-  async accept(transport: Transport): Promise<CloseReason> {
-    const connection = new ClientConnection(transport, this.#services);
+  async accept(transport: Transport, principal = anonymousPrincipal(null)): Promise<CloseReason> {
+    const records = this.#records.connection(principal);
+    const connection = new ClientConnection(transport, this.#services, principal, records);
     this.#connections.add(connection);
+    const expiry = this.#config.closeOnTokenExpiry ? closeOnExpiry(connection) : undefined;
     const reason = await connection.closed;
+    clearTimeout(expiry);
     this.#connections.delete(connection);
+    records.disconnected(reason);
     this.#log.info('connection closed', { code: reason.code, reason: reason.reason });
     return reason;
   }
@@ -103,6 +189,21 @@ export class ExecServer {
   close(reason = 'the server is shutting down'): Promise<void> {
     this.#closing ??= this.#shutDown(reason);
     return this.#closing;
+  }
+
+  #state(): Omit<ServerState, 'audit'> {
+    const loads = [...this.#connections].map(({ load }) => load);
+    const total = (part: (load: ClientConnection['load']) => number) =>
+      loads.reduce((sum, load) => sum + part(load), 0);
+    const { attached, detached } = this.#services.sessions.counts;
+    return {
+      connections: loads.length,
+      attachedSessions: attached,
+      detachedSessions: detached,
+      queuedRequests: total(({ queued }) => queued),
+      runningRequests: total(({ active }) => active),
+      outboundBytes: total(({ outboundBytes }) => outboundBytes),
+    };
   }
 
   async #prepare(): Promise<void> {
@@ -116,6 +217,7 @@ export class ExecServer {
     await Promise.all([...this.#connections].map((connection) => endConnection(connection, reason)));
     await this.#spawner.close();
     await this.#listener?.close();
+    await this.#records.close();
     this.#resolveClosed();
   }
 }
@@ -124,6 +226,24 @@ async function endConnection(connection: ClientConnection, reason: string): Prom
   connection.close({ code: CloseCode.goingAway, reason });
   await connection.closed;
 }
+
+/** Null where nobody needs a token; then nothing of it is loaded. */
+async function createGateOf(config: ExecServerConfig): Promise<Gate | null> {
+  if (config.wsAuth === 'none') return null;
+  const { createGate } = await import('./auth/gate.ts');
+  return createGate(config);
+}
+
+function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined {
+  const { expiresAtMs } = connection.principal;
+  if (expiresAtMs === null) return undefined;
+  const reason = { code: CloseCode.policyViolation, reason: 'the token has expired (closeOnTokenExpiry)' };
+  const leftMs = Math.max(0, expiresAtMs - Date.now());
+  // Timers hold no more; whoever is connected for so many days may stay.
+  return leftMs > MAX_TIMER_MS ? undefined : setTimeout(() => connection.close(reason), leftMs);
+}
+
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 async function loadContentSearch(): Promise<ContentSearch> {
   const { ContentSearch } = await import('../files/search/content-search.ts');

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Spawner } from '../process/spawn/spawner.ts';
-import { invalidRequest, printable, sessionAttached } from '../protocol/errors.ts';
+import { invalidRequest, limitExceeded, printable, sessionAttached } from '../protocol/errors.ts';
+import { FULL_ACCESS_KEY } from './auth/access.ts';
 import type { ExecServerConfig } from './config.ts';
 import { Session } from './session.ts';
 
@@ -19,28 +20,41 @@ export class SessionRegistry {
     this.#spawner = spawner;
   }
 
-  /** A new session. Throws RpcError while the server shuts down. */
-  create(): Session {
+  /** How many sessions have a connection and how many wait for one. */
+  get counts(): { readonly attached: number; readonly detached: number } {
+    return { attached: this.#sessions.size - this.#expiries.size, detached: this.#expiries.size };
+  }
+
+  /** A new session. Throws RpcError while the server shuts down or has as many as it keeps. */
+  create(accessKey = FULL_ACCESS_KEY): Session {
     this.#refuseWhenClosing();
+    if (this.#sessions.size >= this.#config.maxSessions) this.#makeRoom();
     const { maxProcessesPerConnection, closedProcessRetentionMs, detachedSessionTtlMs } = this.#config;
     const options = { maxProcesses: maxProcessesPerConnection, closedRetentionMs: closedProcessRetentionMs };
-    const session = new Session(this.#spawner, options, detachedSessionTtlMs);
+    const session = new Session(this.#spawner, options, detachedSessionTtlMs, accessKey);
     this.#sessions.set(session.id, session);
     return session;
   }
 
-  /** A detached session, taken out of the expiry. Throws RpcError when it is unknown or in use. */
-  resume(sessionId: string): Session {
+  /** A detached session, taken out of the expiry. Throws RpcError when it is unknown, of other access or in use. */
+  resume(sessionId: string, accessKey = FULL_ACCESS_KEY): Session {
     this.#refuseWhenClosing();
     const session = this.#sessions.get(sessionId);
-    if (session === undefined) throw invalidRequest(`unknown session id ${printable(sessionId)}`);
-    if (session.attached) throw sessionAttached(sessionId);
+    // A client that may do less must not get at what one that may do more has started, whatever ids it knows.
+    if (session === undefined || session.accessKey !== accessKey) {
+      throw invalidRequest(`unknown session id ${printable(sessionId)}`);
+    }
+    if (session.attached) {
+      // Its client may have lost its link without a word and be the one who asks; it may then try again.
+      session.probe();
+      throw sessionAttached(sessionId);
+    }
     clearTimeout(this.#expiries.get(session));
     this.#expiries.delete(session);
     return session;
   }
 
-  /** Keeps the session for a while, unless the server shuts down; with too many detached ones the longest detached ends. */
+  /** Keeps the session for a while, unless the server shuts down. */
   detach(session: Session): void {
     session.detach();
     if (session.detachedTtlMs === 0 || this.#closing) {
@@ -51,8 +65,6 @@ export class SessionRegistry {
       session,
       setTimeout(() => this.end(session), session.detachedTtlMs),
     );
-    const [oldest] = this.#expiries.keys();
-    if (this.#expiries.size > this.#config.maxConnections && oldest !== undefined) this.end(oldest);
   }
 
   /** Kills the session's processes and forgets it. */
@@ -80,6 +92,18 @@ export class SessionRegistry {
     await Promise.all(sessions.map((session) => session.processes.close()));
     for (const session of sessions) this.end(session);
     await Promise.all(this.#ending);
+  }
+
+  /** Ends the longest detached session in which nothing runs. What runs is never ended for somebody else's sake. */
+  #makeRoom(): void {
+    for (const session of this.#expiries.keys()) {
+      if (!session.processes.idle) continue;
+      this.end(session);
+      return;
+    }
+    throw limitExceeded(
+      `the server keeps ${this.#sessions.size} sessions, the configured maximum (maxSessions)`,
+    );
   }
 
   #refuseWhenClosing(): void {

@@ -8,6 +8,8 @@ export interface SessionPeer {
   /** Whether bulk output should wait. */
   readonly saturated: boolean;
   sendBulk(frame: Uint8Array, released?: () => void): void;
+  /** Drops the connection soon if nobody is at its other end any more. */
+  probe(): void;
 }
 
 /**
@@ -17,13 +19,16 @@ export interface SessionPeer {
 export class Session implements EventSink {
   readonly id = randomUUID();
   readonly processes: ProcessManager;
+  /** What its connections may do; the same for all of them. */
+  readonly accessKey: string;
   /** How long the session outlives its connection. */
   detachedTtlMs: number;
   /** Whether the client asked for `process/started` and `process/failed`. */
   lifecycleNotifications = false;
   #peer: SessionPeer | null = null;
 
-  constructor(spawner: Spawner, options: ProcessManagerOptions, detachedTtlMs: number) {
+  constructor(spawner: Spawner, options: ProcessManagerOptions, detachedTtlMs: number, accessKey: string) {
+    this.accessKey = accessKey;
     this.processes = new ProcessManager(spawner, options);
     this.detachedTtlMs = detachedTtlMs;
   }
@@ -41,6 +46,11 @@ export class Session implements EventSink {
   detach(): void {
     this.#peer = null;
     this.processes.setPaused(false);
+  }
+
+  /** Somebody else wants the session: is its client still there? */
+  probe(): void {
+    this.#peer?.probe();
   }
 
   sendBulk(frame: Uint8Array, released?: () => void): void {

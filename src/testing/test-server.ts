@@ -18,7 +18,7 @@ export interface TestServer {
 /** Starts a server in this process on a free port of the loopback interface. */
 export async function startServer(config: Partial<ExecServerConfig> = {}): Promise<TestServer> {
   const server = new ExecServer(testConfig(config));
-  const url = await server.listen('127.0.0.1', 0);
+  const url = await server.listen({ kind: 'websocket', secure: false, host: '127.0.0.1', port: 0 });
   return { url, connect: (options) => connectTo(url, options), close: () => server.close() };
 }
 

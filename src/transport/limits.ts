@@ -24,3 +24,6 @@ export const STDERR_LINE_MAX_BYTES = 8 * 1024;
 
 /** Messages from this size on are handed over as bytes to an owner who takes them so. */
 export const LARGE_MESSAGE_BYTES = 64 * 1024;
+
+/** How long a peer that is asked for a sign of life may take. Slower than any network that works, faster than clients give up. */
+export const PROBE_TIMEOUT_MS = 3_000;

@@ -99,10 +99,8 @@ class StdioCommandTransport implements Transport {
   #input(): Writable {
     const { stdin } = this.#child;
     stdin.on('error', () => {
-      setTimeout(
-        () => this.#stdio.close({ code: CloseCode.abnormal, reason: this.#epitaph() }),
-        COMMAND_STATUS_TIMEOUT_MS,
-      );
+      const close = () => this.#stdio.close({ code: CloseCode.abnormal, reason: this.#epitaph() });
+      setTimeout(close, COMMAND_STATUS_TIMEOUT_MS).unref();
     });
     return new Writable({ write: (bytes, _encoding, written) => void stdin.write(bytes, () => written()) });
   }

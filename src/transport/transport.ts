@@ -37,6 +37,8 @@ export interface Transport {
    * For the rest it is like {@link send}.
    */
   sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean;
+  /** Makes sure that the peer is still there: one from which nothing comes in time is dropped. Absent where there is no way to tell. */
+  probe?(): void;
   /** Stops or resumes the intake of messages, so that the peer feels back-pressure. */
   setReceiving(receiving: boolean): void;
   /** Ends the connection after what was sent. A peer that does not cooperate is cut off after a short time. */

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ClientOptions, WebSocket, WebSocketServer } from 'ws';
 import {
@@ -7,6 +8,7 @@ import {
   CLOSE_TIMEOUT_MS,
   LARGE_MESSAGE_BYTES,
   PONG_WINDOW_BYTES,
+  PROBE_TIMEOUT_MS,
   SEND_WINDOW_BYTES,
 } from './limits.ts';
 import { encodeTextFrames } from './text-frames.ts';
@@ -79,7 +81,7 @@ export class UpgradeRefusedError extends Error {
   }
 }
 
-/** Opens a client connection. Rejects when the server is not reached or refuses, or `signal` aborts. */
+/** Opens a client connection to `ws:`, `wss:` or `unix:///PATH`. Rejects when the server is not reached or refuses, or `signal` aborts. */
 export function connectWebSocket(
   url: string,
   options: WebSocketConnectOptions = {},
@@ -87,7 +89,9 @@ export function connectWebSocket(
   const { headers = {}, signal, maxMessageBytes = 0, pingIntervalMs = 0, peerSilenceTimeoutMs = 0 } = options;
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
-    const ws = new WebSocket(url, {
+    const socketPath = url.startsWith(UNIX_SCHEME) ? url.slice(UNIX_SCHEME.length) : null;
+    const ws = new WebSocket(socketPath === null ? url : 'ws://localhost/', {
+      ...(socketPath !== null && { createConnection: () => connect(socketPath) }),
       autoPong: false,
       perMessageDeflate: false,
       maxPayload: maxMessageBytes,
@@ -174,6 +178,10 @@ export class WebSocketTransport implements Transport {
     this.#ws.terminate();
   }
 
+  probe(): void {
+    this.#keepalive.probe();
+  }
+
   setReceiving(receiving: boolean): void {
     // The peer's answer to a close must be read.
     if (receiving || this.#closing) this.#ws.resume();
@@ -254,6 +262,7 @@ class Keepalive {
   readonly #ws: WebSocket;
   readonly #silenceMs: number;
   #timer: NodeJS.Timeout | null = null;
+  #probe: NodeJS.Timeout | null = null;
   #lastHeard = uptimeMs();
 
   constructor(ws: WebSocket, options: WebSocketOptions) {
@@ -276,8 +285,20 @@ class Keepalive {
     this.#lastHeard = uptimeMs();
   }
 
+  /** Asks the peer for a sign of life and drops it if none comes in time. Who cannot be heard because the intake is paused is spared. */
+  probe(): void {
+    if (this.#probe !== null || this.#ws.readyState !== WebSocket.OPEN) return;
+    const askedAt = uptimeMs();
+    this.#ws.ping();
+    this.#probe = setTimeout(() => {
+      this.#probe = null;
+      if (this.#lastHeard < askedAt && !this.#ws.isPaused) this.#ws.terminate();
+    }, PROBE_TIMEOUT_MS);
+  }
+
   stop(): void {
     if (this.#timer !== null) clearInterval(this.#timer);
+    if (this.#probe !== null) clearTimeout(this.#probe);
   }
 
   #tick(): void {
@@ -296,6 +317,7 @@ function uptimeMs(): number {
   return process.uptime() * 1000;
 }
 
+const UNIX_SCHEME = 'unix://';
 const TEXT_FRAME = { binary: false, compress: false, fin: true };
 const TEXT_FRAME_WITH_MORE = { ...TEXT_FRAME, fin: false };
 const MAX_REASON_BYTES = 123;

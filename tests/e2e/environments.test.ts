@@ -278,5 +278,5 @@ test('only an accepted environment that has a session takes another connection',
   expect(() => manager.replaceSocket('local', socket())).toThrow('opens its connections itself');
   expect(() => manager.replaceSocket('a', socket())).toThrow('opens its connections itself');
   manager.accept('silent', socket());
-  expect(() => manager.replaceSocket('silent', socket())).toThrow('it has no session yet');
+  expect(() => manager.replaceSocket('silent', socket())).toThrow('it has no session');
 });

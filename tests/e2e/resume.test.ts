@@ -11,6 +11,7 @@ import {
 } from '../../src/testing/index.ts';
 import { isAlive } from '../support/machine.ts';
 import { base64, shell } from '../support/programs.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 describe('a lost connection', () => {
   let server: TestServer;
@@ -175,4 +176,28 @@ describe('a session that nobody resumes', () => {
     await expect(late.handshake({ resumeSessionId: sessionId })).rejects.toMatchObject({ code: -32600 });
     await server.close();
   });
+});
+
+test('a client whose link went silent gets its session back, long before the server would have noticed', async () => {
+  const server = await startServer();
+  const proxy = await TcpProxy.open(server.url);
+  const lost = await TestClient.connect(proxy.url);
+  const resumeSessionId = await lost.handshake();
+  // The link is up and carries nothing any more; the client gives up and comes back another way.
+  proxy.setStalled(true);
+  lost.setReading(false);
+  const resumed = await waitFor('the session to be free', async () => {
+    const client = await server.connect({ handshake: false });
+    try {
+      await client.handshake({ clientName: 'again', resumeSessionId });
+      return client;
+    } catch (error) {
+      expect((error as { code?: number }).code).toBe(-32010);
+      await client.close();
+      return null;
+    }
+  });
+  expect(await resumed?.call('process/list', {})).toEqual({ processes: [] });
+  await proxy.close();
+  await server.close();
 });

@@ -28,7 +28,7 @@ export interface DiscoveryFailure {
 
 /**
  * Looks at roots of one environment, in one request. When the connection fails it is waited for a while and the request is made
- * once more. Rejects only when the caller aborts it.
+ * once more; a server that just takes too long is not asked twice. Rejects only when the caller aborts it.
  */
 export async function requestDiscovery(
   environment: DiscoverableEnvironment,
@@ -62,7 +62,7 @@ async function withSecondTry<T>(
   try {
     return await attempt();
   } catch (error) {
-    if (!isTransient(error) || signal?.aborted) throw error;
+    if (!isTransient(error) || error.kind === 'timeout' || signal?.aborted) throw error;
     const isBack = await environment.waitUntilReady({ signal, timeoutMs: DISCOVERY_READY_WAIT_MS }).then(
       () => true,
       () => false,
@@ -116,7 +116,7 @@ function matched(
   });
 }
 
-function isTransient(error: unknown): boolean {
+function isTransient(error: unknown): error is ClientError {
   return error instanceof ClientError && (error.retryable || TRANSIENT.has(error.kind));
 }
 

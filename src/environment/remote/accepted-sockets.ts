@@ -38,7 +38,10 @@ export class AcceptedSockets {
    */
   replace(socket: AcceptedSocket, client: ClientLike | null): void {
     if (client === null) {
-      throw this.#refusal('it has no session yet', 'try again when it is ready');
+      throw this.#refusal(
+        'it has no session',
+        'try again when it is ready, or accept the connection as a new environment if it has failed',
+      );
     }
     if (client.state === 'failed' || client.state === 'closed') {
       throw this.#refusal('its session has ended', 'accept the connection as a new environment');

@@ -22,8 +22,9 @@ export interface TurnOptions extends CallOptions {
 }
 
 /**
- * The environments that one thread has selected. Each is resolved to a handle once and keeps it while it works; at the beginning
- * of a turn a failed one is resolved anew, and one whose id was given to another handle moves over as soon as that one is ready.
+ * The environments that one thread has selected. Each is resolved to a handle once and keeps it; at the beginning of a turn a
+ * failed one is resolved anew, and one whose id was given to another handle moves over as soon as that one is ready, or at once
+ * when its own does not work.
  */
 export class ThreadEnvironments {
   readonly #registry: EnvironmentRegistry;
@@ -115,7 +116,7 @@ export class ThreadEnvironments {
     if (registered === existing.attachment.environment) return existing;
     const successor = existing.prepareSuccessor(selection, registered);
     const ready = successor.state.state === 'ready' || (patient && registered.readiness?.ready);
-    if (!ready) return existing;
+    if (!ready && isUsable(existing.attachment)) return existing;
     existing.leaveSuccessor();
     return this.#attach(successor);
   }
@@ -168,4 +169,9 @@ class Attached {
 
 function isReusable(attachment: Attachment, selection: EnvironmentSelection): boolean {
   return attachment.state.state !== 'failed' && attachment.matches(selection);
+}
+
+/** Whether it was resolved and its handle can still lead somewhere; one that recovers can. */
+function isUsable({ state, environment }: Attachment): boolean {
+  return state.state === 'ready' && environment.readiness?.ready !== false;
 }

@@ -81,7 +81,7 @@ class Walk {
 
   async run(path: NativePath): Promise<WalkResult> {
     if (await this.#isWalkable(path)) {
-      const realPath = this.#followsDirectories ? await realPathOf(path) : null;
+      const realPath = this.#options.followDirectorySymlinks ? await realPathOf(path) : null;
       this.#enqueue(path, realPath, 0);
       await this.#walkQueue();
     }

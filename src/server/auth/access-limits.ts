@@ -1,7 +1,6 @@
 import { realpath, stat } from 'node:fs/promises';
 import { confineFileSystem } from '../../files/confined-file-system.ts';
 import { nativePathOfText, systemPath } from '../../files/native-path.ts';
-import { readOnlyFileSystem } from '../../files/read-only-file-system.ts';
 import { type Access, FULL_ACCESS } from './access.ts';
 import type { TokenLimits } from './claims.ts';
 
@@ -18,10 +17,7 @@ export async function accessWithin({ scopes, path }: TokenLimits): Promise<Acces
     exec: scopes.includes('exec'),
     files,
     below,
-    restrict: (all) => {
-      const reachable = below === null ? all : confineFileSystem(all, below);
-      return files === 'write' ? reachable : readOnlyFileSystem(reachable);
-    },
+    restrict: (all) => (below === null ? all : confineFileSystem(all, below)),
   };
 }
 

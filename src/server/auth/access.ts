@@ -2,7 +2,7 @@ import type { FileSystem } from '../../files/file-system.ts';
 import { type NativePath, textOfNativePath } from '../../files/native-path.ts';
 import type { Need } from '../../protocol/define.ts';
 import { forbidden, printable } from '../../protocol/errors.ts';
-import { METHODS, type Method } from '../../protocol/registry.ts';
+import { METHODS, type Method, type ParamsOf } from '../../protocol/registry.ts';
 
 /** What a connection may do. */
 export interface Access {
@@ -10,7 +10,7 @@ export interface Access {
   readonly files: 'none' | 'read' | 'write';
   /** The directory below which files may be touched; null where all may be. */
   readonly below: NativePath | null;
-  /** The same files within these bounds. */
+  /** The same files with those left out that are not below the directory. */
   restrict(files: FileSystem): FileSystem;
 }
 
@@ -22,16 +22,27 @@ export function accessKey({ exec, files, below }: Access): string {
   return JSON.stringify([exec, files, below]);
 }
 
+/** The key of {@link FULL_ACCESS}. */
+export const FULL_ACCESS_KEY = accessKey(FULL_ACCESS);
+
 /** Throws what the client is told when a method is beyond its access. */
-export function requireAccess(access: Access, method: Method): void {
-  const { needs, confinable } = METHODS[method];
-  if (!grants(access, needs)) {
-    throw forbidden(`the token does not allow ${method}: it needs the scope ${SCOPES_FOR[needs]}`);
+export function requireAccess(access: Access, method: Method, params: unknown): void {
+  const need = needOf(method, params);
+  if (!grants(access, need)) {
+    throw forbidden(`the token does not allow ${method}: it needs the scope ${SCOPES_FOR[need]}`);
   }
-  if (access.below !== null && confinable === false) {
+  if (access.below !== null && METHODS[method].confinable === false) {
     const directory = printable(textOfNativePath(access.below));
-    throw forbidden(`the token does not allow ${method}: it cannot be kept below ${directory} with certainty`);
+    throw forbidden(
+      `the token does not allow ${method}: it cannot be kept below ${directory} with certainty`,
+    );
   }
+}
+
+/** A handle to write through needs what writing needs. */
+function needOf(method: Method, params: unknown): Need {
+  if (method !== 'fs/open') return METHODS[method].needs;
+  return (params as ParamsOf<'fs/open'>).mode === 'read' ? 'files.read' : 'files.write';
 }
 
 function grants(access: Access, need: Need): boolean {

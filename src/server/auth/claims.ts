@@ -25,7 +25,9 @@ export function limitsProblem({ scopes, path, environment }: TokenLimits): strin
   if (scopes === undefined || scopes.includes('exec')) {
     return 'a path can be kept for files only: give the scope files or read-only';
   }
-  return isTidyPath(path) ? null : 'the path is not absolute, or has dots, double slashes or a slash at its end';
+  return isTidyPath(path)
+    ? null
+    : 'the path is not absolute, or has dots, double slashes or a slash at its end';
 }
 
 /** Reads the private claim; null when it is malformed. What is not understood is not ignored: it may be meant as a limit. */

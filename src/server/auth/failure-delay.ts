@@ -1,4 +1,4 @@
-import { isIPv6 } from 'node:net';
+import { countedAddress } from '../connection-places.ts';
 import {
   AUTH_FAILURE_FIRST_DELAY_MS,
   AUTH_FAILURE_FORGOTTEN_MS,
@@ -24,27 +24,17 @@ export class FailureDelay {
     this.#now = now;
   }
 
-  /** Notes a failure; returns the milliseconds to wait. */
+  /** Notes a failure; returns the milliseconds to wait. Everybody on this machine counts as one. */
   failed(address: string | null): number {
-    const key = networkOf(address ?? '');
+    const key = countedAddress({ remoteAddress: address ?? undefined }) ?? 'this machine';
     const nowMs = this.#now();
     const before = this.#failures.get(key);
-    const count = before === undefined || nowMs - before.lastMs > AUTH_FAILURE_FORGOTTEN_MS ? 1 : before.count + 1;
+    const count =
+      before === undefined || nowMs - before.lastMs > AUTH_FAILURE_FORGOTTEN_MS ? 1 : before.count + 1;
     this.#failures.delete(key);
     this.#failures.set(key, { count, lastMs: nowMs });
     const [oldest] = this.#failures.keys();
     if (this.#failures.size > AUTH_FAILURES_REMEMBERED && oldest !== undefined) this.#failures.delete(oldest);
     return Math.min(AUTH_FAILURE_FIRST_DELAY_MS * 2 ** (count - 1), AUTH_FAILURE_LONGEST_DELAY_MS);
   }
-}
-
-/** The address, or of an IPv6 one the /64: that much is given to a single customer. */
-function networkOf(address: string): string {
-  const v4 = /^::ffff:([\d.]+)$/i.exec(address)?.[1];
-  if (v4 !== undefined || !isIPv6(address)) return v4 ?? address;
-  const [before = '', after] = address.split('%', 1)[0]!.split('::');
-  const head = before.split(':').filter((group) => group !== '');
-  const tail = after === undefined ? [] : after.split(':').filter((group) => group !== '');
-  const zeros = after === undefined ? 0 : Math.max(0, 8 - head.length - tail.length);
-  return [...head, ...Array<string>(zeros).fill('0'), ...tail].slice(0, 4).join(':');
 }

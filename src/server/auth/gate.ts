@@ -1,29 +1,32 @@
-import { resolve } from 'node:path';
 import type { ExecServerConfig } from '../config.ts';
 import { accessWithin } from './access-limits.ts';
 import { capabilityTokenVerifier } from './capability-token.ts';
 import { FailureDelay } from './failure-delay.ts';
 import type { Principal } from './principal.ts';
-import { readSecretFile } from './secret-file.ts';
+import { readSecretFile, readSharedSecret } from './secret-file.ts';
 import { signedTokenVerifier } from './signed-token.ts';
-import { StartRefusedError } from './start-refusal.ts';
-import { sha256, type TokenCheck, type TokenVerifier } from './token-check.ts';
+import { sha256, type TokenVerifier, type VerifiedToken } from './token-check.ts';
 
 /** Who a client is, or why it is not let in; `delayMs` is how long the refusal is to be held back. */
-export type Admission = { readonly principal: Principal } | { readonly refusal: string; readonly delayMs: number };
+export type Admission =
+  | { readonly principal: Principal }
+  | { readonly refusal: string; readonly delayMs: number };
 
 /** Decides about a client by the Authorization header of its request and the address it comes from. */
 export type Gate = (authorization: string | undefined, address: string | null) => Promise<Admission>;
 
-/** The gate of a server that asks for tokens. Throws StartRefusedError when a token or secret cannot be had. */
+/** The gate of a server that asks for tokens. Throws StartError when a token or secret cannot be had. */
 export function createGate(config: ExecServerConfig): Gate {
   const verify = createVerifier(config);
   const delay = new FailureDelay();
   return async (authorization, address) => {
-    const check = checkAuthorization(authorization, verify);
-    const outcome = 'problem' in check ? check : await principalOf(check, address, config.environmentId);
-    if ('principal' in outcome) return outcome;
-    return { refusal: outcome.problem, delayMs: delay.failed(address) };
+    if (authorization === undefined) return refuse('missing websocket bearer token');
+    const token = bearerToken(authorization);
+    if (token === null) return refuse('invalid authorization header');
+    const check = verify(token);
+    // Only these may be guesses: the others carry no token, or one that we signed.
+    if ('problem' in check) return refuse(check.problem, delay.failed(address));
+    return await admit(check, address, config.environmentId);
   };
 }
 
@@ -31,43 +34,39 @@ function createVerifier(config: ExecServerConfig): TokenVerifier {
   if (config.wsAuth === 'capability-token') {
     const { wsTokenSha256 } = config;
     return capabilityTokenVerifier(
-      wsTokenSha256 === '' ? sha256(readSecretFile(config.wsTokenFile)) : Buffer.from(wsTokenSha256.trim(), 'hex'),
-    );
-  }
-  const secret = readSecretFile(config.wsSharedSecretFile);
-  if (Buffer.byteLength(secret) < MIN_SHARED_SECRET_BYTES) {
-    const path = resolve(config.wsSharedSecretFile);
-    throw new StartRefusedError(
-      `signed websocket bearer secret ${path} must be at least ${MIN_SHARED_SECRET_BYTES} bytes`,
+      wsTokenSha256 === ''
+        ? sha256(readSecretFile(config.wsTokenFile))
+        : Buffer.from(wsTokenSha256.trim(), 'hex'),
     );
   }
   return signedTokenVerifier({
-    secret,
+    secret: readSharedSecret(config.wsSharedSecretFile),
     issuer: config.wsIssuer.trim(),
     audience: config.wsAudience.trim(),
     maxClockSkewSeconds: config.wsMaxClockSkewSeconds,
   });
 }
 
-/** As long as the digest, as HMAC wants it. */
-const MIN_SHARED_SECRET_BYTES = 32;
-
-function checkAuthorization(authorization: string | undefined, verify: TokenVerifier): TokenCheck {
-  if (authorization === undefined) return { problem: 'missing websocket bearer token' };
-  const token = /^bearer[ \t]+([\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)[ \t]*$/i.exec(authorization)?.[1];
-  return token === undefined ? { problem: 'invalid authorization header' } : verify(token);
+/** The scheme may be in any case; blanks around the token do not count. */
+function bearerToken(authorization: string): string | null {
+  const token = /^bearer[ \t]+([\x20-\x7e\t]*)$/i.exec(authorization)?.[1]?.trim();
+  return token || null;
 }
 
-async function principalOf(
-  token: Exclude<TokenCheck, { problem: string }>,
+async function admit(
+  token: VerifiedToken,
   address: string | null,
   environmentId: string,
-): Promise<{ principal: Principal } | { problem: string }> {
+): Promise<Admission> {
   const { kind, tokenId, limits, expiresAtMs } = token;
   if (limits.environment !== undefined && limits.environment !== environmentId) {
-    return { problem: 'websocket jwt environment mismatch' };
+    return refuse('websocket jwt environment mismatch');
   }
   const access = await accessWithin(limits);
-  if (access === null) return { problem: 'websocket jwt path is not a directory here, or leads through a link' };
+  if (access === null) return refuse('websocket jwt path is not a directory here, or leads through a link');
   return { principal: { kind, tokenId, address, access, expiresAtMs } };
+}
+
+function refuse(refusal: string, delayMs = 0): Admission {
+  return { refusal, delayMs };
 }

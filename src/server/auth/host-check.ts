@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { isLoopback } from './start-refusal.ts';
+import { isLoopback } from '../listen-url.ts';
 
 /** Whether a request whose Host header is this may be answered. A request without one does not come from a browser. */
 export type HostCheck = (host: string | undefined) => boolean;
@@ -10,7 +10,12 @@ export type HostCheck = (host: string | undefined) => boolean;
  * listens on every address answers to any address, but not to any name.
  */
 export function createHostCheck(listenHost: string, allowed: string): HostCheck {
-  const names = new Set(allowed.split(',').map(bareName).filter((name) => name !== ''));
+  const names = new Set(
+    allowed
+      .split(',')
+      .map(bareName)
+      .filter((name) => name !== ''),
+  );
   if (names.has('*')) return () => true;
   const listensEverywhere = listenHost === '0.0.0.0' || listenHost === '::';
   names.add(bareName(listenHost));

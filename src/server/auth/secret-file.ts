@@ -2,15 +2,27 @@ import { closeSync, openSync, readSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { FileError, toFileError } from '../../files/errors.ts';
 import { MAX_SECRET_FILE_BYTES } from '../limits.ts';
-import { StartRefusedError } from './start-refusal.ts';
+import { StartError } from '../start-error.ts';
 
-/** Reads a token or secret, white space around it left out. Throws StartRefusedError, which names the file and shows nothing of it. */
+/** Reads a token or secret, white space around it left out. Throws StartError, which names the file and shows nothing of it. */
 export function readSecretFile(file: string): string {
   const path = resolve(file);
   const secret = readText(path).trim();
-  if (secret === '') throw new StartRefusedError(`websocket auth secret ${path} must not be empty`);
+  if (secret === '') throw new StartError(`websocket auth secret ${path} must not be empty`);
   return secret;
 }
+
+/** Reads the secret that signed tokens are signed with. Throws StartError when it is too short to be one. */
+export function readSharedSecret(file: string): string {
+  const secret = readSecretFile(file);
+  if (Buffer.byteLength(secret) >= MIN_SHARED_SECRET_BYTES) return secret;
+  throw new StartError(
+    `signed websocket bearer secret ${resolve(file)} must be at least ${MIN_SHARED_SECRET_BYTES} bytes`,
+  );
+}
+
+/** As long as the digest, as HMAC wants it. */
+const MIN_SHARED_SECRET_BYTES = 32;
 
 function readText(path: string): string {
   try {
@@ -18,7 +30,7 @@ function readText(path: string): string {
   } catch (error) {
     const failure = toFileError(error);
     const reason = failure instanceof FileError ? failure.message : problemOf(error);
-    throw new StartRefusedError(`failed to read websocket auth secret ${path}: ${reason}`);
+    throw new StartError(`failed to read websocket auth secret ${path}: ${reason}`);
   }
 }
 

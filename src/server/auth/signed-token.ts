@@ -41,7 +41,8 @@ interface Claims {
 /** Nothing of a token is looked at before its signature is found right, except which algorithm it claims. */
 function verifiedClaims(token: string, secret: string): Claims | null {
   const [header, payload, signature, ...more] = token.split('.');
-  if (header === undefined || payload === undefined || signature === undefined || more.length > 0) return null;
+  if (header === undefined || payload === undefined || signature === undefined || more.length > 0)
+    return null;
   if (decode(header)?.alg !== 'HS256' || !isSignature(signature, `${header}.${payload}`, secret)) return null;
   const claims = decode(payload);
   return claims === null ? null : readClaims(claims);
@@ -69,7 +70,11 @@ function readClaims(claims: Readonly<Record<string, unknown>>): Claims | null {
   return { exp: exp as number, nbf: nbf as number | null, iss, aud: audiences, jti: id, limits };
 }
 
-function problemOf({ exp, nbf, iss, aud }: Claims, rules: SignedTokenRules, nowSeconds: number): string | null {
+function problemOf(
+  { exp, nbf, iss, aud }: Claims,
+  rules: SignedTokenRules,
+  nowSeconds: number,
+): string | null {
   const { issuer, audience, maxClockSkewSeconds } = rules;
   if (nowSeconds > exp + maxClockSkewSeconds) return 'expired websocket jwt';
   if (nbf !== null && nowSeconds < nbf - maxClockSkewSeconds) return 'websocket jwt is not valid yet';

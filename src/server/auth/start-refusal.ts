@@ -1,25 +1,13 @@
-import { isIPv4 } from 'node:net';
 import { DEFAULT_CONFIG, type ExecServerConfig } from '../config.ts';
-import type { ListenAddress } from '../listen-url.ts';
+import { isLoopback, type ListenAddress } from '../listen-url.ts';
+import { StartError } from '../start-error.ts';
 
-/** The settings make sense one by one, and together they must not be served. The message says what to change. */
-export class StartRefusedError extends Error {
-  override readonly name = 'StartRefusedError';
-}
-
-/** Throws StartRefusedError for settings of access that contradict each other, or that would let everybody in. */
+/** Throws StartError for settings of access that contradict each other, or that would let everybody in. */
 export function refuseUnsafeStart(config: ExecServerConfig, address: ListenAddress): void {
   const problem = authProblem(config) ?? listenerProblem(config, address);
-  if (problem !== null) throw new StartRefusedError(problem);
+  if (problem !== null) throw new StartError(problem);
 }
 
-/** Whether only this machine can reach the address. */
-export function isLoopback(host: string): boolean {
-  const address = host.replace(/^::ffff:(?=[\d.]+$)/i, '');
-  return isIPv4(address) ? address.startsWith('127.') : LOOPBACK_V6.test(address);
-}
-
-const LOOPBACK_V6 = /^(?:0{0,4}:){2,7}0{0,3}1$/;
 const TOKEN_SETTINGS = ['wsTokenFile', 'wsTokenSha256'] as const;
 const SIGNED_SETTINGS = ['wsSharedSecretFile', 'wsIssuer', 'wsAudience', 'wsMaxClockSkewSeconds'] as const;
 
@@ -59,8 +47,10 @@ function listenerProblem(config: ExecServerConfig, address: ListenAddress): stri
       ? null
       : `WebSocket auth requires a WebSocket listener, not ${address.kind}`;
   }
-  if (!('host' in address) || isLoopback(address.host)) return null;
-  if (config.wsAuth !== 'none' || config.insecureNoAuth || config.tlsClientCa !== '') return null;
+  if (address.kind === 'unix' || isLoopback(address.host)) return null;
+  if (config.wsAuth !== 'none' || config.insecureNoAuth) return null;
+  // A client that must show a certificate is known as well as one with a token.
+  if (address.secure && config.tlsClientCa !== '') return null;
   return (
     `${config.listen} can be reached from other machines and would run programs for anyone: ` +
     'add `--ws-auth capability-token --ws-token-file FILE` (`exec-server token --out FILE` makes one), ' +

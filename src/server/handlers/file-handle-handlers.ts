@@ -28,13 +28,14 @@ export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, F
   };
 
   return {
-    'fs/open': async (params) => {
+    'fs/open': async (params, { park }) => {
       refuseFileSandbox(params);
       const path = pathParam(params, 'path');
       const { handleId, mode } = params;
       const target: Target = { path, access: mode === 'read' ? 'read' : 'write' };
       if (!targets.has(handleId)) targets.set(handleId, target);
       const { turn, release } = order.claim([path], target.access);
+      if (turn !== null) park();
       try {
         await handles.open(handleId, () => fileSystem.open(path, mode), turn);
       } catch (error) {
@@ -46,9 +47,10 @@ export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, F
       return { handleId };
     },
 
-    'fs/readBlock': async ({ handleId, offset, len }) => {
+    'fs/readBlock': async ({ handleId, offset, len }, { park }) => {
       const target = targets.get(handleId);
       const claim = target && order.claim([target.path], 'read');
+      if (claim?.turn) park();
       try {
         const { bytes, eof } = await handles.readBlock(handleId, offset, len, claim?.turn);
         return new Base64Result('{"chunk":"', bytes, `","eof":${eof}}`, () => files.blocks.give(bytes));
@@ -61,11 +63,12 @@ export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, F
       }
     },
 
-    'fs/writeBlock': async (params, { bulk }) => {
+    'fs/writeBlock': async (params, { bulk, park }) => {
       const { handleId, offset } = params;
       const bytes = bytesParam(params, 'chunk', bulk);
       const target = targets.get(handleId);
       const claim = target && order.claim([target.path], target.access);
+      if (claim?.turn) park();
       try {
         await handles.writeBlock(handleId, offset, bytes, claim?.turn);
         return {};
@@ -74,9 +77,10 @@ export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, F
       }
     },
 
-    'fs/close': async ({ handleId, discard }) => {
+    'fs/close': async ({ handleId, discard }, { park }) => {
       const target = targets.get(handleId);
       const claim = target && order.claim([target.path], target.access);
+      if (claim?.turn) park();
       targets.delete(handleId);
       try {
         await handles.close(handleId, claim?.turn, discard ?? false);

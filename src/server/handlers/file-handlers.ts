@@ -1,11 +1,8 @@
 import type { FileContent, LinkOption, WalkResult } from '../../files/file-system.ts';
-import { SEARCH_DEFAULT_RESULTS, SEARCH_DEFAULT_TIMEOUT_MS } from '../../files/limits.ts';
-import { type NativePath, textOfName } from '../../files/native-path.ts';
-import { uriFromPath } from '../../files/path-uri.ts';
-import type { SearchQuery } from '../../files/search/query.ts';
 import { checkWalkLimits } from '../../files/local/walk.ts';
+import { textOfName } from '../../files/native-path.ts';
+import { uriFromPath } from '../../files/path-uri.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
-import type { ParamsOf } from '../../protocol/registry.ts';
 import { Base64Result, EncodedResult, StreamedResult } from '../../rpc/answers.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { INLINE_READ_BYTES } from '../limits.ts';
@@ -86,12 +83,12 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
       });
     },
 
-    'fs/walk': (params, { signal, park }) => {
+    'fs/walk': (params, { park }) => {
       refuseFileSandbox(params);
       checkWalkLimits(params.options);
       const path = pathParam(params, 'path');
       return files.order.run([path], 'read', park, async () =>
-        walkResult(await fileSystem.walk(path, params.options, signal)),
+        walkResult(await fileSystem.walk(path, params.options, files.ended)),
       );
     },
 
@@ -129,12 +126,12 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
       });
     },
 
-    'fs/search': (params, { signal, park }) => {
+    'fs/search': (params, { park }) => {
       const path = pathParam(params, 'path');
       return files.order.run([path], 'read', park, async () => {
         park();
         const engines = await files.search();
-        const { matches, truncated, engine } = await engines.search(searchQuery(params, path), signal);
+        const { matches, truncated, engine } = await engines.search({ ...params, path }, files.ended);
         return {
           matches: matches.map((match) => ({ ...match, path: uriFromPath(match.path) })),
           truncated,
@@ -149,21 +146,6 @@ function links(params: { readonly followSymlinks?: boolean | null | undefined })
   return { followSymlinks: params.followSymlinks ?? true };
 }
 
-function searchQuery(params: ParamsOf<'fs/search'>, path: NativePath): SearchQuery {
-  return {
-    path,
-    pattern: params.pattern,
-    literal: params.literal ?? false,
-    caseSensitive: params.caseSensitive ?? true,
-    include: params.include ?? [],
-    exclude: params.exclude ?? [],
-    respectIgnoreFiles: params.respectIgnoreFiles ?? true,
-    includeHidden: params.includeHidden ?? false,
-    maxResults: params.maxResults ?? SEARCH_DEFAULT_RESULTS,
-    timeoutMs: params.timeoutMs ?? SEARCH_DEFAULT_TIMEOUT_MS,
-  };
-}
-
 const BEFORE_DATA = '{"dataBase64":"';
 const AFTER_DATA = '"}';
 
@@ -175,7 +157,7 @@ async function contentResult(content: FileContent): Promise<Base64Result | Strea
     const length = await content.read(first);
     streamed = length === first.length;
     return streamed
-      ? new StreamedResult(BEFORE_DATA, first, content, AFTER_DATA)
+      ? new StreamedResult(BEFORE_DATA, first, content, AFTER_DATA, content.size)
       : new Base64Result(BEFORE_DATA, first.subarray(0, length), AFTER_DATA);
   } finally {
     // The bytes are there; how the descriptor ends is nobody's concern.

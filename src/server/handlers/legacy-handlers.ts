@@ -8,6 +8,9 @@ import { bytesParam } from './strict-base64.ts';
 
 type LegacyMethod = Extract<keyof Handlers, `command/${string}`>;
 
+/** What this dialect has no words for. */
+const PLAIN = { envPolicy: null, metadata: null, limits: null } as const;
+
 /** The first dialect, `command/exec`, in terms of the same processes. What it cannot express is an error. */
 export function legacyHandlers(services: HandlerServices): Pick<Handlers, LegacyMethod> {
   const { processes } = services.session;
@@ -15,7 +18,7 @@ export function legacyHandlers(services: HandlerServices): Pick<Handlers, Legacy
     'command/exec': async ({ processId, argv, arg0, cwd, env, tty, outputBytesCap }) => {
       if (!services.config.allowDirectExec)
         throw invalidRequest('direct starts are switched off (allowDirectExec)');
-      const parts = { processId, argv, arg0, cwd, env, io: ioOf({ tty }), envPolicy: null, metadata: null };
+      const parts = { processId, argv, arg0, cwd, env, io: ioOf({ tty }), ...PLAIN };
       const spec = spawnSpec(parts, { nativePaths: true });
       await startProcess(services, { processId, spec, dialect: 'command', outputBytesCap });
       return { processId, running: true, exitCode: null, stdout: null, stderr: null };

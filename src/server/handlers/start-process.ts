@@ -1,3 +1,4 @@
+import type { ProcessListener } from '../../process/managed-process.ts';
 import { limitsAnything } from '../../process/resources/resource-limits.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import { CHANGES_BEFORE_START_MS } from '../limits.ts';
@@ -19,7 +20,7 @@ export interface CheckedStart {
 
 /** Starts a program in the session and reports its life in its dialect. */
 export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<void> {
-  const { session, config, connection, files } = services;
+  const { session, config, connection, files, quotas, records } = services;
   const { processId, dialect } = start;
   const resources = resourceLimits(config, start.limits ?? null);
   const limits = runLimits(config, start.limits ?? null);
@@ -33,17 +34,31 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     maxChunks: config.retainedChunksPerProcess,
     headBytes: Math.min(config.snapshotHeadBytes, maxBytes),
   };
-  const listener = processNotifier(processId, dialect, session);
+  const notifier = processNotifier(processId, dialect, session);
+  let leave = () => {};
   try {
+    leave = quotas.enterProcess();
+    const listener: ProcessListener = records.watch(processId, {
+      ...notifier,
+      closed: (...event) => {
+        leave();
+        notifier.closed(...event);
+      },
+    });
     // A client that writes a script and starts it need not wait for the first answer; a dead mount is not waited for.
     const changes = files.order.changesDone();
-    const after = changes && waitAtMost(CHANGES_BEFORE_START_MS, changes);
+    const changesDone = changes && waitAtMost(CHANGES_BEFORE_START_MS, changes);
+    const recorded = records.starting(processId, spec, { ...resources, ...limits });
+    const after = recorded === null ? changesDone : Promise.all([changesDone, recorded]).then(() => {});
     await session.processes.start({ processId, spec, retention, listener, after, limits });
   } catch (error) {
+    leave();
+    records.startFailed(processId, error as Error);
     if (session.lifecycleNotifications) {
       connection.notify('process/failed', { processId, message: (error as Error).message });
     }
     throw error;
   }
+  records.started();
   if (session.lifecycleNotifications) connection.notify('process/started', { processId });
 }

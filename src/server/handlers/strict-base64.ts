@@ -16,13 +16,16 @@ export function bytesParam<Name extends string>(
 
 /**
  * The bytes of a standard base64 text with padding, or what is wrong with it. Node's decoder skips what it does not know; each
- * character it skipped makes the result too short, so that a good text costs no second look.
+ * character it skipped makes the result too short, so that a good text costs no second look. Of characters outside ASCII it may take
+ * the low byte for one that it knows.
  */
 export function decodeBase64(text: string): Buffer | { readonly problem: string } {
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
   const bytes = Buffer.from(text, 'base64');
   const complete = text.length % 4 === 0 && bytes.length === (text.length / 4) * 3 - padding;
-  if (complete && !text.includes('-') && !text.includes('_') && !hasStrayBits(text, padding)) return bytes;
+  const isAscii = Buffer.byteLength(text) === text.length;
+  if (complete && isAscii && !text.includes('-') && !text.includes('_') && !hasStrayBits(text, padding))
+    return bytes;
   return { problem: problemOf(text) };
 }
 

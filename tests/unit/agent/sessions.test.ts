@@ -174,3 +174,28 @@ describe('bounds', () => {
     expect(next.error).toBeNull();
   });
 });
+
+test('the end of a call does not give back an id that another call has reserved since', async () => {
+  let again = () => {};
+  const stage = new Stage({
+    random: () => 0,
+    onEvent: (event) => {
+      if (event.type === 'end') again();
+    },
+  });
+  const first = await stage.exec();
+  let starts = 0;
+  const held = new Promise<void>(() => {});
+  stage.backend.onStart = () => {
+    starts++;
+    return held;
+  };
+  again = () => void stage.exec({ cmd: 'second' });
+  stage.backend.last.end(0);
+  await settled();
+  expect(first.output).toMatchObject({ exitCode: 0 });
+  await stage.exec({ cmd: 'third' });
+  const ids = stage.backend.started.map(({ processId }) => Number(processId.split('-')[0]));
+  expect(starts).toBe(2);
+  expect(ids).toEqual([1000, 1000, 1001]);
+});

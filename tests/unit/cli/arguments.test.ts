@@ -62,7 +62,7 @@ test.each([
   [['--nope'], "unknown flag '--nope'"],
   [['--nope=1'], "unknown flag '--nope'"],
   [['--lisen', 'stdio'], "unknown flag '--lisen'; did you mean '--listen'?"],
-  [['--ws-auth', 'capability-token'], "unknown flag '--ws-auth'"],
+  [['--json', 'token'], 'token must be the first argument'],
   [['--remote', 'https://x'], "unknown flag '--remote'"],
   [['-x'], "unknown flag '-x'"],
   [['-'], "unknown flag '-'"],
@@ -78,9 +78,9 @@ test.each([
   [['--native-spawn', '--no-native-spawn'], '--native-spawn is given more than once'],
   [['--json'], "--json goes with 'exec-server config' only"],
   [['--transport', 'tcp'], "--transport: 'tcp' is not one of the choices; allowed: ws, stdio, off"],
-  [['run'], "unknown command 'run'; the commands are serve and config"],
+  [['run'], "unknown command 'run'; the commands are serve, config, token"],
   [['conifg'], "unknown command 'conifg'; did you mean 'config'?"],
-  [[''], "unknown command ''; the commands are serve and config"],
+  [[''], "unknown command ''; the commands are serve, config, token"],
   [['config', 'listen'], "unexpected argument 'listen'"],
 ])('%j is refused', (argv, message) => {
   expect(() => parseArguments(argv)).toThrow(UsageError);

@@ -21,6 +21,7 @@ class FakeHost implements Host {
   readonly exit = vi.fn();
   readonly close = vi.fn<(reason?: string) => Promise<void>>(async () => this.end());
   readonly server = { serve: vi.fn(() => this.#started), serveStdio: vi.fn(() => this.#started) };
+  readonly reload = vi.fn(async () => false);
   signal: (name: string) => void = () => {};
   end: () => void = () => {};
   #comeUp: (server: RunningServer) => void = () => {};
@@ -44,7 +45,7 @@ class FakeHost implements Host {
 
   /** Lets the server come up. */
   up(url: string | null = 'ws://127.0.0.1:4000'): void {
-    this.#comeUp({ url, closed: this.#closed, close: this.close });
+    this.#comeUp({ url, closed: this.#closed, close: this.close, reload: this.reload });
   }
 
   printed(stream: 'stdout' | 'stderr' = 'stdout'): string {
@@ -93,6 +94,23 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'])('%s closes the server and exits 0', a
   host.signal(signal);
   expect(await code).toBe(0);
   expect(host.close).toHaveBeenCalledExactlyOnceWith(`the server is shutting down (${signal})`);
+});
+
+test('a hang-up has a server read its files again, if it has any', async () => {
+  const host = new FakeHost();
+  host.reload.mockResolvedValue(true);
+  host.up();
+  const code = run(host);
+  await vi.waitFor(() => expect(host.stdout.readableLength).toBeGreaterThan(0));
+  host.signal('SIGHUP');
+  host.signal('SIGHUP');
+  await vi.waitFor(() => expect(host.reload).toHaveBeenCalledTimes(2));
+  expect(host.close).not.toHaveBeenCalled();
+  host.signal('SIGTERM');
+  host.signal('SIGHUP');
+  expect(await code).toBe(0);
+  expect(host.reload).toHaveBeenCalledTimes(2);
+  expect(host.exit).toHaveBeenCalledOnce();
 });
 
 test('a signal during the start is obeyed after it', async () => {

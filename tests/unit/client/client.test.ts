@@ -269,6 +269,23 @@ describe('notifications', () => {
   });
 });
 
+describe('events of processes', () => {
+  test('that were started by hand are notifications like others', async () => {
+    const server = new FakeServer();
+    const client = await server.connect();
+    const params = { argv: ['x'], cwd: 'file:///', env: {}, tty: false };
+    await client.backend.start({ ...params, processId: 'followed' });
+    await client.call('process/start', { ...params, processId: 'by hand' });
+    const seen: unknown[] = [];
+    client.onNotification('process/exited', ({ processId }) => seen.push(processId));
+    server.link.exited('followed', 1);
+    server.link.exited('by hand', 1);
+    await waitFor('the event', () => seen.length > 0);
+    expect(seen).toEqual(['by hand']);
+    await client.close();
+  });
+});
+
 describe('closing', () => {
   test('ends calls, processes and everything after', async () => {
     const server = new FakeServer();

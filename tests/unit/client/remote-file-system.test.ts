@@ -230,6 +230,15 @@ describe('a stream of blocks', () => {
     expect(server.params('fs/readBlock')).toHaveLength(1);
   });
 
+  test('that was read to the end does not wait for a server that does not close it', async () => {
+    const { server, files } = setUp();
+    server.answerAnything();
+    server.hold('fs/close');
+    server.answer('fs/readBlock', { chunk: base64(3), eof: true });
+    expect(await collect(files.readFileStream(FILE, { timeoutMs: 5 }))).toEqual([3]);
+    expect(server.params('fs/close')).toHaveLength(1);
+  });
+
   test('whose handle is gone is broken; the file may be there', async () => {
     const { server, files } = setUp();
     server.answerAnything();
@@ -314,6 +323,16 @@ describe('a file that is replaced', () => {
     expect(server.params('fs/close')).toMatchObject([{ discard: true }]);
     await expect(files.replaceFile(FILE, failing(), { atomic: false })).rejects.toThrow('the source broke');
     expect(server.params('fs/close')[1]).not.toHaveProperty('discard');
+  });
+
+  test('is given up in time even if the server does not answer any more', async () => {
+    const { server, files } = setUp(STREAMING);
+    server.answerAnything();
+    server.refuse('fs/writeBlock', new ClientError('timeout', 'took too long'));
+    server.hold('fs/close');
+    const replacing = files.replaceFile(FILE, chunks(1), { timeoutMs: 5 });
+    await expect(replacing).rejects.toMatchObject({ kind: 'timeout' });
+    expect(server.params('fs/close')).toMatchObject([{ discard: true }]);
   });
 
   test('fails when closing fails', async () => {

@@ -82,6 +82,25 @@ test('closing ends a loop that waits, and is done once', async () => {
   expect(server.params('fs/unwatch')).toHaveLength(1);
 });
 
+test('a connection that ends right behind the answer ends the watch', async () => {
+  const server = new FakeFileServer(['fsWatch']);
+  server.answerAnything();
+  const answer = server.hold('fs/watch');
+  const watching = new RemoteFileSystem(server).watch(ROOT);
+  answer({});
+  server.enter('failed');
+  const watch = await watching;
+  await expect(next(watch[Symbol.asyncIterator]())).rejects.toMatchObject({ kind: 'brokenPipe' });
+  expect(server.listeners).toBe(0);
+});
+
+test('closing does not wait for a server that does not answer', async () => {
+  const { server, watch } = await setUp();
+  server.hold('fs/unwatch');
+  await watch.close();
+  expect(server.params('fs/unwatch')).toHaveLength(1);
+});
+
 test('a watch that is refused leaves nothing behind', async () => {
   const server = new FakeFileServer(['fsWatch']);
   server.answerAnything();

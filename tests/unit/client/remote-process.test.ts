@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { ProcessEvent } from '../../../src/client/backend.ts';
@@ -197,6 +198,21 @@ describe('events', () => {
     server.link.closedProcess('p', 10);
     expect(await reading).toEqual(['1:<1>', 'lost 2-6 null', '7:<7>', '8:<8>', 'exited 9', 'closed 10']);
     expect(server.requests('process/terminate')).toEqual([]);
+    await client.close();
+  });
+
+  test('at the end that do not come are read from the server, but nothing is given up for them', async () => {
+    const { server, client, process } = await started();
+    const pages = [
+      // The rest is still on its way: it is not lost although the server has evicted it.
+      wirePage(9, [8], { exited: true, exitCode: 0 }),
+      wirePage(5, [3], { exited: true, exitCode: 0, closed: true }),
+    ];
+    server.answers['process/read'] = () => pages.shift();
+    server.link.output('p', 1);
+    server.link.exited('p', 2);
+    expect(await all(process.events())).toEqual(['1:<1>', 'exited 2', '3:<3>', 'closed 4']);
+    expect(server.requests('process/read')).toHaveLength(2);
     await client.close();
   });
 

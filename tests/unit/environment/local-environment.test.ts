@@ -1,3 +1,7 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { ConnectionState } from '../../../src/environment/environment.ts';
 import { LocalEnvironment } from '../../../src/environment/local-environment.ts';
@@ -35,10 +39,11 @@ it('kills what is left at its end, and is disconnected then', async () => {
   const seen: ConnectionState[] = [];
   environment.watchConnection((state) => seen.push(state));
   const process = await environment.backend.start(shell('p', 'exec sleep 1000'));
+  const events = collected(process.events());
   await environment.dispose();
   await environment.dispose();
-  expect(process.state.exited).toBe(true);
-  const reason = "environment 'local' was closed";
+  expect((await events).map(({ type }) => type)).toEqual(['exited', 'closed']);
+  const reason = "environment 'local' was closed; open another one";
   expect(seen).toEqual([
     { connected: true, reason: null },
     { connected: false, reason },
@@ -47,3 +52,38 @@ it('kills what is left at its end, and is disconnected then', async () => {
   expect(await environment.status()).toEqual({ status: 'disconnected', error: reason });
   await expect(environment.waitUntilReady()).rejects.toMatchObject({ kind: 'closed' });
 });
+
+it('finds capabilities that were written before, whether or not that was waited for', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'local-environment-'));
+  const root = pathToFileURL(folder).href;
+  const writing = environment.files.writeFile(`${root}/SKILL.md`, 'x'.repeat(500_000));
+  const roots = await environment.discovery.discover([
+    { id: 'here', path: root },
+    { id: 'elsewhere', path: 'file:///C:/root' },
+  ]);
+  await writing;
+  await rm(folder, { recursive: true });
+  expect(roots.map(({ skills, error }) => [skills.length, error === null])).toEqual([
+    [1, true],
+    [0, false],
+  ]);
+});
+
+it.each<[string, (environment: LocalEnvironment) => Promise<unknown>]>([
+  ['start a program', ({ backend }) => backend.start(shell('p', 'true'))],
+  ['read a file', ({ files }) => files.readFile('file:///etc/hosts')],
+  ['read a file in blocks', ({ files }) => files.readFileStream('file:///etc/hosts').next()],
+  ['watch files', ({ files }) => files.watch('file:///etc')],
+  ['search files', ({ files }) => files.search('file:///etc', 'x')],
+  ['look at capability roots', ({ discovery }) => discovery.discover([{ id: 'r', path: 'file:///etc' }])],
+  ['describe itself', (local) => local.info()],
+])('cannot %s once it was closed', async (_, use) => {
+  await environment.dispose();
+  await expect(use(environment)).rejects.toMatchObject({ kind: 'closed' });
+});
+
+async function collected<T>(values: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const value of values) all.push(value);
+  return all;
+}

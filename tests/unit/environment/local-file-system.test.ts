@@ -1,5 +1,5 @@
 import { writeFileSync } from 'node:fs';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { FileWatch } from '../../../src/client/backend.ts';
 import { LocalExecutorFileSystem } from '../../../src/environment/local-file-system.ts';
 import { MAX_WATCHES } from '../../../src/files/limits.ts';
@@ -7,9 +7,12 @@ import { waitFor } from '../../support/wait-for.ts';
 import { Scratch } from '../files/local/scratch.ts';
 
 const scratch = new Scratch();
-const files = new LocalExecutorFileSystem();
 const uri = (name: string) => `file://${scratch.at(name)}`;
+let files: LocalExecutorFileSystem;
 
+beforeEach(() => {
+  files = new LocalExecutorFileSystem();
+});
 afterEach(() => files.dispose());
 
 test('a stream that is left, given up or read to its end leaves nothing open', async () => {
@@ -55,6 +58,12 @@ test('disposing ends the loops over watches', async () => {
   const next = watch[Symbol.asyncIterator]().next();
   await files.dispose();
   expect(await next).toEqual({ done: true, value: undefined });
+});
+
+test('a watch that is set up while the files are disposed of does not begin', async () => {
+  const first = files.watch(uri('.'));
+  await files.dispose();
+  await expect(first).rejects.toMatchObject({ kind: 'closed' });
 });
 
 test('a watch that is given up while it is set up is ended', async () => {

@@ -177,5 +177,5 @@ test('disposing of the backend kills what is left', async () => {
   await backend.dispose();
   expect(process.state).toMatchObject({ exitCode: 137, closed: true });
   expect(pids.map(isAlive)).toEqual([false, false]);
-  await expect(backend.start(shell('q', ''))).rejects.toMatchObject({ kind: 'server', code: -32600 });
+  await expect(backend.start(shell('q', ''))).rejects.toMatchObject({ kind: 'closed' });
 });

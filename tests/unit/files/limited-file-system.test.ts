@@ -34,6 +34,11 @@ class HangingFiles {
       canonicalize: (path) => this.hang('canonicalize').then(() => path),
       remove: () => this.hang('remove'),
       open: async () => file,
+      readFile: async () => ({
+        size: 1,
+        read: () => this.hang('content').then(() => 0),
+        close: () => this.hang('content closed'),
+      }),
       writeFile: (_path, _bytes, _options, waiting) => {
         this.waiting = waiting;
         return this.hang('writeFile');
@@ -96,4 +101,36 @@ test('the end of the connection ends the wait', async () => {
   end.abort(new Error('gone'));
   await expect(waiting).rejects.toThrow('gone');
   expect(files.begun).toEqual(['canonicalize']);
+});
+
+test('a file whose close finds no place before the end of the connection is discarded, not left open', async () => {
+  const { files, end, fileSystem } = limited(1);
+  const file = await fileSystem.open(PATH, 'atomicReplace');
+  void fileSystem.canonicalize(PATH);
+  const closed = file.close();
+  end.abort(new Error('gone'));
+  await turn();
+  expect(files.begun).toEqual(['canonicalize', 'discard']);
+  await files.endFirst();
+  await files.endFirst();
+  await expect(closed).rejects.toThrow('gone');
+});
+
+test('the content of a file is read in a place of its own, and closed when nothing is read any more', async () => {
+  const { files, fileSystem } = limited(1);
+  const content = await fileSystem.readFile(PATH, FOLLOW);
+  void fileSystem.canonicalize(PATH);
+  await turn();
+  const read = content.read(Buffer.alloc(1));
+  const closed = content.close();
+  await turn();
+  expect(files.begun).toEqual(['canonicalize']);
+  await files.endFirst();
+  expect(files.begun).toEqual(['canonicalize', 'content']);
+  await files.endFirst();
+  await read;
+  await turn();
+  expect(files.begun).toEqual(['canonicalize', 'content', 'content closed']);
+  await files.endFirst();
+  await closed;
 });

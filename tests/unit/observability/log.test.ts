@@ -40,3 +40,17 @@ test.each([
   expect(line?.endsWith('\n')).toBe(true);
   expect(JSON.parse(line!)).toMatchObject({ level: 'info', message: text, field: text });
 });
+
+test('marks that turn text round are escaped', () => {
+  const [line] = logged('info', (log) => log.info('a\u202eb', { field: '\u2066x\ufeff' }));
+  expect(line).toContain('a\\u202eb');
+  expect(line).toContain('\\u2066x\\ufeff');
+});
+
+test('what looks like a secret is hidden, and long texts are cut', () => {
+  const [line] = logged('info', (log) =>
+    log.info('failed: token=hunter2', { url: 'https://joe:hunter2@x/', long: 'y'.repeat(100_000) }),
+  );
+  expect(line).not.toContain('hunter2');
+  expect(JSON.parse(line!).long).toMatch(/^y{8192}… \(100000 characters\)$/);
+});

@@ -243,3 +243,24 @@ describe('patterns made to take long', () => {
     expect(names(child({ inherit: 'none', set: env, includeOnly: ['N1*', 'X'] }))).toHaveLength(11_111);
   });
 });
+
+test("what concerns the server's own process is not inherited, and passes when a caller names it", () => {
+  const server = {
+    LD_PRELOAD: '/evil.so',
+    LD_LIBRARY_PATH: '/lib',
+    DYLD_INSERT_LIBRARIES: 'x',
+    EXEC_SERVER_CONFIG: '/etc/x.toml',
+    LDFLAGS: '-s',
+    MY_EXEC_SERVER_URL: 'u',
+  };
+  const inherited = childEnvironment({ env: {}, policy: EVERYTHING, metadata: null }, server);
+  expect(inherited).toEqual({ LDFLAGS: '-s', MY_EXEC_SERVER_URL: 'u' });
+  const named = { LD_LIBRARY_PATH: '/mine' };
+  const policy = { ...EVERYTHING, set: { EXEC_SERVER_URL: 'ws://x' } };
+  expect(childEnvironment({ env: named, policy, metadata: null }, server)).toEqual({
+    LDFLAGS: '-s',
+    MY_EXEC_SERVER_URL: 'u',
+    EXEC_SERVER_URL: 'ws://x',
+    LD_LIBRARY_PATH: '/mine',
+  });
+});

@@ -3,10 +3,11 @@ import { expect, test } from 'vitest';
 import { Dispatcher, type Job, type Slot } from '../../../src/rpc/dispatcher.ts';
 import {
   MAX_PARKED_REQUESTS,
-  MAX_QUEUED_REQUEST_BYTES,
   MAX_QUEUED_REQUESTS,
   MAX_REQUESTS_BEYOND_SLOTS,
 } from '../../../src/rpc/limits.ts';
+
+const MAX_BYTES = 1_000_000;
 
 /** A dispatcher whose jobs run until the test finishes them. */
 class Workshop {
@@ -17,7 +18,7 @@ class Workshop {
   readonly #running = new Map<string, { readonly finish: () => void; readonly slot: Slot }>();
 
   constructor(slots: number) {
-    this.dispatcher = new Dispatcher(slots, (open) => this.intake.push(open));
+    this.dispatcher = new Dispatcher(slots, MAX_BYTES, (open) => this.intake.push(open));
   }
 
   submit(name: string, options: Partial<Pick<Job, 'lane' | 'subject' | 'bytes'>> = {}): void {
@@ -142,6 +143,26 @@ test('when too many are parked the next keeps its slot', async () => {
   expect(shop.started).toContain('next');
 });
 
+test('any number of queued jobs may park as soon as they run', async () => {
+  const dispatcher = new Dispatcher(1, MAX_BYTES, () => undefined);
+  let endFirst = () => {};
+  let deepest = 0;
+  const submit = (run: Job['run']) => dispatcher.submit({ lane: 'ordinary', subject: null, bytes: 1, run });
+  submit(() => new Promise((resolve) => (endFirst = resolve)));
+  let depth = 0;
+  for (let index = 0; index < MAX_PARKED_REQUESTS; index++) {
+    submit(({ park }) => {
+      deepest = Math.max(deepest, ++depth);
+      park();
+      depth--;
+      return new Promise(() => {});
+    });
+  }
+  endFirst();
+  await settled();
+  expect(deepest).toBe(1);
+});
+
 test('the intake closes at the cap of queued jobs and opens below it', async () => {
   const shop = new Workshop(1);
   for (let index = 0; index < MAX_QUEUED_REQUESTS; index++) shop.submit(`j${index}`);
@@ -152,15 +173,35 @@ test('the intake closes at the cap of queued jobs and opens below it', async () 
   expect(shop.intake).toEqual([false, true]);
 });
 
-test('the intake closes at the cap of queued bytes and opens below it', async () => {
+test('the intake closes at the cap of bytes under way and opens below it', async () => {
   const shop = new Workshop(1);
-  shop.submit('busy', { bytes: MAX_QUEUED_REQUEST_BYTES });
-  shop.submit('half', { bytes: MAX_QUEUED_REQUEST_BYTES / 2 });
+  shop.submit('busy', { bytes: MAX_BYTES / 2 });
+  shop.submit('queued', { bytes: MAX_BYTES / 2 - 1 });
   expect(shop.intake).toEqual([]);
-  shop.submit('other half', { bytes: MAX_QUEUED_REQUEST_BYTES / 2 });
+  shop.submit('last', { bytes: 1, lane: 'control' });
   expect(shop.intake).toEqual([false]);
-  await shop.finish('busy');
+  await shop.finish('last');
   expect(shop.intake).toEqual([false, true]);
+  shop.submit('again', { bytes: MAX_BYTES });
+  expect(shop.intake).toEqual([false, true, false]);
+  shop.dispatcher.clear();
+  await shop.finish('busy');
+  expect(shop.intake).toEqual([false, true, false, true]);
+});
+
+test('bytes that wait for somebody outside hold up nobody, but no more are taken', async () => {
+  const shop = new Workshop(2);
+  shop.submit('stuck', { bytes: MAX_BYTES });
+  expect(shop.intake).toEqual([false]);
+  shop.park('stuck');
+  expect(shop.intake).toEqual([false, true]);
+  expect(shop.dispatcher.overloads(1)).toBe(true);
+  await shop.finish('stuck');
+  expect(shop.dispatcher.overloads(MAX_BYTES + 1)).toBe(false);
+  shop.submit('waiting', { bytes: 10 });
+  shop.park('waiting');
+  expect(shop.dispatcher.overloads(MAX_BYTES - 10)).toBe(false);
+  expect(shop.dispatcher.overloads(MAX_BYTES - 9)).toBe(true);
 });
 
 test('the intake opens when a control job empties the queue', () => {
@@ -198,7 +239,7 @@ test('while held nothing is read and no ordinary job starts, but control jobs do
 
 test('a job that gets everything held again stops the ones behind it', () => {
   const started: string[] = [];
-  const dispatcher = new Dispatcher(10, () => undefined);
+  const dispatcher = new Dispatcher(10, MAX_BYTES, () => undefined);
   const job = (name: string): Job => ({
     lane: 'ordinary',
     subject: null,

@@ -272,8 +272,14 @@ test('a stream whose source fails rejects, and nothing is sent behind half a mes
       throw new Error('disk');
     },
   };
-  await expect(outbox.sendStream({ parts: failing, last: bulk('Z') })).rejects.toThrow('disk');
+  const next = createParts();
+  const failed = outbox.sendStream({ parts: failing, last: bulk('Y') });
+  const behind = outbox.sendStream({ parts: next.parts, last: bulk('Z') });
+  await expect(failed).rejects.toThrow('disk');
   outbox.sendControl('c1');
+  await next.part('B');
+  await next.end();
+  await behind;
   expect(transport.sent).toEqual(['A~']);
 });
 
@@ -290,4 +296,15 @@ test('a closed outbox ends a stream that waits for room, and starts no other', a
   outbox.close();
   await Promise.all(sent);
   expect(transport.sent).toEqual(['A~']);
+});
+
+test('a stream that finds no room in a transport that has ended does not wait for any', async () => {
+  const { transport, outbox } = createOutbox();
+  const { parts, part } = createParts();
+  const sent = outbox.sendStream({ parts, last: bulk('Z') });
+  await part('A');
+  transport.room = 0;
+  outbox.close();
+  await part('B');
+  await sent;
 });

@@ -94,7 +94,7 @@ test.each<[Partial<ConfigInputs>, string, string]>([
   [
     { toml: file({ listen: 4000 }) },
     'listen',
-    "listen (file /etc/exec-server.toml): '4000' is not a string; allowed: `ws://IP:PORT`, `stdio` or `off`",
+    "listen (file /etc/exec-server.toml): '4000' is not a string; allowed: `ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH`, `stdio` or `off`",
   ],
   [
     { toml: file({ logLevel: { level: 'info' } }) },

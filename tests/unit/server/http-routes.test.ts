@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import { expect, test } from 'vitest';
 import { answerHttp, encodeAnswer, type ListenerState } from '../../../src/server/http-routes.ts';
 
-const READY: ListenerState = { draining: false, full: false };
-const DRAINING: ListenerState = { draining: true, full: false };
-const FULL: ListenerState = { draining: false, full: true };
+const READY: ListenerState = { draining: false, obstacle: null };
+const DRAINING: ListenerState = { draining: true, obstacle: null };
+const FULL: ListenerState = { draining: false, obstacle: 'a limit is reached' };
 
 function answer(line: string, options: { upgrade?: boolean; origin?: string; state?: ListenerState } = {}) {
   const [method, url] = line.split(' ');

@@ -1,12 +1,20 @@
 import { expect, test } from 'vitest';
-import { DEFAULT_LISTEN_URL, ListenUrlError, parseListenUrl } from '../../../src/server/listen-url.ts';
+import {
+  DEFAULT_LISTEN_URL,
+  isLoopback,
+  ListenUrlError,
+  parseListenUrl,
+} from '../../../src/server/listen-url.ts';
 
 test.each([
-  [DEFAULT_LISTEN_URL, { kind: 'websocket', host: '127.0.0.1', port: 0 }],
-  ['ws://0.0.0.0:65535', { kind: 'websocket', host: '0.0.0.0', port: 65_535 }],
-  ['ws://[::1]:4000', { kind: 'websocket', host: '::1', port: 4000 }],
-  ['ws://[::]:0', { kind: 'websocket', host: '::', port: 0 }],
-  ['ws://[::ffff:127.0.0.1]:1', { kind: 'websocket', host: '::ffff:127.0.0.1', port: 1 }],
+  [DEFAULT_LISTEN_URL, { kind: 'websocket', secure: false, host: '127.0.0.1', port: 0 }],
+  ['ws://0.0.0.0:65535', { kind: 'websocket', secure: false, host: '0.0.0.0', port: 65_535 }],
+  ['ws://[::1]:4000', { kind: 'websocket', secure: false, host: '::1', port: 4000 }],
+  ['ws://[::]:0', { kind: 'websocket', secure: false, host: '::', port: 0 }],
+  ['ws://[::ffff:127.0.0.1]:1', { kind: 'websocket', secure: false, host: '::ffff:127.0.0.1', port: 1 }],
+  ['wss://127.0.0.1:0', { kind: 'websocket', secure: true, host: '127.0.0.1', port: 0 }],
+  ['wss://[::]:443', { kind: 'websocket', secure: true, host: '::', port: 443 }],
+  ['unix:///run/exec server/a%20b:c', { kind: 'unix', path: '/run/exec server/a%20b:c' }],
   ['stdio', { kind: 'stdio' }],
   ['stdio://', { kind: 'stdio' }],
   ['off', { kind: 'off' }],
@@ -16,8 +24,8 @@ test.each([
 
 test.each([
   'http://127.0.0.1:0',
-  'wss://127.0.0.1:0',
-  'unix:///tmp/socket',
+  'wss:127.0.0.1:0',
+  'unix:/tmp/socket',
   'STDIO',
   'OFF',
   'WS://127.0.0.1:0',
@@ -29,7 +37,7 @@ test.each([
   expect(() => parseListenUrl(text)).toThrow(
     expect.objectContaining({
       kind: 'unsupported',
-      message: `unsupported --listen URL \`${text}\`; expected \`ws://IP:PORT\` or \`stdio\``,
+      message: `unsupported --listen URL \`${text}\`; expected \`ws://IP:PORT\`, \`wss://IP:PORT\`, \`unix:///PATH\` or \`stdio\``,
     }),
   );
 });
@@ -64,3 +72,34 @@ test.each([
   );
   expect(() => parseListenUrl(text)).toThrow(ListenUrlError);
 });
+
+test.each([
+  ['wss://localhost:0', '`wss://IP:PORT`'],
+  ['wss://127.0.0.1', '`wss://IP:PORT`'],
+  ['unix://socket', '`unix:///PATH`'],
+  ['unix://', '`unix:///PATH`'],
+  ['unix:///', '`unix:///PATH`'],
+  ['unix:///run/', '`unix:///PATH`'],
+  ['unix:///\0abstract', '`unix:///PATH`'],
+])('%j is invalid, %s is expected', (text, expected) => {
+  expect(() => parseListenUrl(text)).toThrow(
+    expect.objectContaining({
+      kind: 'invalid',
+      message: `invalid websocket --listen URL \`${text}\`; expected ${expected}`,
+    }),
+  );
+});
+
+test.each(['127.0.0.1', '127.255.0.3', '::1', '0:0:0:0:0:0:0:1', '::ffff:127.0.0.1'])(
+  '%s is loopback',
+  (host) => {
+    expect(isLoopback(host)).toBe(true);
+  },
+);
+
+test.each(['0.0.0.0', '128.0.0.1', '10.127.0.1', '::', '::2', '::11', '1::1', 'fe80::1', '::ffff:10.0.0.1'])(
+  '%s is not loopback',
+  (host) => {
+    expect(isLoopback(host)).toBe(false);
+  },
+);

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { afterEach, expect, test } from 'vitest';
+import { createLogger } from '../../../src/observability/log.ts';
 import { Listener, type ListenerOptions } from '../../../src/server/listener.ts';
 import type { Transport } from '../../../src/transport/transport.ts';
 
@@ -13,12 +15,18 @@ afterEach(async () => {
 async function listen(options: Partial<ListenerOptions> = {}) {
   const transports: Transport[] = [];
   const listener = new Listener({
-    host: '127.0.0.1',
-    port: 0,
+    address: LOOPBACK,
+    tls: null,
+    gate: null,
+    allowedHost: '',
     maxConnections: 10,
+    maxConnectionsPerAddress: 10,
+    maxPending: 10,
+    handshakeTimeoutMs: 60_000,
     maxMessageBytes: 1_000,
     pingIntervalMs: 0,
     peerSilenceTimeoutMs: 0,
+    log: createLogger('error', () => {}),
     accepted: (transport) => transports.push(transport),
     ...options,
   });
@@ -27,10 +35,12 @@ async function listen(options: Partial<ListenerOptions> = {}) {
   return { listener, url, port: Number(new URL(url).port), transports };
 }
 
+const LOOPBACK = { kind: 'websocket', secure: false, host: '127.0.0.1', port: 0 } as const;
+
 /** Sends a request and returns the whole response; the connection is left to the server to close. */
 async function request(port: number, head: string, headers: readonly string[] = []): Promise<string> {
   const socket = open(port);
-  socket.write([head, 'Host: x', ...headers, '', ''].join('\r\n'));
+  socket.write([head, HOST, ...headers, '', ''].join('\r\n'));
   return response(socket);
 }
 
@@ -47,6 +57,7 @@ async function response(socket: Socket): Promise<string> {
   return data.toString();
 }
 
+const HOST = 'Host: 127.0.0.1';
 const UPGRADE = [
   'Connection: Upgrade',
   'Upgrade: websocket',
@@ -101,18 +112,18 @@ test.each<[string, string, readonly string[], RegExp]>([
 
 test('the URL has the address and port in use, in brackets for IPv6', async () => {
   expect((await listen()).url).toMatch(/^ws:\/\/127\.0\.0\.1:[1-9]\d*$/);
-  expect((await listen({ host: '::1' })).url).toMatch(/^ws:\/\/\[::1\]:[1-9]\d*$/);
+  expect((await listen({ address: { ...LOOPBACK, host: '::1' } })).url).toMatch(/^ws:\/\/\[::1\]:[1-9]\d*$/);
 });
 
 test('an address in use is an error', async () => {
   const { port } = await listen();
-  await expect(listen({ port })).rejects.toThrow('EADDRINUSE');
+  await expect(listen({ address: { ...LOOPBACK, port } })).rejects.toThrow('EADDRINUSE');
 });
 
 test('only so many connections are accepted; one that ends makes room', async () => {
   const { port } = await listen({ maxConnections: 2 });
   const first = open(port);
-  first.write(['GET / HTTP/1.1', 'Host: x', ...UPGRADE, '', ''].join('\r\n'));
+  first.write(['GET / HTTP/1.1', HOST, ...UPGRADE, '', ''].join('\r\n'));
   expect(await response(first)).toMatch(/^HTTP\/1.1 101/);
   expect(await request(port, 'GET / HTTP/1.1', UPGRADE)).toMatch(/^HTTP\/1.1 101/);
   expect(await request(port, 'GET / HTTP/1.1', UPGRADE)).toMatch(/^HTTP\/1.1 503 [\s\S]*maxConnections/);
@@ -133,7 +144,7 @@ test('while draining probes are answered and upgrades refused', async () => {
 test('a peer that keeps a refused connection open loses it all the same', async () => {
   const { port } = await listen();
   const socket = open(port);
-  socket.write(['GET /nope HTTP/1.1', 'Host: x', ...UPGRADE, '', ''].join('\r\n'));
+  socket.write(['GET /nope HTTP/1.1', HOST, ...UPGRADE, '', ''].join('\r\n'));
   await response(socket);
   await once(socket, 'end');
   // Only a socket that is gone refuses what is written to it.
@@ -147,10 +158,10 @@ test('a peer that keeps a refused connection open loses it all the same', async 
 test.each<[string, readonly string[] | null]>([
   ['has sent nothing', null],
   ['has sent half a request', ['GET / HTTP/1.1', 'Host']],
-  ['was refused an upgrade', ['GET /nope HTTP/1.1', 'Host: x', ...UPGRADE, '', '']],
-  ['was refused a bad handshake', ['GET / HTTP/1.1', 'Host: x', ...without('Sec-WebSocket-Key'), '', '']],
-  ['was upgraded', ['GET / HTTP/1.1', 'Host: x', ...UPGRADE, '', '']],
-  ['keeps a probe alive', ['GET /readyz HTTP/1.1', 'Host: x', '', '']],
+  ['was refused an upgrade', ['GET /nope HTTP/1.1', HOST, ...UPGRADE, '', '']],
+  ['was refused a bad handshake', ['GET / HTTP/1.1', HOST, ...without('Sec-WebSocket-Key'), '', '']],
+  ['was upgraded', ['GET / HTTP/1.1', HOST, ...UPGRADE, '', '']],
+  ['keeps a probe alive', ['GET /readyz HTTP/1.1', HOST, '', '']],
 ])('closing does not wait for a peer that %s', async (_name, lines) => {
   const { port, listener } = await listen();
   const socket = open(port);
@@ -163,4 +174,64 @@ test.each<[string, readonly string[] | null]>([
   const refused = connect(port, '127.0.0.1');
   const [error] = (await once(refused, 'error')) as [NodeJS.ErrnoException];
   expect(error.code).toBe('ECONNREFUSED');
+});
+
+/** Sends an upgrade and returns the status line's code. */
+async function upgrade(port: number): Promise<string> {
+  return (await request(port, 'GET / HTTP/1.1', UPGRADE)).slice(9, 12);
+}
+
+test.each<[string, string]>([
+  ['nothing', ''],
+  ['half a request', 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: '],
+])('a peer that sends %s is let go when its time is up', async (_name, text) => {
+  const { port } = await listen({ handshakeTimeoutMs: 50 });
+  const socket = open(port);
+  if (text !== '') socket.write(text);
+  expect(await response(socket)).toMatch(/^HTTP\/1.1 408 /);
+  await once(socket, 'end');
+});
+
+test('a websocket is not held to the time of its handshake', async () => {
+  const { port, transports } = await listen({ handshakeTimeoutMs: 50 });
+  const socket = open(port);
+  socket.write(['GET / HTTP/1.1', HOST, ...UPGRADE, '', ''].join('\r\n'));
+  await response(socket);
+  await response(open(port));
+  expect(transports).toHaveLength(1);
+  expect(socket.readableEnded).toBe(false);
+});
+
+test('when too many wait to become websockets the oldest goes, and newcomers are served', async () => {
+  const { port } = await listen({ maxPending: 3 });
+  const idle = [open(port), open(port), open(port)];
+  await Promise.all(idle.map((socket) => once(socket, 'connect')));
+  const evicted = response(idle[0]!);
+  expect(await upgrade(port)).toBe('101');
+  expect(await evicted).toMatch(/^HTTP\/1.1 503 [\s\S]*have not become websockets/);
+  // The one that became a websocket has left its place.
+  expect(await upgrade(port)).toBe('101');
+  expect(idle[1]!.readableEnded).toBe(false);
+});
+
+/** An address of this machine that is not loopback. */
+const outside = Object.values(networkInterfaces())
+  .flat()
+  .find((face) => face?.internal === false && face.family === 'IPv4')?.address;
+
+test.runIf(outside !== undefined)('only so many connections come from one address', async () => {
+  const address = { ...LOOPBACK, host: '0.0.0.0' };
+  const { port } = await listen({ address, maxConnectionsPerAddress: 1, allowedHost: outside! });
+  const socket = connect({ port, host: outside! });
+  cleanups.push(() => socket.destroy());
+  const text = ['GET / HTTP/1.1', `Host: ${outside}`, ...UPGRADE, '', ''].join('\r\n');
+  socket.write(text);
+  expect(await response(socket)).toMatch(/^HTTP\/1.1 101 /);
+  const second = connect({ port, host: outside! });
+  cleanups.push(() => second.destroy());
+  second.write(text);
+  expect(await response(second)).toMatch(/^HTTP\/1.1 503 [\s\S]*maxConnectionsPerAddress/);
+  // This machine's own address does not count.
+  expect(await upgrade(port)).toBe('101');
+  expect(await upgrade(port)).toBe('101');
 });

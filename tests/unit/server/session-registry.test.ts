@@ -6,7 +6,7 @@ import { type FakeChild, FakeSpawner } from '../process/fake-child.ts';
 
 const TTL_MS = 30_000;
 const SIGTERM = 15;
-const PEER = { saturated: false, sendBulk: () => undefined };
+const PEER = { saturated: false, sendBulk: () => undefined, probe: () => undefined };
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -120,17 +120,38 @@ describe('the end of a detached session', () => {
     registry.detach(session);
     expect(child.killed).toBe(1);
   });
+});
 
-  test('comes early for the longest detached when there are too many', () => {
-    const { registry, attached } = createRegistry({ maxConnections: 2 });
-    const sessions = Array.from({ length: 4 }, attached);
-    for (const session of sessions.slice(0, 3)) registry.detach(session);
-    expect(() => registry.resume(sessions[0]!.id)).toThrow(unknown(sessions[0]!.id));
-    registry.resume(sessions[1]!.id).attach(PEER);
-    registry.detach(sessions[1]!);
-    registry.detach(sessions[3]!);
-    expect(() => registry.resume(sessions[2]!.id)).toThrow(unknown(sessions[2]!.id));
-    expect(registry.resume(sessions[1]!.id)).toBe(sessions[1]);
+describe('as many sessions as the server keeps', () => {
+  const full = expect.objectContaining({
+    code: -32001,
+    message: 'the server keeps 2 sessions, the configured maximum (maxSessions)',
+  });
+
+  test('no further one is opened, and one that ends makes room', () => {
+    const { registry, attached } = createRegistry({ maxSessions: 2 });
+    const [first] = [attached(), attached()];
+    expect(attached).toThrow(full);
+    registry.end(first!);
+    expect(attached()).toBeDefined();
+    expect(attached).toThrow(full);
+  });
+
+  test('the longest detached in which nothing runs makes room, others do not', async () => {
+    const { registry, attached, run } = createRegistry({ maxSessions: 2 });
+    const [busy, quiet] = [attached(), attached()];
+    const child = await run(busy);
+    registry.detach(busy);
+    registry.detach(quiet);
+    const next = attached();
+    expect(() => registry.resume(quiet.id)).toThrow(unknown(quiet.id));
+    expect(attached).toThrow(full);
+    expect(child.killed).toBe(0);
+    child.finish(0);
+    await settled();
+    expect(attached()).toBeDefined();
+    expect(() => registry.resume(busy.id)).toThrow(unknown(busy.id));
+    expect(next.attached).toBe(true);
   });
 });
 
@@ -145,7 +166,7 @@ test('while detached nobody holds the processes back and nothing is sent', async
   expect(session.attached).toBe(false);
   expect((await session.processes.get('p')).nextSeq).toBe(2);
   session.sendBulk(Buffer.from('nobody'));
-  registry.resume(session.id).attach({ saturated: true, sendBulk: () => undefined });
+  registry.resume(session.id).attach({ ...PEER, saturated: true });
   child.stdout.write('held');
   expect((await session.processes.get('p')).nextSeq).toBe(2);
 });

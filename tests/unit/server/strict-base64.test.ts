@@ -24,13 +24,15 @@ test.each([
   ['aGl=', 'Invalid last symbol 108, offset 2.'],
   ['aB==', 'Invalid last symbol 66, offset 1.'],
   ['a=aa', 'Invalid symbol 61, offset 1.'],
+  // Its low byte is that of an A, and Node takes it for one.
+  ['YWJj\u0141AAA', 'Invalid symbol 321, offset 4.'],
 ])('%j is refused: %s', (text, problem) => {
   expect(decodeBase64(text)).toEqual({ problem });
 });
 
 test('it accepts exactly the canonical texts', () => {
   const text = fc.oneof(
-    fc.string({ unit: fc.constantFrom(...'ABab01+/=-_ \né') }),
+    fc.string({ unit: fc.constantFrom(...'ABab01+/=-_ \néŁ') }),
     fc.uint8Array().map((bytes) => Buffer.from(bytes).toString('base64')),
     fc
       .tuple(fc.base64String(), fc.constantFrom('', '=', '==', 'A', '=A=='))

@@ -201,6 +201,14 @@ describe('a failure of the connection', () => {
     expect(worker.requests).toHaveLength(2);
   });
 
+  it('is not what a server has that takes too long: it is asked again in the next step only', async () => {
+    worker.answers = [() => new ClientError('timeout', 'too long', { retryable: true })];
+    const [late] = await cache.discover(via(worker, plugin));
+    expect(late!.error).toEqual({ message: 'too long', retryable: true });
+    expect([worker.requests.length, worker.waits]).toEqual([1, 0]);
+    expect((await cache.discover(via(worker, plugin)))[0]!.error).toBeNull();
+  });
+
   it('is tried again in the next step, and the recovery is told once', async () => {
     worker.unready = lost();
     worker.answers = [lost];

@@ -117,7 +117,7 @@ it('another may follow when the first was of no use', async () => {
 it('nothing is taken before there is a session or after it has ended', () => {
   const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
   const client = new FakeClient();
-  expect(() => sockets.replace(createMemoryPair()[0], null)).toThrow('it has no session yet');
+  expect(() => sockets.replace(createMemoryPair()[0], null)).toThrow('it has no session');
   client.become('failed', refused());
   expect(() => sockets.replace(createMemoryPair()[0], client)).toThrow('its session has ended');
   client.become('closed');

@@ -191,6 +191,36 @@ describe('a replaced handle', () => {
     expect((await thread.beginTurn()).primary?.environment).toBe(fresh);
   });
 
+  it('is left at once when it has never been ready', async () => {
+    register('a');
+    thread.select([at('a')]);
+    expect(shape(await thread.beginTurn({ wait: false }))).toEqual(['a starting']);
+    const fresh = register('a');
+    const beginning = thread.beginTurn();
+    connectorOf(fresh).last.succeed();
+    expect((await beginning).primary?.environment).toBe(fresh);
+  });
+
+  it('is left at once when its connection has ended for good', async () => {
+    const old = register('a', FakeConnector.up());
+    thread.select([at('a')]);
+    await thread.beginTurn();
+    const fresh = register('a');
+    connectorOf(old).last.client.become('failed', refused());
+    const beginning = thread.beginTurn();
+    connectorOf(fresh).last.succeed();
+    expect((await beginning).primary?.environment).toBe(fresh);
+  });
+
+  it('is kept while it recovers', async () => {
+    const old = register('a', FakeConnector.up());
+    thread.select([at('a')]);
+    await thread.beginTurn();
+    register('a');
+    connectorOf(old).last.client.become('recovering');
+    expect((await thread.beginTurn()).primary?.environment).toBe(old);
+  });
+
   it('is left when the selection changes', async () => {
     for (const change of [{ cwd: 'file:///other' }, { workspaceRoots: ['file:///r'] }]) {
       register('a', FakeConnector.up());

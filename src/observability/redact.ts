@@ -1,0 +1,56 @@
+import { REDACTION_MARGIN_CHARS } from './limits.ts';
+
+/**
+ * Text with what looks like a secret replaced by `***`, cut to `maxChars`. It knows secrets by the names in front of them (flags,
+ * assignments, headers), by where they stand in a URL and by the forms that well-known tokens have. One that looks like any other
+ * word passes: redaction lessens harm, and is no leave to record secrets.
+ */
+export function redactText(text: string, maxChars: number): string {
+  let clean = text.slice(0, maxChars + REDACTION_MARGIN_CHARS);
+  for (const [pattern, replacement] of PATTERNS) clean = clean.replace(pattern, replacement);
+  return text.length > maxChars ? cut(clean, maxChars, text.length) : clean;
+}
+
+/** An argument vector, redacted: beside what single arguments show, the argument behind a flag such as `--token`. */
+export function redactArguments(argv: readonly string[], maxChars: number): string[] {
+  return argv.map((argument, index) => {
+    const before = argv[index - 1];
+    const named = before !== undefined && SECRET_FLAG.test(before) && !argument.startsWith('-');
+    return named ? HIDDEN : redactText(argument, maxChars);
+  });
+}
+
+const HIDDEN = '***';
+
+/** Parts of the names that secrets go by. */
+const SECRET_WORD =
+  '(?:api[-_]?key|access[-_]?key|private[-_]?key|secret|token|passw(?:or)?d|passphrase|credential)';
+/** What may follow in the name. Bounded, like every repetition here that can be tried at many places. */
+const REST_OF_NAME = '[\\w.-]{0,64}';
+const VALUE = '(?:"[^"]*"|\'[^\']*\'|[^\\s"\'&;|,)]+)';
+const SECRET_FLAG = new RegExp(`^--?(?:[\\w.-]{0,64}${SECRET_WORD}${REST_OF_NAME}|user|u)$`, 'i');
+
+/** The word comes first in each pattern: it is rare, and what surrounds it is looked at only where it stands. */
+const PATTERNS: readonly (readonly [RegExp, string])[] = [
+  [/-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|$)/g, HIDDEN],
+  [
+    /\b((?:proxy-)?authorization|(?:set-)?cookie|x-[\w-]{0,32}-key)(["']?\s*[:=]\s*)[^\r\n"']+/gi,
+    `$1$2${HIDDEN}`,
+  ],
+  [/\b(bearer|basic)\s+[\w.~+/=-]{8,}/gi, `$1 ${HIDDEN}`],
+  [/:\/\/[^\s/@"']{1,512}@/g, `://${HIDDEN}@`],
+  [new RegExp(`(${SECRET_WORD}${REST_OF_NAME}["']?\\s*[=:]\\s*)${VALUE}`, 'gi'), `$1${HIDDEN}`],
+  [
+    new RegExp(`(${SECRET_WORD}(?<=(?:^|\\s)--?[\\w.-]{0,96})${REST_OF_NAME}\\s+)(?!-)${VALUE}`, 'gi'),
+    `$1${HIDDEN}`,
+  ],
+  [/((?:^|\s)(?:-u|--user)[\s=]+)(?:"[^"]*"|'[^']*'|[^\s"']+)/g, `$1${HIDDEN}`],
+  [/\b(?:gh[pousr]_|github_pat_|glpat-|npm_|xox[abeprs]-|sk-|rk_live_|sk_live_)[\w-]{12,}/g, HIDDEN],
+  [/\b(?:AKIA|ASIA)[0-9A-Z]{16}\b/g, HIDDEN],
+  [/\beyJ[\w-]{8,1024}\.[\w-]{8,4096}\.[\w-]*/g, HIDDEN],
+];
+
+function cut(text: string, maxChars: number, length: number): string {
+  const kept = text.slice(0, maxChars).replace(/[\ud800-\udbff]$/, '');
+  return `${kept}… (${length} characters)`;
+}

@@ -1,0 +1,227 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, expect, onTestFinished, test } from 'vitest';
+import { ensureReference, startReference } from '../../scripts/reference.mjs';
+import { type ServerProcess, startServerProcess, TestClient } from '../../src/testing/index.ts';
+import { shell } from '../support/programs.ts';
+import { Workspace } from '../unit/cli/run-cli.ts';
+
+const cli = new Workspace();
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'perimeter-access-')));
+const servers: ServerProcess[] = [];
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()));
+});
+afterAll(() => {
+  cli.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const skipped = await ensureReference().then(
+  () => null,
+  (error: Error) => error.message,
+);
+
+async function start(...flags: string[]): Promise<ServerProcess> {
+  const server = await startServerProcess(flags);
+  servers.push(server);
+  return server;
+}
+
+/** Runs `exec-server token` and returns the lines `name: value` that it prints. */
+async function mint(...args: string[]): Promise<Record<string, string>> {
+  const { code, stdout, stderr } = await cli.run(['token', ...args]);
+  expect([code, stderr]).toEqual([0, '']);
+  return Object.fromEntries(
+    stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.split(': ') as [string, string]),
+  );
+}
+
+async function connect(url: string, token: string, handshake = true): Promise<TestClient> {
+  const client = await TestClient.connect(url, { authorization: `Bearer ${token}` });
+  onTestFinished(() => client.close());
+  if (handshake) await client.handshake();
+  return client;
+}
+
+function status(url: string, host: string): Promise<number> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    const sent = request({ hostname, port, path: '/readyz', headers: { host } }, (response) => {
+      response.resume();
+      resolve(response.statusCode ?? 0);
+    });
+    sent.on('error', reject);
+    sent.end();
+  });
+}
+
+/** A server that takes signed tokens, and what makes them. */
+async function signedServer(...flags: string[]) {
+  const secret = join(mkdtempSync(join(folder, 'secret-')), 'secret');
+  await mint('--out', secret);
+  const server = await start('--ws-auth', 'signed-bearer-token', '--ws-shared-secret-file', secret, ...flags);
+  const sign = async (...args: string[]) => (await mint('signed', '--secret-file', secret, ...args)).token!;
+  return { server, sign };
+}
+
+const FORBIDDEN = { code: -32003 };
+
+test('an address that others reach needs tokens, or the word that it needs none', async () => {
+  const refused = await cli.run(['--listen', 'ws://0.0.0.0:0']);
+  expect(refused).toMatchObject({ code: 1, stdout: '' });
+  expect(refused.stderr).toMatch(/ws:\/\/0\.0\.0\.0:0 .*--ws-auth capability-token.*--insecure-no-auth/);
+  const server = await start('--listen', 'ws://0.0.0.0:0', '--insecure-no-auth');
+  const client = await TestClient.connect(server.url.replace('0.0.0.0', '127.0.0.1'));
+  await client.close();
+});
+
+test('stdio has no place for tokens', async () => {
+  const { sha256 } = await mint();
+  const flags = ['--ws-auth', 'capability-token', '--ws-token-sha256', sha256!];
+  expect(await cli.run(['--listen', 'stdio', ...flags])).toMatchObject({
+    code: 1,
+    stderr: 'exec-server: WebSocket auth requires a WebSocket listener, not stdio\n',
+  });
+});
+
+test.skipIf(skipped !== null)('the reference serves everybody on every address', async () => {
+  const reference = await startReference({ args: ['--listen', 'ws://0.0.0.0:0'] });
+  onTestFinished(() => reference.stop());
+  const client = await TestClient.connect(reference.url!.replace('0.0.0.0', '127.0.0.1'));
+  await client.handshake();
+  await client.close();
+});
+
+test('a capability token opens the server, and neither it nor a wrong one is ever logged', async () => {
+  const file = join(folder, 'capability');
+  await mint('--out', file);
+  const token = readFileSync(file, 'utf8').trim();
+  const server = await start(
+    '--ws-auth',
+    'capability-token',
+    '--ws-token-file',
+    file,
+    '--log-level',
+    'debug',
+  );
+  for (const wrong of [token.toLowerCase(), 'hunter2-guess']) {
+    await expect(connect(server.url, wrong)).rejects.toMatchObject({ status: 401 });
+  }
+  await expect(TestClient.connect(server.url)).rejects.toMatchObject({ status: 401 });
+  const client = await connect(server.url, token);
+  expect(await client.call('process/start', shell('p', 'true'))).toMatchObject({ processId: 'p' });
+  await client.closedProcess('p');
+  expect(server.stderr()).toContain('a client was refused');
+  expect(server.stderr()).not.toContain(token);
+  expect(server.stderr()).not.toContain(token.toLowerCase());
+  expect(server.stderr()).not.toContain('hunter2');
+});
+
+test('a token for programs starts them and has no files', async () => {
+  const { server, sign } = await signedServer();
+  const client = await connect(server.url, await sign('--scope', 'exec'));
+  await client.call('process/start', shell('p', 'true'));
+  await client.closedProcess('p');
+  await expect(client.call('fs/readFile', { path: `file://${folder}` })).rejects.toMatchObject(FORBIDDEN);
+});
+
+test('a token to read one directory reads there, and does nothing else anywhere', async () => {
+  const room = join(folder, 'room');
+  mkdirSync(join(room, 'inner'), { recursive: true });
+  writeFileSync(join(room, 'inner/file'), 'inside');
+  writeFileSync(join(folder, 'outside'), 'outside');
+  symlinkSync('../outside', join(room, 'link'));
+  const { server, sign } = await signedServer();
+  const client = await connect(server.url, await sign('--scope', 'read-only', '--path', room));
+  const uri = (name: string) => ({ path: `file://${join(room, name)}` });
+
+  const { dataBase64 } = await client.call('fs/readFile', uri('inner/file'));
+  expect(Buffer.from(dataBase64, 'base64').toString()).toBe('inside');
+  await client.call('fs/open', { ...uri('inner/file'), handleId: 'h' });
+  await client.call('fs/close', { handleId: 'h' });
+  const { entries } = await client.call('fs/readDirectory', uri('.'));
+  expect(entries.map(({ fileName }) => fileName).sort()).toEqual(['inner', 'link']);
+
+  for (const path of ['link', '../outside', '..%2Foutside', 'inner/%2e%2e/../../outside', '/etc/passwd']) {
+    const params = { path: path.startsWith('/') ? `file://${path}` : `file://${room}/${path}` };
+    await expect(client.call('fs/readFile', params)).rejects.toThrow();
+    await expect(client.call('fs/open', { ...params, handleId: 'out' })).rejects.toThrow();
+  }
+  for (const [method, params] of [
+    ['fs/writeFile', { ...uri('inner/file'), dataBase64: '' }],
+    ['fs/remove', uri('inner/file')],
+    ['fs/open', { ...uri('inner/new'), handleId: 'w', mode: 'replace' }],
+    ['fs/search', { ...uri('.'), pattern: 'x' }],
+    ['fs/watch', { ...uri('.'), watchId: 'w' }],
+    ['process/start', shell('p', 'cat /etc/passwd')],
+    ['command/exec', { processId: 'p', argv: ['true'], cwd: '/', env: {}, tty: false }],
+  ] as const) {
+    await expect(client.request(method, params)).rejects.toMatchObject(FORBIDDEN);
+  }
+  expect(readFileSync(join(room, 'inner/file'), 'utf8')).toBe('inside');
+  expect(existsSync(join(room, 'inner/new'))).toBe(false);
+});
+
+test('a session is not resumed by a token that may do less, even if it knows the id', async () => {
+  const { server, sign } = await signedServer();
+  const owner = await connect(server.url, await sign('--scope', 'exec'), false);
+  const sessionId = await owner.handshake();
+  await owner.call('process/start', shell('p', 'sleep 60'));
+  await owner.drop();
+  const other = await connect(server.url, await sign('--scope', 'read-only'), false);
+  const resume = { clientName: 'test', resumeSessionId: sessionId };
+  await expect(other.handshake(resume)).rejects.toMatchObject({ code: -32600 });
+  const again = await connect(server.url, await sign('--scope', 'exec'), false);
+  expect(await again.handshake(resume)).toBe(sessionId);
+  await again.call('process/terminate', { processId: 'p' });
+});
+
+test('a token for an environment is refused elsewhere', async () => {
+  const { server, sign } = await signedServer('--environment-id', 'build');
+  await connect(server.url, await sign('--environment', 'build'));
+  await expect(connect(server.url, await sign('--environment', 'test'))).rejects.toMatchObject({
+    status: 401,
+  });
+});
+
+test('a connection outlives its token, unless the server is told to end it', async () => {
+  const skew = ['--ws-max-clock-skew-seconds', '0'];
+  const [lasting, strict] = await Promise.all([
+    signedServer(...skew),
+    signedServer(...skew, '--close-on-token-expiry'),
+  ]);
+  const [stays, goes] = await Promise.all(
+    [lasting, strict].map(async ({ server, sign }) => connect(server.url, await sign('--expires-in', '5s'))),
+  );
+  expect(await goes!.closed).toMatchObject({ code: 1008, reason: expect.stringContaining('expired') });
+  expect(await stays!.call('environment/status', {})).toEqual({ status: 'ready' });
+});
+
+test('a page that has its own name lead here is not answered', async () => {
+  const server = await start('--allowed-host', 'build.example');
+  const { host } = new URL(server.url);
+  expect(await status(server.url, host)).toBe(200);
+  expect(await status(server.url, 'build.example')).toBe(200);
+  expect(await status(server.url, 'evil.example')).toBe(421);
+});
+
+test.skipIf(skipped !== null)('the reference answers to any name', async () => {
+  const reference = await startReference();
+  onTestFinished(() => reference.stop());
+  expect(await status(reference.url!, 'evil.example')).toBe(200);
+});

@@ -1,0 +1,204 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { startServer as startProgram } from '../../scripts/reference.mjs';
+import type { ExecServerConfig } from '../../src/server/config.ts';
+import { startServer, TestClient, type TestServer } from '../../src/testing/index.ts';
+import { base64, shell } from '../support/programs.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'limits-'));
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function start(config: Partial<ExecServerConfig>): Promise<TestServer> {
+  const server = await startServer(config);
+  cleanups.push(() => server.close());
+  return server;
+}
+
+function fileOf(name: string, bytes: number): string {
+  const path = join(folder, name);
+  writeFileSync(path, Buffer.alloc(bytes, 'x'));
+  return pathToFileURL(path).href;
+}
+
+const ready = (client: TestClient) => client.call('environment/status', {});
+
+describe('connections', () => {
+  test('one that does not initialize is closed, one that does is not', async () => {
+    const server = await start({ initializeTimeoutMs: 100 });
+    const [idle, working] = [await server.connect({ handshake: false }), await server.connect()];
+    expect(await idle.closed).toEqual({
+      code: 1008,
+      reason: 'no initialize within 100 ms (initializeTimeoutMs)',
+    });
+    expect(await ready(working)).toEqual({ status: 'ready' });
+  });
+
+  test('one that answers no ping is dropped, one that does is not', async () => {
+    const server = await start({ pingIntervalMs: 20, peerSilenceTimeoutMs: 100 });
+    const working = await server.connect();
+    const silent = openSocket(Number(new URL(server.url).port));
+    silent.write(
+      [
+        ...['GET / HTTP/1.1', 'Host: 127.0.0.1', 'Connection: Upgrade', 'Upgrade: websocket'],
+        ...['Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==', '', ''],
+      ].join('\r\n'),
+    );
+    await once(silent, 'close');
+    expect(await ready(working)).toEqual({ status: 'ready' });
+  });
+
+  test('a session too many is refused by name, and later there is room', async () => {
+    const server = await start({ maxSessions: 1, detachedSessionTtlMs: 0 });
+    const first = await server.connect();
+    const second = await server.connect({ handshake: false });
+    await expect(second.handshake()).rejects.toMatchObject({
+      code: -32001,
+      message: expect.stringContaining('maxSessions'),
+    });
+    expect(await ready(first)).toEqual({ status: 'ready' });
+    await first.close();
+    await waitFor('room', () =>
+      second.handshake().then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+});
+
+describe('what all clients have together', () => {
+  test('a process too many is refused by name; the others run on, and one that ends makes room', async () => {
+    const server = await start({ maxProcesses: 2 });
+    const [one, two] = [await server.connect(), await server.connect()];
+    await one.call('process/start', { ...shell('a', 'read line; echo "$line"'), pipeStdin: true });
+    await two.call('process/start', shell('b', 'sleep 60'));
+    await expect(two.request('process/start', shell('c', 'true'))).rejects.toMatchObject({
+      code: -32600,
+      message: 'the server has 2 running processes, the configured maximum (maxProcesses)',
+    });
+    await one.call('process/write', { processId: 'a', chunk: base64('still here\n'), writeId: '1' });
+    expect((await one.closedProcess('a')).text()).toBe('still here\n');
+    await two.call('process/start', shell('c', 'echo room'));
+    expect((await two.closedProcess('c')).text()).toBe('room\n');
+    await expect(
+      two.request('process/start', { ...shell('d', ''), argv: ['/nonexistent'] }),
+    ).rejects.toThrow();
+    await two.call('process/start', shell('e', 'true'));
+  });
+
+  test('a file handle too many is refused by name, and one that is closed makes room', async () => {
+    const server = await start({ maxFileHandles: 2 });
+    const [one, two] = [await server.connect(), await server.connect()];
+    const path = fileOf('handles', 10);
+    const open = (client: TestClient, handleId: string) =>
+      client.call('fs/open', { handleId, path, mode: 'read' });
+    await open(one, 'a');
+    await open(two, 'a');
+    await expect(open(two, 'b')).rejects.toMatchObject({
+      code: -32600,
+      message: 'the server has 2 open file handles, the configured maximum (maxFileHandles)',
+    });
+    expect(await one.call('fs/readBlock', { handleId: 'a', offset: 0, len: 3 })).toMatchObject({
+      eof: false,
+    });
+    await one.call('fs/close', { handleId: 'a' });
+    await open(two, 'b');
+    await two.drop();
+    await waitFor('room', () =>
+      open(one, 'c').then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+});
+
+describe('one connection', () => {
+  test('that sends too much is read more slowly, and loses nothing', async () => {
+    const server = await start({ maxMessagesPerSecond: 50 });
+    const [busy, other] = [await server.connect(), await server.connect()];
+    const startedAt = performance.now();
+    await Promise.all(Array.from({ length: 100 }, () => ready(busy)));
+    expect(await ready(other)).toEqual({ status: 'ready' });
+    await ready(busy);
+    // A second's worth comes at once; the other half must have been earned.
+    expect(performance.now() - startedAt).toBeGreaterThan(900);
+  });
+
+  test('may not leave too much with programs that do not read, and can still end them', async () => {
+    const server = await start({ maxRequestBytesInFlight: 64 * 1024 });
+    const client = await server.connect();
+    await client.call('process/start', { ...shell('p', 'sleep 60'), pipeStdin: true });
+    const chunk = Buffer.alloc(4096).toString('base64');
+    const writes = Array.from({ length: 200 }, (_, index) =>
+      client.request('process/write', { processId: 'p', chunk, writeId: String(index) }),
+    );
+    const refused = await Promise.race(writes.map((write) => write.then(() => new Promise(() => {})))).catch(
+      (error: unknown) => error,
+    );
+    expect(refused).toMatchObject({
+      code: -32001,
+      message: expect.stringContaining('maxRequestBytesInFlight'),
+    });
+    expect(await client.call('process/terminate', { processId: 'p' })).toEqual({ running: true });
+    await client.closedProcess('p');
+    await Promise.allSettled(writes);
+    expect(await ready(client)).toEqual({ status: 'ready' });
+  });
+
+  test.each([8 * 1024, 4 * 1024 * 1024])('gets no answer above the limit, for %i bytes', async (bytes) => {
+    const server = await start({ maxResponseBytes: 8 * 1024 });
+    const client = await server.connect();
+    await expect(client.request('fs/readFile', { path: fileOf('large', bytes) })).rejects.toMatchObject({
+      code: -32001,
+      message: expect.stringContaining('maxResponseBytes'),
+    });
+    expect(await client.call('fs/readFile', { path: fileOf('small', 1024) })).toBeDefined();
+  });
+});
+
+describe('few descriptors', () => {
+  const IDLE_SOCKETS = 80;
+
+  test('idle connections cannot use them up', async () => {
+    const bin = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
+    const server = await startProgram('/bin/sh', [
+      '-c',
+      'ulimit -n 64; exec "$0" "$@"',
+      process.execPath,
+      bin,
+    ]);
+    cleanups.push(() => server.stop());
+    const { port } = new URL(server.url!);
+    const sockets = Array.from({ length: IDLE_SOCKETS }, () => openSocket(Number(port)));
+    await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+    const client = await TestClient.connect(server.url!);
+    await client.handshake();
+    await client.call('process/start', shell('p', 'echo served'));
+    expect((await client.closedProcess('p')).text()).toBe('served\n');
+    const clients = await Promise.allSettled(
+      Array.from({ length: 20 }, () => TestClient.connect(server.url!)),
+    );
+    expect(clients.some(({ status }) => status === 'rejected')).toBe(true);
+    await client.call('process/start', shell('q', 'echo again'));
+    expect((await client.closedProcess('q')).text()).toBe('again\n');
+  });
+});
+
+function openSocket(port: number): Socket {
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => {});
+  socket.resume();
+  cleanups.push(() => socket.destroy());
+  return socket;
+}

@@ -1,0 +1,152 @@
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:tls';
+import { afterAll, afterEach, expect, test } from 'vitest';
+import { type ServerProcess, startServerProcess, TestClient } from '../../src/testing/index.ts';
+import { connectWebSocket, type TlsOptions } from '../../src/transport/websocket.ts';
+import { Certificates, pem } from '../support/certificates.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const certificates = new Certificates();
+const ours = certificates.authority('ours');
+const stranger = certificates.authority('stranger');
+const [first, second] = [certificates.signedBy(ours, 'first'), certificates.signedBy(ours, 'second')];
+const member = certificates.signedBy(ours, 'member');
+const outsider = certificates.signedBy(stranger, 'outsider');
+const ca = readFileSync(ours.cert, 'utf8');
+
+const servers: ServerProcess[] = [];
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()));
+});
+afterAll(() => certificates.remove());
+
+async function start(...flags: string[]): Promise<ServerProcess> {
+  const server = await startServerProcess(['--listen', 'wss://127.0.0.1:0', ...flags]);
+  servers.push(server);
+  return server;
+}
+
+async function client(url: string, tls: TlsOptions): Promise<TestClient> {
+  const connected = new TestClient(await connectWebSocket(url, { tls }));
+  await connected.handshake();
+  return connected;
+}
+
+/** The common name that the server shows now. */
+async function shownName(url: string): Promise<string | undefined> {
+  const { port } = new URL(url);
+  return await new Promise((resolve, reject) => {
+    const socket = connect({ port: Number(port), host: '127.0.0.1', ca }, () => {
+      const { CN } = socket.getPeerCertificate().subject;
+      resolve(Array.isArray(CN) ? CN[0] : CN);
+      socket.destroy();
+    });
+    socket.on('error', reject);
+  });
+}
+
+test('a client that trusts the authority is served, another is not', async () => {
+  const server = await start('--tls-cert', first.cert, '--tls-key', first.key);
+  expect(server.url).toMatch(/^wss:\/\/127\.0\.0\.1:\d+$/);
+  const served = await client(server.url, { ca });
+  expect(await served.call('environment/status', {})).toEqual({ status: 'ready' });
+  await expect(client(server.url, { ca: readFileSync(stranger.cert) })).rejects.toThrow(
+    /verify|self-signed|issuer/,
+  );
+  await expect(client(server.url.replace('wss:', 'ws:'), {})).rejects.toThrow();
+  await served.close();
+});
+
+test('versions before TLS 1.2 are refused', async () => {
+  const server = await start('--tls-cert', first.cert, '--tls-key', first.key);
+  const { port } = new URL(server.url);
+  const failure = await new Promise<NodeJS.ErrnoException>((resolve) => {
+    const options = {
+      ca,
+      minVersion: 'TLSv1',
+      maxVersion: 'TLSv1.1',
+      ciphers: 'DEFAULT@SECLEVEL=0',
+    } as const;
+    connect({ port: Number(port), host: '127.0.0.1', ...options }).on('error', resolve);
+  });
+  expect(failure.code).toMatch(/PROTOCOL_VERSION/);
+});
+
+test('with an authority for clients only its members come in', async () => {
+  const flags = ['--tls-cert', first.cert, '--tls-key', first.key, '--tls-client-ca', ours.cert];
+  const server = await start(...flags);
+  const served = await client(server.url, { ca, ...pem(member) });
+  expect(await served.call('environment/status', {})).toEqual({ status: 'ready' });
+  await expect(client(server.url, { ca })).rejects.toThrow();
+  await expect(client(server.url, { ca, ...pem(outsider) })).rejects.toThrow();
+  await served.close();
+});
+
+test('SIGHUP brings new certificates in and no connection down; bad ones stay out', async () => {
+  const [cert, key] = [certificates.path('live.pem'), certificates.path('live.key')];
+  copyFileSync(first.cert, cert);
+  copyFileSync(first.key, key);
+  const server = await start('--tls-cert', cert, '--tls-key', key, '--log-level', 'info');
+  const served = await client(server.url, { ca });
+  expect(await shownName(server.url)).toBe('first');
+
+  copyFileSync(second.cert, cert);
+  server.process.kill('SIGHUP');
+  await waitFor('the complaint', () => server.stderr().includes('the old certificates stay in use'));
+  expect(server.stderr()).toContain('cannot be used together');
+  expect(await shownName(server.url)).toBe('first');
+
+  copyFileSync(second.key, key);
+  server.process.kill('SIGHUP');
+  await waitFor('the new certificate', async () => (await shownName(server.url)) === 'second');
+  expect(await served.call('environment/status', {})).toEqual({ status: 'ready' });
+
+  writeFileSync(cert, 'no certificate');
+  server.process.kill('SIGHUP');
+  await waitFor('the second complaint', () => server.stderr().includes('is not a PEM file'));
+  const late = await client(server.url, { ca });
+  expect(await late.call('environment/status', {})).toEqual({ status: 'ready' });
+  await Promise.all([served.close(), late.close()]);
+});
+
+test('a peer that never begins to speak TLS is let go', async () => {
+  const { connect: connectPlain } = await import('node:net');
+  const server = await start(
+    '--tls-cert',
+    first.cert,
+    '--tls-key',
+    first.key,
+    '--handshake-timeout',
+    '100ms',
+  );
+  const socket = connectPlain(Number(new URL(server.url).port), '127.0.0.1');
+  socket.on('error', () => {});
+  await new Promise((resolve) => socket.on('close', resolve).resume());
+});
+
+test.each<[string, readonly string[], string]>([
+  ['wss without a certificate', ['--listen', 'wss://127.0.0.1:0'], '`--tls-cert FILE` and `--tls-key FILE`'],
+  [
+    'a certificate without wss',
+    ['--listen', 'ws://127.0.0.1:0', '--tls-cert', first.cert, '--tls-key', first.key],
+    'TLS settings need `--listen wss://IP:PORT`',
+  ],
+  [
+    'a key that is not there',
+    ['--listen', 'wss://127.0.0.1:0', '--tls-cert', first.cert, '--tls-key', '/nonexistent/key'],
+    'cannot read --tls-key /nonexistent/key',
+  ],
+  [
+    "somebody else's key",
+    ['--listen', 'wss://127.0.0.1:0', '--tls-cert', first.cert, '--tls-key', second.key],
+    'cannot be used together',
+  ],
+])('%s is refused at the start', async (_name, flags, complaint) => {
+  await expect(startServerProcess(flags)).rejects.toThrow(complaint);
+});
+
+test('a listener for the network without TLS says so', async () => {
+  const server = await startServerProcess(['--listen', 'ws://0.0.0.0:0', '--insecure-no-auth']);
+  servers.push(server);
+  await waitFor('the warning', () => server.stderr().includes('can be read on the network'));
+});

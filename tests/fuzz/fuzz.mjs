@@ -1,0 +1,179 @@
+// Throws at a server process what no honest client sends, and checks that it serves honest ones all the while and keeps nothing of the
+// others afterwards.
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { startServer } from '../../scripts/reference.mjs';
+import { ATTACKS } from './attacks.mjs';
+import { honestVisit } from './honest.mjs';
+import { within } from './peer.mjs';
+import { Random } from './random.mjs';
+
+const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
+const MAX_MESSAGE_BYTES = 1024 * 1024;
+/** Small, so that what is over is soon over and limits are reached. */
+const FLAGS = [
+  ...[
+    '--max-message-bytes',
+    String(MAX_MESSAGE_BYTES),
+    '--max-processes',
+    '64',
+    '--max-processes-per-connection',
+    '16',
+  ],
+  ...[
+    '--detached-session-ttl',
+    '300ms',
+    '--closed-process-retention',
+    '200ms',
+    '--shutdown-grace-period',
+    '0',
+  ],
+  ...['--handshake-timeout', '500ms', '--initialize-timeout', '1s', '--log-level', 'error'],
+];
+/** Attacks that go on at the same time. */
+const AT_ONCE = 6;
+/** How many attacks are between two visits of an honest client. */
+const ROUND = 24;
+/** How long the server may take to be rid of everything. */
+const CALM_TIMEOUT_MS = 20_000;
+/** Descriptors that may come on top: threads, watches and the like that are kept once they were needed. */
+const SPARE_DESCRIPTORS = 8;
+/** Memory that may come on top: the heap grows to its working size and is not given back. */
+const SPARE_MEMORY_BYTES = 160 * 1024 * 1024;
+
+/**
+ * @param {object} options
+ * @param {number} options.seed
+ * @param {number} options.attacks
+ * @param {(done: number) => boolean} [options.goOn] Asked after each round.
+ * @returns {Promise<{ attacks: number, kinds: Record<string, number> }>} Rejects with what went wrong.
+ */
+export async function runFuzz({ seed, attacks, goOn = () => true }) {
+  const scratch = mkdtempSync(join(tmpdir(), 'fuzz-'));
+  const server = await startServer(process.execPath, [BIN, ...FLAGS], {});
+  let stderr = '';
+  server.child.stderr.on('data', (text) => {
+    stderr += text;
+  });
+  const died = server.exited.then(({ code, signal }) => {
+    throw new Error(`the server ended (${code ?? signal}):\n${stderr.slice(-4000)}`);
+  });
+  died.catch(() => {});
+  try {
+    await Promise.race([died, attackAll({ server, seed, attacks, goOn, scratch })]);
+    if (stderr.includes('"level":"error"'))
+      throw new Error(`the server met a defect:\n${stderr.slice(0, 4000)}`);
+    return { attacks, kinds: countKinds(seed, attacks) };
+  } finally {
+    died.catch(() => {});
+    await server.stop();
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+async function attackAll({ server, seed, attacks, goOn, scratch }) {
+  const { url, pid } = server;
+  await honestVisit(url, join(scratch, 'before'));
+  const before = stateOf(pid);
+  const sessions = [];
+  for (let first = 0; first < attacks; first += ROUND) {
+    const round = Array.from({ length: Math.min(ROUND, attacks - first) }, (_, index) => first + index);
+    const workers = Array.from({ length: AT_ONCE }, async () => {
+      for (let index = round.shift(); index !== undefined; index = round.shift()) {
+        await attack({ index, seed, url, scratch, sessions });
+      }
+    });
+    await Promise.all(workers);
+    await honestVisit(url, join(scratch, `visit-${first}`));
+    if (!goOn(first + ROUND)) break;
+  }
+  await calm(pid, before);
+}
+
+async function attack({ index, seed, url, scratch, sessions }) {
+  const random = new Random(seed, index);
+  const kind = kindOf(random);
+  const folder = join(scratch, `attack-${index}`); const t0=performance.now(); setTimeout(()=>0,0);
+  furnish(folder);
+  try {
+    const scene = { url, random, folder, sessions, maxMessageBytes: MAX_MESSAGE_BYTES };
+    await within(30_000, 'the end of the attack', ATTACKS[kind](scene));; const k=(globalThis.D??={}); (k[kind]??=[]).push(performance.now()-t0);
+  } catch (error) {
+    throw new Error(`attack ${index} (${kind}) of seed ${seed}: ${error.message}`, { cause: error });
+  }
+}
+
+function kindOf(random) {
+  return random.pick(['http', 'frames', 'sizes', 'texts', 'texts', 'methods', 'methods', 'methods']);
+}
+
+function countKinds(seed, attacks) {
+  const kinds = {};
+  for (let index = 0; index < attacks; index++) {
+    const kind = kindOf(new Random(seed, index));
+    kinds[kind] = (kinds[kind] ?? 0) + 1;
+  }
+  return kinds;
+}
+
+/** Something to read, to remove and to get lost in. */
+function furnish(folder) {
+  mkdirSync(join(folder, 'folder/deep/er'), { recursive: true });
+  writeFileSync(join(folder, 'file'), 'content\n'.repeat(100));
+  writeFileSync(join(folder, 'folder/inner'), 'X');
+  symlinkSync('folder', join(folder, 'link'));
+  symlinkSync('loop', join(folder, 'loop'));
+}
+
+/** Waits until the server has no more processes, descriptors and memory than before. */
+async function calm(pid, before) {
+  const deadline = performance.now() + CALM_TIMEOUT_MS;
+  for (;;) {
+    const now = stateOf(pid);
+    const left = {
+      processes: now.processes - before.processes,
+      descriptors: now.descriptors - before.descriptors - SPARE_DESCRIPTORS,
+      memory: now.memory - before.memory - SPARE_MEMORY_BYTES,
+    };
+    if (Object.values(left).every((excess) => excess <= 0)) return;
+    if (performance.now() > deadline) {
+      throw new Error(`the server keeps too much: ${JSON.stringify({ before, now })}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+function stateOf(pid) {
+  const status = readFileSync(`/proc/${pid}/status`, 'latin1');
+  return {
+    processes: descendants(pid),
+    descriptors: readdirSync(`/proc/${pid}/fd`).length,
+    memory: Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) * 1024,
+  };
+}
+
+function descendants(pid) {
+  const parents = new Map();
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, 'latin1');
+      parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 4).split(' ')[0]));
+    } catch {}
+  }
+  const isBelow = (candidate) => {
+    const parent = parents.get(candidate);
+    return parent === pid || (parent !== undefined && parent > 1 && isBelow(parent));
+  };
+  return [...parents.keys()].filter(isBelow).length;
+}

@@ -1,0 +1,29 @@
+// npm run fuzz -- [--seconds N] [--seed S] [--attacks N]
+import { parseArgs } from 'node:util';
+import { runFuzz } from './fuzz.mjs';
+
+const { values } = parseArgs({
+  options: { seconds: { type: 'string' }, seed: { type: 'string' }, attacks: { type: 'string' } },
+});
+const seed = Number(values.seed ?? Math.floor(Math.random() * 2 ** 31));
+const attacks = Number(values.attacks ?? 1_000_000);
+const endsAt = performance.now() + Number(values.seconds ?? 60) * 1000;
+let done = 0;
+
+process.stdout.write(`seed ${seed}\n`);
+try {
+  await runFuzz({
+    seed,
+    attacks,
+    goOn: (count) => {
+      done = count;
+      return values.attacks !== undefined || performance.now() < endsAt;
+    },
+  });
+  process.stdout.write(`${done} attacks, and nothing to complain about\n`);
+} catch (error) {
+  process.stderr.write(`${error.message}\n`);
+  process.stderr.write(`repeat it with: npm run fuzz -- --seed ${seed} --attacks ${done + 24}\n`);
+  process.exitCode = 1;
+}
+for (const [k,v] of Object.entries(globalThis.D??{})) console.log(k, v.length, (v.reduce((a,b)=>a+b,0)/v.length).toFixed(0), Math.max(...v).toFixed(0));

@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { RunError, UsageError } from '../../../src/cli/failures.ts';
+import { TOKEN_HELP, tokenCommand } from '../../../src/cli/token-command.ts';
+import { signedTokenVerifier } from '../../../src/server/auth/signed-token.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'token-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const SECRET = 'm'.repeat(40);
+const secretFile = join(folder, 'secret');
+writeFileSync(secretFile, `${SECRET}\n`);
+const NOW_MS = 1_800_000_000_000;
+
+/** The lines `name: value` of a printed answer. */
+function fields(printed: string): Record<string, string> {
+  return Object.fromEntries(
+    printed
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.split(': ') as [string, string]),
+  );
+}
+
+const signed = (...args: string[]) =>
+  fields(tokenCommand(['signed', '--secret-file', secretFile, ...args], NOW_MS));
+
+function verify(token: string, atMs = NOW_MS) {
+  const rules = { secret: SECRET, issuer: '', audience: '', maxClockSkewSeconds: 0 };
+  return signedTokenVerifier(rules, () => atMs)(token);
+}
+
+test.each([[[]], [['capability']]])('%j makes a random token and its digest', (argv) => {
+  const { token, sha256 } = fields(tokenCommand(argv));
+  expect(token).toMatch(/^[A-Za-z0-9_-]{43}$/);
+  expect(createHash('sha256').update(token!).digest('hex')).toBe(sha256);
+  expect(fields(tokenCommand(argv)).token).not.toBe(token);
+});
+
+test('a token that goes to a file is not printed, and nobody else reads the file', () => {
+  const out = join(folder, 'out');
+  const mask = process.umask(0);
+  const { token, file, sha256 } = fields(tokenCommand(['--out', out]));
+  process.umask(mask);
+  expect([token, file]).toEqual([undefined, out]);
+  expect(statSync(out).mode & 0o777).toBe(0o600);
+  const written = readFileSync(out, 'utf8').trim();
+  expect(createHash('sha256').update(written).digest('hex')).toBe(sha256);
+  expect(() => tokenCommand(['--out', out])).toThrow(new RunError(`cannot write --out ${out}: it exists`));
+  expect(readFileSync(out, 'utf8').trim()).toBe(written);
+});
+
+test('a signed token is good for an hour and for everything unless told otherwise', () => {
+  const { token, id, expires } = signed();
+  expect(verify(token!)).toMatchObject({ tokenId: id, limits: {} });
+  expect(expires).toBe(new Date(NOW_MS + 3_600_000).toISOString());
+  expect(verify(token!, NOW_MS + 3_600_000)).toHaveProperty('tokenId');
+  expect(verify(token!, NOW_MS + 3_601_000)).toEqual({ problem: 'expired websocket jwt' });
+});
+
+test('a signed token carries what it is limited to', () => {
+  const { token, id } = signed(
+    ...['--scope', 'files', '--path', '/srv/data', '--environment', 'build', '--id', 'robot'],
+    ...['--issuer', 'me', '--audience', 'you', '--expires-in', '30d'],
+  );
+  expect(id).toBe('robot');
+  expect(verify(token!)).toMatchObject({
+    tokenId: 'robot',
+    limits: { scopes: ['files'], path: '/srv/data', environment: 'build' },
+    expiresAtMs: NOW_MS + 30 * 86_400_000,
+  });
+  const claims = JSON.parse(Buffer.from(token!.split('.')[1]!, 'base64url').toString());
+  expect(claims).toMatchObject({ iss: 'me', aud: 'you', iat: NOW_MS / 1_000 });
+});
+
+test.each<[string[], RegExp]>([
+  [['signed'], /needs --secret-file/],
+  [['signed', '--secret-file', secretFile, '--scope', 'root'], /'root' is not a scope; allowed: exec, files/],
+  [['signed', '--secret-file', secretFile, '--scope', 'files,read-only'], /read-only stands alone/],
+  [['signed', '--secret-file', secretFile, '--path', '/srv'], /a path can be kept for files only/],
+  [['signed', '--secret-file', secretFile, '--scope', 'files', '--path', 'srv'], /not absolute/],
+  [['signed', '--secret-file', secretFile, '--expires-in', '1w'], /'1w' is not a time/],
+  [['signed', '--secret-file', secretFile, '--expires-in', '0s'], /'0s' is not a time/],
+  [['--scope', 'exec'], /Unknown option '--scope'; try/],
+  [['mint'], /Unexpected argument 'mint'/],
+  [['--out'], /argument missing/],
+])('%j is bad usage', (argv, message) => {
+  expect(() => tokenCommand(argv)).toThrow(UsageError);
+  expect(() => tokenCommand(argv)).toThrow(message);
+});
+
+test('a secret that the server would refuse is refused', () => {
+  const short = join(folder, 'short');
+  writeFileSync(short, 'short');
+  expect(() => tokenCommand(['signed', '--secret-file', short])).toThrow('must be at least 32 bytes');
+  expect(() => tokenCommand(['signed', '--secret-file', join(folder, 'no')])).toThrow('No such file');
+});
+
+test('the help fits a terminal and names every flag', () => {
+  expect(tokenCommand(['--help'])).toBe(TOKEN_HELP);
+  expect(TOKEN_HELP.split('\n').filter((line) => line.length > 82)).toEqual([]);
+});

@@ -1,0 +1,79 @@
+import { expectTypeOf, test } from 'vitest';
+import {
+  type Capabilities,
+  type ClientError,
+  type ClientState,
+  type EnvironmentInfo,
+  type ExecBackend,
+  type ExecProcess,
+  ExecServerClient,
+  type Outcome,
+  type ProcessEvent,
+  type ReadPage,
+  run,
+  type TransportSource,
+} from '../../../src/client/index.ts';
+import { stdioCommand } from '../../../src/client/stdio.ts';
+
+type Client = ExecServerClient;
+
+test('calls are typed by their method', () => {
+  expectTypeOf<ReturnType<Client['call']>>().resolves.not.toBeAny();
+  const read = (client: Client) => client.call('process/read', { processId: 'p' });
+  expectTypeOf(read).returns.resolves.toHaveProperty('nextSeq').toEqualTypeOf<number>();
+  const metadata = (client: Client) => client.call('fs/getMetadata', { path: 'file:///' }, { timeoutMs: 1 });
+  expectTypeOf(metadata).returns.resolves.toHaveProperty('isDirectory').toEqualTypeOf<boolean>();
+  // @ts-expect-error: a param is missing.
+  const incomplete = (client: Client) => client.call('process/read', {});
+  // @ts-expect-error: there is no such method.
+  const unknown = (client: Client) => client.call('process/fly', {});
+  expectTypeOf([incomplete, unknown]).toBeArray();
+});
+
+test('notifications are typed by their name', () => {
+  const listen = (client: Client) =>
+    client.onNotification('fs/changed', (params) => {
+      expectTypeOf(params.watchId).toEqualTypeOf<string>();
+      expectTypeOf(params.overflow).toEqualTypeOf<boolean>();
+    });
+  expectTypeOf(listen).returns.toEqualTypeOf<() => void>();
+});
+
+test('what a client shows', () => {
+  expectTypeOf<Client['state']>().toEqualTypeOf<ClientState>();
+  expectTypeOf<Client['failure']>().toEqualTypeOf<ClientError | null>();
+  expectTypeOf<Client['environmentInfo']>().toEqualTypeOf<EnvironmentInfo | null>();
+  expectTypeOf<Client['capabilities']>().toEqualTypeOf<Capabilities>();
+  expectTypeOf<Client['backend']>().toEqualTypeOf<ExecBackend>();
+  expectTypeOf<Client>().toHaveProperty('close').returns.resolves.toBeVoid();
+});
+
+test('a client is connected by address or over transports', () => {
+  expectTypeOf(ExecServerClient.connect).toBeCallableWith({
+    url: 'ws://x',
+    authToken: 't',
+    tls: { ca: 'pem' },
+  });
+  expectTypeOf(stdioCommand).returns.toEqualTypeOf<TransportSource>();
+  expectTypeOf(ExecServerClient.connect).toBeCallableWith({
+    ...stdioCommand({ program: 'x' }),
+    clientName: 'me',
+  });
+  // @ts-expect-error: neither an address nor transports.
+  expectTypeOf(ExecServerClient.connect).toBeCallableWith({ clientName: 'me' });
+});
+
+test('events are told apart by their type', () => {
+  const seqOf = (event: ProcessEvent): number | null => {
+    if (event.type === 'failed') {
+      expectTypeOf(event.error).toEqualTypeOf<ClientError>();
+      return null;
+    }
+    if (event.type === 'output') expectTypeOf(event.bytes).toEqualTypeOf<Uint8Array>();
+    return event.type === 'lost' ? event.toSeq : event.seq;
+  };
+  expectTypeOf(seqOf).returns.toEqualTypeOf<number | null>();
+  expectTypeOf<ExecProcess['read']>().returns.resolves.toEqualTypeOf<ReadPage>();
+  expectTypeOf(run).returns.resolves.toEqualTypeOf<Outcome>();
+  expectTypeOf(run).parameter(1).extract<readonly string[]>().toEqualTypeOf<readonly string[]>();
+});

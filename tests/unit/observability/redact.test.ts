@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest';
+import { redactArguments, redactText } from '../../../src/observability/redact.ts';
+
+const MAX = 1_000;
+
+test.each([
+  ['API_KEY=hunter2 make', 'API_KEY=*** make'],
+  ['export GITHUB_TOKEN="a b c"; run', 'export GITHUB_TOKEN=***; run'],
+  ["DB_PASSWORD='x y' app", 'DB_PASSWORD=*** app'],
+  ['mysql --password hunter2 -h db', 'mysql --password *** -h db'],
+  ['tool --client-secret=hunter2 go', 'tool --client-secret=*** go'],
+  ['{"password": "hunter2", "user": "joe"}', '{"password": ***, "user": "joe"}'],
+  ["curl -H 'Authorization: Bearer abc.def' x", "curl -H 'Authorization: ***' x"],
+  ['Cookie: session=abc; other=def', 'Cookie: ***'],
+  ['X-Api-Key: abc', 'X-Api-Key: ***'],
+  ['sent Bearer abcdefgh1234 twice', 'sent Bearer *** twice'],
+  ['git clone https://joe:hunter2@example.com/r.git', 'git clone https://***@example.com/r.git'],
+  ['postgres://u:p@db/x', 'postgres://***@db/x'],
+  ['curl -u joe:hunter2 https://x', 'curl -u *** https://x'],
+  ['use ghp_abcdefghijklmnop1234 here', 'use *** here'],
+  ['sk-proj-abcdefghijkl and AKIAABCDEFGHIJKLMNOP', '*** and ***'],
+  ['eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc', '***'],
+  ['a -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- b', 'a *** b'],
+])('%s', (text, expected) => {
+  expect(redactText(text, MAX)).toBe(expected);
+});
+
+test.each([
+  'make test --author=joe -j 4',
+  'grep -rn "token" src',
+  'https://example.com/path?q=1 mail@example.com',
+  'the keyboard is broken: see ticket 12',
+  'npm run build && node dist/index.js --user-agent x',
+])('%s passes as it is', (text) => {
+  expect(redactText(text, MAX)).toBe(text);
+});
+
+test('an argument behind a flag that names a secret is hidden, another flag is not', () => {
+  expect(
+    redactArguments(['tool', '--token', 'abc', '--secret', '--verbose', 'x', '-u', 'joe:pw'], MAX),
+  ).toEqual(['tool', '--token', '***', '--secret', '--verbose', 'x', '-u', '***']);
+});
+
+test('long text is cut and says how long it was; a secret at the cut is hidden first', () => {
+  const text = `${'x'.repeat(95)} ghp_abcdefghijklmnop1234 ${'y'.repeat(5_000)}`;
+  const redacted = redactText(text, 100);
+  expect(redacted).toMatch(/^x{95} \*\*\* … \(5121 characters\)$/);
+});
+
+test('a text made to be slow is done within the time of a test', () => {
+  const hostile = [
+    'token'.repeat(50_000),
+    `${'a'.repeat(100_000)}=`,
+    '"'.repeat(100_000),
+    '://'.repeat(50_000),
+  ];
+  for (const text of hostile) {
+    for (let round = 0; round < 50; round++) redactText(text, 8_192);
+  }
+});

@@ -1,0 +1,104 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { Confiner } from '../../../../src/process/resources/confiner.ts';
+import { createSpawner } from '../../../../src/process/spawn/create-spawner.ts';
+import type { ExitStatus, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+
+const NOTHING = { memoryBytes: null, pids: null, cpuPercent: null };
+const MIB = 1024 * 1024;
+let spawner: Spawner | null = null;
+
+afterEach(async () => {
+  await spawner?.close();
+  spawner = null;
+});
+
+async function run(spec: Partial<SpawnSpec>): Promise<{ status: ExitStatus; output: string }> {
+  spawner ??= await createSpawner();
+  const child = await spawner.spawn({
+    program: '/bin/sh',
+    argv: [],
+    cwd: '/',
+    env: { PATH: process.env.PATH ?? '' },
+    io: { kind: 'pipe', stdin: 'open' },
+    ...spec,
+  });
+  // The scripts wait for this line: by now the limits hold.
+  child.stdin?.write(Buffer.from('go\n'), () => {});
+  let output = '';
+  const ends = child.outputs.map(
+    (source) =>
+      new Promise<void>((resolve) => {
+        source.listen((bytes) => {
+          output += bytes.toString();
+        }, resolve);
+        source.resume();
+      }),
+  );
+  const status = await new Promise<ExitStatus>((resolve) => child.onExit(resolve));
+  await Promise.all(ends);
+  child.release();
+  return { status, output };
+}
+
+const shell = (script: string) => ({ program: '/bin/sh', argv: ['sh', '-c', script] });
+/** What a process, and one that it starts, are allowed of private memory. */
+const SHOW_LIMITS =
+  'read go; grep "Max data size" /proc/self/limits; sh -c \'grep "Max data size" /proc/self/limits\'';
+
+test('nothing to limit is nothing to do', () => {
+  const confiner = new Confiner({ lowerLimit: () => false }, () => null);
+  expect(confiner.prepare(undefined)).toBeNull();
+  expect(confiner.prepare(NOTHING)).toBeNull();
+});
+
+test('without control groups the memory of each process is limited, and what needs groups is refused', () => {
+  const limited: [number, bigint][] = [];
+  const libc = { lowerLimit: (pid: number, _: number, bytes: bigint) => limited.push([pid, bytes]) > 0 };
+  const find = () => ({ obstacle: 'no groups here' });
+  const confiner = new Confiner(libc, (pid) => (pid === process.pid ? 5n : null), find);
+  const confinement = confiner.prepare({ ...NOTHING, memoryBytes: MIB })?.apply({ pid: 1, brand: 5n });
+  expect(limited).toEqual([
+    [1, BigInt(MIB)],
+    [process.pid, BigInt(MIB)],
+  ]);
+  expect(confinement?.outOfMemory()).toBe(false);
+  expect(() => confiner.prepare({ ...NOTHING, pids: 3 })).toThrow(/no groups here/);
+  expect(() => confiner.prepare({ ...NOTHING, memoryBytes: MIB, cpuPercent: 50 })).toThrow(/no groups here/);
+});
+
+test('a program that wants more memory than it may have does not get it', async () => {
+  const script = 'read go; exec dd if=/dev/zero of=/dev/null bs=200M count=1';
+  const free = await run(shell(script));
+  expect(free.status).toEqual({ code: 0, signal: null });
+  const limited = await run({ ...shell(script), resources: { ...NOTHING, memoryBytes: 64 * MIB } });
+  expect(limited.status).toEqual({ code: 1, signal: null });
+  expect(limited.output).toContain('memory exhausted');
+});
+
+test('the limit holds for what the program starts, also for what it started in its first instant', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'confiner-'));
+  try {
+    const file = join(folder, 'early');
+    const fifo = join(folder, 'fifo');
+    // The subshell may exist before the limits do; it reads them once the program has been told to go on.
+    const early = `mkfifo ${fifo}; ( cat ${fifo}; cat /proc/self/limits > ${file} ) & ${SHOW_LIMITS}; echo > ${fifo}; wait`;
+    const { output } = await run({ ...shell(early), resources: { ...NOTHING, memoryBytes: 64 * MIB } });
+    const shown = [...output.split('\n'), readFileSync(file, 'utf8')].filter((line) =>
+      line.includes('Max data'),
+    );
+    expect(shown).toHaveLength(3);
+    for (const line of shown) expect(line).toMatch(/Max data size +67108864 +67108864/);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('without native starts a limit is refused and nothing runs', async () => {
+  spawner = await createSpawner({ native: false });
+  await expect(run({ ...shell('true'), resources: { ...NOTHING, memoryBytes: MIB } })).rejects.toMatchObject({
+    code: 'limitUnavailable',
+  });
+});

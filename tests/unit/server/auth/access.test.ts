@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest';
+import { nativePathOfText } from '../../../../src/files/native-path.ts';
+import { METHODS, type Method } from '../../../../src/protocol/registry.ts';
+import { type Access, accessKey, FULL_ACCESS, requireAccess } from '../../../../src/server/auth/access.ts';
+
+const access = (parts: Partial<Access>): Access => ({ ...FULL_ACCESS, exec: false, files: 'none', ...parts });
+const METHOD_NAMES = Object.keys(METHODS) as Method[];
+
+function allowed(given: Access, mode = 'read'): Method[] {
+  return METHOD_NAMES.filter((method) => {
+    try {
+      requireAccess(given, method, { mode });
+      return true;
+    } catch (error) {
+      expect(error).toMatchObject({ code: -32003, message: expect.stringContaining(method) });
+      return false;
+    }
+  });
+}
+
+const OPEN_TO_ALL = ['initialize', 'environment/info', 'environment/status'];
+const PROCESSES = METHOD_NAMES.filter((name) => /^(?:process|command)\//.test(name));
+const READING = [
+  'capabilityRoots/discoverV1',
+  ...['readFile', 'getMetadata', 'canonicalize', 'readDirectory', 'walk', 'open', 'readBlock', 'close'],
+  ...['watchMissing', 'watch', 'unwatch', 'search'],
+].map((name) => (name.includes('/') ? name : `fs/${name}`));
+const WRITING = ['writeFile', 'createDirectory', 'remove', 'copy', 'rename', 'writeBlock'].map(
+  (name) => `fs/${name}`,
+);
+const UNCONFINABLE = ['capabilityRoots/discoverV1', 'fs/copy', 'fs/watchMissing', 'fs/watch', 'fs/search'];
+const sorted = (names: readonly string[]) => [...names].sort();
+
+test('full access allows every method', () => {
+  expect(allowed(FULL_ACCESS)).toEqual(METHOD_NAMES);
+});
+
+test.each<[string, Partial<Access>, readonly string[]]>([
+  ['nothing', {}, []],
+  ['exec', { exec: true }, PROCESSES],
+  ['read-only', { files: 'read' }, READING],
+  ['files', { files: 'write' }, [...READING, ...WRITING]],
+])('%s allows its methods and no others', (_, parts, methods) => {
+  expect(sorted(allowed(access(parts)))).toEqual(sorted([...OPEN_TO_ALL, ...methods]));
+});
+
+test('a token for a directory cannot call what might leave it', () => {
+  const confined = access({ files: 'write', below: nativePathOfText('/srv') });
+  const methods = [...READING, ...WRITING].filter((name) => !UNCONFINABLE.includes(name));
+  expect(sorted(allowed(confined))).toEqual(sorted([...OPEN_TO_ALL, ...methods]));
+});
+
+test.each(['replace', 'atomicReplace'])('a file is not opened to %s by whoever may only read', (mode) => {
+  expect(allowed(access({ files: 'read' }), mode)).not.toContain('fs/open');
+  expect(allowed(access({ files: 'write' }), mode)).toContain('fs/open');
+});
+
+test('connections that may do the same have the same key', () => {
+  expect(accessKey(access({ exec: true }))).toBe(accessKey(access({ exec: true })));
+  expect(accessKey(access({ files: 'read' }))).not.toBe(accessKey(access({ files: 'write' })));
+  const below = nativePathOfText('/srv');
+  expect(accessKey(access({ files: 'read' }))).not.toBe(accessKey(access({ files: 'read', below })));
+});
