@@ -19,7 +19,6 @@ export { environmentTarget, type TargetOptions } from './launch/environment-targ
 export type { Approval, CommandRequest, Denial, ExecPolicy } from './launch/policy.ts';
 export { DEFAULT_ENV_POLICY, type EnvPolicy, FIXED_ENVIRONMENT } from './launch/program-environment.ts';
 export type { ExecTarget } from './launch/request.ts';
-export { HeadTailBuffer } from './output/head-tail-buffer.ts';
 export type { StructuredOutput } from './output/model-text.ts';
 export type { ToolOutput } from './output/tool-output.ts';
 export type { TruncationPolicy } from './output/truncate.ts';

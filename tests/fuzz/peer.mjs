@@ -1,5 +1,7 @@
 import { connect } from 'node:net';
 
+/** How a close frame begins; what servers say is ASCII. */
+const CLOSE_FRAME = '\x88';
 const CONNECT_TIMEOUT_MS = 10_000;
 const ANSWER_TIMEOUT_MS = 10_000;
 
@@ -72,7 +74,7 @@ export class Peer {
   async settled() {
     const mark = Math.random().toString(36).slice(2);
     this.frame({ opcode: 9, payload: Buffer.from(mark) });
-    await this.until('a pong or the end', () => this.received.includes(mark));
+    await this.until('a pong or the end', () => this.received.includes(mark) || this.received.includes(CLOSE_FRAME));
   }
 
   /** Waits for what is received to be as wanted; the end of the connection is the end of the wait. */

@@ -1,6 +1,6 @@
 // npm run fuzz -- [--seconds N] [--seed S] [--attacks N]
 import { parseArgs } from 'node:util';
-import { runFuzz } from './fuzz.mjs';
+import { ROUND, runFuzz } from './fuzz.mjs';
 
 const { values } = parseArgs({
   options: { seconds: { type: 'string' }, seed: { type: 'string' }, attacks: { type: 'string' } },
@@ -23,7 +23,6 @@ try {
   process.stdout.write(`${done} attacks, and nothing to complain about\n`);
 } catch (error) {
   process.stderr.write(`${error.message}\n`);
-  process.stderr.write(`repeat it with: npm run fuzz -- --seed ${seed} --attacks ${done + 24}\n`);
+  process.stderr.write(`repeat it with: npm run fuzz -- --seed ${seed} --attacks ${done + ROUND}\n`);
   process.exitCode = 1;
 }
-for (const [k,v] of Object.entries(globalThis.D??{})) console.log(k, v.length, (v.reduce((a,b)=>a+b,0)/v.length).toFixed(0), Math.max(...v).toFixed(0));

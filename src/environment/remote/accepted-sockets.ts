@@ -55,8 +55,10 @@ export class AcceptedSockets {
       this.#replacing = false;
       this.#discardUnused();
     });
-    this.#current?.cut(`${this.#name} has a new connection`);
+    const replaced = this.#current;
     this.#current = null;
+    // Whoever hears of the end may ask for the next one at once.
+    replaced?.cut(`${this.#name} has a new connection`);
     this.#wake?.();
   }
 

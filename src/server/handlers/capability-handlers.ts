@@ -9,11 +9,11 @@ import type { HandlerServices } from './services.ts';
 /** What directories offer to an agent. */
 export function capabilityHandlers({ files }: HandlerServices): Pick<Handlers, 'capabilityRoots/discoverV1'> {
   return {
-    'capabilityRoots/discoverV1': ({ roots }, { signal, park }) => {
+    'capabilityRoots/discoverV1': ({ roots }, { park }) => {
       roots.forEach(refuseSandbox);
       const paths = roots.flatMap(({ path }, index) => pathHere(path, index) ?? []);
       return files.order.run(paths, 'read', park, async () => ({
-        roots: await discoverCapabilityRoots(files.fileSystem, roots, signal),
+        roots: await discoverCapabilityRoots(files.fileSystem, roots, files.ended),
       }));
     },
   };

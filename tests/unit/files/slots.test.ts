@@ -26,3 +26,18 @@ test('who comes with an aborted signal takes no place', async () => {
   await expect(slots.take(AbortSignal.abort('gone'))).rejects.toBe('gone');
   await slots.take(new AbortController().signal);
 });
+
+test('nobody gets a place while they are held; then as many as there are, in order', async () => {
+  const slots = new Slots(2);
+  const { signal } = new AbortController();
+  const order: string[] = [];
+  await slots.take(signal);
+  slots.setHeld(true);
+  for (const name of ['first', 'second', 'third']) void slots.take(signal).then(() => order.push(name));
+  slots.release();
+  await new Promise(setImmediate);
+  expect(order).toEqual([]);
+  slots.setHeld(false);
+  await new Promise(setImmediate);
+  expect(order).toEqual(['first', 'second']);
+});

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import type { NotificationMessage, RequestId, RequestMessage } from '../../../src/protocol/envelope.ts';
 import { internalError, RpcError } from '../../../src/protocol/errors.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
+import { StreamedResult } from '../../../src/rpc/answers.ts';
 import {
   ConnectionClosedError,
   type ConnectionEvents,
@@ -96,6 +97,14 @@ test('answers carry the id that was given', async () => {
     '{"error":{"code":-32603,"message":"no"},"id":9223372036854775807}',
     '{"method":"event","params":{"x":1}}',
   ]);
+});
+
+test('an answer that was streamed stands, even if its source cannot be closed', async () => {
+  const { connection, received } = connect();
+  const source = { read: async () => 0, close: () => Promise.reject(new Error('disk')) };
+  await connection.respond('1' as RequestId, new StreamedResult('"', Buffer.from('abc'), source, '"'));
+  await received.untilMessages(1);
+  expect(received.messages).toEqual(['{"id":1,"result":"YWJj"}']);
 });
 
 test('a call is answered by its own response, in any order', async () => {

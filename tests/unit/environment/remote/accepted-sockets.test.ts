@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { AcceptedSockets } from '../../../../src/environment/remote/accepted-sockets.ts';
+import { type AcceptedSocket, AcceptedSockets } from '../../../../src/environment/remote/accepted-sockets.ts';
 import { createMemoryPair } from '../../../../src/transport/memory.ts';
 import type { CloseReason, TransportEvents } from '../../../../src/transport/transport.ts';
 import { FakeClient, refused } from '../fakes.ts';
@@ -112,6 +112,26 @@ it('another may follow when the first was of no use', async () => {
   const next = sockets.open(never);
   sockets.replace(createMemoryPair()[0], client);
   await next;
+});
+
+it('replacing ends the present one even if that was asked for while the one before ended', async () => {
+  const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
+  const client = new FakeClient();
+  const first = await sockets.open(never);
+  let second: Promise<AcceptedSocket> | null = null;
+  const askedWithin = recorder();
+  first.open({
+    ...askedWithin.events,
+    closed: () => {
+      second = sockets.open(never);
+    },
+  });
+  sockets.replace(createMemoryPair()[0], client);
+  const heard = recorder();
+  (await second!).open(heard.events);
+  client.become('connected');
+  sockets.replace(createMemoryPair()[0], client);
+  expect(heard.closed).toHaveLength(1);
 });
 
 it('nothing is taken before there is a session or after it has ended', () => {

@@ -1,0 +1,114 @@
+import { mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { UNSENT_ANSWERS_MAX_BYTES } from '../../src/rpc/limits.ts';
+import { DEFAULT_CONFIG } from '../../src/server/config.ts';
+import { FILE_OPERATIONS_PER_CONNECTION } from '../../src/server/limits.ts';
+import { ExecServer } from '../../src/server/serve.ts';
+import { connectInMemory } from '../../src/testing/index.ts';
+import { StdioTransport } from '../../src/transport/stdio.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'file-endings-'));
+});
+
+afterEach(async () => {
+  await rm(folder, { recursive: true, force: true });
+});
+
+const uri = (name = '') => pathToFileURL(join(folder, name)).href;
+
+const WALK_OPTIONS = { maxDepth: 9, maxDirectories: 100, maxEntries: 1000, followDirectorySymlinks: false };
+
+async function makeTree(): Promise<void> {
+  for (let index = 0; index < 30; index++) {
+    await mkdir(join(folder, `d${index}`));
+    await writeFile(join(folder, `d${index}`, 'f'), 'needle\n');
+  }
+}
+
+test('a client that ends its input gets the answers of what it asked for before', async () => {
+  await makeTree();
+  const input = new PassThrough();
+  const output = new PassThrough();
+  const server = new ExecServer({ ...DEFAULT_CONFIG, shutdownGracePeriodMs: 0 });
+  const accepted = server.accept(new StdioTransport(input, output, { maxMessageBytes: 1_000_000 }));
+  const requests = [
+    { id: 1, method: 'initialize', params: { clientName: 'x' } },
+    { method: 'initialized' },
+    { id: 2, method: 'fs/walk', params: { path: uri(), options: WALK_OPTIONS } },
+    { id: 3, method: 'fs/search', params: { path: uri(), pattern: 'needle' } },
+  ];
+  input.end(requests.map((request) => `${JSON.stringify(request)}\n`).join(''));
+  await accepted;
+  await server.close();
+  const lines = String(output.read()).trim().split('\n');
+  const answers = new Map(lines.map((line) => JSON.parse(line)).map((answer) => [answer.id, answer]));
+  expect(answers.get(2).result?.entries).toHaveLength(60);
+  expect(answers.get(3).result?.matches).toHaveLength(30);
+});
+
+test('a client that goes away while its files are looked through is nothing to log', async () => {
+  await makeTree();
+  const log = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  const { client, serverEnd, close } = connectInMemory({ logLevel: 'error' });
+  await client.handshake();
+  const calls = [
+    client.request('fs/walk', { path: uri(), options: WALK_OPTIONS }),
+    client.request('fs/search', { path: uri(), pattern: 'needle' }),
+  ];
+  await new Promise(setImmediate);
+  await new Promise(setImmediate);
+  serverEnd.break();
+  await Promise.allSettled(calls);
+  await close();
+  expect(log.mock.calls).toEqual([]);
+  log.mockRestore();
+});
+
+test('a client that asks for large files without reading the answers makes the server hold a few of them only', async () => {
+  const size = 1_000_000;
+  const file = await open(join(folder, 'large'), 'w');
+  await file.truncate(size);
+  await file.close();
+  const { client, serverEnd, close } = connectInMemory();
+  await client.handshake();
+  let sent = 0;
+  const send = serverEnd.send.bind(serverEnd);
+  serverEnd.send = (message) => {
+    sent += message.length;
+    return send(message);
+  };
+  serverEnd.setCongested(true);
+  const calls = Array.from({ length: 200 }, () => client.call('fs/readFile', { path: uri('large') }));
+  await waitFor('answers to pile up', () => sent > UNSENT_ANSWERS_MAX_BYTES);
+  for (let before = -1; before < sent; ) {
+    before = sent;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  expect(sent).toBeLessThan(UNSENT_ANSWERS_MAX_BYTES + (FILE_OPERATIONS_PER_CONNECTION + 2) * size * 1.4);
+  serverEnd.setCongested(false);
+  for (const { dataBase64 } of await Promise.all(calls)) expect(dataBase64).toHaveLength(1_333_336);
+  await close();
+});
+
+test('closing a handle does not overtake what was asked before about the same path', async () => {
+  const { client, close } = connectInMemory({ concurrentRequests: 1 });
+  await client.handshake();
+  await writeFile(join(folder, 'a'), 'old');
+  const results = await Promise.all([
+    client.call('fs/readDirectory', { path: uri() }),
+    client.call('fs/remove', { path: uri('a') }),
+    client.call('fs/open', { handleId: 'h', path: uri('a'), mode: 'replace' }),
+    client.call('fs/close', { handleId: 'h' }),
+    client.call('fs/getMetadata', { path: uri('a') }),
+  ]);
+  expect(results.at(-1)).toMatchObject({ isFile: true });
+  await close();
+});
