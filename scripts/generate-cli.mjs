@@ -35,7 +35,7 @@ function replacePart(document, [name, text]) {
 function settingsTable() {
   const rows = CONFIG_OPTIONS.map((option) => {
     const value = formatConfigValue(option, DEFAULT_CONFIG[option.key]);
-    return `| \`${option.key}\` | \`${value}\` | ${describeAllowed(option)} | ${option.description} |`;
+    return `| \`${option.key}\` | ${value === '' ? 'none' : `\`${value}\``} | ${describeAllowed(option)} | ${option.description} |`;
   });
   return ['| key | default | allowed | meaning |', '|---|---|---|---|', ...rows].join('\n');
 }

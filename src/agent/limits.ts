@@ -60,6 +60,9 @@ export const MAX_WAITING_CALLS = 32;
 export const FIRST_SESSION_ID = 1_000;
 export const LAST_SESSION_ID = 99_999;
 
+/** How long an executor may take to start a program or to take input, a connection that is opened or recovered for it included. */
+export const EXECUTOR_TIMEOUT_MS = 60_000;
+
 /** How long ending a process may take, and how long it is then followed until its output is complete. */
 export const TERMINATE_TIMEOUT_MS = 10_000;
 export const ABANDON_MS = 10_000;

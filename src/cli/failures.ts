@@ -43,7 +43,7 @@ export function reportFailure(error: unknown, debug: boolean): FailureReport {
   return { text: `exec-server: unexpected error: ${message}${stack}`, exitCode };
 }
 
-const USAGE_HINT = "Usage: exec-server [serve|config|token] [options]; try 'exec-server --help'.";
+const USAGE_HINT = "Usage: exec-server [serve|config|token|audit] [options]; try 'exec-server --help'.";
 
 function oneLine(text: string): string {
   return text.trim().replace(/\s*[\r\n]+\s*/g, ' ');

@@ -26,6 +26,7 @@ const INTRODUCTION = `\
 Usage: exec-server [serve] [options]
        exec-server config [--json] [options]
        exec-server token [--help]
+       exec-server audit verify FILE...
 
 Runs programs for clients over websocket or stdio. Prints its URL on stdout once
 it is ready, and nothing else; logs go to stderr.
@@ -34,6 +35,7 @@ Commands:
   serve   Serve until a signal arrives or stdio ends. The default.
   config  Print every setting, its value and where it comes from.
   token   Make a token for clients of a server with --ws-auth.
+  audit   Check that an audit log is whole and unchanged.
 `;
 
 const COMMAND_FLAGS = [
@@ -69,7 +71,7 @@ Examples:
 `;
 
 function settingEntry(option: ConfigOption): string {
-  const defaultText = formatConfigValue(option, DEFAULT_CONFIG[option.key]);
+  const defaultText = formatConfigValue(option, DEFAULT_CONFIG[option.key]) || 'none';
   return `${entry(flagWithValue(option), option.description)}      Default: ${defaultText}. Env: ${option.env}\n`;
 }
 

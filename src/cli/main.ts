@@ -20,6 +20,11 @@ async function main(): Promise<void> {
     process.stdout.write(tokenCommand(argv.slice(1)));
     return;
   }
+  if (argv[0] === 'audit') {
+    const { auditCommand } = await import('./audit-command.ts');
+    process.stdout.write(await auditCommand(argv.slice(1)));
+    return;
+  }
   const args = parseArguments(argv);
   switch (args.command) {
     case 'help': {

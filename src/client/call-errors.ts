@@ -23,16 +23,34 @@ export function lostCall(method: string, end: LinkEnd): ClientError {
   return new ClientError(
     'brokenPipe',
     `the connection was lost before \`${method}\` was answered: ${end.reason}`,
-    {
-      hint: 'the operation may have happened; look before you repeat it',
-    },
+    { hint: MAY_HAVE_HAPPENED },
   );
 }
 
+/** A call that was lost once, and could not be sent again: what it failed with the second time says nothing of the first. */
+export function lostRepetition(method: string, failure: ClientError): ClientError {
+  return new ClientError(
+    'brokenPipe',
+    `the answer to \`${method}\` was lost, and it could not be repeated: ${failure.message}`,
+    { cause: failure, hint: MAY_HAVE_HAPPENED },
+  );
+}
+
+/** A call during which the server spoilt every connection. */
+export function spoiltCall(method: string, end: LinkEnd): ClientError {
+  return new ClientError('protocol', `\`${method}\` could not be answered: ${end.reason}`, {
+    hint: 'check that nothing between this client and the server alters messages',
+  });
+}
+
+const MAY_HAVE_HAPPENED = 'the operation may have happened; look before you repeat it';
+
 function refused(error: RpcError, method: string): ClientError {
   const { code, data, message } = error;
-  if (code !== RpcErrorCode.methodNotFound)
-    return new ClientError('server', message, { code, data, cause: error });
+  if (code !== RpcErrorCode.methodNotFound) {
+    const retryable = code === RpcErrorCode.limitExceeded;
+    return new ClientError('server', message, { code, data, cause: error, retryable });
+  }
   return new ClientError('unsupported', message, {
     code,
     data,

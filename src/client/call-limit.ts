@@ -1,5 +1,7 @@
 import type { CallOptions } from './backend.ts';
 import { ClientError, type ClientErrorKind } from './errors.ts';
+import { MAX_TIMER_MS } from './limits.ts';
+import { onAbort } from './on-abort.ts';
 
 /** The end that a caller sets to an operation: its signal and its deadline as one signal, whose reason is a ClientError. */
 export class CallLimit {
@@ -25,13 +27,14 @@ export class CallLimit {
         new ClientError(kind, `${what} took longer than ${timeoutMs} ms`, { hint, retryable: true }),
       );
     };
-    const timer = timeoutMs === undefined ? undefined : setTimeout(stop, timeoutMs);
+    const endless = timeoutMs === undefined || timeoutMs > MAX_TIMER_MS;
+    const timer = endless ? undefined : setTimeout(stop, timeoutMs);
+    const letGo = signal === undefined || signal.aborted ? undefined : onAbort(signal, abort);
     this.#end = () => {
       clearTimeout(timer);
-      signal?.removeEventListener('abort', abort);
+      letGo?.();
     };
     if (signal?.aborted) abort();
-    else signal?.addEventListener('abort', abort);
   }
 
   /** Lets go of the caller's signal and of the timer. */
@@ -44,17 +47,14 @@ export class CallLimit {
     const { signal } = this;
     if (signal === undefined) return work;
     return new Promise((resolve, reject) => {
+      work.then(resolve, reject);
       const abort = () => reject(signal.reason);
-      const finish = (settle: () => void) => {
-        signal.removeEventListener('abort', abort);
-        settle();
-      };
-      work.then(
-        (value) => finish(() => resolve(value)),
-        (error) => finish(() => reject(error)),
-      );
-      if (signal.aborted) abort();
-      else signal.addEventListener('abort', abort);
+      if (signal.aborted) {
+        abort();
+        return;
+      }
+      const letGo = onAbort(signal, abort);
+      work.then(letGo, letGo);
     });
   }
 }

@@ -19,11 +19,7 @@ export async function catchUp(
 ): Promise<void> {
   const read = async () =>
     readPage(await ask('process/read', { processId, afterSeq: order.lastSeq, maxBytes: null, waitMs: 0 }));
-  const count = () =>
-    ask('process/snapshot', { processId }).then(
-      (result) => readSnapshotTotal(result as Parameters<typeof readSnapshotTotal>[0]),
-      () => null,
-    );
+  const count = () => ask('process/snapshot', { processId }).then(readSnapshotTotal, () => null);
   let page: ReadPage = await read();
   if (!mayLose && order.wouldLose(page)) return;
   let totalBytes: number | null = null;

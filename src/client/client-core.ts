@@ -7,7 +7,7 @@ import type {
 } from '../protocol/registry.ts';
 import type { Transport } from '../transport/transport.ts';
 import type { CallOptions, EnvironmentInfo, ExecBackend } from './backend.ts';
-import { asClientError, lostCall } from './call-errors.ts';
+import { asClientError, lostCall, spoiltCall } from './call-errors.ts';
 import { CallLimit } from './call-limit.ts';
 import { rulesOf } from './call-rules.ts';
 import { ClientError } from './errors.ts';
@@ -18,11 +18,13 @@ import {
   MAX_MESSAGE_BYTES,
   MAX_REPEATS,
   MAX_SPOILT_CONNECTIONS,
+  MAX_SPOILT_REPEATS,
   RECOVERY_WINDOW_MS,
   SOON_LOST_MS,
 } from './limits.ts';
 import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './link.ts';
 import { Listeners } from './listeners.ts';
+import { onAbort } from './on-abort.ts';
 import { ProcessRoutes } from './process-routes.ts';
 import { attemptUntil, Backoff } from './reconnect.ts';
 import { RemoteBackend } from './remote-backend.ts';
@@ -185,7 +187,7 @@ export class ClientCore {
     const timeoutMs = options.timeoutMs ?? rules.timeoutMs;
     const limit = new CallLimit(`\`${method}\``, { signal: options.signal, timeoutMs });
     try {
-      for (let repeats = 0; ; ) {
+      for (let [repeats, spoilt] = [0, 0]; ; ) {
         if (rules.failFast && this.#state === 'recovering') throw this.#failure ?? closedByOwner();
         const link = await this.#usableLink(limit.signal);
         const sentAt = performance.now();
@@ -199,6 +201,7 @@ export class ClientCore {
           if (performance.now() - sentAt < SOON_LOST_MS) repeats++;
           if (!rules.repeatable || !error.end.repeatable || repeats > MAX_REPEATS)
             throw lostCall(method, error.end);
+          if (error.end.spoilt && ++spoilt > MAX_SPOILT_REPEATS) throw spoiltCall(method, error.end);
         }
       }
     } finally {
@@ -228,15 +231,18 @@ export class ClientCore {
 
   #nextChange(signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
       const finish = () => {
         stop();
-        signal?.removeEventListener('abort', finish);
+        letGo?.();
         if (signal?.aborted) reject(signal.reason);
         else resolve();
       };
       const stop = this.#linkWaiters.add(finish);
-      if (signal?.aborted) finish();
-      else signal?.addEventListener('abort', finish);
+      const letGo = signal && onAbort(signal, finish);
     });
   }
 

@@ -2,6 +2,7 @@ import type { ProcessEvent } from './backend.ts';
 import { ClientError } from './errors.ts';
 import { type SequencedEvent, withLosses } from './event-order.ts';
 import { LOG_MAX_BYTES, LOG_MAX_EVENTS } from './limits.ts';
+import { onAbort } from './on-abort.ts';
 
 /** Output that is retained elsewhere, with numbers behind `afterSeq` and up to `throughSeq`; what is missing is lost. */
 export type Refill = (
@@ -140,9 +141,9 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
       if (refilled !== undefined) return { done: false, value: this.#taken(refilled) };
       const event = this.#log.at(this.#position);
       if (event === 'refill') {
-        await this.#refill();
+        await this.#pause((wake) => void this.#refill().then(wake));
       } else if (event === 'wait') {
-        await this.#news();
+        await this.#pause((wake) => this.#log.onNext(wake));
       } else {
         this.#position++;
         return { done: false, value: this.#taken(event) };
@@ -164,15 +165,17 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
     this.#position = position;
   }
 
-  async #news(): Promise<void> {
-    await new Promise<void>((resolve) => {
+  /** Waits until it is woken, by what it waits for, by leaving or by the signal. */
+  #pause(wakeLater: (wake: () => void) => (() => void) | undefined): Promise<void> {
+    return new Promise((resolve) => {
       const wake = () => {
-        stop();
-        this.#signal?.removeEventListener('abort', wake);
+        stop?.();
+        letGo?.();
+        this.#wake = null;
         resolve();
       };
-      const stop = this.#log.onNext(wake);
-      this.#signal?.addEventListener('abort', wake);
+      const stop = wakeLater(wake);
+      const letGo = this.#signal === null ? undefined : onAbort(this.#signal, wake);
       this.#wake = wake;
     });
   }

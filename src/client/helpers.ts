@@ -37,7 +37,7 @@ export interface Outcome {
 export interface CollectOptions {
   /** Aborting ends the program and rejects. */
   readonly signal?: AbortSignal;
-  /** The program is ended after this time. */
+  /** The program is ended after this time. With `run` its start may take as long, and rejects when it does not. */
   readonly timeoutMs?: number;
   /** Of each stream; what comes later is counted only. */
   readonly maxOutputBytes?: number;
@@ -60,11 +60,11 @@ export async function run(
 ): Promise<Outcome> {
   const startedAt = performance.now();
   const params = startParams(backend, program, options);
-  const process = await backend.start(params, options.signal && { signal: options.signal });
+  const process = await backend.start(params, { signal: options.signal, timeoutMs: options.timeoutMs });
   try {
     return await converse(process, options.input, options, startedAt);
   } catch (error) {
-    process.terminate(undefined, { timeoutMs: RUN_END_TIMEOUT_MS }).catch(() => {});
+    process.terminate().catch(() => {});
     throw error;
   }
 }
@@ -177,7 +177,8 @@ async function writeInput(
 async function endNow(process: ExecProcess, collecting: Promise<void>): Promise<void> {
   const limit = new CallLimit('the end of the process', { timeoutMs: RUN_END_TIMEOUT_MS });
   try {
-    await process.terminate(undefined, { timeoutMs: RUN_END_TIMEOUT_MS });
+    // Without a deadline of its own: during a recovery it is sent later, so that no program stays behind.
+    await limit.race(process.terminate());
     await limit.race(collecting);
   } catch {
     // It was asked to end; more cannot be done from here.

@@ -1,3 +1,6 @@
+/** The longest time that timers can be set to, 24 days; a longer one would be over at once. Who asks for more waits without end. */
+export const MAX_TIMER_MS = 2 ** 31 - 1;
+
 /** How long opening a connection may take, TLS and the websocket handshake included. */
 export const CONNECT_TIMEOUT_MS = 10_000;
 
@@ -27,6 +30,9 @@ export const GOOD_CONNECTION_MS = 250;
 /** Connections in a row that a server may spoil with nonsense before it is given up. */
 export const MAX_SPOILT_CONNECTIONS = 5;
 
+/** Times that one call is sent again after the server spoilt the connection meanwhile: its answer may be the nonsense. */
+export const MAX_SPOILT_REPEATS = 1;
+
 /**
  * Times that one call is sent again after it was lost soon after it was sent: a call that ends every connection would go on for
  * ever. One that was lost later was not the cause, and does not count.
@@ -39,11 +45,12 @@ export const CATCH_UPS_AT_ONCE = 4;
 
 /**
  * Largest message from a server: nearly the longest string of the engine, because whole files come in one message. What a
- * message may cost beyond its size is bounded by its values.
+ * message may cost beyond its size is bounded by its values: enough for a megabyte of output in pieces of one byte, which is what a
+ * server may retain of a process.
  */
 export const MAX_MESSAGE_BYTES = 2 ** 29 - 1024;
 export const MAX_JSON_DEPTH = 127;
-export const MAX_JSON_VALUES = 2 ** 20;
+export const MAX_JSON_VALUES = 2 ** 23;
 
 /** Events of one process that wait for an earlier one; beyond it they are read from the server. */
 export const REORDER_MAX_EVENTS = 256;
@@ -53,11 +60,13 @@ export const REORDER_MAX_BYTES = 1024 * 1024;
 export const MISSING_EVENT_DELAY_MS = 200;
 
 /**
- * How long the last event may come after the exit before the server is asked for it, and how long between further questions: each
- * pause is twice as long as the one before. A process whose descendants go on is asked about rarely.
+ * How long a process may be quiet before the server is asked whether an event got lost behind the last one: less when it has exited
+ * and only the end is to come. Each further question waits twice as long, up to what is safely below the 30 s for which servers
+ * remember a process that is closed.
  */
+export const QUIET_CHECK_FIRST_MS = 5_000;
 export const END_CHECK_FIRST_MS = 1_000;
-export const END_CHECK_MAX_MS = 60_000;
+export const QUIET_CHECK_MAX_MS = 20_000;
 
 /** Times that a snapshot is asked for to learn how much output is lost; a program that goes on writing makes it miss. */
 export const LOSS_COUNT_TRIES = 3;

@@ -183,7 +183,10 @@ export class Link {
   #handshakeError(error: unknown): unknown {
     if (error instanceof RpcError) return refusedSession(error);
     if (!(error instanceof ConnectionClosedError)) return error;
-    if (this.#end?.spoilt) return nonsense(`no answer to \`initialize\` but this: ${this.#end.reason}`);
+    if (this.#end?.spoilt) {
+      // One garbled message is no proof that it is another server.
+      return nonsense(`no answer to \`initialize\` but this: ${this.#end.reason}`, { retryable: true });
+    }
     return new ClientError(
       'disconnected',
       `the connection ended during the handshake: ${describe(error.reason)}`,

@@ -19,6 +19,11 @@ export interface WebSocketSettings {
 export async function openWebSocket(settings: WebSocketSettings, signal: AbortSignal): Promise<Transport> {
   const { authToken, tls, maxMessageBytes, pingIntervalMs, pongTimeoutMs } = settings;
   const { href, name } = parseServerUrl(settings.url);
+  if (authToken !== undefined && NOT_IN_TOKENS.test(authToken)) {
+    throw new ClientError('config', 'the token has characters that no token can have', {
+      hint: 'remove spaces and line ends around it',
+    });
+  }
   try {
     return await connectWebSocket(href, {
       maxMessageBytes,
@@ -35,6 +40,9 @@ export async function openWebSocket(settings: WebSocketSettings, signal: AbortSi
     throw TLS_FAILURE.test(codeOf(error)) ? untrusted(name, error) : unreachable(name, error);
   }
 }
+
+/** A header carries visible characters only. A token that was read from a file often ends with a line end. */
+const NOT_IN_TOKENS = /[^\x21-\x7e]/;
 
 /** What Node calls failures of certificates and of the handshake that checks them. */
 const TLS_FAILURE = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|ERR_OSSL|EPROTO/;

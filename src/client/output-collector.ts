@@ -18,8 +18,9 @@ export class OutputCollector {
   async collect(process: ExecProcess, signal: AbortSignal): Promise<void> {
     const output = outputOf(process, { signal, onLost: (lost) => this.#lost.push(lost) });
     for await (const { stream, bytes } of output) {
-      const kept = bytes.subarray(0, this.#maxBytes - this.#kept[stream]);
-      this.#pieces[stream].push(kept);
+      const kept = bytes.subarray(0, Math.max(0, this.#maxBytes - this.#kept[stream]));
+      // An empty piece would keep the memory that it is cut from.
+      if (kept.length > 0) this.#pieces[stream].push(kept);
       this.#kept[stream] += kept.length;
       this.#omittedBytes += bytes.length - kept.length;
     }

@@ -15,6 +15,7 @@ import type {
   WatchOptions,
 } from './backend.ts';
 import { decodeBase64, encodeBase64 } from './base64.ts';
+import { CallLimit } from './call-limit.ts';
 import { ClientError } from './errors.ts';
 import { blocksOf, bytesOf, textOf } from './file-content.ts';
 import { asFileError } from './file-errors.ts';
@@ -63,7 +64,7 @@ export class RemoteFileSystem implements ExecutorFileSystem {
         eof = block.eof;
       }
     } finally {
-      file.abandon();
+      void file.abandon();
     }
   }
 
@@ -155,12 +156,12 @@ export class RemoteFileSystem implements ExecutorFileSystem {
       const file = await this.#open(path, atomic ? 'atomicReplace' : 'replace', options);
       try {
         let offset = 0;
-        for await (const block of blocksOf(content)) {
+        for await (const block of blocksOf(content, options.signal)) {
           await file.write(offset, block);
           offset += block.length;
         }
       } catch (error) {
-        file.abandon();
+        await file.abandon();
         throw error;
       }
       await file.close();
@@ -232,7 +233,7 @@ class RemoteFile {
     try {
       await this.#caller.call('fs/open', params, this.#options);
     } catch (error) {
-      if (!(error instanceof ClientError && error.kind === 'server')) this.abandon();
+      if (!(error instanceof ClientError && error.kind === 'server')) void this.abandon();
       throw error;
     }
   }
@@ -259,12 +260,15 @@ class RemoteFile {
   }
 
   /**
-   * Ends it without effect where that is possible: an atomic replacement is dropped. Nobody waits for the answer, which a server
-   * that hangs would not give; what is left open ends with the connection.
+   * Ends it without effect where that is possible: an atomic replacement is dropped. Resolves when that is done, or when the caller
+   * waits no longer; what is left open ends with the connection.
    */
-  abandon(): void {
+  async abandon(): Promise<void> {
     const discard = this.#mode === 'atomicReplace' ? { discard: true } : {};
-    this.#caller.call('fs/close', { handleId: this.#handleId, ...discard }).catch(() => undefined);
+    const limit = new CallLimit(`closing ${this.#path}`, this.#options);
+    const closing = this.#caller.call('fs/close', { handleId: this.#handleId, ...discard });
+    await limit.race(closing).catch(() => undefined);
+    limit.end();
   }
 
   async #call<M extends 'fs/readBlock' | 'fs/writeBlock' | 'fs/close'>(

@@ -15,11 +15,17 @@ import { type Ask, catchUp } from './catch-up.ts';
 import { ClientError } from './errors.ts';
 import { ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
-import { END_CHECK_FIRST_MS, END_CHECK_MAX_MS, MISSING_EVENT_DELAY_MS } from './limits.ts';
+import {
+  END_CHECK_FIRST_MS,
+  MAX_TIMER_MS,
+  MISSING_EVENT_DELAY_MS,
+  QUIET_CHECK_FIRST_MS,
+  QUIET_CHECK_MAX_MS,
+} from './limits.ts';
 import type { Link } from './link.ts';
 import { Listeners } from './listeners.ts';
 import { StdinQueue } from './stdin-queue.ts';
-import { type Capabilities, readPage } from './wire.ts';
+import { type Capabilities, readPage, readRunning } from './wire.ts';
 
 /** What a process needs of its client. */
 export interface ProcessHost {
@@ -47,7 +53,7 @@ export class RemoteProcess implements ExecProcess {
   #closed = false;
   #failure: ClientError | null = null;
   #missingTimer: ReturnType<typeof setTimeout> | undefined;
-  #endTimer: ReturnType<typeof setTimeout> | undefined;
+  #quietTimer: ReturnType<typeof setTimeout> | undefined;
   #asking = false;
 
   constructor(host: ProcessHost, processId: string) {
@@ -138,7 +144,7 @@ export class RemoteProcess implements ExecProcess {
       throw unsupported('end a process gracefully', 'send a signal first, and terminate it later');
     }
     const params = { processId: this.processId, ...(graceful && { mode }) };
-    return (await this.#host.call('process/terminate', params, options)).running === true;
+    return readRunning(await this.#host.call('process/terminate', params, options));
   }
 
   /** Whether a recovery has to look after it. */
@@ -150,11 +156,15 @@ export class RemoteProcess implements ExecProcess {
   started(sandboxType: SandboxType | null): void {
     this.#started = true;
     this.#sandboxType = sandboxType;
+    // It may have ended before its start was answered.
+    if (this.#exitCode === null) this.#watchQuiet(QUIET_CHECK_FIRST_MS);
   }
 
   /** Nobody wants it any more. */
   abandon(): void {
     this.#started = false;
+    this.#order.end();
+    this.#stopTimers();
   }
 
   /** Takes an event as it arrives. */
@@ -185,7 +195,8 @@ export class RemoteProcess implements ExecProcess {
     if (event.type === 'exited') {
       this.#exitCode = event.exitCode;
       this.#sandboxDenied = event.sandboxDenied;
-      this.#checkEndIn(END_CHECK_FIRST_MS);
+      clearTimeout(this.#quietTimer);
+      this.#watchQuiet(END_CHECK_FIRST_MS);
     } else if (event.type === 'closed') {
       this.#closed = true;
       this.#stopTimers();
@@ -203,17 +214,19 @@ export class RemoteProcess implements ExecProcess {
     }, MISSING_EVENT_DELAY_MS);
   }
 
-  /** No event comes behind the last one that would reveal that it is missing. What else is on its way is not lost meanwhile. */
-  #checkEndIn(ms: number): void {
-    this.#endTimer = setTimeout(() => {
-      void this.#ask(false);
-      this.#checkEndIn(Math.min(ms * 2, END_CHECK_MAX_MS));
+  /** As long as it is quiet, no event reveals that the one before is missing. What else is on its way is not lost meanwhile. */
+  #watchQuiet(firstMs: number, ms = firstMs): void {
+    const before = this.#wake;
+    this.#quietTimer = setTimeout(() => {
+      const quiet = this.#wake === before;
+      if (quiet) void this.#ask(false);
+      this.#watchQuiet(firstMs, quiet ? Math.min(ms * 2, QUIET_CHECK_MAX_MS) : firstMs);
     }, ms);
   }
 
   #stopTimers(): void {
     clearTimeout(this.#missingTimer);
-    clearTimeout(this.#endTimer);
+    clearTimeout(this.#quietTimer);
   }
 
   /** One question at a time; as long as something is still missing after it, another follows. */
@@ -224,8 +237,7 @@ export class RemoteProcess implements ExecProcess {
       await this.catchUp((method, params) => this.#host.call(method, params), mayLose);
     } catch (error) {
       // A lost connection is followed by a recovery, which catches up by itself.
-      const lost = error instanceof ClientError && (error.kind === 'brokenPipe' || error.retryable);
-      if (!lost) this.fail(cannotFollow(this.processId, error));
+      if (!maySucceedLater(error)) this.fail(cannotFollow(this.processId, error));
     }
     this.#asking = false;
     if (this.#order.waiting) this.#askSoon();
@@ -233,10 +245,21 @@ export class RemoteProcess implements ExecProcess {
 
   /** Output that the log does not keep any more, if the server still does. */
   async #retained(afterSeq: number, throughSeq: number) {
-    const { chunks } = await this.read({ afterSeq });
+    const { chunks } = await this.#readWhenPossible(afterSeq);
     return chunks
       .filter(({ seq }) => seq <= throughSeq)
       .map((chunk) => ({ type: 'output' as const, ...chunk }));
+  }
+
+  async #readWhenPossible(afterSeq: number): Promise<ReadPage> {
+    for (;;) {
+      try {
+        return await this.read({ afterSeq });
+      } catch (error) {
+        if (!maySucceedLater(error)) throw error;
+        await new Promise((resolve) => setTimeout(resolve, MISSING_EVENT_DELAY_MS));
+      }
+    }
   }
 
   /** Resolves when something behind `afterSeq` is known or the process has ended, or the time is up. */
@@ -252,7 +275,7 @@ export class RemoteProcess implements ExecProcess {
         resolve();
       };
       const stop = this.#wakes.add(check);
-      const timer = setTimeout(finish, waitMs);
+      const timer = setTimeout(finish, Math.min(waitMs, MAX_TIMER_MS));
       check();
     });
   }
@@ -276,6 +299,10 @@ export function cannotFollow(processId: string, error: unknown): ClientError {
   return new ClientError('protocol', `process ${processId} can no longer be followed: ${message}`, {
     cause: error,
   });
+}
+
+function maySucceedLater(error: unknown): boolean {
+  return error instanceof ClientError && (error.kind === 'brokenPipe' || error.retryable);
 }
 
 function unsupported(what: string, hint: string): ClientError {

@@ -8,10 +8,12 @@ export interface ServerUrl {
 
 /** Throws ClientError when it is no websocket address. */
 export function parseServerUrl(text: string): ServerUrl {
+  // A socket in the file system, whose path is taken as it is written.
+  if (text.startsWith('unix:///')) return { href: text, name: text };
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || (url.protocol !== 'ws:' && url.protocol !== 'wss:') || url.hash !== '') {
     throw new ClientError('config', 'the address of the server is not a websocket URL', {
-      hint: 'write it as ws://HOST:PORT or wss://HOST:PORT',
+      hint: 'write it as ws://HOST:PORT, wss://HOST:PORT or unix:///PATH',
     });
   }
   return { href: url.href, name: `${url.protocol}//${url.host}${url.pathname === '/' ? '' : url.pathname}` };

@@ -1,10 +1,11 @@
 import type { CallOptions, WriteStatus } from './backend.ts';
 import { encodeBase64 } from './base64.ts';
-import { asClientError, lostCall } from './call-errors.ts';
+import { asClientError, lostCall, lostRepetition } from './call-errors.ts';
 import { CallLimit } from './call-limit.ts';
 import { ClientError } from './errors.ts';
 import { MAX_REPEATS, MAX_UNANSWERED_WRITES, SOON_LOST_MS } from './limits.ts';
 import { type Link, LinkEndedError } from './link.ts';
+import { readStatus } from './wire.ts';
 
 interface Input {
   readonly method: 'process/write' | 'process/closeStdin';
@@ -96,14 +97,13 @@ export class StdinQueue {
     input.link = link;
     const sentAt = performance.now();
     try {
-      const { status } = (await link.call(input.method, input.params, { signal: input.signal })) as {
-        status: string;
-      };
-      input.resolve(status);
+      const result = await link.call(input.method, input.params, { signal: input.signal });
+      input.resolve(readStatus(result, input.method));
     } catch (error) {
       if (input.link !== link) return;
       if (!(error instanceof LinkEndedError)) {
-        input.reject(asClientError(error, input.method));
+        const failure = asClientError(error, input.method);
+        input.reject(input.repeated && failure.retryable ? lostRepetition(input.method, failure) : failure);
         return;
       }
       input.repeated ||= error.sent;

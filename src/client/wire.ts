@@ -1,5 +1,4 @@
 import type { Capability } from '../protocol/environment.ts';
-import type { ResultOf } from '../protocol/registry.ts';
 import type { EnvironmentInfo, OutputStream, ReadPage } from './backend.ts';
 import { base64ByteLength, decodeBase64 } from './base64.ts';
 import { ClientError } from './errors.ts';
@@ -63,16 +62,35 @@ export function readPage(result: unknown): ReadPage {
   };
 }
 
-/** All output that a snapshot accounts for, in bytes, and the number of the event behind it. */
-export function readSnapshotTotal(result: ResultOf<'process/snapshot'>): { nextSeq: number; bytes: number } {
-  const { stdout, stderr, terminal, omittedBytes, nextSeq } = result;
-  const kept = base64ByteLength(stdout) + base64ByteLength(stderr) + base64ByteLength(terminal);
-  return { nextSeq, bytes: kept + omittedBytes.stdout + omittedBytes.stderr + omittedBytes.terminal };
+/** All output that a snapshot accounts for, in bytes, and the number of the event behind it; null when it makes no sense. */
+export function readSnapshotTotal(result: unknown): { nextSeq: number; bytes: number } | null {
+  const { omittedBytes, nextSeq, ...kept } = members(result);
+  const omitted = members(omittedBytes);
+  let bytes = 0;
+  for (const name of ['stdout', 'stderr', 'terminal']) {
+    const [text, missing] = [kept[name], omitted[name]];
+    if (typeof text !== 'string' || !Number.isSafeInteger(missing)) return null;
+    bytes += base64ByteLength(text) + (missing as number);
+  }
+  return isSeq(nextSeq) ? { nextSeq, bytes } : null;
+}
+
+/** The status that a call was answered with. Throws ClientError when there is none. */
+export function readStatus(result: unknown, method: string): string {
+  const { status } = members(result);
+  if (typeof status !== 'string') throw nonsense(`an answer to \`${method}\` without a status`);
+  return status;
+}
+
+/** Whether the process was running when it was ended. */
+export function readRunning(result: unknown): boolean {
+  return members(result).running === true;
 }
 
 /** What a server sent makes no sense. */
-export function nonsense(what: string): ClientError {
+export function nonsense(what: string, { retryable = false } = {}): ClientError {
   return new ClientError('protocol', `the server sent ${what}`, {
+    retryable,
     hint: 'check that the address is one of an exec-server and that nothing between alters messages',
   });
 }

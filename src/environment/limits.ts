@@ -33,3 +33,6 @@ export const DISCOVERY_TIMEOUT_MS = 60_000;
 
 /** How long discovery waits for a lost connection before the step goes on without what it would have found. */
 export const DISCOVERY_READY_WAIT_MS = 8_000;
+
+/** How long the end of a replaced connection is waited for. One whose executor is gone without a word is never closed. */
+export const REPLACED_SOCKET_END_MS = 1_000;

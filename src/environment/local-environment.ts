@@ -66,6 +66,7 @@ export class LocalEnvironment implements Environment {
         processCloseStdin: true,
         processSignals: true,
         processTerminateModes: true,
+        processLimits: true,
         fileWriteStreaming: true,
         fsRename: true,
         fsAtomicReplace: true,

@@ -194,7 +194,7 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
     const file = await this.#open(path, mode, options);
     try {
       let offset = 0;
-      for await (const block of blocksOf(content)) {
+      for await (const block of blocksOf(content, options.signal)) {
         await this.#run('write', [path], options, () => file.write(offset, block));
         offset += block.length;
       }

@@ -30,6 +30,7 @@ import {
 import type { ManagedProcess, ProcessListener } from '../process/managed-process.ts';
 import { ProcessManager } from '../process/process-manager.ts';
 import { ioOf, spawnSpecOf } from '../process/program-request.ts';
+import { effectiveLimits } from '../process/resources/requested-limits.ts';
 import { signalNames, signalNumber } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import type { Spawner, SpawnSpec, StreamName } from '../process/spawn/spawner.ts';
@@ -74,9 +75,11 @@ export class LocalBackend implements ExecBackend {
     const process = new LocalProcess(processId, this.#processes);
     return locally(`the start of ${processId}`, options, async (unwanted) => {
       if (this.#closed) throw closedError();
+      const { resources, run: limits } = effectiveLimits(params.limits);
       await this.#processes.start({
         processId,
-        spec: localSpec(params),
+        spec: { ...localSpec(params), resources },
+        limits,
         retention: RETENTION,
         listener: process.listener,
         after: this.#files?.changesDone() ?? null,
@@ -249,7 +252,9 @@ function copied(chunk: { readonly seq: number; readonly stream: StreamName; read
 function localSpec(params: StartParams): SpawnSpec {
   const checked = checkedParams('process/start', params);
   if ('direct' in checked || 'prepared' in checked) {
-    throw new ClientError('config', 'only the flat form of a start is understood here');
+    throw new ClientError('config', 'only the flat form of a start is understood here', {
+      hint: 'give argv, cwd, env and tty themselves',
+    });
   }
   refuseSandbox(checked);
   if (checked.networkProxy != null) {

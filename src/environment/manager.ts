@@ -214,6 +214,14 @@ export class EnvironmentManager {
   }
 
   #retire(environment: RemoteEnvironment): void {
+    const { id, provisioning } = environment;
+    // Its owner will not be heard any more.
+    if (provisioning?.status === 'pending') {
+      provisioning.report({
+        status: 'failed',
+        error: `environment '${id}' was replaced before it was ready`,
+      });
+    }
     for (const reference of this.#retired) {
       if (reference.deref() === undefined) this.#retired.delete(reference);
     }

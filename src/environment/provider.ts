@@ -68,7 +68,11 @@ export function validateProvided({
   if (ids.size + environments.length > MAX_ENVIRONMENTS) throw tooMany();
   for (const { id } of environments) {
     validateId(id);
-    if (ids.has(id)) throw new ClientError('config', `there are two environments with the id '${id}'`);
+    if (ids.has(id)) {
+      throw new ClientError('config', `there are two environments with the id '${id}'`, {
+        hint: 'ids must differ',
+      });
+    }
     ids.add(id);
   }
   if (defaultId !== null && !ids.has(defaultId)) {
@@ -90,5 +94,7 @@ export function validateId(id: string): void {
 }
 
 export function tooMany(): ClientError {
-  return new ClientError('config', `there are more than ${MAX_ENVIRONMENTS} environments`);
+  return new ClientError('config', `there are more than ${MAX_ENVIRONMENTS} environments`, {
+    hint: 'an environment can be replaced by adding another one under its id',
+  });
 }

@@ -43,13 +43,17 @@ export function limitFileSystem(files: FileSystem, slots: Slots, signal: AbortSi
 
 type InSlot = <T>(work: () => Promise<T>) => Promise<T>;
 
+/**
+ * The first read takes a place like anything else that brings an answer. Those after it belong to an answer that is being sent, one
+ * at a time, and need none: everything else may be waiting behind that answer.
+ */
 function limitContent(content: FileContent, inSlot: InSlot): FileContent {
   /** What is under way or waits for its place; it never rejects. */
-  let reading: Promise<unknown> = Promise.resolve();
+  let reading: Promise<unknown> | null = null;
   return {
     size: content.size,
     read: (buffer) => {
-      const read = inSlot(() => content.read(buffer));
+      const read = reading === null ? inSlot(() => content.read(buffer)) : content.read(buffer);
       reading = read.catch(() => {});
       return read;
     },

@@ -12,10 +12,10 @@ export const MAX_BLOCK_BYTES = 1024 * 1024;
 export const MAX_DIRECTORY_ENTRIES = 50_000;
 
 /**
- * A directory up to this size is read in one go: it holds about a thousand entries, which the event loop takes in a millisecond.
- * Larger ones come in batches of so many entries.
+ * A directory up to this size is read in one go: it holds some ten thousand entries, which the event loop takes in a few
+ * milliseconds. Larger ones come in batches of so many entries, at twice the cost.
  */
-export const SMALL_DIRECTORY_BYTES = 32 * 1024;
+export const SMALL_DIRECTORY_BYTES = 512 * 1024;
 export const DIRECTORY_BATCH_ENTRIES = 2_048;
 
 /** Targets of links that are looked at side by side: enough to keep the threads of the pool busy. */
@@ -54,6 +54,9 @@ export const WRITE_RETRY_LONGEST_MS = 50;
 
 /** Levels of a tree that is removed. Each holds a descriptor; no path of 4,096 bytes, the system's limit, has more. */
 export const REMOVE_MAX_DEPTH = 2_048;
+
+/** How long operations wait for directories that are made above a path near theirs. Longer than that takes, unless it hangs. */
+export const MADE_PARENTS_WAIT_MS = 2_000;
 
 /** Names of one directory that are gathered before they are removed, so that a huge directory does not fill the memory. */
 export const REMOVE_NAMES_AT_ONCE = 10_000;

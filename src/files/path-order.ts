@@ -1,7 +1,8 @@
+import { MADE_PARENTS_WAIT_MS } from './limits.ts';
 import { isWithin, type NativePath } from './native-path.ts';
 
-/** What an operation does to its paths. */
-export type Access = 'read' | 'write';
+/** What an operation does to its paths; `make` is a write that also makes the directories above them, as far as they are missing. */
+export type Access = 'read' | 'write' | 'make';
 
 /** A place in the order, taken when the operation arrives. */
 export interface Claim {
@@ -15,12 +16,15 @@ interface Operation {
   readonly paths: readonly NativePath[];
   readonly access: Access;
   readonly done: Promise<void>;
+  /** For whoever may need the directories above, which nobody knows to be there; it does not wait for ever. */
+  readonly parentsMade: Promise<void> | null;
 }
 
 /**
  * Lets operations run side by side as far as nobody can tell: one that concerns the same path as an earlier one, or a path above
  * or below it, waits for that one if either of them changes something. So whoever sends a write and a read without waiting for the
- * first answer reads what was written. Paths are compared by name: two names of one file do not wait for each other.
+ * first answer reads what was written. Paths are compared by name: two names of one file do not wait for each other. Where
+ * directories are made on the way to a path, everything behind that is below the same directory of the root waits a little, too.
  */
 export class PathOrder {
   readonly #active = new Set<Operation>();
@@ -32,7 +36,8 @@ export class PathOrder {
     const done = new Promise<void>((resolve) => {
       settle = resolve;
     });
-    const operation = { paths, access, done };
+    const parentsMade = access === 'make' ? atMost(MADE_PARENTS_WAIT_MS, done) : null;
+    const operation = { paths, access, done, parentsMade };
     this.#active.add(operation);
     return {
       turn: earlier.length === 0 ? null : Promise.all(earlier).then(() => {}),
@@ -67,7 +72,7 @@ export class PathOrder {
 
   /** Resolves when every change that is under way now is done; null when there is none. */
   changesDone(): Promise<void> | null {
-    const changes = [...this.#active].filter(({ access }) => access === 'write');
+    const changes = [...this.#active].filter(({ access }) => access !== 'read');
     return changes.length === 0 ? null : Promise.all(changes.map(({ done }) => done)).then(() => {});
   }
 
@@ -76,6 +81,9 @@ export class PathOrder {
     for (const operation of this.#active) {
       if (access === 'read' && operation.access === 'read') continue;
       if (overlap(paths, operation.paths)) earlier.push(operation.done);
+      else if (operation.parentsMade !== null && mayShareParents(paths, operation.paths)) {
+        earlier.push(operation.parentsMade);
+      }
     }
     return earlier;
   }
@@ -83,4 +91,22 @@ export class PathOrder {
 
 function overlap(some: readonly NativePath[], others: readonly NativePath[]): boolean {
   return some.some((path) => others.some((other) => isWithin(path, other) || isWithin(other, path)));
+}
+
+function mayShareParents(some: readonly NativePath[], others: readonly NativePath[]): boolean {
+  return some.some((path) => others.some((other) => firstName(path) === firstName(other)));
+}
+
+function firstName(path: NativePath): string {
+  return path.split('/', 2)[1] ?? '';
+}
+
+function atMost(ms: number, done: Promise<void>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    void done.then(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
 }

@@ -50,13 +50,11 @@ const program = once(() => ({
 }));
 
 const LimitValue = once(() =>
-  z
-    .number()
-    .check(
-      z.refine((value) => Number.isSafeInteger(value) && value >= 1, {
-        error: 'expected a positive integer',
-      }),
-    ),
+  z.number().check(
+    z.refine((value) => Number.isSafeInteger(value) && value >= 1, {
+      error: 'expected a positive integer',
+    }),
+  ),
 );
 
 const Limits = once(() =>

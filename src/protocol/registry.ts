@@ -213,7 +213,6 @@ export const METHODS = {
   }),
   'fs/close': method({
     ...handle,
-    lane: 'control',
     params: files.FsCloseParams,
     result: files.FsDoneResult,
     summary: 'Closes a handle; no error when it is closed already. An atomic replacement takes effect here.',

@@ -102,6 +102,7 @@ export function streamResult(id: RequestId, result: StreamedResult): MessageStre
   return {
     parts: streamParts(Buffer.from(`{"id":${id},"result":${result.before}`), result),
     last: Buffer.from(`${result.after}}`),
+    keptBytes: result.first.length,
   };
 }
 

@@ -12,6 +12,8 @@ export interface MessageStream {
   /** Yields the parts but the last. Each may be overwritten once `released` was called for it. */
   readonly parts: AsyncIterable<StreamPart>;
   readonly last: Uint8Array;
+  /** Bytes in memory that it keeps while it waits to be sent. */
+  readonly keptBytes: number;
 }
 
 export interface StreamPart {
@@ -42,6 +44,8 @@ export class Outbox {
   #saturated = false;
   #answersStopped = false;
   #unsentAnswerBytes = 0;
+  /** Kept by streams that wait for another one. */
+  #waitingStreamBytes = 0;
   /** Control messages that wait for the end of a stream; null while none is being sent. */
   #behindStream: { message: string | Uint8Array; released: (() => void) | undefined }[] | null = null;
   #streams: Promise<void> = Promise.resolve();
@@ -73,9 +77,7 @@ export class Outbox {
       this.#congested = true;
     }
     this.#unsentAnswerBytes += message.length;
-    if (this.#answersStopped || this.#unsentAnswerBytes <= UNSENT_ANSWERS_MAX_BYTES) return;
-    this.#answersStopped = true;
-    this.#events.answers(true);
+    this.#updateAnswers();
   }
 
   /** Sends in order with other bulk data. */
@@ -95,7 +97,13 @@ export class Outbox {
    * and only the end of the connection helps.
    */
   sendStream(stream: MessageStream): Promise<void> {
-    const sent = this.#streams.then(() => this.#sendParts(stream));
+    this.#waitingStreamBytes += stream.keptBytes;
+    this.#updateAnswers();
+    const sent = this.#streams.then(() => {
+      this.#waitingStreamBytes -= stream.keptBytes;
+      this.#updateAnswers();
+      return this.#sendParts(stream);
+    });
     this.#streams = sent.catch(() => this.close());
     return sent;
   }
@@ -108,10 +116,7 @@ export class Outbox {
     }
     this.#congested = false;
     this.#unsentAnswerBytes = 0;
-    if (this.#answersStopped) {
-      this.#answersStopped = false;
-      this.#events.answers(false);
-    }
+    this.#updateAnswers();
     this.#sendWaitingBulk();
   }
 
@@ -144,8 +149,11 @@ export class Outbox {
     const waiting = this.#behindStream ?? [];
     this.#behindStream = null;
     this.#congested = !hasRoom;
-    this.#unsentAnswerBytes = 0;
-    for (const { message, released } of waiting) this.sendControl(message, released);
+    for (const { message, released } of waiting) {
+      // It is counted again if it has to wait again.
+      this.#unsentAnswerBytes -= message.length;
+      this.sendControl(message, released);
+    }
     if (!this.#congested) this.drained();
   }
 
@@ -161,6 +169,13 @@ export class Outbox {
       this.#bulkHead = 0;
     }
     this.#updateFlow();
+  }
+
+  #updateAnswers(): void {
+    const stopped = this.#unsentAnswerBytes + this.#waitingStreamBytes > UNSENT_ANSWERS_MAX_BYTES;
+    if (stopped === this.#answersStopped) return;
+    this.#answersStopped = stopped;
+    this.#events.answers(stopped);
   }
 
   #updateFlow(): void {

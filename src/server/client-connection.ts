@@ -134,6 +134,11 @@ export class ClientConnection {
     this.#introduction = setTimeout(() => this.close({ code: CloseCode.policyViolation, reason }), timeoutMs);
   }
 
+  #introduced(): void {
+    if (this.#introduction !== null) clearTimeout(this.#introduction);
+    this.#introduction = null;
+  }
+
   #request(message: RequestMessage): void {
     try {
       const routed = route(message);
@@ -159,7 +164,7 @@ export class ClientConnection {
     if (params.detachedSessionTtlMs != null) {
       session.detachedTtlMs = Math.min(params.detachedSessionTtlMs, config.detachedSessionTtlMs);
     }
-    clearTimeout(this.#introduction ?? undefined);
+    this.#introduced();
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
     session.attach(this.#connection);
     const files = new ConnectionFiles(
@@ -263,7 +268,7 @@ export class ClientConnection {
 
   #refuse({ id, method }: Pick<RequestMessage, 'id' | 'method'>, error: unknown): void {
     const refusal = this.#toRpcError(error, method);
-    this.#records.refused(method, refusal);
+    this.#records.refused(method, error, refusal);
     this.#connection.refuse(id, refusal);
   }
 
@@ -290,7 +295,7 @@ export class ClientConnection {
 
   /** The session is detached at once; open files get a moment to be closed, which a dead mount may keep for ever. */
   async #detach(): Promise<void> {
-    clearTimeout(this.#introduction ?? undefined);
+    this.#introduced();
     this.#dispatcher.clear();
     this.#requests.abort();
     const attachment = this.#attachment;

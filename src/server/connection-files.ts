@@ -66,7 +66,7 @@ export class ConnectionFiles {
   get missing(): Promise<MissingWatch> {
     this.#missing ??= this.#load(async () => {
       const { MissingWatch } = await import('../files/watch/watch-missing.ts');
-      return new MissingWatch();
+      return new MissingWatch(this.#slots);
     });
     return this.#missing;
   }

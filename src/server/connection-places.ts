@@ -7,8 +7,8 @@ export interface ConnectionLimits {
   readonly maxConnections: number;
   /** Those of them that come from one address. */
   readonly maxConnectionsPerAddress: number;
-  /** Connections that have not become websockets yet. */
-  readonly maxPending: number;
+  /** Connections in all, with those that have not become websockets yet; more than `maxConnections`. */
+  readonly maxSockets: number;
 }
 
 /** What is asked of a connection: where it comes from. A socket in the file system has no answer. */
@@ -18,8 +18,8 @@ export type Peer = Duplex & {
 };
 
 /**
- * Who is connected and who is about to be. Nobody can keep others out by opening connections and doing nothing with them: when too
- * many are undecided, the one that has been for longest goes, while an honest client needs its place for a moment only.
+ * Who is connected and who is about to be. Nobody can keep others out by opening connections and doing nothing with them: when there
+ * are too many, the one that has been undecided for longest goes, while an honest client needs its place for a moment only.
  */
 export class ConnectionPlaces {
   readonly #limits: ConnectionLimits;
@@ -46,7 +46,8 @@ export class ConnectionPlaces {
   arrived(socket: Peer): Duplex | null {
     const key = keyOf(socket);
     const [oldest] = this.#pending;
-    const leaving = this.#pending.size >= this.#limits.maxPending ? oldest : undefined;
+    const isFull = this.#pending.size + this.#admitted.size >= this.#limits.maxSockets;
+    const leaving = isFull ? oldest : undefined;
     if (leaving !== undefined) this.#pending.delete(leaving[0]);
     this.#pending.set(key, socket);
     socket.once('close', () => {

@@ -2,15 +2,15 @@ import { readFileSync } from 'node:fs';
 import {
   DESCRIPTORS_OF_A_PROCESS,
   DESCRIPTORS_OF_THE_SERVER,
-  MAX_PENDING_CONNECTIONS,
-  MIN_PENDING_CONNECTIONS,
+  MIN_PLACES_FOR_NEWCOMERS,
+  PLACES_FOR_NEWCOMERS,
 } from './limits.ts';
 
 /** How the files that the system lets this process open are divided, so that no use of them can keep the others from working. */
 export interface DescriptorShares {
   readonly connections: number;
-  /** Connections that are not websockets yet, beside the others. */
-  readonly pending: number;
+  /** Connections in all, with those that are not websockets yet. */
+  readonly sockets: number;
   /** Descriptors for programs and open files. */
   readonly work: number;
 }
@@ -24,10 +24,10 @@ export function shareDescriptors(limit: number | null, maxConnections: number): 
     (limit ?? Number.POSITIVE_INFINITY) - DESCRIPTORS_OF_THE_SERVER,
     2 * DESCRIPTORS_OF_A_PROCESS,
   );
-  const sockets = Math.floor(Math.min(maxConnections + MAX_PENDING_CONNECTIONS, free / 2));
-  const pending = Math.max(MIN_PENDING_CONNECTIONS, Math.min(MAX_PENDING_CONNECTIONS, sockets >> 2));
-  const connections = Math.max(1, Math.min(maxConnections, sockets - pending));
-  return { connections, pending, work: Math.max(DESCRIPTORS_OF_A_PROCESS, free - connections - pending) };
+  const sockets = Math.floor(Math.min(maxConnections + PLACES_FOR_NEWCOMERS, free / 2));
+  const newcomers = Math.max(MIN_PLACES_FOR_NEWCOMERS, Math.min(PLACES_FOR_NEWCOMERS, sockets >> 2));
+  const connections = Math.max(1, Math.min(maxConnections, sockets - newcomers));
+  return { connections, sockets, work: free - sockets };
 }
 
 /** How many files this process may have open; null where the system does not say. Node itself raises it as far as it may. */

@@ -1,12 +1,12 @@
-/** How often connections that have not become websockets are looked at, at least; what is over its time goes that much later. */
-export const HANDSHAKE_CHECK_MS = 500;
+/** How often connections are looked at in the time that they have to become websockets; what is over its time goes so much later. */
+export const CHECKS_PER_HANDSHAKE = 4;
 
 /**
- * Connections that have not become websockets yet, beside those that have. Each needs its place for a few milliseconds, so this many
- * serve thousands of newcomers per second; those who only wait share it among themselves.
+ * Places that are kept for connections that have not become websockets yet. Each is needed for a few milliseconds, so this many serve
+ * thousands of newcomers per second.
  */
-export const MAX_PENDING_CONNECTIONS = 128;
-export const MIN_PENDING_CONNECTIONS = 2;
+export const PLACES_FOR_NEWCOMERS = 128;
+export const MIN_PLACES_FOR_NEWCOMERS = 2;
 
 /**
  * Descriptors that the server has for itself: its event loop, threads, logs and files under way (22 with one client), and room

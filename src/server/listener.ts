@@ -27,7 +27,7 @@ import {
   unauthorized,
   unavailable,
 } from './http-routes.ts';
-import { HANDSHAKE_CHECK_MS } from './limits.ts';
+import { CHECKS_PER_HANDSHAKE } from './limits.ts';
 import type { SocketAddress, UnixAddress } from './listen-url.ts';
 import { answerMetrics, asksForMetrics } from './metrics-route.ts';
 import type { ServerMetrics } from './server-metrics.ts';
@@ -46,9 +46,9 @@ export interface ListenerOptions extends WebSocketOptions, ConnectionLimits {
   readonly gate: Gate | null;
   readonly log: Logger;
   /** Null where no metrics are served. */
-  readonly metrics: ServerMetrics | null;
+  readonly metrics?: ServerMetrics | null;
   /** Told of every client that is not let in. */
-  turnedAway(status: number, reason: string, address: string | null): void;
+  turnedAway?(status: number, reason: string, address: string | null): void;
   accepted(transport: Transport, principal: Principal): void;
 }
 
@@ -109,7 +109,7 @@ export class Listener {
     const options: ServerOptions = {
       headersTimeout: handshakeTimeoutMs,
       requestTimeout: handshakeTimeoutMs,
-      connectionsCheckingInterval: Math.min(HANDSHAKE_CHECK_MS, handshakeTimeoutMs),
+      connectionsCheckingInterval: Math.ceil(handshakeTimeoutMs / CHECKS_PER_HANDSHAKE),
     };
     if (tls === null) return createServer(options);
     const { createTlsServer } = await import('./tls.ts');
@@ -128,7 +128,7 @@ export class Listener {
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const refused = this.#refusalOf(request);
-    const { metrics, gate } = this.#options;
+    const { metrics = null, gate } = this.#options;
     if (refused === null && metrics !== null && asksForMetrics(request)) {
       void answerMetrics(request, metrics, gate).then((answer) => send(request, response, answer));
     } else {
@@ -175,7 +175,7 @@ export class Listener {
   }
 
   #turnAway(socket: Duplex, answer: HttpAnswer): void {
-    this.#options.turnedAway(answer.status, answer.body.trim(), addressOf(socket));
+    this.#options.turnedAway?.(answer.status, answer.body.trim(), addressOf(socket));
     end(socket, answer);
   }
 

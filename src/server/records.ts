@@ -1,4 +1,5 @@
 import type { Logger } from '../observability/log.ts';
+import { ProcessError } from '../process/errors.ts';
 import type { ProcessListener } from '../process/managed-process.ts';
 import type { SpawnSpec } from '../process/spawn/spawner.ts';
 import { type RpcError, RpcErrorCode } from '../protocol/errors.ts';
@@ -59,7 +60,7 @@ export class ServerRecords {
   /** A client was not let in. */
   turnedAway(status: number, reason: string, address: string | null): void {
     this.metrics?.refused(`http ${status}`);
-    this.#audit?.log.append({ event: 'turnedAway', status, reason, address }).catch(() => {});
+    this.#audit?.log.append({ event: 'turnedAway', status, reason, address }, 'news').catch(() => {});
   }
 
   /** Goes on in a new audit log when the old one was moved away. False when there is none. */
@@ -112,16 +113,17 @@ export class ConnectionRecords {
     return this.#metrics?.requested(method);
   }
 
-  /** A request was answered with an error. */
-  refused(method: string, error: RpcError): void {
-    const cause = REFUSALS.get(error.code);
-    if (cause === undefined) return;
+  /** A request failed and was answered with an error. */
+  refused(method: string, error: unknown, answer: RpcError): void {
+    const cause = causeOfRefusal(error, answer);
+    if (cause === null) return;
     this.#metrics?.refused(cause);
-    this.#trail?.refused(method, error);
+    this.#trail?.refused(method, answer);
   }
 
-  /** What a start has to wait for, if anything; it rejects with RpcError when the start must not be. */
+  /** What a start has to wait for, if anything. Throws or rejects with RpcError when the start must not be. */
   starting(processId: string, spec: SpawnSpec, limits: unknown): Promise<void> | null {
+    this.requireWritable();
     return this.#trail?.starting(processId, spec, limits) ?? null;
   }
 
@@ -140,11 +142,12 @@ export class ConnectionRecords {
   }
 }
 
-/** Errors that say no because of who asks or how much is going on; others are failures. */
-const REFUSALS: ReadonlyMap<number, string> = new Map([
-  [RpcErrorCode.forbidden, 'forbidden'],
-  [RpcErrorCode.limitExceeded, 'limit'],
-]);
+/** Why the server says no: because of who asks, or of how much is going on. Null for errors that are failures. */
+function causeOfRefusal(error: unknown, { code }: RpcError): 'forbidden' | 'limit' | null {
+  if (code === RpcErrorCode.forbidden) return 'forbidden';
+  const crowded = error instanceof ProcessError && error.code === 'tooManyProcesses';
+  return crowded || code === RpcErrorCode.limitExceeded ? 'limit' : null;
+}
 
 async function openAudit(config: ExecServerConfig, log: Logger): Promise<Audit> {
   const [{ AuditLog }, { ConnectionTrail }, { auditedHandlers }] = await Promise.all([

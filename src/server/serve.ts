@@ -117,14 +117,14 @@ export class ExecServer {
   /** Opens the listener and returns its URL. */
   async listen(address: SocketAddress | UnixAddress): Promise<string> {
     await this.openRecords();
-    const { connections, pending } = this.#descriptors;
+    const { connections, sockets } = this.#descriptors;
     const tls = tlsFilesOf(this.#config, address);
     this.#listener = new Listener({
       ...this.#config,
       address,
       tls,
       maxConnections: connections,
-      maxPending: pending,
+      maxSockets: sockets,
       log: this.#log,
       metrics: this.#records.metrics,
       turnedAway: (...refusal) => this.#records.turnedAway(...refusal),

@@ -1,3 +1,4 @@
+import { CLOSE_TIMEOUT_MS } from './limits.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** What this file needs of the WebSocket that browsers have. */
@@ -50,15 +51,13 @@ class BrowserWebSocketTransport implements Transport {
   #parts: Uint8Array[] = [];
   #end: CloseReason | null = null;
   #closing = false;
+  #cutOff: ReturnType<typeof setTimeout> | undefined;
 
   constructor(socket: BrowserSocket, maxMessageBytes: number) {
     this.#socket = socket;
     this.#maxMessageBytes = maxMessageBytes;
     socket.onmessage = ({ data }) => this.#receive(data);
-    socket.onclose = ({ code, reason }) => {
-      this.#end = { code, reason };
-      this.#events?.closed(this.#end);
-    };
+    socket.onclose = ({ code, reason }) => this.#ended({ code, reason });
   }
 
   open(events: TransportEvents): void {
@@ -93,6 +92,15 @@ class BrowserWebSocketTransport implements Transport {
       code === CloseCode.normal ? code : PRIVATE_CODES + code,
       reason.slice(0, MAX_REASON_LENGTH),
     );
+    // Browsers wait much longer for a server that does not answer.
+    this.#cutOff = setTimeout(() => this.#ended({ code: CloseCode.abnormal, reason }), CLOSE_TIMEOUT_MS);
+  }
+
+  #ended(end: CloseReason): void {
+    if (this.#end !== null) return;
+    clearTimeout(this.#cutOff);
+    this.#end = end;
+    this.#events?.closed(end);
   }
 
   #receive(data: unknown): void {

@@ -56,6 +56,14 @@ test('a directory is there for what is put into it, and gone after its removal',
   ]);
 });
 
+test('directories that are made on the way to another are there for what comes next', async () => {
+  const rounds = Array.from({ length: 50 }, (_, round) => [
+    client.call('fs/createDirectory', { path: uri(`made${round}/b/c/d/e`) }),
+    client.call('fs/writeFile', { path: uri(`made${round}/f`), dataBase64: '' }),
+  ]);
+  expect(await Promise.all(rounds.flat())).toHaveLength(100);
+});
+
 test('a handle can be used, closed and opened again without waiting for answers', async () => {
   const block = (text: string, offset: number) =>
     client.call('fs/writeBlock', { handleId: 'w', offset, chunk: base64(text) });

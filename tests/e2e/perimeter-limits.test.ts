@@ -33,6 +33,13 @@ function fileOf(name: string, bytes: number): string {
 const ready = (client: TestClient) => client.call('environment/status', {});
 
 describe('connections', () => {
+  test('as many as are allowed may come at the same moment', async () => {
+    const server = await start({ maxConnections: 500 });
+    const clients = await Promise.all(Array.from({ length: 500 }, () => server.connect()));
+    await expect(server.connect()).rejects.toThrow('503');
+    await Promise.all(clients.map((client) => client.close()));
+  });
+
   test('one that does not initialize is closed, one that does is not', async () => {
     const server = await start({ initializeTimeoutMs: 100 });
     const [idle, working] = [await server.connect({ handshake: false }), await server.connect()];

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, expect, test } from 'vitest';
+import { ExecServerClient } from '../../src/client/client.ts';
 import { type ServerProcess, startServerProcess, TestClient } from '../../src/testing/index.ts';
 import { shell } from '../support/programs.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -33,6 +34,9 @@ test('a socket in the file system serves its user only, and goes with the server
   expect((await client.closedProcess('p')).text()).toBe('served\n');
   await expect(TestClient.connect(server.url, { host: 'elsewhere.example' })).resolves.toBeDefined();
   await client.close();
+  const library = await ExecServerClient.connect({ url: server.url });
+  expect(library.sessionId).toMatch(/^[0-9a-f-]{36}$/);
+  await library.close();
   await server.close();
   expect(server.process.exitCode).toBe(0);
   expect(existsSync(path)).toBe(false);

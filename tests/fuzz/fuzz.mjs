@@ -1,18 +1,11 @@
 // Throws at a server process what no honest client sends, and checks that it serves honest ones all the while and keeps nothing of the
 // others afterwards.
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startServer } from '../../scripts/reference.mjs';
+import { calm, stateOf } from '../support/server-state.mjs';
 import { ATTACKS } from './attacks.mjs';
 import { honestVisit } from './honest.mjs';
 import { within } from './peer.mjs';
@@ -44,12 +37,11 @@ const FLAGS = [
 const AT_ONCE = 12;
 /** How many attacks are between two visits of an honest client. */
 export const ROUND = 60;
-/** How long the server may take to be rid of everything. */
-const CALM_TIMEOUT_MS = 20_000;
-/** Descriptors that may come on top: threads, watches and the like that are kept once they were needed. */
-const SPARE_DESCRIPTORS = 8;
-/** Memory that may come on top: the heap grows to its working size and is not given back. */
-const SPARE_MEMORY_BYTES = 160 * 1024 * 1024;
+/**
+ * What the server may have on top of before: descriptors of threads and watches that are kept once they were needed, and memory,
+ * because the heap grows to its working size and is not given back.
+ */
+const SPARE = { descriptors: 8, memory: 160 * 1024 * 1024, timeoutMs: 20_000 };
 
 /**
  * @param {object} options
@@ -97,7 +89,7 @@ async function attackAll({ server, seed, attacks, goOn, scratch }) {
     await honestVisit(url, join(scratch, `visit-${first}`));
     if (!goOn(first + ROUND)) break;
   }
-  await calm(pid, before);
+  await calm(pid, before, SPARE);
 }
 
 async function attack({ index, seed, url, scratch, sessions }) {
@@ -133,47 +125,4 @@ function furnish(folder) {
   writeFileSync(join(folder, 'folder/inner'), 'X');
   symlinkSync('folder', join(folder, 'link'));
   symlinkSync('loop', join(folder, 'loop'));
-}
-
-/** Waits until the server has no more processes, descriptors and memory than before. */
-async function calm(pid, before) {
-  const deadline = performance.now() + CALM_TIMEOUT_MS;
-  for (;;) {
-    const now = stateOf(pid);
-    const left = {
-      processes: now.processes - before.processes,
-      descriptors: now.descriptors - before.descriptors - SPARE_DESCRIPTORS,
-      memory: now.memory - before.memory - SPARE_MEMORY_BYTES,
-    };
-    if (Object.values(left).every((excess) => excess <= 0)) return;
-    if (performance.now() > deadline) {
-      throw new Error(`the server keeps too much: ${JSON.stringify({ before, now })}`);
-    }
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
-
-function stateOf(pid) {
-  const status = readFileSync(`/proc/${pid}/status`, 'latin1');
-  return {
-    processes: descendants(pid),
-    descriptors: readdirSync(`/proc/${pid}/fd`).length,
-    memory: Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) * 1024,
-  };
-}
-
-function descendants(pid) {
-  const parents = new Map();
-  for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue;
-    try {
-      const stat = readFileSync(`/proc/${name}/stat`, 'latin1');
-      parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 4).split(' ')[0]));
-    } catch {}
-  }
-  const isBelow = (candidate) => {
-    const parent = parents.get(candidate);
-    return parent === pid || (parent !== undefined && parent > 1 && isBelow(parent));
-  };
-  return [...parents.keys()].filter(isBelow).length;
 }

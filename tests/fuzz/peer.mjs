@@ -74,7 +74,10 @@ export class Peer {
   async settled() {
     const mark = Math.random().toString(36).slice(2);
     this.frame({ opcode: 9, payload: Buffer.from(mark) });
-    await this.until('a pong or the end', () => this.received.includes(mark) || this.received.includes(CLOSE_FRAME));
+    await this.until(
+      'a pong or the end',
+      () => this.received.includes(mark) || this.received.includes(CLOSE_FRAME),
+    );
   }
 
   /** Waits for what is received to be as wanted; the end of the connection is the end of the wait. */

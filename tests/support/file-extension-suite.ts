@@ -112,6 +112,27 @@ export function fileExtensionSuite(scene: FileScene, extensions: boolean): void 
       expect(leftovers()).toEqual(['file']);
     });
 
+    test.runIf(extensions)('can be given up while its source has nothing to give', async () => {
+      write('file', 'old');
+      const giveUp = new AbortController();
+      let left = false;
+      const source: AsyncIterator<Uint8Array> = {
+        next: () => {
+          setImmediate(() => giveUp.abort());
+          return new Promise(() => {});
+        },
+        return: async () => {
+          left = true;
+          return { done: true, value: undefined };
+        },
+      };
+      const silent = { [Symbol.asyncIterator]: () => source };
+      const replacing = scene.files.replaceFile(uri('file'), silent, { signal: giveUp.signal });
+      await expect(replacing).rejects.toMatchObject({ kind: 'aborted' });
+      expect(left).toBe(true);
+      expect(read('file')).toBe('old');
+    });
+
     test('in place keeps the inode', async () => {
       write('file', 'old and longer');
       const { ino } = statSync(at('file'));

@@ -5,17 +5,21 @@ import { WebSocket, WebSocketServer } from 'ws';
 
 export type Direction = 'toServer' | 'toClient';
 
-/** A message on its way: where it goes, how many passed on this connection before, and how many connections came before. */
+/**
+ * A message on its way: where it goes, how many passed on this connection before, how many of them in its direction, and how many
+ * connections came before.
+ */
 export interface Passing {
   readonly direction: Direction;
   readonly index: number;
+  readonly place: number;
   readonly connection: number;
   readonly text: string;
 }
 
 /**
  * What happens to a message: `swallow` cuts the connection in its place, `last` behind it; `swap` lets the next one of its direction
- * go first, and a number holds it and all behind it for so many milliseconds.
+ * go first, if one comes soon, and a number holds it and all behind it for so many milliseconds.
  */
 export type Fate = 'pass' | 'swallow' | 'last' | 'drop' | 'twice' | 'swap' | number;
 
@@ -65,25 +69,31 @@ export class MessageProxy {
     }
     const lane = (direction: Direction, from: WebSocket, to: WebSocket) => {
       let held: string | null = null;
+      let place = 0;
       let queue: Promise<unknown> = ready;
       const send = (text: string) => {
         if (to.readyState === WebSocket.OPEN) to.send(text);
       };
+      const release = () => {
+        if (held !== null) send(held);
+        held = null;
+      };
       const pass = async (text: string): Promise<void> => {
         if (from.readyState !== WebSocket.OPEN) return;
-        const message = { direction, index: index++, connection, text };
+        const message = { direction, index: index++, place: place++, connection, text };
         this.log.push(message);
         const fate = this.#judge(message);
         if (typeof fate === 'number') await delay(fate);
         if (fate === 'swallow') return cut();
         if (fate === 'swap') {
+          release();
           held = text;
+          setTimeout(release, SWAP_WAIT_MS);
           return;
         }
         if (fate !== 'drop') send(text);
         if (fate === 'twice') send(text);
-        if (held !== null) send(held);
-        held = null;
+        release();
         if (fate === 'last') await lastWord(to).then(cut);
       };
       from.on('message', (data) => {
@@ -94,6 +104,9 @@ export class MessageProxy {
     lane('toClient', far, near);
   }
 }
+
+/** How long a message waits for the one that is to go first. */
+const SWAP_WAIT_MS = 30;
 
 /** Resolves when everything that was sent has reached the other end. */
 async function lastWord(socket: WebSocket): Promise<void> {

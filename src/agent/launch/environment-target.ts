@@ -1,4 +1,4 @@
-import type { CallOptions, Environment } from '../../environment/index.ts';
+import { type CallOptions, ClientError, type Environment } from '../../environment/index.ts';
 import type { ExecTarget } from './request.ts';
 
 /** How an environment is used. */
@@ -15,7 +15,9 @@ export async function environmentTarget(
   const info = await environment.info(call);
   const folder = cwd ?? info.cwd;
   if (folder === undefined || folder === null) {
-    throw new TypeError(`environment '${environment.id}' reports no folder to run commands in; choose one`);
+    throw new ClientError('config', `environment '${environment.id}' reports no folder to run commands in`, {
+      hint: 'choose one as `cwd`',
+    });
   }
   return { id: environment.id, backend: environment.backend, shell: info.shell, cwd: folder };
 }

@@ -1,5 +1,5 @@
 import { ExecToolError, messageOf } from '../errors.ts';
-import { ABANDON_MS, EARLY_EXIT_MS, TERMINATE_TIMEOUT_MS } from '../limits.ts';
+import { ABANDON_MS, EARLY_EXIT_MS, EXECUTOR_TIMEOUT_MS, TERMINATE_TIMEOUT_MS } from '../limits.ts';
 import { decode } from '../output/model-text.ts';
 import { waitForEnd } from '../session/collect.ts';
 import { WatchedProcess } from '../session/watched-process.ts';
@@ -90,7 +90,8 @@ async function start(call: Launch, sandbox: unknown): Promise<WatchedProcess> {
   const processId = `${call.sessionId}-${crypto.randomUUID()}`;
   const params = startParams(call.request, processId, sandbox, call.caller, call.environment);
   try {
-    return new WatchedProcess(await call.target.backend.start(params, { signal: call.signal }));
+    const options = { signal: call.signal, timeoutMs: EXECUTOR_TIMEOUT_MS };
+    return new WatchedProcess(await call.target.backend.start(params, options));
   } catch (error) {
     if (call.signal.aborted) throw call.signal.reason;
     throw new ExecToolError('exec_command', 'launchFailed', messageOf(error), { cause: error });

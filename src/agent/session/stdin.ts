@@ -1,5 +1,5 @@
 import { ExecToolError, messageOf } from '../errors.ts';
-import { LATE_EXIT_MS } from '../limits.ts';
+import { EXECUTOR_TIMEOUT_MS, LATE_EXIT_MS } from '../limits.ts';
 import { type Window, waitForEnd } from './collect.ts';
 import type { Session } from './session.ts';
 
@@ -17,7 +17,7 @@ export async function sendInput(
     new ExecToolError('write_stdin', kind, message, { cause, sessionId: session.id });
   if (process.state.ended) return false;
   if (!request.tty && chars !== INTERRUPT) throw failure('stdinClosed', NO_TERMINAL);
-  const options = window.signal === undefined ? {} : { signal: window.signal };
+  const options = { signal: window.signal, timeoutMs: EXECUTOR_TIMEOUT_MS };
   try {
     if (!request.tty) {
       await process.process.signal('interrupt', options);

@@ -1,5 +1,7 @@
+import { CallLimit } from '../../client/call-limit.ts';
 import type { TransportSource } from '../../client/client-core.ts';
 import { ClientError } from '../../client/errors.ts';
+import { REPLACED_SOCKET_END_MS } from '../limits.ts';
 import type { ClientLike } from './connection.ts';
 
 /** An open connection as the host hands it over. */
@@ -13,6 +15,8 @@ export class AcceptedSockets {
   readonly #name: string;
   #next: AcceptedSocket | null;
   #current: CuttableSocket | null = null;
+  /** Resolves when the replaced connection is gone on both sides, as far as that can be known. */
+  #predecessor: Promise<void> = Promise.resolve();
   #wake: (() => void) | null = null;
   /** A replacement is under way until the client has tried it. */
   #replacing = false;
@@ -26,7 +30,10 @@ export class AcceptedSockets {
   async open(signal: AbortSignal): Promise<AcceptedSocket> {
     // Whoever asks for another one is done with the last.
     if (this.#next === null) this.#replacing = false;
-    while (this.#next === null) await this.#arrival(signal);
+    do {
+      while (this.#next === null) await this.#arrival(signal);
+      await this.#predecessorGone(signal);
+    } while (this.#next === null);
     this.#current = new CuttableSocket(this.#next);
     this.#next = null;
     return this.#current;
@@ -57,9 +64,18 @@ export class AcceptedSockets {
     });
     const replaced = this.#current;
     this.#current = null;
+    this.#predecessor = replaced?.gone ?? Promise.resolve();
     // Whoever hears of the end may ask for the next one at once.
     replaced?.cut(`${this.#name} has a new connection`);
     this.#wake?.();
+  }
+
+  /** An executor that has not noticed the end of the last connection would refuse the session on the next. */
+  async #predecessorGone(signal: AbortSignal): Promise<void> {
+    const limit = new CallLimit('the end', { signal, timeoutMs: REPLACED_SOCKET_END_MS });
+    await limit.race(this.#predecessor).catch(() => {});
+    limit.end();
+    signal.throwIfAborted();
   }
 
   #arrival(signal: AbortSignal): Promise<void> {
@@ -95,12 +111,18 @@ type CloseReason = Parameters<AcceptedSocket['close']>[0];
 
 /** A socket whose end can be declared. A peer that is gone without a word would keep an orderly close waiting. */
 class CuttableSocket implements AcceptedSocket {
+  /** Resolves when the socket is closed, which may be long after its end was declared. */
+  readonly gone: Promise<void>;
   readonly #inner: AcceptedSocket;
+  #resolveGone: () => void = () => {};
   #events: SocketEvents | null = null;
   #ended = false;
 
   constructor(inner: AcceptedSocket) {
     this.#inner = inner;
+    this.gone = new Promise((resolve) => {
+      this.#resolveGone = resolve;
+    });
   }
 
   open(events: SocketEvents): void {
@@ -110,7 +132,10 @@ class CuttableSocket implements AcceptedSocket {
       undecodable: (reason) => this.#unlessEnded(() => events.undecodable(reason)),
       drained: () => this.#unlessEnded(() => events.drained()),
       ended: () => this.#unlessEnded(() => events.ended()),
-      closed: (reason) => this.#end(reason),
+      closed: (reason) => {
+        this.#resolveGone();
+        this.#end(reason);
+      },
     });
   }
 
@@ -134,6 +159,8 @@ class CuttableSocket implements AcceptedSocket {
   cut(reason: string): void {
     const closeReason = { code: 1001, reason };
     this.#inner.close(closeReason);
+    // Nobody would tell.
+    if (this.#events === null) this.#resolveGone();
     this.#end(closeReason);
   }
 

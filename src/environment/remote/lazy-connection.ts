@@ -87,6 +87,7 @@ export class LazyConnection {
     const { readiness } = this;
     if (readiness?.ready === false) throw readiness.error;
     throw new ClientError('disconnected', `${this.#name} is not ready: ${this.#published.reason}`, {
+      hint: 'whoever may open a connection can wait for it with waitUntilReady()',
       retryable: true,
     });
   }

@@ -73,11 +73,7 @@ export class Attachment {
   configure(config: SelectionConfig = FROM_THREAD): void {
     if (sameConfig(config, this.#config)) return;
     this.#config = config;
-    if (this.#state.state === 'failed') {
-      // It may fail later, and then nobody listens.
-      if (config.source === 'owner') config.value.catch(() => {});
-      return;
-    }
+    if (this.#state.state === 'failed') return;
     this.#state = STARTING;
     this.#settled = this.#resolve();
   }

@@ -46,6 +46,7 @@ export class ThreadEnvironments {
   select(selections: readonly EnvironmentSelection[]): void {
     const byId = new Map<string, EnvironmentSelection>();
     for (const selection of selections) {
+      ignoreFailure(selection.config);
       if (!byId.has(selection.environmentId)) byId.set(selection.environmentId, selection);
     }
     this.#selections = [...byId.values()];
@@ -59,6 +60,7 @@ export class ThreadEnvironments {
 
   /** Gives a selected environment another configuration. A failed one is not tried again for this. */
   configure(environmentId: string, config: SelectionConfig): void {
+    ignoreFailure(config);
     this.#selections = this.#selections.map((selection) =>
       selection.environmentId === environmentId ? { ...selection, config } : selection,
     );
@@ -174,4 +176,9 @@ function isReusable(attachment: Attachment, selection: EnvironmentSelection): bo
 /** Whether it was resolved and its handle can still lead somewhere; one that recovers can. */
 function isUsable({ state, environment }: Attachment): boolean {
   return state.state === 'ready' && environment.readiness?.ready !== false;
+}
+
+/** A configuration that fails while nobody waits for it harms nobody. */
+function ignoreFailure(config: SelectionConfig | undefined): void {
+  if (config?.source === 'owner') config.value.catch(() => {});
 }

@@ -27,6 +27,8 @@ import { findRipgrep, startRipgrep } from './ripgrep-engine.ts';
  */
 export class ContentSearch {
   readonly #slots = new Slots(SEARCH_CONCURRENCY);
+  /** For looks at what is to be searched: each may hang and hold a thread that the whole server shares. */
+  readonly #looks = new Slots(SEARCH_CONCURRENCY);
   readonly #searchPath: string;
   #ripgrep: Promise<string | null> | null = null;
 
@@ -50,7 +52,7 @@ export class ContentSearch {
     try {
       const engines = await unlessAborted(this.#engines(), end.signal);
       engine = engines[0]!.name;
-      const isDirectory = await unlessAborted(locate(query.path), end.signal);
+      const isDirectory = await this.#locate(query.path, end.signal);
       for (const candidate of engines) {
         engine = candidate.name;
         collector = new Collector(query.maxResults);
@@ -64,6 +66,13 @@ export class ContentSearch {
       signal.removeEventListener('abort', abort);
     }
     return { matches: collector.sorted(), truncated: collector.truncated, engine };
+  }
+
+  /** A look that hangs keeps its place, like a search that does. */
+  async #locate(path: NativePath, signal: AbortSignal): Promise<boolean> {
+    await this.#looks.take(signal);
+    const located = locate(path).finally(() => this.#looks.release());
+    return await unlessAborted(located, signal);
   }
 
   /** Searches when there is a place; false when the engine cannot. The place is free again when nothing is left of the search. */

@@ -2,6 +2,7 @@ import { lstat } from 'node:fs/promises';
 import { errorCode } from '../errors.ts';
 import { MAX_MISSING_DIRECTORIES, MAX_MISSING_PATHS } from '../limits.ts';
 import { childPath, type NativePath, nativePathOfBytes, systemPath } from '../native-path.ts';
+import type { Slots } from '../slots.ts';
 import { type NoticeQueue, type NoticeSource, processNotices } from './notice-queue.ts';
 
 /**
@@ -9,11 +10,14 @@ import { type NoticeQueue, type NoticeSource, processNotices } from './notice-qu
  * before counts, and it ends the watch before it, whatever comes of its own.
  */
 export class MissingWatch {
+  readonly #slots: Slots;
   readonly #notices: () => Promise<NoticeQueue>;
   #generation = 0;
   #current: PathChains | null = null;
 
-  constructor(notices: () => Promise<NoticeQueue> = processNotices) {
+  /** `slots` are for what is with the system at once: a look may hang on a dead mount, and another watch may come meanwhile. */
+  constructor(slots: Slots, notices: () => Promise<NoticeQueue> = processNotices) {
+    this.#slots = slots;
     this.#notices = notices;
   }
 
@@ -40,7 +44,7 @@ export class MissingWatch {
 
     const notices = await this.#notices();
     if (this.#generation !== watchId) return false;
-    const chains = new PathChains(notices, changed);
+    const chains = new PathChains(notices, this.#slots, changed);
     this.#current = chains;
     if (await allAsSaid(chains, missing, present)) return chains.answer();
     chains.close();
@@ -69,7 +73,9 @@ async function allAsSaid(
 /** The directories on the way to some paths, each watched for the next name on the way. */
 class PathChains {
   readonly #notices: NoticeQueue;
+  readonly #slots: Slots;
   readonly #changed: () => void;
+  readonly #closing = new AbortController();
   readonly #directories = new Map<
     NativePath,
     { readonly names: Set<string>; readonly source: NoticeSource }
@@ -77,8 +83,9 @@ class PathChains {
   readonly #forget: () => void;
   #state: 'arming' | 'noticed' | 'armed' | 'closed' = 'arming';
 
-  constructor(notices: NoticeQueue, changed: () => void) {
+  constructor(notices: NoticeQueue, slots: Slots, changed: () => void) {
     this.#notices = notices;
+    this.#slots = slots;
     this.#changed = changed;
     this.#forget = notices.onSuspicion(() => this.#notice());
   }
@@ -90,7 +97,7 @@ class PathChains {
     for (const [index, name] of names.entries()) {
       if (!this.#watch(directory, name)) return 'unwatchable';
       const child = childPath(directory, name);
-      const found = await kindOf(child);
+      const found = await this.#look(child);
       if (found === 'missing') return 'missing';
       if (found === 'directory' || (found === 'file' && index === names.length - 1)) directory = child;
       else return 'unwatchable';
@@ -109,9 +116,19 @@ class PathChains {
 
   close(): void {
     this.#state = 'closed';
+    this.#closing.abort();
     this.#forget();
     for (const { source } of this.#directories.values()) source.close();
     this.#directories.clear();
+  }
+
+  async #look(path: NativePath): Promise<Found> {
+    try {
+      await this.#slots.take(this.#closing.signal);
+    } catch {
+      return 'unwatchable';
+    }
+    return await kindOf(path).finally(() => this.#slots.release());
   }
 
   #watch(directory: NativePath, name: string): boolean {
@@ -142,7 +159,9 @@ class PathChains {
   }
 }
 
-async function kindOf(path: NativePath): Promise<'directory' | 'file' | 'missing' | 'unwatchable'> {
+type Found = 'directory' | 'file' | 'missing' | 'unwatchable';
+
+async function kindOf(path: NativePath): Promise<Found> {
   try {
     const found = await lstat(systemPath(path));
     if (found.isSymbolicLink()) return 'unwatchable';

@@ -6,7 +6,14 @@ import { waitAtMost } from '../patience.ts';
 import { VERSION } from '../version.ts';
 import { AuditFile } from './audit-file.ts';
 import { type ChainEnd, hashLine } from './chain.ts';
-import { AUDIT_CLOSE_MS, AUDIT_PENDING_RECORDS, AUDIT_RETRY_MS, AUDIT_TEXT_CHARS } from './limits.ts';
+import {
+  AUDIT_CLOSE_MS,
+  AUDIT_PENDING_NEWS,
+  AUDIT_PENDING_RECORDS,
+  AUDIT_RETRY_MS,
+  AUDIT_STALL_MS,
+  AUDIT_TEXT_CHARS,
+} from './limits.ts';
 
 /** How an audit log is kept. */
 export interface AuditOptions {
@@ -77,11 +84,12 @@ export class AuditLog {
 
   /**
    * Records something. Resolves when it is written; rejects with RpcError when it cannot be and work stops for that. It is then
-   * still kept and written as soon as possible.
+   * still kept and written as soon as possible; but of news, which clients can make without end, only so much is kept that there
+   * is room for the ends of what runs.
    */
-  append(record: AuditRecord): Promise<void> {
+  append(record: AuditRecord, kind: 'work' | 'news' = 'work'): Promise<void> {
     if (this.#closed) return Promise.resolve();
-    if (this.#pending.length >= AUDIT_PENDING_RECORDS) {
+    if (this.#pending.length >= (kind === 'work' ? AUDIT_PENDING_RECORDS : AUDIT_PENDING_NEWS)) {
       this.#lost++;
       return this.#settleWithout(this.#obstacle ?? 'too many records wait');
     }
@@ -149,10 +157,15 @@ export class AuditLog {
   }
 
   async #writeBatch(batch: Batch): Promise<void> {
-    while (batch.lines.length > 0) {
-      batch.lines = batch.lines.subarray(await this.#file.append(batch.lines));
+    const watchdog = setTimeout(() => this.#obstruct(STALLED), AUDIT_STALL_MS);
+    try {
+      while (batch.lines.length > 0) {
+        batch.lines = batch.lines.subarray(await this.#file.append(batch.lines));
+      }
+      await this.#file.settle();
+    } finally {
+      clearTimeout(watchdog);
     }
-    await this.#file.settle();
     this.#batch = null;
     this.#end = batch.end;
     this.#written += batch.waiting.length;
@@ -177,14 +190,19 @@ export class AuditLog {
   }
 
   #failed(reason: string): void {
+    this.#obstruct(reason);
+    if (this.#closed) return;
+    this.#retry = setTimeout(() => void this.#tryAgain(), AUDIT_RETRY_MS);
+    this.#retry.unref();
+  }
+
+  /** Nobody is kept waiting for a disk that may never come back; the records stay. */
+  #obstruct(reason: string): void {
     if (this.#obstacle === null) {
       this.#options.log.error('the audit log cannot be written', { reason, onError: this.#options.onError });
     }
     this.#obstacle = reason;
     this.#settle([...(this.#batch?.waiting ?? []), ...this.#pending], reason);
-    if (this.#closed) return;
-    this.#retry = setTimeout(() => void this.#tryAgain(), AUDIT_RETRY_MS);
-    this.#retry.unref();
   }
 
   #recovered(): void {
@@ -198,7 +216,6 @@ export class AuditLog {
     return this.#flushing;
   }
 
-  /** Nobody is kept waiting for a disk that may never come back; the records stay. */
   #settle(entries: readonly Pending[], reason: string): void {
     for (const { resolve, reject } of entries) {
       if (this.#options.onError === 'continue') resolve();
@@ -233,6 +250,7 @@ interface Pending {
   reject(error: Error): void;
 }
 
+const STALLED = 'the disk does not answer';
 const NEWLINE = Buffer.from('\n');
 
 function settled(record: AuditRecord): Pending {

@@ -1,5 +1,5 @@
-/** Longest line of an audit log. The largest record, a start, stays far below. */
-export const AUDIT_LINE_MAX_BYTES = 256 * 1024;
+/** Longest line of an audit log. The largest record, a start whose every character is escaped, stays below. */
+export const AUDIT_LINE_MAX_BYTES = 512 * 1024;
 
 /** Characters kept of one text of a record. */
 export const AUDIT_TEXT_CHARS = 4_096;
@@ -16,8 +16,14 @@ export const AUDIT_LIST_CHARS = 32 * 1024;
  */
 export const AUDIT_PENDING_RECORDS = 65_536;
 
+/** Of these, how many may be about connections and refusals. */
+export const AUDIT_PENDING_NEWS = 8_192;
+
 /** How often a log that could not be written is tried again. */
 export const AUDIT_RETRY_MS = 500;
+
+/** How long a write may take before new work is refused. A dead mount answers never; a busy disk within this time. */
+export const AUDIT_STALL_MS = 10_000;
 
 /** How long the last records may take when the server ends. */
 export const AUDIT_CLOSE_MS = 2_000;

@@ -1,3 +1,4 @@
+import { textOfNativePath } from '../../files/native-path.ts';
 import { redactArguments } from '../../observability/redact.ts';
 import type { ProcessListener } from '../../process/managed-process.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
@@ -16,11 +17,13 @@ export class ConnectionTrail {
 
   /** Records the connection. `id` tells it from others of this server. */
   constructor(log: AuditLog, id: number, principal: Principal) {
-    const { kind, tokenId, address } = principal;
+    const { kind, tokenId, address, access } = principal;
     this.#log = log;
     this.#who = { kind, tokenId, address };
     this.#connection = `${process.pid}.${id}`;
-    this.#note({ event: 'connected' });
+    const { exec, files, below } = access;
+    const directory = below === null ? null : textOfNativePath(below);
+    this.#tell({ event: 'connected', access: { exec, files, below: directory } });
   }
 
   /** Throws RpcError while new work must not begin. */
@@ -31,16 +34,16 @@ export class ConnectionTrail {
   attached(sessionId: string, clientName: string, resumed: boolean): void {
     // Whoever knows the whole id can resume the session.
     this.#session = sessionId.slice(0, 8);
-    this.#note({ event: 'session', clientName, resumed });
+    this.#tell({ event: 'session', clientName, resumed });
   }
 
   disconnected({ code, reason }: CloseReason): void {
-    this.#note({ event: 'disconnected', code, reason });
+    this.#tell({ event: 'disconnected', code, reason });
   }
 
   /** A request that was not carried out because of who sent it or how much is going on. */
   refused(method: string, error: RpcError): void {
-    this.#note({ event: 'refused', method, code: error.code, reason: error.message });
+    this.#tell({ event: 'refused', method, code: error.code, reason: error.message });
   }
 
   /** Resolves when the intent to start is on record, which must precede the start. Rejects with RpcError when it cannot be. */
@@ -84,20 +87,19 @@ export class ConnectionTrail {
     return this.#record({ event: 'file', ...change });
   }
 
+  /** Records without waiting: the log keeps it and says itself when it cannot write. */
   #note(record: AuditRecord): void {
-    // Who cannot be told any more is not told; the log keeps the record and says itself that it cannot write.
     this.#record(record).catch(() => {});
   }
 
-  #record(record: AuditRecord): Promise<void> {
+  #tell(record: AuditRecord): void {
+    this.#record(record, 'news').catch(() => {});
+  }
+
+  #record(record: AuditRecord, kind: 'work' | 'news' = 'work'): Promise<void> {
     const { event, ...rest } = record;
-    return this.#log.append({
-      event,
-      connection: this.#connection,
-      session: this.#session,
-      who: this.#who,
-      ...rest,
-    });
+    const common = { connection: this.#connection, session: this.#session, who: this.#who };
+    return this.#log.append({ event, ...common, ...rest }, kind);
   }
 }
 

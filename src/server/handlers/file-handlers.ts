@@ -1,4 +1,4 @@
-import type { FileContent, LinkOption, WalkResult } from '../../files/file-system.ts';
+import type { DirectoryEntry, FileContent, LinkOption, WalkResult } from '../../files/file-system.ts';
 import { checkWalkLimits } from '../../files/local/walk.ts';
 import { textOfName } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
@@ -48,7 +48,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
       refuseFileSandbox(params);
       const path = pathParam(params, 'path');
       const options = { ...links(params), recursive: params.recursive ?? true };
-      return files.order.run([path], 'write', park, async () => {
+      return files.order.run([path], options.recursive ? 'make' : 'write', park, async () => {
         await fileSystem.createDirectory(path, options);
         return {};
       });
@@ -71,16 +71,9 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     'fs/readDirectory': (params, { park }) => {
       refuseFileSandbox(params);
       const path = pathParam(params, 'path');
-      return files.order.run([path], 'read', park, async () => {
-        const entries = await fileSystem.readDirectory(path);
-        return {
-          entries: entries.map(({ name, isDirectory, isFile }) => ({
-            fileName: textOfName(name),
-            isDirectory,
-            isFile,
-          })),
-        };
-      });
+      return files.order.run([path], 'read', park, async () =>
+        directoryResult(await fileSystem.readDirectory(path)),
+      );
     },
 
     'fs/walk': (params, { park }) => {
@@ -168,6 +161,18 @@ async function contentResult(content: FileContent): Promise<Base64Result | Strea
 function multipleOfThree(bytes: number): number {
   return Math.ceil(bytes / 3) * 3;
 }
+
+/** Hardly any name has something that JSON would escape, and asking costs less than encoding it. */
+function directoryResult(entries: readonly DirectoryEntry[]): EncodedResult {
+  const listed = entries.map(({ name, isDirectory, isFile }) => {
+    const fileName = textOfName(name);
+    const encoded = NEEDS_ESCAPE.test(fileName) ? JSON.stringify(fileName) : `"${fileName}"`;
+    return `{"fileName":${encoded},"isDirectory":${isDirectory},"isFile":${isFile}}`;
+  });
+  return new EncodedResult(`{"entries":[${listed.join(',')}]}`);
+}
+
+const NEEDS_ESCAPE = /["\\\u0000-\u001f]/;
 
 /** Path URIs have nothing that JSON would escape. */
 function walkResult({ entries, errors, truncated }: WalkResult): EncodedResult {

@@ -1,10 +1,9 @@
 import type { ProcessListener } from '../../process/managed-process.ts';
-import { limitsAnything } from '../../process/resources/resource-limits.ts';
+import { effectiveLimits, type RequestedLimits } from '../../process/resources/requested-limits.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import { CHANGES_BEFORE_START_MS } from '../limits.ts';
 import { waitAtMost } from '../patience.ts';
 import { type Dialect, processNotifier } from '../process-events.ts';
-import { type RequestedLimits, resourceLimits, runLimits } from '../process-limits.ts';
 import type { HandlerServices } from './services.ts';
 
 /** A start that has been checked, in either dialect. */
@@ -22,9 +21,15 @@ export interface CheckedStart {
 export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<void> {
   const { session, config, connection, files, quotas, records } = services;
   const { processId, dialect } = start;
-  const resources = resourceLimits(config, start.limits ?? null);
-  const limits = runLimits(config, start.limits ?? null);
-  const spec = limitsAnything(resources) ? { ...start.spec, resources } : start.spec;
+  const { resources, run: limits } = effectiveLimits(start.limits, {
+    memoryBytes: config.maxProcessMemoryBytes,
+    pids: config.maxProcessPids,
+    cpuPercent: config.maxProcessCpuPercent,
+    wallMs: config.maxProcessWallMs,
+    idleMs: config.maxProcessIdleMs,
+    outputBytes: config.maxProcessOutputBytes,
+  });
+  const spec = { ...start.spec, resources };
   const maxBytes = Math.min(
     config.retainedOutputBytesPerProcess,
     start.outputBytesCap ?? Number.POSITIVE_INFINITY,
@@ -36,6 +41,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   };
   const notifier = processNotifier(processId, dialect, session);
   let leave = () => {};
+  let recorded: Promise<void> | null = null;
   try {
     leave = quotas.enterProcess();
     const listener: ProcessListener = records.watch(processId, {
@@ -48,12 +54,14 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     // A client that writes a script and starts it need not wait for the first answer; a dead mount is not waited for.
     const changes = files.order.changesDone();
     const changesDone = changes && waitAtMost(CHANGES_BEFORE_START_MS, changes);
-    const recorded = records.starting(processId, spec, { ...resources, ...limits });
+    recorded = records.starting(processId, spec, { ...resources, ...limits });
     const after = recorded === null ? changesDone : Promise.all([changesDone, recorded]).then(() => {});
+    // Whoever finds the id taken does not wait for it.
+    after?.catch(() => {});
     await session.processes.start({ processId, spec, retention, listener, after, limits });
   } catch (error) {
     leave();
-    records.startFailed(processId, error as Error);
+    if (recorded !== null) records.startFailed(processId, error as Error);
     if (session.lifecycleNotifications) {
       connection.notify('process/failed', { processId, message: (error as Error).message });
     }

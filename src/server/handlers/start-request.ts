@@ -2,11 +2,11 @@ import { isUtf8 } from 'node:buffer';
 import { isAbsolute } from 'node:path';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import { ioOf, type ProgramRequest, spawnSpecOf } from '../../process/program-request.ts';
+import type { RequestedLimits } from '../../process/resources/requested-limits.ts';
 import type { ChildIo, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { internalError, invalidParams, invalidRequest, printable } from '../../protocol/errors.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import type { ExecServerConfig } from '../config.ts';
-import type { RequestedLimits } from '../process-limits.ts';
 import { refuseSandbox } from './path-params.ts';
 
 type StartParams = ParamsOf<'process/start'>;

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { FIXED_ENVIRONMENT } from '../../../src/agent/index.ts';
+import { EXECUTOR_TIMEOUT_MS } from '../../../src/agent/limits.ts';
+import { ClientError } from '../../../src/client/errors.ts';
 import { settled } from './manual-clock.ts';
 import { ScriptedBackend } from './scripted-backend.ts';
 import { Stage } from './stage.ts';
@@ -251,6 +253,16 @@ describe('failures', () => {
     expect(stage.events).toEqual([]);
     stage.backend.onStart = () => {};
     expect((await stage.running()).id).toBeGreaterThanOrEqual(1000);
+  });
+
+  test('an executor that does not answer is not waited for for ever', async () => {
+    const stage = new Stage();
+    stage.backend.onStart = (_, { timeoutMs }) => {
+      expect(timeoutMs).toBe(EXECUTOR_TIMEOUT_MS);
+      throw new ClientError('timeout', 'the start took too long');
+    };
+    const call = await stage.exec();
+    expect(call.error).toMatchObject({ kind: 'launchFailed', message: 'the start took too long' });
   });
 
   test('a program that is lost keeps the output that there was', async () => {

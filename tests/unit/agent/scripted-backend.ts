@@ -23,6 +23,8 @@ export class ScriptedProcess implements ExecProcess {
   writeResult: WriteStatus | Error = 'accepted';
   signalResult: Error | null = null;
   terminateResult: Error | null = null;
+  /** What limits the newest write or signal. */
+  lastOptions: CallOptions = {};
   readonly #events: ProcessEvent[] = [];
   readonly #waiting = new Set<() => void>();
   #seq = 0;
@@ -80,14 +82,16 @@ export class ScriptedProcess implements ExecProcess {
     }
   }
 
-  async write(bytes: Uint8Array | string): Promise<WriteStatus> {
+  async write(bytes: Uint8Array | string, options: CallOptions = {}): Promise<WriteStatus> {
     this.calls.push(`write ${JSON.stringify(bytes)}`);
+    this.lastOptions = options;
     if (this.writeResult instanceof Error) throw this.writeResult;
     return this.writeResult;
   }
 
-  async signal(name: string): Promise<void> {
+  async signal(name: string, options: CallOptions = {}): Promise<void> {
     this.calls.push(`signal ${name}`);
+    this.lastOptions = options;
     if (this.signalResult !== null) throw this.signalResult;
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { MAX_WAITING_CALLS } from '../../../src/agent/limits.ts';
+import { EXECUTOR_TIMEOUT_MS, MAX_WAITING_CALLS } from '../../../src/agent/limits.ts';
 import { ClientError, type ClientErrorKind } from '../../../src/client/errors.ts';
 import { settled } from './manual-clock.ts';
 import { Stage } from './stage.ts';
@@ -184,6 +184,19 @@ describe('input', () => {
       expect(stage.agent.list()).toHaveLength(1);
     }
   });
+
+  test.each([true, false])(
+    'that is not answered is not waited for for ever, on a terminal: %s',
+    async (tty) => {
+      const stage = new Stage();
+      const { id, process } = await stage.running({ tty });
+      process.writeResult = new ClientError('timeout', 'it took too long');
+      process.signalResult = process.writeResult;
+      const call = await stage.write({ session_id: id, chars: '\u0003' });
+      expect(process.lastOptions.timeoutMs).toBe(EXECUTOR_TIMEOUT_MS);
+      expect(call.error).toMatchObject({ kind: 'writeFailed', sessionId: id });
+    },
+  );
 
   test('an interrupt that cannot be sent fails alone', async () => {
     const stage = new Stage();

@@ -78,9 +78,9 @@ test.each([
   [['--native-spawn', '--no-native-spawn'], '--native-spawn is given more than once'],
   [['--json'], "--json goes with 'exec-server config' only"],
   [['--transport', 'tcp'], "--transport: 'tcp' is not one of the choices; allowed: ws, stdio, off"],
-  [['run'], "unknown command 'run'; the commands are serve, config, token"],
+  [['run'], "unknown command 'run'; the commands are serve, config, token, audit"],
   [['conifg'], "unknown command 'conifg'; did you mean 'config'?"],
-  [[''], "unknown command ''; the commands are serve, config, token"],
+  [[''], "unknown command ''; the commands are serve, config, token, audit"],
   [['config', 'listen'], "unexpected argument 'listen'"],
 ])('%j is refused', (argv, message) => {
   expect(() => parseArguments(argv)).toThrow(UsageError);

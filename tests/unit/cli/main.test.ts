@@ -10,7 +10,7 @@ import { VERSION } from '../../../src/server/version.ts';
 import { firstLine, Workspace } from './run-cli.ts';
 
 const PROJECT = fileURLToPath(new URL('../../../', import.meta.url));
-const HINT = "Usage: exec-server [serve|config|token] [options]; try 'exec-server --help'.\n";
+const HINT = "Usage: exec-server [serve|config|token|audit] [options]; try 'exec-server --help'.\n";
 
 const workspace = new Workspace();
 afterAll(() => workspace.close());
@@ -63,7 +63,7 @@ test('config shows what each source contributes', async () => {
 
 test.each<[string[], Record<string, string>, string]>([
   [['--nope'], {}, "unknown flag '--nope'"],
-  [['explode'], {}, "unknown command 'explode'; the commands are serve, config, token"],
+  [['explode'], {}, "unknown command 'explode'; the commands are serve, config, token, audit"],
   [
     ['--concurrent-requests', '0'],
     {},
@@ -104,9 +104,12 @@ test.each<[string[], Record<string, string>, string]>([
 test.each<[string[], string]>([
   [
     ['--listen', 'http://127.0.0.1:0'],
-    'unsupported --listen URL `http://127.0.0.1:0`; expected `ws://IP:PORT` or `stdio`',
+    'unsupported --listen URL `http://127.0.0.1:0`; expected `ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH` or `stdio`',
   ],
-  [['--listen', ''], 'unsupported --listen URL ``; expected `ws://IP:PORT` or `stdio`'],
+  [
+    ['--listen', ''],
+    'unsupported --listen URL ``; expected `ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH` or `stdio`',
+  ],
   [
     ['--listen', 'ws://localhost:0'],
     'invalid websocket --listen URL `ws://localhost:0`; expected `ws://IP:PORT`',
@@ -116,7 +119,7 @@ test.each<[string[], string]>([
     'invalid websocket --listen URL `ws://127.0.0.1:0/`; expected `ws://IP:PORT`',
   ],
   [
-    ['--listen', 'ws://192.0.2.1:0'],
+    ['--listen', 'ws://192.0.2.1:0', '--insecure-no-auth'],
     'cannot listen on ws://192.0.2.1:0: this machine has no such address (use 127.0.0.1, or 0.0.0.0 for every interface)',
   ],
   [

@@ -61,7 +61,7 @@ test('a file holds numbers, strings with units and truth values', async () => {
     nativeSpawn: false,
   });
   expect(sources.pingIntervalMs).toEqual({ source: 'file', detail: path });
-  expect(address).toEqual({ kind: 'websocket', host: '::1', port: 0 });
+  expect(address).toEqual({ kind: 'websocket', secure: false, host: '::1', port: 0 });
 });
 
 test.each([

@@ -98,7 +98,7 @@ describe('connecting', () => {
         };
       },
       'protocol',
-      false,
+      true,
     ],
     [
       'hangs up',

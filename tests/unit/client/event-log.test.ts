@@ -138,3 +138,19 @@ test('aborting rejects the step that waits, and those after it are the end', asy
   await expect(step).rejects.toMatchObject({ kind: 'aborted' });
   expect(await reader.next()).toEqual({ done: true, value: undefined });
 });
+
+test('leaving and aborting end a step that waits for older events', async () => {
+  const log = new ProcessEventLog(() => new Promise(() => {}));
+  for (let seq = 1; seq <= LOG_MAX_EVENTS + 1; seq++) log.append(output(seq));
+  const controller = new AbortController();
+  const [aborted, left] = [log.subscribe({ signal: controller.signal }), log.subscribe()];
+  const steps = Promise.allSettled([aborted.next(), left.next()]);
+  setImmediate(() => {
+    controller.abort();
+    void left.return?.();
+  });
+  expect(await steps).toMatchObject([
+    { status: 'rejected', reason: { kind: 'aborted' } },
+    { status: 'fulfilled', value: { done: true } },
+  ]);
+});

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { ClientError } from '../../../src/client/errors.ts';
 import { communicate, run, wait } from '../../../src/client/helpers.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { FakeServer, SILENCE } from './fake-server.ts';
@@ -32,6 +33,31 @@ test('a program is not left behind when its input cannot be ended', async () => 
   await expect(run(client.backend, ['cat'], { input: 'x' })).rejects.toMatchObject({ kind: 'unsupported' });
   const [terminate] = await server.untilRequests('process/terminate', 1);
   expect(terminate!.params.processId).toBe(server.requests('process/start')[0]!.params.processId);
+  await client.close();
+});
+
+test('a start that is not answered has a deadline too', async () => {
+  const server = new FakeServer();
+  server.answers['process/start'] = () => SILENCE;
+  const client = await server.connect();
+  await expect(run(client.backend, ['x'], { timeoutMs: 10 })).rejects.toMatchObject({ kind: 'timeout' });
+  await client.close();
+});
+
+test('a program whose time is up during a recovery is ended after it', async () => {
+  const server = new FakeServer();
+  const client = await server.connect();
+  const running = run(client.backend, params, { timeoutMs: 10 });
+  await server.untilRequests('process/start', 1);
+  server.refusal = new ClientError('connectFailed', 'not now', { retryable: true });
+  server.link.break();
+  await waitFor('an attempt', () => server.attempts > 2);
+  expect(server.requests('process/terminate')).toEqual([]);
+  server.refusal = null;
+  await server.untilRequests('process/terminate', 1);
+  server.link.exited('p', 1, 137);
+  server.link.closedProcess('p', 2);
+  expect(await running).toMatchObject({ timedOut: true, exitCode: 137, signal: 'SIGKILL' });
   await client.close();
 });
 

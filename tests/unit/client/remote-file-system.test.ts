@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { ClientError } from '../../../src/client/errors.ts';
 import { FILE_BLOCK_BYTES } from '../../../src/client/limits.ts';
 import { RemoteFileSystem } from '../../../src/client/remote-file-system.ts';
+import { waitFor } from '../../support/wait-for.ts';
 import { FakeFileServer } from './fake-file-server.ts';
 
 const METADATA = {
@@ -333,6 +334,22 @@ describe('a file that is replaced', () => {
     const replacing = files.replaceFile(FILE, chunks(1), { timeoutMs: 5 });
     await expect(replacing).rejects.toMatchObject({ kind: 'timeout' });
     expect(server.params('fs/close')).toMatchObject([{ discard: true }]);
+  });
+
+  test('is gone as soon as it is given up, if the server answers', async () => {
+    const { server, files } = setUp(STREAMING);
+    server.answerAnything();
+    server.refuse('fs/writeBlock', new ClientError('server', 'disk full', { code: -32603 }));
+    const close = server.hold('fs/close');
+    let over = false;
+    const replacing = files.replaceFile(FILE, chunks(1)).catch(() => {
+      over = true;
+    });
+    await waitFor('the file to be closed', () => server.params('fs/close').length === 1);
+    expect(over).toBe(false);
+    close({});
+    await replacing;
+    expect(over).toBe(true);
   });
 
   test('fails when closing fails', async () => {

@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import type { ProcessEvent } from '../../../src/client/backend.ts';
@@ -450,7 +449,6 @@ describe('writing', () => {
     const { server, client, process } = await started();
     server.answers['process/write'] = () => SILENCE;
     const aborter = new AbortController();
-    setMaxListeners(0, aborter.signal);
     const writes = Array.from({ length: MAX_UNANSWERED_WRITES }, () =>
       process.write('x', { signal: aborter.signal }),
     );

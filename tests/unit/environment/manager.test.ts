@@ -260,6 +260,15 @@ describe('provisioned environments', () => {
     expect(await manager.status('a')).toEqual({ status: 'disconnected', error: 'no quota' });
   });
 
+  it('that are replaced before they are ready keep nobody waiting', async () => {
+    const manager = create();
+    const pending = manager.materializePending('p', WS);
+    const waiting = pending.waitUntilReady();
+    const settled = expect(waiting).rejects.toThrow("environment 'p' was replaced before it was ready");
+    manager.add('p', WS);
+    await settled;
+  });
+
   it('are made by a report, unless it is invalid', async () => {
     const manager = create();
     manager.reportProvisioning('a', WS, { status: 'ready', roots: [root] });

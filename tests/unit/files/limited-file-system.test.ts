@@ -107,16 +107,16 @@ test('a file whose close finds no place before the end of the connection is disc
   const { files, end, fileSystem } = limited(1);
   const file = await fileSystem.open(PATH, 'atomicReplace');
   void fileSystem.canonicalize(PATH);
-  const closed = file.close();
+  const closed = expect(file.close()).rejects.toThrow('gone');
   end.abort(new Error('gone'));
   await turn();
   expect(files.begun).toEqual(['canonicalize', 'discard']);
   await files.endFirst();
   await files.endFirst();
-  await expect(closed).rejects.toThrow('gone');
+  await closed;
 });
 
-test('the content of a file is read in a place of its own, and closed when nothing is read any more', async () => {
+test('content is read in a place at first, and closed when nothing is read any more', async () => {
   const { files, fileSystem } = limited(1);
   const content = await fileSystem.readFile(PATH, FOLLOW);
   void fileSystem.canonicalize(PATH);
@@ -133,4 +133,17 @@ test('the content of a file is read in a place of its own, and closed when nothi
   expect(files.begun).toEqual(['canonicalize', 'content', 'content closed']);
   await files.endFirst();
   await closed;
+});
+
+test('what is read later of an answer that was begun waits for nobody', async () => {
+  const { files, fileSystem } = limited(1);
+  const content = await fileSystem.readFile(PATH, FOLLOW);
+  const first = content.read(Buffer.alloc(1));
+  await turn();
+  await files.endFirst();
+  await first;
+  void fileSystem.canonicalize(PATH);
+  void content.read(Buffer.alloc(1));
+  await turn();
+  expect(files.begun).toEqual(['content', 'content', 'canonicalize']);
 });

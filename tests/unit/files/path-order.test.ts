@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
+import { MADE_PARENTS_WAIT_MS } from '../../../src/files/limits.ts';
 import { nativePathOfText } from '../../../src/files/native-path.ts';
 import { type Access, PathOrder } from '../../../src/files/path-order.ts';
 
@@ -119,4 +120,35 @@ test('changes under way can be waited for', async () => {
   expect(done).toBe(false);
   await script.end('w');
   expect(done).toBe(true);
+});
+
+test('who makes directories on the way is waited for by what lies beside them, but waits for nobody there', async () => {
+  const script = new Script();
+  void script.run('r', 'read', '/a/x');
+  void script.run('m', 'make', '/a/b/c');
+  void script.run('w', 'write', '/a/y');
+  void script.run('other', 'write', '/z/y');
+  expect(script.log).toEqual(['r', 'm', 'w waits', 'other']);
+  await script.end('m');
+  expect(script.log.at(-1)).toBe('w');
+});
+
+test('who makes directories for ever holds up only what lies at and below its path', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    const script = new Script();
+    void script.run('m', 'make', '/a/b/c');
+    void script.run('w', 'write', '/a/y');
+    void script.run('below', 'write', '/a/b/c/d');
+    vi.advanceTimersByTime(MADE_PARENTS_WAIT_MS);
+    await settled();
+    expect(script.log).toEqual(['m', 'w waits', 'below waits', 'w']);
+    void script.run('late', 'read', '/a/z');
+    await settled();
+    expect(script.log.at(-1)).toBe('late');
+    await script.end('m');
+    expect(script.log.at(-1)).toBe('below');
+  } finally {
+    vi.useRealTimers();
+  }
 });

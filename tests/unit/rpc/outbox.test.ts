@@ -203,7 +203,7 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 test('nothing comes between the parts of a stream; what was sent meanwhile follows, control first', async () => {
   const { transport, outbox } = createOutbox(100);
   const { parts, part, end } = createParts();
-  const sent = outbox.sendStream({ parts, last: bulk('Z') });
+  const sent = outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
   await part('A');
   outbox.sendBulk(bulk('b1'));
   outbox.sendControl('c1');
@@ -217,7 +217,7 @@ test('nothing comes between the parts of a stream; what was sent meanwhile follo
 test('a stream goes on only when the transport has room', async () => {
   const { transport, outbox, drain } = createOutbox();
   const { parts, part, end } = createParts();
-  void outbox.sendStream({ parts, last: bulk('Z') });
+  void outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
   transport.room = 1;
   await part('A');
   await part('B');
@@ -241,8 +241,8 @@ test('a second stream waits for the first', async () => {
   const first = createParts();
   const second = createParts();
   const sent = [
-    outbox.sendStream({ parts: first.parts, last: bulk('Y') }),
-    outbox.sendStream({ parts: second.parts, last: bulk('Z') }),
+    outbox.sendStream({ parts: first.parts, last: bulk('Y'), keptBytes: 0 }),
+    outbox.sendStream({ parts: second.parts, last: bulk('Z'), keptBytes: 0 }),
   ];
   await second.part('B');
   await second.end();
@@ -255,7 +255,7 @@ test('a second stream waits for the first', async () => {
 test('answers that pile up behind a stream stop the intake until they are sent', async () => {
   const { events, outbox } = createOutbox();
   const { parts, part, end } = createParts();
-  const sent = outbox.sendStream({ parts, last: bulk('Z') });
+  const sent = outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
   await part('A');
   outbox.sendControl('x'.repeat(UNSENT_ANSWERS_MAX_BYTES + 1));
   expect(events).toEqual(['answers stopped']);
@@ -273,8 +273,8 @@ test('a stream whose source fails rejects, and nothing is sent behind half a mes
     },
   };
   const next = createParts();
-  const failed = outbox.sendStream({ parts: failing, last: bulk('Y') });
-  const behind = outbox.sendStream({ parts: next.parts, last: bulk('Z') });
+  const failed = outbox.sendStream({ parts: failing, last: bulk('Y'), keptBytes: 0 });
+  const behind = outbox.sendStream({ parts: next.parts, last: bulk('Z'), keptBytes: 0 });
   await expect(failed).rejects.toThrow('disk');
   outbox.sendControl('c1');
   await next.part('B');
@@ -289,8 +289,8 @@ test('a closed outbox ends a stream that waits for room, and starts no other', a
   const second = createParts();
   transport.room = 1;
   const sent = [
-    outbox.sendStream({ parts: first.parts, last: bulk('Y') }),
-    outbox.sendStream({ parts: second.parts, last: bulk('Z') }),
+    outbox.sendStream({ parts: first.parts, last: bulk('Y'), keptBytes: 0 }),
+    outbox.sendStream({ parts: second.parts, last: bulk('Z'), keptBytes: 0 }),
   ];
   await first.part('A');
   outbox.close();
@@ -301,10 +301,39 @@ test('a closed outbox ends a stream that waits for room, and starts no other', a
 test('a stream that finds no room in a transport that has ended does not wait for any', async () => {
   const { transport, outbox } = createOutbox();
   const { parts, part } = createParts();
-  const sent = outbox.sendStream({ parts, last: bulk('Z') });
+  const sent = outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
   await part('A');
   transport.room = 0;
   outbox.close();
   await part('B');
   await sent;
+});
+
+test('streams that wait for another one count as answers that pile up', async () => {
+  const { events, outbox } = createOutbox();
+  const kept = UNSENT_ANSWERS_MAX_BYTES / 2;
+  const streams = [createParts(), createParts(), createParts(), createParts()];
+  const sent = streams.map(({ parts }) => outbox.sendStream({ parts, last: bulk('Z'), keptBytes: kept }));
+  expect(events).toEqual(['answers stopped']);
+  await turn();
+  expect(events).toEqual(['answers stopped']);
+  await streams[0]?.end();
+  expect(events).toEqual(['answers stopped', 'answers flow']);
+  for (const { end } of streams.slice(1)) await end();
+  await Promise.all(sent);
+  expect(events).toHaveLength(2);
+});
+
+test('answers that the end of a stream leaves unsent keep the intake stopped', async () => {
+  const { transport, events, outbox, drain } = createOutbox();
+  const { parts, end } = createParts();
+  const sent = outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
+  await turn();
+  for (let index = 0; index < 5; index++) outbox.sendControl('x'.repeat(UNSENT_ANSWERS_MAX_BYTES / 4));
+  transport.room = 0;
+  await end();
+  await sent;
+  expect(events).toEqual(['answers stopped']);
+  drain(100);
+  expect(events).toEqual(['answers stopped', 'answers flow']);
 });

@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
 import { ConnectionPlaces, countedAddress, type Peer } from '../../../src/server/connection-places.ts';
 
-const LIMITS = { maxConnections: 3, maxConnectionsPerAddress: 2, maxPending: 2 };
+const LIMITS = { maxConnections: 3, maxConnectionsPerAddress: 2, maxSockets: 4 };
 
 let nextPort = 1;
 function peer(remoteAddress?: string): Peer {
@@ -49,6 +49,8 @@ test.each(['192.0.2.1', undefined])(
   'those who wait from %s give way to newcomers, oldest first',
   async (from) => {
     const places = new ConnectionPlaces(LIMITS);
+    places.admit(peer());
+    places.admit(peer());
     const [first, second, third, fourth] = [peer(from), peer(from), peer(from), peer(from)];
     expect(places.arrived(first)).toBeNull();
     expect(places.arrived(second)).toBeNull();

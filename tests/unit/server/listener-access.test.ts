@@ -24,7 +24,7 @@ async function listen(options: Partial<ListenerOptions> = {}) {
     allowedHost: '',
     maxConnections: 10,
     maxConnectionsPerAddress: 10,
-    maxPending: 10,
+    maxSockets: 20,
     handshakeTimeoutMs: 60_000,
     maxMessageBytes: 1_000,
     pingIntervalMs: 0,

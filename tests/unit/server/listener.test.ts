@@ -21,7 +21,7 @@ async function listen(options: Partial<ListenerOptions> = {}) {
     allowedHost: '',
     maxConnections: 10,
     maxConnectionsPerAddress: 10,
-    maxPending: 10,
+    maxSockets: 20,
     handshakeTimeoutMs: 60_000,
     maxMessageBytes: 1_000,
     pingIntervalMs: 0,
@@ -202,16 +202,18 @@ test('a websocket is not held to the time of its handshake', async () => {
   expect(socket.readableEnded).toBe(false);
 });
 
-test('when too many wait to become websockets the oldest goes, and newcomers are served', async () => {
-  const { port } = await listen({ maxPending: 3 });
+test('when too many are undecided the oldest goes, and newcomers are served', async () => {
+  const { port } = await listen({ maxConnections: 2, maxSockets: 3 });
   const idle = [open(port), open(port), open(port)];
   await Promise.all(idle.map((socket) => once(socket, 'connect')));
   const evicted = response(idle[0]!);
   expect(await upgrade(port)).toBe('101');
   expect(await evicted).toMatch(/^HTTP\/1.1 503 [\s\S]*have not become websockets/);
-  // The one that became a websocket has left its place.
   expect(await upgrade(port)).toBe('101');
-  expect(idle[1]!.readableEnded).toBe(false);
+  expect((await response(idle[1]!)).slice(9, 12)).toBe('503');
+  // Who has become a websocket is not among them.
+  expect(await upgrade(port)).toBe('503');
+  expect((await response(idle[2]!)).slice(9, 12)).toBe('503');
 });
 
 /** An address of this machine that is not loopback. */

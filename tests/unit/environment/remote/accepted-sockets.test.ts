@@ -134,6 +134,49 @@ it('replacing ends the present one even if that was asked for while the one befo
   expect(heard.closed).toHaveLength(1);
 });
 
+/** A socket that does not report its end by itself. */
+class StubbornSocket implements AcceptedSocket {
+  events: TransportEvents | null = null;
+
+  open(events: TransportEvents): void {
+    this.events = events;
+  }
+
+  send(): boolean {
+    return true;
+  }
+
+  sendPart(): boolean {
+    return true;
+  }
+
+  setReceiving(): void {}
+
+  close(): void {}
+}
+
+it('the next one is handed over when the last is closed on the other side too', async () => {
+  const stubborn = new StubbornSocket();
+  const sockets = new AcceptedSockets('it', stubborn);
+  (await sockets.open(never)).open(recorder().events);
+  sockets.replace(createMemoryPair()[0], new FakeClient());
+  let handedOver = false;
+  const next = sockets.open(never).then(() => {
+    handedOver = true;
+  });
+  await settle();
+  expect(handedOver).toBe(false);
+  stubborn.events!.closed({ code: 1001, reason: '' });
+  await next;
+});
+
+it('the next one is handed over in time when the last is never closed', async () => {
+  const sockets = new AcceptedSockets('it', new StubbornSocket());
+  (await sockets.open(never)).open(recorder().events);
+  sockets.replace(createMemoryPair()[0], new FakeClient());
+  await sockets.open(never);
+});
+
 it('nothing is taken before there is a session or after it has ended', () => {
   const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
   const client = new FakeClient();

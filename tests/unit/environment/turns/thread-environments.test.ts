@@ -342,6 +342,19 @@ describe('configuration by the owner', () => {
     expect(step.states).toEqual([{ environmentId: 'a', state: 'unavailable' }]);
   });
 
+  it('may fail when nobody waits for it', async () => {
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown) => unhandled.push(reason);
+    process.on('unhandledRejection', note);
+    const failing = () => ({ source: 'owner', value: Promise.reject(new Error('no config')) }) as const;
+    register('a', FakeConnector.up());
+    thread.select([at('missing', { config: failing() }), at('a'), at('a', { config: failing() })]);
+    thread.configure('missing', failing());
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off('unhandledRejection', note);
+    expect(unhandled).toEqual([]);
+  });
+
   it('may change, and the environment is not ready before the new one is there', async () => {
     const environment = register('a', FakeConnector.up());
     thread.select([at('a')]);

@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createLogger } from '../../../../src/observability/log.ts';
 import { AuditLog, type AuditOptions } from '../../../../src/server/audit/audit-log.ts';
+import { AUDIT_STALL_MS } from '../../../../src/server/audit/limits.ts';
 import { verifyAuditLogs } from '../../../../src/server/audit/verify.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
@@ -179,6 +180,30 @@ test.each([
   const log = await openLog();
   meddle();
   await expect(log.append({ event: 'x' })).rejects.toThrow(message);
+});
+
+test('nobody waits for ever for a disk that does not answer; when it does, all is recorded', async () => {
+  const log = await openLog();
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  let answer = () => {};
+  const writes = await breakWrites(
+    (bytes) =>
+      new Promise((resolve) => {
+        answer = () => resolve({ bytesWritten: bytes.length });
+      }),
+  );
+  const start = log.append({ event: 'start' });
+  start.catch(() => {});
+  await vi.waitFor(() => expect(writes).toHaveBeenCalled());
+  vi.advanceTimersByTime(AUDIT_STALL_MS);
+  await expect(start).rejects.toThrow(/the disk does not answer/);
+  await expect(log.append({ event: 'exit' })).rejects.toThrow(/the disk does not answer/);
+  vi.useRealTimers();
+  writes.mockRestore();
+  answer();
+  await waitFor('the record of the exit', () => events().includes('exit'));
+  expect(events()).toEqual(['opened', 'start', 'exit']);
+  expect(() => log.requireWritable()).not.toThrow();
 });
 
 test('a full disk does not keep the server from ending', async () => {

@@ -51,15 +51,15 @@ test('a terminal gets SHELL when it has none, and nothing else', () => {
 });
 
 test('a policy draws on the environment of the server', () => {
-  vi.stubEnv('EXEC_SERVER_TEST_VARIABLE', 'inherited');
+  vi.stubEnv('START_REQUEST_TEST_VARIABLE', 'inherited');
   const envPolicy = {
     inherit: 'all',
     ignoreDefaultExcludes: false,
     exclude: [],
     set: {},
-    includeOnly: ['EXEC_SERVER_TEST*'],
+    includeOnly: ['START_REQUEST_TEST*'],
   };
-  expect(spec({ ...flat, envPolicy }).env).toEqual({ A: '1', EXEC_SERVER_TEST_VARIABLE: 'inherited' });
+  expect(spec({ ...flat, envPolicy }).env).toEqual({ A: '1', START_REQUEST_TEST_VARIABLE: 'inherited' });
   vi.unstubAllEnvs();
 });
 

@@ -1,0 +1,63 @@
+import { expectTypeOf, test } from 'vitest';
+import {
+  type CapabilityDiscovery,
+  type DiscoveryCache,
+  type Environment,
+  type EnvironmentManager,
+  type EnvironmentStatus,
+  type EnvironmentTransport,
+  type ExecBackend,
+  type ExecutorFileSystem,
+  forkThread,
+  type LocalBackend,
+  type LocalEnvironment,
+  type LocalExecutorFileSystem,
+  type RemoteEnvironment,
+  resolveStepRoots,
+  restoreSelection,
+  type SelectedCapabilityRoot,
+  type SelectionMetadata,
+  type StepSnapshot,
+  selectionMetadata,
+  selectRoot,
+  ThreadEnvironments,
+} from '../../../src/environment/index.ts';
+
+test('this machine and others are environments alike', () => {
+  expectTypeOf<LocalEnvironment>().toExtend<Environment>();
+  expectTypeOf<RemoteEnvironment>().toExtend<Environment>();
+  expectTypeOf<Environment['backend']>().toEqualTypeOf<ExecBackend>();
+  expectTypeOf<Environment['files']>().toEqualTypeOf<ExecutorFileSystem>();
+  expectTypeOf<Environment['discovery']>().toEqualTypeOf<CapabilityDiscovery>();
+  expectTypeOf<LocalBackend>().toExtend<ExecBackend>();
+  expectTypeOf<LocalExecutorFileSystem>().toExtend<ExecutorFileSystem>();
+  expectTypeOf<Environment['status']>().returns.resolves.toEqualTypeOf<EnvironmentStatus>();
+});
+
+test('transports are told apart by their type', () => {
+  expectTypeOf<EnvironmentTransport['type']>().toEqualTypeOf<'websocket' | 'stdio' | 'opener'>();
+  const add = (manager: EnvironmentManager) => manager.add('a', { type: 'websocket', url: 'ws://x' });
+  expectTypeOf(add).returns.toEqualTypeOf<Environment>();
+  // @ts-expect-error: a program has no URL.
+  const mixed = (manager: EnvironmentManager) => manager.add('a', { type: 'stdio', url: 'ws://x' });
+  expectTypeOf(mixed).toBeFunction();
+});
+
+test('a manager is what threads and steps look environments up in', () => {
+  expectTypeOf(ThreadEnvironments).toBeConstructibleWith({} as EnvironmentManager);
+  expectTypeOf<ThreadEnvironments['beginTurn']>().returns.resolves.toEqualTypeOf<StepSnapshot>();
+  const resolve = (step: StepSnapshot, registry: EnvironmentManager) =>
+    resolveStepRoots({ threadRoots: [], captured: step.captured, registry });
+  type Resolved = Awaited<ReturnType<typeof resolve>>[number];
+  expectTypeOf<Resolved['environment']>().toEqualTypeOf<Environment>();
+  expectTypeOf<DiscoveryCache['discover']>().toBeCallableWith([] as Resolved[]);
+});
+
+test('a selection goes into a record and comes back', () => {
+  expectTypeOf(selectRoot).returns.toEqualTypeOf<SelectedCapabilityRoot>();
+  expectTypeOf(selectionMetadata).returns.toEqualTypeOf<SelectionMetadata>();
+  expectTypeOf(restoreSelection).toBeCallableWith({ ...selectionMetadata([]), id: 'thread' });
+  expectTypeOf(restoreSelection).returns.toEqualTypeOf<readonly SelectedCapabilityRoot[]>();
+  const fork = () => forkThread({ metadata: {}, turns: [1, 2] }, { lastTurns: 1 });
+  expectTypeOf(fork).returns.toHaveProperty('turns').toEqualTypeOf<readonly number[]>();
+});
