@@ -10,7 +10,8 @@ const missing = Object.keys(TOOLS).filter((program) => !onPath(program));
 if (missing.length > 0) {
   const packages = missing.map((program) => TOOLS[program]);
   const installed = mayInstall() && (install(packages) || (apt('update') && install(packages)));
-  if (!installed) process.stderr.write(`test-tools: not installed, tests do without: ${packages.join(', ')}\n`);
+  if (!installed)
+    process.stderr.write(`test-tools: not installed, tests do without: ${packages.join(', ')}\n`);
 }
 
 function onPath(program) {
@@ -27,6 +28,10 @@ function install(packages) {
 
 function apt(...args) {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  const { status } = spawnSync('apt-get', ['-q', ...args], { env, stdio: ['ignore', 2, 2], timeout: 120_000 });
+  const { status } = spawnSync('apt-get', ['-q', ...args], {
+    env,
+    stdio: ['ignore', 2, 2],
+    timeout: 120_000,
+  });
   return status === 0;
 }

@@ -1,10 +1,7 @@
 import { stat } from 'node:fs';
 
-/**
- * Threads for file operations. Each call on a dead mount holds one until the mount answers; one connection runs at most eight
- * requests at a time, so that twice as many leave room for the others.
- */
-const THREADS = 16;
+/** Threads for file operations. Each call on a dead mount holds one until the mount answers; one connection can hold 30. */
+const THREADS = 32;
 
 /**
  * Gives file operations more threads than libuv's four. The number is read from the environment when the pool is first used, which is

@@ -78,8 +78,11 @@ export const LOSS_COUNT_TRIES = 3;
 export const LOG_MAX_EVENTS = 4096;
 export const LOG_MAX_BYTES = 1024 * 1024;
 
-/** Writes to one process without an answer; a server answers no faster than the program reads. */
-export const MAX_UNANSWERED_WRITES = 1024;
+/**
+ * Writes to one process without an answer; a server answers no faster than the program reads. Few of the 1024 calls that may be
+ * unanswered on a connection, so that one program that does not read takes no place from the others.
+ */
+export const MAX_UNANSWERED_WRITES = 256;
 
 /** Input of a program is sent in pieces of this size, so that no message grows large. */
 export const INPUT_PIECE_BYTES = 256 * 1024;

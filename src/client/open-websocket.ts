@@ -37,6 +37,7 @@ export async function openWebSocket(settings: WebSocketSettings, signal: AbortSi
     if (error instanceof UpgradeRefusedError) {
       throw refusedUpgrade(name, error.status, { hasToken: authToken !== undefined, cause: error });
     }
+    if (NO_TLS.test((error as Error).message)) throw withoutTls(name, error);
     throw TLS_FAILURE.test(codeOf(error)) ? untrusted(name, error) : unreachable(name, error);
   }
 }
@@ -46,6 +47,16 @@ const NOT_IN_TOKENS = /[^\x21-\x7e]/;
 
 /** What Node calls failures of certificates and of the handshake that checks them. */
 const TLS_FAILURE = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|ERR_OSSL|EPROTO/;
+
+/** What OpenSSL says when something else than TLS comes back. */
+const NO_TLS = /wrong version number/;
+
+function withoutTls(name: string, cause: unknown): ClientError {
+  return new ClientError('connectFailed', `${name} does not speak TLS`, {
+    cause,
+    hint: 'write ws:// for a server without a certificate',
+  });
+}
 
 function untrusted(name: string, cause: unknown): ClientError {
   return new ClientError('connectFailed', `${name} is not trusted: ${(cause as Error).message}`, {

@@ -38,7 +38,7 @@ export async function attemptUntil<T>(
     try {
       return await attempt(signal);
     } catch (error) {
-      if (signal.aborted) throw last ?? error;
+      if (signal.aborted) throw last ?? signal.reason;
       if (!(error instanceof ClientError) || !error.retryable) throw error;
       last = error;
     }

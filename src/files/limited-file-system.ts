@@ -1,11 +1,18 @@
 import type { FileContent, FileSystem, OpenFile } from './file-system.ts';
 import type { Slots } from './slots.ts';
 
+/** Places for operations: one for each, and one more for each that goes through a tree with several calls at once. */
+export interface FilePlaces {
+  readonly slots: Slots;
+  readonly trees: Slots;
+}
+
 /**
  * The same files with a bound on the operations that are with the system at once. Each may hang on a dead mount and hold a
  * thread; who shares the threads with others must not take all of them. `signal` ends the wait of those that have not begun.
  */
-export function limitFileSystem(files: FileSystem, slots: Slots, signal: AbortSignal): FileSystem {
+export function limitFileSystem(files: FileSystem, places: FilePlaces, signal: AbortSignal): FileSystem {
+  const { slots, trees } = places;
   const inSlot = async <T>(work: (leave: () => void) => Promise<T>): Promise<T> => {
     await slots.take(signal);
     let held = true;
@@ -17,6 +24,14 @@ export function limitFileSystem(files: FileSystem, slots: Slots, signal: AbortSi
       return await work(leave);
     } finally {
       leave();
+    }
+  };
+  const inTree = async <T>(work: () => Promise<T>): Promise<T> => {
+    await trees.take(signal);
+    try {
+      return await inSlot(work);
+    } finally {
+      trees.release();
     }
   };
   return {
@@ -32,10 +47,10 @@ export function limitFileSystem(files: FileSystem, slots: Slots, signal: AbortSi
     createDirectory: (...args) => inSlot(() => files.createDirectory(...args)),
     getMetadata: (...args) => inSlot(() => files.getMetadata(...args)),
     canonicalize: (...args) => inSlot(() => files.canonicalize(...args)),
-    readDirectory: (...args) => inSlot(() => files.readDirectory(...args)),
-    walk: (...args) => inSlot(() => files.walk(...args)),
-    remove: (...args) => inSlot(() => files.remove(...args)),
-    copy: (...args) => inSlot(() => files.copy(...args)),
+    readDirectory: (...args) => inTree(() => files.readDirectory(...args)),
+    walk: (...args) => inTree(() => files.walk(...args)),
+    remove: (...args) => inTree(() => files.remove(...args)),
+    copy: (...args) => inTree(() => files.copy(...args)),
     rename: (...args) => inSlot(() => files.rename(...args)),
     open: async (...args) => limitFile(await inSlot(() => files.open(...args)), inSlot),
   };

@@ -18,8 +18,11 @@ export const MAX_DIRECTORY_ENTRIES = 50_000;
 export const SMALL_DIRECTORY_BYTES = 512 * 1024;
 export const DIRECTORY_BATCH_ENTRIES = 2_048;
 
-/** Targets of links that are looked at side by side: enough to keep the threads of the pool busy. */
-export const STATS_AT_ONCE = 8;
+/**
+ * System calls that each step of an operation on a tree makes at once: enough to keep the disk busy while the answer is built, and
+ * few enough that an operation which hangs on a dead mount leaves most threads to others. A walk that resolves links has two steps.
+ */
+export const TREE_CALLS_AT_ONCE = 3;
 
 /** What one walk may look at, and how large its answer may grow. */
 export const WALK_MAX_DEPTH = 64;
@@ -30,14 +33,8 @@ export const WALK_RESPONSE_BYTES = 4 * 1024 * 1024;
 /** What an entry or error takes of a walk's answer besides its texts: the reference's number. */
 export const WALK_ITEM_BYTES = 64;
 
-/** Directories that a walk reads ahead, all of them small, so that the threads of the pool are busy while it builds the answer. */
-export const WALK_READ_AHEAD = 16;
-
 /** Entries that a walk handles before it lets the event loop go on: about two milliseconds. */
 export const WALK_ENTRIES_AT_A_STRETCH = 2_048;
-
-/** Entries of one directory that are copied side by side: enough to keep the threads of the pool busy. */
-export const COPIES_AT_ONCE = 8;
 
 /** Bytes of a file that are copied at a time; together with the number of copies it bounds the memory that copying takes. */
 export const COPY_BLOCK_BYTES = 512 * 1024;
@@ -60,9 +57,6 @@ export const MADE_PARENTS_WAIT_MS = 2_000;
 
 /** Names of one directory that are gathered before they are removed, so that a huge directory does not fill the memory. */
 export const REMOVE_NAMES_AT_ONCE = 10_000;
-
-/** Files of one directory that are removed side by side: enough to keep the threads of the pool busy. */
-export const REMOVE_AT_ONCE = 8;
 
 /** End of the last byte that the system can address in a file. */
 export const MAX_FILE_OFFSET = 2n ** 63n - 1n;

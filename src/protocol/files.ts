@@ -170,6 +170,7 @@ export const FsWatchParams = once(() =>
     path: doc(z.string(), 'An existing file or directory, a `file:` URI.'),
     recursive: flag('Default true: everything below a directory.'),
     exclude: doc(optional(z.array(z.string())), 'Globs of paths, relative to `path`, that are not watched.'),
+    sandbox: Sandbox(),
     debounceMs: doc(
       optional(Uint64()),
       'How long changes gather before they are told, up to 5,000. Default 50.',
@@ -205,6 +206,7 @@ export const FsSearchParams = once(() =>
     ),
     includeHidden: flag('Default false: names that begin with a dot are left out.'),
     maxResults: doc(optional(Uint64()), '1 to 10,000 matching lines. Default 1,000.'),
+    sandbox: Sandbox(),
     timeoutMs: doc(optional(Uint64()), '1 to 60,000, the wait for other searches included. Default 10,000.'),
   }),
 );

@@ -16,7 +16,11 @@ import type { MissingWatch } from '../files/watch/watch-missing.ts';
 import { encodeNotification } from '../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../protocol/registry.ts';
 import { FrameBuffers } from '../rpc/frame-buffers.ts';
-import { FILE_OPERATIONS_PER_CONNECTION, REUSED_BLOCKS_MAX } from './limits.ts';
+import {
+  FILE_OPERATIONS_PER_CONNECTION,
+  REUSED_BLOCKS_MAX,
+  TREE_OPERATIONS_PER_CONNECTION,
+} from './limits.ts';
 
 /** Where news of the file system goes. */
 interface FileNewsPeer {
@@ -50,8 +54,9 @@ export class ConnectionFiles {
   ) {
     // Every operation that waits for its place listens; their number is bounded by the dispatcher.
     setMaxListeners(0, this.#ended.signal);
+    const trees = new Slots(TREE_OPERATIONS_PER_CONNECTION);
     this.fileSystem = countHandles(
-      limitFileSystem(restrict(LOCAL_FILE_SYSTEM), this.#slots, this.#ended.signal),
+      limitFileSystem(restrict(LOCAL_FILE_SYSTEM), { slots: this.#slots, trees }, this.#ended.signal),
       enterHandle,
     );
     this.#peer = peer;

@@ -39,10 +39,12 @@ export const REUSED_FRAMES_MAX = 16;
 export const INLINE_READ_BYTES = 1536 * 1024;
 
 /**
- * File operations of one connection that are with the system at once: half of the threads the server has for them, so that a
- * connection whose operations all hang on a dead mount leaves the others theirs.
+ * File operations of one connection that are with the system at once, and those among them that go through trees. Such a one takes
+ * nine threads at most and the watches of a connection six, so that a connection whose operations all hang on a dead mount leaves
+ * some of the server's 32 to others.
  */
 export const FILE_OPERATIONS_PER_CONNECTION = 8;
+export const TREE_OPERATIONS_PER_CONNECTION = 2;
 
 /** How long a start waits for file changes that were asked for before it. Longer than any of them takes, unless it hangs. */
 export const CHANGES_BEFORE_START_MS = 2_000;

@@ -124,6 +124,13 @@ describe('by address', () => {
     await client.close();
   });
 
+  test.each(['secret\n', ' secret', 'sécret'])('a token that is none, %j, is not sent', async (authToken) => {
+    const { url } = await server();
+    await expect(ExecServerClient.connect({ url, authToken })).rejects.toEqual(
+      kind('config', { hint, retryable: false }),
+    );
+  });
+
   test('a token that stops being valid ends the client when it comes back', async () => {
     let valid = true;
     const door = await doorkeeper((await server()).url, () => (valid ? null : 401));
@@ -187,6 +194,16 @@ describe('over TLS', () => {
       expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
       await client.close();
     }
+  });
+
+  test('a server without a certificate is told from one that is not trusted', async () => {
+    const url = (await server()).url.replace('ws:', 'wss:');
+    await expect(ExecServerClient.connect({ url })).rejects.toEqual(
+      kind('connectFailed', {
+        retryable: false,
+        hint: 'write ws:// for a server without a certificate',
+      }),
+    );
   });
 
   test('a client shows its certificate', async () => {

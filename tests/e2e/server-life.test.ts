@@ -104,13 +104,7 @@ describe('capabilities', () => {
     servers.push(server);
     const client = await server.connect();
     const { capabilities } = await client.call('environment/info', {});
-    for (const absent of [
-      'fsWatchMissing',
-      'environmentConfigRead',
-      'shellSnapshotV2',
-      'networkProxyLaunch',
-      'fileWriteStreaming',
-    ]) {
+    for (const absent of ['environmentConfigRead', 'shellSnapshotV2', 'networkProxyLaunch']) {
       expect(capabilities[absent] ?? false).toBe(false);
     }
     const { METHODS } = await import('../../src/protocol/registry.ts');

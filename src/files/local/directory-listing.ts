@@ -7,7 +7,7 @@ import {
 } from 'node:fs';
 import { lstat, opendir, readdir, stat } from 'node:fs/promises';
 import { forEachBounded } from '../bounded.ts';
-import { DIRECTORY_BATCH_ENTRIES, SMALL_DIRECTORY_BYTES, STATS_AT_ONCE } from '../limits.ts';
+import { DIRECTORY_BATCH_ENTRIES, SMALL_DIRECTORY_BYTES, TREE_CALLS_AT_ONCE } from '../limits.ts';
 import { childPath, type NativePath, systemPath } from '../native-path.ts';
 
 /** An entry as its directory tells of it; `name` is in bytes. A link is neither a file nor a directory. */
@@ -136,7 +136,7 @@ async function statEach(
   ask: (path: string | Buffer) => Promise<Stats>,
 ): Promise<Map<string, Stats>> {
   const found = new Map<string, Stats>();
-  await forEachBounded(entries, STATS_AT_ONCE, async ({ name }) => {
+  await forEachBounded(entries, TREE_CALLS_AT_ONCE, async ({ name }) => {
     const stats = await ask(systemPath(childPath(path, name))).catch(() => null);
     if (stats !== null) found.set(name, stats);
   });

@@ -1,7 +1,7 @@
 import { lstat, opendir, rmdir, unlink } from 'node:fs/promises';
 import { Errno, errorCode, FileError, refused, systemError, toFileError } from '../errors.ts';
 import type { LinkOption } from '../file-system.ts';
-import { REMOVE_AT_ONCE, REMOVE_MAX_DEPTH, REMOVE_NAMES_AT_ONCE } from '../limits.ts';
+import { REMOVE_MAX_DEPTH, REMOVE_NAMES_AT_ONCE, TREE_CALLS_AT_ONCE } from '../limits.ts';
 import { type NativePath, systemPath } from '../native-path.ts';
 import { HeldDirectory, withParentHeld } from './no-follow.ts';
 
@@ -48,8 +48,8 @@ async function removeTree(directory: HeldDirectory, path: NativePath, depth: num
     if (depth > REMOVE_MAX_DEPTH) throw systemError(Errno.ENAMETOOLONG);
     for (;;) {
       const names = await firstNames(directory);
-      for (let start = 0; start < names.length; start += REMOVE_AT_ONCE) {
-        await removeEntries(directory, names.slice(start, start + REMOVE_AT_ONCE), depth);
+      for (let start = 0; start < names.length; start += TREE_CALLS_AT_ONCE) {
+        await removeEntries(directory, names.slice(start, start + TREE_CALLS_AT_ONCE), depth);
       }
       if (names.length < REMOVE_NAMES_AT_ONCE) break;
     }

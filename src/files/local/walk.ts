@@ -4,13 +4,12 @@ import { forEachBounded } from '../bounded.ts';
 import { FileError, refused, toFileError } from '../errors.ts';
 import type { LinkOption, WalkEntry, WalkOptions, WalkResult } from '../file-system.ts';
 import {
-  STATS_AT_ONCE,
+  TREE_CALLS_AT_ONCE,
   WALK_ENTRIES_AT_A_STRETCH,
   WALK_ITEM_BYTES,
   WALK_MAX_DEPTH,
   WALK_MAX_DIRECTORIES,
   WALK_MAX_ENTRIES,
-  WALK_READ_AHEAD,
   WALK_RESPONSE_BYTES,
 } from '../limits.ts';
 import { childPath, type NativePath, nativePathOfBytes, systemPath } from '../native-path.ts';
@@ -98,7 +97,7 @@ class Walk {
 
   async #walkQueue(): Promise<void> {
     for (let index = 0; index < this.#queue.length; index++) {
-      this.#startReading(index + WALK_READ_AHEAD);
+      this.#startReading(index + TREE_CALLS_AT_ONCE);
       const directory = this.#queue[index]!;
       const listing = await this.#listingOf(directory);
       directory.listing = null;
@@ -165,7 +164,7 @@ class Walk {
     const realPaths = new Map<string, NativePath | Failure>();
     if (directory.realPath !== null && directory.depth < this.#options.maxDepth) {
       const links = entries.filter((entry) => entry.isSymbolicLink() && entry.isDirectory());
-      await forEachBounded(links, STATS_AT_ONCE, async ({ name }) => {
+      await forEachBounded(links, TREE_CALLS_AT_ONCE, async ({ name }) => {
         const target = realPathOf(childPath(directory.path, name));
         realPaths.set(name, await target.catch((error: unknown) => ({ error: toFileError(error) })));
       });

@@ -120,6 +120,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     },
 
     'fs/search': (params, { park }) => {
+      refuseFileSandbox(params);
       const path = pathParam(params, 'path');
       return files.order.run([path], 'read', park, async () => {
         park();

@@ -2,7 +2,7 @@ import { WATCH_DEFAULT_DEBOUNCE_MS } from '../../files/limits.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import type { Handlers } from '../../rpc/router.ts';
-import { pathParam } from './path-params.ts';
+import { pathParam, refuseFileSandbox } from './path-params.ts';
 import type { HandlerServices } from './services.ts';
 
 type FileWatchMethod = `fs/${'watchMissing' | 'watch' | 'unwatch'}`;
@@ -24,6 +24,7 @@ export function fileWatchHandlers({ files, connection }: HandlerServices): Pick<
     },
 
     'fs/watch': async (params) => {
+      refuseFileSandbox(params);
       const path = pathParam(params, 'path');
       const { watchId, recursive, exclude, debounceMs } = params;
       await (await files.watches).watch(watchId, path, {

@@ -294,6 +294,16 @@ describe('a connection that cannot be restored', () => {
     expect(client.failure!.hint).not.toBeNull();
   });
 
+  test('tells that its time was up when the only attempt never ended', async () => {
+    const { server, client } = await world([], { recoveryWindowMs: 30 });
+    server.answers.initialize = () => SILENCE;
+    server.link.break();
+    await waitFor('the end', () => client.state === 'failed');
+    expect(client.failure).toEqual(
+      kind('disconnected', { message: expect.stringContaining('the recovery took longer than 30 ms') }),
+    );
+  });
+
   test('fails at once when the way is barred', async () => {
     const { server, client } = await world([], { recoveryWindowMs: 60_000 });
     server.refusal = new ClientError('connectFailed', 'HTTP 401', { hint: 'the token is no longer valid' });

@@ -53,18 +53,36 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 function limited(count: number) {
   const files = new HangingFiles();
   const end = new AbortController();
-  return { files, end, fileSystem: limitFileSystem(files.fileSystem, new Slots(count), end.signal) };
+  return {
+    files,
+    end,
+    fileSystem: limitFileSystem(
+      files.fileSystem,
+      { slots: new Slots(count), trees: new Slots(1) },
+      end.signal,
+    ),
+  };
 }
 
 test('what finds no place waits for one', async () => {
   const { files, fileSystem } = limited(2);
-  void fileSystem.canonicalize(PATH);
+  for (let index = 0; index < 3; index++) void fileSystem.canonicalize(PATH);
+  await turn();
+  expect(files.begun).toHaveLength(2);
+  await files.endFirst();
+  expect(files.begun).toHaveLength(3);
+});
+
+test('what goes through trees has fewer places, and leaves the others to the rest', async () => {
+  const { files, fileSystem } = limited(8);
+  void fileSystem.remove(PATH, { ...FOLLOW, recursive: true, force: true });
   void fileSystem.remove(PATH, { ...FOLLOW, recursive: true, force: true });
   void fileSystem.canonicalize(PATH);
   await turn();
-  expect(files.begun).toEqual(['canonicalize', 'remove']);
+  expect(files.begun.sort()).toEqual(['canonicalize', 'remove']);
   await files.endFirst();
-  expect(files.begun).toEqual(['canonicalize', 'remove', 'canonicalize']);
+  await files.endFirst();
+  expect(files.begun.sort()).toEqual(['canonicalize', 'remove', 'remove']);
 });
 
 test('blocks and closes of open files take places too, discarding does not', async () => {
