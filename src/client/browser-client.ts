@@ -43,6 +43,11 @@ function sourceOf(options: ConnectOptions): TransportSource {
   if (!('url' in options)) return options;
   const { url, authToken, maxMessageBytes = MAX_MESSAGE_BYTES } = options;
   const { href, name } = parseServerUrl(url);
+  if (href.startsWith('unix:')) {
+    throw new ClientError('config', 'a browser cannot connect to a socket in the file system', {
+      hint: 'let the server listen on ws:// or wss:// too',
+    });
+  }
   if (authToken !== undefined) {
     throw new ClientError('config', 'a browser cannot send a token with a websocket', {
       hint: 'let a proxy of the same origin add the Authorization header',

@@ -40,6 +40,7 @@ export function lostRepetition(method: string, failure: ClientError): ClientErro
 export function spoiltCall(method: string, end: LinkEnd): ClientError {
   return new ClientError('protocol', `\`${method}\` could not be answered: ${end.reason}`, {
     hint: 'check that nothing between this client and the server alters messages',
+    retryable: true,
   });
 }
 

@@ -30,7 +30,7 @@ import { attemptUntil, Backoff } from './reconnect.ts';
 import { RemoteBackend } from './remote-backend.ts';
 import { type Capabilities, capabilitiesOf } from './wire.ts';
 
-/** `recovering` comes back to `connected` or ends in `failed`; `failed` and `closed` are final. */
+/** `recovering` comes back to `connected` or ends in `failed`; after that there is only `closed`, and nothing after it. */
 export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
 
 /** What every client can be told. */
@@ -294,7 +294,6 @@ export class ClientCore {
     try {
       if (!resumable) throw lostConnection(end);
       if (this.#spoilt >= MAX_SPOILT_CONNECTIONS) throw lostConnection(end);
-      await limit.race(this.#routes.startsSettled());
       const link = await attemptUntil(
         (signal) => this.#resume(signal),
         this.#backoff,

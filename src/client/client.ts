@@ -6,7 +6,7 @@ import { parseServerUrl } from './server-url.ts';
 
 /** Connects to a server by its address. */
 export interface UrlOptions extends SessionOptions {
-  /** `ws:` or `wss:`. */
+  /** `ws:`, `wss:` or `unix:///PATH`. */
   readonly url: string;
   /** Sent as `Authorization: Bearer` with every connection. */
   readonly authToken?: string;

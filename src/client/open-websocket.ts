@@ -5,7 +5,7 @@ import { parseServerUrl, refusedUpgrade, unreachable } from './server-url.ts';
 
 /** Options of a websocket connection. */
 export interface WebSocketSettings {
-  /** `ws:` or `wss:`. */
+  /** `ws:`, `wss:` or `unix:///PATH`. */
   readonly url: string;
   /** Sent as `Authorization: Bearer` with every connection. */
   readonly authToken?: string | undefined;

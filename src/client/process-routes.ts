@@ -4,15 +4,12 @@ import { ClientError } from './errors.ts';
 import { InconsistentPageError } from './event-order.ts';
 import { CATCH_UPS_AT_ONCE } from './limits.ts';
 import type { Link } from './link.ts';
-import { Listeners } from './listeners.ts';
 import { cannotFollow, type RemoteProcess } from './remote-process.ts';
 import { processIdOf, readEvent } from './wire.ts';
 
 /** Which process an event belongs to. A process is here from before its start is sent until its last event is told. */
 export class ProcessRoutes {
   readonly #processes = new Map<string, RemoteProcess>();
-  readonly #settled = new Listeners<[]>();
-  #starts = 0;
 
   /** Throws when the id is in use. */
   register(process: RemoteProcess): void {
@@ -46,31 +43,8 @@ export class ProcessRoutes {
     return 'routed';
   }
 
-  /** Counts a start that is under way. */
-  async trackStart<T>(start: Promise<T>): Promise<T> {
-    this.#starts++;
-    try {
-      return await start;
-    } finally {
-      this.#starts--;
-      this.#settled.emit();
-    }
-  }
-
-  /** Resolves when no start is under way: before, it is not known which processes there are. */
-  async startsSettled(): Promise<void> {
-    while (this.#starts > 0) {
-      await new Promise<void>((resolve) => {
-        const stop = this.#settled.add(() => {
-          stop();
-          resolve();
-        });
-      });
-    }
-  }
-
   /**
-   * Catches up with every process over a new link. One that cannot be followed any more is ended and fails alone; what concerns the
+   * Catches up with every process over a new link. No start is under way then: those on the lost link have settled with it. One that cannot be followed any more is ended and fails alone; what concerns the
    * link itself rejects.
    */
   async catchUp(link: Link, signal: AbortSignal): Promise<void> {

@@ -59,7 +59,7 @@ export class RemoteBackend implements ExecBackend {
     const process = new RemoteProcess(this.#processHost, params.processId);
     routes.register(process);
     let wanted = true;
-    const starting = routes.trackStart(this.#send(link, process, params));
+    const starting = this.#send(link, process, params);
     starting.then(
       () => {
         if (!wanted) void this.#cleanUp(process);

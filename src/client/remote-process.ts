@@ -156,8 +156,8 @@ export class RemoteProcess implements ExecProcess {
   started(sandboxType: SandboxType | null): void {
     this.#started = true;
     this.#sandboxType = sandboxType;
-    // It may have ended before its start was answered.
-    if (this.#exitCode === null) this.#watchQuiet(QUIET_CHECK_FIRST_MS);
+    // It may have exited or failed before its start was answered.
+    if (this.#exitCode === null && this.recoverable) this.#watchQuiet(QUIET_CHECK_FIRST_MS);
   }
 
   /** Nobody wants it any more. */

@@ -119,5 +119,6 @@ test('a browser is told what it cannot do', async () => {
     kind: 'config',
     hint: 'let a proxy of the same origin add the Authorization header',
   });
+  expect(await connect(`{ url: 'unix:///run/server.sock' }`)).toMatchObject({ kind: 'config' });
   expect(await connect(`{ url: 'ws://127.0.0.1:1' }`)).toMatchObject({ kind: 'connectFailed' });
 });

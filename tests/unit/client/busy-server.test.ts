@@ -105,3 +105,25 @@ test('a process that nobody wants is not asked about', async () => {
   await client.close();
   expect(vi.getTimerCount()).toBe(0);
 });
+
+test('a process that failed before its start was answered is not asked about either', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const server = new FakeServer();
+  server.answers['process/start'] = () => SILENCE;
+  server.answers['process/read'] = () => {
+    throw new RpcError(-32600, 'unknown process');
+  };
+  const client = await server.connect();
+  const starting = client.backend.start(params());
+  while (server.requests('process/start').length === 0) await nextTurn();
+  server.link.output('p', 2);
+  while (server.requests('process/read').length === 0) {
+    await vi.advanceTimersByTimeAsync(100);
+    await nextTurn();
+  }
+  for (let turns = 0; turns < 10; turns++) await nextTurn();
+  server.link.respond(server.requests('process/start')[0]!, { processId: 'p' });
+  expect((await starting).state.failure).toMatchObject({ kind: 'protocol' });
+  await client.close();
+  expect(vi.getTimerCount()).toBe(0);
+});

@@ -132,6 +132,24 @@ describe('a lost connection', () => {
     await client.close();
   });
 
+  test('is not over before every process has been caught up with', async () => {
+    const { server, client, processes } = await world(['a', 'b']);
+    server.answers['process/read'] = ({ processId }) => (processId === 'a' ? SILENCE : wirePage(2, [1]));
+    server.link.break();
+    const status = client.call('process/list', {}).catch(() => null);
+    await server.untilRequests('process/read', 2);
+    await waitFor('one of them', () => processes[1]!.wake === 1);
+    expect(client.state).toBe('recovering');
+    expect(server.requests('process/list')).toEqual([]);
+    const read = server.requests('process/read').find((request) => request.params.processId === 'a')!;
+    server.link.respond(read, wirePage(2, [1]));
+    await recovered(client);
+    expect(processes[0]!.wake).toBe(1);
+    await server.untilRequests('process/list', 1);
+    await client.close();
+    expect(await status).toBeNull();
+  });
+
   test('is resumed as soon as the server has noticed the loss', async () => {
     const { server, client } = await world([]);
     const initialize = server.answers.initialize!;
@@ -157,7 +175,7 @@ describe('a lost connection', () => {
     await client.close();
   });
 
-  test('waits for starts under way, so that none is forgotten', async () => {
+  test('forgets no process whose start was answered in the last moment', async () => {
     const { server, client } = await world([]);
     server.answers['process/start'] = ({ processId }, link) => {
       link.send({ id: link.requests.at(-1)!.id, result: { processId } });
