@@ -16,11 +16,8 @@ import {
   GOOD_CONNECTION_MS,
   INITIALIZE_TIMEOUT_MS,
   MAX_MESSAGE_BYTES,
-  MAX_REPEATS,
   MAX_SPOILT_CONNECTIONS,
-  MAX_SPOILT_REPEATS,
   RECOVERY_WINDOW_MS,
-  SOON_LOST_MS,
 } from './limits.ts';
 import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './link.ts';
 import { Listeners } from './listeners.ts';
@@ -28,6 +25,7 @@ import { onAbort } from './on-abort.ts';
 import { ProcessRoutes } from './process-routes.ts';
 import { attemptUntil, Backoff } from './reconnect.ts';
 import { RemoteBackend } from './remote-backend.ts';
+import { Repeats } from './repeats.ts';
 import { type Capabilities, capabilitiesOf } from './wire.ts';
 
 /** `recovering` comes back to `connected` or ends in `failed`; after that there is only `closed`, and nothing after it. */
@@ -187,7 +185,7 @@ export class ClientCore {
     const timeoutMs = options.timeoutMs ?? rules.timeoutMs;
     const limit = new CallLimit(`\`${method}\``, { signal: options.signal, timeoutMs });
     try {
-      for (let [repeats, spoilt] = [0, 0]; ; ) {
+      for (const repeats = new Repeats(); ; ) {
         if (rules.failFast && this.#state === 'recovering') throw this.#failure ?? closedByOwner();
         const link = await this.#usableLink(limit.signal);
         const sentAt = performance.now();
@@ -198,10 +196,9 @@ export class ClientCore {
           if (!(error instanceof LinkEndedError)) throw asClientError(error, method);
           if (this.#state === 'closed') throw closedByOwner();
           if (!error.sent) continue;
-          if (performance.now() - sentAt < SOON_LOST_MS) repeats++;
-          if (!rules.repeatable || !error.end.repeatable || repeats > MAX_REPEATS)
-            throw lostCall(method, error.end);
-          if (error.end.spoilt && ++spoilt > MAX_SPOILT_REPEATS) throw spoiltCall(method, error.end);
+          if (!rules.repeatable) throw lostCall(method, error.end);
+          if (repeats.allowAfter(error.end, sentAt)) continue;
+          throw error.end.spoilt ? spoiltCall(method, error.end) : lostCall(method, error.end);
         }
       }
     } finally {

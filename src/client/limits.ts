@@ -30,7 +30,7 @@ export const GOOD_CONNECTION_MS = 250;
 /** Connections in a row that a server may spoil with nonsense before it is given up. */
 export const MAX_SPOILT_CONNECTIONS = 5;
 
-/** Times that one call is sent again after the server spoilt the connection meanwhile: its answer may be the nonsense. */
+/** Times that one call is sent again after the server spoilt the connection soon after: its answer may be the nonsense. */
 export const MAX_SPOILT_REPEATS = 1;
 
 /**

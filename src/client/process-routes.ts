@@ -44,8 +44,8 @@ export class ProcessRoutes {
   }
 
   /**
-   * Catches up with every process over a new link. No start is under way then: those on the lost link have settled with it. One that cannot be followed any more is ended and fails alone; what concerns the
-   * link itself rejects.
+   * Catches up with every process over a new link. No start is under way then: those on the lost link have settled with it. A process
+   * that cannot be followed any more is ended and fails alone; what concerns the link itself rejects.
    */
   async catchUp(link: Link, signal: AbortSignal): Promise<void> {
     const queue = [...this.#processes.values()].filter((process) => process.recoverable);

@@ -3,8 +3,9 @@ import { encodeBase64 } from './base64.ts';
 import { asClientError, lostCall, lostRepetition } from './call-errors.ts';
 import { CallLimit } from './call-limit.ts';
 import { ClientError } from './errors.ts';
-import { MAX_REPEATS, MAX_UNANSWERED_WRITES, SOON_LOST_MS } from './limits.ts';
+import { MAX_UNANSWERED_WRITES } from './limits.ts';
 import { type Link, LinkEndedError } from './link.ts';
+import { Repeats } from './repeats.ts';
 import { readStatus } from './wire.ts';
 
 interface Input {
@@ -15,7 +16,7 @@ interface Input {
   link: Link | null;
   /** Whether it was sent before. */
   repeated: boolean;
-  soonLost: number;
+  readonly repeats: Repeats;
   resolve(status: string): void;
   reject(error: unknown): void;
 }
@@ -63,7 +64,7 @@ export class StdinQueue {
       signal: limit.signal,
       link: null,
       repeated: false,
-      soonLost: 0,
+      repeats: new Repeats(),
       resolve: () => {},
       reject: () => {},
     };
@@ -107,8 +108,7 @@ export class StdinQueue {
         return;
       }
       input.repeated ||= error.sent;
-      if (error.sent && performance.now() - sentAt < SOON_LOST_MS) input.soonLost++;
-      if (!error.end.repeatable || input.soonLost > MAX_REPEATS) {
+      if (error.sent && !input.repeats.allowAfter(error.end, sentAt)) {
         input.reject(lostCall(input.method, error.end));
       } else {
         input.link = null;

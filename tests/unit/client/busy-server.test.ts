@@ -3,15 +3,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { LOG_MAX_EVENTS, QUIET_CHECK_FIRST_MS, QUIET_CHECK_MAX_MS } from '../../../src/client/limits.ts';
 import { RpcError } from '../../../src/protocol/errors.ts';
 import { waitFor } from '../../support/wait-for.ts';
-import { FakeServer, SILENCE, wirePage } from './fake-server.ts';
-
-const params = (processId = 'p') => ({ processId, argv: ['x'], cwd: 'file:///', env: {}, tty: false });
-
-async function started() {
-  const server = new FakeServer();
-  const client = await server.connect();
-  return { server, client, process: await client.backend.start(params()) };
-}
+import { FakeServer, SILENCE, startedProcess, startParams, wirePage } from './fake-server.ts';
 
 const busy = () => {
   throw new RpcError(-32001, 'too much to do');
@@ -22,7 +14,7 @@ afterEach(() => {
 });
 
 test('what is missing is asked for again when the server has too much to do', async () => {
-  const { server, client, process } = await started();
+  const { server, client, process } = await startedProcess();
   server.answers['process/read'] = busy;
   server.link.output('p', 2);
   await server.untilRequests('process/read', 2);
@@ -33,7 +25,7 @@ test('what is missing is asked for again when the server has too much to do', as
 });
 
 test('a slow reader loses nothing because the server has too much to do', async () => {
-  const { server, client, process } = await started();
+  const { server, client, process } = await startedProcess();
   server.answers['process/read'] = busy;
   const total = LOG_MAX_EVENTS + 3;
   for (let seq = 1; seq <= total; seq++) server.link.output('p', seq);
@@ -46,7 +38,7 @@ test('a slow reader loses nothing because the server has too much to do', async 
 });
 
 test('a write that cannot be repeated may have happened', async () => {
-  const { server, client, process } = await started();
+  const { server, client, process } = await startedProcess();
   server.answers['process/write'] = (_params, link) => {
     server.answers['process/write'] = busy;
     link.break();
@@ -59,7 +51,7 @@ test('a write that cannot be repeated may have happened', async () => {
 
 test('the last event of a process that waits is found when it got lost', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-  const { server, client, process } = await started();
+  const { server, client, process } = await startedProcess();
   const pass = async (ms: number) => {
     await vi.advanceTimersByTimeAsync(ms);
     for (let turns = 0; turns < 10; turns++) await nextTurn();
@@ -92,7 +84,7 @@ test('a process that nobody wants is not asked about', async () => {
     return { running: true };
   };
   const client = await server.connect();
-  await expect(client.backend.start(params())).rejects.toMatchObject({ kind: 'brokenPipe' });
+  await expect(client.backend.start(startParams())).rejects.toMatchObject({ kind: 'brokenPipe' });
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   while (server.requests('process/terminate').length === 0) {
     await vi.advanceTimersByTimeAsync(100);
@@ -114,7 +106,7 @@ test('a process that failed before its start was answered is not asked about eit
     throw new RpcError(-32600, 'unknown process');
   };
   const client = await server.connect();
-  const starting = client.backend.start(params());
+  const starting = client.backend.start(startParams());
   while (server.requests('process/start').length === 0) await nextTurn();
   server.link.output('p', 2);
   while (server.requests('process/read').length === 0) {

@@ -3,9 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { CallLimit } from '../../../src/client/call-limit.ts';
 import { MAX_TIMER_MS } from '../../../src/client/limits.ts';
 import { onAbort } from '../../../src/client/on-abort.ts';
-import { FakeServer, SILENCE, wirePage } from './fake-server.ts';
-
-const params = { processId: 'p', argv: ['x'], cwd: 'file:///', env: {}, tty: false };
+import { FakeServer, SILENCE, startParams, wirePage } from './fake-server.ts';
 
 const warnings: Error[] = [];
 const remember = (warning: Error) => warnings.push(warning);
@@ -20,7 +18,7 @@ afterEach(() => {
 test('one signal is good for any number of calls and readers, and is let go of', async () => {
   const server = new FakeServer();
   const client = await server.connect();
-  const started = await client.backend.start(params);
+  const started = await client.backend.start(startParams());
   const { signal } = new AbortController();
   const readers = Array.from({ length: 15 }, () => started.events({ signal }));
   const steps = Promise.all(readers.map((reader) => reader.next()));
@@ -37,7 +35,7 @@ test('one signal ends everything that waits for it', async () => {
   const server = new FakeServer();
   server.answers['process/write'] = () => SILENCE;
   const client = await server.connect();
-  const started = await client.backend.start(params);
+  const started = await client.backend.start(startParams());
   const aborter = new AbortController();
   const { signal } = aborter;
   const outcomes = Promise.allSettled([
@@ -81,7 +79,7 @@ test('a read may wait for ever', async () => {
   const server = new FakeServer();
   server.answers['process/read'] = () => wirePage(2, [1]);
   const client = await server.connect();
-  const started = await client.backend.start(params);
+  const started = await client.backend.start(startParams());
   const reading = started.read({ waitMs: Number.POSITIVE_INFINITY });
   await new Promise((resolve) => setTimeout(resolve, 20));
   expect(server.requests('process/read')).toEqual([]);

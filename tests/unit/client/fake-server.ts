@@ -148,6 +148,22 @@ export class FakeLink {
   }
 }
 
+/** What a process is started with when it does not matter. */
+export const startParams = (processId = 'p') => ({
+  processId,
+  argv: ['x'],
+  cwd: 'file:///',
+  env: {},
+  tty: false,
+});
+
+/** A process `p` of a server of its own. */
+export async function startedProcess() {
+  const server = new FakeServer();
+  const client = await server.connect();
+  return { server, client, process: await client.backend.start(startParams()) };
+}
+
 /** A page of `process/read` with the output of these numbers. */
 export function wirePage(nextSeq: number, seqs: readonly number[], rest: Record<string, unknown> = {}) {
   return {

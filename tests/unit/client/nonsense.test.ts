@@ -1,19 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { waitFor } from '../../support/wait-for.ts';
-import { FakeServer, SILENCE, wirePage } from './fake-server.ts';
+import { FakeServer, SILENCE, startedProcess, startParams, wirePage } from './fake-server.ts';
 
-const params = { processId: 'p', argv: ['x'], cwd: 'file:///', env: {}, tty: false };
 const nonsense = { name: 'ClientError', kind: 'protocol', hint: expect.any(String) };
-
-async function started() {
-  const server = new FakeServer();
-  const client = await server.connect();
-  return { server, client, process: await client.backend.start(params) };
-}
 
 describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the answer %j', (answer) => {
   test('to what goes to stdin is an error of the server', async () => {
-    const { server, client, process } = await started();
+    const { server, client, process } = await startedProcess();
     server.answers['process/write'] = (_params, link) => {
       link.respond(server.requests('process/write').at(-1)!, answer);
       return SILENCE;
@@ -28,7 +21,7 @@ describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the answer %j', (a
   });
 
   test('to ending a process says nothing of how it was', async () => {
-    const { server, client, process } = await started();
+    const { server, client, process } = await startedProcess();
     server.answers['process/terminate'] = (_params, link) => {
       link.respond(server.requests('process/terminate').at(-1)!, answer);
       return SILENCE;
@@ -41,7 +34,7 @@ describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the answer %j', (a
     const server = new FakeServer();
     (server.environmentInfo as { capabilities: Record<string, boolean> }).capabilities.processSnapshot = true;
     const client = await server.connect();
-    const process = await client.backend.start(params);
+    const process = await client.backend.start(startParams());
     server.answers['process/read'] = () => wirePage(9, [8]);
     server.answers['process/snapshot'] = (_params, link) => {
       link.respond(server.requests('process/snapshot').at(-1)!, answer);
@@ -56,7 +49,7 @@ describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the answer %j', (a
 });
 
 test('one garbled greeting does not end a recovery', async () => {
-  const { server, client, process } = await started();
+  const { server, client, process } = await startedProcess();
   const initialize = server.answers.initialize!;
   server.answers.initialize = (_params, link) => {
     server.answers.initialize = initialize;
@@ -70,7 +63,7 @@ test('one garbled greeting does not end a recovery', async () => {
 });
 
 test('a call that is always answered with nonsense fails alone', async () => {
-  const { server, client, process } = await started();
+  const { server, client, process } = await startedProcess();
   server.answers['process/list'] = (_params, link) => {
     link.send('{"id":2,"result":{"processes":[],"processes":[]}}');
     return SILENCE;
@@ -82,8 +75,20 @@ test('a call that is always answered with nonsense fails alone', async () => {
   await client.close();
 });
 
+test('a write that is always answered with nonsense fails alone', async () => {
+  const { server, client, process } = await startedProcess();
+  server.answers['process/write'] = (_params, link) => {
+    link.send('nonsense');
+    return SILENCE;
+  };
+  await expect(process.write('x')).rejects.toMatchObject({ kind: 'brokenPipe' });
+  await waitFor('the recovery', () => client.state === 'connected');
+  expect(process.state.failure).toBeNull();
+  await client.close();
+});
+
 test('a megabyte of output in pieces of one byte is no nonsense', async () => {
-  const { server, client, process } = await started();
+  const { server, client, process } = await startedProcess();
   const pieces = 2 ** 20;
   const text = `{"seq":1,"stream":"stdout","chunk":"eA=="},`.repeat(pieces - 1);
   server.answers['process/read'] = (_params, link) => {
