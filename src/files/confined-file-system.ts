@@ -11,7 +11,8 @@ import { childPath, isWithin, type NativePath, textOfNativePath } from './native
  */
 export function confineFileSystem(files: FileSystem, root: NativePath): FileSystem {
   const inside = (path: NativePath): NativePath => {
-    if (!isWithin(path, root)) throw refused(`path is not within ${textOfNativePath(root)}`);
+    // By name alone `/root/../other` would be inside, and not every spelling of a path has its dots resolved.
+    if (!isWithin(path, root) || hasDots(path)) throw refused(`path is not within ${textOfNativePath(root)}`);
     return path;
   };
   const below = (path: NativePath): NativePath => {
@@ -74,6 +75,10 @@ export function confineFileSystem(files: FileSystem, root: NativePath): FileSyst
 }
 
 const NO_LINKS = { followSymlinks: false } as const;
+
+function hasDots(path: NativePath): boolean {
+  return /\/\.{1,2}(?:\/|$)/.test(path);
+}
 
 /** The paths from behind `root` down to `path`. */
 function pathsBetween(root: NativePath, path: NativePath): NativePath[] {

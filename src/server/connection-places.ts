@@ -15,6 +15,7 @@ export interface ConnectionLimits {
 export type Peer = Duplex & {
   readonly remoteAddress?: string | undefined;
   readonly remotePort?: number | undefined;
+  readonly localAddress?: string | undefined;
 };
 
 /**
@@ -89,7 +90,9 @@ export class ConnectionPlaces {
 }
 
 function keyOf(socket: Peer): unknown {
-  return socket.remotePort === undefined ? socket : `${socket.remoteAddress} ${socket.remotePort}`;
+  const { remoteAddress, remotePort, localAddress } = socket;
+  // One port of a peer may lead to several addresses of this machine.
+  return remotePort === undefined ? socket : `${remoteAddress} ${remotePort} ${localAddress}`;
 }
 
 /**

@@ -123,14 +123,17 @@ export class Listener {
     if (leaving === null) return;
     // Before TLS there is no language to say it in.
     if (this.#tls === null) end(leaving, unavailable(CROWDED));
-    else leaving.destroy();
+    // One that leaves what it is sent unread would keep its descriptor, and nobody counts it any more.
+    if (this.#tls !== null || leaving.writableLength > 0) leaving.destroy();
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const refused = this.#refusalOf(request);
     const { metrics = null, gate } = this.#options;
     if (refused === null && metrics !== null && asksForMetrics(request)) {
-      void answerMetrics(request, metrics, gate).then((answer) => send(request, response, answer));
+      void answerMetrics(request, metrics, gate, (reason, delayMs) =>
+        this.#unauthorized(request.socket, reason, delayMs),
+      ).then((answer) => send(request, response, answer));
     } else {
       send(request, response, refused ?? answerHttp(request, false, this.#state(request.socket)));
     }
@@ -154,17 +157,24 @@ export class Listener {
     }
     const admission = await gate(request.headers.authorization, addressOf(socket));
     if ('refusal' in admission) {
-      const { refusal, delayMs } = admission;
-      // What costs a client nothing must not fill the log.
-      const level = delayMs > 0 ? 'warn' : 'info';
-      this.#options.log[level]('a client was refused', { reason: refusal, address: addressOf(socket) });
-      await delay(delayMs, undefined, { ref: false });
-      this.#turnAway(socket, unauthorized(refusal));
+      end(socket, await this.#unauthorized(socket, admission.refusal, admission.delayMs));
       return;
     }
     const obstacle = answerHttp(request, true, this.#state(socket));
     if (obstacle !== null) this.#turnAway(socket, obstacle);
     else if (!socket.destroyed) this.#admit(request, socket, head, admission.principal);
+  }
+
+  /** The answer to a client without a good token, on record before it has waited its time. */
+  async #unauthorized(socket: Duplex, reason: string, delayMs: number): Promise<HttpAnswer> {
+    const address = addressOf(socket);
+    // What costs a client nothing must not fill the log.
+    const level = delayMs > 0 ? 'warn' : 'info';
+    this.#options.log[level]('a client was refused', { reason, address });
+    const refusal = unauthorized(reason);
+    this.#options.turnedAway?.(refusal.status, reason, address);
+    await delay(delayMs, undefined, { ref: false });
+    return refusal;
   }
 
   #admit(request: IncomingMessage, socket: Duplex, head: Buffer, principal: Principal): void {

@@ -224,3 +224,12 @@ test('a link that takes the place of a directory while files are written there i
   expect(outside()).toEqual(OUTSIDE);
   expect(outcomes.done).toBeGreaterThan(0);
 });
+
+test('a path that leaves by dots is outside, however it begins', async () => {
+  const path = `${at('room')}/../secret/file` as NativePath;
+  await expect(files.readFile(path, FOLLOW)).rejects.toThrow('path is not within');
+  await expect(files.remove(path, { ...FOLLOW, recursive: false, force: false })).rejects.toThrow(
+    'path is not within',
+  );
+  expect(existsSync(at('secret/file'))).toBe(true);
+});

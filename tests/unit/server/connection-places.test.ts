@@ -70,3 +70,12 @@ test('a connection behind TLS leaves the place of the socket it came on', () => 
   );
   expect([...places.pending]).toEqual([]);
 });
+
+test('one port of a peer that reaches two addresses of this machine is two connections', () => {
+  const places = new ConnectionPlaces(LIMITS);
+  const from = { remoteAddress: '192.0.2.1', remotePort: 7 };
+  for (const localAddress of ['198.51.100.1', '198.51.100.2']) {
+    places.arrived(Object.assign(new PassThrough(), from, { localAddress }));
+  }
+  expect([...places.pending]).toHaveLength(2);
+});

@@ -4,6 +4,7 @@ import { afterEach, expect, test } from 'vitest';
 import { createLogger } from '../../../src/observability/log.ts';
 import { anonymousPrincipal, type Principal } from '../../../src/server/auth/principal.ts';
 import { Listener, type ListenerOptions } from '../../../src/server/listener.ts';
+import type { ServerMetrics } from '../../../src/server/server-metrics.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -141,4 +142,15 @@ test('a server that shuts down while it looks at a token lets nobody in', async 
     },
   });
   expect(await answer(port, 'GET /', UPGRADE)).toMatch(/^HTTP\/1.1 503 /);
+});
+
+test('a wrong token for the metrics is refused, told and logged like one for the websocket', async () => {
+  const turnedAway: unknown[][] = [];
+  const metrics = { contentType: 'text/plain', text: () => 'secret_total 1' } as unknown as ServerMetrics;
+  const { port, lines } = await listen({ metrics, turnedAway: (...refusal) => turnedAway.push(refusal) });
+  expect(await answer(port, 'GET /metrics', { Authorization: 'Bearer wrong' })).toMatch(/^HTTP\/1.1 401 /);
+  expect(turnedAway).toEqual([[401, 'not you', '127.0.0.1']]);
+  expect(lines.join('')).toContain('a client was refused');
+  expect(await answer(port, 'GET /metrics', RIGHT)).toContain('secret_total 1');
+  expect(turnedAway).toHaveLength(1);
 });

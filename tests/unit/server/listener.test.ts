@@ -4,6 +4,7 @@ import { networkInterfaces } from 'node:os';
 import { afterEach, expect, test } from 'vitest';
 import { createLogger } from '../../../src/observability/log.ts';
 import { Listener, type ListenerOptions } from '../../../src/server/listener.ts';
+import type { ServerMetrics } from '../../../src/server/server-metrics.ts';
 import type { Transport } from '../../../src/transport/transport.ts';
 
 const cleanups: (() => unknown)[] = [];
@@ -236,4 +237,20 @@ test.runIf(outside !== undefined)('only so many connections come from one addres
   // This machine's own address does not count.
   expect(await upgrade(port)).toBe('101');
   expect(await upgrade(port)).toBe('101');
+});
+
+test('a connection that has to go goes at once when it leaves its answer unread', async () => {
+  const size = 32 * 1024 * 1024;
+  const metrics = { contentType: 'text/plain', text: () => 'x'.repeat(size) } as unknown as ServerMetrics;
+  const { port } = await listen({ metrics, maxConnections: 1, maxSockets: 2 });
+  const lazy = open(port);
+  lazy.write(`GET /metrics HTTP/1.1\r\n${HOST}\r\n\r\n`);
+  await once(lazy, 'readable');
+  for (let newcomer = 0; newcomer < 2; newcomer++) await request(port, 'GET /healthz HTTP/1.1');
+  let received = 0;
+  lazy.on('data', (bytes: Buffer) => {
+    received += bytes.length;
+  });
+  await once(lazy, 'close');
+  expect(received).toBeLessThan(size);
 });

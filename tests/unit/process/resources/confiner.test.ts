@@ -1,10 +1,14 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { Confiner } from '../../../../src/process/resources/confiner.ts';
 import { createSpawner } from '../../../../src/process/spawn/create-spawner.ts';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import type { ExitStatus, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+import { readProcess } from '../../../../src/process/tree/process-table.ts';
 
 const NOTHING = { memoryBytes: null, pids: null, cpuPercent: null };
 const MIB = 1024 * 1024;
@@ -93,6 +97,27 @@ test('the limit holds for what the program starts, also for what it started in i
     for (const line of shown) expect(line).toMatch(/Max data size +67108864 +67108864/);
   } finally {
     rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('a program that never stops starting others does not hold up the server', async () => {
+  // It ends by itself, so that the test fails rather than hangs when it is waited for.
+  const script = 'echo; while :; do (:) & (:) & (:) & (:) & wait; done';
+  const busy = spawn('timeout', ['3', 'sh', '-c', script], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const pid = busy.pid!;
+  const ended = once(busy, 'exit');
+  try {
+    await once(busy.stdout, 'data');
+    const isBusy = (other: number) => (readProcess(other)?.group === pid ? 7n : null);
+    const confiner = new Confiner(loadLibc(), isBusy, () => ({ obstacle: 'no groups here' }));
+    confiner.prepare({ ...NOTHING, memoryBytes: 512 * MIB })?.apply({ pid, brand: 7n });
+    expect(readProcess(pid)).not.toBeNull();
+  } finally {
+    process.kill(-pid, 'SIGKILL');
+    await ended;
   }
 });
 

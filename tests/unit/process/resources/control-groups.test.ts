@@ -89,6 +89,7 @@ test('members are added, a kill for memory is noticed, and an empty group is rem
   const group = new ControlGroup(path);
   expect(group.add(42)).toBe(true);
   expect(text(path, 'cgroup.procs')).toBe('42');
+  expect(group.add(42)).toBe(false);
   expect(group.outOfMemory()).toBe(false);
   writeFileSync(join(path, 'memory.events'), 'low 0\noom 3\noom_kill 0\noom_group_kill 0\n');
   expect(group.outOfMemory()).toBe(false);

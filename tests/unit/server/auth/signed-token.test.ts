@@ -43,6 +43,7 @@ test('an id cannot forge log lines', () => {
 });
 
 test.each<[string, string]>([
+  ['whose signature is spelled otherwise', `${signToken(claims(), SECRET)}!`],
   ['signed with another secret', signToken(claims(), 'x'.repeat(32))],
   ['signed with HS512', signedAs({ alg: 'HS512' }, 'sha512')],
   ['that says HS384 and is signed with HS256', signedAs({ alg: 'HS384' }, 'sha256')],
