@@ -1,7 +1,7 @@
 import { type Arguments, parseArguments } from './arguments.ts';
 import { RunError, reportFailure } from './failures.ts';
 import { hideOwnEnvironment } from './own-environment.ts';
-import { growThreadPool } from './thread-pool.ts';
+import { planThreadPool, startThreadPool } from './thread-pool.ts';
 
 /** Set once the log level is known: whether unexpected errors are shown with their stack. */
 let debug = false;
@@ -52,7 +52,7 @@ async function main(): Promise<void> {
 }
 
 async function serveUntilStopped(args: Arguments): Promise<number> {
-  growThreadPool();
+  planThreadPool(process.env);
   hideOwnEnvironment();
   const { loadSettings } = await import('./settings.ts');
   const settings = await loadSettings(args, process.env);
@@ -75,6 +75,7 @@ async function serveUntilStopped(args: Arguments): Promise<number> {
       for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, listener);
     },
     onExit: (cleanup) => process.on('exit', cleanup),
+    beforeRequests: () => startThreadPool(process.env),
     exit: (code) => process.exit(code),
   });
 }

@@ -16,6 +16,8 @@ export interface Host {
   onSignal(listener: (signal: string) => void): void;
   /** Runs `cleanup` when the process exits, however it does. */
   onExit(cleanup: () => void): void;
+  /** Does what must be done before the first request but can wait until the URL is out. */
+  beforeRequests(): void;
   /** Ends the process at once. */
   exit(code: number): void;
 }
@@ -34,10 +36,13 @@ export async function runServer(settings: Settings, files: RuntimeFiles, host: H
   const keepAlive = setInterval(() => {}, MAX_TIMER_MS);
   try {
     const stop = new Stop(settings, host);
+    // On stdio the first request may be there already.
+    if (settings.address.kind === 'stdio') host.beforeRequests();
     const server = await start(settings, host);
     try {
       stop.attach(server);
       await publish(server, files, host);
+      if (settings.address.kind !== 'stdio') host.beforeRequests();
       // Logging to a reader that went away is no reason to stop.
       host.stderr.on('error', () => {});
       await Promise.race([server.closed, stop.done]);

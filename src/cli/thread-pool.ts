@@ -4,12 +4,15 @@ import { stat } from 'node:fs';
 const THREADS = 32;
 
 /**
- * Gives file operations more threads than libuv's four. The number is read from the environment when the pool is first used, which is
- * here; after that the variable is gone again, because what this program starts has no use for it. A number that was set stays.
+ * Asks for more threads for file operations than libuv's four; a number that was set stays. The pool reads it from the environment
+ * when it is first used, which {@link startThreadPool} does: making the threads takes milliseconds that a start need not wait for.
  */
-export function growThreadPool(): void {
-  if (process.env.UV_THREADPOOL_SIZE !== undefined) return;
-  process.env.UV_THREADPOOL_SIZE = String(THREADS);
+export function planThreadPool(env: NodeJS.ProcessEnv): void {
+  env.UV_THREADPOOL_SIZE ??= String(THREADS);
+}
+
+/** Makes the threads, and takes the number away again unless somebody else set it: what this program starts has no use for it. */
+export function startThreadPool(env: NodeJS.ProcessEnv): void {
   stat('/', () => {});
-  delete process.env.UV_THREADPOOL_SIZE;
+  if (env.UV_THREADPOOL_SIZE === String(THREADS)) delete env.UV_THREADPOOL_SIZE;
 }

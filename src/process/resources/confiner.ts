@@ -70,7 +70,7 @@ export class Confiner {
     };
   }
 
-  /** Repeats until a look at all processes finds no new one: what a limited process starts is limited from its beginning. */
+  /** Repeats until a look finds none without the limit. What a limited process starts has it from the beginning. */
   #applyToAll(pid: number, brand: bigint | null, limit: (pid: number) => boolean): void {
     limit(pid);
     if (brand === null) return;

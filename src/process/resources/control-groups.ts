@@ -73,11 +73,20 @@ export class ControlGroup {
     this.#path = path;
   }
 
-  /** Takes a process in, with its threads; false when it is gone. */
+  /** Takes a process in, with its threads; false when it is gone or was in already. */
   add(pid: number): boolean {
+    if (this.#has(pid)) return false;
     try {
       writeFileSync(join(this.#path, 'cgroup.procs'), String(pid));
       return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #has(pid: number): boolean {
+    try {
+      return words(join(this.#path, 'cgroup.procs')).includes(String(pid));
     } catch {
       return false;
     }

@@ -1,7 +1,8 @@
+import { FileError } from '../../files/errors.ts';
 import type { BulkText } from '../../protocol/envelope.ts';
 import { METHODS, type Method } from '../../protocol/registry.ts';
 import type { Handlers, RequestContext } from '../../rpc/router.ts';
-import type { ConnectionTrail } from './trail.ts';
+import type { ConnectionTrail, FileChange } from './trail.ts';
 
 /**
  * The same handlers with every change of files recorded before it is answered. What is written through a handle is recorded when
@@ -23,18 +24,41 @@ export function auditedHandlers(handlers: Handlers, trail: ConnectionTrail): Han
   return { ...(Object.fromEntries(audited) as Handlers), ...auditedHandles(handlers, trail) };
 }
 
-type HandleMethod = `fs/${'open' | 'writeBlock' | 'close'}`;
+type HandleMethod = `fs/${'open' | 'readBlock' | 'writeBlock' | 'close'}`;
 
 function auditedHandles(handlers: Handlers, trail: ConnectionTrail): Pick<Handlers, HandleMethod> {
   const writing = new Map<string, { readonly path: string; bytes: number }>();
+
+  const ended = async (handleId: string, end: Pick<FileChange, 'outcome' | 'reason'>) => {
+    const handle = writing.get(handleId);
+    if (handle === undefined) return;
+    writing.delete(handleId);
+    await trail.fileChange({ method: 'fs/close', paths: [handle.path], bytes: handle.bytes, ...end });
+  };
+  const failed = (handleId: string, error: unknown) =>
+    ended(handleId, { outcome: 'failed', reason: (error as Error).message }).catch(() => {});
+
   return {
     'fs/open': async (params, context) => {
       const { handleId, path, mode } = params;
       if (mode === 'read') return handlers['fs/open'](params, context);
       const change = { method: 'fs/open' as const, paths: [path], bytes: null };
-      const result = await recorded(trail, change, () => handlers['fs/open'](params, context));
-      writing.set(handleId, { path, bytes: 0 });
-      return result;
+      return await recorded(trail, change, async () => {
+        const result = await handlers['fs/open'](params, context);
+        // Before the record is written: blocks and the close may have been sent along with this.
+        writing.set(handleId, { path, bytes: 0 });
+        return result;
+      });
+    },
+
+    'fs/readBlock': async (params, context) => {
+      try {
+        return await handlers['fs/readBlock'](params, context);
+      } catch (error) {
+        // When the system fails a read, the handle is gone.
+        if (error instanceof FileError && error.errno !== null) await failed(params.handleId, error);
+        throw error;
+      }
     },
 
     'fs/writeBlock': async (params, context) => {
@@ -45,12 +69,14 @@ function auditedHandles(handlers: Handlers, trail: ConnectionTrail): Pick<Handle
     },
 
     'fs/close': async (params, context) => {
-      const result = await handlers['fs/close'](params, context);
-      const handle = writing.get(params.handleId);
-      if (handle === undefined) return result;
-      writing.delete(params.handleId);
-      const { path, bytes } = handle;
-      await trail.fileChange({ method: 'fs/close', paths: [path], bytes, outcome: 'done' });
+      let result: Awaited<ReturnType<Handlers['fs/close']>>;
+      try {
+        result = await handlers['fs/close'](params, context);
+      } catch (error) {
+        await failed(params.handleId, error);
+        throw error;
+      }
+      await ended(params.handleId, { outcome: 'done' });
       return result;
     },
   };

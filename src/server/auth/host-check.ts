@@ -32,6 +32,7 @@ function bareName(host: string): string {
   const text = host.trim().toLowerCase();
   const bracketed = /^\[([^\]]*)\](?::\d*)?$/.exec(text)?.[1];
   if (bracketed !== undefined) return bracketed;
-  if (isIP(text) !== 0) return text;
+  // An IPv6 address that somebody wrote without brackets. Asking `isIP` would compile a large expression at start-up.
+  if (text.indexOf(':') !== text.lastIndexOf(':')) return text;
   return text.replace(/:\d*$/, '').replace(/\.$/, '');
 }

@@ -39,6 +39,8 @@ class FakeHost implements Host {
     this.signal = listener;
   }
 
+  beforeRequests(): void {}
+
   onExit(cleanup: () => void): void {
     this.cleanups.push(cleanup);
   }

@@ -1,16 +1,17 @@
-import { afterEach, expect, test, vi } from 'vitest';
-import { growThreadPool } from '../../../src/cli/thread-pool.ts';
+import { expect, test } from 'vitest';
+import { planThreadPool, startThreadPool } from '../../../src/cli/thread-pool.ts';
 
-afterEach(() => vi.unstubAllEnvs());
-
-test('the variable is gone when the pool has read it', () => {
-  vi.stubEnv('UV_THREADPOOL_SIZE', undefined);
-  growThreadPool();
-  expect(process.env.UV_THREADPOOL_SIZE).toBeUndefined();
+test('the number is there until the pool has read it', () => {
+  const env: NodeJS.ProcessEnv = {};
+  planThreadPool(env);
+  expect(Number(env.UV_THREADPOOL_SIZE)).toBeGreaterThan(4);
+  startThreadPool(env);
+  expect(env).toEqual({});
 });
 
 test('a number that was set stays', () => {
-  vi.stubEnv('UV_THREADPOOL_SIZE', '3');
-  growThreadPool();
-  expect(process.env.UV_THREADPOOL_SIZE).toBe('3');
+  const env: NodeJS.ProcessEnv = { UV_THREADPOOL_SIZE: '3' };
+  planThreadPool(env);
+  startThreadPool(env);
+  expect(env).toEqual({ UV_THREADPOOL_SIZE: '3' });
 });

@@ -30,7 +30,7 @@ export interface Libc {
   readLimit(pid: number, resource: number): Readonly<BigUint64Array> | null;
   /** Sets the limits of this process. */
   writeLimit(resource: number, soft: bigint, hard: bigint): void;
-  /** Lowers the soft and the hard limit of a process, never raises them; false when the process is gone or not ours. */
+  /** Lowers the soft and the hard limit of a process, never raises them; false when that changes nothing, or the process is gone or not ours. */
   lowerLimit(pid: number, resource: number, limit: bigint): boolean;
   /** Closes the memory of this process to every process without CAP_SYS_PTRACE. What it executes starts open again. */
   protectMemory(): void;
@@ -151,6 +151,7 @@ export function loadLibc(): Libc {
 
     lowerLimit(pid, resource, limit) {
       if (call.prlimit64(pid, resource, null, limits) !== 0) return false;
+      if (limits[0]! <= limit && limits[1]! <= limit) return false;
       newLimits[0] = smaller(limits[0]!, limit);
       newLimits[1] = smaller(limits[1]!, limit);
       return call.prlimit64(pid, resource, newLimits, null) === 0;
