@@ -1,7 +1,7 @@
 import { stat } from 'node:fs';
 
-/** Threads for file operations. Each call on a dead mount holds one until the mount answers; one connection can hold 30. */
-const THREADS = 32;
+/** Threads for file operations. Each call on a dead mount holds one until the mount answers; one connection can hold 44. */
+const THREADS = 48;
 
 /**
  * Asks for more threads for file operations than libuv's four; a number that was set stays. The pool reads it from the environment

@@ -19,10 +19,12 @@ export const SMALL_DIRECTORY_BYTES = 512 * 1024;
 export const DIRECTORY_BATCH_ENTRIES = 2_048;
 
 /**
- * System calls that each step of an operation on a tree makes at once: enough to keep the disk busy while the answer is built, and
- * few enough that an operation which hangs on a dead mount leaves most threads to others. A walk that resolves links has two steps.
+ * Entries of one directory that an operation on a tree works on at once, and directories that a walk reads ahead: enough to keep the
+ * disk busy while the answer is built, and few enough that one which hangs on a dead mount leaves most threads to others. A walk that
+ * resolves links may hold the product of both.
  */
-export const TREE_CALLS_AT_ONCE = 3;
+export const TREE_CALLS_AT_ONCE = 2;
+export const WALK_READ_AHEAD = 8;
 
 /** What one walk may look at, and how large its answer may grow. */
 export const WALK_MAX_DEPTH = 64;

@@ -40,8 +40,8 @@ export const INLINE_READ_BYTES = 1536 * 1024;
 
 /**
  * File operations of one connection that are with the system at once, and those among them that go through trees. Such a one takes
- * nine threads at most and the watches of a connection six, so that a connection whose operations all hang on a dead mount leaves
- * some of the server's 32 to others.
+ * sixteen threads at most and the watches of a connection six, so that a connection whose operations all hang on a dead mount
+ * leaves some of the server's 48 to others.
  */
 export const FILE_OPERATIONS_PER_CONNECTION = 8;
 export const TREE_OPERATIONS_PER_CONNECTION = 2;

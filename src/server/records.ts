@@ -8,6 +8,7 @@ import type { CloseReason } from '../transport/transport.ts';
 import type { AuditLog } from './audit/audit-log.ts';
 import type { auditedHandlers } from './audit/audited-handlers.ts';
 import type { ConnectionTrail } from './audit/trail.ts';
+import type { TurnedAway } from './audit/turned-away.ts';
 import type { Principal } from './auth/principal.ts';
 import type { ExecServerConfig } from './config.ts';
 import type { RequestResult, ServerMetrics, ServerState } from './server-metrics.ts';
@@ -16,6 +17,7 @@ import { StartError } from './start-error.ts';
 /** The audit log with what is needed to write to it, loaded only where there is one. */
 interface Audit {
   readonly log: AuditLog;
+  readonly turnedAway: TurnedAway;
   readonly Trail: typeof ConnectionTrail;
   readonly auditedHandlers: typeof auditedHandlers;
 }
@@ -60,7 +62,7 @@ export class ServerRecords {
   /** A client was not let in. */
   turnedAway(status: number, reason: string, address: string | null): void {
     this.metrics?.refused(`http ${status}`);
-    this.#audit?.log.append({ event: 'turnedAway', status, reason, address }, 'news').catch(() => {});
+    this.#audit?.turnedAway.record(status, reason, address);
   }
 
   /** Goes on in a new audit log when the old one was moved away. False when there is none. */
@@ -70,6 +72,7 @@ export class ServerRecords {
   }
 
   async close(): Promise<void> {
+    this.#audit?.turnedAway.tellUnrecorded();
     await this.#audit?.log.close();
   }
 }
@@ -150,15 +153,16 @@ function causeOfRefusal(error: unknown, { code }: RpcError): 'forbidden' | 'limi
 }
 
 async function openAudit(config: ExecServerConfig, log: Logger): Promise<Audit> {
-  const [{ AuditLog }, { ConnectionTrail }, { auditedHandlers }] = await Promise.all([
+  const [{ AuditLog }, { ConnectionTrail }, { auditedHandlers }, { TurnedAway }] = await Promise.all([
     import('./audit/audit-log.ts'),
     import('./audit/trail.ts'),
     import('./audit/audited-handlers.ts'),
+    import('./audit/turned-away.ts'),
   ]);
   const { auditLog: path, auditFsync: fsync, auditOnError: onError } = config;
   try {
     const opened = await AuditLog.open({ path, fsync, onError, log });
-    return { log: opened, Trail: ConnectionTrail, auditedHandlers };
+    return { log: opened, turnedAway: new TurnedAway(opened), Trail: ConnectionTrail, auditedHandlers };
   } catch (error) {
     throw new StartError(
       `cannot keep the audit log ${path}: ${(error as Error).message} (--audit-log names another)`,

@@ -87,7 +87,8 @@ test('where clients need a token, so does a scraper; browsers and other methods 
     expect((await fetch(metricsUrl(), { method: 'POST', headers: { authorization } })).status).toBe(405);
     await expect(TestClient.connect(server.url)).rejects.toThrow();
     const samples = await scrape({ authorization });
-    expect(value(samples, 'exec_server_refusals_total', { cause: 'http 401' })).toBe(1);
+    // Two scrapers and a client.
+    expect(value(samples, 'exec_server_refusals_total', { cause: 'http 401' })).toBe(3);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

@@ -1,4 +1,4 @@
-import { close, fstat, open, type Stats } from 'node:fs';
+import { close, fstat, ftruncate, open, type Stats } from 'node:fs';
 
 /**
  * Descriptors without Node's FileHandle around them, which costs as much as the system calls on a small file. Nothing but their
@@ -13,6 +13,12 @@ export function openDescriptor(path: string | Buffer, flags: number, mode?: numb
 export function statDescriptor(fd: number): Promise<Stats> {
   return new Promise((resolve, reject) => {
     fstat(fd, (error, stats) => (error === null ? resolve(stats) : reject(error)));
+  });
+}
+
+export function truncateDescriptor(fd: number, length: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    ftruncate(fd, length, (error) => (error ? reject(error) : resolve()));
   });
 }
 

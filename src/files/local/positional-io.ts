@@ -21,7 +21,11 @@ export async function readAt(fd: number, position: number, length: number, into?
 /** Writes all the bytes of a range that {@link isExact}. */
 export async function writeAt(fd: number, position: number, bytes: Uint8Array): Promise<void> {
   let written = 0;
-  while (written < bytes.length) written += await writeOnce(fd, bytes, written, position + written);
+  try {
+    while (written < bytes.length) written += await writeOnce(fd, bytes, written, position + written);
+  } catch (error) {
+    throw toFileError(error);
+  }
 }
 
 /** Whether every byte of the range has a position that a number tells apart from its neighbours. */
@@ -60,11 +64,17 @@ export function readOnce(
   });
 }
 
-function writeOnce(fd: number, bytes: Uint8Array, start: number, position: number): Promise<number> {
+/** One write of `bytes` from `start` on; a position of null is where the last one ended. Rejects with the system's own error. */
+export function writeOnce(
+  fd: number,
+  bytes: Uint8Array,
+  start: number,
+  position: number | null,
+): Promise<number> {
   return new Promise((resolve, reject) => {
     write(fd, bytes, start, bytes.length - start, position, (error, count) => {
       if (error === null) resolve(count);
-      else reject(toFileError(error));
+      else reject(error);
     });
   });
 }

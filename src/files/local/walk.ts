@@ -10,6 +10,7 @@ import {
   WALK_MAX_DEPTH,
   WALK_MAX_DIRECTORIES,
   WALK_MAX_ENTRIES,
+  WALK_READ_AHEAD,
   WALK_RESPONSE_BYTES,
 } from '../limits.ts';
 import { childPath, type NativePath, nativePathOfBytes, systemPath } from '../native-path.ts';
@@ -97,7 +98,7 @@ class Walk {
 
   async #walkQueue(): Promise<void> {
     for (let index = 0; index < this.#queue.length; index++) {
-      this.#startReading(index + TREE_CALLS_AT_ONCE);
+      this.#startReading(index + WALK_READ_AHEAD);
       const directory = this.#queue[index]!;
       const listing = await this.#listingOf(directory);
       directory.listing = null;

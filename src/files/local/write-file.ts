@@ -1,12 +1,14 @@
 import { constants } from 'node:fs';
-import { type FileHandle, open, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { errorCode, FileError, refused, toFileError } from '../errors.ts';
 import type { LinkOption, Waiting } from '../file-system.ts';
 import { WRITE_RETRY_FIRST_MS, WRITE_RETRY_LONGEST_MS } from '../limits.ts';
 import { type NativePath, systemPath } from '../native-path.ts';
+import { closeDescriptor, openDescriptor, statDescriptor, truncateDescriptor } from './descriptor.ts';
 import { withParentHeld } from './no-follow.ts';
 import { NOT_REGULAR } from './open-regular.ts';
+import { writeOnce } from './positional-io.ts';
 
 /**
  * Makes `bytes` the content of a file, in place: the inode, its links and its mode stay, and a new file gets the usual mode. The
@@ -21,13 +23,13 @@ export async function writeFile(
 ): Promise<void> {
   const patience = new Patience(waiting);
   try {
-    const handle = options.followSymlinks
+    const fd = options.followSymlinks
       ? await openAnything(path, patience)
       : await withParentHeld(path, (entry) => openRegularForWriting(entry, patience));
     try {
-      await fill(handle, bytes, patience);
+      await fill(fd, bytes, patience);
     } finally {
-      await handle.close();
+      await closeDescriptor(fd);
     }
   } catch (error) {
     throw toFileError(error);
@@ -37,7 +39,7 @@ export async function writeFile(
 const WRITE_WITHOUT_WAITING =
   constants.O_WRONLY | constants.O_CREAT | constants.O_NONBLOCK | constants.O_NOCTTY;
 
-async function openAnything(path: NativePath, patience: Patience): Promise<FileHandle> {
+async function openAnything(path: NativePath, patience: Patience): Promise<number> {
   for (;;) {
     try {
       return await openLeased(path, 0, patience);
@@ -48,22 +50,22 @@ async function openAnything(path: NativePath, patience: Patience): Promise<FileH
   }
 }
 
-async function openRegularForWriting(entry: NativePath, patience: Patience): Promise<FileHandle> {
-  const handle = await openLeased(entry, constants.O_NOFOLLOW, patience);
+async function openRegularForWriting(entry: NativePath, patience: Patience): Promise<number> {
+  const fd = await openLeased(entry, constants.O_NOFOLLOW, patience);
   try {
-    if (!(await handle.stat()).isFile()) throw refused(NOT_REGULAR);
-    return handle;
+    if (!(await statDescriptor(fd)).isFile()) throw refused(NOT_REGULAR);
+    return fd;
   } catch (error) {
-    await handle.close();
+    await closeDescriptor(fd);
     throw error;
   }
 }
 
 /** Opens for writing; where another process holds a lease on the file, once it has given that up. */
-async function openLeased(path: NativePath, flags: number, patience: Patience): Promise<FileHandle> {
+async function openLeased(path: NativePath, flags: number, patience: Patience): Promise<number> {
   for (;;) {
     try {
-      return await open(systemPath(path), WRITE_WITHOUT_WAITING | flags);
+      return await openDescriptor(systemPath(path), WRITE_WITHOUT_WAITING | flags, 0o666);
     } catch (error) {
       if (errorCode(error) !== 'EAGAIN') throw error;
     }
@@ -72,23 +74,23 @@ async function openLeased(path: NativePath, flags: number, patience: Patience): 
 }
 
 /** Writes everything. A file that fails half way is cut where it failed: it never ends in what it held before. */
-async function fill(handle: FileHandle, bytes: Uint8Array, patience: Patience): Promise<void> {
+async function fill(fd: number, bytes: Uint8Array, patience: Patience): Promise<void> {
   let written = 0;
   try {
     while (written < bytes.length) {
-      written += await writeSome(handle, bytes.subarray(written), patience);
+      written += await writeSome(fd, bytes, written, patience);
     }
   } finally {
-    if (written > 0 || bytes.length === 0) await cutBehind(handle, written);
+    if (written > 0 || bytes.length === 0) await cutBehind(fd, written);
   }
 }
 
-async function writeSome(handle: FileHandle, bytes: Uint8Array, patience: Patience): Promise<number> {
+async function writeSome(fd: number, bytes: Uint8Array, start: number, patience: Patience): Promise<number> {
   for (;;) {
     try {
-      const { bytesWritten } = await handle.write(bytes);
+      const count = await writeOnce(fd, bytes, start, null);
       patience.renew();
-      return bytesWritten;
+      return count;
     } catch (error) {
       if (errorCode(error) !== 'EAGAIN') throw error;
     }
@@ -97,9 +99,9 @@ async function writeSome(handle: FileHandle, bytes: Uint8Array, patience: Patien
 }
 
 /** Cutting an empty file changes its times, as any write does. */
-async function cutBehind(handle: FileHandle, length: number): Promise<void> {
-  const stats = await handle.stat();
-  if (stats.isFile() && (stats.size > length || length === 0)) await handle.truncate(length);
+async function cutBehind(fd: number, length: number): Promise<void> {
+  const stats = await statDescriptor(fd);
+  if (stats.isFile() && (stats.size > length || length === 0)) await truncateDescriptor(fd, length);
 }
 
 /** Pauses between attempts, so that whoever never reads occupies a timer and not a thread. */

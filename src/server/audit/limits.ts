@@ -19,6 +19,10 @@ export const AUDIT_PENDING_RECORDS = 65_536;
 /** Of these, how many may be about connections and refusals. */
 export const AUDIT_PENDING_NEWS = 8_192;
 
+/** Clients turned away that are recorded one by one within {@link AUDIT_TURNED_AWAY_MS}: some 200 MB a day, whatever comes. */
+export const AUDIT_TURNED_AWAY_RECORDS = 600;
+export const AUDIT_TURNED_AWAY_MS = 60_000;
+
 /** How often a log that could not be written is tried again. */
 export const AUDIT_RETRY_MS = 500;
 
