@@ -4,9 +4,9 @@
 //   node scripts/generate-cli.mjs --check    exits 1 when the file is out of date
 import { readFileSync, writeFileSync } from 'node:fs';
 import { helpText } from '../dist/cli/help.js';
-import { DEFAULT_CONFIG } from '../dist/server/config.js';
-import { CONFIG_OPTIONS } from '../dist/server/config-options.js';
-import { describeAllowed, formatConfigValue } from '../dist/server/config-values.js';
+import { DEFAULT_CONFIG } from '../dist/server/config/config.js';
+import { CONFIG_OPTIONS } from '../dist/server/config/options.js';
+import { describeAllowed, formatConfigValue } from '../dist/server/config/values.js';
 
 const FILE = new URL('../docs/cli.md', import.meta.url);
 

@@ -1,6 +1,6 @@
-import { CONFIG_OPTIONS, type ConfigKey } from '../server/config-options.ts';
-import { quoteValue } from '../server/config-values.ts';
-import { suggestionFor } from '../server/suggestion.ts';
+import { CONFIG_OPTIONS, type ConfigKey } from '../server/config/options.ts';
+import { suggestionFor } from '../server/config/suggestion.ts';
+import { quoteValue } from '../server/config/values.ts';
 import { UsageError } from './failures.ts';
 
 /** What a command line asks for. Values of settings are still text; `resolveConfig` parses them. */

@@ -1,6 +1,6 @@
-import { CONFIG_OPTIONS } from '../server/config-options.ts';
-import { describeSource } from '../server/config-resolve.ts';
-import { formatConfigValue } from '../server/config-values.ts';
+import { CONFIG_OPTIONS } from '../server/config/options.ts';
+import { describeSource } from '../server/config/resolve.ts';
+import { formatConfigValue } from '../server/config/values.ts';
 import type { Settings } from './settings.ts';
 
 /** Writes every setting as an aligned table of key, value and source, one per line. */

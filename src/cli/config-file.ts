@@ -1,7 +1,7 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
-import type { ConfigInputs } from '../server/config-resolve.ts';
+import type { ConfigInputs } from '../server/config/resolve.ts';
 import { RunError, UsageError } from './failures.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { ConfigError } from '../server/config-resolve.ts';
+import { ConfigError } from '../server/config/resolve.ts';
 import { StartError } from '../server/start-error.ts';
 
 /** What the exit codes of `exec-server` mean. */

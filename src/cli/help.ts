@@ -1,6 +1,6 @@
-import { DEFAULT_CONFIG } from '../server/config.ts';
-import { CONFIG_OPTIONS, type ConfigOption, OPTION_GROUPS } from '../server/config-options.ts';
-import { formatConfigValue } from '../server/config-values.ts';
+import { DEFAULT_CONFIG } from '../server/config/config.ts';
+import { CONFIG_OPTIONS, type ConfigOption, OPTION_GROUPS } from '../server/config/options.ts';
+import { formatConfigValue } from '../server/config/values.ts';
 import { EXIT_CODES } from './failures.ts';
 
 /** The text of `exec-server --help`, generated from the option table. It fits a terminal of 80 columns. */

@@ -1,11 +1,11 @@
-import { DEFAULT_CONFIG } from '../server/config.ts';
+import { DEFAULT_CONFIG } from '../server/config/config.ts';
 import {
   type ConfigSource,
   describeSource,
   type ResolvedConfig,
   resolveConfig,
-} from '../server/config-resolve.ts';
-import { type ListenAddress, ListenUrlError, parseListenUrl } from '../server/listen-url.ts';
+} from '../server/config/resolve.ts';
+import { type ListenAddress, ListenUrlError, parseListenUrl } from '../server/listen/listen-url.ts';
 import type { Arguments, Transport } from './arguments.ts';
 import { readConfigFile } from './config-file.ts';
 import { RunError, UsageError } from './failures.ts';

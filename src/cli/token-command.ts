@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util';
 import { LIMITS_CLAIM, limitsProblem, SCOPES, type Scope, type TokenLimits } from '../server/auth/claims.ts';
 import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { signToken } from '../server/auth/signed-token.ts';
-import { quoteValue } from '../server/config-values.ts';
+import { quoteValue } from '../server/config/values.ts';
 import { RunError, UsageError } from './failures.ts';
 
 /** Makes the token that the arguments behind `token` ask for; returns what to print. */

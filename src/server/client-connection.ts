@@ -17,8 +17,7 @@ import { type Handlers, invoke, type RoutedRequest, route } from '../rpc/router.
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import { accessKey, requireAccess } from './auth/access.ts';
 import type { Principal } from './auth/principal.ts';
-import type { ExecServerConfig } from './config.ts';
-import { ConnectionFiles } from './connection-files.ts';
+import type { ExecServerConfig } from './config/config.ts';
 import { domainErrorToRpc } from './domain-errors.ts';
 import type { EnvironmentInfo } from './environment-info.ts';
 import { capabilityHandlers } from './handlers/capability-handlers.ts';
@@ -30,10 +29,11 @@ import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
 import { FINISH_TIMEOUT_MS } from './limits.ts';
 import { waitAtMost } from './patience.ts';
-import type { Quotas } from './quotas.ts';
-import type { ConnectionRecords } from './records.ts';
-import type { Session } from './session.ts';
-import type { SessionRegistry } from './session-registry.ts';
+import type { ConnectionRecords } from './records/records.ts';
+import { ConnectionFiles } from './sessions/connection-files.ts';
+import type { Quotas } from './sessions/quotas.ts';
+import type { Session } from './sessions/session.ts';
+import type { SessionRegistry } from './sessions/session-registry.ts';
 
 /** What a connection shares with the rest of the server. */
 export interface ConnectionServices {

@@ -6,7 +6,7 @@ import { uriFromPath } from '../files/path-uri.ts';
 import { loginShell, passwdEntry } from '../process/login-shell.ts';
 import type { Capability } from '../protocol/environment.ts';
 import { METHODS, type ResultOf } from '../protocol/registry.ts';
-import type { ExecServerConfig } from './config.ts';
+import type { ExecServerConfig } from './config/config.ts';
 import { VERSION } from './version.ts';
 
 export type EnvironmentInfo = ResultOf<'environment/info'>;

@@ -66,3 +66,6 @@ export const AUTH_FAILURE_FORGOTTEN_MS = 15 * 60_000;
 
 /** Addresses whose wrong tokens are counted; a few hundred kilobytes. Beyond that the one that has been quiet longest is forgotten. */
 export const AUTH_FAILURES_REMEMBERED = 4_096;
+
+/** How often a connection is looked at whose token may expire. */
+export const TOKEN_EXPIRY_CHECK_MS = 1_000;

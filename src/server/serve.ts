@@ -9,16 +9,17 @@ import type { Gate } from './auth/gate.ts';
 import { anonymousPrincipal } from './auth/principal.ts';
 import { refuseUnsafeStart } from './auth/start-refusal.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
-import type { ExecServerConfig } from './config.ts';
-import { type DescriptorShares, descriptorLimit, shareDescriptors } from './descriptors.ts';
+import type { ExecServerConfig } from './config/config.ts';
 import { describeEnvironment } from './environment-info.ts';
-import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from './listen-url.ts';
-import { Listener } from './listener.ts';
-import { Quotas } from './quotas.ts';
-import { ServerRecords } from './records.ts';
-import type { ServerState } from './server-metrics.ts';
-import { SessionRegistry } from './session-registry.ts';
-import { tlsFilesOf } from './tls-files.ts';
+import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
+import { type DescriptorShares, descriptorLimit, shareDescriptors } from './listen/descriptors.ts';
+import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from './listen/listen-url.ts';
+import { Listener } from './listen/listener.ts';
+import { tlsFilesOf } from './listen/tls-files.ts';
+import { ServerRecords } from './records/records.ts';
+import type { ServerState } from './records/server-metrics.ts';
+import { Quotas } from './sessions/quotas.ts';
+import { SessionRegistry } from './sessions/session-registry.ts';
 
 /** A server that is up. */
 export interface RunningServer {
@@ -179,7 +180,7 @@ export class ExecServer {
     this.#connections.add(connection);
     const expiry = this.#config.closeOnTokenExpiry ? closeOnExpiry(connection) : undefined;
     const reason = await connection.closed;
-    clearTimeout(expiry);
+    clearInterval(expiry);
     this.#connections.delete(connection);
     records.disconnected(reason);
     this.#log.info('connection closed', { code: reason.code, reason: reason.reason });
@@ -238,12 +239,11 @@ function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined
   const { expiresAtMs } = connection.principal;
   if (expiresAtMs === null) return undefined;
   const reason = { code: CloseCode.policyViolation, reason: 'the token has expired (closeOnTokenExpiry)' };
-  const leftMs = Math.max(0, expiresAtMs - Date.now());
-  // Timers hold no more; whoever is connected for so many days may stay.
-  return leftMs > MAX_TIMER_MS ? undefined : setTimeout(() => connection.close(reason), leftMs);
+  // A timer holds less than a token may last, and clocks are set: it looks every second.
+  return setInterval(() => {
+    if (Date.now() >= expiresAtMs) connection.close(reason);
+  }, TOKEN_EXPIRY_CHECK_MS);
 }
-
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 async function loadContentSearch(): Promise<ContentSearch> {
   const { ContentSearch } = await import('../files/search/content-search.ts');

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { DEFAULT_CONFIG, type ExecServerConfig } from '../server/config.ts';
+import { DEFAULT_CONFIG, type ExecServerConfig } from '../server/config/config.ts';
 import { ExecServer } from '../server/serve.ts';
 import { createMemoryPair, type MemoryTransport } from '../transport/memory.ts';
 import { TestClient } from './test-client.ts';

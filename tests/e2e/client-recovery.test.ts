@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { ExecProcess, ProcessEvent } from '../../src/client/backend.ts';
 import { ExecServerClient } from '../../src/client/client.ts';
-import type { ExecServerConfig } from '../../src/server/config.ts';
+import type { ExecServerConfig } from '../../src/server/config/config.ts';
 import { startServer, TcpProxy } from '../../src/testing/index.ts';
 import { shell } from '../support/programs.ts';
 import { waitFor } from '../support/wait-for.ts';

@@ -16,7 +16,7 @@ import {
   type ProvidedEnvironments,
   ThreadEnvironments,
 } from '../../src/environment/index.ts';
-import { DEFAULT_CONFIG } from '../../src/server/config.ts';
+import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
 import { ExecServer } from '../../src/server/serve.ts';
 import { startServer, startServerProcess, TcpProxy } from '../../src/testing/index.ts';
 import { createMemoryPair } from '../../src/transport/memory.ts';

@@ -5,7 +5,7 @@ import { PassThrough } from 'node:stream';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { UNSENT_ANSWERS_MAX_BYTES } from '../../src/rpc/limits.ts';
-import { DEFAULT_CONFIG } from '../../src/server/config.ts';
+import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
 import { FILE_OPERATIONS_PER_CONNECTION } from '../../src/server/limits.ts';
 import { ExecServer } from '../../src/server/serve.ts';
 import { connectInMemory } from '../../src/testing/index.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { startServer as startProgram } from '../../scripts/reference.mjs';
-import type { ExecServerConfig } from '../../src/server/config.ts';
+import type { ExecServerConfig } from '../../src/server/config/config.ts';
 import { startServer, TestClient, type TestServer } from '../../src/testing/index.ts';
 import { base64, shell } from '../support/programs.ts';
 import { waitFor } from '../support/wait-for.ts';

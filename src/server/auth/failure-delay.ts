@@ -1,10 +1,10 @@
-import { countedAddress } from '../connection-places.ts';
 import {
   AUTH_FAILURE_FIRST_DELAY_MS,
   AUTH_FAILURE_FORGOTTEN_MS,
   AUTH_FAILURE_LONGEST_DELAY_MS,
   AUTH_FAILURES_REMEMBERED,
 } from '../limits.ts';
+import { countedAddress } from '../listen/connection-places.ts';
 
 interface Failures {
   readonly count: number;

@@ -1,4 +1,4 @@
-import type { ExecServerConfig } from '../config.ts';
+import type { ExecServerConfig } from '../config/config.ts';
 import { accessWithin } from './access-limits.ts';
 import { capabilityTokenVerifier } from './capability-token.ts';
 import { FailureDelay } from './failure-delay.ts';

@@ -1,5 +1,5 @@
-import { DEFAULT_CONFIG, type ExecServerConfig } from '../config.ts';
-import { isLoopback, type ListenAddress } from '../listen-url.ts';
+import { DEFAULT_CONFIG, type ExecServerConfig } from '../config/config.ts';
+import { isLoopback, type ListenAddress } from '../listen/listen-url.ts';
 import { StartError } from '../start-error.ts';
 
 /** Throws StartError for settings of access that contradict each other, or that would let everybody in. */

@@ -5,7 +5,7 @@ import type { StreamEnds } from '../../process/output-log.ts';
 import { signalNames, signalNumber } from '../../process/signals.ts';
 import { invalidParams } from '../../protocol/errors.ts';
 import type { Handlers } from '../../rpc/router.ts';
-import { given } from '../process-events.ts';
+import { given } from '../sessions/process-events.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { spawnSpec, startRequestParts } from './start-request.ts';

@@ -1,10 +1,10 @@
 import type { RpcConnection } from '../../rpc/connection.ts';
-import type { ExecServerConfig } from '../config.ts';
-import type { ConnectionFiles } from '../connection-files.ts';
+import type { ExecServerConfig } from '../config/config.ts';
 import type { EnvironmentInfo } from '../environment-info.ts';
-import type { Quotas } from '../quotas.ts';
-import type { ConnectionRecords } from '../records.ts';
-import type { Session } from '../session.ts';
+import type { ConnectionRecords } from '../records/records.ts';
+import type { ConnectionFiles } from '../sessions/connection-files.ts';
+import type { Quotas } from '../sessions/quotas.ts';
+import type { Session } from '../sessions/session.ts';
 
 /** What the handlers of one connection work with. */
 export interface HandlerServices {

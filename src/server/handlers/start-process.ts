@@ -3,7 +3,7 @@ import { effectiveLimits, type RequestedLimits } from '../../process/resources/r
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import { CHANGES_BEFORE_START_MS } from '../limits.ts';
 import { waitAtMost } from '../patience.ts';
-import { type Dialect, processNotifier } from '../process-events.ts';
+import { type Dialect, processNotifier } from '../sessions/process-events.ts';
 import type { HandlerServices } from './services.ts';
 
 /** A start that has been checked, in either dialect. */

@@ -6,7 +6,7 @@ import type { RequestedLimits } from '../../process/resources/requested-limits.t
 import type { ChildIo, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { internalError, invalidParams, invalidRequest, printable } from '../../protocol/errors.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
-import type { ExecServerConfig } from '../config.ts';
+import type { ExecServerConfig } from '../config/config.ts';
 import { refuseSandbox } from './path-params.ts';
 
 type StartParams = ParamsOf<'process/start'>;

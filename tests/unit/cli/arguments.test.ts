@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseArguments } from '../../../src/cli/arguments.ts';
 import { UsageError } from '../../../src/cli/failures.ts';
-import { CONFIG_OPTIONS } from '../../../src/server/config-options.ts';
+import { CONFIG_OPTIONS } from '../../../src/server/config/options.ts';
 
 test('an empty command line serves', () => {
   expect(parseArguments([])).toEqual({

@@ -6,7 +6,7 @@ import { settingsJson, settingsTable } from '../../../src/cli/config-command.ts'
 import { userConfigPath } from '../../../src/cli/config-file.ts';
 import { RunError, UsageError } from '../../../src/cli/failures.ts';
 import { loadSettings } from '../../../src/cli/settings.ts';
-import { DEFAULT_CONFIG } from '../../../src/server/config.ts';
+import { DEFAULT_CONFIG } from '../../../src/server/config/config.ts';
 import { Workspace } from './run-cli.ts';
 
 const workspace = new Workspace();

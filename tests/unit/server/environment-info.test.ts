@@ -3,7 +3,7 @@ import { hostname, userInfo } from 'node:os';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { loginShell } from '../../../src/process/login-shell.ts';
 import { METHODS } from '../../../src/protocol/registry.ts';
-import { DEFAULT_CONFIG } from '../../../src/server/config.ts';
+import { DEFAULT_CONFIG } from '../../../src/server/config/config.ts';
 import { describeEnvironment } from '../../../src/server/environment-info.ts';
 
 vi.mock('node:os', async (original) => ({

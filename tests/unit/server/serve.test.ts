@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { afterEach, describe, expect, test } from 'vitest';
-import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../src/server/config.ts';
+import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../src/server/config/config.ts';
 import { ExecServer, serveStdio } from '../../../src/server/serve.ts';
 import { TestClient } from '../../../src/testing/index.ts';
 import { createMemoryPair, type MemoryTransport } from '../../../src/transport/memory.ts';

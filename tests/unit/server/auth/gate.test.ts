@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { createGate } from '../../../../src/server/auth/gate.ts';
 import { signToken } from '../../../../src/server/auth/signed-token.ts';
-import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../../src/server/config.ts';
+import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../../src/server/config/config.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'gate-')));
 afterAll(() => rmSync(folder, { recursive: true }));

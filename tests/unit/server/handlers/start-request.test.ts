@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 import type { ParamsOf } from '../../../../src/protocol/registry.ts';
 import { METHODS } from '../../../../src/protocol/registry.ts';
 import { validateParams } from '../../../../src/protocol/validate.ts';
-import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../../src/server/config.ts';
+import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../../src/server/config/config.ts';
 import { spawnSpec, startRequestParts } from '../../../../src/server/handlers/start-request.ts';
 
 const program = { argv: ['/bin/echo', 'hi'], cwd: 'file:///tmp', env: { A: '1' } };

@@ -1,0 +1,146 @@
+import { DEFAULT_CONFIG, type ExecServerConfig } from './config.ts';
+import { CONFIG_OPTIONS, type ConfigKey, type ConfigOption } from './options.ts';
+import { suggestionFor } from './suggestion.ts';
+import {
+  type ConfigValue,
+  ConfigValueError,
+  describeAllowed,
+  formatConfigValue,
+  parseConfigValue,
+  quoteValue,
+} from './values.ts';
+
+/** Which source a value was taken from, and its name there: a flag, a variable or a file path; empty for defaults. */
+export interface ConfigSource {
+  readonly source: 'flag' | 'environment' | 'file' | 'default';
+  readonly detail: string;
+}
+
+/** Everything configuration is made of. `flags` holds the values given on the command line by key. */
+export interface ConfigInputs {
+  readonly flags: Readonly<Partial<Record<ConfigKey, string | boolean>>>;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly toml: { readonly path: string; readonly values: Readonly<Record<string, unknown>> } | null;
+}
+
+/** A complete configuration and where each of its values came from. */
+export interface ResolvedConfig {
+  readonly config: ExecServerConfig;
+  readonly sources: Readonly<Record<ConfigKey, ConfigSource>>;
+}
+
+/** A value or a name that configuration refuses; `message` is one line that says where it stands and what is allowed. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+  /** The key, or the unknown name as it was written. */
+  readonly key: string;
+  readonly source: ConfigSource;
+
+  constructor(key: string, source: ConfigSource, message: string) {
+    super(message);
+    this.key = key;
+    this.source = source;
+  }
+}
+
+/** Variables with our prefix that are not settings. */
+export const OTHER_VARIABLES: readonly string[] = [
+  'EXEC_SERVER_CONFIG',
+  'EXEC_SERVER_URL',
+  'EXEC_SERVER_REFERENCE',
+];
+
+/**
+ * Merges the sources: flag before environment before TOML file before default.
+ * Throws ConfigError for the first unknown name or bad value, also for one that a stronger source would override:
+ * what is wrong should not surface only on the day the override goes. An empty variable counts as not set.
+ */
+export function resolveConfig(inputs: ConfigInputs): ResolvedConfig {
+  refuseUnknownNames(inputs);
+  const config: Partial<Record<ConfigKey, ConfigValue>> = {};
+  const sources: Partial<Record<ConfigKey, ConfigSource>> = {};
+  for (const option of CONFIG_OPTIONS) {
+    config[option.key] = DEFAULT_CONFIG[option.key];
+    sources[option.key] = { source: 'default', detail: '' };
+    for (const { raw, source } of candidates(option, inputs)) {
+      config[option.key] = parseFrom(option, raw, source);
+      sources[option.key] = source;
+    }
+  }
+  const resolved = { config: Object.freeze(config), sources } as unknown as ResolvedConfig;
+  refuseContradictions(resolved);
+  return resolved;
+}
+
+/** The values given for one option, weakest source first. */
+function candidates(option: ConfigOption, inputs: ConfigInputs): { raw: unknown; source: ConfigSource }[] {
+  const found: { raw: unknown; source: ConfigSource }[] = [];
+  const { flags, env, toml } = inputs;
+  if (toml !== null && Object.hasOwn(toml.values, option.key)) {
+    found.push({ raw: toml.values[option.key], source: { source: 'file', detail: toml.path } });
+  }
+  if (env[option.env]) {
+    found.push({ raw: env[option.env], source: { source: 'environment', detail: option.env } });
+  }
+  const flag = flags[option.key];
+  if (flag !== undefined) {
+    const detail = flag === false ? option.flag.replace('--', '--no-') : option.flag;
+    found.push({ raw: flag, source: { source: 'flag', detail } });
+  }
+  return found;
+}
+
+function parseFrom(option: ConfigOption, raw: unknown, source: ConfigSource): ConfigValue {
+  try {
+    return parseConfigValue(option, raw);
+  } catch (error) {
+    if (!(error instanceof ConfigValueError)) throw error;
+    const problem = `${option.key} (${describeSource(source)}): ${quoteValue(raw)} ${error.message}`;
+    throw new ConfigError(option.key, source, `${problem}; allowed: ${describeAllowed(option)}`);
+  }
+}
+
+function refuseUnknownNames({ env, toml }: ConfigInputs): void {
+  const keys = CONFIG_OPTIONS.map((option) => option.key);
+  for (const name of Object.keys(toml?.values ?? {})) {
+    if ((keys as string[]).includes(name)) continue;
+    const source: ConfigSource = { source: 'file', detail: toml!.path };
+    throw unknownName('setting', name, source, keys);
+  }
+  const variables = [...CONFIG_OPTIONS.map((option) => option.env), ...OTHER_VARIABLES];
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith('EXEC_SERVER_') || variables.includes(name) || env[name] === undefined) continue;
+    throw unknownName('variable', name, { source: 'environment', detail: name }, variables);
+  }
+}
+
+function unknownName(
+  what: string,
+  name: string,
+  source: ConfigSource,
+  known: readonly string[],
+): ConfigError {
+  const where = source.source === 'file' ? ` (${describeSource(source)})` : ' in the environment';
+  const advice = suggestionFor(name, known) ?? "'exec-server config' lists those that exist";
+  return new ConfigError(name, source, `unknown ${what} ${quoteValue(name)}${where}; ${advice}`);
+}
+
+/** A peer is heard from only when pinged: a timeout no longer than the interval would drop every idle one. */
+function refuseContradictions({ config, sources }: ResolvedConfig): void {
+  const { pingIntervalMs, peerSilenceTimeoutMs } = config;
+  if (peerSilenceTimeoutMs > pingIntervalMs) return;
+  const [timeout, interval] = (['peerSilenceTimeoutMs', 'pingIntervalMs'] as const).map((key) => {
+    const option = CONFIG_OPTIONS.find((candidate) => candidate.key === key)!;
+    return `${key} (${describeSource(sources[key])}): '${formatConfigValue(option, config[key])}'`;
+  });
+  throw new ConfigError(
+    'peerSilenceTimeoutMs',
+    sources.peerSilenceTimeoutMs,
+    `${timeout} must be longer than ${interval}; idle peers would be dropped before they are pinged`,
+  );
+}
+
+/** Writes a source as `flag --listen`, `environment EXEC_SERVER_LISTEN`, `file /etc/x.toml` or `default`. */
+export function describeSource({ source, detail }: ConfigSource): string {
+  return detail === '' ? source : `${source} ${detail}`;
+}

@@ -1,0 +1,107 @@
+import type { ConfigOption } from './options.ts';
+
+/** A configured value after parsing. */
+export type ConfigValue = string | number | boolean;
+
+/** Says what is wrong with one value, as the end of a sentence that begins with the value. */
+export class ConfigValueError extends Error {
+  override readonly name = 'ConfigValueError';
+}
+
+/**
+ * Turns what a flag, a variable or a TOML file holds into the value of `option`.
+ * Text and native values are treated alike; throws ConfigValueError when the value has the wrong form or is out of bounds.
+ */
+export function parseConfigValue(option: ConfigOption, raw: unknown): ConfigValue {
+  switch (option.type) {
+    case 'string':
+      if (typeof raw !== 'string') throw new ConfigValueError('is not a string');
+      return raw;
+    case 'boolean':
+      return parseBoolean(raw);
+    case 'enum':
+      if (!option.values.some((value) => value === raw))
+        throw new ConfigValueError('is not one of the choices');
+      return raw as string;
+    case 'integer':
+      return withinBounds(option, parseQuantity(raw, {}, 'is not a whole number'));
+    case 'duration':
+      return withinBounds(option, parseQuantity(raw, MILLISECONDS_PER_UNIT, 'is not a duration'));
+    case 'bytes':
+      return withinBounds(option, parseQuantity(raw, BYTES_PER_UNIT, 'is not a size'));
+  }
+}
+
+/** Says which values `option` takes, for help and error messages. */
+export function describeAllowed(option: ConfigOption): string {
+  switch (option.type) {
+    case 'string':
+      return option.allowed;
+    case 'boolean':
+      return 'true or false';
+    case 'enum':
+      return option.values.join(', ');
+    case 'integer':
+      return `a whole number from ${range(option)}`;
+    case 'duration':
+      return `milliseconds, or a number with ms, s, m or h, from ${range(option)}`;
+    case 'bytes':
+      return `bytes, or a number with KiB, MiB or GiB, from ${range(option)}`;
+  }
+}
+
+/** Writes a value the short way (`30s`, `64KiB`); what it returns parses back to the same value. */
+export function formatConfigValue(option: ConfigOption, value: ConfigValue): string {
+  if (option.type === 'duration') return formatQuantity(value as number, MILLISECONDS_PER_UNIT);
+  if (option.type === 'bytes') return formatQuantity(value as number, BYTES_PER_UNIT);
+  return String(value);
+}
+
+/** Quotes a value for a one-line message: control characters escaped, long text cut. */
+export function quoteValue(raw: unknown): string {
+  if (raw !== null && typeof raw === 'object') return Array.isArray(raw) ? 'an array' : 'a table';
+  const text = String(raw);
+  const cut = text.length > MAX_QUOTED_CHARS ? `${text.slice(0, MAX_QUOTED_CHARS)}…` : text;
+  return `'${cut.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, escapeControl)}'`;
+}
+
+/** Largest unit first, so that formatting finds the shortest form. */
+const MILLISECONDS_PER_UNIT: Readonly<Record<string, number>> = { h: 3_600_000, m: 60_000, s: 1_000, ms: 1 };
+const BYTES_PER_UNIT: Readonly<Record<string, number>> = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024 };
+const MAX_QUOTED_CHARS = 80;
+
+function parseBoolean(raw: unknown): boolean {
+  if (raw === true || raw === 'true' || raw === '1') return true;
+  if (raw === false || raw === 'false' || raw === '0') return false;
+  throw new ConfigValueError('is not a truth value');
+}
+
+function parseQuantity(raw: unknown, units: Readonly<Record<string, number>>, complaint: string): number {
+  if (typeof raw === 'number' && Number.isInteger(raw)) return raw;
+  const [, digits, unit] = (typeof raw === 'string' && /^(-?\d+)([a-z]*)$/i.exec(raw)) || [];
+  const factor = unit === '' ? 1 : Object.hasOwn(units, unit ?? '') ? units[unit!] : undefined;
+  if (digits === undefined || factor === undefined) throw new ConfigValueError(complaint);
+  return Number(digits) * factor;
+}
+
+function withinBounds(option: ConfigOption & { min: number; max: number }, value: number): number {
+  if (value < option.min) throw new ConfigValueError(`is below ${formatConfigValue(option, option.min)}`);
+  if (value > option.max) throw new ConfigValueError(`is above ${formatConfigValue(option, option.max)}`);
+  return value;
+}
+
+function range(option: ConfigOption & { min: number; max: number }): string {
+  return `${formatConfigValue(option, option.min)} to ${formatConfigValue(option, option.max)}`;
+}
+
+function formatQuantity(value: number, units: Readonly<Record<string, number>>): string {
+  if (value === 0) return '0';
+  for (const [unit, factor] of Object.entries(units)) {
+    if (value % factor === 0) return `${value / factor}${unit}`;
+  }
+  return String(value);
+}
+
+function escapeControl(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}

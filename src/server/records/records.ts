@@ -1,0 +1,171 @@
+import type { Logger } from '../../observability/log.ts';
+import { ProcessError } from '../../process/errors.ts';
+import type { ProcessListener } from '../../process/managed-process.ts';
+import type { SpawnSpec } from '../../process/spawn/spawner.ts';
+import { type RpcError, RpcErrorCode } from '../../protocol/errors.ts';
+import type { Handlers } from '../../rpc/router.ts';
+import type { CloseReason } from '../../transport/transport.ts';
+import type { Principal } from '../auth/principal.ts';
+import type { ExecServerConfig } from '../config/config.ts';
+import { StartError } from '../start-error.ts';
+import type { AuditLog } from './audit/audit-log.ts';
+import type { auditedHandlers } from './audit/audited-handlers.ts';
+import type { ConnectionTrail } from './audit/trail.ts';
+import type { TurnedAway } from './audit/turned-away.ts';
+import type { RequestResult, ServerMetrics, ServerState } from './server-metrics.ts';
+
+/** The audit log with what is needed to write to it, loaded only where there is one. */
+interface Audit {
+  readonly log: AuditLog;
+  readonly turnedAway: TurnedAway;
+  readonly Trail: typeof ConnectionTrail;
+  readonly auditedHandlers: typeof auditedHandlers;
+}
+
+/** What a server keeps about its work: an audit log and metrics, each only where it is configured. */
+export class ServerRecords {
+  /** The records of a server that keeps none. */
+  static readonly none = new ServerRecords(null, null);
+  /** Null where they are not served. */
+  readonly metrics: ServerMetrics | null;
+  readonly #audit: Audit | null;
+  #connections = 0;
+
+  private constructor(audit: Audit | null, metrics: ServerMetrics | null) {
+    this.#audit = audit;
+    this.metrics = metrics;
+  }
+
+  /** Opens what is configured. Throws StartError when the audit log cannot be written. */
+  static async open(
+    config: ExecServerConfig,
+    log: Logger,
+    state: () => Omit<ServerState, 'audit'>,
+  ): Promise<ServerRecords> {
+    if (config.auditLog === '' && !config.metrics) return ServerRecords.none;
+    const audit = config.auditLog === '' ? null : await openAudit(config, log);
+    if (!config.metrics) return new ServerRecords(audit, null);
+    const { ServerMetrics } = await import('./server-metrics.ts');
+    const metrics = new ServerMetrics(() => ({ ...state(), audit: audit?.log.counts ?? null }));
+    return new ServerRecords(audit, metrics);
+  }
+
+  /** Begins the records of a connection. */
+  connection(principal: Principal): ConnectionRecords {
+    this.metrics?.connected();
+    const audit = this.#audit;
+    if (audit === null) return new ConnectionRecords(null, this.metrics, null);
+    const trail = new audit.Trail(audit.log, ++this.#connections, principal);
+    return new ConnectionRecords(trail, this.metrics, audit.auditedHandlers);
+  }
+
+  /** A client was not let in. */
+  turnedAway(status: number, reason: string, address: string | null): void {
+    this.metrics?.refused(`http ${status}`);
+    this.#audit?.turnedAway.record(status, reason, address);
+  }
+
+  /** Goes on in a new audit log when the old one was moved away. False when there is none. */
+  async reopen(): Promise<boolean> {
+    await this.#audit?.log.reopen();
+    return this.#audit !== null;
+  }
+
+  async close(): Promise<void> {
+    this.#audit?.turnedAway.tellUnrecorded();
+    await this.#audit?.log.close();
+  }
+}
+
+/** The records of one connection. Everything may be called whether or not records are kept. */
+export class ConnectionRecords {
+  readonly #trail: ConnectionTrail | null;
+  readonly #metrics: ServerMetrics | null;
+  readonly #audited: typeof auditedHandlers | null;
+
+  constructor(
+    trail: ConnectionTrail | null,
+    metrics: ServerMetrics | null,
+    audited: typeof auditedHandlers | null,
+  ) {
+    this.#trail = trail;
+    this.#metrics = metrics;
+    this.#audited = audited;
+  }
+
+  /** Throws RpcError while new work must not begin, because it could not be recorded. */
+  requireWritable(): void {
+    this.#trail?.requireWritable();
+  }
+
+  attached(sessionId: string, clientName: string, resumed: boolean): void {
+    this.#trail?.attached(sessionId, clientName, resumed);
+  }
+
+  disconnected(reason: CloseReason): void {
+    this.#trail?.disconnected(reason);
+  }
+
+  /** The handlers with what they change recorded. */
+  recorded(handlers: Handlers): Handlers {
+    return this.#trail === null || this.#audited === null ? handlers : this.#audited(handlers, this.#trail);
+  }
+
+  /** Begins to measure a request; what is returned takes how it ended. */
+  measure(method: string): ((result: RequestResult) => void) | undefined {
+    return this.#metrics?.requested(method);
+  }
+
+  /** A request failed and was answered with an error. */
+  refused(method: string, error: unknown, answer: RpcError): void {
+    const cause = causeOfRefusal(error, answer);
+    if (cause === null) return;
+    this.#metrics?.refused(cause);
+    this.#trail?.refused(method, answer);
+  }
+
+  /** What a start has to wait for, if anything. Throws or rejects with RpcError when the start must not be. */
+  starting(processId: string, spec: SpawnSpec, limits: unknown): Promise<void> | null {
+    this.requireWritable();
+    return this.#trail?.starting(processId, spec, limits) ?? null;
+  }
+
+  started(): void {
+    this.#metrics?.started();
+  }
+
+  startFailed(processId: string, error: Error): void {
+    this.#trail?.startFailed(processId, error);
+  }
+
+  /** The same listener, heard by the records too. */
+  watch(processId: string, listener: ProcessListener): ProcessListener {
+    const audited = this.#trail?.watch(processId, listener) ?? listener;
+    return this.#metrics?.watch(audited) ?? audited;
+  }
+}
+
+/** Why the server says no: because of who asks, or of how much is going on. Null for errors that are failures. */
+function causeOfRefusal(error: unknown, { code }: RpcError): 'forbidden' | 'limit' | null {
+  if (code === RpcErrorCode.forbidden) return 'forbidden';
+  const crowded = error instanceof ProcessError && error.code === 'tooManyProcesses';
+  return crowded || code === RpcErrorCode.limitExceeded ? 'limit' : null;
+}
+
+async function openAudit(config: ExecServerConfig, log: Logger): Promise<Audit> {
+  const [{ AuditLog }, { ConnectionTrail }, { auditedHandlers }, { TurnedAway }] = await Promise.all([
+    import('./audit/audit-log.ts'),
+    import('./audit/trail.ts'),
+    import('./audit/audited-handlers.ts'),
+    import('./audit/turned-away.ts'),
+  ]);
+  const { auditLog: path, auditFsync: fsync, auditOnError: onError } = config;
+  try {
+    const opened = await AuditLog.open({ path, fsync, onError, log });
+    return { log: opened, turnedAway: new TurnedAway(opened), Trail: ConnectionTrail, auditedHandlers };
+  } catch (error) {
+    throw new StartError(
+      `cannot keep the audit log ${path}: ${(error as Error).message} (--audit-log names another)`,
+    );
+  }
+}

@@ -1,0 +1,163 @@
+import { readdirSync } from 'node:fs';
+import { type Counter, type Histogram, Metrics } from '../../observability/metrics.ts';
+import type { ProcessListener } from '../../process/managed-process.ts';
+
+/** What is asked of the server at the moment of scraping. */
+export interface ServerState {
+  readonly connections: number;
+  readonly attachedSessions: number;
+  readonly detachedSessions: number;
+  /** Requests that wait for their turn, and those that run. */
+  readonly queuedRequests: number;
+  readonly runningRequests: number;
+  /** Bytes that wait for clients to read them. */
+  readonly outboundBytes: number;
+  /** Null without an audit log. */
+  readonly audit: { readonly written: number; readonly pending: number; readonly lost: number } | null;
+}
+
+/** Counts what a server does. */
+export class ServerMetrics {
+  readonly contentType = Metrics.contentType;
+  readonly #metrics = new Metrics();
+  readonly #connections: Counter;
+  readonly #requests: Counter;
+  readonly #requestSeconds: Histogram;
+  readonly #started: Counter;
+  readonly #finished: Counter;
+  readonly #processSeconds: Histogram;
+  readonly #outputBytes: Counter;
+  readonly #refusals: Counter;
+  #running = 0;
+
+  constructor(state: () => ServerState) {
+    const metrics = this.#metrics;
+    this.#connections = metrics.counter('exec_server_connections_total', 'Connections accepted.');
+    this.#requests = metrics.counter('exec_server_requests_total', 'Requests answered.');
+    this.#requestSeconds = metrics.histogram(
+      'exec_server_request_duration_seconds',
+      'Time from the arrival of a request to its answer.',
+      REQUEST_SECONDS,
+    );
+    this.#started = metrics.counter('exec_server_processes_started_total', 'Programs started.');
+    this.#finished = metrics.counter('exec_server_processes_finished_total', 'Programs that have ended.');
+    this.#processSeconds = metrics.histogram(
+      'exec_server_process_duration_seconds',
+      'Time from the start of a program to the end of its output.',
+      PROCESS_SECONDS,
+    );
+    this.#outputBytes = metrics.counter(
+      'exec_server_output_bytes_total',
+      'Bytes that programs have written.',
+    );
+    this.#refusals = metrics.counter('exec_server_refusals_total', 'Connections and requests refused.');
+    this.#defineGauges(state);
+  }
+
+  /** Everything in the exposition format. */
+  text(): string {
+    return this.#metrics.text();
+  }
+
+  connected(): void {
+    this.#connections.add();
+  }
+
+  /** Begins to measure a request; the returned function takes how it ended. */
+  requested(method: string): (result: RequestResult) => void {
+    const startedAt = performance.now();
+    return (result) => {
+      const labels = { method, result };
+      this.#requests.add(labels);
+      this.#requestSeconds.observe(labels, (performance.now() - startedAt) / 1_000);
+    };
+  }
+
+  /** Counts a refusal under a word of the server's own: a status, a code or a kind of limit. */
+  refused(cause: string): void {
+    this.#refusals.add({ cause });
+  }
+
+  /** Counts what a program writes and its end; the listener hears everything as before. */
+  watch(listener: ProcessListener): ProcessListener {
+    const startedAt = performance.now();
+    let succeeded = false;
+    return {
+      output: (seq, stream, bytes) => {
+        this.#outputBytes.add({ stream }, bytes.length);
+        listener.output(seq, stream, bytes);
+      },
+      exited: (seq, exitCode, reason) => {
+        succeeded = exitCode === 0;
+        listener.exited(seq, exitCode, reason);
+      },
+      closed: (seq, reason) => {
+        this.#running--;
+        this.#finished.add({ result: reason ?? (succeeded ? 'success' : 'error') });
+        this.#processSeconds.observe({}, (performance.now() - startedAt) / 1_000);
+        listener.closed(seq, reason);
+      },
+    };
+  }
+
+  started(): void {
+    this.#running++;
+    this.#started.add();
+  }
+
+  #defineGauges(state: () => ServerState): void {
+    const metrics = this.#metrics;
+    const one = (value: number) => [{ value }];
+    metrics.gauge('exec_server_connections_active', 'Connections that are open.', () =>
+      one(state().connections),
+    );
+    metrics.gauge('exec_server_sessions', 'Sessions, with and without a connection.', () => [
+      { labels: { state: 'attached' }, value: state().attachedSessions },
+      { labels: { state: 'detached' }, value: state().detachedSessions },
+    ]);
+    metrics.gauge('exec_server_processes_active', 'Programs whose output has not ended.', () =>
+      one(this.#running),
+    );
+    metrics.gauge('exec_server_requests_active', 'Requests by what they do.', () => [
+      { labels: { state: 'queued' }, value: state().queuedRequests },
+      { labels: { state: 'running' }, value: state().runningRequests },
+    ]);
+    metrics.gauge('exec_server_outbound_queue_bytes', 'Bytes that wait for clients to read them.', () =>
+      one(state().outboundBytes),
+    );
+    metrics.observedCounter('exec_server_audit_records_total', 'Records of the audit log.', () => {
+      const { audit } = state();
+      if (audit === null) return [];
+      return [
+        { labels: { state: 'written' }, value: audit.written },
+        { labels: { state: 'lost' }, value: audit.lost },
+      ];
+    });
+    metrics.gauge('exec_server_audit_queue_records', 'Records that wait to be written.', () => {
+      const { audit } = state();
+      return audit === null ? [] : one(audit.pending);
+    });
+    metrics.gauge('process_resident_memory_bytes', 'Memory of the server itself.', () =>
+      one(process.memoryUsage.rss()),
+    );
+    metrics.gauge('process_open_fds', 'Open descriptors of the server.', () => openDescriptors());
+    metrics.gauge('process_start_time_seconds', 'When the server was started, in Unix time.', () =>
+      one(Math.round(performance.timeOrigin) / 1_000),
+    );
+  }
+}
+
+/** How a request ended. */
+export type RequestResult = 'success' | 'error';
+
+const REQUEST_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10, 60];
+const PROCESS_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1_800, 3_600];
+
+/** Nothing where the system does not tell. */
+function openDescriptors(): { value: number }[] {
+  try {
+    return [{ value: readdirSync('/proc/self/fd').length }];
+  } catch {
+    return [];
+  }
+}

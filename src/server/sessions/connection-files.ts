@@ -1,0 +1,135 @@
+import { setMaxListeners } from 'node:events';
+import { countHandles } from '../../files/counted-handles.ts';
+import { FileError } from '../../files/errors.ts';
+import { FileHandles } from '../../files/file-handles.ts';
+import type { FileSystem } from '../../files/file-system.ts';
+import { limitFileSystem } from '../../files/limited-file-system.ts';
+import { MAX_BLOCK_BYTES } from '../../files/limits.ts';
+import { LOCAL_FILE_SYSTEM } from '../../files/local/local-file-system.ts';
+import { PathOrder } from '../../files/path-order.ts';
+import { uriFromPath } from '../../files/path-uri.ts';
+import type { ContentSearch } from '../../files/search/content-search.ts';
+import { Slots } from '../../files/slots.ts';
+import type { ChangeBatch } from '../../files/watch/change-list.ts';
+import type { ConnectionWatches } from '../../files/watch/connection-watches.ts';
+import type { MissingWatch } from '../../files/watch/watch-missing.ts';
+import { encodeNotification } from '../../protocol/envelope.ts';
+import type { NotificationParamsOf } from '../../protocol/registry.ts';
+import { FrameBuffers } from '../../rpc/frame-buffers.ts';
+import {
+  FILE_OPERATIONS_PER_CONNECTION,
+  REUSED_BLOCKS_MAX,
+  TREE_OPERATIONS_PER_CONNECTION,
+} from '../limits.ts';
+
+/** Where news of the file system goes. */
+interface FileNewsPeer {
+  readonly saturated: boolean;
+  sendBulk(message: Uint8Array): void;
+}
+
+/** What one connection holds of the file system. Nothing of it outlives the connection. What few clients use is loaded when they do. */
+export class ConnectionFiles {
+  readonly fileSystem: FileSystem;
+  readonly order = new PathOrder();
+  readonly blocks = BLOCKS;
+  readonly handles = new FileHandles(BLOCKS);
+  /** The server's search engine, shared by all connections. */
+  readonly search: () => Promise<ContentSearch>;
+  readonly #peer: FileNewsPeer;
+  #missing: Promise<MissingWatch> | null = null;
+  #watches: Promise<ConnectionWatches> | null = null;
+  readonly #slots = new Slots(FILE_OPERATIONS_PER_CONNECTION);
+  readonly #ended = new AbortController();
+
+  /**
+   * `enterHandle` is asked before a file is opened through a handle; it may refuse, and returns what to call at the end. `restrict`
+   * leaves out the files that are none of the client's business.
+   */
+  constructor(
+    peer: FileNewsPeer,
+    search: () => Promise<ContentSearch>,
+    enterHandle: () => () => void,
+    restrict: (files: FileSystem) => FileSystem,
+  ) {
+    // Every operation that waits for its place listens; their number is bounded by the dispatcher.
+    setMaxListeners(0, this.#ended.signal);
+    const trees = new Slots(TREE_OPERATIONS_PER_CONNECTION);
+    this.fileSystem = countHandles(
+      limitFileSystem(restrict(LOCAL_FILE_SYSTEM), { slots: this.#slots, trees }, this.#ended.signal),
+      enterHandle,
+    );
+    this.#peer = peer;
+    this.search = search;
+  }
+
+  /** Aborted with a FileError when the connection is gone. */
+  get ended(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  get missing(): Promise<MissingWatch> {
+    this.#missing ??= this.#load(async () => {
+      const { MissingWatch } = await import('../../files/watch/watch-missing.ts');
+      return new MissingWatch(this.#slots);
+    });
+    return this.#missing;
+  }
+
+  get watches(): Promise<ConnectionWatches> {
+    this.#watches ??= this.#load(async () => {
+      const { ConnectionWatches } = await import('../../files/watch/connection-watches.ts');
+      const peer = this.#peer;
+      return new ConnectionWatches({
+        ready: () => !peer.saturated,
+        deliver: (watchId, batch) => peer.sendBulk(changedNotification(watchId, batch)),
+      });
+    });
+    return this.#watches;
+  }
+
+  /** Tells whether the client keeps up; changes that gathered while it did not are sent. */
+  setPaused(paused: boolean): void {
+    if (!paused) {
+      this.#watches?.then(
+        (watches) => watches.flush(),
+        () => {},
+      );
+    }
+  }
+
+  /** While the client leaves answers unread no file operation begins: those that were let in already could bring any number. */
+  setHeld(held: boolean): void {
+    this.#slots.setHeld(held);
+  }
+
+  /** Ends what is under way; unfinished replacements are dropped. */
+  async dispose(): Promise<void> {
+    this.#ended.abort(new FileError('failed', 'the connection has ended'));
+    for (const loaded of [this.#missing, this.#watches]) {
+      loaded?.then(
+        (watch) => watch.dispose(),
+        () => {},
+      );
+    }
+    await this.handles.dispose();
+  }
+
+  async #load<T extends { dispose(): void }>(load: () => Promise<T>): Promise<T> {
+    const loaded = await load();
+    if (this.#ended.signal.aborted) loaded.dispose();
+    return loaded;
+  }
+}
+
+/** Memory for blocks of files, shared by all connections. */
+const BLOCKS = new FrameBuffers(MAX_BLOCK_BYTES, REUSED_BLOCKS_MAX);
+
+function changedNotification(watchId: string, { changes, overflow }: ChangeBatch): Uint8Array {
+  const params: NotificationParamsOf<'fs/changed'> = {
+    watchId,
+    changes: changes.map(({ path, kind }) => ({ path: uriFromPath(path), kind })),
+    overflow,
+  };
+  return Buffer.from(encodeNotification('fs/changed', params));
+}

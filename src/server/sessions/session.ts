@@ -1,0 +1,59 @@
+import { randomUUID } from 'node:crypto';
+import { ProcessManager, type ProcessManagerOptions } from '../../process/process-manager.ts';
+import type { Spawner } from '../../process/spawn/spawner.ts';
+import type { EventSink } from './process-events.ts';
+
+/** What a session needs of the connection it is attached to. */
+export interface SessionPeer {
+  /** Whether bulk output should wait. */
+  readonly saturated: boolean;
+  sendBulk(frame: Uint8Array, released?: () => void): void;
+  /** Drops the connection soon if nobody is at its other end any more. */
+  probe(): void;
+}
+
+/**
+ * A client's processes and what it agreed on. It outlives the connection: while detached its processes run on, their output is
+ * kept within the retention limits, and nothing is sent.
+ */
+export class Session implements EventSink {
+  readonly id = randomUUID();
+  readonly processes: ProcessManager;
+  /** What its connections may do; the same for all of them. */
+  readonly accessKey: string;
+  /** How long the session outlives its connection. */
+  detachedTtlMs: number;
+  /** Whether the client asked for `process/started` and `process/failed`. */
+  lifecycleNotifications = false;
+  #peer: SessionPeer | null = null;
+
+  constructor(spawner: Spawner, options: ProcessManagerOptions, detachedTtlMs: number, accessKey: string) {
+    this.accessKey = accessKey;
+    this.processes = new ProcessManager(spawner, options);
+    this.detachedTtlMs = detachedTtlMs;
+  }
+
+  get attached(): boolean {
+    return this.#peer !== null;
+  }
+
+  attach(peer: SessionPeer): void {
+    this.#peer = peer;
+    this.processes.setPaused(peer.saturated);
+  }
+
+  /** Nobody reads any more, so nobody may hold the processes back. */
+  detach(): void {
+    this.#peer = null;
+    this.processes.setPaused(false);
+  }
+
+  /** Somebody else wants the session: is its client still there? */
+  probe(): void {
+    this.#peer?.probe();
+  }
+
+  sendBulk(frame: Uint8Array, released?: () => void): void {
+    this.#peer?.sendBulk(frame, released);
+  }
+}

@@ -1,0 +1,140 @@
+import { expect, test } from 'vitest';
+import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
+import {
+  ConfigError,
+  type ConfigInputs,
+  describeSource,
+  resolveConfig,
+} from '../../../../src/server/config/resolve.ts';
+
+const NOTHING: ConfigInputs = { flags: {}, env: {}, toml: null };
+const file = (values: Record<string, unknown>) => ({ path: '/etc/exec-server.toml', values });
+
+test('without any source there are only defaults', () => {
+  const { config, sources } = resolveConfig(NOTHING);
+  expect(config).toEqual(DEFAULT_CONFIG);
+  expect(Object.isFrozen(config)).toBe(true);
+  expect(new Set(Object.values(sources).map(describeSource))).toEqual(new Set(['default']));
+});
+
+const flags = { concurrentRequests: '4' };
+const env = { EXEC_SERVER_CONCURRENT_REQUESTS: '3' };
+const toml = file({ concurrentRequests: 2 });
+
+test.each<[string, Partial<ConfigInputs>, number, string]>([
+  ['flag', { flags, env, toml }, 4, 'flag --concurrent-requests'],
+  ['environment', { env, toml }, 3, 'environment EXEC_SERVER_CONCURRENT_REQUESTS'],
+  ['file', { toml }, 2, 'file /etc/exec-server.toml'],
+  ['flag before file', { flags, toml }, 4, 'flag --concurrent-requests'],
+  ['default', {}, DEFAULT_CONFIG.concurrentRequests, 'default'],
+])('%s wins', (_name, inputs, value, source) => {
+  const { config, sources } = resolveConfig({ ...NOTHING, ...inputs });
+  expect(config.concurrentRequests).toBe(value);
+  expect(describeSource(sources.concurrentRequests)).toBe(source);
+});
+
+test('sources are chosen key by key', () => {
+  const { config, sources } = resolveConfig({
+    flags: { nativeSpawn: false, requireWriteId: true },
+    env: { EXEC_SERVER_LOG_LEVEL: 'info', EXEC_SERVER_DETACHED_SESSION_TTL_MS: '5m' },
+    toml: file({ snapshotHeadBytes: '1KiB', pingIntervalMs: 1_000, acceptNativePaths: true }),
+  });
+  expect(config).toEqual({
+    ...DEFAULT_CONFIG,
+    nativeSpawn: false,
+    requireWriteId: true,
+    logLevel: 'info',
+    detachedSessionTtlMs: 300_000,
+    snapshotHeadBytes: 1_024,
+    pingIntervalMs: 1_000,
+    acceptNativePaths: true,
+  });
+  expect(sources.nativeSpawn).toEqual({ source: 'flag', detail: '--no-native-spawn' });
+  expect(sources.requireWriteId).toEqual({ source: 'flag', detail: '--require-write-id' });
+});
+
+test('an empty variable, and one that is none of ours, count as not set', () => {
+  const variables = { EXEC_SERVER_LISTEN: '', EXEC_SERVERX: '1', PATH: '/bin', EXEC_SERVER_GONE: undefined };
+  expect(resolveConfig({ ...NOTHING, env: variables }).config).toEqual(DEFAULT_CONFIG);
+});
+
+test('the other variables of the project are not settings', () => {
+  const variables = { EXEC_SERVER_CONFIG: 'x', EXEC_SERVER_URL: 'y', EXEC_SERVER_REFERENCE: 'z' };
+  expect(resolveConfig({ ...NOTHING, env: variables }).config).toEqual(DEFAULT_CONFIG);
+});
+
+test.each<[Partial<ConfigInputs>, string, string]>([
+  [
+    { flags: { concurrentRequests: '0' } },
+    'concurrentRequests',
+    "concurrentRequests (flag --concurrent-requests): '0' is below 1; allowed: a whole number from 1 to 2147483647",
+  ],
+  [
+    { env: { EXEC_SERVER_PING_INTERVAL_MS: 'soon' } },
+    'pingIntervalMs',
+    "pingIntervalMs (environment EXEC_SERVER_PING_INTERVAL_MS): 'soon' is not a duration; " +
+      'allowed: milliseconds, or a number with ms, s, m or h, from 10ms to 168h',
+  ],
+  [
+    { toml: file({ maxMessageBytes: '1TiB' }) },
+    'maxMessageBytes',
+    "maxMessageBytes (file /etc/exec-server.toml): '1TiB' is not a size; " +
+      'allowed: bytes, or a number with KiB, MiB or GiB, from 1KiB to 256MiB',
+  ],
+  [
+    { flags: { nativeSpawn: 'maybe' } },
+    'nativeSpawn',
+    "nativeSpawn (flag --native-spawn): 'maybe' is not a truth value; allowed: true or false",
+  ],
+  [
+    { flags: { logLevel: 'loud' } },
+    'logLevel',
+    "logLevel (flag --log-level): 'loud' is not one of the choices; allowed: debug, info, warn, error",
+  ],
+  [
+    { toml: file({ listen: 4000 }) },
+    'listen',
+    "listen (file /etc/exec-server.toml): '4000' is not a string; allowed: `ws://IP:PORT`, `wss://IP:PORT`, `unix:///PATH`, `stdio` or `off`",
+  ],
+  [
+    { toml: file({ logLevel: { level: 'info' } }) },
+    'logLevel',
+    'logLevel (file /etc/exec-server.toml): a table is not one of the choices; allowed: debug, info, warn, error',
+  ],
+  [
+    { flags: { concurrentRequests: '4' }, toml: file({ concurrentRequests: 'overridden' }) },
+    'concurrentRequests',
+    "concurrentRequests (file /etc/exec-server.toml): 'overridden' is not a whole number; " +
+      'allowed: a whole number from 1 to 2147483647',
+  ],
+  [
+    { toml: file({ detachedSessionTtl: '5m' }) },
+    'detachedSessionTtl',
+    "unknown setting 'detachedSessionTtl' (file /etc/exec-server.toml); did you mean 'detachedSessionTtlMs'?",
+  ],
+  [
+    { toml: file({ colour: 'red' }) },
+    'colour',
+    "unknown setting 'colour' (file /etc/exec-server.toml); 'exec-server config' lists those that exist",
+  ],
+  [
+    { env: { EXEC_SERVER_LISTN: 'stdio' } },
+    'EXEC_SERVER_LISTN',
+    "unknown variable 'EXEC_SERVER_LISTN' in the environment; did you mean 'EXEC_SERVER_LISTEN'?",
+  ],
+  [
+    { flags: { pingIntervalMs: '10m' } },
+    'peerSilenceTimeoutMs',
+    "peerSilenceTimeoutMs (default): '5m' must be longer than pingIntervalMs (flag --ping-interval): '10m'; " +
+      'idle peers would be dropped before they are pinged',
+  ],
+])('%j is refused', (inputs, key, message) => {
+  const resolve = () => resolveConfig({ ...NOTHING, ...inputs });
+  expect(resolve).toThrow(ConfigError);
+  expect(resolve).toThrow(expect.objectContaining({ key, message }));
+});
+
+test('keys that every object has are unknown settings like any other', () => {
+  const values = JSON.parse('{"__proto__": 1, "constructor": 2}');
+  expect(() => resolveConfig({ ...NOTHING, toml: file(values) })).toThrow("unknown setting '__proto__'");
+});

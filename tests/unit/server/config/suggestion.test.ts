@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest';
+import { suggestionFor } from '../../../../src/server/config/suggestion.ts';
+
+const NAMES = ['--listen', '--ping-interval', '--max-connections', '--json'];
+
+test.each([
+  ['--listne', "did you mean '--listen'?"],
+  ['--Listen', "did you mean '--listen'?"],
+  ['--ping-interval-ms', "did you mean '--ping-interval'?"],
+  ['--max-conn', "did you mean '--max-connections'?"],
+  ['--jsn', "did you mean '--json'?"],
+  ['--remote', null],
+  ['--', null],
+  ['x'.repeat(100_000), null],
+])('%s: %s', (name, suggestion) => {
+  expect(suggestionFor(name, NAMES)).toBe(suggestion);
+});

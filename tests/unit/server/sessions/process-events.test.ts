@@ -1,0 +1,69 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { NOTIFICATIONS } from '../../../../src/protocol/registry.ts';
+import { type Dialect, processNotifier } from '../../../../src/server/sessions/process-events.ts';
+
+function createNotifier(dialect: Dialect, processId = 'p') {
+  const sink = {
+    attached: true,
+    frames: [] as string[],
+    sendBulk: (frame: Uint8Array) => {
+      sink.frames.push(Buffer.from(frame).toString());
+    },
+  };
+  return { sink, events: processNotifier(processId, dialect, sink) };
+}
+
+test('a process reports output, exit and end, each in the words and order of the reference', () => {
+  const { sink, events } = createNotifier('process', 'fixed-name');
+  events.output(1, 'stdout', Buffer.from('hi\n'));
+  events.exited(2, 0, null);
+  events.closed(3, null);
+  expect(sink.frames).toEqual([
+    '{"method":"process/output","params":{"processId":"fixed-name","seq":1,"stream":"stdout","chunk":"aGkK"}}',
+    '{"method":"process/exited","params":{"processId":"fixed-name","seq":2,"exitCode":0,"sandboxDenied":false}}',
+    '{"method":"process/closed","params":{"processId":"fixed-name","seq":3}}',
+  ]);
+});
+
+test('a command has no closed: its exit is told behind all output', () => {
+  const { sink, events } = createNotifier('command');
+  events.output(1, 'pty', Buffer.from('a'));
+  events.exited(2, 7, null);
+  events.output(3, 'stderr', Buffer.from('b'));
+  events.closed(4, null);
+  expect(sink.frames.map((frame) => JSON.parse(frame))).toEqual([
+    { method: 'command/exec/outputDelta', params: { processId: 'p', stream: 'stdout', chunk: 'YQ==' } },
+    { method: 'command/exec/outputDelta', params: { processId: 'p', stream: 'stderr', chunk: 'Yg==' } },
+    { method: 'command/exec/exited', params: { processId: 'p', exitCode: 7 } },
+  ]);
+});
+
+test('nothing is sent while nobody is attached', () => {
+  for (const dialect of ['process', 'command'] as const) {
+    const { sink, events } = createNotifier(dialect);
+    sink.attached = false;
+    events.output(1, 'stdout', Buffer.from('x'));
+    events.exited(2, 0, null);
+    events.closed(3, null);
+    expect(sink.frames).toEqual([]);
+  }
+});
+
+test('an output frame built by hand is the JSON of its content, whatever the name and the bytes', () => {
+  const name = fc.string({ unit: 'binary', maxLength: 20 });
+  const bytes = fc.uint8Array({ maxLength: 50 });
+  const stream = fc.constantFrom('stdout', 'stderr', 'pty' as const);
+  fc.assert(
+    fc.property(name, fc.integer({ min: 1 }), stream, bytes, (processId, seq, streamName, content) => {
+      const { sink, events } = createNotifier('process', processId);
+      events.output(seq, streamName, Buffer.from(content));
+      const chunk = Buffer.from(content).toString('base64');
+      const expected = { method: 'process/output', params: { processId, seq, stream: streamName, chunk } };
+      expect(sink.frames).toEqual([JSON.stringify(expected)]);
+      expect(
+        NOTIFICATIONS['process/output'].params.safeParse(JSON.parse(sink.frames[0]!).params).success,
+      ).toBe(true);
+    }),
+  );
+});

@@ -1,0 +1,238 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../../src/server/config/config.ts';
+import type { Session } from '../../../../src/server/sessions/session.ts';
+import { SessionRegistry } from '../../../../src/server/sessions/session-registry.ts';
+import { type FakeChild, FakeSpawner } from '../../process/fake-child.ts';
+
+const TTL_MS = 30_000;
+const SIGTERM = 15;
+const PEER = { saturated: false, sendBulk: () => undefined, probe: () => undefined };
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function createRegistry(config: Partial<ExecServerConfig> = {}) {
+  const spawner = new FakeSpawner();
+  const registry = new SessionRegistry(
+    { ...DEFAULT_CONFIG, detachedSessionTtlMs: TTL_MS, ...config },
+    spawner,
+  );
+  const attached = () => {
+    const session = registry.create();
+    session.attach(PEER);
+    return session;
+  };
+  const run = async (session: Session, processId = 'p') => {
+    const started = session.processes.start({
+      processId,
+      spec: { program: 'p', argv: ['p'], cwd: '/', env: {}, io: { kind: 'pipe', stdin: 'closed' } },
+      retention: { maxBytes: 1_000, maxChunks: 10, headBytes: 0 },
+      listener: { output: () => undefined, exited: () => undefined, closed: () => undefined },
+    });
+    const child = spawner.succeed();
+    await started;
+    return child;
+  };
+  return { registry, spawner, attached, run };
+}
+
+const unknown = (id: string) =>
+  expect.objectContaining({ code: -32600, message: `unknown session id ${id}` });
+const settled = () => new Promise(setImmediate);
+
+test('sessions have ids of their own', () => {
+  const { registry } = createRegistry();
+  const ids = Array.from({ length: 10 }, () => registry.create().id);
+  expect(new Set(ids).size).toBe(10);
+  for (const id of ids)
+    expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+});
+
+test.each(['', 'nope', '__proto__', 'constructor'])('the session %j is unknown', (id) => {
+  const { registry } = createRegistry();
+  registry.create();
+  expect(() => registry.resume(id)).toThrow(unknown(id));
+});
+
+describe('resuming', () => {
+  test('gives the same session back, and only while nobody has it', () => {
+    const { registry, attached } = createRegistry();
+    const session = attached();
+    expect(() => registry.resume(session.id)).toThrow(
+      expect.objectContaining({
+        code: -32010,
+        message: `session ${session.id} is already attached to another connection`,
+      }),
+    );
+    registry.detach(session);
+    expect(registry.resume(session.id)).toBe(session);
+  });
+
+  test('stops the clock, and the next detachment starts a new one', async () => {
+    const { registry, attached, run } = createRegistry();
+    const session = attached();
+    const child = await run(session);
+    for (let round = 0; round < 3; round++) {
+      registry.detach(session);
+      vi.advanceTimersByTime(TTL_MS - 1);
+      registry.resume(session.id).attach(PEER);
+      vi.advanceTimersByTime(TTL_MS * 2);
+    }
+    expect(child.killed).toBe(0);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+describe('the end of a detached session', () => {
+  test('comes when its time is up, and its processes are killed', async () => {
+    const { registry, attached, run } = createRegistry();
+    const session = attached();
+    const child = await run(session);
+    registry.detach(session);
+    vi.advanceTimersByTime(TTL_MS - 1);
+    expect(child.killed).toBe(0);
+    vi.advanceTimersByTime(1);
+    expect(child.killed).toBe(1);
+    expect(() => registry.resume(session.id)).toThrow(unknown(session.id));
+  });
+
+  test('comes at once where nothing is kept', async () => {
+    const { registry, attached, run } = createRegistry({ detachedSessionTtlMs: 0 });
+    const session = attached();
+    const child = await run(session);
+    registry.detach(session);
+    expect(child.killed).toBe(1);
+    expect(() => registry.resume(session.id)).toThrow(unknown(session.id));
+    await settled();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('comes at once for a session that agreed on that', async () => {
+    const { registry, attached, run } = createRegistry();
+    const session = attached();
+    session.detachedTtlMs = 0;
+    const child = await run(session);
+    registry.detach(session);
+    expect(child.killed).toBe(1);
+  });
+});
+
+describe('as many sessions as the server keeps', () => {
+  const full = expect.objectContaining({
+    code: -32001,
+    message: 'the server keeps 2 sessions, the configured maximum (maxSessions)',
+  });
+
+  test('no further one is opened, and one that ends makes room', () => {
+    const { registry, attached } = createRegistry({ maxSessions: 2 });
+    const [first] = [attached(), attached()];
+    expect(attached).toThrow(full);
+    registry.end(first!);
+    expect(attached()).toBeDefined();
+    expect(attached).toThrow(full);
+  });
+
+  test('the longest detached in which nothing runs makes room, others do not', async () => {
+    const { registry, attached, run } = createRegistry({ maxSessions: 2 });
+    const [busy, quiet] = [attached(), attached()];
+    const child = await run(busy);
+    registry.detach(busy);
+    registry.detach(quiet);
+    const next = attached();
+    expect(() => registry.resume(quiet.id)).toThrow(unknown(quiet.id));
+    expect(attached).toThrow(full);
+    expect(child.killed).toBe(0);
+    child.finish(0);
+    await settled();
+    expect(attached()).toBeDefined();
+    expect(() => registry.resume(busy.id)).toThrow(unknown(busy.id));
+    expect(next.attached).toBe(true);
+  });
+});
+
+test('while detached nobody holds the processes back and nothing is sent', async () => {
+  const { registry, attached, run } = createRegistry();
+  const session = attached();
+  const child = await run(session);
+  session.processes.setPaused(true);
+  child.stdout.write('kept');
+  expect((await session.processes.get('p')).nextSeq).toBe(1);
+  registry.detach(session);
+  expect(session.attached).toBe(false);
+  expect((await session.processes.get('p')).nextSeq).toBe(2);
+  session.sendBulk(Buffer.from('nobody'));
+  registry.resume(session.id).attach({ ...PEER, saturated: true });
+  child.stdout.write('held');
+  expect((await session.processes.get('p')).nextSeq).toBe(2);
+});
+
+describe('closing', () => {
+  test('asks every process to end, waits for the grace and kills the rest', async () => {
+    const { registry, attached, run } = createRegistry();
+    const [polite, stubborn] = [await run(attached()), await run(attached())];
+    const detached = attached();
+    const forgotten = await run(detached);
+    registry.detach(detached);
+    const closed = registry.close(SIGTERM, 2_000);
+    expect([polite.signals, stubborn.signals, forgotten.signals]).toEqual([[SIGTERM], [SIGTERM], [SIGTERM]]);
+    polite.finish(0);
+    await vi.advanceTimersByTimeAsync(1_999);
+    expect(stubborn.killed).toBe(0);
+    await vi.advanceTimersByTimeAsync(1);
+    await closed;
+    expect([polite.killed, stubborn.killed, forgotten.killed]).toEqual([0, 1, 1]);
+  });
+
+  test('does not wait for the grace when everything has ended', async () => {
+    const { registry, attached, run } = createRegistry();
+    const child = await run(attached());
+    const closed = registry.close(SIGTERM, 60_000);
+    child.finish(0);
+    await closed;
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('leaves no clock running for connections that end after it', async () => {
+    const { registry, attached } = createRegistry();
+    const session = attached();
+    await registry.close(SIGTERM, 0);
+    registry.detach(session);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('takes no new sessions and ends at once what is detached meanwhile', async () => {
+    const { registry, attached, run } = createRegistry();
+    const [session, other] = [attached(), attached()];
+    const child = await run(session);
+    registry.detach(other);
+    const closed = registry.close(SIGTERM, 60_000);
+    const refused = expect.objectContaining({ code: -32600, message: 'the server is shutting down' });
+    expect(() => registry.create()).toThrow(refused);
+    expect(() => registry.resume(other.id)).toThrow(refused);
+    registry.detach(session);
+    expect(child.killed).toBe(1);
+    await closed;
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  test('of many processes warns of nothing', async () => {
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error) => warnings.push(warning);
+    process.on('warning', onWarning);
+    const { registry, attached, run } = createRegistry();
+    const session = attached();
+    const children: FakeChild[] = [];
+    for (let index = 0; index < 20; index++) children.push(await run(session, `p${index}`));
+    const closed = registry.close(SIGTERM, 1_000);
+    for (const child of children) child.finish();
+    await closed;
+    await settled();
+    process.off('warning', onWarning);
+    expect(warnings).toEqual([]);
+  });
+});
