@@ -47,9 +47,13 @@ export interface ConnectionServices {
   sessionOpened(): void;
 }
 
-/** What an open session offers to its connection. */
+/** An open session, and what its client works with once it asks for something: thousands of clients may be idle. */
 interface Attachment {
   readonly session: Session;
+  tools: Tools | null;
+}
+
+interface Tools {
   readonly files: ConnectionFiles;
   readonly handlers: Handlers;
 }
@@ -72,6 +76,7 @@ export class ClientConnection {
   #introduction: NodeJS.Timeout | null = null;
   #attachment: Attachment | null = null;
   #acknowledged = false;
+  #answersStopped = false;
 
   constructor(
     transport: Transport,
@@ -116,11 +121,12 @@ export class ClientConnection {
       unexpectedResponse: () => this.#violation('a response to a request that was never sent'),
       bulk: (stopped) => {
         this.#attachment?.session.processes.setPaused(stopped);
-        this.#attachment?.files.setPaused(stopped);
+        this.#attachment?.tools?.files.setPaused(stopped);
       },
       answers: (stopped) => {
+        this.#answersStopped = stopped;
         this.#dispatcher.setHeld(stopped);
-        this.#attachment?.files.setHeld(stopped);
+        this.#attachment?.tools?.files.setHeld(stopped);
       },
       ended: () => void this.#finish(),
       closed: (reason) => void this.#detach().then(() => onClosed(reason)),
@@ -154,7 +160,7 @@ export class ClientConnection {
 
   #initialize(params: ParamsOf<'initialize'>): ResultOf<'initialize'> {
     if (this.#attachment !== null) throw invalidRequest('initialize may only be sent once per connection');
-    const { sessions, quotas, search, config, environmentInfo, sessionOpened, log } = this.#services;
+    const { sessions, config, environmentInfo, sessionOpened, log } = this.#services;
     const { access } = this.principal;
     this.#records.requireWritable();
     const session =
@@ -167,6 +173,23 @@ export class ClientConnection {
     this.#introduced();
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
     session.attach(this.#connection);
+    this.#attachment = { session, tools: null };
+    this.#records.attached(session.id, params.clientName, params.resumeSessionId != null);
+    // Whoever knows the whole id can resume the session.
+    log.info('session attached', {
+      session: session.id.slice(0, 8),
+      client: printable(params.clientName),
+      token: this.principal.tokenId,
+      address: this.principal.address,
+    });
+    sessionOpened();
+    return { sessionId: session.id, environmentInfo: environmentInfo() };
+  }
+
+  /** Made with the first request. */
+  #makeTools(session: Session): Tools {
+    const { quotas, search, config, environmentInfo } = this.#services;
+    const { access } = this.principal;
     const files = new ConnectionFiles(
       this.#connection,
       search,
@@ -182,6 +205,7 @@ export class ClientConnection {
       connection: this.#connection,
       records: this.#records,
     };
+    files.setHeld(this.#answersStopped);
     const handlers = this.#records.recorded({
       ...environmentHandlers(services),
       ...capabilityHandlers(services),
@@ -191,17 +215,7 @@ export class ClientConnection {
       ...fileWatchHandlers(services),
       ...legacyHandlers(services),
     });
-    this.#attachment = { session, files, handlers };
-    this.#records.attached(session.id, params.clientName, params.resumeSessionId != null);
-    // Whoever knows the whole id can resume the session.
-    log.info('session attached', {
-      session: session.id.slice(0, 8),
-      client: printable(params.clientName),
-      token: this.principal.tokenId,
-      address: this.principal.address,
-    });
-    sessionOpened();
-    return { sessionId: session.id, environmentInfo: environmentInfo() };
+    return { files, handlers };
   }
 
   /** The handlers, once the handshake is complete and if the client may call the method. */
@@ -213,7 +227,8 @@ export class ClientConnection {
     if (!this.#acknowledged)
       throw invalidRequest(`client must send initialized before using ${family} methods`);
     requireAccess(this.principal.access, method, params);
-    return this.#attachment.handlers;
+    this.#attachment.tools ??= this.#makeTools(this.#attachment.session);
+    return this.#attachment.tools.handlers;
   }
 
   #submit(message: RequestMessage, routed: RoutedRequest, handlers: Handlers): void {
@@ -302,6 +317,6 @@ export class ClientConnection {
     this.#attachment = null;
     if (attachment === null) return;
     this.#services.sessions.detach(attachment.session);
-    await waitAtMost(FINISH_TIMEOUT_MS, attachment.files.dispose());
+    if (attachment.tools !== null) await waitAtMost(FINISH_TIMEOUT_MS, attachment.tools.files.dispose());
   }
 }
