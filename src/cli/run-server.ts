@@ -2,7 +2,6 @@ import { resolve } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import type * as ServeModule from '../server/serve.ts';
 import type { RunningServer } from '../server/serve.ts';
-import { StartError } from '../server/start-error.ts';
 import type { Arguments } from './arguments.ts';
 import { EXIT_CODES, RunError, UsageError } from './failures.ts';
 import type { Settings } from './settings.ts';
@@ -109,7 +108,6 @@ async function start({ config, address }: Settings, host: Host): Promise<Running
   try {
     return await host.server.serve(config);
   } catch (error) {
-    if (error instanceof StartError) throw new RunError(error.message);
     const code = (error as NodeJS.ErrnoException).code;
     if (code === undefined) throw error;
     const failures = address.kind === 'unix' ? UNIX_FAILURES : LISTEN_FAILURES;

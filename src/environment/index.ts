@@ -1,38 +1,7 @@
 export { acceptedWebSocket } from '../client/accepted-websocket.ts';
-export type {
-  CallOptions,
-  CapabilityDiscovery,
-  DirectoryEntry,
-  DiscoveredRoot,
-  DiscoveryRoot,
-  EnvironmentInfo,
-  ExecBackend,
-  ExecProcess,
-  ExecutorFileSystem,
-  FileChange,
-  FileChanges,
-  FileMetadata,
-  FileOptions,
-  FileWatch,
-  LinkOptions,
-  LostEvent,
-  OutputStream,
-  ProcessEvent,
-  ProcessState,
-  ReadOptions,
-  ReadPage,
-  SandboxType,
-  SearchOptions,
-  SearchResult,
-  StartParams,
-  TerminateMode,
-  WalkOptions,
-  WalkResult,
-  WatchOptions,
-  WriteStatus,
-} from '../client/backend.ts';
 export type { TransportSource } from '../client/client-core.ts';
 export { ClientError, type ClientErrorDetails, type ClientErrorKind } from '../client/errors.ts';
+export type * from '../client/interfaces.ts';
 export { attachmentRoots } from './capability-roots/attachment-roots.ts';
 export type { AttachmentRoots } from './capability-roots/combined-roots.ts';
 export {

@@ -93,12 +93,12 @@ describe('read', () => {
     await file.close();
   });
 
-  test('never gives bytes for an offset that may have been rounded', async (context) => {
+  test('never gives bytes for an offset that may have been rounded', async () => {
     const memory = mkdtempSync('/dev/shm/open-file-');
     const huge = join(memory, 'huge');
     try {
-      const sized = spawnSync('truncate', ['-s', `${2n ** 53n + 4096n}`, huge]);
-      if (sized.status !== 0) return context.skip('no file system here has files of that size');
+      // A file system in memory has files of any size.
+      expect(spawnSync('truncate', ['-s', `${2n ** 53n + 4096n}`, huge]).status).toBe(0);
       const file = await open(huge, 'read');
       expect(await errorOf(file.read(2 ** 53, 1))).toContain('too large to be exact');
       expect((await file.read(2 ** 53 - 2, 1)).length).toBe(1);
