@@ -1,0 +1,109 @@
+import * as z from 'zod/mini';
+import { once } from './once.ts';
+import { doc, optional } from './scalars.ts';
+
+const Uri = once(() => z.string());
+
+const SpecialPath = once(() =>
+  z.discriminatedUnion('kind', [
+    z.object({ kind: z.literal('root') }),
+    z.object({ kind: z.literal('minimal') }),
+    z.object({ kind: z.literal('project_roots'), subpath: optional(z.string()) }),
+    z.object({ kind: z.literal('current_working_directory'), subpath: optional(z.string()) }),
+    z.object({ kind: z.literal('tmpdir') }),
+    z.object({ kind: z.literal('slash_tmp') }),
+    z.object({ kind: z.literal('unknown'), path: z.string(), subpath: optional(z.string()) }),
+  ]),
+);
+
+const EntryPath = once(() =>
+  z.discriminatedUnion('type', [
+    z.object({ type: z.literal('path'), path: doc(Uri(), 'A `file:` URI.') }),
+    z.object({
+      type: z.literal('glob_pattern'),
+      pattern: doc(z.string(), 'Absolute, relative to `cwd`, or below each workspace root.'),
+    }),
+    z.object({ type: z.literal('special'), value: SpecialPath() }),
+  ]),
+);
+
+const Entry = once(() =>
+  z.object({
+    path: EntryPath(),
+    access: doc(z.enum(['read', 'write', 'deny', 'none']), '`none` is another word for `deny`.'),
+    missing_path_behavior: optional(z.literal('skip')),
+  }),
+);
+
+const FileSystemPolicy = once(() =>
+  z.discriminatedUnion('type', [
+    z.object({
+      type: z.literal('restricted'),
+      entries: doc(z.array(Entry()), 'The longest entry that covers a path decides; without one there is no access.'),
+      glob_scan_max_depth: doc(
+        optional(z.int().check(z.positive())),
+        'How many directories deep patterns are looked for.',
+      ),
+    }),
+    z.object({ type: z.literal('unrestricted') }),
+  ]),
+);
+
+const NetworkPolicy = once(() => z.enum(['restricted', 'enabled']));
+
+const Permissions = once(() =>
+  z.discriminatedUnion('type', [
+    z.object({ type: z.literal('managed'), file_system: FileSystemPolicy(), network: NetworkPolicy() }),
+    z.object({ type: z.literal('disabled') }),
+    z.object({ type: z.literal('external'), network: NetworkPolicy() }),
+  ]),
+);
+
+/** A confinement as a permission profile. Outer keys are in camel case, those of `permissions` in snake case. */
+const ProfileForm = once(() =>
+  z.object({
+    permissions: Permissions(),
+    cwd: doc(optional(Uri()), 'Relative patterns start here.'),
+    workspaceRoots: doc(z._default(z.array(Uri()), []), 'What `project_roots` stands for.'),
+    policyContext: doc(
+      optional(z.object({ cwd: optional(Uri()), workspaceRoots: z._default(z.array(Uri()), []) })),
+      'Takes the place of `cwd` and `workspaceRoots`.',
+    ),
+    windowsSandboxLevel: doc(
+      z.enum(['disabled', 'restricted-token', 'elevated', 'mxc']),
+      'Required; without effect outside Windows.',
+    ),
+    windowsSandboxProxySettingsMode: optional(z.enum(['reconcile', 'preserve'])),
+    useLegacyLandlock: doc(
+      z._default(z.boolean(), false),
+      'Refused together with a restricted file system: it cannot be enforced that way.',
+    ),
+    sandboxOverride: doc(
+      optional(z.enum(['noOverride', 'escalatedSandboxWithRestrictions', 'bypassSandboxFirstAttempt'])),
+      'Without effect: what is asked for is enforced.',
+    ),
+    userHomeDir: optional(Uri()),
+    temporaryDirectories: optional(z.array(Uri())),
+  }),
+);
+
+/** The two classic confinements by name. */
+const NamedForm = once(() =>
+  z.discriminatedUnion('type', [
+    z.object({ type: z.literal('readOnly'), networkAccess: z._default(z.boolean(), false) }),
+    z.object({
+      type: z.literal('workspaceWrite'),
+      writableRoots: doc(z._default(z.array(Uri()), []), 'Writable besides the working directory.'),
+      networkAccess: z._default(z.boolean(), false),
+      excludeTmpdirEnvVar: z._default(z.boolean(), false),
+      excludeSlashTmp: z._default(z.boolean(), false),
+      cwd: doc(optional(Uri()), 'The workspace; for a program its own `cwd` when absent.'),
+    }),
+  ]),
+);
+
+/** What a program or a file operation is confined to. */
+export const Sandbox = once(() => z.union([ProfileForm(), NamedForm()]));
+
+export type SandboxContext = z.output<ReturnType<typeof Sandbox>>;
+export type SandboxProfile = z.output<ReturnType<typeof ProfileForm>>;
