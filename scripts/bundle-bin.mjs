@@ -6,6 +6,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, wr
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { bundleFileHelper } from './bundle-file-helper.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = join(root, 'dist/bin');
@@ -56,6 +57,8 @@ renameSync(newBin, bin);
 for (const file of readdirSync(folder)) {
   if (file.startsWith('bundle-') && !file.startsWith(`${name}.`)) rmSync(join(folder, file));
 }
+
+await bundleFileHelper({ source: join(root, 'dist'), extension: 'js', folder });
 
 /** Without compiled code the bin works as well, some milliseconds later. */
 function compileInAdvance() {

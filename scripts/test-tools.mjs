@@ -1,10 +1,10 @@
-// Brings the programs that some tests compare with, where this user may install packages. A test whose program is missing says so.
+// Brings the programs that tests run or compare with, where this user may install packages. A test whose program is missing says so.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 /** Program → Debian package. */
-const TOOLS = { rg: 'ripgrep' };
+const TOOLS = { rg: 'ripgrep', bwrap: 'bubblewrap', zsh: 'zsh', 'redis-server': 'redis-server' };
 
 const missing = Object.keys(TOOLS).filter((program) => !onPath(program));
 if (missing.length > 0) {
@@ -27,7 +27,8 @@ function install(packages) {
 }
 
 function apt(...args) {
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  // In runlevel 1 packages do not start the services that they bring.
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' };
   const { status } = spawnSync('apt-get', ['-q', ...args], {
     env,
     stdio: ['ignore', 2, 2],

@@ -129,7 +129,7 @@ export class Connection {
    * @param {string[]} argv
    * @param {{ tty?: boolean, pipeStdin?: boolean, digest?: boolean }} [options]
    */
-  async start(id, argv, { tty = false, pipeStdin = false, digest = false } = {}) {
+  async start(id, argv, { tty = false, pipeStdin = false, digest = false, sandbox = null } = {}) {
     const tracked = new TrackedProcess(id, { digest });
     this.processes.set(id, tracked);
     await this.call('process/start', {
@@ -139,6 +139,7 @@ export class Connection {
       env: { PATH: process.env.PATH },
       tty,
       pipeStdin,
+      sandbox,
     });
     return tracked;
   }

@@ -6,6 +6,7 @@ import { growth } from './growth.mjs';
 import { integrity } from './integrity.mjs';
 import { memory } from './memory.mjs';
 import { requests } from './requests.mjs';
+import { sandbox } from './sandbox.mjs';
 import { stall } from './stall.mjs';
 import { starts } from './starts.mjs';
 import { startup } from './startup.mjs';
@@ -56,5 +57,6 @@ export const WORKLOADS = [
   ...fileContents,
   ...fileBlocks,
   ...folders,
+  ...sandbox,
   ...growth,
 ];

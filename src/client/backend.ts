@@ -1,4 +1,5 @@
 import type { CallParamsOf, NotificationParamsOf, ResultOf } from '../protocol/registry.ts';
+import type { SandboxRequest } from '../protocol/sandbox.ts';
 import type { ClientError } from './errors.ts';
 
 /** How a call may be cut short. Whichever comes first ends it with a typed error; what it asked for may happen all the same. */
@@ -12,6 +13,7 @@ export type StartParams = Exclude<CallParamsOf<'process/start'>, { direct: unkno
 
 export type OutputStream = 'stdout' | 'stderr' | 'pty';
 export type WriteStatus = ResultOf<'process/write'>['status'];
+export type { SandboxRequest };
 export type SandboxType = ResultOf<'process/start'>['sandboxType'];
 export type TerminateMode = NonNullable<CallParamsOf<'process/terminate'>['mode']>;
 
@@ -119,6 +121,46 @@ export interface ExecBackend {
   start(params: StartParams, options?: CallOptions): Promise<ExecProcess>;
 }
 
+/** A header to send. With `valueEnvVar` the executor puts the value of that variable of its own behind `value`. */
+export type HttpRequestHeader = NonNullable<CallParamsOf<'http/request'>['headers']>[number];
+/** A header that was received; the name is in lower case. */
+export type HttpHeader = ResultOf<'http/request'>['headers'][number];
+
+/** A request that an executor sends to a web server. */
+export interface HttpRequest {
+  readonly url: string;
+  /** Default `GET`. Sent as it is. */
+  readonly method?: string;
+  readonly headers?: readonly HttpRequestHeader[];
+  readonly body?: Uint8Array | string | null;
+  /** Default `follow`, through up to ten redirects; `stop` returns the first. */
+  readonly redirect?: 'follow' | 'stop';
+}
+
+/** What a web server answered. Nothing is decompressed. */
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: readonly HttpHeader[];
+  readonly body: Uint8Array;
+}
+
+/**
+ * An answer whose body is still coming, for one reader. Leaving the loop, or `cancel`, ends the request. The iteration throws when
+ * the body does not come to its end, as it never does when the connection is lost.
+ */
+export interface HttpStream {
+  readonly status: number;
+  readonly headers: readonly HttpHeader[];
+  readonly body: AsyncIterable<Uint8Array>;
+  cancel(): void;
+}
+
+/** Asks web servers from where an executor is. `signal` and `timeoutMs` hold until the body has ended; a request is sent once. */
+export interface ExecutorHttp {
+  request(request: HttpRequest, options?: CallOptions): Promise<HttpAnswer>;
+  stream(request: HttpRequest, options?: CallOptions): Promise<HttpStream>;
+}
+
 export type FileMetadata = ResultOf<'fs/getMetadata'>;
 export type DirectoryEntry = ResultOf<'fs/readDirectory'>['entries'][number];
 export type WalkOptions = CallParamsOf<'fs/walk'>['options'];
@@ -128,7 +170,7 @@ export type FileChange = NotificationParamsOf<'fs/changed'>['changes'][number];
 
 /** Options of file operations. */
 export interface FileOptions extends CallOptions {
-  /** The confinement to apply, as on the wire; absent or null is none. */
+  /** The confinement to apply, a {@link SandboxRequest} or a form that only the server knows; absent or null is none. */
   readonly sandbox?: unknown;
 }
 

@@ -6,11 +6,12 @@ import type {
   ResultOf,
 } from '../protocol/registry.ts';
 import type { Transport } from '../transport/transport.ts';
-import type { CallOptions, EnvironmentInfo, ExecBackend } from './backend.ts';
+import type { CallOptions, EnvironmentInfo, ExecBackend, ExecutorHttp } from './backend.ts';
 import { asClientError, lostCall, spoiltCall } from './call-errors.ts';
 import { CallLimit } from './call-limit.ts';
 import { rulesOf } from './call-rules.ts';
 import { ClientError } from './errors.ts';
+import { HttpBodies } from './http-bodies.ts';
 import {
   CONNECT_TIMEOUT_MS,
   GOOD_CONNECTION_MS,
@@ -25,6 +26,7 @@ import { onAbort } from './on-abort.ts';
 import { ProcessRoutes } from './process-routes.ts';
 import { attemptUntil, Backoff } from './reconnect.ts';
 import { RemoteBackend } from './remote-backend.ts';
+import { RemoteHttp } from './remote-http.ts';
 import { Repeats } from './repeats.ts';
 import { type Capabilities, capabilitiesOf } from './wire.ts';
 
@@ -61,8 +63,11 @@ export interface TransportSource {
 export class ClientCore {
   /** Starts processes on the server. */
   readonly backend: ExecBackend;
+  /** Asks web servers from where the server is. */
+  readonly http: ExecutorHttp;
   readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
   readonly #routes = new ProcessRoutes();
+  readonly #bodies = new HttpBodies();
   readonly #states = new Listeners<[ClientState, ClientError | null]>();
   readonly #notifications = new Map<string, Listeners<[unknown]>>();
   readonly #linkWaiters = new Listeners<[]>();
@@ -102,6 +107,7 @@ export class ClientCore {
       usableLink: (signal) => core.#usableLink(signal),
       routes: this.#routes,
     });
+    this.http = new RemoteHttp(this, this.#bodies);
   }
 
   /** Opens the first connection. */
@@ -213,6 +219,7 @@ export class ClientCore {
       this.#life.abort();
       this.#change('closed', closedByOwner());
       this.#routes.failAll(closedByOwner());
+      this.#bodies.failAll(closedByOwner());
     }
     await link?.close();
   }
@@ -267,7 +274,10 @@ export class ClientCore {
   }
 
   #notified(method: string, params: unknown): boolean {
-    const routed = this.#routes.receive(method, params);
+    const routed =
+      method === 'http/request/bodyDelta'
+        ? this.#bodies.receive(params)
+        : this.#routes.receive(method, params);
     if (routed === 'unknown') this.#notifications.get(method)?.emit(params);
     return routed !== 'unreadable';
   }
@@ -281,6 +291,7 @@ export class ClientCore {
     if (good) this.#backoff.reset();
     if (livedMs >= this.#options.recoveryWindowMs) this.#spoilt = 0;
     this.#spoilt = end.spoilt ? this.#spoilt + 1 : 0;
+    this.#bodies.failAll(lostConnection(end));
     this.#change('recovering', lostConnection(end));
     void this.#recover(end, good ? 0 : this.#backoff.next());
   }

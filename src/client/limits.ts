@@ -96,5 +96,17 @@ export const RUN_END_TIMEOUT_MS = 5_000;
 /** Bytes of a file that one request carries: what servers allow at most. */
 export const FILE_BLOCK_BYTES = 1024 * 1024;
 
+/** Largest piece of a streamed body in one message; a longer one breaks the protocol. */
+export const MAX_BODY_DELTA_BYTES = 1024 * 1024;
+
+/** Bytes of one streamed body that may be under way to a consumer, where the server can be told. */
+export const BODY_WINDOW_BYTES = 512 * 1024;
+
+/** Bytes of all streamed bodies that wait for their consumers; the one that exceeds it fails. */
+export const BODY_QUEUES_MAX_BYTES = 64 * 1024 * 1024;
+
+/** Pieces of one body that wait; beyond it they are joined, because small ones cost more than their bytes. */
+export const BODY_QUEUE_MAX_PIECES = 256;
+
 /** Changes of a watch that wait for their consumer, about 10 MB; beyond it the consumer has to look for itself. */
 export const WATCH_QUEUE_CHANGES = 50_000;

@@ -1,5 +1,6 @@
 import type { Capability } from '../protocol/environment.ts';
 import type { CallParamsOf, Method, ResultOf } from '../protocol/registry.ts';
+import type { SandboxRequest } from '../protocol/sandbox.ts';
 import type {
   CallOptions,
   DirectoryEntry,
@@ -227,7 +228,7 @@ class RemoteFile {
   }
 
   /** When this side gives up first, the file may be open all the same. */
-  async open(sandbox: { readonly sandbox?: unknown }): Promise<void> {
+  async open(sandbox: { readonly sandbox?: SandboxRequest }): Promise<void> {
     const mode = this.#mode === 'read' ? {} : { mode: this.#mode };
     const params = { handleId: this.#handleId, path: this.#path, ...mode, ...sandbox };
     try {
@@ -296,8 +297,8 @@ function linkParam({ followSymlinks }: LinkOptions): { followSymlinks?: false } 
   return followSymlinks === false ? { followSymlinks } : {};
 }
 
-function sandboxParam({ sandbox }: FileOptions): { sandbox?: unknown } {
-  return sandbox == null ? {} : { sandbox: trimSandbox(sandbox) };
+function sandboxParam({ sandbox }: FileOptions): { sandbox?: SandboxRequest } {
+  return sandbox == null ? {} : { sandbox: trimSandbox(sandbox) as SandboxRequest };
 }
 
 /** Results are taken on trust except for their form, so that nonsense is an error of its own kind. */

@@ -4,8 +4,10 @@ import type {
   EnvironmentInfo,
   ExecBackend,
   ExecutorFileSystem,
+  ExecutorHttp,
 } from '../client/backend.ts';
 import type { ClientError } from '../client/errors.ts';
+import type { ExecutorFetch } from './fetch.ts';
 
 /** Whether an environment can be used now. Null stands for "not known yet": it is starting, recovering, or nobody asked for it. */
 export type Readiness =
@@ -44,6 +46,10 @@ export interface Environment {
   /** The same files for onlookers: an operation fails at once when there is no connection and never opens one. */
   readonly passiveFiles: ExecutorFileSystem;
   readonly discovery: CapabilityDiscovery;
+  /** Asks web servers from where the environment is. */
+  readonly http: ExecutorHttp;
+  /** The same in the shape of the web's `fetch`. */
+  readonly fetch: ExecutorFetch;
   /** Skills that the configuration wants here. */
   readonly requiredSkills: readonly string[];
   /** Whether the first attempt to connect is over, whatever came of it. */

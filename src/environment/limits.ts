@@ -34,5 +34,25 @@ export const DISCOVERY_TIMEOUT_MS = 60_000;
 /** How long discovery waits for a lost connection before the step goes on without what it would have found. */
 export const DISCOVERY_READY_WAIT_MS = 8_000;
 
+/** Largest body that a request of this machine gathers; streamed ones have no limit. As a server's default. */
+export const MAX_LOCAL_BODY_BYTES = 256 * 1024 * 1024;
+
+/** Largest message of an MCP server, whether a line or an event: what a server of processes takes in one message. */
+export const MAX_MCP_MESSAGE_BYTES = 64 * 1024 * 1024;
+
+/** How long an MCP server may take to end once its stdin is closed, before it is ended. */
+export const MCP_END_GRACE_MS = 2_000;
+
+/** Times in a row that the stream of a web MCP server is opened again without anything coming of it, and the pauses between. */
+export const MCP_STREAM_REOPENS = 5;
+export const MCP_STREAM_FIRST_PAUSE_MS = 500;
+export const MCP_STREAM_LONGEST_PAUSE_MS = 10_000;
+
+/** How long the end of a session is told to a web MCP server. */
+export const MCP_FAREWELL_MS = 2_000;
+
+/** Characters of an error page that a message repeats. */
+export const MCP_ERROR_TEXT_CHARS = 500;
+
 /** How long the end of a replaced connection is waited for. One whose executor is gone without a word is never closed. */
 export const REPLACED_SOCKET_END_MS = 1_000;

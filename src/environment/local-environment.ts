@@ -5,9 +5,11 @@ import { nativePathOfText } from '../files/native-path.ts';
 import { uriFromPath } from '../files/path-uri.ts';
 import { loginShell, passwdEntry } from '../process/login-shell.ts';
 import type { ConnectionState, Environment, EnvironmentStatus, Readiness } from './environment.ts';
+import { fetchOver } from './fetch.ts';
 import { LocalDiscovery } from './local-discovery.ts';
 import { closedError } from './local-errors.ts';
 import { LocalExecutorFileSystem } from './local-file-system.ts';
+import { LocalHttp } from './local-http.ts';
 import { LocalBackend } from './local-process.ts';
 import { LOCAL_ENVIRONMENT_ID } from './provider.ts';
 
@@ -20,6 +22,8 @@ export class LocalEnvironment implements Environment {
   readonly #files = new LocalExecutorFileSystem();
   readonly discovery = new LocalDiscovery(this.#files);
   readonly #backend = new LocalBackend({ files: this.#files });
+  readonly http = new LocalHttp();
+  readonly fetch = fetchOver(this.http);
   readonly #listeners = new Listeners<[ConnectionState]>();
   #disposed = false;
 
@@ -72,6 +76,7 @@ export class LocalEnvironment implements Environment {
         fsAtomicReplace: true,
         fsWatch: true,
         fsSearch: true,
+        httpHeaderEnvVars: true,
       },
     };
   }
@@ -103,6 +108,7 @@ export class LocalEnvironment implements Environment {
     if (this.#disposed) return;
     this.#disposed = true;
     this.#listeners.emit(this.connection);
+    this.http.dispose();
     await Promise.all([this.#backend.dispose(), this.#files.dispose()]);
   }
 }

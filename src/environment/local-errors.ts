@@ -4,6 +4,7 @@ import { ClientError } from '../client/errors.ts';
 import { fileRefusal, RpcErrorCode } from '../client/file-errors.ts';
 import { FileError, type FileErrorKind } from '../files/errors.ts';
 import { PathUriError } from '../files/path-uri.ts';
+import { NetworkError, type NetworkErrorKind } from '../network/errors.ts';
 import { ProcessError, type ProcessErrorKind } from '../process/errors.ts';
 import { SpawnError } from '../process/spawn/spawner.ts';
 
@@ -50,9 +51,10 @@ export function refuseSandbox({ sandbox }: { readonly sandbox?: unknown }): void
 }
 
 /** What the domain threw, in the kinds and codes of a server's answer; a defect stays as it is. */
-function asServerError(error: unknown): unknown {
+export function asServerError(error: unknown): unknown {
   if (error instanceof ProcessError) return serverError(PROCESS_CODES[error.kind], error);
   if (error instanceof SpawnError) return serverError(RpcErrorCode.internal, error);
+  if (error instanceof NetworkError) return serverError(NETWORK_CODES[error.kind], error);
   if (error instanceof FileError) return fileRefusal(FILE_CODES[error.kind], error.message, { cause: error });
   if (error instanceof PathUriError)
     return fileRefusal(URI_CODES[error.kind], error.message, { cause: error });
@@ -67,6 +69,13 @@ const PROCESS_CODES: Readonly<Record<ProcessErrorKind, number>> = {
   invalid: RpcErrorCode.invalidParams,
   refused: RpcErrorCode.invalidRequest,
   failed: RpcErrorCode.internal,
+};
+
+const NETWORK_CODES: Readonly<Record<NetworkErrorKind, number>> = {
+  invalid: RpcErrorCode.invalidParams,
+  refused: RpcErrorCode.invalidRequest,
+  failed: RpcErrorCode.internal,
+  limit: RpcErrorCode.limitExceeded,
 };
 
 const FILE_CODES: Readonly<Record<FileErrorKind, number>> = {

@@ -36,6 +36,8 @@ export interface WalkOptions {
   readonly maxEntries: number;
   readonly followDirectorySymlinks: boolean;
   readonly pruneHiddenDirectories: boolean;
+  /** The real path of a directory. Links to directories elsewhere are then not entered and are told as errors. */
+  readonly linksWithin?: NativePath;
 }
 
 /** An entry of a tree. It has its URI and not its path, because the answer is measured in URIs and made of them. */

@@ -1,6 +1,9 @@
 /** Largest file that is read in one answer: the reference's limit. */
 export const READ_FILE_MAX_BYTES = 512 * 1024 * 1024;
 
+/** Bytes that are read while a file is being looked at: a small file is complete then. Small enough for Node's shared memory pool. */
+export const READ_FILE_HEAD_BYTES = 4_000;
+
 /** Open handles of one connection, and the length of their names: the reference's limits. */
 export const MAX_FILE_HANDLES = 128;
 export const MAX_HANDLE_ID_BYTES = 32;
@@ -164,3 +167,7 @@ export const DISCOVERY_ROOT_BYTES = 16 * 1024 * 1024;
 
 /** Bytes of the files of all roots of a request. Clients take no message above 64 MiB, and a server must not hold 128 full roots. */
 export const DISCOVERY_ANSWER_BYTES = 64 * 1024 * 1024;
+
+/** Collections within each other in the metadata of a skill, and characters of its name: the reference's number. */
+export const MAX_YAML_DEPTH = 32;
+export const MAX_SKILL_NAME_CHARACTERS = 64;

@@ -28,9 +28,19 @@ export function childEnvironment(
   request: EnvRequest,
   serverEnv: Readonly<Record<string, string | undefined>>,
 ): Record<string, string> {
-  const base = request.policy === null ? {} : applyPolicy(request.policy, serverEnv);
-  const env = withoutSecrets({ ...base, ...request.env });
-  return withMetadata(env, request.metadata);
+  const { policy } = request;
+  return environmentOver(
+    policy === null ? {} : filtered(policy, inherited(policy.inherit, serverEnv)),
+    request,
+  );
+}
+
+/** The child's environment when a login shell has exported these variables: the policy's filters hold, and `env` wins as ever. */
+export function childEnvironmentAfterLogin(
+  request: EnvRequest,
+  exported: Readonly<Record<string, string>>,
+): Record<string, string> {
+  return environmentOver(request.policy === null ? exported : filtered(request.policy, exported), request);
 }
 
 const CORE_NAMES = new Set([
@@ -63,8 +73,12 @@ const SERVER_ONLY_PREFIXES = ['LD_', 'DYLD_', 'EXEC_SERVER_'];
 
 type Variables = Record<string, string>;
 
-function applyPolicy(policy: EnvPolicy, serverEnv: Readonly<Record<string, string | undefined>>): Variables {
-  let variables = inherited(policy.inherit, serverEnv);
+function environmentOver(base: Readonly<Variables>, { env, metadata }: EnvRequest): Variables {
+  return withMetadata(withoutSecrets({ ...base, ...env }), metadata);
+}
+
+function filtered(policy: EnvPolicy, candidates: Readonly<Variables>): Variables {
+  let variables: Variables = candidates;
   if (!policy.ignoreDefaultExcludes) variables = without(variables, DEFAULT_EXCLUDES);
   variables = without(variables, policy.exclude);
   variables = { ...variables, ...policy.set };

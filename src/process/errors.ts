@@ -23,6 +23,7 @@ export type ProcessErrorCode =
   | 'startCancelled'
   | 'emptyArgv'
   | 'policyTooLarge'
+  | 'invalidShellSnapshot'
   | 'stdinGone'
   | 'stdinFull'
   | 'notATerminal'
@@ -40,6 +41,7 @@ const KINDS: Readonly<Record<ProcessErrorCode, ProcessErrorKind>> = {
   limitUnavailable: 'refused',
   emptyArgv: 'invalid',
   policyTooLarge: 'invalid',
+  invalidShellSnapshot: 'invalid',
   unknownSignal: 'invalid',
   stdinGone: 'failed',
   stdinFull: 'failed',

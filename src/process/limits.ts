@@ -99,3 +99,18 @@ export const CGROUP_CPU_PERIOD_US = 100_000;
 /** How often, and how far apart, the removal of a control group is tried: killed members leave it within moments. */
 export const CGROUP_REMOVE_ATTEMPTS = 20;
 export const CGROUP_REMOVE_RETRY_MS = 100;
+
+/**
+ * How long a confined program that failed is not yet reported as exited while its output is still open: what it said decides whether
+ * the confinement is why. Whatever keeps the output open longer is something it left behind.
+ */
+export const JUDGED_EXIT_WAIT_MS = 50;
+
+/** How long a process that is being started may take to send the descriptors it was asked for. */
+export const DESCRIPTOR_DEADLINE_MS = 30_000;
+
+/** Longest pause between two looks for them. A connection that a program makes meanwhile waits in the kernel. */
+export const DESCRIPTOR_POLL_MAX_MS = 16;
+
+/** How long the exit of a confined program waits for what was made for it to be cleared away; a dead mount may keep that for ever. */
+export const RELEASE_DEADLINE_MS = 5_000;

@@ -1,6 +1,7 @@
 import { ProcessError } from './errors.ts';
 import {
   CLOSE_AFTER_KILL_ROUNDS,
+  JUDGED_EXIT_WAIT_MS,
   MAX_CHUNK_BYTES,
   MAX_TIMER_MS,
   MIN_CHUNK_BYTES,
@@ -16,11 +17,27 @@ import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
 /** Who hears what a process does, in seq order. The bytes are valid only during the call. */
 export interface ProcessListener {
   output(seq: number, stream: StreamName, bytes: Buffer): void;
-  /** The reason is the limit that ended the program, or null. */
-  exited(seq: number, exitCode: number, reason: LimitReason | null): void;
+  /** The reason is the limit that ended the program, or null; `denied` is the judge's word. */
+  exited(seq: number, exitCode: number, reason: LimitReason | null, denied: boolean): void;
   /** The reason may also be one that only what the program left behind was ended for. */
   closed(seq: number, reason: LimitReason | null): void;
 }
+
+/** Tells from what a program said and how it ended whether its confinement is why it failed. */
+export interface DenialJudge {
+  /** Sees all output, in order. The bytes are valid only during the call. */
+  output(stream: StreamName, bytes: Buffer): void;
+  denied(exitCode: number): boolean;
+}
+
+/** What a program runs inside of, as far as its end is concerned. */
+export interface Surroundings {
+  readonly judge: DenialJudge | null;
+  /** Clears away what was made for the program; its exit is reported when that is done. Never rejects. */
+  readonly leave: ((status: ExitStatus) => Promise<void>) | null;
+}
+
+const OPEN_AIR: Surroundings = { judge: null, leave: null };
 
 /** A page of retained output and the state at that moment. */
 export interface ReadPage {
@@ -29,6 +46,7 @@ export interface ReadPage {
   readonly exitCode: number | null;
   readonly closed: boolean;
   readonly reason: LimitReason | null;
+  readonly denied: boolean;
 }
 
 /** Which page to read and how long to wait for something new. */
@@ -55,6 +73,10 @@ export class ManagedProcess {
   readonly #stdin: StdinQueue | null;
   readonly #changes = new ChangeSignal();
   readonly #watch: RunWatch;
+  readonly #judge: DenialJudge | null;
+  readonly #leave: Surroundings['leave'];
+  /** How the program ended, while the judge still waits for its last words. */
+  #unreported: { readonly status: ExitStatus; readonly timer: NodeJS.Timeout } | null = null;
   #openStreams: number;
   #exitCode: number | null = null;
   #outOfMemory = false;
@@ -68,8 +90,11 @@ export class ManagedProcess {
     retention: RetentionLimits,
     listener: ProcessListener,
     limits: RunLimits = NO_RUN_LIMITS,
+    { judge, leave }: Surroundings = OPEN_AIR,
   ) {
     this.#child = child;
+    this.#judge = judge;
+    this.#leave = leave;
     this.#listener = listener;
     this.#log = new OutputLog(retention);
     this.#maxChunkBytes = Math.max(MIN_CHUNK_BYTES, Math.min(MAX_CHUNK_BYTES, retention.maxBytes));
@@ -91,7 +116,10 @@ export class ManagedProcess {
       if (!paused) source.resume();
     }
     this.#watch.begin(!paused);
-    this.#child.onExit((status) => this.#exited(status));
+    this.#child.onExit((status) => {
+      if (this.#leave === null) this.#exited(status);
+      else void this.#leave(status).then(() => this.#exited(status));
+    });
   }
 
   /** Null while the program runs; 128 + n when signal n ended it. */
@@ -106,6 +134,11 @@ export class ManagedProcess {
   /** The limit that ended the program or what it left behind; null when none did. */
   get reason(): LimitReason | null {
     return this.#outOfMemory ? 'oom' : this.#watch.reason;
+  }
+
+  /** Whether the program's confinement is why it failed; false while it runs. */
+  get denied(): boolean {
+    return this.#exitCode !== null && (this.#judge?.denied(this.#exitCode) ?? false);
   }
 
   get nextSeq(): number {
@@ -229,6 +262,7 @@ export class ManagedProcess {
 
   #output(stream: StreamName, read: Buffer): void {
     const bytes = read.subarray(0, this.#watch.output(read.length));
+    this.#judge?.output(stream, bytes);
     for (let from = 0; from < bytes.length; from += this.#maxChunkBytes) {
       const chunk = bytes.subarray(from, from + this.#maxChunkBytes);
       this.#listener.output(this.#log.append(stream, chunk), stream, chunk);
@@ -238,13 +272,26 @@ export class ManagedProcess {
 
   #streamEnded(): void {
     this.#openStreams--;
+    if (this.#openStreams === 0 && this.#unreported !== null) this.#reportExit(this.#unreported.status);
     this.#closeWhenDone();
   }
 
+  /** A failure that a judge has to explain is told when the output is complete, or after a moment when something keeps it open. */
   #exited(status: ExitStatus): void {
+    if (this.#judge === null || status.code === 0 || this.#openStreams === 0) {
+      this.#reportExit(status);
+      return;
+    }
+    const timer = setTimeout(() => this.#reportExit(status), JUDGED_EXIT_WAIT_MS);
+    this.#unreported = { status, timer };
+  }
+
+  #reportExit(status: ExitStatus): void {
+    clearTimeout(this.#unreported?.timer);
+    this.#unreported = null;
     this.#exitCode = status.code ?? 128 + (status.signal ?? 0);
     this.#outOfMemory = status.outOfMemory ?? false;
-    this.#listener.exited(this.#log.mark(), this.#exitCode, this.reason);
+    this.#listener.exited(this.#log.mark(), this.#exitCode, this.reason, this.denied);
     this.#changes.notify();
     this.#closeWhenDone();
   }
@@ -273,7 +320,8 @@ export class ManagedProcess {
     const chunks = this.#log.read(afterSeq, maxBytes);
     const last = chunks.at(-1);
     const nextSeq = maxBytes !== null && last !== undefined ? last.seq + 1 : this.#log.nextSeq;
-    return { chunks, nextSeq, exitCode: this.#exitCode, closed: this.#closed, reason: this.reason };
+    const { reason, denied } = this;
+    return { chunks, nextSeq, exitCode: this.#exitCode, closed: this.#closed, reason, denied };
   }
 }
 

@@ -1,9 +1,16 @@
 import { ProcessError } from './errors.ts';
-import { START_BEFORE_TERMINATE_MS } from './limits.ts';
-import { ManagedProcess, type ProcessListener, type TerminateMode } from './managed-process.ts';
+import { RELEASE_DEADLINE_MS, START_BEFORE_TERMINATE_MS } from './limits.ts';
+import {
+  type DenialJudge,
+  ManagedProcess,
+  type ProcessListener,
+  type Surroundings,
+  type TerminateMode,
+} from './managed-process.ts';
 import type { RetentionLimits } from './output-log.ts';
 import type { LimitReason, RunLimits } from './resources/resource-limits.ts';
 import type { Child, Spawner, SpawnSpec } from './spawn/spawner.ts';
+import { withDeadline } from './spawn/supervisor.ts';
 
 /** Sizes and times of one set of processes. */
 export interface ProcessManagerOptions {
@@ -23,6 +30,22 @@ export interface StartRequest {
   readonly after?: Promise<void> | null;
   /** What ends the program; nothing when absent. */
   readonly limits?: RunLimits;
+  /** What the program runs inside of; it runs as it is when absent. */
+  readonly enclose?: Enclose | null;
+}
+
+/** Puts a program into a confinement: what to start in its place. Rejects when that is not possible; then nothing is started. */
+export type Enclose = (spec: SpawnSpec, signal: AbortSignal) => Promise<Enclosure>;
+
+/** A confinement made ready for one program. */
+export interface Enclosure {
+  readonly spec: SpawnSpec;
+  readonly judge: DenialJudge | null;
+  /**
+   * Called once, when nothing runs in it any more or nothing was started; null when there is nothing to do then. The exit of the
+   * program is reported when it is done.
+   */
+  readonly release: (() => Promise<void>) | null;
 }
 
 export type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
@@ -162,23 +185,35 @@ export class ProcessManager {
   async #launch(entry: Entry, request: StartRequest): Promise<void> {
     const { listener, retention, limits } = request;
     if (request.after) await request.after;
-    const child = await this.#spawner.spawn(request.spec, entry.cancel.signal).catch((error: unknown) => {
-      throw entry.cancel.signal.aborted ? cancelled(entry.processId) : error;
-    });
-    if (entry.cancel.signal.aborted) {
-      await discard(child);
-      throw cancelled(entry.processId);
+    const enclosure = request.enclose ? await request.enclose(request.spec, entry.cancel.signal) : null;
+    let child: Child;
+    try {
+      child = await this.#spawn(entry, enclosure?.spec ?? request.spec);
+    } catch (error) {
+      await enclosure?.release?.();
+      throw error;
     }
     const events: ProcessListener = {
       output: (seq, stream, bytes) => listener.output(seq, stream, bytes),
-      exited: (seq, exitCode, reason) => listener.exited(seq, exitCode, reason),
+      exited: (...event) => listener.exited(...event),
       closed: (seq, reason) => {
         listener.closed(seq, reason);
         this.#evictLater(entry);
       },
     };
-    entry.process = new ManagedProcess(child, retention, events, limits);
+    const surroundings = { judge: enclosure?.judge ?? null, leave: leaveOf(child, enclosure) };
+    entry.process = new ManagedProcess(child, retention, events, limits, surroundings);
     entry.process.begin(this.#paused);
+  }
+
+  async #spawn(entry: Entry, spec: SpawnSpec): Promise<Child> {
+    const { signal } = entry.cancel;
+    const child = await this.#spawner.spawn(spec, signal).catch((error: unknown) => {
+      throw signal.aborted ? cancelled(entry.processId) : error;
+    });
+    if (!signal.aborted) return child;
+    await discard(child);
+    throw cancelled(entry.processId);
   }
 
   async #startedInTime(entry: Entry): Promise<boolean> {
@@ -220,6 +255,20 @@ interface Entry {
   process: ManagedProcess | null;
   starting: Promise<void> | null;
   eviction: NodeJS.Timeout | undefined;
+}
+
+/** What is in an enclosure ends before the enclosure does, unless that was killed itself. */
+function leaveOf(child: Child, enclosure: Enclosure | null): Surroundings['leave'] {
+  const release = enclosure?.release;
+  if (release == null) return null;
+  return async ({ signal }) => {
+    if (signal !== null) await child.killTree();
+    // What is left behind then is found by its mark when the place is used again.
+    await withDeadline(
+      release().catch(() => {}),
+      RELEASE_DEADLINE_MS,
+    );
+  };
 }
 
 /** Ends a child that nobody will hear of. */

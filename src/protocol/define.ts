@@ -11,7 +11,7 @@ export type Origin = 'reference' | 'extension' | 'legacy';
 export type Lane = 'ordinary' | 'control';
 
 /** What a token with scopes must grant for a method to be called. */
-export type Need = 'none' | 'exec' | 'files.read' | 'files.write';
+export type Need = 'none' | 'exec' | 'files.read' | 'files.write' | 'net';
 
 /** One request method: everything that the server, the client, the schemas and the documentation need to know about it. */
 export interface MethodDefinition<

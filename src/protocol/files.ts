@@ -1,11 +1,12 @@
 import * as z from 'zod/mini';
 import { once } from './once.ts';
+import { Sandbox } from './sandbox.ts';
 import { Base64, Base64Text, doc, Identifier, optional, Uint64 } from './scalars.ts';
 
 const Path = once(() => doc(z.string(), 'A `file:` URI of this host.'));
-const Sandbox = once(() =>
-  doc(optional(z.unknown()), 'Not supported by this server: anything but null is refused.'),
-);
+const sandboxed = once(() => ({
+  sandbox: doc(optional(Sandbox()), 'What the operation is confined to; null is nothing of its own.'),
+}));
 const HandleId = once(() =>
   doc(z.string(), 'Chosen by the client, at most 32 bytes; unique within its connection.'),
 );
@@ -23,9 +24,7 @@ const followSymlinks = once(() => ({
 /** The whole result of a method that has nothing to tell. */
 export const FsDoneResult = once(() => z.object({}));
 
-export const FsReadFileParams = once(() =>
-  z.object({ path: Path(), ...followSymlinks(), sandbox: Sandbox() }),
-);
+export const FsReadFileParams = once(() => z.object({ path: Path(), ...followSymlinks(), ...sandboxed() }));
 export const FsReadFileResult = once(() => z.object({ dataBase64: Base64() }));
 
 export const FsWriteFileParams = once(() =>
@@ -33,7 +32,7 @@ export const FsWriteFileParams = once(() =>
     path: Path(),
     dataBase64: doc(Base64Text(), 'The new content.'),
     ...followSymlinks(),
-    sandbox: Sandbox(),
+    ...sandboxed(),
   }),
 );
 
@@ -42,12 +41,12 @@ export const FsCreateDirectoryParams = once(() =>
     path: Path(),
     recursive: flag('Default true: parents are created, and a directory that exists is no error.'),
     ...followSymlinks(),
-    sandbox: Sandbox(),
+    ...sandboxed(),
   }),
 );
 
 export const FsGetMetadataParams = once(() =>
-  z.object({ path: Path(), ...followSymlinks(), sandbox: Sandbox() }),
+  z.object({ path: Path(), ...followSymlinks(), ...sandboxed() }),
 );
 export const FsGetMetadataResult = once(() =>
   z.object({
@@ -60,10 +59,10 @@ export const FsGetMetadataResult = once(() =>
   }),
 );
 
-export const FsCanonicalizeParams = once(() => z.object({ path: Path(), sandbox: Sandbox() }));
+export const FsCanonicalizeParams = once(() => z.object({ path: Path(), ...sandboxed() }));
 export const FsCanonicalizeResult = once(() => z.object({ path: Path() }));
 
-export const FsReadDirectoryParams = once(() => z.object({ path: Path(), sandbox: Sandbox() }));
+export const FsReadDirectoryParams = once(() => z.object({ path: Path(), ...sandboxed() }));
 export const FsReadDirectoryResult = once(() =>
   z.object({
     entries: doc(
@@ -86,7 +85,7 @@ export const FsWalkParams = once(() =>
         'List directories that begin with a dot but do not enter them.',
       ),
     }),
-    sandbox: Sandbox(),
+    ...sandboxed(),
   }),
 );
 export const FsWalkResult = once(() =>
@@ -106,7 +105,7 @@ export const FsRemoveParams = once(() =>
     recursive: flag('Default true.'),
     force: flag('Default true: a path that does not exist is no error.'),
     ...followSymlinks(),
-    sandbox: Sandbox(),
+    ...sandboxed(),
   }),
 );
 
@@ -115,12 +114,12 @@ export const FsCopyParams = once(() =>
     sourcePath: Path(),
     destinationPath: Path(),
     recursive: doc(z.boolean(), 'Must be true when the source is a directory.'),
-    sandbox: Sandbox(),
+    ...sandboxed(),
   }),
 );
 
 export const FsRenameParams = once(() =>
-  z.object({ sourcePath: Path(), destinationPath: Path(), sandbox: Sandbox() }),
+  z.object({ sourcePath: Path(), destinationPath: Path(), ...sandboxed() }),
 );
 
 export const FsOpenParams = once(() =>
@@ -131,7 +130,7 @@ export const FsOpenParams = once(() =>
       z._default(z.enum(['read', 'replace', 'atomicReplace']), 'read'),
       '`replace` empties the file and writes in place; `atomicReplace` puts the new file in its place at `fs/close`.',
     ),
-    sandbox: Sandbox(),
+    ...sandboxed(),
   }),
 );
 export const FsOpenResult = once(() => z.object({ handleId: HandleId() }));
@@ -170,7 +169,7 @@ export const FsWatchParams = once(() =>
     path: doc(z.string(), 'An existing file or directory, a `file:` URI.'),
     recursive: flag('Default true: everything below a directory.'),
     exclude: doc(optional(z.array(z.string())), 'Globs of paths, relative to `path`, that are not watched.'),
-    sandbox: Sandbox(),
+    ...sandboxed(),
     debounceMs: doc(
       optional(Uint64()),
       'How long changes gather before they are told, up to 5,000. Default 50.',
@@ -206,7 +205,7 @@ export const FsSearchParams = once(() =>
     ),
     includeHidden: flag('Default false: names that begin with a dot are left out.'),
     maxResults: doc(optional(Uint64()), '1 to 10,000 matching lines. Default 1,000.'),
-    sandbox: Sandbox(),
+    ...sandboxed(),
     timeoutMs: doc(optional(Uint64()), '1 to 60,000, the wait for other searches included. Default 10,000.'),
   }),
 );

@@ -1,5 +1,7 @@
 import * as z from 'zod/mini';
+import { ManagedNetwork, NetworkProxy } from './network.ts';
 import { once } from './once.ts';
+import { Sandbox } from './sandbox.ts';
 import { Base64, Base64Text, doc, Identifier, optional, Uint16Positive, Uint64 } from './scalars.ts';
 
 const ProcessId = once(() => doc(Identifier(), 'Chosen by the client; unique within its session.'));
@@ -30,6 +32,16 @@ const Metadata = once(() =>
       'Becomes CODEX_THREAD_ID.',
     ),
     toolCallId: doc(optional(z.string()), 'Becomes CODEX_TOOL_CALL_ID.'),
+  }),
+);
+
+const ShellSnapshot = once(() =>
+  z.object({
+    scopeId: doc(z.string(), 'Commands of one scope share a state. 1 to 256 bytes.'),
+    shell: z.object({
+      name: doc(z.string(), '`bash`, `zsh` or `sh`.'),
+      path: doc(z.string(), 'Equal to the first of `argv`.'),
+    }),
   }),
 );
 
@@ -104,11 +116,20 @@ const FlatStart = once(() =>
     envPolicy: doc(optional(EnvPolicy()), 'Absent: the child sees exactly `env`.'),
     metadata: doc(optional(Metadata()), 'Identifiers handed to the child.'),
     ...limits(),
-    sandbox: doc(optional(z.unknown()), 'Not supported by this server: anything but null is refused.'),
+    sandbox: doc(optional(Sandbox()), 'What the program is confined to; null is nothing of its own.'),
     enforceManagedNetwork: doc(z._default(z.boolean(), false), 'Without a sandbox it has no effect.'),
-    managedNetwork: doc(optional(z.unknown()), 'Without a sandbox it has no effect.'),
-    networkProxy: doc(optional(z.unknown()), 'Not supported by this server: anything but null is refused.'),
-    shellSnapshot: doc(optional(z.unknown()), 'Ignored: the command runs as given.'),
+    managedNetwork: doc(
+      optional(ManagedNetwork()),
+      'Without effect on Linux, where the environment names the proxy.',
+    ),
+    networkProxy: doc(
+      optional(NetworkProxy()),
+      'Run a proxy for this program and point its environment there.',
+    ),
+    shellSnapshot: doc(
+      optional(ShellSnapshot()),
+      'Run a login command (`argv` = shell, `-lc`, script, …) in the state that a login shell once had; anything else runs as given.',
+    ),
   }),
 );
 

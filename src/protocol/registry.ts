@@ -2,14 +2,18 @@ import type * as z from 'zod/mini';
 import * as capabilities from './capabilities.ts';
 import { type MethodDefinition, method, type NotificationDefinition, notification } from './define.ts';
 import * as environment from './environment.ts';
+import * as environmentConfig from './environment-config.ts';
 import * as files from './files.ts';
+import * as http from './http.ts';
 import * as legacy from './legacy.ts';
+import * as network from './network.ts';
 import * as process from './process.ts';
 import * as session from './session.ts';
 
 const exec = { family: 'exec', needs: 'exec', subject: 'processId' } as const;
 const filesystem = { family: 'filesystem', needs: 'files.read' } as const;
 const handle = { ...filesystem, subject: 'handleId' } as const;
+const web = { family: 'http', needs: 'net', subject: 'requestId' } as const;
 
 /** Every request a client can send. The server's handlers, the client's calls, the schemas and the documentation follow this table. */
 export const METHODS = {
@@ -43,6 +47,24 @@ export const METHODS = {
     params: capabilities.CapabilityRootsDiscoverParams,
     result: capabilities.CapabilityRootsDiscoverResult,
     summary: 'Reads the plugin manifests and skills below directories.',
+  }),
+  'capabilities/discoverV2': method({
+    family: 'capability discovery',
+    needs: 'files.read',
+    confinable: false,
+    capability: 'capabilityDiscoveryV2',
+    params: capabilities.CapabilitiesDiscoverParams,
+    result: capabilities.CapabilitiesDiscoverResult,
+    summary: 'Tells which plugins and skills are installed.',
+  }),
+  'environmentConfig/read': method({
+    family: 'environment config',
+    needs: 'files.read',
+    confinable: false,
+    capability: 'environmentConfigRead',
+    params: environmentConfig.EnvironmentConfigReadParams,
+    result: environmentConfig.EnvironmentConfigReadResult,
+    summary: 'Reads what this machine, its user and a trusted project have configured.',
   }),
   'process/start': method({
     ...exec,
@@ -254,6 +276,32 @@ export const METHODS = {
     result: files.FsSearchResult,
     summary: 'Searches the content of files.',
   }),
+  'http/request': method({
+    ...web,
+    capability: 'httpHeaderEnvVars',
+    bulk: 'bodyBase64',
+    params: http.HttpRequestParams,
+    result: http.HttpRequestResult,
+    summary: 'Asks a web server from here. The body of the answer comes with it, or piece by piece.',
+  }),
+  'http/cancel': method({
+    ...web,
+    origin: 'extension',
+    lane: 'control',
+    capability: 'httpCancel',
+    params: http.HttpCancelParams,
+    result: http.HttpCancelResult,
+    summary: 'Ends requests under way: they fail, and a streamed body ends with an error.',
+  }),
+  'http/consumed': method({
+    ...web,
+    origin: 'extension',
+    lane: 'control',
+    capability: 'httpFlowControl',
+    params: http.HttpConsumedParams,
+    result: http.HttpConsumedResult,
+    summary: 'Makes room in the window of a streamed body; no error when there is none.',
+  }),
   'command/exec': method({
     ...exec,
     origin: 'legacy',
@@ -319,6 +367,14 @@ export const NOTIFICATIONS = {
     params: files.FsChangedParams,
     summary: 'Changes below a watched path, in the order in which they happened.',
   }),
+  'network/policyDecision': notification({
+    params: network.NetworkPolicyDecisionParams,
+    summary: 'What the proxy of a program has decided about one request.',
+  }),
+  'http/request/bodyDelta': notification({
+    params: http.HttpBodyDeltaParams,
+    summary: 'A piece of a streamed body, or its end. It follows the answer to its `http/request`.',
+  }),
   'command/exec/outputDelta': notification({
     origin: 'legacy',
     params: legacy.CommandExecOutputDeltaParams,
@@ -331,6 +387,18 @@ export const NOTIFICATIONS = {
   }),
 } as const satisfies Record<string, NotificationDefinition>;
 
+/** Every request a server can send. Its ids are the server's own, from 1 on each connection. */
+export const CLIENT_METHODS = {
+  'network/policyRequest': method({
+    family: 'network policy',
+    needs: 'none',
+    capability: 'networkProxyLaunch',
+    params: network.NetworkPolicyRequestParams,
+    result: network.NetworkPolicyRequestResult,
+    summary: 'Asks whether a program may reach a host that no pattern of its proxy allows.',
+  }),
+} as const satisfies Record<string, MethodDefinition>;
+
 /** The name of a request. */
 export type Method = keyof typeof METHODS;
 /** The name of a notification. */
@@ -341,6 +409,8 @@ export type ParamsOf<M extends Method> = z.output<(typeof METHODS)[M]['params']>
 export type CallParamsOf<M extends Method> = z.input<(typeof METHODS)[M]['params']>;
 /** What a method answers. */
 export type ResultOf<M extends Method> = z.output<(typeof METHODS)[M]['result']>;
+/** The name of a request of the server. */
+export type ClientMethod = keyof typeof CLIENT_METHODS;
 /** What a notification carries. */
 export type NotificationParamsOf<N extends Notification> = z.output<(typeof NOTIFICATIONS)[N]['params']>;
 

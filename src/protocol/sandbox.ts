@@ -39,7 +39,10 @@ const FileSystemPolicy = once(() =>
   z.discriminatedUnion('type', [
     z.object({
       type: z.literal('restricted'),
-      entries: doc(z.array(Entry()), 'The longest entry that covers a path decides; without one there is no access.'),
+      entries: doc(
+        z.array(Entry()),
+        'The longest entry that covers a path decides; without one there is no access.',
+      ),
       glob_scan_max_depth: doc(
         optional(z.int().check(z.positive())),
         'How many directories deep patterns are looked for.',
@@ -105,5 +108,8 @@ const NamedForm = once(() =>
 /** What a program or a file operation is confined to. */
 export const Sandbox = once(() => z.union([ProfileForm(), NamedForm()]));
 
+/** A confinement as a client writes it. */
+export type SandboxRequest = z.input<ReturnType<typeof Sandbox>>;
+/** A confinement as a server reads it. */
 export type SandboxContext = z.output<ReturnType<typeof Sandbox>>;
 export type SandboxProfile = z.output<ReturnType<typeof ProfileForm>>;

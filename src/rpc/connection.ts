@@ -33,7 +33,7 @@ import { Outbox, type OutboxEvents } from './outbox.ts';
 export interface ConnectionEvents extends OutboxEvents {
   request(message: RequestMessage): void;
   notification(message: NotificationMessage): void;
-  /** A response to something that was never asked, or that nobody waits for any more. */
+  /** A response to something that was never asked. One that comes too late, or twice, is let pass. */
   unexpectedResponse(message: ResponseMessage | ErrorMessage): void;
   /** Something that is no message. Without this the peer is told so and the connection goes on. */
   malformed?(reason: string): void;
@@ -58,7 +58,7 @@ export interface ConnectionOptions {
 
 /** How a call may end early, and which place it takes. */
 export interface RpcCallOptions {
-  /** Aborting rejects the call with the signal's reason; an answer that comes later is unexpected. */
+  /** Aborting rejects the call with the signal's reason; an answer that comes later is let pass. */
   readonly signal?: AbortSignal | undefined;
   /** Whether the call may take the one place that is kept free for ending what other calls began. */
   readonly reserved?: boolean;
@@ -256,13 +256,19 @@ export class RpcConnection {
   #settle(message: ResponseMessage | ErrorMessage): void {
     const call = this.#calls.get(message.id);
     if (call === undefined) {
-      this.#events?.unexpectedResponse(message);
+      if (!this.#wasAsked(message.id)) this.#events?.unexpectedResponse(message);
       return;
     }
     this.#calls.delete(message.id);
     call.settled();
     if (message.kind === 'response') call.resolve(message.result);
     else call.reject(new RpcError(message.error.code, message.error.message, message.error.data));
+  }
+
+  /** Whether a call of this connection had the id. Ids are given out in order. */
+  #wasAsked(id: RequestId): boolean {
+    const number = Number(id);
+    return number >= 1 && number < this.#nextId && id === numericId(number);
   }
 
   #end(reason: CloseReason): void {

@@ -9,6 +9,7 @@ import { paramsWithText } from './bulk-text.ts';
 export interface RequestContext {
   /** Aborted when the answer is no longer wanted. */
   readonly signal: AbortSignal;
+  /** What to carry on to whatever the request starts; null unless requests are traced. */
   readonly trace: Trace | null;
   /** The large parameter that the method's definition names, if it came as bytes; the params hold nothing of it. */
   readonly bulk: BulkText | null;

@@ -21,16 +21,20 @@ import type { ExecServerConfig } from './config/config.ts';
 import { domainErrorToRpc } from './domain-errors.ts';
 import type { EnvironmentInfo } from './environment-info.ts';
 import { capabilityHandlers } from './handlers/capability-handlers.ts';
+import { environmentConfigHandlers } from './handlers/environment-config-handlers.ts';
 import { environmentHandlers } from './handlers/environment-handlers.ts';
 import { fileHandleHandlers } from './handlers/file-handle-handlers.ts';
 import { fileHandlers } from './handlers/file-handlers.ts';
 import { fileWatchHandlers } from './handlers/file-watch-handlers.ts';
+import { httpHandlers } from './handlers/http-handlers.ts';
 import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
 import { FINISH_TIMEOUT_MS } from './limits.ts';
 import { waitAtMost } from './patience.ts';
 import type { ConnectionRecords } from './records/records.ts';
+import type { Confinement } from './sandbox/confinement.ts';
 import { ConnectionFiles } from './sessions/connection-files.ts';
+import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
 import type { Quotas } from './sessions/quotas.ts';
 import type { Session } from './sessions/session.ts';
 import type { SessionRegistry } from './sessions/session-registry.ts';
@@ -40,6 +44,7 @@ export interface ConnectionServices {
   readonly config: ExecServerConfig;
   readonly sessions: SessionRegistry;
   readonly quotas: Quotas;
+  readonly confinement: Confinement;
   search(): Promise<ContentSearch>;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
@@ -55,6 +60,7 @@ interface Attachment {
 
 interface Tools {
   readonly files: ConnectionFiles;
+  readonly http: ConnectionHttp;
   readonly handlers: Handlers;
 }
 
@@ -122,11 +128,13 @@ export class ClientConnection {
       bulk: (stopped) => {
         this.#attachment?.session.processes.setPaused(stopped);
         this.#attachment?.tools?.files.setPaused(stopped);
+        this.#attachment?.tools?.http.setPaused(stopped);
       },
       answers: (stopped) => {
         this.#answersStopped = stopped;
         this.#dispatcher.setHeld(stopped);
         this.#attachment?.tools?.files.setHeld(stopped);
+        this.#attachment?.tools?.http.setHeld(stopped);
       },
       ended: () => void this.#finish(),
       closed: (reason) => void this.#detach().then(() => onClosed(reason)),
@@ -188,34 +196,44 @@ export class ClientConnection {
 
   /** Made with the first request. */
   #makeTools(session: Session): Tools {
-    const { quotas, search, config, environmentInfo } = this.#services;
+    const { quotas, search, config, environmentInfo, confinement } = this.#services;
     const { access } = this.principal;
     const files = new ConnectionFiles(
       this.#connection,
       search,
       () => quotas.enterFileHandle(),
       access.restrict,
+      confinement.files(access.below),
     );
+    const http = new ConnectionHttp(this.#connection, {
+      client: () => openHttpClient(config),
+      maxBodyBytes: config.maxHttpBodyBytes,
+    });
     const services = {
       config,
       session,
       files,
+      http,
       quotas,
+      confinement,
       environmentInfo,
       connection: this.#connection,
       records: this.#records,
     };
     files.setHeld(this.#answersStopped);
+    http.setHeld(this.#answersStopped);
     const handlers = this.#records.recorded({
       ...environmentHandlers(services),
+      ...environmentConfigHandlers(services),
       ...capabilityHandlers(services),
       ...processHandlers(services),
       ...fileHandlers(services),
       ...fileHandleHandlers(services),
       ...fileWatchHandlers(services),
+      ...httpHandlers(services),
       ...legacyHandlers(services),
     });
-    return { files, handlers };
+    return { files, http, handlers };
   }
 
   /** The handlers, once the handshake is complete and if the client may call the method. */
@@ -235,24 +253,34 @@ export class ClientConnection {
     const { lane, subject } = routed;
     // The message itself is let go: what it held beyond the validated params would wait along with a request that waits.
     const { id, method, trace, bytes } = message;
+    if (lane === 'ordinary' && this.#dispatcher.overloads(bytes)) {
+      throw limitExceeded(
+        `requests of ${this.#services.config.maxRequestBytesInFlight} bytes wait for programs that do not read, the configured maximum (maxRequestBytesInFlight)`,
+      );
+    }
     const measured = this.#records.measure(method);
+    const span = this.#records.traced(method, trace);
     const respond = (result: unknown) => {
       const sent = this.#connection.respond(id, result);
       measured?.('success');
+      span?.end('success');
       return sent;
     };
     const refuse = (error: unknown) => {
       measured?.('error');
+      span?.end(this.#requests.signal.aborted ? 'disconnected' : 'error');
       this.#refuse({ id, method }, error);
     };
     const run = ({ park }: Slot): Promise<void> | undefined => {
       try {
-        const result = invoke(handlers, routed, {
+        const context = {
           signal: this.#requests.signal,
-          trace,
+          trace: span?.context ?? null,
           bulk: routed.bulk,
           park,
-        });
+        };
+        const handle = () => invoke(handlers, routed, context);
+        const result = span === undefined ? handle() : span.run(handle);
         // An answer may fail too: one that is too large cannot be encoded.
         if (result instanceof Promise) return result.then(respond).catch(refuse);
         return respond(result);
@@ -261,11 +289,6 @@ export class ClientConnection {
         return undefined;
       }
     };
-    if (lane === 'ordinary' && this.#dispatcher.overloads(bytes)) {
-      throw limitExceeded(
-        `requests of ${this.#services.config.maxRequestBytesInFlight} bytes wait for programs that do not read, the configured maximum (maxRequestBytesInFlight)`,
-      );
-    }
     this.#dispatcher.submit({ lane, subject, bytes, run });
   }
 
@@ -317,6 +340,7 @@ export class ClientConnection {
     this.#attachment = null;
     if (attachment === null) return;
     this.#services.sessions.detach(attachment.session);
+    attachment.tools?.http.dispose();
     if (attachment.tools !== null) await waitAtMost(FINISH_TIMEOUT_MS, attachment.tools.files.dispose());
   }
 }

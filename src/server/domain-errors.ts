@@ -1,8 +1,17 @@
 import { FileError, type FileErrorKind } from '../files/errors.ts';
 import { PathUriError } from '../files/path-uri.ts';
+import { NetworkError, type NetworkErrorKind } from '../network/errors.ts';
 import { ProcessError, type ProcessErrorKind } from '../process/errors.ts';
 import { SpawnError } from '../process/spawn/spawner.ts';
-import { internalError, invalidParams, invalidRequest, notFound, RpcError } from '../protocol/errors.ts';
+import {
+  internalError,
+  invalidParams,
+  invalidRequest,
+  limitExceeded,
+  notFound,
+  RpcError,
+} from '../protocol/errors.ts';
+import { SandboxError, type SandboxErrorKind } from '../sandbox/errors.ts';
 
 const PROCESS_ERRORS: Readonly<Record<ProcessErrorKind, (message: string) => RpcError>> = {
   invalid: invalidParams,
@@ -16,6 +25,19 @@ const FILE_ERRORS: Readonly<Record<FileErrorKind, (message: string) => RpcError>
   failed: internalError,
 };
 
+const NETWORK_ERRORS: Readonly<Record<NetworkErrorKind, (message: string) => RpcError>> = {
+  invalid: invalidParams,
+  refused: invalidRequest,
+  failed: internalError,
+  limit: limitExceeded,
+};
+
+const SANDBOX_ERRORS: Readonly<Record<SandboxErrorKind, (message: string) => RpcError>> = {
+  invalid: invalidParams,
+  unsuitable: invalidRequest,
+  unenforceable: internalError,
+};
+
 /** The wire's word for an error of the domain, or null when it is not one: then it is a defect. */
 export function domainErrorToRpc(error: unknown): RpcError | null {
   if (error instanceof RpcError) return error;
@@ -25,5 +47,7 @@ export function domainErrorToRpc(error: unknown): RpcError | null {
     return error.kind === 'syntax' ? invalidParams(error.message) : invalidRequest(error.message);
   }
   if (error instanceof FileError) return FILE_ERRORS[error.kind](error.message);
+  if (error instanceof SandboxError) return SANDBOX_ERRORS[error.kind](error.message);
+  if (error instanceof NetworkError) return NETWORK_ERRORS[error.kind](error.message);
   return null;
 }

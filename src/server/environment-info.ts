@@ -48,6 +48,7 @@ function capabilities(config: ExecServerConfig, ptyAvailable: boolean): Partial<
     processLimits: true,
     lifecycleNotifications: true,
     fsAtomicReplace: true,
+    shellSnapshotV2: true,
   };
   for (const { capability } of Object.values(METHODS)) {
     if (capability !== undefined) flags[capability] = true;

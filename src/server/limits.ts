@@ -46,6 +46,9 @@ export const INLINE_READ_BYTES = 1536 * 1024;
 export const FILE_OPERATIONS_PER_CONNECTION = 8;
 export const TREE_OPERATIONS_PER_CONNECTION = 2;
 
+/** Requests to web servers that one connection may have under way. Each holds a socket, of which the system allows a process few. */
+export const HTTP_REQUESTS_PER_CONNECTION = 512;
+
 /** How long a start waits for file changes that were asked for before it. Longer than any of them takes, unless it hangs. */
 export const CHANGES_BEFORE_START_MS = 2_000;
 

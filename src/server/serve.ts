@@ -3,6 +3,7 @@ import type { ContentSearch } from '../files/search/content-search.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
 import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { Gate } from './auth/gate.ts';
@@ -18,6 +19,8 @@ import { Listener } from './listen/listener.ts';
 import { tlsFilesOf } from './listen/tls-files.ts';
 import { ServerRecords } from './records/records.ts';
 import type { ServerState } from './records/server-metrics.ts';
+import { Confinement } from './sandbox/confinement.ts';
+import { readFloor } from './sandbox/floor.ts';
 import { Quotas } from './sessions/quotas.ts';
 import { SessionRegistry } from './sessions/session-registry.ts';
 
@@ -98,6 +101,7 @@ export class ExecServer {
       log: this.#log,
       sessions: new SessionRegistry(config, this.#spawner),
       quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
+      confinement: new Confinement(readFloor(config.minSandbox), () => loadSandbox(this.#spawner)),
       search: () => {
         this.#search ??= loadContentSearch();
         return this.#search;
@@ -216,6 +220,7 @@ export class ExecServer {
     this.#listener?.drain();
     await this.#services.sessions.close(SIGTERM, this.#config.shutdownGracePeriodMs);
     await Promise.all([...this.#connections].map((connection) => endConnection(connection, reason)));
+    await this.#services.confinement.close();
     await this.#spawner.close();
     await this.#listener?.close();
     await this.#records.close();
@@ -243,6 +248,11 @@ function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined
   return setInterval(() => {
     if (Date.now() >= expiresAtMs) connection.close(reason);
   }, TOKEN_EXPIRY_CHECK_MS);
+}
+
+async function loadSandbox(spawner: LazySpawner): Promise<Sandbox> {
+  const { createSandbox } = await import('../sandbox/create-sandbox.ts');
+  return createSandbox(await spawner.prepare(), process.env);
 }
 
 async function loadContentSearch(): Promise<ContentSearch> {

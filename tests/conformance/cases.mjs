@@ -22,6 +22,7 @@ const CASE_KEYS = [
   'deviation',
   'serial',
   'slow',
+  'variables',
   'rows',
   'steps',
 ];
@@ -43,7 +44,11 @@ const PATTERNS = new Set(
     'reason',
     'seen',
     'elapsedMs',
-  ].concat(['stdout', 'stderr', 'pty', 'order', 'exitCode', 'chunks', 'serverExit']),
+    'head',
+    'line',
+    'deltas',
+    'upstreamConnections',
+  ].concat(['stdout', 'stderr', 'pty', 'order', 'exitCode', 'sandboxDenied', 'chunks', 'serverExit']),
 );
 
 /** All cases in the order of their files; a case with `rows` becomes one case per row. Throws when one is not sound. */
@@ -89,6 +94,7 @@ function expandRows({ rows, ...testCase }) {
   return Object.entries(rows).map(([row, values]) => ({
     ...testCase,
     name: `${testCase.name}/${row}`,
+    ...(testCase.variables && { variables: fillIn(testCase.variables, { row, ...values }) }),
     steps: fillIn(testCase.steps, { row, ...values }),
   }));
 }

@@ -83,11 +83,13 @@ class Connection {
     return entry;
   }
 
-  /** The oldest untaken notification of this method about this process. */
-  async notification(method, processId, withinMs) {
+  /** The oldest untaken notification of this method about this process or http request. */
+  async notification(method, subject, withinMs) {
     const isWanted = ({ taken, message }) =>
-      !taken && message.method === method && message.params?.processId === processId;
-    const what = `${method} of ${JSON.stringify(processId)}`;
+      !taken &&
+      message.method === method &&
+      (message.params?.processId ?? message.params?.requestId) === subject;
+    const what = `${method} of ${JSON.stringify(subject)}`;
     const entry = await this.until(() => this.entries.find(isWanted), withinMs, what);
     entry.taken = true;
     return entry;
@@ -160,7 +162,8 @@ export class ProcessLog {
     if (this.events.has(seq)) return `seq ${seq} was used twice`;
     if (kind === 'o' && !isCanonicalBase64(params.chunk)) return `chunk ${seq} is not base64`;
     const bytes = kind === 'o' ? Buffer.from(params.chunk, 'base64') : null;
-    this.events.set(seq, { seq, kind, stream: params.stream, bytes, exitCode: params.exitCode });
+    const { stream, exitCode, sandboxDenied } = params;
+    this.events.set(seq, { seq, kind, stream, bytes, exitCode, sandboxDenied });
     if (kind === 'c' || (isLegacy && kind === 'e')) this.lastSeq = seq;
     return undefined;
   }

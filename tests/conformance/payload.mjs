@@ -2,7 +2,8 @@
 
 /**
  * Replaces `{{name}}` in every string (a string that is nothing else takes the type of the variable) and builds generated
- * values: `{"$encode": payload}` is base64, `{"$repeat": text, "times": n}` a long string.
+ * values: `{"$encode": payload}` is base64, `{"$repeat": text, "times": n}` a long string, `{"$sandbox": policy}` a sandbox
+ * (see `toSandbox`).
  */
 export function expand(value, variables) {
   if (typeof value === 'string') return substitute(value, variables);
@@ -10,6 +11,7 @@ export function expand(value, variables) {
   if (typeof value !== 'object' || value === null) return value;
   if ('$encode' in value) return toBytes(expand(value.$encode, variables)).toString('base64');
   if ('$repeat' in value) return value.$repeat.repeat(value.times);
+  if ('$sandbox' in value) return toSandbox(expand(value.$sandbox, variables));
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => [substituteText(key, variables), expand(item, variables)]),
   );
@@ -34,6 +36,52 @@ export function toBytes(payload) {
     ]);
   }
   throw new Error(`not a payload: ${JSON.stringify(payload)}`);
+}
+
+/**
+ * The member `sandbox` of a request. `read`, `write` and `deny` list places: `/a` is a path, `:root` a special one,
+ * `:project_roots/a` one with a subpath, `glob:/a/*` a pattern. `roots` are the workspace roots, `cwd` is the first of them unless
+ * given (null = absent). `permissions` takes the place of the managed profile; `with` holds other members.
+ */
+function toSandbox({
+  read = [],
+  write = [],
+  deny = [],
+  network,
+  depth,
+  permissions,
+  roots = [],
+  cwd,
+  with: others,
+}) {
+  const entries = Object.entries({ read, write, deny }).flatMap(([access, places]) =>
+    places.map((place) => ({ path: toEntryPath(place), access })),
+  );
+  const scan = depth === undefined ? {} : { glob_scan_max_depth: depth };
+  const managed = {
+    type: 'managed',
+    file_system: { type: 'restricted', entries, ...scan },
+    network: network ?? 'restricted',
+  };
+  const base = cwd === undefined ? roots[0] : cwd;
+  return {
+    permissions: permissions ?? managed,
+    ...(base ? { cwd: toUri(base) } : {}),
+    workspaceRoots: roots.map(toUri),
+    windowsSandboxLevel: 'disabled',
+    ...others,
+  };
+}
+
+function toEntryPath(place) {
+  if (place.startsWith('/')) return { type: 'path', path: toUri(place) };
+  if (place.startsWith('glob:')) return { type: 'glob_pattern', pattern: place.slice('glob:'.length) };
+  const [, kind, subpath] = /^:(\w+)(?:\/(.+))?$/.exec(place);
+  return { type: 'special', value: { kind, ...(subpath === undefined ? {} : { subpath }) } };
+}
+
+function toUri(path) {
+  return `file://${path}`;
 }
 
 /** The value at a dotted path such as `result.sessionId`. */

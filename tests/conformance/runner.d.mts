@@ -15,6 +15,7 @@ export interface Case {
   readonly deviation?: string | readonly string[];
   readonly serial?: boolean;
   readonly slow?: boolean;
+  readonly variables?: Readonly<Record<string, unknown>>;
 }
 
 export interface Options {

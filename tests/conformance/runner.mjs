@@ -9,6 +9,9 @@ import { handshake, STEPS } from './steps.mjs';
 const STEP_DEADLINE_MS = 10_000;
 const CLEANUP_DEADLINE_MS = 2_000;
 const TRANSCRIPT_MESSAGES = 12;
+/** A shell function that runs a command and prints it with `ok` or with the end of what it complained about. */
+// biome-ignore lint/suspicious/noTemplateCurlyInString: the braces are the shell's.
+const TRY = 'try() { if e=$("$@" 2>&1); then echo "$*: ok"; else echo "$*: ${e##*: }"; fi; };';
 
 /**
  * Plays one case. Options: `url`; `server` (`reference` or `exec-server`); `launch(args)`, which starts a server for the cases
@@ -31,6 +34,7 @@ export async function runCase(testCase, options) {
   } finally {
     await play.cleanUp();
     removeFiles(play.variables.file);
+    removeFiles(play.variables.tree);
   }
 }
 
@@ -83,16 +87,21 @@ class Play {
   #connections = new Map();
   /** Includes those that were replaced under their name. */
   #allConnections = new Set();
+  #upstreams = new Map();
 
   constructor(testCase, options) {
     this.testCase = testCase;
     this.options = options;
     this.url = options.url;
     this.within = options.deadlineMs ?? STEP_DEADLINE_MS;
+    const unique = `exec-server-conformance-${randomBytes(6).toString('hex')}`;
     this.variables = {
       case: testCase.name,
-      file: `/tmp/exec-server-conformance-${randomBytes(6).toString('hex')}`,
+      file: `/tmp/${unique}`,
+      tree: `/var/tmp/${unique}`,
+      try: TRY,
     };
+    Object.assign(this.variables, expand(testCase.variables ?? {}, this.variables));
   }
 
   async run() {
@@ -133,6 +142,16 @@ class Play {
     return connection;
   }
 
+  addUpstream(name, upstream) {
+    this.#upstreams.set(name, upstream);
+  }
+
+  upstream(name = 'upstream') {
+    const upstream = this.#upstreams.get(name);
+    if (!upstream) throw new Error(`the case has no web server ${name}`);
+    return upstream;
+  }
+
   nextId() {
     this.#lastId += 1;
     return this.#lastId;
@@ -156,6 +175,7 @@ class Play {
   /** Ends what the case left running, so that the next one finds an idle server. */
   async cleanUp() {
     await Promise.all([...this.#allConnections].map((connection) => this.#cleanUpConnection(connection)));
+    for (const upstream of this.#upstreams.values()) upstream.close();
     await this.server?.stop();
   }
 

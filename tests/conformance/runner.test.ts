@@ -1,3 +1,4 @@
+import { existsSync, mkdirSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
@@ -14,7 +15,7 @@ const EVENTS = [
 ];
 
 /** A server that does what the method name says, well or badly. */
-const ANSWERS: Record<string, (socket: WebSocket, id: unknown) => unknown[]> = {
+const ANSWERS: Record<string, (socket: WebSocket, id: unknown, params: Step) => unknown[]> = {
   initialize: (_, id) => [{ id, result: { sessionId: SESSION } }],
   answer: (_, id) => [{ id, result: { a: 1, b: 'two' } }],
   refuse: (_, id) => [{ error: { code: -32600, message: 'no' }, id }],
@@ -30,8 +31,19 @@ const ANSWERS: Record<string, (socket: WebSocket, id: unknown) => unknown[]> = {
   events: (_, id) => [{ id, result: {} }, ...EVENTS],
   gap: (_, id) => [{ id, result: {} }, ...EVENTS.filter(({ params }) => params.seq !== 1)],
   repeatedSeq: (_, id) => [{ id, result: {} }, EVENTS[0], EVENTS[0]],
+  echo: (_, id, params) => [{ id, result: params }],
+  mkdir: (_, id, params) => {
+    mkdirSync(String(params.path), { recursive: true });
+    made.push(String(params.path));
+    return [{ id, result: {} }];
+  },
+  'process/start': (_, id, { processId }) => [{ id, result: { processId, sandboxType: 'none' } }],
+  'process/terminate': (_, id) => [{ id, result: { running: true } }],
   jsonrpc: (_, id) => [{ jsonrpc: '2.0', id, result: {} }],
 };
+
+/** What `mkdir` made. */
+const made: string[] = [];
 
 let server: WebSocketServer;
 let url: string;
@@ -40,8 +52,8 @@ beforeAll(async () => {
   server = new WebSocketServer({ host: '127.0.0.1', port: 0 });
   server.on('connection', (socket) => {
     socket.on('message', (data) => {
-      const { id, method } = JSON.parse(data.toString());
-      for (const message of ANSWERS[method]?.(socket, id) ?? []) socket.send(JSON.stringify(message));
+      const { id, method, params } = JSON.parse(data.toString());
+      for (const message of ANSWERS[method]?.(socket, id, params) ?? []) socket.send(JSON.stringify(message));
     });
   });
   await new Promise((resolve) => server.once('listening', resolve));
@@ -83,6 +95,14 @@ describe('a case', () => {
       [
         { request: 'answer', result: { $any: true }, save: { x: 'result.a' } },
         { request: 'answer', result: { a: '{{x}}', b: 'two' } },
+      ],
+    ],
+    ['the sandbox that was asked for', [{ start: 'p', sh: '' }]],
+    [
+      'a denial as told',
+      [
+        { request: 'events', result: {} },
+        { ...collect, sandboxDenied: false },
       ],
     ],
     [
@@ -223,9 +243,70 @@ describe('a case', () => {
       'elapsed ms',
       [{ request: 'answer', result: { $any: true }, elapsedMs: { $range: [5000, 9000] } }],
     ],
+    [
+      'another sandbox than the one asked for',
+      'result.sandboxType: expected linuxSeccomp, actual none',
+      [{ start: 'p', sh: '', params: { sandbox: {} } }],
+    ],
+    [
+      'another word on a denial',
+      'sandboxDenied: expected true, actual false',
+      [
+        { request: 'events', result: {} },
+        { ...collect, sandboxDenied: true },
+      ],
+    ],
     ['an unknown variable', 'unknown variable {{nothing}}', [{ request: 'answer', result: '{{nothing}}' }]],
   ])('fails with %s', async (_, expected, steps) => {
     expect(failureOf(await play(...steps))).toContain(expected);
+  });
+
+  test('may have variables of its own, such as a sandbox in short', async () => {
+    const policy = {
+      $sandbox: {
+        read: [':root'],
+        write: [':project_roots/a'],
+        deny: ['{{tree}}/b', 'glob:/c/*'],
+        depth: 2,
+        roots: ['/r'],
+        with: { useLegacyLandlock: false },
+      },
+    };
+    const entries = [
+      { path: { type: 'special', value: { kind: 'root' } }, access: 'read' },
+      { path: { type: 'special', value: { kind: 'project_roots', subpath: 'a' } }, access: 'write' },
+      { path: { type: 'path', path: 'file://{{tree}}/b' }, access: 'deny' },
+      { path: { type: 'glob_pattern', pattern: '/c/*' }, access: 'deny' },
+    ];
+    const result = {
+      permissions: {
+        type: 'managed',
+        file_system: { type: 'restricted', entries, glob_scan_max_depth: 2 },
+        network: 'restricted',
+      },
+      cwd: 'file:///r',
+      workspaceRoots: ['file:///r'],
+      windowsSandboxLevel: 'disabled',
+      useLegacyLandlock: false,
+    };
+    const steps = [{ request: 'echo', params: '{{policy}}', result }];
+    const played = await runCase(
+      { name: 'a-case', variables: { policy }, steps },
+      { url, server: 'exec-server' },
+    );
+    expect(played).toEqual({ name: 'a-case', status: 'passed' });
+  });
+
+  test('leaves no files, also when it fails', async () => {
+    const steps = ['{{file}}', '{{tree}}/a'].map((path) => ({
+      request: 'mkdir',
+      params: { path },
+      result: {},
+    }));
+    const result = await play(...steps, { request: 'answer', result: {} });
+    expect(result.status).toBe('failed');
+    expect(made).toHaveLength(2);
+    expect(made.filter((path) => existsSync(path))).toEqual([]);
   });
 
   test('that needs what the server lacks is skipped, not passed', async () => {
@@ -289,7 +370,7 @@ describe('the recorded cases', () => {
   test('are sound, enough, and show every deviation', () => {
     const cases = loadCases();
     expect(caseProblems(cases, loadDeviations())).toEqual([]);
-    expect(cases.filter(({ only }) => only !== 'exec-server').length).toBeGreaterThan(600);
+    expect(cases.filter(({ only }) => only !== 'exec-server').length).toBeGreaterThan(1100);
   });
 
   test.each<[string, object]>([

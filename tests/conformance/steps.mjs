@@ -5,6 +5,7 @@ import { setTimeout } from 'node:timers/promises';
 import { Failure, openWebSocket } from './connection.mjs';
 import { mismatch } from './match.mjs';
 import { toBytes, valueAt } from './payload.mjs';
+import { Upstream } from './upstream.mjs';
 
 /** Members that any step may carry. */
 export const COMMON_OPTIONS = ['on', 'within', 'only', 'onReference', 'onOurs', 'why'];
@@ -12,6 +13,7 @@ export const COMMON_OPTIONS = ['on', 'within', 'only', 'onReference', 'onOurs', 
 const REPLY_OPTIONS = ['result', 'error', 'reply', 'raw', 'save'];
 const STREAMS = ['stdout', 'stderr', 'pty'];
 const POLL_MS = 20;
+const MAX_DELTA_BYTES = 1024 * 1024;
 
 /** Every verb. `asserts` marks those that can fail because of what the server does. */
 export const STEPS = {
@@ -25,7 +27,10 @@ export const STEPS = {
   closed: { options: ['code', 'reason'], asserts: true, run: closed },
   /** Sends a request and checks its answer. */
   request: { options: ['id', 'params', 'elapsedMs', ...REPLY_OPTIONS], asserts: true, run: request },
-  /** Starts a program; what is not given is /tmp, a plain PATH, pipes. `sh` is a script for /bin/sh. */
+  /**
+   * Starts a program; what is not given is /tmp, a plain PATH, pipes. `sh` is a script for /bin/sh. The answer must name the
+   * sandbox that was asked for.
+   */
   start: { options: ['sh', 'argv', 'params', 'result', 'error', 'reply'], asserts: true, run: start },
   /** Runs a script to its end and expects exit code 0. */
   shell: { options: ['stdout'], asserts: true, run: shell },
@@ -45,7 +50,7 @@ export const STEPS = {
   response: { options: REPLY_OPTIONS, asserts: true, run: response },
   /** The next message that is no notification, whatever its id. */
   message: { options: ['raw'], asserts: true, run: message },
-  /** The next notification of this method about process `of`. */
+  /** The next notification of this method about process or http request `of`. */
   notification: { options: ['of', 'params', 'raw', 'save'], asserts: true, run: notification },
   /** No notification of this method has arrived but those that steps have taken. */
   noNotification: { asserts: true, run: noNotification },
@@ -56,7 +61,7 @@ export const STEPS = {
   output: { options: ['stream', 'text', 'cr', 'from', 'capture'], asserts: true, run: output },
   /** Waits for the end of a process and checks all of it; a stream that is not named must be empty. */
   collect: {
-    options: ['exitCode', 'order', 'maxChunk', 'chunks', 'from', ...STREAMS],
+    options: ['exitCode', 'sandboxDenied', 'order', 'maxChunk', 'chunks', 'from', ...STREAMS],
     asserts: true,
     run: collect,
   },
@@ -68,6 +73,23 @@ export const STEPS = {
   arrived: { asserts: true, run: arrived },
   /** A plain HTTP request, upgrades included. */
   http: { options: ['status', 'headers', 'body'], asserts: true, run: httpRequest },
+  /**
+   * Starts a web server with these routes (see upstream.mjs) for the rest of the case. {{upstream}} is its address and
+   * {{upstream.host}} the part behind the scheme; with `as` both have another name.
+   */
+  upstream: { options: ['as'], run: upstream },
+  /** The next request that came to a path of a web server (`to` is its variable): `head` is its text, `line` its first line. */
+  received: { options: ['to', 'line', 'head', 'body'], asserts: true, run: received },
+  /** Sends more on the connection on which the last request to a path came; `end` closes it. */
+  upstreamSend: { options: ['to', 'data', 'end'], run: upstreamSend },
+  /** The connection on which the last request to a path came has been closed. */
+  upstreamGone: { options: ['to'], asserts: true, run: upstreamGone },
+  /** So many connections have been opened to a web server. */
+  upstreamConnections: { options: ['to'], asserts: true, run: upstreamConnections },
+  /** No request has come to a path but those that steps have taken. */
+  notReceived: { options: ['to'], asserts: true, run: notReceived },
+  /** Waits for the end of the streamed body of an http request and checks all of it. */
+  streamed: { options: ['body', 'error', 'deltas'], asserts: true, run: streamed },
   /** Runs `steps` n times with {{i}} = 1…n; `as` is another name than i. */
   repeat: { options: ['steps', 'as'], run: repeat },
   /** For cases that start their own server. */
@@ -140,9 +162,10 @@ async function start(context, step) {
     tty: false,
     ...step.params,
   };
+  const sandboxType = params.sandbox ? 'linuxSeccomp' : 'none';
   const expectation = ['error', 'reply'].some((key) => key in step)
     ? step
-    : { ...step, result: step.result ?? { processId: step.start, sandboxType: 'none' } };
+    : { ...step, result: step.result ?? { processId: step.start, sandboxType } };
   await request(context, { ...expectation, request: 'process/start', params });
 }
 
@@ -240,6 +263,7 @@ async function collect(context, step) {
   const exits = events.filter(({ kind }) => kind === 'e');
   check(1, exits.length, 'number of exited events');
   check(step.exitCode ?? { $any: true }, exits[0].exitCode, 'exitCode');
+  if (step.sandboxDenied !== undefined) check(step.sandboxDenied, exits[0].sandboxDenied, 'sandboxDenied');
   for (const name of STREAMS) {
     const chunks = outputs.filter(({ stream }) => stream === name).map(({ bytes }) => bytes);
     check(step[name] ?? '', Buffer.concat(chunks), name);
@@ -312,6 +336,92 @@ async function repeat(context, step) {
     await context.runSteps(step.steps);
   }
 }
+
+async function upstream(context, step) {
+  const server = new Upstream(step.upstream);
+  context.addUpstream(step.as ?? 'upstream', server);
+  const host = `127.0.0.1:${await server.listen()}`;
+  const name = step.as ?? 'upstream';
+  Object.assign(context.variables, { [name]: `http://${host}`, [`${name}.host`]: host });
+}
+
+async function received(context, step) {
+  const isNew = ({ taken }) => !taken;
+  const request = await context.upstream(step.to).request(step.received, step.within, isNew);
+  if (!request) throw new Failure(`no request to ${step.received}`, step.head ?? step.line, null);
+  request.taken = true;
+  if (step.line !== undefined) check(step.line, request.head.split('\r\n')[0], 'request line');
+  if (step.head !== undefined) check(step.head, request.head, 'head of the request');
+  if (step.body !== undefined) check(step.body, request.body, 'body of the request');
+}
+
+async function upstreamSend(context, step) {
+  const request = await lastRequest(context, step.to, step.upstreamSend, step.within);
+  if (step.data !== undefined) request.socket.write(toBytes(step.data));
+  if (step.end) request.socket.end();
+}
+
+async function upstreamGone(context, step) {
+  const request = await lastRequest(context, step.to, step.upstreamGone, step.within);
+  const isGone = (other) => other === request && other.gone;
+  if (!(await context.upstream(step.to).request(request.path, step.within, isGone))) {
+    throw new Failure(`the connection for ${request.path} is still open`, 'closed', 'open');
+  }
+}
+
+async function upstreamConnections(context, step) {
+  check(step.upstreamConnections, context.upstream(step.to).connections, 'connections to the web server');
+}
+
+async function notReceived(context, step) {
+  const came = context
+    .upstream(step.to)
+    .requests.filter(({ path, taken }) => path === step.notReceived && !taken);
+  check(
+    [],
+    came.map(({ head }) => head),
+    `requests to ${step.notReceived}`,
+  );
+}
+
+async function lastRequest(context, to, path, within) {
+  await context.upstream(to).request(path, within);
+  const request = context.upstream(to).requests.findLast((each) => each.path === path);
+  if (!request) throw new Failure(`no request to ${path}`, 'a request', null);
+  return request;
+}
+
+async function streamed(context, step) {
+  const connection = context.connection(step.on);
+  const pieces = [];
+  for (let seq = 1; ; seq += 1) {
+    const { message } = await connection.notification('http/request/bodyDelta', step.streamed, step.within);
+    const { done, error, deltaBase64 } = message.params;
+    check(
+      {
+        requestId: step.streamed,
+        seq,
+        deltaBase64: { $base64: { $bytes: { $any: true } } },
+        ...END_OF_DELTA,
+      },
+      message.params,
+      'piece of the body',
+    );
+    const bytes = Buffer.from(deltaBase64, 'base64');
+    if (done) {
+      check(0, bytes.length, 'bytes in the last piece');
+      check(step.error ?? null, error, 'error of the body');
+      break;
+    }
+    check({ $range: [1, MAX_DELTA_BYTES] }, bytes.length, 'bytes in a piece');
+    check(null, error, 'error of a piece');
+    pieces.push(bytes);
+  }
+  check(step.body ?? { $any: true }, Buffer.concat(pieces), 'body');
+  check(step.deltas ?? { $any: true }, pieces.length, 'number of pieces');
+}
+
+const END_OF_DELTA = { done: { $type: 'boolean' }, error: { $any: true } };
 
 async function serverExit(context, step) {
   const tooLate = setTimeout(step.within, { still: 'running' }, { ref: false });

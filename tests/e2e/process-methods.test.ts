@@ -245,14 +245,21 @@ describe('process/start', () => {
     await strict.close();
   });
 
-  test('refuses a sandbox or proxy it cannot enforce and starts nothing', async () => {
-    for (const option of [
-      { sandbox: { permissions: { type: 'disabled' }, windowsSandboxLevel: 'disabled' } },
-      { networkProxy: {} },
-    ]) {
-      const params = { ...shell('confined', 'true'), ...option };
-      await expect(client.call('process/start', params)).rejects.toMatchObject({ code: -32602 });
-    }
+  test('refuses a sandbox that makes no sense and starts nothing', async () => {
+    const sandbox = {
+      permissions: {
+        type: 'managed',
+        file_system: { type: 'restricted', entries: [] },
+        network: 'restricted',
+      },
+      workspaceRoots: ['file:///C:/x'],
+      windowsSandboxLevel: 'mxc',
+    } as const;
+    const params = {
+      ...shell('confined', 'true'),
+      sandbox: { ...sandbox, workspaceRoots: [...sandbox.workspaceRoots] },
+    };
+    await expect(client.request('process/start', params)).rejects.toMatchObject({ code: -32602 });
     await expect(client.call('process/read', { processId: 'confined' })).rejects.toMatchObject({
       code: -32600,
     });

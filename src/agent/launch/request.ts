@@ -1,4 +1,4 @@
-import type { ExecBackend, StartParams } from '../../environment/index.ts';
+import type { ExecBackend, SandboxRequest, StartParams } from '../../environment/index.ts';
 import type { ExecCommandArguments } from '../arguments.ts';
 import { ExecToolError, messageOf } from '../errors.ts';
 import { joinFolder, type Shell, shellCommand, shellKind } from './command.ts';
@@ -74,7 +74,7 @@ export function startParams(
     tty: request.tty,
     pipeStdin: false,
     metadata: programMetadata(caller),
-    ...(sandbox === null || sandbox === undefined ? {} : { sandbox }),
+    ...(sandbox === null || sandbox === undefined ? {} : { sandbox: sandbox as SandboxRequest }),
   };
 }
 

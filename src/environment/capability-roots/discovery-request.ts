@@ -1,4 +1,9 @@
-import type { CallOptions, CapabilityDiscovery, DiscoveredRoot } from '../../client/backend.ts';
+import type {
+  CallOptions,
+  CapabilityDiscovery,
+  DiscoveredRoot,
+  SandboxRequest,
+} from '../../client/backend.ts';
 import { ClientError, type ClientErrorKind } from '../../client/errors.ts';
 import type { Environment } from '../environment.ts';
 import { DISCOVERY_READY_WAIT_MS, DISCOVERY_TIMEOUT_MS } from '../limits.ts';
@@ -92,7 +97,7 @@ async function discover(
   const roots = requested.map(({ root: { id, location }, sandbox }) => ({
     id,
     path: location.path,
-    ...(isEnforcing(sandbox) && { sandbox }),
+    ...(isEnforcing(sandbox) && { sandbox: sandbox as SandboxRequest }),
   }));
   return await environment.discovery.discover(roots, { ...options, timeoutMs: DISCOVERY_TIMEOUT_MS });
 }

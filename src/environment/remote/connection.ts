@@ -1,4 +1,4 @@
-import type { ExecBackend, ExecutorFileSystem } from '../../client/backend.ts';
+import type { ExecBackend, ExecutorFileSystem, ExecutorHttp } from '../../client/backend.ts';
 import type { ClientCore } from '../../client/client-core.ts';
 
 /** What an environment uses of a client. One that has `failed` or is `closed` stays so. */
@@ -12,6 +12,7 @@ export interface Connection {
   readonly client: ClientLike;
   readonly backend: ExecBackend;
   readonly files: ExecutorFileSystem;
+  readonly http: ExecutorHttp;
 }
 
 /** Opens connections to one executor. */

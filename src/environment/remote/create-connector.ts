@@ -106,5 +106,5 @@ async function connect(
   signal: AbortSignal,
 ): Promise<Connection> {
   const client = await ExecServerClient.connect({ ...options, clientName, signal });
-  return { client, backend: client.backend, files: new RemoteFileSystem(client) };
+  return { client, backend: client.backend, files: new RemoteFileSystem(client), http: client.http };
 }

@@ -4,6 +4,7 @@ import type {
   EnvironmentInfo,
   ExecBackend,
   ExecutorFileSystem,
+  ExecutorHttp,
 } from '../../client/backend.ts';
 import { INFO_TIMEOUT_MS, STATUS_TIMEOUT_MS } from '../../client/limits.ts';
 import { RemoteDiscovery } from '../../client/remote-discovery.ts';
@@ -14,12 +15,14 @@ import type {
   InfoOptions,
   Readiness,
 } from '../environment.ts';
+import { type ExecutorFetch, fetchOver } from '../fetch.ts';
 import type { Provisioning } from '../provisioning.ts';
 import type { ClientLike, Connection, Connector } from './connection.ts';
 import { Deadline } from './deadline.ts';
 import { LazyBackend } from './lazy-backend.ts';
 import { LazyConnection } from './lazy-connection.ts';
 import { LazyFileSystem } from './lazy-file-system.ts';
+import { LazyHttp } from './lazy-http.ts';
 
 export interface RemoteEnvironmentOptions {
   readonly requiredSkills?: readonly string[];
@@ -35,6 +38,8 @@ export class RemoteEnvironment implements Environment {
   readonly files: ExecutorFileSystem;
   readonly passiveFiles: ExecutorFileSystem;
   readonly discovery: CapabilityDiscovery = new RemoteDiscovery(this);
+  readonly http: ExecutorHttp;
+  readonly fetch: ExecutorFetch;
   readonly requiredSkills: readonly string[];
   /** Null for an ordinary environment. */
   readonly provisioning: Provisioning | null;
@@ -53,6 +58,8 @@ export class RemoteEnvironment implements Environment {
     this.backend = new LazyBackend(this.#connection);
     this.files = new LazyFileSystem(this.#connection);
     this.passiveFiles = new LazyFileSystem(this.#connection, { passive: true });
+    this.http = new LazyHttp(this.#connection);
+    this.fetch = fetchOver(this.http);
     provisioning?.onFailure((error) => this.#connection.refuse(error));
     this.#connection.watch(({ connected }) => {
       if (!connected) this.#fetchedInfo = null;

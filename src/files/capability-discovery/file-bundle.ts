@@ -1,10 +1,11 @@
-import { FileError } from '../errors.ts';
-import type { FileContent, FileSystem } from '../file-system.ts';
+import { FileError, refused } from '../errors.ts';
+import type { FileSystem } from '../file-system.ts';
 import { DISCOVERY_FILE_BYTES, DISCOVERY_ROOT_BYTES } from '../limits.ts';
-import type { NativePath } from '../native-path.ts';
+import { isWithin, type NativePath } from '../native-path.ts';
 import { uriFromPath } from '../path-uri.ts';
+import { readUpTo } from '../read-up-to.ts';
+import { utf8Problem } from '../utf8-problem.ts';
 import { Budget } from './budget.ts';
-import { utf8Problem } from './utf8-problem.ts';
 
 /** A text file of a capability root, as it is told. */
 export interface BundledFile {
@@ -12,26 +13,43 @@ export interface BundledFile {
   readonly contents: string;
 }
 
+/** What happens to links that lead out of a root. */
+export type LinkRule = 'contain' | 'follow';
+
+interface Place {
+  readonly path: NativePath;
+  readonly followSymlinks: boolean;
+}
+
 /** The files of one root that are told, within its budget and that of the whole answer. What is left out leaves a warning. */
 export class FileBundle {
   readonly warnings: string[] = [];
   readonly #files: FileSystem;
   readonly #budgets: readonly Budget[];
+  readonly #links: LinkRule;
   readonly #signal: AbortSignal;
+  /** Nearly all files are asked for within one directory. */
+  #known: { readonly directory: NativePath; readonly real: NativePath } | null = null;
 
-  constructor(files: FileSystem, answer: Budget, signal: AbortSignal) {
+  constructor(files: FileSystem, answer: Budget, links: LinkRule, signal: AbortSignal) {
     this.#files = files;
     this.#budgets = [new Budget(DISCOVERY_ROOT_BYTES, 'capability root bundle'), answer];
+    this.#links = links;
     this.#signal = signal;
   }
 
-  /** The file, links followed. Null when it is missing or no regular file, which is nothing special, or with a warning. */
-  async read(path: NativePath): Promise<BundledFile | null> {
+  /**
+   * The file, links followed as far as they may be: those that lead out of `directory` count as missing, with a warning. Null when it
+   * is missing or no regular file, which is nothing special, or with a warning.
+   */
+  async read(path: NativePath, directory: NativePath): Promise<BundledFile | null> {
     this.#signal.throwIfAborted();
     const uri = uriFromPath(path);
-    const size = await this.#attempt('inspect', uri, () => this.#sizeOfRegular(path));
+    const place = await this.#attempt('inspect', uri, () => this.#placeOf(path, directory));
+    if (place === null) return null;
+    const size = await this.#attempt('inspect', uri, () => this.#sizeOfRegular(place));
     if (size === null || this.#isTooLarge(size, uri)) return null;
-    const bytes = await this.#attempt('read', uri, () => this.#content(path));
+    const bytes = await this.#attempt('read', uri, () => this.#content(place));
     // It may have grown since; and of a file that the kernel makes up the size says nothing.
     if (bytes === null || this.#isTooLarge(bytes.length, uri)) return null;
     const problem = utf8Problem(bytes);
@@ -40,13 +58,31 @@ export class FileBundle {
     return { path: uri, contents: bytes.toString() };
   }
 
-  async #sizeOfRegular(path: NativePath): Promise<number | null> {
-    const { isFile, size } = await this.#files.getMetadata(path, { followSymlinks: true });
+  /** A path without links is read without following any, so that none can slip in between. */
+  async #placeOf(path: NativePath, directory: NativePath): Promise<Place> {
+    if (this.#links === 'follow') return { path, followSymlinks: true };
+    const [real, realDirectory] = [
+      await this.#files.canonicalize(path),
+      await this.#realDirectory(directory),
+    ];
+    if (isWithin(real, realDirectory)) return { path: real, followSymlinks: false };
+    throw refused(`it is a link that leads out of ${uriFromPath(directory)}`);
+  }
+
+  async #realDirectory(directory: NativePath): Promise<NativePath> {
+    if (this.#known?.directory !== directory) {
+      this.#known = { directory, real: await this.#files.canonicalize(directory) };
+    }
+    return this.#known.real;
+  }
+
+  async #sizeOfRegular({ path, ...links }: Place): Promise<number | null> {
+    const { isFile, size } = await this.#files.getMetadata(path, links);
     return isFile ? size : null;
   }
 
-  async #content(path: NativePath): Promise<Buffer> {
-    const content = await this.#files.readFile(path, { followSymlinks: true });
+  async #content({ path, ...links }: Place): Promise<Buffer> {
+    const content = await this.#files.readFile(path, links);
     try {
       return await readUpTo(content, DISCOVERY_FILE_BYTES + 1);
     } finally {
@@ -78,13 +114,4 @@ export class FileBundle {
     this.warnings.push(warning);
     return null;
   }
-}
-
-/** The first `limit` bytes of a file that usually is as long as it said. */
-async function readUpTo(content: FileContent, limit: number): Promise<Buffer> {
-  const first = Buffer.allocUnsafeSlow(Math.min(content.size + 1, limit));
-  const length = await content.read(first);
-  if (length < first.length || length === limit) return first.subarray(0, length);
-  const rest = Buffer.allocUnsafeSlow(limit - length);
-  return Buffer.concat([first, rest.subarray(0, await content.read(rest))]);
 }

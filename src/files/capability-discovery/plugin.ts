@@ -1,8 +1,8 @@
 import { childPath, type NativePath, nativePathOfText, parentPath } from '../native-path.ts';
 import { pathFromUri, uriFromPath } from '../path-uri.ts';
-import type { DiscoveredRoot } from './discover.ts';
 import type { BundledFile, FileBundle } from './file-bundle.ts';
 import { MANIFEST_FOLDERS, MANIFEST_NAME } from './manifest-names.ts';
+import type { DiscoveredRoot } from './root.ts';
 import type { FoundManifest } from './scan.ts';
 
 type Plugin = Pick<DiscoveredRoot, 'plugin' | 'namespaceManifests'>;
@@ -23,7 +23,7 @@ export async function findPlugin(
   for (const { uri, pluginRoot } of found) {
     if (named.has(pluginRoot)) continue;
     named.add(pluginRoot);
-    const manifest = await bundle.read(pathFromUri(uri));
+    const manifest = await bundle.read(pathFromUri(uri), root);
     if (manifest !== null) namespaceManifests.push(manifest);
   }
   return { plugin: own === null ? null : await readPlugin(root, own, bundle), namespaceManifests };
@@ -36,7 +36,7 @@ async function readPlugin(
 ): Promise<DiscoveredRoot['plugin']> {
   const { mcpServers, apps } = membersOf(manifest);
   const declared = (name: string, value: unknown, fallback: string) =>
-    bundle.read(declaredPath(root, manifest, name, value, bundle) ?? childPath(root, fallback));
+    bundle.read(declaredPath(root, manifest, name, value, bundle) ?? childPath(root, fallback), root);
   return {
     manifest,
     mcpConfig: isRecord(mcpServers) ? null : await declared('mcpServers', mcpServers, '.mcp.json'),
@@ -86,7 +86,7 @@ async function inheritedManifest(
 
 async function readManifest(directory: NativePath, bundle: FileBundle): Promise<BundledFile | null> {
   for (const folder of MANIFEST_FOLDERS) {
-    const file = await bundle.read(childPath(childPath(directory, folder), MANIFEST_NAME));
+    const file = await bundle.read(childPath(childPath(directory, folder), MANIFEST_NAME), directory);
     if (file !== null) return file;
   }
   return null;

@@ -1,6 +1,7 @@
 import type { FileSystem } from '../file-system.ts';
 import { DISCOVERY_MAX_DEPTH, DISCOVERY_MAX_DIRECTORIES, DISCOVERY_MAX_ENTRIES } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
+import type { LinkRule } from './file-bundle.ts';
 import { MANIFEST_FOLDERS, MANIFEST_NAME } from './manifest-names.ts';
 
 /** A manifest by its place: the directory that it makes a plugin, and the folder's place in {@link MANIFEST_FOLDERS}. */
@@ -20,9 +21,15 @@ export interface Scan {
   readonly truncated: boolean;
 }
 
-/** Looks for skills and manifests below a directory. Links to directories are followed, hidden directories are entered. */
-export async function scanRoot(files: FileSystem, root: NativePath, signal: AbortSignal): Promise<Scan> {
-  const { entries, errors, truncated } = await files.walk(root, HOW, signal);
+/** Looks for skills and manifests below a directory. Links to directories are followed as they may be, hidden directories are entered. */
+export async function scanRoot(
+  files: FileSystem,
+  root: NativePath,
+  links: LinkRule,
+  signal: AbortSignal,
+): Promise<Scan> {
+  const within = links === 'contain' ? { linksWithin: await files.canonicalize(root) } : {};
+  const { entries, errors, truncated } = await files.walk(root, { ...HOW, ...within }, signal);
   const uris = entries.filter(({ kind }) => kind === 'file').map(({ uri }) => uri);
   return {
     skills: uris.filter((uri) => uri.endsWith('/SKILL.md')).sort(),

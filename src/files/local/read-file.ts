@@ -1,6 +1,6 @@
 import { refused, toFileError } from '../errors.ts';
 import type { FileContent, LinkOption } from '../file-system.ts';
-import { READ_FILE_MAX_BYTES } from '../limits.ts';
+import { READ_FILE_HEAD_BYTES, READ_FILE_MAX_BYTES } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 import { closeDescriptor } from './descriptor.ts';
 import { openRegularForReading, openRegularNoFollow } from './open-regular.ts';
@@ -8,24 +8,29 @@ import { readOnce } from './positional-io.ts';
 
 /** Opens a regular file to be read as a whole. A file above the limit is refused before anything of it is read. */
 export async function readFile(path: NativePath, options: LinkOption): Promise<FileContent> {
-  const { fd, size } = await (options.followSymlinks ? openRegularForReading : openRegularNoFollow)(path);
+  const head = Buffer.allocUnsafe(READ_FILE_HEAD_BYTES);
+  const open = options.followSymlinks ? openRegularForReading : openRegularNoFollow;
+  const { fd, size, headBytes } = await open(path, head);
   if (size > READ_FILE_MAX_BYTES) {
     await closeDescriptor(fd);
     throw tooLarge();
   }
-  return new OpenContent(fd, size);
+  return new OpenContent(fd, size, headBytes === null ? null : head.subarray(0, headBytes));
 }
 
 class OpenContent implements FileContent {
   readonly size: number;
   readonly #fd: number;
+  /** What was read with the opening and not given away yet; null when reading at a position is not possible. */
+  #head: Buffer | null;
   /** What is under way; it never rejects. */
   #reading: Promise<unknown> = Promise.resolve();
   #bytesRead = 0;
 
-  constructor(fd: number, size: number) {
+  constructor(fd: number, size: number, head: Buffer | null) {
     this.#fd = fd;
     this.size = size;
+    this.#head = head;
   }
 
   /** Refuses to go on behind the limit: a file may grow, and the size of one that the kernel makes up says nothing. */
@@ -48,7 +53,7 @@ class OpenContent implements FileContent {
     let filled = 0;
     while (filled < buffer.length) {
       const wanted = buffer.length - filled;
-      const bytesRead = await readOnce(this.#fd, buffer, filled, null);
+      const bytesRead = await this.#readSome(buffer, filled);
       if (bytesRead === 0) break;
       filled += bytesRead;
       this.#bytesRead += bytesRead;
@@ -57,6 +62,15 @@ class OpenContent implements FileContent {
       if (bytesRead < wanted && this.#bytesRead >= this.size && this.size > 0) break;
     }
     return filled;
+  }
+
+  #readSome(buffer: Buffer, start: number): Promise<number> | number {
+    const head = this.#head;
+    if (head === null) return readOnce(this.#fd, buffer, start, null);
+    if (head.length === 0) return readOnce(this.#fd, buffer, start, this.#bytesRead);
+    const count = head.copy(buffer, start);
+    this.#head = head.subarray(count);
+    return count;
   }
 }
 

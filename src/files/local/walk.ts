@@ -13,7 +13,7 @@ import {
   WALK_READ_AHEAD,
   WALK_RESPONSE_BYTES,
 } from '../limits.ts';
-import { childPath, type NativePath, nativePathOfBytes, systemPath } from '../native-path.ts';
+import { childPath, isWithin, type NativePath, nativePathOfBytes, systemPath } from '../native-path.ts';
 import { escapeBytes, uriFromPath } from '../path-uri.ts';
 import { directoryBatches, type ListedEntry, readSmallDirectory, resolveLinks } from './directory-listing.ts';
 import { getMetadata } from './metadata.ts';
@@ -189,7 +189,7 @@ class Walk {
       if (!this.#reserve(uri.length)) return false;
       this.#entries.push({ uri, kind });
       if (kind === 'directory' && this.#mayEnter(directory, entry)) {
-        const realPath = realPaths.get(entry.name) ?? realPathOfChild(directory, entry);
+        const realPath = this.#entered(realPaths.get(entry.name)) ?? realPathOfChild(directory, entry);
         if (realPath !== null && typeof realPath === 'object') {
           if (!this.#addError(uri, realPath.error)) return false;
         } else {
@@ -216,6 +216,14 @@ class Walk {
   #mayEnter(parent: PendingDirectory, { name }: ListedEntry): boolean {
     if (parent.depth >= this.#options.maxDepth) return false;
     return !(this.#options.pruneHiddenDirectories && name.startsWith('.'));
+  }
+
+  /** Where a link leads, or why it is not followed. */
+  #entered(target: NativePath | Failure | undefined): NativePath | Failure | undefined {
+    const { linksWithin } = this.#options;
+    if (linksWithin === undefined || typeof target !== 'string' || isWithin(target, linksWithin))
+      return target;
+    return { error: refused('the link leads elsewhere and is not followed') };
   }
 
   #enqueue(path: NativePath, realPath: NativePath | null, depth: number): void {

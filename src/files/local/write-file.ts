@@ -1,4 +1,4 @@
-import { constants } from 'node:fs';
+import { constants, type Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { errorCode, FileError, refused, toFileError } from '../errors.ts';
@@ -76,12 +76,15 @@ async function openLeased(path: NativePath, flags: number, patience: Patience): 
 /** Writes everything. A file that fails half way is cut where it failed: it never ends in what it held before. */
 async function fill(fd: number, bytes: Uint8Array, patience: Patience): Promise<void> {
   let written = 0;
+  // Asked while it is being written: the file is as long as it was, or as long as what is written, whichever is more.
+  const looking = statDescriptor(fd).catch((error: Error) => error);
   try {
     while (written < bytes.length) {
       written += await writeSome(fd, bytes, written, patience);
     }
   } finally {
-    if (written > 0 || bytes.length === 0) await cutBehind(fd, written);
+    const stats = await looking;
+    if (written > 0 || bytes.length === 0) await cutBehind(fd, stats, written);
   }
 }
 
@@ -99,8 +102,8 @@ async function writeSome(fd: number, bytes: Uint8Array, start: number, patience:
 }
 
 /** Cutting an empty file changes its times, as any write does. */
-async function cutBehind(fd: number, length: number): Promise<void> {
-  const stats = await statDescriptor(fd);
+async function cutBehind(fd: number, stats: Stats | Error, length: number): Promise<void> {
+  if (stats instanceof Error) throw stats;
   if (stats.isFile() && (stats.size > length || length === 0)) await truncateDescriptor(fd, length);
 }
 

@@ -1,6 +1,7 @@
 import { closeSync, constants } from 'node:fs';
 import { Confiner } from '../resources/confiner.ts';
 import { Brander, withoutCoreDumps } from '../tree/brand.ts';
+import { EnclosedCommand } from '../tree/enclosed-command.ts';
 import type { GuardProcess, GuardProgram } from '../tree/guard.ts';
 import type { ProcessTree } from '../tree/kill-tree.ts';
 import { PipeSink, TerminalSink } from './input-sink.ts';
@@ -10,12 +11,20 @@ import type { Libc, SpawnRequest, StdioSlot } from './native/libc.ts';
 import { pipeSource, terminalSource } from './output-source.ts';
 import { Reaper } from './reaper.ts';
 import type { ChildParts } from './spawned-child.ts';
-import { type Child, SpawnError, type Spawner, type SpawnSpec } from './spawner.ts';
+import {
+  type Child,
+  type EnclosingCalls,
+  type InheritedDescriptor,
+  SpawnError,
+  type Spawner,
+  type SpawnSpec,
+} from './spawner.ts';
 import { Supervisor } from './supervisor.ts';
 
 /** Starts programs through posix_spawn, on real pipes or a terminal, each as the leader of its own session. */
 export class NativeSpawner implements Spawner {
   readonly pty = { available: true } as const;
+  readonly enclosing: EnclosingCalls;
   readonly #libc: Libc;
   readonly #reaper: Reaper;
   readonly #brander: Brander;
@@ -29,9 +38,15 @@ export class NativeSpawner implements Spawner {
     this.#confiner = new Confiner(libc, this.#brander.read);
     this.#reaper = new Reaper(libc, this.#brander.isOurs);
     this.#supervisor = new Supervisor(this.#brander, (program) => this.#startGuard(program));
+    this.enclosing = {
+      lock: (fd, mode) => libc.lock(fd, mode),
+      removeAfterDeath: (path, kind) => this.#supervisor.removeAfterDeath(path, kind),
+      forgetRemoval: (path) => this.#supervisor.forgetRemoval(path),
+    };
   }
 
   async spawn(spec: SpawnSpec, signal?: AbortSignal): Promise<Child> {
+    if (spec.wrapper !== undefined) return this.#start(spec.program, spec, signal);
     if (!this.#memory.knows(spec) || signal?.aborted)
       return this.#start(await this.#check(spec, signal), spec, signal);
     rejectNulBytes(spec);
@@ -79,11 +94,15 @@ export class NativeSpawner implements Spawner {
 
   #launch(path: string, spec: SpawnSpec): ChildParts {
     const descriptors = new Descriptors(this.#libc);
-    const program = { path, argv: spec.argv, env: environment(spec.env), cwd: spec.cwd };
     try {
-      return spec.io.kind === 'pty'
-        ? this.#launchOnTerminal(program, spec.io, descriptors)
-        : this.#launchOnPipes(program, spec.io.stdin, descriptors);
+      const more = (spec.inherited ?? NOTHING).map((content) => descriptors.inherited(content));
+      const program = { path, argv: spec.argv, env: environment(spec.env), cwd: spec.cwd, more };
+      const contains = spec.wrapper === 'contains';
+      const parts =
+        spec.io.kind === 'pty'
+          ? this.#launchOnTerminal(program, spec.io, contains, descriptors)
+          : this.#launchOnPipes(program, spec.io.stdin, descriptors);
+      return contains ? { ...parts, command: new EnclosedCommand(parts.tree) } : parts;
     } catch (error) {
       descriptors.closeOurs();
       throw describeLaunchFailure(error, path);
@@ -97,7 +116,8 @@ export class NativeSpawner implements Spawner {
     const output = descriptors.pipe('read');
     const errors = descriptors.pipe('read');
     const slot0 = input === null ? DEV_NULL_IN : { fd: input.theirs };
-    const tree = this.#execute({ ...program, stdio: [slot0, { fd: output.theirs }, { fd: errors.theirs }] });
+    const stdio = [slot0, { fd: output.theirs }, { fd: errors.theirs }, ...program.more] as const;
+    const tree = this.#execute({ ...program, stdio });
     return {
       tree,
       outputs: [pipeSource('stdout', output.ours, this.#libc), pipeSource('stderr', errors.ours, this.#libc)],
@@ -106,10 +126,16 @@ export class NativeSpawner implements Spawner {
     };
   }
 
-  #launchOnTerminal(program: Program, size: TerminalSize, descriptors: Descriptors): ChildParts {
+  #launchOnTerminal(
+    program: Program,
+    size: TerminalSize,
+    forCommandInside: boolean,
+    descriptors: Descriptors,
+  ): ChildParts {
     const terminal = descriptors.terminal(size);
-    const slave = { open: terminal.slavePath, flags: constants.O_RDWR };
-    const tree = this.#execute({ ...program, stdio: [slave, { fd: 0 }, { fd: 0 }] });
+    const flags = constants.O_RDWR | (forCommandInside ? constants.O_NOCTTY : 0);
+    const slave = { open: terminal.slavePath, flags };
+    const tree = this.#execute({ ...program, stdio: [slave, { fd: 0 }, { fd: 0 }, ...program.more] });
     const stdin = new TerminalSink(terminal.writer);
     const resize = (rows: number, cols: number) => {
       if (stdin.fd !== null) this.#libc.setWindowSize(stdin.fd, rows, cols);
@@ -148,10 +174,11 @@ export class NativeSpawner implements Spawner {
   }
 }
 
-type Program = Omit<SpawnRequest, 'stdio'>;
+type Program = Omit<SpawnRequest, 'stdio'> & { readonly more: readonly StdioSlot[] };
 type TerminalSize = { readonly rows: number; readonly cols: number };
 
 const DEV_NULL_IN: StdioSlot = { open: '/dev/null', flags: constants.O_RDONLY };
+const NOTHING: readonly InheritedDescriptor[] = [];
 const DEV_NULL_OUT: StdioSlot = { open: '/dev/null', flags: constants.O_WRONLY };
 
 /** The descriptors opened for one start, sorted by who keeps them. */
@@ -171,6 +198,13 @@ class Descriptors {
     this.#ours.push(ours);
     this.#theirs.push(theirs);
     return { ours, theirs };
+  }
+
+  inherited(content: InheritedDescriptor): StdioSlot {
+    if (content === 'empty') return DEV_NULL_IN;
+    const fd = this.#libc.memoryFile(content);
+    this.#theirs.push(fd);
+    return { fd };
   }
 
   /** Reader and writer are separate descriptors of the master, so that either may be closed while the other is in use. */

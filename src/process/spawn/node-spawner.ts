@@ -28,6 +28,9 @@ export class NodeSpawner implements Spawner {
   async spawn(spec: SpawnSpec, signal?: AbortSignal): Promise<Child> {
     const { io } = spec;
     if (io.kind === 'pty') throw new SpawnError('ENOTSUP', this.#noTerminalsBecause);
+    if (spec.wrapper !== undefined || spec.inherited !== undefined) {
+      throw new SpawnError('ENOTSUP', 'programs can only be confined by native starts');
+    }
     if (spec.resources !== undefined && limitsAnything(spec.resources)) throw limitsNeedNative();
     const path = await checkLaunch(spec, signal);
     if (signal?.aborted) throw cancelled('aborted');

@@ -1,4 +1,5 @@
 import type { Confinement } from '../resources/confiner.ts';
+import type { EnclosedCommand } from '../tree/enclosed-command.ts';
 import type { ProcessTree, TreeKiller } from '../tree/kill-tree.ts';
 import type { Child, ExitStatus, InputSink, OutputSource } from './spawner.ts';
 
@@ -11,6 +12,8 @@ export interface ChildParts {
   readonly resize: ((rows: number, cols: number) => void) | null;
   /** Null when nothing is limited. */
   readonly confinement?: Confinement | null;
+  /** Set when the program only contains the command that signals are meant for. */
+  readonly command?: EnclosedCommand;
 }
 
 /** A started program, told of its exit by the spawner that reaps it. */
@@ -46,7 +49,8 @@ export class SpawnedChild implements Child {
   }
 
   signalGroup(signal: number): boolean {
-    return this.#killer.signalGroup(this.#parts.tree, signal);
+    const { command, tree } = this.#parts;
+    return command === undefined ? this.#killer.signalGroup(tree, signal) : command.signalGroup(signal);
   }
 
   killTree(): Promise<void> {
@@ -68,6 +72,7 @@ export class SpawnedChild implements Child {
   /** Must be called in the same turn as the reaping. Listeners run after it, each on its own, so none can disturb the reaper. */
   exited(waited: ExitStatus): void {
     this.#parts.tree.reaped = true;
+    this.#parts.command?.ended();
     const status = this.#parts.confinement?.outOfMemory() ? { ...waited, outOfMemory: true } : waited;
     this.#status = status;
     for (const listener of this.#listeners) queueMicrotask(() => listener(status));

@@ -18,7 +18,19 @@ export interface SpawnSpec {
   readonly io: ChildIo;
   /** What the system lets the program use; a limit that cannot be enforced is an error. Absent is no limit. */
   readonly resources?: ResourceLimits;
+  /** What the program finds open from descriptor 3 on; nothing when absent. */
+  readonly inherited?: readonly InheritedDescriptor[];
+  /**
+   * Set when `program` is not the one that was asked for but something that starts it. Whoever set it has checked the directory and
+   * what is executed, so they are not looked at again. `becomes` executes the command in its own place. `contains` runs it, in a
+   * session of its own, as the child of its only child, and ends all of its descendants with itself; signals go to the command's
+   * group, and the terminal becomes the command's.
+   */
+  readonly wrapper?: 'becomes' | 'contains';
 }
+
+/** A file of given content, readable from its beginning and executable, or an empty one. */
+export type InheritedDescriptor = Uint8Array | 'empty';
 
 /** How a child ended, taken from its wait status. Exactly one of the two is not null. */
 export interface ExitStatus {
@@ -80,9 +92,26 @@ export interface Child {
 export interface Spawner {
   /** Whether this spawner can open terminals; when not, the reason a caller is shown. */
   readonly pty: { readonly available: true } | { readonly available: false; readonly reason: string };
+  /** What the system is asked for when programs are put into confinements; null where it cannot be asked. */
+  readonly enclosing?: EnclosingCalls | null;
   /** Resolves once the program image has been executed. Rejects with SpawnError. */
   spawn(spec: SpawnSpec, signal?: AbortSignal): Promise<Child>;
   close(): Promise<void>;
+}
+
+/** Calls of the system that keep order among the servers that confine programs on one machine. */
+export interface EnclosingCalls {
+  /**
+   * Locks an open file or directory, in place of the lock that the descriptor holds, without waiting. False when another holder is
+   * in the way; the descriptor then holds none. Throws where the file system has no locks.
+   */
+  lock(fd: number, mode: 'shared' | 'exclusive'): boolean;
+  /**
+   * Has an entry removed should this process die before it is forgotten, if it is empty, has the sticky bit and nobody holds a lock on
+   * it. The path is absolute, one byte per character.
+   */
+  removeAfterDeath(path: string, kind: 'directory' | 'file'): void;
+  forgetRemoval(path: string): void;
 }
 
 /** Why a program could not be started, with the errno name where the system gave one. */

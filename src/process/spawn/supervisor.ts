@@ -50,6 +50,15 @@ export class Supervisor {
     return { child, exited };
   }
 
+  /** See EnclosingCalls. */
+  removeAfterDeath(path: string, kind: 'directory' | 'file'): void {
+    this.#guard.removeAfterDeath(path, kind);
+  }
+
+  forgetRemoval(path: string): void {
+    this.#guard.forgetRemoval(path);
+  }
+
   /** Kills all programs and their descendants and dismisses the guard. Resolves when they are gone or cannot be killed. */
   async close(): Promise<void> {
     this.#closed = true;
@@ -61,7 +70,7 @@ export class Supervisor {
   }
 }
 
-async function withDeadline(work: Promise<unknown>, milliseconds: number): Promise<void> {
+export async function withDeadline(work: Promise<unknown>, milliseconds: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const expired = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, milliseconds);

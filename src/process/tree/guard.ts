@@ -5,13 +5,16 @@ import { killProcess } from './process-table.ts';
 /**
  * A shell that outlives the server and kills what the server leaves behind, however it died. It waits on a pipe that only the
  * server holds; when that ends without a dismissal it kills every process with the server's tag, and every process group it was
- * told of. There is at most one per server, started with the first program.
+ * told of, and then removes the empty files and directories it was told of. There is at most one per server, started with the
+ * first program.
  */
 export class Guard {
   readonly #tag: bigint | null;
   readonly #start: StartGuard;
   /** Groups of programs without a brand. */
   readonly #groups = new Set<number>();
+  /** Paths, one byte per character, to the line that announces each. */
+  readonly #removals = new Map<string, string>();
   #running: GuardProcess | null = null;
 
   /** Without a tag the guard knows only the groups it is told of. */
@@ -40,6 +43,7 @@ export class Guard {
       if (this.#running === guard) this.#running = null;
     });
     for (const group of this.#groups) this.#tell(`+${group}`);
+    for (const line of this.#removals.values()) this.#tell(line);
   }
 
   /** Has a process group killed with the server; for programs that carry no brand. */
@@ -51,6 +55,18 @@ export class Guard {
   /** Must be called before the number of the group can be used again. */
   forgetGroup(group: number): void {
     if (this.#groups.delete(group)) this.#tell(`-${group}`);
+  }
+
+  /** See EnclosingCalls. A path with a newline cannot be told of and stays. */
+  removeAfterDeath(path: string, kind: 'directory' | 'file'): void {
+    if (path.includes('\n')) return;
+    const line = `${kind === 'directory' ? 'd' : 'f'}${path}`;
+    this.#removals.set(path, line);
+    this.#tell(line);
+  }
+
+  forgetRemoval(path: string): void {
+    if (this.#removals.delete(path)) this.#tell(`x${path}`);
   }
 
   /** Dismisses the guard; resolves when it is reaped. */
@@ -66,7 +82,7 @@ export class Guard {
 
   #tell(line: string): void {
     // A guard that is gone is replaced before the next start.
-    this.#running?.stdin.write(Buffer.from(`${line}\n`), () => {});
+    this.#running?.stdin.write(Buffer.from(`${line}\n`, 'latin1'), () => {});
   }
 }
 
@@ -90,30 +106,54 @@ export interface GuardProcess {
 
 const SHELL = '/bin/sh';
 
-/** `$1` is the server's tag. Zombies keep their limits and must not keep the loop going. */
+/**
+ * `$1` is the server's tag. Zombies keep their limits and must not keep the loop going. The other parameters become the lines of
+ * what to remove. A directory or file that another server uses is locked, and stays; so does everything where there is no flock.
+ */
 const GUARD_SCRIPT = `
 trap '' TERM INT HUP QUIT
+tag=$1
+shift
 groups=' '
 while IFS= read -r line; do
   case $line in
     bye) exit 0 ;;
     +*) groups="$groups\${line#+} " ;;
     -*) groups="\${groups%% \${line#-} *} \${groups#* \${line#-} }" ;;
+    d/*|f/*) set -- "$@" "$line" ;;
+    x/*)
+      count=$#
+      while [ $count -gt 0 ]; do
+        entry=$1
+        shift
+        [ "\${entry#?}" = "\${line#x}" ] || set -- "$@" "$entry"
+        count=$((count - 1))
+      done ;;
   esac
 done
 for group in $groups; do kill -9 "-$group" 2>/dev/null; done
-[ -n "$1" ] || exit 0
-round=0
-while [ $round -lt ${GUARD_ROUNDS} ]; do
-  found=
-  for file in $(grep -l "realtime timeout *$1[0-9]\\{9\\} " /proc/[0-9]*/limits 2>/dev/null); do
-    process=\${file%/limits}
-    grep -q '^State:[[:space:]]*[ZX]' "$process/status" 2>/dev/null && continue
-    found=yes
-    kill -9 "\${process#/proc/}" 2>/dev/null
+kill_tagged() {
+  round=0
+  while [ $round -lt ${GUARD_ROUNDS} ]; do
+    found=
+    for file in $(grep -l "realtime timeout *$tag[0-9]\\{9\\} " /proc/[0-9]*/limits 2>/dev/null); do
+      process=\${file%/limits}
+      grep -q '^State:[[:space:]]*[ZX]' "$process/status" 2>/dev/null && continue
+      found=yes
+      kill -9 "\${process#/proc/}" 2>/dev/null
+    done
+    [ -n "$found" ] || return
+    round=$((round + 1))
+    sleep 0.05
   done
-  [ -n "$found" ] || exit 0
-  round=$((round + 1))
-  sleep 0.05
-done
+}
+[ -z "$tag" ] || kill_tagged
+for entry in "$@"; do
+  path=\${entry#?}
+  [ -k "$path" ] && [ ! -h "$path" ] || continue
+  case $entry in
+    d*) flock -xn "$path" rmdir "$path" ;;
+    f*) [ -s "$path" ] || flock -xn "$path" rm -f "$path" ;;
+  esac
+done 2>/dev/null
 `;

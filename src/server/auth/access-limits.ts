@@ -16,6 +16,7 @@ export async function accessWithin({ scopes, path }: TokenLimits): Promise<Acces
   return {
     exec: scopes.includes('exec'),
     files,
+    net: scopes.includes('net'),
     below,
     restrict: (all) => (below === null ? all : confineFileSystem(all, below)),
   };

@@ -8,6 +8,8 @@ import { METHODS, type Method, type ParamsOf } from '../../protocol/registry.ts'
 export interface Access {
   readonly exec: boolean;
   readonly files: 'none' | 'read' | 'write';
+  /** Whether web servers may be asked from this machine. Programs go where they like; this is about requests without one. */
+  readonly net: boolean;
   /** The directory below which files may be touched; null where all may be. */
   readonly below: NativePath | null;
   /** The same files with those left out that are not below the directory. */
@@ -15,11 +17,17 @@ export interface Access {
 }
 
 /** What a connection may do whose token says nothing about it, or that needs none. */
-export const FULL_ACCESS: Access = { exec: true, files: 'write', below: null, restrict: (files) => files };
+export const FULL_ACCESS: Access = {
+  exec: true,
+  files: 'write',
+  net: true,
+  below: null,
+  restrict: (files) => files,
+};
 
 /** Equal for connections that may do the same. */
-export function accessKey({ exec, files, below }: Access): string {
-  return JSON.stringify([exec, files, below]);
+export function accessKey({ exec, files, net, below }: Access): string {
+  return JSON.stringify([exec, files, net, below]);
 }
 
 /** The key of {@link FULL_ACCESS}. */
@@ -55,6 +63,8 @@ function grants(access: Access, need: Need): boolean {
       return access.files !== 'none';
     case 'files.write':
       return access.files === 'write';
+    case 'net':
+      return access.net;
   }
 }
 
@@ -63,4 +73,5 @@ const SCOPES_FOR: Readonly<Record<Need, string>> = {
   exec: '`exec`',
   'files.read': '`files` or `read-only`',
   'files.write': '`files`',
+  net: '`net`',
 };

@@ -1,7 +1,7 @@
 import { normalize } from 'node:path/posix';
 
 /** Kinds of access a token can be limited to. */
-export const SCOPES = ['exec', 'files', 'read-only'] as const;
+export const SCOPES = ['exec', 'files', 'read-only', 'net'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** The private claim with which a signed token says less than "everything". Its members are those of {@link TokenLimits}. */
@@ -18,12 +18,16 @@ export interface TokenLimits {
 /** Why limits contradict themselves or cannot be kept, or null when they are in order. */
 export function limitsProblem({ scopes, path, environment }: TokenLimits): string | null {
   if (scopes?.length === 0) return 'a token without any scope allows nothing';
-  if (scopes?.includes('read-only') && scopes.length > 1) return 'read-only stands alone: other scopes write';
+  if (scopes?.includes('read-only') && (scopes.includes('files') || scopes.includes('exec')))
+    return 'read-only contradicts scopes that write';
   if (environment === '') return 'the environment has no name';
   if (path === undefined) return null;
   // A program goes where it likes: nothing here keeps it below a directory.
   if (scopes === undefined || scopes.includes('exec')) {
     return 'a path can be kept for files only: give the scope files or read-only';
+  }
+  if (!scopes.includes('files') && !scopes.includes('read-only')) {
+    return 'a path is about files: give the scope files or read-only';
   }
   return isTidyPath(path)
     ? null

@@ -96,10 +96,14 @@ export interface ExecServerConfig {
   readonly lenientNotifications: boolean;
   /** Refuse `process/write` without a `writeId`. */
   readonly requireWriteId: boolean;
+  /** Have capability discovery follow links that lead out of a root; otherwise they are left out with a warning. */
+  readonly followDiscoveryLinks: boolean;
   /** Start programs through libc; off falls back to child_process, which has no terminals. */
   readonly nativeSpawn: boolean;
   /** Keep programs from reading the server's memory, and write no core file of it; debuggers cannot attach to it either. */
   readonly protectMemory: boolean;
+  /** A JSON file with a `sandbox` object that holds for every request, also for those that ask for less or for none; empty for none. */
+  readonly minSandbox: string;
   /** Memory of a program and what it starts; 0 is no limit. A client can ask for less. */
   readonly maxProcessMemoryBytes: number;
   /** Processes and threads of a program and what it starts, which needs control groups; 0 is no limit. */
@@ -112,12 +116,22 @@ export interface ExecServerConfig {
   readonly maxProcessIdleMs: number;
   /** How much a program may write; 0 is no limit. */
   readonly maxProcessOutputBytes: number;
+  /** Hosts that `http/request` may reach; every host when empty. */
+  readonly httpAllowedHosts: string;
+  /** Hosts that `http/request` may not reach. */
+  readonly httpDeniedHosts: string;
+  /** Let `http/request` reach addresses that are not public: this machine, its network, a cloud's metadata. */
+  readonly httpPrivateAddresses: boolean;
+  /** Bytes of bodies that one connection's `http/request`s hold at once; streamed ones hold next to nothing. */
+  readonly maxHttpBodyBytes: number;
   /** A file to which connections, starts, exits, file changes and refusals are appended; empty for none. */
   readonly auditLog: string;
   /** Whether new work stops while the audit log cannot be written, or goes on unrecorded. */
   readonly auditOnError: AuditOnError;
   /** Have every line of the audit log reach the disk before the work it speaks of goes on. */
   readonly auditFsync: boolean;
+  /** Trace requests with OpenTelemetry, and carry their traces on to programs and web servers. Spans need an SDK in the process. */
+  readonly otel: boolean;
   /** Serve metrics for Prometheus at `/metrics`. */
   readonly metrics: boolean;
   /** Least severe log record written to stderr. */
@@ -179,17 +193,24 @@ export const DEFAULT_CONFIG: ExecServerConfig = Object.freeze({
   acceptNativePaths: false,
   lenientNotifications: false,
   requireWriteId: false,
+  followDiscoveryLinks: false,
   nativeSpawn: true,
   protectMemory: true,
+  minSandbox: '',
   maxProcessMemoryBytes: 0,
   maxProcessPids: 0,
   maxProcessCpuPercent: 0,
   maxProcessWallMs: 0,
   maxProcessIdleMs: 0,
   maxProcessOutputBytes: 0,
+  httpAllowedHosts: '',
+  httpDeniedHosts: '',
+  httpPrivateAddresses: true,
+  maxHttpBodyBytes: 256 * 1024 * 1024,
   auditLog: '',
   auditOnError: 'stop',
   auditFsync: false,
+  otel: false,
   metrics: false,
   logLevel: 'warn',
 });

@@ -11,7 +11,9 @@ export const OPTION_GROUPS = [
   'Sessions and processes',
   'Output',
   'Protocol',
+  'Sandbox',
   'Limits of programs',
+  'Requests to web servers',
   'Records',
 ] as const;
 
@@ -370,6 +372,12 @@ const SPECS: { readonly [K in ConfigKey]: SpecFor<ExecServerConfig[K]> } = {
     type: 'boolean',
     description: 'Refuse `process/write` without a `writeId`.',
   },
+  followDiscoveryLinks: {
+    group: 'Protocol',
+    type: 'boolean',
+    description:
+      'Have capability discovery follow links that lead out of a root; otherwise they are left out with a warning.',
+  },
   nativeSpawn: {
     group: 'Sessions and processes',
     type: 'boolean',
@@ -380,6 +388,14 @@ const SPECS: { readonly [K in ConfigKey]: SpecFor<ExecServerConfig[K]> } = {
     type: 'boolean',
     description:
       "Keep programs from reading the server's memory, and write no core file of it; debuggers cannot attach to it either.",
+  },
+  minSandbox: {
+    group: 'Sandbox',
+    type: 'string',
+    placeholder: 'FILE',
+    allowed: 'the path of a file',
+    description:
+      'A JSON file with a `sandbox` object that holds for every request, also for those that ask for less or for none; empty for none.',
   },
   maxProcessMemoryBytes: {
     group: 'Limits of programs',
@@ -425,6 +441,34 @@ const SPECS: { readonly [K in ConfigKey]: SpecFor<ExecServerConfig[K]> } = {
     max: 1024 * TIB,
     description: 'How much a program may write; 0 is no limit.',
   },
+  httpAllowedHosts: {
+    group: 'Requests to web servers',
+    type: 'string',
+    placeholder: 'HOSTS',
+    allowed: 'host patterns such as `a.example` or `*.example`, separated by commas',
+    description: 'Hosts that `http/request` may reach; every host when empty.',
+  },
+  httpDeniedHosts: {
+    group: 'Requests to web servers',
+    type: 'string',
+    placeholder: 'HOSTS',
+    allowed: 'host patterns such as `a.example` or `*.example`, separated by commas',
+    description: 'Hosts that `http/request` may not reach.',
+  },
+  httpPrivateAddresses: {
+    group: 'Requests to web servers',
+    type: 'boolean',
+    description:
+      "Let `http/request` reach addresses that are not public: this machine, its network, a cloud's metadata.",
+  },
+  maxHttpBodyBytes: {
+    group: 'Requests to web servers',
+    type: 'bytes',
+    min: KIB,
+    max: GIB,
+    description:
+      "Bytes of bodies that one connection's `http/request`s hold at once; streamed ones hold next to nothing.",
+  },
   auditLog: {
     group: 'Records',
     type: 'string',
@@ -443,6 +487,12 @@ const SPECS: { readonly [K in ConfigKey]: SpecFor<ExecServerConfig[K]> } = {
     group: 'Records',
     type: 'boolean',
     description: 'Have every line of the audit log reach the disk before the work it speaks of goes on.',
+  },
+  otel: {
+    group: 'Records',
+    type: 'boolean',
+    description:
+      'Trace requests with OpenTelemetry, and carry their traces on to programs and web servers. Spans need an SDK in the process.',
   },
   metrics: {
     group: 'Records',

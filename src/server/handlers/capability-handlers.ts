@@ -1,31 +1,46 @@
 import { discoverCapabilityRoots } from '../../files/capability-discovery/discover.ts';
+import type { LinkRule } from '../../files/capability-discovery/file-bundle.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import { invalidParams, printable } from '../../protocol/errors.ts';
 import type { Handlers } from '../../rpc/router.ts';
-import { refuseSandbox } from './path-params.ts';
 import type { HandlerServices } from './services.ts';
 
-/** What directories offer to an agent. */
-export function capabilityHandlers({ files }: HandlerServices): Pick<Handlers, 'capabilityRoots/discoverV1'> {
+type CapabilityMethod = 'capabilityRoots/discoverV1' | 'capabilities/discoverV2';
+
+/** What directories, and what is installed on this machine, offer to an agent. */
+export function capabilityHandlers({ files, config }: HandlerServices): Pick<Handlers, CapabilityMethod> {
+  const links: LinkRule = config.followDiscoveryLinks ? 'follow' : 'contain';
   return {
     'capabilityRoots/discoverV1': ({ roots }, { park }) => {
-      roots.forEach(refuseSandbox);
-      const paths = roots.flatMap(({ path }, index) => pathHere(path, index) ?? []);
+      const places = roots.map((root) => ({ ...root, files: files.under(root, 'read') }));
+      const paths = roots.flatMap(({ path }, index) => pathHere(path, `roots.${index}.path`) ?? []);
       return files.order.run(paths, 'read', park, async () => ({
-        roots: await discoverCapabilityRoots(files.fileSystem, roots, files.ended),
+        roots: await discoverCapabilityRoots(files.under({}, 'read'), places, files.ended, links),
       }));
+    },
+
+    // Few clients ask for it, so that what answers them is loaded when one does.
+    'capabilities/discoverV2': async (params) => {
+      pathHere(params.cwd, 'cwd');
+      const fileSystem = files.under(params, 'read');
+      const [{ discoverInstalled }, { findExecutorPlaces }] = await Promise.all([
+        import('../../files/capability-discovery/installed.ts'),
+        import('../../files/executor-config/places.ts'),
+      ]);
+      const places = await findExecutorPlaces(fileSystem, process.env);
+      return discoverInstalled(fileSystem, places, files.ended, links);
     },
   };
 }
 
-/** Null for a path of another kind of host, which is an error of its root and not of the request. */
-function pathHere(uri: string, index: number): NativePath | null {
+/** Null for a path of another kind of host, which is no error of the request. */
+function pathHere(uri: string, name: string): NativePath | null {
   try {
     return pathFromUri(uri);
   } catch (error) {
     if (!(error instanceof PathUriError)) throw error;
     if (error.kind === 'foreign') return null;
-    throw invalidParams(`params.roots.${index}.path: ${printable(error.message)}`);
+    throw invalidParams(`params.${name}: ${printable(error.message)}`);
   }
 }

@@ -3,7 +3,7 @@ import type { NativePath } from '../../files/native-path.ts';
 import type { Access } from '../../files/path-order.ts';
 import { Base64Result } from '../../rpc/answers.ts';
 import type { Handlers } from '../../rpc/router.ts';
-import { pathParam, refuseFileSandbox } from './path-params.ts';
+import { pathParam } from './path-params.ts';
 import type { HandlerServices } from './services.ts';
 import { bytesParam } from './strict-base64.ts';
 
@@ -20,7 +20,7 @@ interface Target {
  * place among the operations on the file's path when it arrives, and waits for its turn when the handle gets to it.
  */
 export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, FileHandleMethod> {
-  const { fileSystem, handles, order } = files;
+  const { handles, order } = files;
   const targets = new Map<string, Target>();
 
   const forget = (handleId: string, target: Target | undefined) => {
@@ -29,10 +29,11 @@ export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, F
 
   return {
     'fs/open': async (params, { park }) => {
-      refuseFileSandbox(params);
       const path = pathParam(params, 'path');
       const { handleId, mode } = params;
-      const target: Target = { path, access: mode === 'read' ? 'read' : 'write' };
+      const access = mode === 'read' ? 'read' : 'write';
+      const target: Target = { path, access };
+      const fileSystem = files.under(params, access);
       if (!targets.has(handleId)) targets.set(handleId, target);
       const { turn, release } = order.claim([path], target.access);
       if (turn !== null) park();

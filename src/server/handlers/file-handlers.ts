@@ -6,7 +6,7 @@ import { invalidRequest } from '../../protocol/errors.ts';
 import { Base64Result, EncodedResult, StreamedResult } from '../../rpc/answers.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { INLINE_READ_BYTES } from '../limits.ts';
-import { pathParam, refuseFileSandbox } from './path-params.ts';
+import { pathParam } from './path-params.ts';
 import type { HandlerServices } from './services.ts';
 import { decodeBase64, textOf } from './strict-base64.ts';
 
@@ -17,10 +17,9 @@ type WholeFileMethod =
 
 /** Each turns URIs into paths, waits for its turn, asks the file system, and words the answer. */
 export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFileMethod> {
-  const { fileSystem } = files;
   return {
     'fs/readFile': (params, { park }) => {
-      refuseFileSandbox(params);
+      const fileSystem = files.under(params, 'read');
       const path = pathParam(params, 'path');
       return files.order.run([path], 'read', park, async () =>
         contentResult(await fileSystem.readFile(path, links(params))),
@@ -28,7 +27,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     },
 
     'fs/writeFile': (params, { signal, bulk, park }) => {
-      refuseFileSandbox(params);
+      const fileSystem = files.under(params, 'write');
       const path = pathParam(params, 'path');
       const bytes = decodeBase64(textOf(params.dataBase64, bulk));
       if ('problem' in bytes) {
@@ -45,7 +44,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     },
 
     'fs/createDirectory': (params, { park }) => {
-      refuseFileSandbox(params);
+      const fileSystem = files.under(params, 'write');
       const path = pathParam(params, 'path');
       const options = { ...links(params), recursive: params.recursive ?? true };
       return files.order.run([path], options.recursive ? 'make' : 'write', park, async () => {
@@ -55,13 +54,13 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     },
 
     'fs/getMetadata': (params, { park }) => {
-      refuseFileSandbox(params);
+      const fileSystem = files.under(params, 'read');
       const path = pathParam(params, 'path');
       return files.order.run([path], 'read', park, () => fileSystem.getMetadata(path, links(params)));
     },
 
     'fs/canonicalize': (params, { park }) => {
-      refuseFileSandbox(params);
+      const fileSystem = files.under(params, 'read');
       const path = pathParam(params, 'path');
       return files.order.run([path], 'read', park, async () => ({
         path: uriFromPath(await fileSystem.canonicalize(path)),
@@ -69,7 +68,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     },
 
     'fs/readDirectory': (params, { park }) => {
-      refuseFileSandbox(params);
+      const fileSystem = files.under(params, 'read');
       const path = pathParam(params, 'path');
       return files.order.run([path], 'read', park, async () =>
         directoryResult(await fileSystem.readDirectory(path)),
@@ -77,7 +76,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     },
 
     'fs/walk': (params, { park }) => {
-      refuseFileSandbox(params);
+      const fileSystem = files.under(params, 'read');
       checkWalkLimits(params.options);
       const path = pathParam(params, 'path');
       return files.order.run([path], 'read', park, async () =>
@@ -86,7 +85,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     },
 
     'fs/remove': (params, { park }) => {
-      refuseFileSandbox(params);
+      const fileSystem = files.under(params, 'write');
       const path = pathParam(params, 'path');
       const options = {
         ...links(params),
@@ -100,7 +99,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     },
 
     'fs/copy': (params, { park }) => {
-      refuseFileSandbox(params);
+      const fileSystem = files.under(params, 'write');
       const source = pathParam(params, 'sourcePath');
       const destination = pathParam(params, 'destinationPath');
       return files.order.run([source, destination], 'write', park, async () => {
@@ -110,7 +109,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     },
 
     'fs/rename': (params, { park }) => {
-      refuseFileSandbox(params);
+      const fileSystem = files.under(params, 'write');
       const source = pathParam(params, 'sourcePath');
       const destination = pathParam(params, 'destinationPath');
       return files.order.run([source, destination], 'write', park, async () => {
@@ -120,12 +119,11 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     },
 
     'fs/search': (params, { park }) => {
-      refuseFileSandbox(params);
+      const search = files.searchUnder(params);
       const path = pathParam(params, 'path');
       return files.order.run([path], 'read', park, async () => {
         park();
-        const engines = await files.search();
-        const { matches, truncated, engine } = await engines.search({ ...params, path }, files.ended);
+        const { matches, truncated, engine } = await search({ ...params, path }, files.ended);
         return {
           matches: matches.map((match) => ({ ...match, path: uriFromPath(match.path) })),
           truncated,

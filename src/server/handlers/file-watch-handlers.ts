@@ -2,7 +2,7 @@ import { WATCH_DEFAULT_DEBOUNCE_MS } from '../../files/limits.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import type { Handlers } from '../../rpc/router.ts';
-import { pathParam, refuseFileSandbox } from './path-params.ts';
+import { pathParam } from './path-params.ts';
 import type { HandlerServices } from './services.ts';
 
 type FileWatchMethod = `fs/${'watchMissing' | 'watch' | 'unwatch'}`;
@@ -11,6 +11,7 @@ type FileWatchMethod = `fs/${'watchMissing' | 'watch' | 'unwatch'}`;
 export function fileWatchHandlers({ files, connection }: HandlerServices): Pick<Handlers, FileWatchMethod> {
   return {
     'fs/watchMissing': async ({ watchId, missing, present }) => {
+      files.requireAllReadable({}, 'fs/watchMissing');
       const paths = present == null ? missing : [...missing, present];
       const native = nativePaths(paths);
       const changed = () => connection.notify('fs/missingChanged', { watchId });
@@ -24,7 +25,7 @@ export function fileWatchHandlers({ files, connection }: HandlerServices): Pick<
     },
 
     'fs/watch': async (params) => {
-      refuseFileSandbox(params);
+      files.requireAllReadable(params, 'fs/watch');
       const path = pathParam(params, 'path');
       const { watchId, recursive, exclude, debounceMs } = params;
       await (await files.watches).watch(watchId, path, {

@@ -9,7 +9,7 @@ import { bytesParam } from './strict-base64.ts';
 type LegacyMethod = Extract<keyof Handlers, `command/${string}`>;
 
 /** What this dialect has no words for. */
-const PLAIN = { envPolicy: null, metadata: null, limits: null } as const;
+const PLAIN = { envPolicy: null, metadata: null, limits: null, sandbox: null, login: null } as const;
 
 /** The first dialect, `command/exec`, in terms of the same processes. What it cannot express is an error. */
 export function legacyHandlers(services: HandlerServices): Pick<Handlers, LegacyMethod> {

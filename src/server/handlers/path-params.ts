@@ -15,15 +15,3 @@ export function pathParam<Name extends string>(
     throw error.kind === 'syntax' ? invalidParams(message) : invalidRequest(message);
   }
 }
-
-/** A confinement that cannot be enforced must not be dropped silently; one that says it is switched off may be. */
-export function refuseFileSandbox({ sandbox }: { readonly sandbox?: unknown }): void {
-  const { permissions } = (sandbox ?? {}) as { permissions?: { type?: unknown } | null };
-  if (permissions?.type !== 'disabled') refuseSandbox({ sandbox });
-}
-
-/** A confinement that cannot be enforced must not be dropped silently. */
-export function refuseSandbox({ sandbox }: { readonly sandbox?: unknown }): void {
-  if (sandbox == null) return;
-  throw invalidParams('params.sandbox: this server cannot enforce a sandbox; send null to do without one');
-}

@@ -1,5 +1,6 @@
 import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
+import { traceEnvironment } from '../../observability/trace-context.ts';
 import { ProcessError } from '../../process/errors.ts';
 import type { StreamEnds } from '../../process/output-log.ts';
 import { signalNames, signalNumber } from '../../process/signals.ts';
@@ -18,12 +19,20 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
   const { session, config } = services;
   const { processes } = session;
   return {
-    'process/start': async (params) => {
-      const parts = startRequestParts(params, config);
-      const { processId, limits } = parts;
+    'process/start': async (params, { trace }) => {
+      const asked = startRequestParts(params, config);
+      const parts = trace === null ? asked : { ...asked, env: { ...traceEnvironment(trace), ...asked.env } };
+      const { processId, limits, sandbox, login } = parts;
       const spec = spawnSpec(parts, { nativePaths: config.acceptNativePaths });
-      await startProcess(services, { processId, spec, limits, dialect: 'process' });
-      return { processId, sandboxType: 'none' };
+      const sandboxType = await startProcess(services, {
+        processId,
+        spec,
+        limits,
+        sandbox,
+        login,
+        dialect: 'process',
+      });
+      return { processId, sandboxType };
     },
 
     'process/read': async ({ processId, afterSeq, maxBytes, waitMs }, { signal, park }) => {
@@ -41,7 +50,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
         exitCode: page.exitCode,
         closed: page.closed,
         failure: null,
-        sandboxDenied: false,
+        sandboxDenied: page.denied,
         ...given(page.reason),
       };
     },

@@ -2,7 +2,9 @@ import type { RpcConnection } from '../../rpc/connection.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import type { EnvironmentInfo } from '../environment-info.ts';
 import type { ConnectionRecords } from '../records/records.ts';
+import type { Confinement } from '../sandbox/confinement.ts';
 import type { ConnectionFiles } from '../sessions/connection-files.ts';
+import type { ConnectionHttp } from '../sessions/connection-http.ts';
 import type { Quotas } from '../sessions/quotas.ts';
 import type { Session } from '../sessions/session.ts';
 
@@ -11,7 +13,9 @@ export interface HandlerServices {
   readonly config: ExecServerConfig;
   readonly session: Session;
   readonly files: ConnectionFiles;
+  readonly http: ConnectionHttp;
   readonly quotas: Quotas;
+  readonly confinement: Confinement;
   readonly records: ConnectionRecords;
   readonly connection: Pick<RpcConnection, 'notify'>;
   environmentInfo(): EnvironmentInfo;

@@ -1,8 +1,12 @@
 import type { ProcessListener } from '../../process/managed-process.ts';
+import type { Enclose } from '../../process/process-manager.ts';
 import { effectiveLimits, type RequestedLimits } from '../../process/resources/requested-limits.ts';
+import type { LoginCommand } from '../../process/shell-state/login-command.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
+import type { SandboxContext } from '../../protocol/sandbox.ts';
 import { CHANGES_BEFORE_START_MS } from '../limits.ts';
 import { waitAtMost } from '../patience.ts';
+import type { SandboxType } from '../sandbox/confinement.ts';
 import { type Dialect, processNotifier } from '../sessions/process-events.ts';
 import type { HandlerServices } from './services.ts';
 
@@ -15,11 +19,15 @@ export interface CheckedStart {
   readonly outputBytesCap?: number | null | undefined;
   /** What the client wants the program held to; the server's own limits hold in any case. */
   readonly limits?: RequestedLimits | null;
+  /** What the client wants the program confined to; the server's own floor holds in any case. */
+  readonly sandbox?: SandboxContext | null;
+  /** Given for a command that wants the captured state of its login shell. */
+  readonly login?: LoginCommand | null;
 }
 
-/** Starts a program in the session and reports its life in its dialect. */
-export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<void> {
-  const { session, config, connection, files, quotas, records } = services;
+/** Starts a program in the session and reports its life in its dialect. Resolves to what confines it. */
+export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<SandboxType> {
+  const { session, config, connection, files, quotas, records, confinement } = services;
   const { processId, dialect } = start;
   const { resources, run: limits } = effectiveLimits(start.limits, {
     memoryBytes: config.maxProcessMemoryBytes,
@@ -30,6 +38,8 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     outputBytes: config.maxProcessOutputBytes,
   });
   const spec = { ...start.spec, resources };
+  const { sandboxType, enclose: confine } = confinement.program(start.sandbox ?? null, spec);
+  const enclose = start.login ? afterLogin(session, start.login, start.sandbox ?? null, confine) : confine;
   const maxBytes = Math.min(
     config.retainedOutputBytesPerProcess,
     start.outputBytesCap ?? Number.POSITIVE_INFINITY,
@@ -58,7 +68,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     const after = recorded === null ? changesDone : Promise.all([changesDone, recorded]).then(() => {});
     // Whoever finds the id taken does not wait for it.
     after?.catch(() => {});
-    await session.processes.start({ processId, spec, retention, listener, after, limits });
+    await session.processes.start({ processId, spec, retention, listener, after, limits, enclose });
   } catch (error) {
     leave();
     if (recorded !== null) records.startFailed(processId, error as Error);
@@ -69,4 +79,18 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   }
   records.started();
   if (session.lifecycleNotifications) connection.notify('process/started', { processId });
+  return sandboxType;
+}
+
+/** Gives the command its login shell's state before it is confined. */
+function afterLogin(
+  { shellStates }: HandlerServices['session'],
+  login: LoginCommand,
+  confinement: SandboxContext | null,
+  enclose: Enclose | null,
+): Enclose {
+  return async (spec, signal) => {
+    const restored = await shellStates.restored(login, { spec, confinement, enclose }, signal);
+    return (await enclose?.(restored, signal)) ?? { spec: restored, judge: null, release: null };
+  };
 }

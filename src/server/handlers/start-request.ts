@@ -3,11 +3,12 @@ import { isAbsolute } from 'node:path';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import { ioOf, type ProgramRequest, spawnSpecOf } from '../../process/program-request.ts';
 import type { RequestedLimits } from '../../process/resources/requested-limits.ts';
+import { type LoginCommand, loginCommandOf } from '../../process/shell-state/login-command.ts';
 import type { ChildIo, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { internalError, invalidParams, invalidRequest, printable } from '../../protocol/errors.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
+import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { ExecServerConfig } from '../config/config.ts';
-import { refuseSandbox } from './path-params.ts';
 
 type StartParams = ParamsOf<'process/start'>;
 type FlatParams = Exclude<StartParams, { direct: unknown } | { prepared: unknown }>;
@@ -19,10 +20,14 @@ export interface StartRequestParts extends ProgramRequest {
   readonly cwd: string;
   /** What the client wants the program held to. */
   readonly limits: RequestedLimits | null;
+  /** What the client wants the program confined to. */
+  readonly sandbox: SandboxContext | null;
+  /** What it is for a login shell whose state may have been captured; null when it is something else. */
+  readonly login: LoginCommand | null;
 }
 
 /** What only the flat form can express. */
-const NOTHING_MORE = { envPolicy: null, metadata: null } as const;
+const NOTHING_MORE = { envPolicy: null, metadata: null, sandbox: null, login: null } as const;
 
 /** Reduces the three request forms to one. Refuses the forms that are switched off and the options that cannot be honoured. */
 export function startRequestParts(params: StartParams, config: ExecServerConfig): StartRequestParts {
@@ -62,11 +67,13 @@ function cwdFromUri(uri: string): string {
 function flatParts(params: FlatParams): StartRequestParts {
   refuseUnsupported(params);
   const { processId, argv, arg0, cwd, env, envPolicy = null, metadata = null, limits = null } = params;
-  return { processId, argv, arg0, cwd, env, io: ioOf(params), envPolicy, metadata, limits };
+  const { sandbox = null, shellSnapshot = null } = params;
+  const program = { argv, arg0, env, io: ioOf(params), envPolicy, metadata };
+  const login = loginCommandOf(program, shellSnapshot);
+  return { ...program, processId, cwd, limits, sandbox, login };
 }
 
 function refuseUnsupported(params: FlatParams): void {
-  refuseSandbox(params);
   if (params.networkProxy != null) {
     throw invalidParams(
       'params.networkProxy: this server has no network proxy; send null to run without one',

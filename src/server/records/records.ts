@@ -1,4 +1,6 @@
 import type { Logger } from '../../observability/log.ts';
+import type { TraceContext } from '../../observability/trace-context.ts';
+import type { RequestSpan, RequestTracer } from '../../observability/tracing.ts';
 import { ProcessError } from '../../process/errors.ts';
 import type { ProcessListener } from '../../process/managed-process.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
@@ -22,18 +24,20 @@ interface Audit {
   readonly auditedHandlers: typeof auditedHandlers;
 }
 
-/** What a server keeps about its work: an audit log and metrics, each only where it is configured. */
+/** What a server keeps about its work: an audit log, metrics and traces, each only where it is configured. */
 export class ServerRecords {
   /** The records of a server that keeps none. */
-  static readonly none = new ServerRecords(null, null);
+  static readonly none = new ServerRecords(null, null, null);
   /** Null where they are not served. */
   readonly metrics: ServerMetrics | null;
   readonly #audit: Audit | null;
+  readonly #tracer: RequestTracer | null;
   #connections = 0;
 
-  private constructor(audit: Audit | null, metrics: ServerMetrics | null) {
+  private constructor(audit: Audit | null, metrics: ServerMetrics | null, tracer: RequestTracer | null) {
     this.#audit = audit;
     this.metrics = metrics;
+    this.#tracer = tracer;
   }
 
   /** Opens what is configured. Throws StartError when the audit log cannot be written. */
@@ -42,21 +46,22 @@ export class ServerRecords {
     log: Logger,
     state: () => Omit<ServerState, 'audit'>,
   ): Promise<ServerRecords> {
-    if (config.auditLog === '' && !config.metrics) return ServerRecords.none;
+    if (config.auditLog === '' && !config.metrics && !config.otel) return ServerRecords.none;
     const audit = config.auditLog === '' ? null : await openAudit(config, log);
-    if (!config.metrics) return new ServerRecords(audit, null);
+    const tracer = config.otel ? await loadTracer() : null;
+    if (!config.metrics) return new ServerRecords(audit, null, tracer);
     const { ServerMetrics } = await import('./server-metrics.ts');
     const metrics = new ServerMetrics(() => ({ ...state(), audit: audit?.log.counts ?? null }));
-    return new ServerRecords(audit, metrics);
+    return new ServerRecords(audit, metrics, tracer);
   }
 
   /** Begins the records of a connection. */
   connection(principal: Principal): ConnectionRecords {
     this.metrics?.connected();
     const audit = this.#audit;
-    if (audit === null) return new ConnectionRecords(null, this.metrics, null);
+    if (audit === null) return new ConnectionRecords(null, this.metrics, this.#tracer, null);
     const trail = new audit.Trail(audit.log, ++this.#connections, principal);
-    return new ConnectionRecords(trail, this.metrics, audit.auditedHandlers);
+    return new ConnectionRecords(trail, this.metrics, this.#tracer, audit.auditedHandlers);
   }
 
   /** A client was not let in. */
@@ -81,15 +86,18 @@ export class ServerRecords {
 export class ConnectionRecords {
   readonly #trail: ConnectionTrail | null;
   readonly #metrics: ServerMetrics | null;
+  readonly #tracer: RequestTracer | null;
   readonly #audited: typeof auditedHandlers | null;
 
   constructor(
     trail: ConnectionTrail | null,
     metrics: ServerMetrics | null,
+    tracer: RequestTracer | null,
     audited: typeof auditedHandlers | null,
   ) {
     this.#trail = trail;
     this.#metrics = metrics;
+    this.#tracer = tracer;
     this.#audited = audited;
   }
 
@@ -114,6 +122,11 @@ export class ConnectionRecords {
   /** Begins to measure a request; what is returned takes how it ended. */
   measure(method: string): ((result: RequestResult) => void) | undefined {
     return this.#metrics?.requested(method);
+  }
+
+  /** Begins the span of a request, where there are spans. */
+  traced(method: string, remote: TraceContext | null): RequestSpan | undefined {
+    return this.#tracer?.request(method, remote);
   }
 
   /** A request failed and was answered with an error. */
@@ -150,6 +163,11 @@ function causeOfRefusal(error: unknown, { code }: RpcError): 'forbidden' | 'limi
   if (code === RpcErrorCode.forbidden) return 'forbidden';
   const crowded = error instanceof ProcessError && error.code === 'tooManyProcesses';
   return crowded || code === RpcErrorCode.limitExceeded ? 'limit' : null;
+}
+
+async function loadTracer(): Promise<RequestTracer> {
+  const { RequestTracer } = await import('../../observability/tracing.ts');
+  return new RequestTracer();
 }
 
 async function openAudit(config: ExecServerConfig, log: Logger): Promise<Audit> {

@@ -87,9 +87,9 @@ export class ServerMetrics {
         this.#outputBytes.add({ stream }, bytes.length);
         listener.output(seq, stream, bytes);
       },
-      exited: (seq, exitCode, reason) => {
+      exited: (seq, exitCode, reason, denied) => {
         succeeded = exitCode === 0;
-        listener.exited(seq, exitCode, reason);
+        listener.exited(seq, exitCode, reason, denied);
       },
       closed: (seq, reason) => {
         this.#running--;

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { countHandles } from '../../files/counted-handles.ts';
-import { FileError } from '../../files/errors.ts';
+import { FileError, refused } from '../../files/errors.ts';
 import { FileHandles } from '../../files/file-handles.ts';
 import type { FileSystem } from '../../files/file-system.ts';
 import { limitFileSystem } from '../../files/limited-file-system.ts';
@@ -9,18 +9,26 @@ import { LOCAL_FILE_SYSTEM } from '../../files/local/local-file-system.ts';
 import { PathOrder } from '../../files/path-order.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import type { ContentSearch } from '../../files/search/content-search.ts';
+import type { SearchRequest, SearchResult } from '../../files/search/query.ts';
 import { Slots } from '../../files/slots.ts';
 import type { ChangeBatch } from '../../files/watch/change-list.ts';
 import type { ConnectionWatches } from '../../files/watch/connection-watches.ts';
 import type { MissingWatch } from '../../files/watch/watch-missing.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
+import type { SandboxContext } from '../../protocol/sandbox.ts';
 import { FrameBuffers } from '../../rpc/frame-buffers.ts';
 import {
   FILE_OPERATIONS_PER_CONNECTION,
   REUSED_BLOCKS_MAX,
   TREE_OPERATIONS_PER_CONNECTION,
 } from '../limits.ts';
+import type { ConfinedFiles } from '../sandbox/confinement.ts';
+
+/** What a request says about its confinement. */
+interface AskedSandbox {
+  readonly sandbox?: SandboxContext | null | undefined;
+}
 
 /** Where news of the file system goes. */
 interface FileNewsPeer {
@@ -30,12 +38,15 @@ interface FileNewsPeer {
 
 /** What one connection holds of the file system. Nothing of it outlives the connection. What few clients use is loaded when they do. */
 export class ConnectionFiles {
-  readonly fileSystem: FileSystem;
+  /** The files of a request that asks for no confinement, where the server demands none. */
+  readonly #fileSystem: FileSystem;
   readonly order = new PathOrder();
   readonly blocks = BLOCKS;
   readonly handles = new FileHandles(BLOCKS);
   /** The server's search engine, shared by all connections. */
-  readonly search: () => Promise<ContentSearch>;
+  readonly #search: () => Promise<ContentSearch>;
+  readonly #confined: ConfinedFiles;
+  readonly #bounded: (files: FileSystem) => FileSystem;
   readonly #peer: FileNewsPeer;
   #missing: Promise<MissingWatch> | null = null;
   #watches: Promise<ConnectionWatches> | null = null;
@@ -44,23 +55,47 @@ export class ConnectionFiles {
 
   /**
    * `enterHandle` is asked before a file is opened through a handle; it may refuse, and returns what to call at the end. `restrict`
-   * leaves out the files that are none of the client's business.
+   * leaves out the files that are none of the client's business; `confined` does the same for requests under a sandbox.
    */
   constructor(
     peer: FileNewsPeer,
     search: () => Promise<ContentSearch>,
     enterHandle: () => () => void,
     restrict: (files: FileSystem) => FileSystem,
+    confined: ConfinedFiles,
   ) {
     // Every operation that waits for its place listens; their number is bounded by the dispatcher.
     setMaxListeners(0, this.#ended.signal);
     const trees = new Slots(TREE_OPERATIONS_PER_CONNECTION);
-    this.fileSystem = countHandles(
-      limitFileSystem(restrict(LOCAL_FILE_SYSTEM), { slots: this.#slots, trees }, this.#ended.signal),
-      enterHandle,
-    );
+    this.#bounded = (files) =>
+      countHandles(limitFileSystem(files, { slots: this.#slots, trees }, this.#ended.signal), enterHandle);
+    this.#fileSystem = this.#bounded(restrict(LOCAL_FILE_SYSTEM));
+    this.#confined = confined;
     this.#peer = peer;
-    this.search = search;
+    this.#search = search;
+  }
+
+  /** The files that a request may see and change. Throws when its confinement makes no sense; one that cannot be had fails each operation. */
+  under({ sandbox }: AskedSandbox, access: 'read' | 'write'): FileSystem {
+    const confinement = this.#confined.of(sandbox ?? null, access);
+    return confinement === null ? this.#fileSystem : this.#bounded(confinement.fileSystem);
+  }
+
+  /** A search that sees what the request may see. */
+  searchUnder({
+    sandbox,
+  }: AskedSandbox): (request: SearchRequest, signal: AbortSignal) => Promise<SearchResult> {
+    const confinement = this.#confined.of(sandbox ?? null, 'read');
+    if (confinement !== null) return confinement.search;
+    return async (...search) => (await this.#search()).search(...search);
+  }
+
+  /** For what cannot be confined and tells only about reading: refuses where a part of the disk is hidden from the request. */
+  requireAllReadable({ sandbox }: AskedSandbox, method: string): void {
+    if (this.#confined.of(sandbox ?? null, 'read') === null) return;
+    throw refused(
+      `${method} cannot be confined to a part of the disk; ask for it without a sandbox that hides files`,
+    );
   }
 
   /** Aborted with a FileError when the connection is gone. */

@@ -30,8 +30,8 @@ function processEvents(processId: string, sink: EventSink): ProcessListener {
     output: (seq, stream, bytes) => {
       if (sink.attached) sendChunk(sink, beforeSeq, `${seq},"stream":"${stream}","chunk":"`, bytes);
     },
-    exited: (seq, exitCode, reason) =>
-      send(sink, 'process/exited', { processId, seq, exitCode, sandboxDenied: false, ...given(reason) }),
+    exited: (seq, exitCode, reason, sandboxDenied) =>
+      send(sink, 'process/exited', { processId, seq, exitCode, sandboxDenied, ...given(reason) }),
     closed: (seq, reason) => send(sink, 'process/closed', { processId, seq, ...given(reason) }),
   };
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { ProcessManager, type ProcessManagerOptions } from '../../process/process-manager.ts';
+import { ShellStates } from '../../process/shell-state/shell-states.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import type { EventSink } from './process-events.ts';
 
@@ -19,6 +20,7 @@ export interface SessionPeer {
 export class Session implements EventSink {
   readonly id = randomUUID();
   readonly processes: ProcessManager;
+  readonly shellStates: ShellStates;
   /** What its connections may do; the same for all of them. */
   readonly accessKey: string;
   /** How long the session outlives its connection. */
@@ -30,6 +32,7 @@ export class Session implements EventSink {
   constructor(spawner: Spawner, options: ProcessManagerOptions, detachedTtlMs: number, accessKey: string) {
     this.accessKey = accessKey;
     this.processes = new ProcessManager(spawner, options);
+    this.shellStates = new ShellStates(spawner);
     this.detachedTtlMs = detachedTtlMs;
   }
 

@@ -16,6 +16,7 @@ const codes: Record<ProcessErrorCode, number> = {
   notATerminal: -32600,
   emptyArgv: -32602,
   policyTooLarge: -32602,
+  invalidShellSnapshot: -32602,
   unknownSignal: -32602,
   stdinGone: -32603,
   stdinFull: -32603,

@@ -1,4 +1,4 @@
-import { constants as fsConstants } from 'node:fs';
+import { closeSync, constants as fsConstants, writeSync } from 'node:fs';
 import { constants as osConstants } from 'node:os';
 import koffi, { type LibraryHandle } from 'koffi';
 import { FLOODED_PIPE_BYTES } from '../../limits.ts';
@@ -10,12 +10,16 @@ export interface Libc {
   createPipe(): { readonly readEnd: number; readonly writeEnd: number };
   /** A pseudo-terminal of the given size. The master is non-blocking and closed on exec; the slave is not open yet. */
   openTerminal(rows: number, cols: number): { readonly master: number; readonly slavePath: string };
+  /** A file in memory with this content, executable and closed on exec; its offset is 0. */
+  memoryFile(bytes: Uint8Array): number;
+  /** See EnclosingCalls. */
+  lock(fd: number, mode: 'shared' | 'exclusive'): boolean;
   /** A second descriptor for the same open file, closed on exec. */
   duplicate(fd: number): number;
   setWindowSize(terminal: number, rows: number, cols: number): void;
   /**
    * Starts a program as the leader of a new session, with default signal dispositions, an empty signal mask and no descriptor
-   * beyond 0, 1 and 2. Returns its pid once the image has been executed.
+   * beyond those asked for. Returns its pid once the image has been executed.
    */
   spawn(request: SpawnRequest): number;
   /** Reads what is there into `buffer` from `offset` on; 0 when there is nothing, at the end, and when the read fails. */
@@ -44,12 +48,15 @@ export interface SpawnRequest {
   /** `KEY=value` strings. */
   readonly env: readonly string[];
   readonly cwd: string;
-  /** What becomes descriptors 0, 1 and 2, in this order. */
-  readonly stdio: readonly [StdioSlot, StdioSlot, StdioSlot];
+  /**
+   * What becomes descriptors 0, 1, 2 and so on, in this order. A descriptor of this process that goes into a slot must not be lower
+   * than the slot; Node itself holds the lowest ones.
+   */
+  readonly stdio: readonly [StdioSlot, StdioSlot, StdioSlot, ...StdioSlot[]];
 }
 
 /**
- * Where a standard descriptor of a child comes from: a descriptor to duplicate, as numbered in the child (so 0 repeats what the
+ * Where a descriptor of a child comes from: a descriptor to duplicate, as numbered in the child (so 0 repeats what the
  * first slot put there), or a file to open. A terminal opened by a session leader becomes its controlling terminal.
  */
 export type StdioSlot = { readonly fd: number } | { readonly open: string; readonly flags: number };
@@ -88,6 +95,23 @@ export function loadLibc(): Libc {
       }
     },
 
+    memoryFile(bytes) {
+      const fd = check('memfd_create', createMemoryFile(call));
+      try {
+        for (let at = 0; at < bytes.length; at += writeSync(fd, bytes, at, bytes.length - at, at));
+        return fd;
+      } catch (error) {
+        closeSync(fd);
+        throw error;
+      }
+    },
+
+    lock(fd, mode) {
+      if (call.flock(fd, (mode === 'shared' ? LOCK_SH : LOCK_EX) | LOCK_NB) === 0) return true;
+      if (koffi.errno() === osConstants.errno.EWOULDBLOCK) return false;
+      throw systemError('flock', koffi.errno());
+    },
+
     duplicate(fd) {
       return check('fcntl', call.fcntl(fd, F_DUPFD_CLOEXEC, 3));
     },
@@ -105,7 +129,7 @@ export function loadLibc(): Libc {
           if ('fd' in slot) checkCode('adddup2', call.addDup2(actions, slot.fd, target));
           else checkCode('addopen', call.addOpen(actions, target, slot.open, slot.flags, 0));
         }
-        checkCode('addclosefrom', call.addCloseFrom(actions, 3));
+        checkCode('addclosefrom', call.addCloseFrom(actions, request.stdio.length));
         const pid = new Int32Array(1);
         const argv = stringVector(request.argv, pinned);
         const env = stringVector(request.env, pinned);
@@ -167,6 +191,11 @@ const O_CLOEXEC = 0o2000000;
 const F_DUPFD_CLOEXEC = 1030;
 const F_SETPIPE_SZ = 1031;
 const TIOCSWINSZ = 0x5414;
+const LOCK_SH = 1;
+const LOCK_EX = 2;
+const LOCK_NB = 4;
+const MFD_CLOEXEC = 1;
+const MFD_EXEC = 0x10;
 const P_ALL = 0;
 const PR_SET_DUMPABLE = 4;
 const WNOHANG = 1;
@@ -186,6 +215,8 @@ function bind(library: LibraryHandle) {
   return {
     pipe2: library.func('int pipe2(void *fds, int flags)'),
     close: library.func('int close(int fd)'),
+    memfd_create: library.func('int memfd_create(const char *name, unsigned int flags)'),
+    flock: library.func('int flock(int fd, int operation)'),
     read: library.func('long read(int fd, void *buffer, size_t size)'),
     fcntl: library.func('int fcntl(int fd, int command, int argument)'),
     ioctl: library.func('int ioctl(int fd, unsigned long request, void *argument)'),
@@ -215,6 +246,13 @@ function bind(library: LibraryHandle) {
     ),
     prlimit64: library.func('int prlimit64(int pid, int resource, const void *to, void *from)'),
   };
+}
+
+/** Systems that make such files not executable want to be asked for it; older ones do not know the question. */
+function createMemoryFile(call: ReturnType<typeof bind>): number {
+  const fd = call.memfd_create('exec-server', MFD_CLOEXEC | MFD_EXEC);
+  if (fd !== -1 || koffi.errno() !== osConstants.errno.EINVAL) return fd;
+  return call.memfd_create('exec-server', MFD_CLOEXEC);
 }
 
 function spawnAttributes(call: ReturnType<typeof bind>): Buffer {

@@ -70,9 +70,9 @@ export class ConnectionTrail {
         outputBytes += bytes.length;
         listener.output(seq, stream, bytes);
       },
-      exited: (seq, exitCode, reason) => {
+      exited: (seq, exitCode, reason, denied) => {
         exit = exitCode;
-        listener.exited(seq, exitCode, reason);
+        listener.exited(seq, exitCode, reason, denied);
       },
       closed: (seq, reason) => {
         const durationMs = Math.round(performance.now() - startedAt);

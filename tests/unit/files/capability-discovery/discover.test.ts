@@ -255,9 +255,9 @@ describe('several roots', () => {
     const abort = new AbortController();
     const files: FileSystem = {
       ...LOCAL_FILE_SYSTEM,
-      getMetadata: (...args) => {
-        if (args[0].endsWith('plugin.json')) abort.abort(new Error('unwanted'));
-        return LOCAL_FILE_SYSTEM.getMetadata(...args);
+      canonicalize: (path) => {
+        if (path.endsWith('plugin.json')) abort.abort(new Error('unwanted'));
+        return LOCAL_FILE_SYSTEM.canonicalize(path);
       },
     };
     const roots = [{ id: 'r', path: uriOf('p') }];

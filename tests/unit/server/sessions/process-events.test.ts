@@ -17,7 +17,7 @@ function createNotifier(dialect: Dialect, processId = 'p') {
 test('a process reports output, exit and end, each in the words and order of the reference', () => {
   const { sink, events } = createNotifier('process', 'fixed-name');
   events.output(1, 'stdout', Buffer.from('hi\n'));
-  events.exited(2, 0, null);
+  events.exited(2, 0, null, false);
   events.closed(3, null);
   expect(sink.frames).toEqual([
     '{"method":"process/output","params":{"processId":"fixed-name","seq":1,"stream":"stdout","chunk":"aGkK"}}',
@@ -26,10 +26,16 @@ test('a process reports output, exit and end, each in the words and order of the
   ]);
 });
 
+test('an exit says whether the confinement is why the program failed', () => {
+  const { sink, events } = createNotifier('process');
+  events.exited(1, 2, null, true);
+  expect(JSON.parse(sink.frames[0]!).params).toEqual({ processId: 'p', seq: 1, exitCode: 2, sandboxDenied: true });
+});
+
 test('a command has no closed: its exit is told behind all output', () => {
   const { sink, events } = createNotifier('command');
   events.output(1, 'pty', Buffer.from('a'));
-  events.exited(2, 7, null);
+  events.exited(2, 7, null, false);
   events.output(3, 'stderr', Buffer.from('b'));
   events.closed(4, null);
   expect(sink.frames.map((frame) => JSON.parse(frame))).toEqual([
@@ -44,7 +50,7 @@ test('nothing is sent while nobody is attached', () => {
     const { sink, events } = createNotifier(dialect);
     sink.attached = false;
     events.output(1, 'stdout', Buffer.from('x'));
-    events.exited(2, 0, null);
+    events.exited(2, 0, null, false);
     events.closed(3, null);
     expect(sink.frames).toEqual([]);
   }

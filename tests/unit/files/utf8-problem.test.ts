@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { utf8Problem } from '../../../../src/files/capability-discovery/utf8-problem.ts';
+import { utf8Problem } from '../../../src/files/utf8-problem.ts';
 
 describe('utf8Problem', () => {
   it.each(['', 'plain', 'é', '€ and 𝄞', '\ufeffmark', '\0'])('has nothing against %j', (text) => {

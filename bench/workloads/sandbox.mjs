@@ -1,0 +1,82 @@
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { percentile } from '../harness/statistics.mjs';
+import { Connection } from '../wire/connection.mjs';
+import { ratioAtMost } from './goals.mjs';
+import { now, timed } from './pace.mjs';
+import { TRUE } from './programs.mjs';
+
+/** @type {import('./index.mjs').Workload[]} */
+export const sandbox = [
+  {
+    name: 'sandbox-start',
+    title: 'start under a sandbox that may write the workspace',
+    rows: [
+      { key: 'more', label: 'more than without, p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.15) },
+      { key: 'p50', label: 'start → closed p50', unit: 'ms', better: 'lower' },
+    ],
+    run: (context) =>
+      inWorkspace(context, async (workspace) => {
+        const free = await startTimes(context, null);
+        const confined = await startTimes(context, workspaceWrite(workspace));
+        const p50 = percentile(confined, 0.5);
+        return { p50, more: p50 - percentile(free, 0.5) };
+      }),
+  },
+  {
+    name: 'sandbox-write',
+    title: 'fs/writeFile of 1 KB under a sandbox',
+    rows: [
+      { key: 'p50', label: 'p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.05) },
+      { key: 'first', label: 'first of all', unit: 'ms', better: 'lower', goal: ratioAtMost(2) },
+    ],
+    run: (context) => inWorkspace(context, (workspace) => writeTimes(context, workspace)),
+  },
+];
+
+async function startTimes({ url, quick }, confinement) {
+  const connection = await Connection.ready(url);
+  const step = async (i) => {
+    const tracked = await connection.start(`s${i}`, TRUE, { sandbox: confinement });
+    await tracked.finish({ bytes: 0 });
+  };
+  return timed(step, { warmUp: quick ? 1 : 5, min: quick ? 2 : 20, max: quick ? 2 : 300, seconds: 4 });
+}
+
+async function writeTimes({ url, quick }, workspace) {
+  const connection = await Connection.ready(url);
+  const path = pathToFileURL(join(workspace, 'file')).href;
+  const confinement = workspaceWrite(workspace);
+  const dataBase64 = randomBytes(1024).toString('base64');
+  const write = () => connection.call('fs/writeFile', { path, dataBase64, sandbox: confinement });
+  const began = now();
+  await write();
+  const first = now() - began;
+  const pace = { warmUp: quick ? 0 : 5, min: quick ? 2 : 20, max: quick ? 2 : 2_000, seconds: 4 };
+  return { first, p50: percentile(await timed(write, pace), 0.5) };
+}
+
+/** The disk readable, the workspace writable, no network: what an agent asks for most. */
+function workspaceWrite(workspace) {
+  const uri = pathToFileURL(workspace).href;
+  const special = (kind, access) => ({ path: { type: 'special', value: { kind } }, access });
+  const entries = [special('root', 'read'), special('project_roots', 'write')];
+  return {
+    permissions: { type: 'managed', file_system: { type: 'restricted', entries }, network: 'restricted' },
+    cwd: uri,
+    workspaceRoots: [uri],
+    windowsSandboxLevel: 'disabled',
+  };
+}
+
+async function inWorkspace({ work }, measure) {
+  const workspace = join(work, `workspace-${randomBytes(4).toString('hex')}`);
+  mkdirSync(workspace);
+  try {
+    return await measure(workspace);
+  } finally {
+    rmSync(workspace, { recursive: true });
+  }
+}

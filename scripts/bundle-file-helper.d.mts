@@ -1,0 +1,5 @@
+export function bundleFileHelper(options: {
+  readonly source: string;
+  readonly extension: string;
+  readonly folder: string;
+}): Promise<void>;

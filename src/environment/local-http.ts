@@ -1,0 +1,78 @@
+import type { CallOptions, ExecutorHttp, HttpAnswer, HttpRequest, HttpStream } from '../client/backend.ts';
+import { CallLimit } from '../client/call-limit.ts';
+import { ClientError } from '../client/errors.ts';
+import { bytesOf } from '../client/file-content.ts';
+import { RpcErrorCode } from '../client/file-errors.ts';
+import { ANY_HOST } from '../network/http/host-policy.ts';
+import { HttpClient, type HttpAnswer as LocalAnswer } from '../network/http/http-client.ts';
+import { MAX_LOCAL_BODY_BYTES } from './limits.ts';
+import { asServerError, closedError } from './local-errors.ts';
+
+/** Asks web servers from this machine, with the rules of a server. */
+export class LocalHttp implements ExecutorHttp {
+  readonly #client = new HttpClient({ env: process.env, policy: ANY_HOST });
+  #disposed = false;
+
+  async request(request: HttpRequest, options: CallOptions = {}): Promise<HttpAnswer> {
+    const { status, headers, body } = await this.stream(request, options);
+    const pieces: Uint8Array[] = [];
+    let size = 0;
+    for await (const piece of body) {
+      pieces.push(piece);
+      size += piece.length;
+      if (size > MAX_LOCAL_BODY_BYTES) throw tooLarge();
+    }
+    return { status, headers, body: Buffer.concat(pieces, size) };
+  }
+
+  async stream(request: HttpRequest, options: CallOptions = {}): Promise<HttpStream> {
+    if (this.#disposed) throw closedError();
+    const limit = new CallLimit('the request', options);
+    const signal = limit.signal ?? new AbortController().signal;
+    try {
+      signal.throwIfAborted();
+      return streamOf(await this.#client.send(localRequest(request), signal), limit);
+    } catch (error) {
+      limit.end();
+      throw failureOf(error, limit);
+    }
+  }
+
+  dispose(): void {
+    this.#disposed = true;
+    this.#client.close();
+  }
+}
+
+function localRequest({ url, method = 'GET', headers = [], body, redirect = 'follow' }: HttpRequest) {
+  return { url, method, headers, body: body == null ? null : bytesOf(body), redirect, timeoutMs: null };
+}
+
+function streamOf({ status, fields, body, cancel }: LocalAnswer, limit: CallLimit): HttpStream {
+  const pieces = async function* () {
+    try {
+      yield* body;
+    } catch (error) {
+      throw failureOf(error, limit);
+    } finally {
+      limit.end();
+    }
+  };
+  const end = () => {
+    cancel();
+    limit.end();
+  };
+  return { status, headers: fields, body: pieces(), cancel: end };
+}
+
+/** What the caller's own limit ended says so itself. */
+function failureOf(error: unknown, { signal }: CallLimit): unknown {
+  return signal?.aborted ? signal.reason : asServerError(error);
+}
+
+function tooLarge(): ClientError {
+  return new ClientError('server', `the body has more than ${MAX_LOCAL_BODY_BYTES} bytes`, {
+    code: RpcErrorCode.limitExceeded,
+    hint: 'stream it',
+  });
+}

@@ -1,0 +1,75 @@
+import type { HttpRequestHeader } from '../../client/backend.ts';
+import { ClientError } from '../../client/errors.ts';
+import type { Environment } from '../environment.ts';
+import { fetchOver } from '../fetch.ts';
+import { LOCAL_ENVIRONMENT_ID } from '../provider.ts';
+import { McpHttpTransport } from './http-transport.ts';
+import { McpStdioTransport } from './stdio-transport.ts';
+import type { McpTransport } from './transport.ts';
+
+/** An MCP server as it is configured: which environment it belongs to, and how it is reached from there. */
+export type McpServer = McpProgramServer | McpWebServer;
+
+export interface McpProgramServer {
+  /** This machine by default. */
+  readonly environmentId?: string;
+  readonly command: string;
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** A `file:` URI; where the executor itself runs by default. */
+  readonly cwd?: string;
+  /** Hears what the program writes to stderr. */
+  readonly onStderr?: (bytes: Uint8Array) => void;
+}
+
+export interface McpWebServer {
+  /** This machine by default. */
+  readonly environmentId?: string;
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Headers whose values are variables of the executor, by name. */
+  readonly envHeaders?: Readonly<Record<string, string>>;
+  /** The variable of the executor that holds the token for `Authorization: Bearer`. */
+  readonly bearerTokenEnvVar?: string;
+}
+
+/** Finds environments by id. */
+export interface EnvironmentFinder {
+  get(id: string): Environment | null;
+}
+
+/** The transport to an MCP server in its environment. Whoever starts it starts the server; the environment connects if need be. */
+export async function openMcpTransport(
+  environments: EnvironmentFinder,
+  server: McpServer,
+): Promise<McpTransport> {
+  const { environmentId = LOCAL_ENVIRONMENT_ID } = server;
+  const environment = environments.get(environmentId);
+  if (environment === null) {
+    throw new ClientError('config', `there is no environment '${environmentId}' for the MCP server`);
+  }
+  return 'url' in server ? webTransport(environment, server) : programTransport(environment, server);
+}
+
+function webTransport({ http }: Environment, server: McpWebServer): McpTransport {
+  const fromEnv: HttpRequestHeader[] = Object.entries(server.envHeaders ?? {}).map(([name, valueEnvVar]) => ({
+    ...{ name, value: '', valueEnvVar },
+  }));
+  if (server.bearerTokenEnvVar !== undefined) {
+    fromEnv.push({ name: 'authorization', value: 'Bearer ', valueEnvVar: server.bearerTokenEnvVar });
+  }
+  return new McpHttpTransport(fetchOver(http, fromEnv), server.url, server.headers);
+}
+
+async function programTransport(environment: Environment, server: McpProgramServer): Promise<McpTransport> {
+  const { command, args = [], env, onStderr } = server;
+  const cwd = server.cwd ?? (await environment.info()).cwd;
+  if (cwd === undefined) {
+    throw new ClientError('config', `the MCP server needs a cwd: environment '${environment.id}' tells none`);
+  }
+  return new McpStdioTransport(environment.backend, {
+    ...{ argv: [command, ...args], cwd },
+    ...(env && { env }),
+    ...(onStderr && { onStderr }),
+  });
+}

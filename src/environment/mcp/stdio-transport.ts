@@ -1,0 +1,90 @@
+import type { ExecBackend, ExecProcess } from '../../client/backend.ts';
+import { randomHex } from '../../client/random-hex.ts';
+import { MAX_MCP_MESSAGE_BYTES, MCP_END_GRACE_MS } from '../limits.ts';
+import { LineSplitter } from './line-splitter.ts';
+import { type McpTransport, parseMessage } from './transport.ts';
+
+/** A program that speaks the protocol on its stdin and stdout. */
+export interface McpProgram {
+  readonly argv: readonly [string, ...string[]];
+  /** A `file:` URI of the environment. */
+  readonly cwd: string;
+  /** Variables beside those that every program needs: PATH, HOME and their like. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Hears what the program writes to stderr. */
+  readonly onStderr?: (bytes: Uint8Array) => void;
+}
+
+/** An MCP server that runs as a program of an environment; one message is one line. */
+export class McpStdioTransport implements McpTransport {
+  onclose?: (() => void) | undefined;
+  onerror?: ((error: Error) => void) | undefined;
+  onmessage?: ((message: object) => void) | undefined;
+  readonly #backend: ExecBackend;
+  readonly #program: McpProgram;
+  #process: ExecProcess | null = null;
+  #ended: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(backend: ExecBackend, program: McpProgram) {
+    this.#backend = backend;
+    this.#program = program;
+  }
+
+  async start(): Promise<void> {
+    if (this.#process !== null) throw new Error('the MCP server was started already');
+    const { argv, cwd, env = {} } = this.#program;
+    const envPolicy = { inherit: 'core', ignoreDefaultExcludes: true, ...NO_FILTERS } as const;
+    this.#process = await this.#backend.start({
+      ...{ processId: `mcp-stdio-${randomHex()}`, argv: [...argv], cwd, env: { ...env }, envPolicy },
+      ...{ tty: false, pipeStdin: true, arg0: null },
+    });
+    this.#ended = this.#follow(this.#process);
+  }
+
+  async send(message: object): Promise<void> {
+    if (this.#process === null || this.#closed) throw new Error('the MCP server is not running');
+    const status = await this.#process.write(`${JSON.stringify(message)}\n`);
+    if (status !== 'accepted') throw new Error(`the MCP server takes no input any more: ${status}`);
+  }
+
+  /** A server ends by itself when its stdin does; one that does not is ended with all that it started. */
+  async close(): Promise<void> {
+    const process = this.#process;
+    if (process === null) return;
+    await process.closeStdin().catch(() => {});
+    const timer = setTimeout(() => void process.terminate().catch(() => {}), MCP_END_GRACE_MS);
+    await this.#ended;
+    clearTimeout(timer);
+  }
+
+  async #follow(process: ExecProcess): Promise<void> {
+    const lines = new LineSplitter(MAX_MCP_MESSAGE_BYTES);
+    try {
+      for await (const event of process.events()) {
+        if (event.type === 'output' && event.stream === 'stderr') this.#program.onStderr?.(event.bytes);
+        else if (event.type === 'output') this.#receive(lines.push(event.bytes));
+        else if (event.type === 'lost') throw new Error('output of the MCP server was lost');
+        else if (event.type === 'failed') throw event.error;
+        else if (event.type === 'exited') this.#closed = true;
+      }
+    } catch (error) {
+      this.onerror?.(error as Error);
+      // What it says cannot be understood any more.
+      await process.terminate().catch(() => {});
+    }
+    this.#closed = true;
+    this.onclose?.();
+  }
+
+  #receive(lines: Iterable<string>): void {
+    for (const line of lines) {
+      if (line === '') continue;
+      const message = parseMessage(line);
+      if (message instanceof Error) this.onerror?.(message);
+      else this.onmessage?.(message);
+    }
+  }
+}
+
+const NO_FILTERS = { exclude: [], set: {}, includeOnly: [] };

@@ -1,0 +1,49 @@
+import type { CallOptions, ExecutorHttp, HttpAnswer, HttpRequest, HttpStream } from '../../client/backend.ts';
+import type { LazyConnection, Lease } from './lazy-connection.ts';
+
+/** Asks web servers through a connection that is opened by the first request. A body that is coming holds it. */
+export class LazyHttp implements ExecutorHttp {
+  readonly #connection: LazyConnection;
+
+  constructor(connection: LazyConnection) {
+    this.#connection = connection;
+  }
+
+  async request(request: HttpRequest, options?: CallOptions): Promise<HttpAnswer> {
+    const lease = await this.#connection.lease(options);
+    try {
+      return await lease.connection.http.request(request, lease.options);
+    } finally {
+      lease.release();
+    }
+  }
+
+  async stream(request: HttpRequest, options?: CallOptions): Promise<HttpStream> {
+    const lease = await this.#connection.lease(options);
+    try {
+      return held(await lease.connection.http.stream(request, lease.options), lease);
+    } catch (error) {
+      lease.release();
+      throw error;
+    }
+  }
+}
+
+function held({ status, headers, body, cancel }: HttpStream, { release }: Lease): HttpStream {
+  const pieces = async function* () {
+    try {
+      yield* body;
+    } finally {
+      release();
+    }
+  };
+  return {
+    status,
+    headers,
+    body: pieces(),
+    cancel: () => {
+      cancel();
+      release();
+    },
+  };
+}

@@ -1,0 +1,101 @@
+import type { ResultOf } from '../../protocol/registry.ts';
+import { MAX_SKILL_NAME_CHARACTERS } from '../limits.ts';
+import { isYamlMap, parseYaml, YamlError, type YamlValue } from './yaml.ts';
+
+type InstalledSkill = ResultOf<'capabilities/discoverV2'>['skills'][number];
+
+/** What the head of a `SKILL.md` says. */
+export interface SkillHead {
+  /** Null when it has none; then its directory's name serves. */
+  readonly name: string | null;
+  readonly description: string;
+  readonly shortDescription: string | null;
+}
+
+/** What is said of a skill beside its instructions. */
+export type SkillExtras = Pick<InstalledSkill, 'dependencies' | 'policy'>;
+
+/** The head of a `SKILL.md`: YAML between two lines of dashes, at the very beginning. Throws {@link YamlError} when it is of no use. */
+export function skillHead(instructions: string): SkillHead {
+  const head = /^---[ \t]*\r?\n([\s\S]*?)(?:^|\n)---[ \t]*(?:\r?\n|$)/.exec(instructions)?.[1];
+  if (head === undefined) throw new YamlError('it does not begin with metadata between lines of ---');
+  const members = parseYaml(head);
+  if (!isYamlMap(members)) throw new YamlError('its metadata is no mapping');
+  const name = oneLine(members.name);
+  const description = oneLine(members.description);
+  if (description === null) throw new YamlError('it has no description');
+  if (name !== null && [...name].length > MAX_SKILL_NAME_CHARACTERS) {
+    throw new YamlError(`its name has more than ${MAX_SKILL_NAME_CHARACTERS} characters`);
+  }
+  const more = isYamlMap(members.metadata) ? members.metadata : {};
+  return { name, description, shortDescription: oneLine(more['short-description']) };
+}
+
+/** What an `openai.yaml` says that concerns running a skill; nothing when it does not keep to the rules. */
+export function skillExtras(metadata: string | null): SkillExtras {
+  if (metadata === null) return NOTHING;
+  try {
+    const members = parseYaml(metadata);
+    if (!isYamlMap(members)) return NOTHING;
+    return { dependencies: dependenciesOf(members.dependencies), policy: policyOf(members.policy) };
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error;
+    return NOTHING;
+  }
+}
+
+const NOTHING: SkillExtras = { dependencies: null, policy: null };
+
+/** White space of any kind counts for one space; null when nothing is left. */
+function oneLine(value: YamlValue | undefined): string | null {
+  if (typeof value !== 'string') return null;
+  return value.split(/\s+/).filter(Boolean).join(' ') || null;
+}
+
+function dependenciesOf(value: YamlValue | undefined): SkillExtras['dependencies'] {
+  if (value == null) return null;
+  if (!isYamlMap(value)) throw new YamlError('dependencies is no mapping');
+  const { tools = null } = value;
+  if (tools === null) return null;
+  if (!Array.isArray(tools)) throw new YamlError('dependencies.tools is no list');
+  const known = (tools as readonly YamlValue[]).flatMap((tool) => toolOf(tool) ?? []);
+  return known.length === 0 ? null : { tools: known };
+}
+
+/** Null for one that does not say what it is. */
+function toolOf(value: YamlValue) {
+  if (!isYamlMap(value)) throw new YamlError('a tool is no mapping');
+  const [type, name] = [oneLine(value.type), oneLine(value.value)];
+  if (type === null || name === null) return null;
+  return {
+    type,
+    value: name,
+    description: oneLine(value.description),
+    transport: oneLine(value.transport),
+    command: oneLine(value.command),
+    url: oneLine(value.url),
+    oauthCallbackPort: null,
+  };
+}
+
+function policyOf(value: YamlValue | undefined): SkillExtras['policy'] {
+  if (value == null) return null;
+  if (!isYamlMap(value)) throw new YamlError('policy is no mapping');
+  const { allow_implicit_invocation: implicit = null, products = [] } = value;
+  if (implicit !== null && implicit !== 'true' && implicit !== 'false') {
+    throw new YamlError('allow_implicit_invocation is neither true nor false');
+  }
+  if (products !== null && !Array.isArray(products)) throw new YamlError('products is no list');
+  return {
+    allowImplicitInvocation: implicit === null ? null : implicit === 'true',
+    products: ((products ?? []) as readonly YamlValue[]).map(productOf),
+  };
+}
+
+function productOf(value: YamlValue): string {
+  const product = typeof value === 'string' ? value.toLowerCase() : '';
+  if (PRODUCTS.has(product)) return product;
+  throw new YamlError('an unknown product');
+}
+
+const PRODUCTS = new Set(['chatgpt', 'codex', 'atlas']);

@@ -1,0 +1,87 @@
+import { FileError } from '../errors.ts';
+import type { FileSystem } from '../file-system.ts';
+import { type NativePath, textOfNativePath } from '../native-path.ts';
+import { readUpTo } from '../read-up-to.ts';
+import { utf8Problem } from '../utf8-problem.ts';
+import { MAX_EXECUTOR_CONFIG_BYTES, MAX_EXECUTOR_CONFIG_TOTAL_BYTES, MAX_TOML_DEPTH } from './limits.ts';
+
+/** A table of TOML. Integers are bigints, so that they are not mistaken for floats. */
+export type TomlTable = Readonly<Record<string, unknown>>;
+
+/** Reads the configuration files that one answer is made from, as they are now. */
+export class TomlFiles {
+  readonly #files: FileSystem;
+  readonly #signal: AbortSignal;
+  #bytes = 0;
+
+  constructor(files: FileSystem, signal: AbortSignal) {
+    this.#files = files;
+    this.#signal = signal;
+  }
+
+  /** The table that a file holds; null when there is no such file. Throws FileError when it is not what it should be. */
+  async read(path: NativePath): Promise<TomlTable | null> {
+    this.#signal.throwIfAborted();
+    const text = await this.#text(path);
+    return text === null ? null : parseToml(textOfNativePath(path), text);
+  }
+
+  async #text(path: NativePath): Promise<string | null> {
+    const bytes = await this.#content(path);
+    if (bytes === null) return null;
+    this.#bytes += bytes.length;
+    if (bytes.length > MAX_EXECUTOR_CONFIG_BYTES) {
+      throw unreadable(path, `it has more than ${MAX_EXECUTOR_CONFIG_BYTES} bytes`);
+    }
+    if (this.#bytes > MAX_EXECUTOR_CONFIG_TOTAL_BYTES) {
+      throw unreadable(path, `all files together have more than ${MAX_EXECUTOR_CONFIG_TOTAL_BYTES} bytes`);
+    }
+    const problem = utf8Problem(bytes);
+    if (problem !== null) throw unreadable(path, problem);
+    return bytes.toString().replace(/^\ufeff/, '');
+  }
+
+  async #content(path: NativePath): Promise<Buffer | null> {
+    try {
+      const { isFile } = await this.#files.getMetadata(path, { followSymlinks: true });
+      if (!isFile) throw unreadable(path, `path \`${textOfNativePath(path)}\` is not a file`);
+      const content = await this.#files.readFile(path, { followSymlinks: true });
+      try {
+        return await readUpTo(content, MAX_EXECUTOR_CONFIG_BYTES + 1);
+      } finally {
+        await content.close();
+      }
+    } catch (error) {
+      if (!(error instanceof FileError)) throw error;
+      if (error.kind === 'notFound' || error.errno === ENOTDIR) return null;
+      throw error.errno === null ? error : unreadable(path, error.message);
+    }
+  }
+}
+
+const ENOTDIR = 20;
+
+async function parseToml(path: string, text: string): Promise<TomlTable> {
+  const { parse, TomlError } = await import('smol-toml');
+  try {
+    return parse(text, { integersAsBigInt: true, maxDepth: MAX_TOML_DEPTH });
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const problem = error.message.split('\n')[0]!.replace(/^Invalid TOML document: /, '');
+    throw badConfig(`${path}:${error.line}:${error.column}: ${problem}`);
+  }
+}
+
+function unreadable(path: NativePath, why: string): FileError {
+  return badConfig(`Failed to read config file ${textOfNativePath(path)}: ${why}`);
+}
+
+/** A configuration that cannot be used, in the words that clients know. */
+export function badConfig(problem: string): FileError {
+  return new FileError('failed', `failed to load executor-local config: ${problem}`);
+}
+
+/** Whether a value of TOML is a table; lists and times are objects too. */
+export function isTable(value: unknown): value is TomlTable {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}

@@ -1,0 +1,197 @@
+import { Agent, type ClientRequest, type IncomingMessage, request as send } from 'node:http';
+import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2';
+import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import { IDLE_CONNECTION_MS, MAX_IDLE_CONNECTIONS, MAX_RESPONSE_HEAD_BYTES } from '../limits.ts';
+import { answerFields, type HeaderField } from './header-fields.ts';
+import type { Hop } from './request.ts';
+
+/** The head of an answer, and the body as it comes. */
+export interface RawAnswer {
+  readonly status: number;
+  readonly fields: readonly HeaderField[];
+  readonly body: Readable;
+}
+
+/** A hop as it goes over a connection. */
+export interface Outgoing {
+  readonly hop: Hop;
+  readonly fields: readonly HeaderField[];
+  /** What stands in the request line. */
+  readonly target: string;
+}
+
+interface ConnectionOptions {
+  readonly key: string;
+  readonly take: () => Socket | null;
+}
+
+/** The idle connections of one client, and those in use. A new one is opened by whoever needs it and handed over. */
+export class Connections extends Agent {
+  constructor() {
+    super({ keepAlive: true, timeout: IDLE_CONNECTION_MS, maxFreeSockets: MAX_IDLE_CONNECTIONS });
+  }
+
+  /** Whether a request would find an open connection. */
+  hasIdle(key: string): boolean {
+    return this.freeSockets[key]?.some(isUsable) ?? false;
+  }
+
+  /** Lets go of the idle connections of a route, which may all be stale. */
+  dropIdle(key: string): void {
+    for (const socket of this.freeSockets[key] ?? []) socket.destroy();
+  }
+
+  override getName(options?: object): string {
+    return (options as ConnectionOptions).key;
+  }
+
+  override createConnection(options: object): Socket {
+    const socket = (options as ConnectionOptions).take();
+    if (socket === null) throw new StaleConnectionError();
+    return socket;
+  }
+}
+
+/** A connection that was idle was gone when it was needed: the server has not seen the request. */
+export class StaleConnectionError extends Error {
+  override readonly name = 'StaleConnectionError';
+}
+
+/**
+ * Sends a hop over HTTP/1.1, on `socket` or on an idle connection. Headers go out in their order and as they are: Node's own additions
+ * are taken back. The promise rejects with whatever the connection fails with.
+ */
+export function exchangeOverHttp1(
+  connections: Connections,
+  key: string,
+  socket: Socket | null,
+  { hop, fields, target }: Outgoing,
+  signal: AbortSignal,
+): Promise<RawAnswer> {
+  return new Promise((resolve, reject) => {
+    let unused = socket;
+    const take = () => {
+      const taken = unused;
+      unused = null;
+      return taken;
+    };
+    const options = { key, take, agent: connections, path: target, setHost: false };
+    const request = send({ ...options, method: hop.method, maxHeaderSize: MAX_RESPONSE_HEAD_BYTES });
+    // An idle connection has turned up meanwhile and was taken.
+    unused?.destroy();
+    const abort = () => request.destroy(signal.reason as Error);
+    const answered = (answer: IncomingMessage) => {
+      signal.removeEventListener('abort', abort);
+      // From here on a failure is one of the body.
+      request.on('error', () => {});
+      resolve(rawAnswer(answer));
+    };
+    request.on('response', answered);
+    for (const event of ['upgrade', 'connect'] as const) {
+      request.on(event, (answer, upgraded) => {
+        upgraded.destroy();
+        signal.removeEventListener('abort', abort);
+        resolve({ ...rawAnswer(answer), body: Readable.from([]) });
+      });
+    }
+    request.once('error', (error) => {
+      signal.removeEventListener('abort', abort);
+      reject(wasStale(request, error) ? new StaleConnectionError(error.message) : error);
+    });
+    signal.addEventListener('abort', abort);
+    if (signal.aborted) abort();
+    else write(request, hop, fields);
+  });
+}
+
+/** Sends a hop over HTTP/2, which has neither a request line nor headers about the connection. */
+export function exchangeOverHttp2(
+  session: ClientHttp2Session,
+  { hop, fields }: Outgoing,
+  signal: AbortSignal,
+): Promise<RawAnswer> {
+  return new Promise((resolve, reject) => {
+    const { url, body } = hop;
+    const stream = session.request(
+      {
+        ':method': hop.method,
+        ':scheme': 'https',
+        ':authority': fields.find(({ name }) => name === 'host')?.value ?? url.host,
+        ':path': `${url.pathname}${url.search}`,
+        ...http2Headers(fields),
+      },
+      { endStream: body === null },
+    );
+    const abort = () => stream.destroy(signal.reason as Error);
+    stream.once(
+      'response',
+      (headers: IncomingHttpHeaders & { ':status'?: number }, _flags: number, raw: string[]) => {
+        signal.removeEventListener('abort', abort);
+        stream.off('error', reject).on('error', () => {});
+        const pairs = raw.filter((_, at) => !raw[at - (at % 2)]?.startsWith(':'));
+        resolve({ status: headers[':status'] ?? 0, fields: answerFields(pairs), body: stream });
+      },
+    );
+    stream.on('error', reject);
+    stream.once('close', () => reject(new Error('the stream was closed without an answer')));
+    signal.addEventListener('abort', abort);
+    if (signal.aborted) abort();
+    else if (body !== null) endWith(stream, body);
+  });
+}
+
+function rawAnswer(answer: IncomingMessage): RawAnswer {
+  return { status: answer.statusCode ?? 0, fields: answerFields(answer.rawHeaders), body: answer };
+}
+
+function write(request: ClientRequest, { method, body }: Hop, fields: readonly HeaderField[]): void {
+  for (const name of ['connection', 'content-length', 'transfer-encoding']) request.removeHeader(name);
+  // The constructor writes it in capitals.
+  request.method = method;
+  if (fields.some(({ name, value }) => name === 'connection' && /\bclose\b/i.test(value))) {
+    request.shouldKeepAlive = false;
+  }
+  const values = new Map<string, string[]>();
+  for (const { name, value } of fields) values.set(name, [...(values.get(name) ?? []), asBytes(value)]);
+  for (const [name, all] of values) request.setHeader(name, all.length === 1 ? all[0]! : all);
+  if (body === null) request.end();
+  else request.end(body);
+}
+
+/** Headers are sent a byte per character; these bytes are UTF-8. */
+function asBytes(value: string): string {
+  return Buffer.from(value, 'utf8').toString('latin1');
+}
+
+function wasStale(request: ClientRequest, error: NodeJS.ErrnoException): boolean {
+  if (error instanceof StaleConnectionError) return true;
+  return request.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
+}
+
+function isUsable(socket: Socket): boolean {
+  return !socket.destroyed && socket.writable;
+}
+
+/** Headers about one connection, which HTTP/2 forbids. */
+const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
+  'host',
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+function http2Headers(fields: readonly HeaderField[]): Record<string, string[]> {
+  const headers: Record<string, string[]> = {};
+  for (const { name, value } of fields) {
+    if (CONNECTION_HEADERS.has(name) || (name === 'te' && value !== 'trailers')) continue;
+    headers[name] = [...(headers[name] ?? []), asBytes(value)];
+  }
+  return headers;
+}
+
+function endWith(stream: ClientHttp2Stream, body: Uint8Array): void {
+  stream.end(body);
+}

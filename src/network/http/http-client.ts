@@ -1,0 +1,280 @@
+import { setMaxListeners } from 'node:events';
+import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
+import type { SecureContext, TLSSocket } from 'node:tls';
+import { NetworkError } from '../errors.ts';
+import { MAX_REDIRECTS, MAX_TIMER_MS } from '../limits.ts';
+import {
+  Connections,
+  exchangeOverHttp1,
+  exchangeOverHttp2,
+  type Outgoing,
+  type RawAnswer,
+  StaleConnectionError,
+} from './exchange.ts';
+import { type HeaderField, type Variables, valuesOf, withField } from './header-fields.ts';
+import { type HostPolicy, requireHost } from './host-policy.ts';
+import { Http2Sessions } from './http2-sessions.ts';
+import { openSocket } from './open-socket.ts';
+import { nextHop } from './redirects.ts';
+import { basicCredentials, firstHop, type Hop, type HttpRequest, shownUrl, wireFields } from './request.ts';
+import { type Route, routeTo } from './route.ts';
+import { trustedAuthorities } from './trusted-authorities.ts';
+
+/** The answer to a request. Its body must be read to the end, or cancelled: until then it holds a connection. */
+export interface HttpAnswer {
+  readonly status: number;
+  readonly fields: readonly HeaderField[];
+  /** For one reader; leaving the loop early cancels. It throws NetworkError when the body does not come to its end. */
+  readonly body: AsyncIterable<Buffer>;
+  cancel(): void;
+}
+
+export interface HttpClientOptions {
+  /** Where proxies, certificate authorities and values of headers are looked up. */
+  readonly env: Variables;
+  readonly policy: HostPolicy;
+}
+
+/** Sends requests to web servers. Connections are kept for the next request and end with the client. */
+export class HttpClient {
+  readonly #env: Variables;
+  readonly #policy: HostPolicy;
+  readonly #connections = new Connections();
+  readonly #sessions = new Http2Sessions();
+  readonly #closed = new AbortController();
+  #authorities: Promise<SecureContext> | null = null;
+
+  constructor({ env, policy }: HttpClientOptions) {
+    this.#env = env;
+    this.#policy = policy;
+    // Every request listens; whoever sends them bounds their number.
+    setMaxListeners(0, this.#closed.signal);
+  }
+
+  /** Resolves with the head of the answer. Rejects with NetworkError. `signal` counts until the body has ended. */
+  async send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
+    const first = firstHop(request, this.#env);
+    wireFields(first);
+    requireHost(this.#policy, first.url);
+    const life = new RequestLife([signal, this.#closed.signal], request.timeoutMs);
+    try {
+      return this.#finished(await this.#follow(first, request.redirect, life), life);
+    } catch (error) {
+      life.end();
+      throw error;
+    }
+  }
+
+  /** Ends what is under way. */
+  close(): void {
+    this.#closed.abort(new Error('the connection has ended'));
+    this.#connections.destroy();
+    this.#sessions.close();
+  }
+
+  async #follow(first: Hop, redirect: 'follow' | 'stop', life: RequestLife): Promise<RawAnswer> {
+    let hop = first;
+    for (let redirects = 0; ; redirects++) {
+      const answer = await this.#exchange(hop, life.signal);
+      const next = redirect === 'stop' ? null : follow(hop, answer);
+      if (next === null) return answer;
+      letGo(answer);
+      if (redirects === MAX_REDIRECTS)
+        throw new NetworkError('failed', 'http/request failed: too many redirects');
+      requireHost(this.#policy, next.url);
+      hop = next;
+    }
+  }
+
+  /** A request that met a connection just being closed is sent once more, on a new one, if a second time changes nothing. */
+  async #exchange(hop: Hop, signal: AbortSignal): Promise<RawAnswer> {
+    try {
+      const route = routeTo(hop.url, this.#env);
+      try {
+        return await this.#sendOn(route, hop, signal);
+      } catch (error) {
+        if (!(error instanceof StaleConnectionError) || !REPEATABLE.has(hop.method)) throw error;
+        this.#connections.dropIdle(route.key);
+        return await this.#sendOn(route, hop, signal);
+      }
+    } catch (error) {
+      throw sendingFailed(hop.url, error, signal);
+    }
+  }
+
+  async #sendOn(route: Route, hop: Hop, signal: AbortSignal): Promise<RawAnswer> {
+    const outgoing = outgoingOn(route, hop);
+    const { key } = route;
+    // Whoever comes first finds out what the server speaks: the others may find room on his connection.
+    for (let first = this.#sessions.first(key); first !== null; first = this.#sessions.first(key))
+      await unlessAborted(first, signal);
+    const shared = this.#sessions.enter(key);
+    if (shared !== null) return sendShared(shared, outgoing, signal);
+    let socket: Socket | null = null;
+    if (!this.#connections.hasIdle(key)) {
+      const opening = this.#open(route, hop, signal);
+      if (route.secure) this.#sessions.learn(key, opening);
+      socket = await opening;
+      const own = this.#sessions.enter(key);
+      if (own !== null) return sendShared(own, outgoing, signal);
+    }
+    return exchangeOverHttp1(this.#connections, key, socket, outgoing, signal);
+  }
+
+  /** Opens a connection. Null is one of HTTP/2, which is found among the sessions when this is done. */
+  async #open(route: Route, { url }: Hop, signal: AbortSignal): Promise<Socket | null> {
+    const settings = {
+      policy: this.#policy,
+      authorities: () => this.#trusted(),
+      protocols: ['h2', 'http/1.1'],
+    };
+    const socket = await openSocket(route, settings, signal);
+    if (!('alpnProtocol' in socket) || socket.alpnProtocol !== 'h2') return socket;
+    this.#sessions.add(route.key, url.origin, socket);
+    return null;
+  }
+
+  /** Read once; after a failure it is tried again. */
+  #trusted(): Promise<SecureContext> {
+    this.#authorities ??= trustedAuthorities(this.#env).catch((error: unknown) => {
+      this.#authorities = null;
+      throw error;
+    });
+    return this.#authorities;
+  }
+
+  #finished({ status, fields, body }: RawAnswer, life: RequestLife): HttpAnswer {
+    const abort = () => body.destroy(life.signal.reason as Error);
+    life.signal.addEventListener('abort', abort);
+    if (life.signal.aborted) abort();
+    const cancel = () => {
+      life.end();
+      body.on('error', () => {}).destroy();
+    };
+    return { status, fields, body: pieces(body, life, cancel), cancel };
+  }
+}
+
+/** How long a request may go on: until its time is up or one of the signals aborts. */
+class RequestLife {
+  readonly signal: AbortSignal;
+  readonly #signals: readonly AbortSignal[];
+  readonly #abort: (event: { target: unknown }) => void;
+  readonly #timer: NodeJS.Timeout | undefined;
+
+  constructor(signals: readonly AbortSignal[], timeoutMs: number | null) {
+    const controller = new AbortController();
+    this.signal = controller.signal;
+    this.#signals = signals;
+    this.#abort = ({ target }) => controller.abort((target as AbortSignal).reason);
+    for (const signal of signals) {
+      if (signal.aborted) controller.abort(signal.reason);
+      else signal.addEventListener('abort', this.#abort);
+    }
+    if (timeoutMs === null || timeoutMs > MAX_TIMER_MS) return;
+    const timeUp = () => controller.abort(new TimeUpError(`it took longer than ${timeoutMs} ms`));
+    if (timeoutMs === 0) timeUp();
+    else this.#timer = setTimeout(timeUp, timeoutMs);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    for (const signal of this.#signals) signal.removeEventListener('abort', this.#abort);
+  }
+}
+
+/** The time that the client gave has passed. */
+class TimeUpError extends Error {
+  override readonly name = 'TimeUpError';
+}
+
+/** Methods whose repetition changes nothing. */
+const REPEATABLE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']);
+
+/** Over a proxy without TLS the request names the server, and the proxy is told who asks. */
+function outgoingOn(route: Route, hop: Hop): Outgoing {
+  const { url, method } = hop;
+  const fields = wireFields(hop);
+  if (method === 'CONNECT') return { hop, fields, target: route.authority };
+  const path = `${url.pathname}${url.search}`;
+  const { proxy } = route;
+  if (proxy === null || route.secure) return { hop, fields, target: path };
+  const known = proxy.username !== '' || proxy.password !== '';
+  const named = known && valuesOf(fields, 'proxy-authorization').length === 0;
+  const sent = named
+    ? withField(fields, { name: 'proxy-authorization', value: basicCredentials(proxy) })
+    : fields;
+  return { hop, fields: sent, target: `${url.origin}${path}` };
+}
+
+async function sendShared(
+  { session, leave }: NonNullable<ReturnType<Http2Sessions['enter']>>,
+  outgoing: Outgoing,
+  signal: AbortSignal,
+): Promise<RawAnswer> {
+  try {
+    const answer = await exchangeOverHttp2(session, outgoing, signal);
+    answer.body.once('close', leave);
+    return answer;
+  } catch (error) {
+    leave();
+    throw error;
+  }
+}
+
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    signal.addEventListener('abort', abort);
+    if (signal.aborted) abort();
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}
+
+function follow(hop: Hop, answer: RawAnswer): Hop | null {
+  try {
+    return nextHop(hop, answer.status, valuesOf(answer.fields, 'location')[0]);
+  } catch (error) {
+    letGo(answer);
+    throw error;
+  }
+}
+
+/** What comes with a redirect is not read: an empty body leaves the connection to the next request, any other ends it. */
+function letGo({ fields, body }: RawAnswer): void {
+  body.on('error', () => {});
+  if (valuesOf(fields, 'content-length')[0] === '0') body.resume();
+  else body.destroy();
+}
+
+async function* pieces(body: Readable, life: RequestLife, cancel: () => void): AsyncGenerator<Buffer> {
+  try {
+    for await (const piece of body) yield piece as Buffer;
+  } catch (error) {
+    throw readingFailed(error, life.signal);
+  } finally {
+    cancel();
+  }
+}
+
+function sendingFailed(url: URL, error: unknown, signal: AbortSignal): NetworkError {
+  const cause = signal.aborted ? signal.reason : error;
+  if (cause instanceof NetworkError) return cause;
+  const message = `http/request failed: error sending request for url (${shownUrl(url)}): ${reasonOf(cause)}`;
+  return new NetworkError('failed', message, { cause });
+}
+
+function readingFailed(error: unknown, signal: AbortSignal): NetworkError {
+  const cause = signal.aborted ? signal.reason : error;
+  const reason = (cause as { code?: unknown }).code === 'ECONNRESET' ? EARLY_END : reasonOf(cause);
+  return new NetworkError('failed', `error decoding response body: ${reason}`, { cause });
+}
+
+const EARLY_END = 'the connection ended before the body did';
+
+/** An attempt at several addresses fails with all of their errors. */
+function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
+  return error instanceof Error ? error.message || error.name : String(error);
+}

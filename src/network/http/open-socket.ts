@@ -1,0 +1,164 @@
+import { lookup as resolve } from 'node:dns';
+import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
+import { type SecureContext, connect as secure, type TLSSocket } from 'node:tls';
+import { MAX_PROXY_HEAD_BYTES } from '../limits.ts';
+import { type HostPolicy, requireAddress } from './host-policy.ts';
+import { basicCredentials, portOf } from './request.ts';
+import type { Route } from './route.ts';
+
+/** What sockets are opened with. */
+export interface SocketSettings {
+  readonly policy: HostPolicy;
+  /** Asked for when the first TLS connection is opened. */
+  authorities(): Promise<SecureContext>;
+  /** What is offered to servers over TLS, best first. */
+  readonly protocols: readonly string[];
+}
+
+/** Opens a connection on which requests can be sent. It is destroyed when the signal aborts before it is open. */
+export async function openSocket(
+  route: Route,
+  settings: SocketSettings,
+  signal: AbortSignal,
+): Promise<Socket | TLSSocket> {
+  const { proxy, host } = route;
+  if (proxy === null) {
+    const socket = await opened(
+      connect({ host, port: route.port, lookup: guarded(host, settings.policy) }),
+      'connect',
+      signal,
+    );
+    return route.secure ? encrypted(socket, host, settings.protocols, settings, signal) : socket;
+  }
+  await requireTarget(route, settings.policy);
+  const proxyHost = proxy.hostname.replace(/^\[|\]$/g, '');
+  let socket = await opened(connect({ host: proxyHost, port: portOf(proxy) }), 'connect', signal);
+  if (proxy.protocol === 'https:')
+    socket = await encrypted(socket, proxyHost, ['http/1.1'], settings, signal);
+  if (!route.secure) return socket;
+  await tunnel(socket, route.authority, proxy, signal);
+  return encrypted(socket, host, settings.protocols, settings, signal);
+}
+
+/** Waits for a socket to open; it is destroyed when that fails or takes too long. */
+function opened<S extends Socket>(
+  socket: S,
+  event: 'connect' | 'secureConnect',
+  signal: AbortSignal,
+): Promise<S> {
+  return new Promise((done, reject) => {
+    const finish = (settle: () => void) => {
+      signal.removeEventListener('abort', abort);
+      socket.off('error', fail).off('close', close).off(event, ready);
+      settle();
+    };
+    const fail = (error: Error) =>
+      finish(() => {
+        // What a destroyed socket still has to say concerns nobody.
+        socket.on('error', () => {}).destroy();
+        reject(error);
+      });
+    const abort = () => fail(signal.reason as Error);
+    const close = () => fail(new Error('the connection was closed while it was being opened'));
+    const ready = () => finish(() => done(socket));
+    socket.on('error', fail).on('close', close).on(event, ready).setNoDelay(true);
+    signal.addEventListener('abort', abort);
+    if (signal.aborted) abort();
+  });
+}
+
+async function encrypted(
+  socket: Socket,
+  host: string,
+  protocols: readonly string[],
+  settings: SocketSettings,
+  signal: AbortSignal,
+): Promise<TLSSocket> {
+  let secureContext: SecureContext;
+  try {
+    secureContext = await settings.authorities();
+    signal.throwIfAborted();
+  } catch (error) {
+    socket.on('error', () => {}).destroy();
+    throw error;
+  }
+  const names = isIP(host) === 0 ? { servername: host } : {};
+  const tls = secure({ socket, host, ...names, secureContext, ALPNProtocols: [...protocols] });
+  return opened(tls, 'secureConnect', signal);
+}
+
+/** Addresses that may not be reached are left out of what a name leads to; when none is left, that is the error. */
+function guarded(host: string, policy: HostPolicy): LookupFunction {
+  return (name, options, callback) => {
+    resolve(name, { ...options, all: true }, (error, addresses) => {
+      if (error !== null) {
+        callback(error, []);
+        return;
+      }
+      let refusal: Error | null = null;
+      const open = addresses.filter(({ address }) => {
+        try {
+          requireAddress(policy, host, address);
+          return true;
+        } catch (reason) {
+          refusal = reason as Error;
+          return false;
+        }
+      });
+      const [one] = open;
+      if (one === undefined) callback(refusal ?? new Error(`${name} has no address`), []);
+      else if (options.all) callback(null, open);
+      else callback(null, one.address, one.family);
+    });
+  };
+}
+
+/** A proxy looks names up by itself: one that leads to a forbidden address here is refused, and one unknown here is left to it. */
+async function requireTarget({ host }: Route, policy: HostPolicy): Promise<void> {
+  if (policy.privateAddresses || isIP(host) !== 0) return;
+  const addresses = await new Promise<readonly { address: string }[]>((done) => {
+    resolve(host, { all: true }, (error, found) => done(error === null ? found : []));
+  });
+  for (const { address } of addresses) requireAddress(policy, host, address);
+}
+
+/** Asks a proxy for a connection to a server. Nothing may follow its answer: the server does not speak first. */
+async function tunnel(socket: Socket, authority: string, proxy: URL, signal: AbortSignal): Promise<void> {
+  const credentials =
+    proxy.username === '' && proxy.password === ''
+      ? ''
+      : `proxy-authorization: ${basicCredentials(proxy)}\r\n`;
+  socket.write(`CONNECT ${authority} HTTP/1.1\r\nhost: ${authority}\r\n${credentials}\r\n`);
+  const head = await proxyAnswer(socket, signal);
+  const status = /^HTTP\/1\.[01] (\d{3})/.exec(head)?.[1];
+  if (status?.startsWith('2')) return;
+  socket.destroy();
+  throw new Error(`the proxy refused the connection${status === undefined ? '' : ` with status ${status}`}`);
+}
+
+function proxyAnswer(socket: Socket, signal: AbortSignal): Promise<string> {
+  return new Promise((done, reject) => {
+    let head = '';
+    const finish = (settle: () => void) => {
+      signal.removeEventListener('abort', abort);
+      socket.off('data', read).off('error', fail).off('close', close).pause();
+      settle();
+    };
+    const fail = (error: Error) =>
+      finish(() => {
+        socket.on('error', () => {}).destroy();
+        reject(error);
+      });
+    const abort = () => fail(signal.reason as Error);
+    const close = () => fail(new Error('the proxy closed the connection'));
+    const read = (bytes: Buffer) => {
+      head += bytes.toString('latin1');
+      if (head.endsWith('\r\n\r\n')) finish(() => done(head));
+      else if (head.length > MAX_PROXY_HEAD_BYTES || head.includes('\r\n\r\n'))
+        fail(new Error('the proxy gave an answer that makes no sense'));
+    };
+    socket.on('data', read).on('error', fail).on('close', close);
+    signal.addEventListener('abort', abort);
+    if (signal.aborted) abort();
+  });
+}

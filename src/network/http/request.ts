@@ -1,0 +1,130 @@
+import { NetworkError } from '../errors.ts';
+import {
+  type HeaderField,
+  isToken,
+  type RequestedHeader,
+  requestFields,
+  type Variables,
+  valuesOf,
+  withField,
+  without,
+} from './header-fields.ts';
+
+/** A request as a client asks for it. */
+export interface HttpRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: readonly RequestedHeader[];
+  /** Null and empty are the same: no body. */
+  readonly body: Uint8Array | null;
+  readonly redirect: 'follow' | 'stop';
+  /** From the beginning to the end of the body; null is without end, 0 is over at once. */
+  readonly timeoutMs: number | null;
+}
+
+/** One request to one server. A URL here has neither user nor fragment. */
+export interface Hop {
+  readonly method: string;
+  readonly url: URL;
+  /** What the client wants to send; what every request needs is added by {@link wireFields}. */
+  readonly fields: readonly HeaderField[];
+  readonly body: Uint8Array | null;
+}
+
+/** The first hop of a request. Throws NetworkError when it makes no sense. */
+export function firstHop(request: HttpRequest, env: Variables): Hop {
+  const { method, headers, body } = request;
+  if (!isToken(method)) throw invalid('http/request method is invalid: invalid HTTP method');
+  const url = parsedUrl(request.url);
+  let fields = requestFields(headers, env);
+  if ((url.username !== '' || url.password !== '') && valuesOf(fields, 'authorization').length === 0) {
+    fields = [{ name: 'authorization', value: basicCredentials(url) }, ...fields];
+  }
+  return { method, url: plainUrl(url), fields, body: body?.length ? body : null };
+}
+
+/**
+ * The headers in the order in which they are sent: the client's, then what it left out. A length that contradicts the body would let
+ * a part of it pass for another request, so it is refused.
+ */
+export function wireFields({ fields, url, body }: Hop): HeaderField[] {
+  let sent = [...fields];
+  const encodings = valuesOf(sent, 'transfer-encoding');
+  if (encodings.length > 0) {
+    sent = without(sent, FRAMING.length);
+    sent =
+      body === null
+        ? without(sent, FRAMING.encoding)
+        : withField(sent, { name: 'transfer-encoding', value: endingInChunked(encodings) });
+  }
+  if (valuesOf(sent, 'accept').length === 0) sent.push({ name: 'accept', value: '*/*' });
+  if (valuesOf(sent, 'host').length === 0) sent.push({ name: 'host', value: url.host });
+  const size = String(body?.length ?? 0);
+  const lengths = valuesOf(sent, 'content-length');
+  if (lengths.some((length) => length !== size) || lengths.length > 1) {
+    throw invalid('http/request header content-length contradicts the body');
+  }
+  if (lengths.length === 0 && body !== null && encodings.length === 0) {
+    sent.push({ name: 'content-length', value: size });
+  }
+  return sent;
+}
+
+/** A URL without user, password and fragment. */
+export function plainUrl(url: URL): URL {
+  const plain = new URL(url);
+  plain.username = '';
+  plain.password = '';
+  plain.hash = '';
+  return plain;
+}
+
+/** A URL for messages: what often holds secrets is left out. */
+export function shownUrl(url: URL): string {
+  return `${url.origin}${url.pathname}`;
+}
+
+/** Host and port as a tunnel or the authority form of a request names them. */
+export function authorityOf(url: URL): string {
+  return `${url.hostname}:${portOf(url)}`;
+}
+
+export function portOf(url: URL): number {
+  return Number(url.port || (url.protocol === 'https:' ? 443 : 80));
+}
+
+/** `Basic` with the user and the password of a URL. */
+export function basicCredentials({ username, password }: URL): string {
+  const plain = `${unescaped(username)}:${unescaped(password)}`;
+  return `Basic ${Buffer.from(plain, 'latin1').toString('base64')}`;
+}
+
+/** What percent signs stand for, a byte per character; a URL has no other characters than ASCII. */
+function unescaped(text: string): string {
+  return text.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+
+const FRAMING = { length: new Set(['content-length']), encoding: new Set(['transfer-encoding']) };
+
+function endingInChunked(encodings: readonly string[]): string {
+  const all = encodings.join(', ');
+  return /(?:^|,)\s*chunked\s*$/i.test(all) ? all : `${all}, chunked`;
+}
+
+function parsedUrl(text: string): URL {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    throw invalid('http/request url is invalid: it is not an absolute URL');
+  }
+  const scheme = url.protocol.slice(0, -1);
+  if (scheme !== 'http' && scheme !== 'https') {
+    throw invalid(`http/request only supports http and https URLs, got ${scheme}`);
+  }
+  return url;
+}
+
+function invalid(message: string): NetworkError {
+  return new NetworkError('invalid', message);
+}

@@ -1,0 +1,65 @@
+import { BlockList, isIPv4 } from 'node:net';
+import { networkInterfaces } from 'node:os';
+
+/** Whether an address is one of the public internet: not of this machine, of a private network, or set aside for anything else. */
+export function isPublicAddress(address: string): boolean {
+  const embedded = isIPv4(address) ? address : embeddedIpv4(address);
+  if (embedded !== null) return !NOT_PUBLIC_V4.check(embedded, 'ipv4');
+  return GLOBAL_V6.check(address, 'ipv6') && !NOT_PUBLIC_V6.check(address, 'ipv6');
+}
+
+/** Whether connecting to the address reaches this machine. */
+export function isOwnAddress(address: string): boolean {
+  const plain = isIPv4(address) ? address : (embeddedIpv4(address) ?? address);
+  if (isIPv4(plain) ? OWN_V4.check(plain, 'ipv4') : plain === '::' || plain === '::1') return true;
+  return Object.values(networkInterfaces()).some((entries) =>
+    entries?.some((entry) => entry.address === plain),
+  );
+}
+
+/** The IPv4 address inside a mapped (::ffff:0:0/96) or translated (64:ff9b::/96) one: that is where packets go. */
+function embeddedIpv4(address: string): string | null {
+  const [, high, low] = EMBEDDED.exec(address) ?? [];
+  if (high === undefined || low === undefined) return dottedTail(address);
+  const [a, b] = [Number.parseInt(high, 16), Number.parseInt(low, 16)];
+  return `${a >> 8}.${a & 255}.${b >> 8}.${b & 255}`;
+}
+
+function dottedTail(address: string): string | null {
+  return /^(?:::ffff:|64:ff9b::)(\d+\.\d+\.\d+\.\d+)$/.exec(address)?.[1] ?? null;
+}
+
+const EMBEDDED = /^(?:::ffff:|64:ff9b::)([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
+
+const OWN_V4 = subnets('ipv4', ['127.0.0.0/8', '0.0.0.0/8']);
+
+const NOT_PUBLIC_V4 = subnets('ipv4', [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/4',
+  '240.0.0.0/4',
+]);
+
+const GLOBAL_V6 = subnets('ipv6', ['2000::/3']);
+
+/** Of the global range: protocol assignments with Teredo, documentation, and 6to4, which carries any IPv4 address. */
+const NOT_PUBLIC_V6 = subnets('ipv6', ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']);
+
+function subnets(family: 'ipv4' | 'ipv6', list: readonly string[]): BlockList {
+  const blocks = new BlockList();
+  for (const subnet of list) {
+    const [network = '', prefix] = subnet.split('/');
+    blocks.addSubnet(network, Number(prefix), family);
+  }
+  return blocks;
+}

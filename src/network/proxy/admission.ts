@@ -1,0 +1,176 @@
+import type {
+  NetworkPolicyAnswer,
+  NetworkPolicyDecision,
+  NetworkPolicyQuestion,
+  NetworkProxySettings,
+} from '../../protocol/network.ts';
+import { isPublicAddress } from './addresses.ts';
+import type { Host } from './host.ts';
+import type { HostPolicy } from './host-policy.ts';
+import { addressesOf, type Resolve } from './name-lookup.ts';
+import type { OwnPorts } from './own-ports.ts';
+
+/** What a program wants to reach, and how. */
+export interface AccessRequest {
+  readonly protocol: NetworkPolicyQuestion['protocol'];
+  readonly host: Host;
+  readonly port: number;
+  /** The HTTP method; null for SOCKS5. */
+  readonly method: string | null;
+  /** Where the program connected from. */
+  readonly client: string;
+}
+
+/** A decision as it is reported; what it is about is added by the receiver. */
+export type Decision = Omit<NetworkPolicyDecision, 'processId' | 'droppedBefore'>;
+
+/** Where a proxy reports what it decides and whom it asks. */
+export interface PolicyPeer {
+  decided(decision: Decision): void;
+  /** Asks whoever answers for the program; null when nobody is there to be asked. It never rejects. */
+  ask: ((question: NetworkPolicyQuestion, signal: AbortSignal) => Promise<NetworkPolicyAnswer>) | null;
+}
+
+/** Why a request is blocked. */
+export interface Block {
+  readonly reason: string;
+  readonly decision: 'deny' | 'ask';
+  readonly source: NetworkPolicyDecision['source'];
+}
+
+/** Either the addresses that may be connected to, and no others, or why not. */
+export type Admitted =
+  | { readonly addresses: readonly string[]; readonly block?: undefined }
+  | { readonly block: Block };
+
+/** What admissions of one proxy depend on. */
+export interface AdmissionContext {
+  readonly policy: HostPolicy;
+  readonly mode: NetworkProxySettings['mode'];
+  readonly peer: PolicyPeer;
+  readonly resolve: Resolve;
+  readonly ownPorts: OwnPorts;
+}
+
+/**
+ * Decides about every request of a program, and reports each decision. The addresses of an admitted request were looked at: whoever
+ * connects must take them and not resolve the name again, which might give others.
+ */
+export class Admission {
+  readonly #context: AdmissionContext;
+
+  constructor(context: AdmissionContext) {
+    this.#context = context;
+  }
+
+  async admit(request: AccessRequest, signal: AbortSignal): Promise<Admitted> {
+    const early = this.#blockedBeforehand(request);
+    if (early !== null) return this.#guarded(request, early);
+    const domain = await this.#admitHost(request, signal);
+    if (domain.block !== undefined) return domain;
+    const late = this.#blockedByMode(request);
+    return late === null ? domain : this.#guarded(request, late);
+  }
+
+  /** Reports that something was refused whatever its host is. */
+  refuse(request: AccessRequest, reason: string): void {
+    this.#report(request, { scope: 'non_domain', decision: 'deny', source: 'proxy_state', reason });
+  }
+
+  async #admitHost(request: AccessRequest, signal: AbortSignal): Promise<Admitted> {
+    const { policy, peer } = this.#context;
+    const verdict = policy.judge(request.host);
+    if (verdict.open) {
+      const addresses = await this.#checkedAddresses(request, verdict.trusted);
+      if (addresses === null) return this.#blocked(request, deny('not_allowed_local', 'baseline_policy'));
+      this.#report(request, {
+        scope: 'domain',
+        decision: 'allow',
+        source: 'baseline_policy',
+        reason: 'allow',
+      });
+      return { addresses };
+    }
+    if (verdict.reason !== 'not_allowed' || peer.ask === null) {
+      return this.#blocked(request, deny(verdict.reason, 'baseline_policy'));
+    }
+    const { protocol, host, port } = request;
+    const answer = await peer.ask({ protocol, host: host.name, port }, signal);
+    if (answer.type !== 'allow') {
+      return this.#blocked(request, { reason: answer.reason, decision: answer.type, source: 'decider' });
+    }
+    const addresses = await this.#checkedAddresses(request, false);
+    if (addresses === null) return this.#blocked(request, deny('not_allowed_local', 'baseline_policy'));
+    const override = {
+      scope: 'domain',
+      decision: 'allow',
+      source: 'decider',
+      reason: 'not_allowed',
+    } as const;
+    this.#report(request, override, true);
+    return { addresses };
+  }
+
+  /** Where the host is, or null when that is unknown, not public though it should be, or this server itself. */
+  async #checkedAddresses(
+    { host, port }: AccessRequest,
+    trusted: boolean,
+  ): Promise<readonly string[] | null> {
+    const { policy, resolve, ownPorts } = this.#context;
+    const lenient = trusted || policy.allowsLocal;
+    const addresses = host.address === null ? await addressesOf(host.name, resolve) : [host.address];
+    // Where local hosts are welcome nothing is wrong with a name that is unknown: connecting to it fails.
+    if (addresses.length === 0) return lenient ? [] : null;
+    if (!lenient && !addresses.every(isPublicAddress)) return null;
+    return addresses.some((address) => ownPorts.includes(address, port)) ? null : addresses;
+  }
+
+  /** SOCKS5 says nothing of methods, so in limited mode only what may be HTTPS gets as far as a decision about its host. */
+  #blockedBeforehand({ protocol, port }: AccessRequest): Block | null {
+    if (this.#context.mode === 'full') return null;
+    const blocked = protocol === 'socks5_udp' || (protocol === 'socks5_tcp' && port !== 443);
+    return blocked ? deny('method_not_allowed', 'mode_guard') : null;
+  }
+
+  #blockedByMode({ protocol, method }: AccessRequest): Block | null {
+    if (this.#context.mode === 'full') return null;
+    if (protocol !== 'http') return deny('mitm_required', 'mode_guard');
+    return LIMITED_METHODS.has(method ?? '') ? null : deny('method_not_allowed', 'mode_guard');
+  }
+
+  #blocked(request: AccessRequest, block: Block): Admitted {
+    this.#report(request, { scope: 'domain', ...block });
+    return { block };
+  }
+
+  #guarded(request: AccessRequest, block: Block): Admitted {
+    this.#report(request, { scope: 'non_domain', ...block });
+    return { block };
+  }
+
+  #report(
+    { protocol, host, port, method, client }: AccessRequest,
+    { scope, decision, source, reason }: Pick<Decision, 'scope' | 'decision' | 'source' | 'reason'>,
+    policyOverride = false,
+  ): void {
+    this.#context.peer.decided({
+      timestamp: new Date().toISOString(),
+      scope,
+      decision,
+      source,
+      reason,
+      protocol,
+      host: host.name,
+      port,
+      ...(method === null ? {} : { method }),
+      client,
+      policyOverride,
+    });
+  }
+}
+
+const LIMITED_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+function deny(reason: string, source: Block['source']): Block {
+  return { reason, decision: 'deny', source };
+}

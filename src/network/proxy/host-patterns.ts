@@ -1,0 +1,107 @@
+import { isIPv6 } from 'node:net';
+import { domainToASCII } from 'node:url';
+import { NetworkError } from '../errors.ts';
+import { type Host, parseHost } from './host.ts';
+import { MAX_PATTERN_LENGTH, MAX_PATTERNS } from './limits.ts';
+
+/**
+ * A set of host patterns: `a.example` is that host, `*.example` everything below it, `**.example` it and everything below, `*`
+ * everything. A `*` elsewhere stands for any characters, dots included, and a `?` for one.
+ */
+export class HostPatterns {
+  readonly #exact = new Set<string>();
+  readonly #globs: string[] = [];
+
+  /** Throws NetworkError on what is no pattern. */
+  constructor(patterns: readonly string[]) {
+    if (patterns.length > MAX_PATTERNS) {
+      throw new NetworkError(
+        'invalid',
+        `${patterns.length} host patterns are more than the ${MAX_PATTERNS} that are possible`,
+      );
+    }
+    for (const text of patterns) this.#add(text);
+  }
+
+  /** Whether the host is covered, as it is named or by its address. */
+  covers(host: Host): boolean {
+    return this.names(host) || this.#globs.some((glob) => isAny(host, (name) => matchesGlob(glob, name)));
+  }
+
+  /** Whether a pattern without wildcards names the host. */
+  names(host: Host): boolean {
+    return isAny(host, (name) => this.#exact.has(name));
+  }
+
+  /** Whether some pattern covers every host. */
+  get coversAll(): boolean {
+    return this.#globs.includes('*');
+  }
+
+  #add(text: string): void {
+    const pattern = plainPattern(text);
+    const rest = pattern.replace(/^\*\*?\./, '');
+    if (rest === '') throw new NetworkError('invalid', 'a host pattern is empty');
+    if (rest.includes('**')) {
+      throw new NetworkError('invalid', `\`**\` only stands at the beginning of a host pattern: ${text}`);
+    }
+    if (!pattern.includes('*') && !pattern.includes('?')) this.#exact.add(pattern);
+    else if (!pattern.startsWith('**.')) this.#globs.push(pattern);
+    else if (rest === '*') this.#globs.push('*');
+    else {
+      this.#globs.push(`*.${rest}`);
+      if (/[*?]/.test(rest)) this.#globs.push(rest);
+      else this.#exact.add(rest);
+    }
+  }
+}
+
+function isAny(host: Host, test: (name: string) => boolean): boolean {
+  return test(host.name) || (host.address !== null && host.address !== host.name && test(host.address));
+}
+
+/** The pattern in lower case, without brackets, port and final dot. */
+function plainPattern(text: string): string {
+  const trimmed = text.trim();
+  if (trimmed.length > MAX_PATTERN_LENGTH) {
+    throw new NetworkError('invalid', `a host pattern is longer than ${MAX_PATTERN_LENGTH} characters`);
+  }
+  const [, bracketed] = /^\[(.*)\](?::\d+)?$/.exec(trimmed) ?? [];
+  const host = bracketed ?? (isIPv6(trimmed) ? trimmed : trimmed.replace(/:\d+$/, ''));
+  if (isIPv6(host)) return parseHost(host)?.address ?? host.toLowerCase();
+  if (/[[\]]/.test(trimmed) && bracketed !== '*') {
+    throw new NetworkError('invalid', `brackets in a host pattern belong around an IPv6 address: ${text}`);
+  }
+  const lower = host.toLowerCase().replace(/(?<!\*)\.$/, '');
+  const ascii = /^[\x20-\x7e]*$/.test(lower) ? lower : domainToASCII(lower);
+  if ((ascii === '' && lower !== '') || !PATTERN.test(ascii)) {
+    throw new NetworkError('invalid', `this is no host pattern: ${text}`);
+  }
+  return ascii;
+}
+
+const PATTERN = /^[a-z0-9_.*?-]*$/;
+
+/** Linear in practice and at worst the product of both lengths, whatever the pattern is: programs choose the text. */
+function matchesGlob(glob: string, text: string): boolean {
+  let position = 0;
+  let retryGlob = -1;
+  let retryText = 0;
+  for (let index = 0; index < text.length; ) {
+    const wanted = glob[position];
+    if (wanted === '*') {
+      retryGlob = ++position;
+      retryText = index;
+    } else if (wanted === '?' || wanted === text[index]) {
+      position++;
+      index++;
+    } else if (retryGlob >= 0) {
+      position = retryGlob;
+      index = ++retryText;
+    } else {
+      return false;
+    }
+  }
+  while (glob[position] === '*') position++;
+  return position === glob.length;
+}

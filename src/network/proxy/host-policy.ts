@@ -1,0 +1,52 @@
+import type { NetworkProxySettings } from '../../protocol/network.ts';
+import { NetworkError } from '../errors.ts';
+import { isPublicAddress } from './addresses.ts';
+import type { Host } from './host.ts';
+import { HostPatterns } from './host-patterns.ts';
+
+/** What the patterns say of a host. An open one is `trusted` when it is a local address that is allowed by its own name. */
+export type HostVerdict =
+  | { readonly open: true; readonly trusted: boolean }
+  | { readonly open: false; readonly reason: 'denied' | 'not_allowed_local' | 'not_allowed' };
+
+/** Which hosts a program may reach, as far as that can be told without resolving names. */
+export class HostPolicy {
+  /** Whether hosts on local and private addresses count as any other. */
+  readonly allowsLocal: boolean;
+  readonly #allowed: HostPatterns;
+  readonly #denied: HostPatterns;
+  readonly #reviewed: HostPatterns;
+
+  /** Throws NetworkError when a pattern is none, and when one denies everything: that is what an empty list is for. */
+  constructor(settings: Pick<NetworkProxySettings, 'allowLocalBinding' | 'domains' | 'reviewDomains'>) {
+    const patterns = Object.entries(settings.domains ?? {});
+    const select = (wanted: string) =>
+      new HostPatterns(
+        patterns.filter(([, permission]) => permission === wanted).map(([pattern]) => pattern),
+      );
+    this.allowsLocal = settings.allowLocalBinding;
+    this.#allowed = select('allow');
+    this.#denied = select('deny');
+    this.#reviewed = new HostPatterns(settings.reviewDomains);
+    if (this.#denied.coversAll) {
+      throw new NetworkError(
+        'invalid',
+        'a pattern that denies every host is refused: hosts that no pattern allows are denied anyway',
+      );
+    }
+  }
+
+  judge(host: Host): HostVerdict {
+    if (this.#denied.covers(host)) return { open: false, reason: 'denied' };
+    const trusted = isLocal(host) && this.#allowed.names(host);
+    if (isLocal(host) && !trusted && !this.allowsLocal) return { open: false, reason: 'not_allowed_local' };
+    if (!this.#allowed.covers(host) || this.#reviewed.covers(host))
+      return { open: false, reason: 'not_allowed' };
+    return { open: true, trusted };
+  }
+}
+
+/** Whether the name itself says that the host is not a public one. */
+function isLocal(host: Host): boolean {
+  return host.address === null ? host.name === 'localhost' : !isPublicAddress(host.address);
+}

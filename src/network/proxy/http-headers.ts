@@ -1,0 +1,34 @@
+/** Headers that speak to the next hop only, and what HTTP adds for proxies. */
+const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade']);
+
+/** Headers as they were sent, in pairs, without those that are not for the next but one: whatever `Connection` lists included. */
+export function endToEndHeaders(rawHeaders: readonly string[]): [name: string, value: string][] {
+  const pairs: [string, string][] = [];
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    pairs.push([rawHeaders[index] ?? '', rawHeaders[index + 1] ?? '']);
+  }
+  const listed = new Set(
+    pairs
+      .filter(([name]) => name.toLowerCase() === 'connection')
+      .flatMap(([, value]) => value.split(',').map((name) => name.trim().toLowerCase())),
+  );
+  // The length of the body stands whoever lists it: without it the body would end somewhere else.
+  listed.delete('content-length');
+  return pairs.filter(([name]) => {
+    const lower = name.toLowerCase();
+    return !HOP_BY_HOP.has(lower) && !lower.startsWith('proxy-') && !listed.has(lower);
+  });
+}
+
+/** The same headers by name, repeated ones as a list. */
+export function groupedHeaders(
+  pairs: readonly (readonly [string, string])[],
+): Map<string, [string, string[]]> {
+  const groups = new Map<string, [string, string[]]>();
+  for (const [name, value] of pairs) {
+    const group = groups.get(name.toLowerCase());
+    if (group === undefined) groups.set(name.toLowerCase(), [name, [value]]);
+    else group[1].push(value);
+  }
+  return groups;
+}

@@ -1,0 +1,54 @@
+import type { IncomingMessage } from 'node:http';
+import { type Host, parseAuthority } from './host.ts';
+
+/** Where a plain HTTP request goes. */
+export interface HttpTarget {
+  readonly host: Host;
+  readonly port: number;
+  /** What the web server is asked for: a path with its query, or `*`. */
+  readonly path: string;
+  /** The `Host` header for the web server. */
+  readonly hostHeader: string;
+}
+
+/**
+ * Finds out where a request goes. The authority of its target decides; a `Host` header has to say the same, so that nobody judges
+ * one and reaches the other. Returns a sentence when the request cannot be served.
+ */
+export function httpTarget(request: IncomingMessage): HttpTarget | string {
+  const given = hostHeaders(request);
+  if (given.length > 1) return 'multiple Host headers';
+  const header = given[0] === undefined ? null : parseAuthority(given[0], HTTP_PORT);
+  if (given[0] !== undefined && header === null) return 'invalid Host header';
+  const target = request.url ?? '';
+  if (target.startsWith('/') || target === '*') {
+    if (header === null) return 'missing host';
+    return { ...header, path: target, hostHeader: given[0] ?? '' };
+  }
+  const [, scheme = '', authority = '', rest = ''] = ABSOLUTE.exec(target) ?? [];
+  if (scheme.toLowerCase() !== 'http') return 'only http URLs are forwarded; use CONNECT for others';
+  const named = parseAuthority(authority.replace(/^.*@/, ''), HTTP_PORT);
+  if (named === null) return 'missing host';
+  if (header !== null && !(header.host.name === named.host.name && header.port === named.port)) {
+    return 'Host header does not match request target';
+  }
+  const path = rest.startsWith('/') ? rest : `/${rest}`;
+  return { ...named, path, hostHeader: given[0] ?? authorityOf(named) };
+}
+
+function authorityOf({ host, port }: Pick<HttpTarget, 'host' | 'port'>): string {
+  const name = host.name.includes(':') ? `[${host.name}]` : host.name;
+  return port === HTTP_PORT ? name : `${name}:${port}`;
+}
+
+/** Every one that was sent: the parsed headers hold only the first. */
+function hostHeaders({ rawHeaders }: IncomingMessage): string[] {
+  const values: string[] = [];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (rawHeaders[index]?.toLowerCase() === 'host') values.push(rawHeaders[index + 1] ?? '');
+  }
+  return values;
+}
+
+const HTTP_PORT = 80;
+const ABSOLUTE = /^([A-Za-z][A-Za-z0-9+.-]*):\/\/([^/?#]*)([^#]*)/;

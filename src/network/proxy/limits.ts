@@ -1,0 +1,74 @@
+/** Connections that one listener of a proxy serves at a time: browsers and package managers open dozens; further ones are cut. */
+export const MAX_CONNECTIONS = 256;
+
+/** Requests that a client may send ahead on one connection; hardly any client sends a second one before the first is answered. */
+export const MAX_REQUESTS_AHEAD = 16;
+
+/** Bytes of a request's head, and of an answer's: more than servers accept. */
+export const MAX_HEADER_BYTES = 32 * 1024;
+
+/** Time for the head of a request to arrive. */
+export const HEAD_TIMEOUT_MS = 30_000;
+
+/** How long a connection may wait for its next request. */
+export const KEEP_ALIVE_MS = 60_000;
+
+/** Time for the handshake of SOCKS5, which takes two short messages. */
+export const HANDSHAKE_TIMEOUT_MS = 10_000;
+
+/** Time for one address to accept a connection. */
+export const CONNECT_TIMEOUT_MS = 10_000;
+
+/** Addresses of a host that are tried one after another. */
+export const MAX_ADDRESSES_TRIED = 4;
+
+/** A connection on which nothing moves for so long is dead; long polls and quiet terminals stay well below. */
+export const IDLE_TIMEOUT_MS = 60 * 60 * 1000;
+
+/** How long a name may take to be resolved; a host whose addresses are unknown is not connected to. */
+export const LOOKUP_TIMEOUT_MS = 2_000;
+
+/** Names that are resolved at a time: each takes a thread that file operations need too, for as long as the name server is silent. */
+export const LOOKUPS_AT_ONCE = 4;
+
+/** Longest name of a host, as the name system has it. */
+export const MAX_HOST_BYTES = 253;
+
+/** Host patterns of one proxy: every request is compared with all of them that have wildcards. */
+export const MAX_PATTERNS = 4096;
+
+/** Longest pattern: a host and a port, and wildcards. */
+export const MAX_PATTERN_LENGTH = 512;
+
+/** UDP associations of one proxy; each has three sockets. */
+export const MAX_ASSOCIATIONS = 16;
+
+/** Destinations that one association may talk to; datagrams to further ones are dropped. */
+export const MAX_UDP_TARGETS = 64;
+
+/** Datagrams that wait while their destination is being judged; further ones are dropped, as datagrams may be. */
+export const MAX_WAITING_DATAGRAMS = 16;
+
+/** Bytes of datagrams that wait for the network on one socket; further ones are dropped. */
+export const MAX_UDP_QUEUE_BYTES = 1024 * 1024;
+
+/** An association without a datagram for so long has ended. */
+export const UDP_IDLE_MS = 5 * 60 * 1000;
+
+/** Questions to the client of one session that may be open; what would be the next one is denied. */
+export const MAX_QUESTIONS = 256;
+
+/** How much longer than agreed the server waits for an answer, which may be on its way. */
+export const ANSWER_GRACE_MS = 5_000;
+
+/** Longest reason that a client may give. */
+export const MAX_REASON_BYTES = 1024;
+
+/** Longest process id that questions can be asked about; each question repeats it. */
+export const MAX_ASKING_PROCESS_ID_BYTES = 256;
+
+/** Decisions about one process that wait for a client that does not read: about 300 KiB. The oldest go first and are counted. */
+export const MAX_WAITING_DECISIONS = 1024;
+
+/** Decisions about all processes of a session that wait. */
+export const MAX_WAITING_SESSION_DECISIONS = 8 * MAX_WAITING_DECISIONS;

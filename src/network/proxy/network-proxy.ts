@@ -1,0 +1,175 @@
+import { randomBytes } from 'node:crypto';
+import { once, setMaxListeners } from 'node:events';
+import type { AddressInfo, Server, Socket } from 'node:net';
+import type { NetworkProxySettings } from '../../protocol/network.ts';
+import { NetworkError } from '../errors.ts';
+import { Admission, type PolicyPeer } from './admission.ts';
+import { Credentials } from './credentials.ts';
+import { HostPolicy } from './host-policy.ts';
+import { createHttpProxy } from './http-proxy.ts';
+import { type Resolve, systemLookup } from './name-lookup.ts';
+import { OwnPorts } from './own-ports.ts';
+import { proxyEnvironment } from './proxy-environment.ts';
+import { createSocks5Proxy } from './socks5-proxy.ts';
+import { UdpAssociations } from './udp-associations.ts';
+
+/** What all proxies of a server share. */
+export class ProxyHost {
+  readonly ownPorts = new OwnPorts();
+  readonly resolve: Resolve;
+  /** How this server names itself in `Via`: its own requests are known by it when they come back. */
+  readonly via = `exec-server-${randomBytes(8).toString('hex')}`;
+
+  constructor(resolve: Resolve = systemLookup()) {
+    this.resolve = resolve;
+  }
+}
+
+/** What a proxy is made from. */
+export interface NetworkProxyOptions {
+  readonly settings: NetworkProxySettings;
+  readonly host: ProxyHost;
+  readonly peer: PolicyPeer;
+}
+
+/**
+ * The proxy of one program: it forwards what the settings allow, and what the client allows when it is asked. On ports of this
+ * machine it serves whoever knows the password in the program's environment. On ports of the program's own network namespace it
+ * needs none, because nobody else can connect to them.
+ */
+export class NetworkProxy {
+  /** The variables that send the program here. */
+  readonly environment: Readonly<Record<string, string>>;
+  readonly #servers: readonly Server[];
+  readonly #sockets = new Set<Socket>();
+  readonly #closing: AbortController;
+  readonly #removePorts: readonly (() => void)[];
+
+  private constructor(
+    { servers, closing }: Listeners,
+    environment: Readonly<Record<string, string>>,
+    removePorts: readonly (() => void)[] = [],
+  ) {
+    this.#servers = servers;
+    this.#closing = closing;
+    this.environment = environment;
+    this.#removePorts = removePorts;
+    for (const server of servers) {
+      server.on('connection', (socket: Socket) => {
+        this.#sockets.add(socket);
+        socket.once('close', () => this.#sockets.delete(socket));
+      });
+    }
+  }
+
+  /** Serves on free ports of 127.0.0.1. Rejects with NetworkError when the settings cannot be honoured. */
+  static async open(options: NetworkProxyOptions): Promise<NetworkProxy> {
+    const credentials = new Credentials();
+    const listeners = createListeners(options, credentials, options.settings.enableSocks5Udp);
+    const ports: number[] = [];
+    try {
+      for (const server of listeners.servers) {
+        server.listen({ port: 0, host: '127.0.0.1' });
+        await once(server, 'listening');
+        ports.push((server.address() as AddressInfo).port);
+      }
+    } catch (error) {
+      for (const server of listeners.servers) server.close();
+      throw new NetworkError('failed', `the proxy cannot listen: ${(error as Error).message}`, {
+        cause: error,
+      });
+    }
+    const environment = environmentFor(options.settings, ports, credentials.userinfo);
+    return new NetworkProxy(
+      listeners,
+      environment,
+      ports.map((port) => options.host.ownPorts.add(port)),
+    );
+  }
+
+  /**
+   * A proxy for a program in a network namespace of its own, in which {@link serve} gets sockets that listen on `ports` of
+   * 127.0.0.1. UDP is refused: datagrams would have to reach this machine. Throws NetworkError when the settings cannot be honoured.
+   */
+  static enclosed(options: NetworkProxyOptions): {
+    readonly proxy: NetworkProxy;
+    readonly ports: readonly number[];
+  } {
+    const listeners = createListeners(options, null, false);
+    const ports = ENCLOSED_PORTS.slice(0, listeners.servers.length);
+    return { proxy: new NetworkProxy(listeners, environmentFor(options.settings, ports, '')), ports };
+  }
+
+  /** Serves on listening sockets, in the order of their ports, and owns them from now on. */
+  async serve(descriptors: readonly number[]): Promise<void> {
+    await Promise.all(
+      this.#servers.map((server, index) => {
+        server.listen({ fd: descriptors[index]! });
+        return once(server, 'listening');
+      }),
+    );
+  }
+
+  /** Ends everything: connections are cut and nobody is asked any more. */
+  async close(): Promise<void> {
+    for (const remove of this.#removePorts) remove();
+    this.#closing.abort();
+    const closed = this.#servers
+      .filter((server) => server.listening)
+      .map((server) => new Promise<void>((resolve) => server.close(() => resolve())));
+    for (const socket of this.#sockets) socket.destroy();
+    await Promise.all(closed);
+  }
+}
+
+/** The HTTP server and, where it is wanted, the SOCKS5 server. */
+interface Listeners {
+  readonly servers: readonly Server[];
+  readonly closing: AbortController;
+}
+
+function createListeners(
+  { settings, host, peer }: NetworkProxyOptions,
+  credentials: Credentials | null,
+  withUdp: boolean,
+): Listeners {
+  const policy = checkedPolicy(settings);
+  const closing = new AbortController();
+  // Every connection listens; their number is bounded.
+  setMaxListeners(0, closing.signal);
+  const { resolve, ownPorts, via } = host;
+  const admission = new Admission({ policy, mode: settings.mode, peer, resolve, ownPorts });
+  const shared = { admission, credentials, closing: closing.signal };
+  const http = createHttpProxy({ ...shared, via });
+  if (!settings.enableSocks5) return { servers: [http], closing };
+  const udp = withUdp ? new UdpAssociations(admission) : null;
+  return { servers: [http, createSocks5Proxy({ ...shared, udp })], closing };
+}
+
+function checkedPolicy(settings: NetworkProxySettings): HostPolicy {
+  const invalid = (message: string) => new NetworkError('invalid', `networkProxy: ${message}`);
+  if (!settings.enabled) throw invalid('a proxy that is not enabled cannot be started; leave it out');
+  if (settings.credentialMasking) {
+    throw invalid('credentialMasking is not supported: the program would get credentials as they are');
+  }
+  const sockets = Object.entries(settings.unixSockets ?? {});
+  if (sockets.some(([path, permission]) => permission === 'allow' && !/^\/[^\0]*$/.test(path))) {
+    throw invalid('a unix socket is allowed by an absolute path without NUL');
+  }
+  return new HostPolicy(settings);
+}
+
+function environmentFor(
+  { allowLocalBinding }: NetworkProxySettings,
+  [http, socks]: readonly number[],
+  userinfo: string,
+): Readonly<Record<string, string>> {
+  const urls = {
+    http: `http://${userinfo}127.0.0.1:${http}`,
+    socks: socks === undefined ? null : `socks5h://${userinfo}127.0.0.1:${socks}`,
+  };
+  return proxyEnvironment(urls, allowLocalBinding);
+}
+
+/** Ports in a namespace that holds one program: beyond those that systems give out, and none that programs are known by. */
+const ENCLOSED_PORTS = [61_328, 61_080];

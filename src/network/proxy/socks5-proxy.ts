@@ -1,0 +1,155 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import type { AccessRequest, Admission } from './admission.ts';
+import type { Credentials } from './credentials.ts';
+import { HandshakeReader } from './handshake-reader.ts';
+import { type Host, parseHost } from './host.ts';
+import { HANDSHAKE_TIMEOUT_MS, MAX_CONNECTIONS } from './limits.ts';
+import { ADDRESS_NAME, ADDRESS_V4, ADDRESS_V6, encodeAddress, ipv6Text } from './socks5-address.ts';
+import { connectToOne, joinSockets } from './tunnel.ts';
+import type { UdpAssociations } from './udp-associations.ts';
+
+/** What the SOCKS5 listener of a proxy works with. */
+export interface Socks5ProxyContext {
+  readonly admission: Admission;
+  /** What clients must present; null where only one program can connect. */
+  readonly credentials: Credentials | null;
+  /** Null refuses UDP. */
+  readonly udp: UdpAssociations | null;
+  /** Aborted when the proxy closes. */
+  readonly closing: AbortSignal;
+}
+
+/** A server for SOCKS5 (RFC 1928): CONNECT, and UDP ASSOCIATE where it is switched on. It does not listen yet. */
+export function createSocks5Proxy(context: Socks5ProxyContext): Server {
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+    socket.on('error', () => {});
+    serve(context, socket).catch(() => socket.destroy());
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  return server;
+}
+
+/** Rejects on whatever is not SOCKS5, on a client that takes too long, and on one that goes. */
+async function serve(context: Socks5ProxyContext, socket: Socket): Promise<void> {
+  const timer = setTimeout(() => socket.destroy(), HANDSHAKE_TIMEOUT_MS);
+  const reader = new HandshakeReader(socket);
+  let request: Request | null;
+  try {
+    if (!(await authenticate(socket, reader, context.credentials))) return socket.destroySoon();
+    request = await readRequest(reader);
+  } finally {
+    clearTimeout(timer);
+    reader.release();
+  }
+  if (request === null) return refuse(socket, REPLY.generalFailure);
+  if (request.command === COMMAND_CONNECT) return connectFor(context, socket, request);
+  if (request.command === COMMAND_ASSOCIATE && context.udp !== null) return associateFor(context.udp, socket);
+  refuse(socket, REPLY.commandNotSupported);
+}
+
+interface Request {
+  readonly command: number;
+  readonly host: Host;
+  readonly port: number;
+}
+
+async function authenticate(
+  socket: Socket,
+  reader: HandshakeReader,
+  credentials: Credentials | null,
+): Promise<boolean> {
+  const [version, count = 0] = await reader.bytes(2);
+  if (version !== VERSION) throw new Error('not SOCKS5');
+  const methods = await reader.bytes(count);
+  const wanted = credentials === null ? METHOD_NONE : METHOD_PASSWORD;
+  if (!methods.includes(wanted)) {
+    socket.write(Buffer.from([VERSION, METHOD_UNACCEPTABLE]));
+    return false;
+  }
+  socket.write(Buffer.from([VERSION, wanted]));
+  if (credentials === null) return true;
+  const [, userLength = 0] = await reader.bytes(2);
+  const user = await reader.text(userLength);
+  const [passwordLength = 0] = await reader.bytes(1);
+  const isRight = credentials.match(user, await reader.text(passwordLength));
+  socket.write(Buffer.from([PASSWORD_VERSION, isRight ? 0 : 1]));
+  return isRight;
+}
+
+/** Null when the host is none. */
+async function readRequest(reader: HandshakeReader): Promise<Request | null> {
+  const [version, command = 0, , type = 0] = await reader.bytes(4);
+  if (version !== VERSION) throw new Error('not SOCKS5');
+  const host = parseHost(await readHost(reader, type));
+  const port = (await reader.bytes(2)).readUInt16BE();
+  // A client that associates may leave open where its datagrams will come from.
+  if (host === null || (port === 0 && command === COMMAND_CONNECT)) return null;
+  return { command, host, port };
+}
+
+async function readHost(reader: HandshakeReader, type: number): Promise<string> {
+  if (type === ADDRESS_V4) return [...(await reader.bytes(4))].join('.');
+  if (type === ADDRESS_NAME) return reader.text((await reader.bytes(1))[0] ?? 0);
+  if (type !== ADDRESS_V6) throw new Error('an address of an unknown type');
+  return ipv6Text(await reader.bytes(16));
+}
+
+async function connectFor(
+  context: Socks5ProxyContext,
+  socket: Socket,
+  { host, port }: Request,
+): Promise<void> {
+  const gone = new AbortController();
+  const abort = () => gone.abort();
+  context.closing.addEventListener('abort', abort, { once: true });
+  socket.once('close', () => {
+    context.closing.removeEventListener('abort', abort);
+    abort();
+  });
+  if (socket.destroyed) abort();
+  const client = `${socket.remoteAddress ?? ''}:${socket.remotePort ?? 0}`;
+  const access: AccessRequest = { protocol: 'socks5_tcp', host, port, method: null, client };
+  const admitted = await context.admission.admit(access, gone.signal);
+  if (admitted.block !== undefined) return refuse(socket, REPLY.notAllowed);
+  let upstream: Socket;
+  try {
+    upstream = await connectToOne(admitted.addresses, port, gone.signal);
+  } catch {
+    return refuse(socket, REPLY.connectionRefused);
+  }
+  socket.write(reply(REPLY.succeeded, upstream.localAddress ?? '0.0.0.0', upstream.localPort ?? 0));
+  joinSockets(socket, upstream);
+}
+
+async function associateFor(udp: UdpAssociations, socket: Socket): Promise<void> {
+  const port = await udp.open(socket);
+  if (port === null) return refuse(socket, REPLY.generalFailure);
+  socket.write(reply(REPLY.succeeded, '127.0.0.1', port));
+  // The association lives as long as this connection, on which nothing more is said.
+  socket.on('end', () => socket.end());
+  socket.resume();
+}
+
+function refuse(socket: Socket, code: number): void {
+  socket.write(reply(code, '0.0.0.0', 0));
+  socket.destroySoon();
+}
+
+function reply(code: number, address: string, port: number): Buffer {
+  return Buffer.concat([Buffer.from([VERSION, code, 0]), encodeAddress(address, port)]);
+}
+
+const VERSION = 5;
+const PASSWORD_VERSION = 1;
+const METHOD_NONE = 0;
+const METHOD_PASSWORD = 2;
+const METHOD_UNACCEPTABLE = 0xff;
+const COMMAND_CONNECT = 1;
+const COMMAND_ASSOCIATE = 3;
+const REPLY = {
+  succeeded: 0,
+  generalFailure: 1,
+  notAllowed: 2,
+  connectionRefused: 5,
+  commandNotSupported: 7,
+} as const;

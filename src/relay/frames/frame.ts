@@ -1,0 +1,111 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { RelayError } from '../errors.ts';
+import { MAX_FRAME_BYTES } from '../limits.ts';
+import { type RelayMessageFrame, RelayMessageFrameSchema } from './generated/relay_pb.ts';
+
+/** What a frame is for. */
+export type FrameBody =
+  | { readonly kind: 'data'; readonly seq: number; readonly payload: Uint8Array }
+  | { readonly kind: 'ack' }
+  | { readonly kind: 'resume'; readonly nextSeq: number }
+  | { readonly kind: 'reset'; readonly reason: string }
+  | { readonly kind: 'heartbeat' }
+  | { readonly kind: 'handshake'; readonly payload: Uint8Array };
+
+/** One frame of a virtual stream. Zeros of `ack` and `ackBits` stay off the wire. */
+export interface RelayFrame {
+  readonly streamId: string;
+  readonly ack?: number;
+  readonly ackBits?: number;
+  readonly body: FrameBody;
+  readonly traceparent?: string | undefined;
+  readonly tracestate?: string | undefined;
+}
+
+/** A frame that arrived: what it does not say about receipts is 0. */
+export type ReceivedFrame = RelayFrame & { readonly ack: number; readonly ackBits: number };
+
+export function encodeFrame(frame: RelayFrame): Uint8Array {
+  const { streamId, ack = 0, ackBits = 0, body, traceparent, tracestate } = frame;
+  return toBinary(
+    RelayMessageFrameSchema,
+    create(RelayMessageFrameSchema, {
+      version: VERSION,
+      streamId,
+      ack,
+      ackBits,
+      body: wireBody(body),
+      ...(traceparent !== undefined && { traceparent }),
+      ...(tracestate !== undefined && { tracestate }),
+    }),
+  );
+}
+
+/** Throws RelayError for anything but a valid frame. Payloads are views of `bytes`. */
+export function decodeFrame(bytes: Uint8Array): ReceivedFrame {
+  if (bytes.length > MAX_FRAME_BYTES) throw invalid('it is too large');
+  let message: RelayMessageFrame;
+  try {
+    message = fromBinary(RelayMessageFrameSchema, bytes, { readUnknownFields: false });
+  } catch {
+    throw invalid('it is not a relay frame');
+  }
+  const { version, streamId, ack, ackBits, traceparent, tracestate } = message;
+  if (version !== VERSION) throw invalid('its version is unknown');
+  if (streamId.trim() === '') throw invalid('it names no stream');
+  return { streamId, ack, ackBits, body: readBody(message.body), traceparent, tracestate };
+}
+
+const VERSION = 1;
+
+type WireBody = NonNullable<MessageInitShape<typeof RelayMessageFrameSchema>['body']>;
+
+/** The wire knows segments of a record. Nobody uses them: a record is always the first of one. */
+function wireBody(body: FrameBody): WireBody {
+  switch (body.kind) {
+    case 'data':
+      return { case: 'data', value: { seq: body.seq, segmentCount: 1, payload: body.payload } };
+    case 'ack':
+      return { case: 'ackFrame', value: {} };
+    case 'resume':
+      return { case: 'resume', value: { nextSeq: body.nextSeq } };
+    case 'reset':
+      return { case: 'reset', value: { reason: body.reason } };
+    case 'heartbeat':
+      return { case: 'heartbeat', value: {} };
+    case 'handshake':
+      return { case: 'handshake', value: { payload: body.payload } };
+  }
+}
+
+function readBody(body: RelayMessageFrame['body']): FrameBody {
+  switch (body.case) {
+    case 'data': {
+      const { seq, segmentIndex, segmentCount, payload } = body.value;
+      if (segmentIndex !== 0 || segmentCount !== 1) throw invalid('its record is in segments');
+      return { kind: 'data', seq, payload: nonEmpty(payload) };
+    }
+    case 'ackFrame':
+      return { kind: 'ack' };
+    case 'resume':
+      return { kind: 'resume', nextSeq: body.value.nextSeq };
+    case 'reset':
+      if (body.value.reason === '') throw invalid('its reset has no reason');
+      return { kind: 'reset', reason: body.value.reason };
+    case 'heartbeat':
+      return { kind: 'heartbeat' };
+    case 'handshake':
+      return { kind: 'handshake', payload: nonEmpty(body.value.payload) };
+    case undefined:
+      throw invalid('it has no body');
+  }
+}
+
+function nonEmpty(payload: Uint8Array): Uint8Array {
+  if (payload.length === 0) throw invalid('its payload is empty');
+  return payload;
+}
+
+function invalid(reason: string): RelayError {
+  return new RelayError('protocol', `a frame is invalid: ${reason}`);
+}

@@ -1,0 +1,84 @@
+/** Largest frame that either end takes: the reference's limit for a websocket message. */
+export const MAX_FRAME_BYTES = 256 * 1024;
+
+/** Plaintext of one record: the reference resets a stream that has larger ones. */
+export const RECORD_BYTES = 60 * 1024;
+
+/** Largest message of a stream: the reference's limit. */
+export const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+
+/** Number of the last record of a direction. Numbers are nonces, so that they must not wrap around: the stream ends there. */
+export const MAX_SEQ = 2 ** 32 - 2;
+
+/** Records that may arrive ahead of a missing one, and their bytes: the reference's limits. */
+export const REORDER_MAX_DISTANCE = 64;
+export const REORDER_MAX_BYTES = 1024 * 1024;
+
+/** Messages of one stream that wait for their reader: the reference resets the stream with the next one. */
+export const MAX_QUEUED_MESSAGES = 128;
+
+/** Bytes of these messages and the one that is arriving: two of the largest. The reference has no limit of its own for them. */
+export const MAX_STREAM_INBOUND_BYTES = 2 * MAX_MESSAGE_BYTES;
+
+/** The same for all streams of a link, so that authorized peers together cannot fill the memory. */
+export const MAX_LINK_INBOUND_BYTES = 4 * MAX_STREAM_INBOUND_BYTES;
+
+/** First buffer for a message of several records. It grows with what arrives, not with what is announced. */
+export const ASSEMBLY_FIRST_BYTES = 4 * RECORD_BYTES;
+
+/** Messages from this size on are handed over as bytes to an owner who takes them so: the size that websockets use, too. */
+export const LARGE_MESSAGE_BYTES = 64 * 1024;
+
+/** Unencrypted bytes of one stream beyond which its owner is asked to hold back. */
+export const SEND_WINDOW_BYTES = 256 * 1024;
+
+/**
+ * What is encrypted and sent in one turn of the event loop: about two milliseconds. Each frame counts as so many bytes more, which is
+ * what the work beside its bytes amounts to.
+ */
+export const TURN_BYTES = 1024 * 1024;
+export const FRAME_COST_BYTES = 4 * 1024;
+
+/** Frames beside records that wait for a slow pipe before nothing more is read from it: the reference's outbound queue. */
+export const MAX_WAITING_CONTROL_FRAMES = 128;
+
+/** How long a stream that closes waits until its last messages are out. */
+export const CLOSE_TIMEOUT_MS = 2_000;
+
+/** How long a harness waits for the answer to its handshake: the reference's number. */
+export const HANDSHAKE_TIMEOUT_MS = 10_000;
+
+/** Streams of an executor, and how many of them may be in their handshake: the reference's limits. */
+export const MAX_STREAMS = 128;
+export const MAX_PENDING_HANDSHAKES = 32;
+
+/** How long the judgement of one harness may take: the reference's limit. */
+export const VALIDATION_TIMEOUT_MS = 10_000;
+
+/** Bytes of the authorization in a handshake: the reference's limit. */
+export const MAX_AUTHORIZATION_BYTES = 4_096;
+
+/** Failed handshakes after which an executor refuses all for a time: the reference's numbers. */
+export const MAX_FAILED_HANDSHAKES = 8;
+export const HANDSHAKE_COOLDOWN_MS = 10_000;
+
+/**
+ * Records that may be unacknowledged, and their bytes. Each record begins at most one message, so that a reader who has stopped never
+ * has more messages waiting than its queue takes.
+ */
+export const MAX_UNACKNOWLEDGED_RECORDS = MAX_QUEUED_MESSAGES;
+export const MAX_UNACKNOWLEDGED_BYTES = 4 * 1024 * 1024;
+
+/** When receipts are sent without a record to ride on: after so many records, or this late. */
+export const ACK_EVERY_RECORDS = 16;
+export const ACK_DELAY_MS = 25;
+
+/** When records without receipt are sent again: a relay's round trip and the delay of a receipt, many times. It doubles up to the last. */
+export const RETRANSMIT_FIRST_MS = 1_000;
+export const RETRANSMIT_LONGEST_MS = 16_000;
+
+/** Repetitions in a row to which the peer gives no sign of life before the stream is given up: about a minute. */
+export const MAX_SILENT_RETRANSMITS = 7;
+
+/** How long a stream without a pipe is kept: what clients of the reference allow themselves to come back. */
+export const RESUME_WINDOW_MS = 25_000;

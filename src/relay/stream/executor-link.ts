@@ -1,0 +1,263 @@
+import { isUtf8 } from 'node:buffer';
+import type { CloseReason, Transport } from '../../transport/transport.ts';
+import { RelayError } from '../errors.ts';
+import { decodeFrame, encodeFrame, type ReceivedFrame } from '../frames/frame.ts';
+import {
+  MAX_AUTHORIZATION_BYTES,
+  MAX_LINK_INBOUND_BYTES,
+  MAX_PENDING_HANDSHAKES,
+  MAX_STREAMS,
+  VALIDATION_TIMEOUT_MS,
+} from '../limits.ts';
+import { type Channel, ResponderHandshake } from '../noise/handshake.ts';
+import type { Identity } from '../noise/identity.ts';
+import type { NoisePublicKey } from '../noise/public-key.ts';
+import { ByteBudget } from './byte-budget.ts';
+import type { FramePipe } from './frame-pipe.ts';
+import { HandshakeGuard } from './handshake-guard.ts';
+import { NoiseStream } from './noise-stream.ts';
+import { OutgoingFrames } from './outgoing-frames.ts';
+import { ACKNOWLEDGES, RESET_REASON, resumeKind } from './wire-words.ts';
+
+/** A harness that has been let in. */
+export interface RelayPeer {
+  readonly streamId: string;
+  readonly harnessKey: NoisePublicKey;
+}
+
+/** A harness that asks to be let in. */
+export interface HarnessClaim extends RelayPeer {
+  /** What it got from its registry to show here. */
+  readonly authorization: string;
+  /** What the registry gave this executor when it registered. */
+  readonly registrationId: string;
+}
+
+/** Who an executor is, and what it does with harnesses. */
+export interface ExecutorLinkOptions {
+  readonly identity: Identity;
+  readonly environmentId: string;
+  /** Judges a harness. Anything but true refuses it; the signal aborts when nobody waits for the answer any more. */
+  validate(claim: HarnessClaim, signal: AbortSignal): Promise<boolean>;
+  /** Takes the stream of a harness that has been let in. */
+  accept(transport: Transport, peer: RelayPeer): void;
+  /** The pipe is gone; streams that can be resumed wait for the next one. */
+  pipeLost?(): void;
+  /** A clock that does not jump. */
+  readonly now?: () => number;
+}
+
+/**
+ * The executor's end of a relay: many streams over one pipe. A frame that makes no sense is dropped, and what is wrong with one stream
+ * ends that stream alone.
+ */
+export class ExecutorLink {
+  readonly #options: ExecutorLinkOptions;
+  readonly #outgoing = new OutgoingFrames((backlogged) => this.#pipe?.setReceiving(!backlogged));
+  readonly #budget = new ByteBudget(MAX_LINK_INBOUND_BYTES);
+  readonly #streams = new Map<string, NoiseStream>();
+  /** Handshakes under way; aborting one makes it come to nothing. */
+  readonly #pending = new Map<string, AbortController>();
+  #guard: HandshakeGuard;
+  #pipe: FramePipe | null = null;
+  #registrationId = '';
+
+  constructor(options: ExecutorLinkOptions) {
+    this.#options = options;
+    this.#guard = this.#newGuard();
+  }
+
+  /** Streams that are open, or wait for their peer to come back. */
+  get streamCount(): number {
+    return this.#streams.size;
+  }
+
+  /** Serves a new pipe in place of the old one. */
+  attach(pipe: FramePipe, registrationId: string): void {
+    this.#detach()?.close();
+    this.#pipe = pipe;
+    this.#registrationId = registrationId;
+    this.#guard = this.#newGuard();
+    this.#outgoing.attach(pipe);
+    pipe.open({
+      frame: (bytes) => {
+        if (this.#pipe === pipe) this.#receive(bytes);
+      },
+      drained: () => {
+        if (this.#pipe === pipe) this.#outgoing.drained();
+      },
+      closed: () => {
+        if (this.#pipe !== pipe) return;
+        this.#detach();
+        this.#options.pipeLost?.();
+      },
+    });
+    for (const stream of this.#streams.values()) stream.pipeFound();
+  }
+
+  /** Ends all streams at once, and the pipe. */
+  close(reason: CloseReason): void {
+    this.#cancelHandshakes();
+    for (const stream of [...this.#streams.values()]) stream.abort(reason);
+    this.#pipe = null;
+    this.#outgoing.end();
+  }
+
+  /** Lets go of the pipe: what cannot go on without it ends. */
+  #detach(): FramePipe | null {
+    const pipe = this.#pipe;
+    this.#pipe = null;
+    this.#outgoing.detach();
+    this.#cancelHandshakes();
+    for (const stream of [...this.#streams.values()]) stream.pipeLost();
+    return pipe;
+  }
+
+  #receive(bytes: Uint8Array): void {
+    let frame: ReceivedFrame;
+    try {
+      frame = decodeFrame(bytes);
+    } catch (error) {
+      if (error instanceof RelayError) return;
+      throw error;
+    }
+    if (frame.body.kind === 'handshake') this.#handshake(frame, frame.body.payload);
+    else this.#pass(frame);
+  }
+
+  /** Passes a frame on to its stream. */
+  #pass(frame: ReceivedFrame): void {
+    const { streamId, body } = frame;
+    const stream = this.#streams.get(streamId);
+    if (stream !== undefined) {
+      stream.receive(frame);
+      return;
+    }
+    if (body.kind === 'reset') this.#cancel(streamId);
+    // Nothing may be said before the handshake is done, and what is not known here cannot go on.
+    if (body.kind === 'data' || (body.kind === 'resume' && resumeKind(frame) !== null)) {
+      this.#cancel(streamId);
+      this.#reset(streamId);
+    }
+  }
+
+  #handshake(frame: ReceivedFrame, message: Uint8Array): void {
+    const { streamId } = frame;
+    if (this.#cancel(streamId)) {
+      this.#guard.failed();
+      this.#reset(streamId);
+    } else if (!this.#hasRoom(streamId)) {
+      this.#reset(streamId);
+    } else {
+      const controller = new AbortController();
+      this.#pending.set(streamId, controller);
+      void this.#admit(streamId, message, frame.ackBits === ACKNOWLEDGES, controller.signal);
+    }
+  }
+
+  #hasRoom(streamId: string): boolean {
+    return (
+      !this.#streams.has(streamId) &&
+      this.#guard.open &&
+      this.#pending.size < MAX_PENDING_HANDSHAKES &&
+      this.#streams.size + this.#pending.size < MAX_STREAMS
+    );
+  }
+
+  /** Reads the first message, has the harness judged, and only then completes the handshake. */
+  async #admit(
+    streamId: string,
+    message: Uint8Array,
+    offersReceipts: boolean,
+    cancelled: AbortSignal,
+  ): Promise<void> {
+    const admitted = await this.#judge(streamId, message, cancelled).catch(toRefusal);
+    if (cancelled.aborted) return;
+    this.#pending.delete(streamId);
+    if (admitted === null) {
+      this.#guard.failed();
+      this.#reset(streamId);
+      return;
+    }
+    const { channel, peer } = admitted;
+    this.#outgoing.sendControl(
+      encodeFrame({
+        streamId,
+        ackBits: offersReceipts ? ACKNOWLEDGES : 0,
+        body: { kind: 'handshake', payload: channel.message },
+      }),
+    );
+    const stream = new NoiseStream({
+      streamId,
+      ciphers: channel.ciphers,
+      acknowledged: offersReceipts,
+      outgoing: this.#outgoing,
+      budget: this.#budget,
+      ended: () => this.#streams.delete(streamId),
+    });
+    this.#streams.set(streamId, stream);
+    this.#options.accept(stream, peer);
+  }
+
+  /** Throws RelayError when the message is not for this stream; null when the harness is refused. */
+  async #judge(streamId: string, message: Uint8Array, cancelled: AbortSignal): Promise<Admission | null> {
+    const { identity, environmentId } = this.#options;
+    const registrationId = this.#registrationId;
+    const binding = { environmentId, registrationId, streamId };
+    const responder = await ResponderHandshake.read(message, { identity, binding });
+    try {
+      const { payload, harnessKey } = responder;
+      if (cancelled.aborted || payload.length > MAX_AUTHORIZATION_BYTES || !isUtf8(payload)) return null;
+      const claim = { streamId, harnessKey, registrationId, authorization: Buffer.from(payload).toString() };
+      if (!(await this.#validate(claim, cancelled))) return null;
+      return { channel: await responder.finish(), peer: { streamId, harnessKey } };
+    } finally {
+      responder.destroy();
+    }
+  }
+
+  /** Whether the harness is let in; not, when that cannot be found out in time. */
+  async #validate(claim: HarnessClaim, cancelled: AbortSignal): Promise<boolean> {
+    const waiting = new AbortController();
+    const giveUp = () => waiting.abort();
+    const timeout = setTimeout(giveUp, VALIDATION_TIMEOUT_MS);
+    cancelled.addEventListener('abort', giveUp, { once: true });
+    const givenUp = new Promise<false>((resolve) => {
+      waiting.signal.addEventListener('abort', () => resolve(false), { once: true });
+    });
+    const judged = this.#options.validate(claim, waiting.signal).catch(() => false);
+    const valid = await Promise.race([judged, givenUp]);
+    clearTimeout(timeout);
+    cancelled.removeEventListener('abort', giveUp);
+    return valid === true;
+  }
+
+  #cancel(streamId: string): boolean {
+    this.#pending.get(streamId)?.abort();
+    return this.#pending.delete(streamId);
+  }
+
+  #cancelHandshakes(): void {
+    for (const streamId of [...this.#pending.keys()]) this.#cancel(streamId);
+  }
+
+  #reset(streamId: string): void {
+    this.#outgoing.sendControl(encodeFrame({ streamId, body: { kind: 'reset', reason: RESET_REASON } }));
+  }
+
+  #newGuard(): HandshakeGuard {
+    return new HandshakeGuard(this.#options.now ?? (() => performance.now()));
+  }
+}
+
+/** A harness that is let in. */
+interface Admission {
+  readonly channel: Channel & { readonly message: Buffer };
+  readonly peer: RelayPeer;
+}
+
+/** A handshake that makes no sense is a refusal; anything else is a defect. */
+function toRefusal(error: unknown): null {
+  if (error instanceof RelayError) return null;
+  throw error;
+}

@@ -1,0 +1,248 @@
+import { randomUUID } from 'node:crypto';
+import { CloseCode, type Transport } from '../../transport/transport.ts';
+import { RelayError } from '../errors.ts';
+import { decodeFrame, encodeFrame, type ReceivedFrame } from '../frames/frame.ts';
+import { HANDSHAKE_TIMEOUT_MS, MAX_STREAM_INBOUND_BYTES, REORDER_MAX_DISTANCE } from '../limits.ts';
+import { InitiatorHandshake } from '../noise/handshake.ts';
+import type { Identity } from '../noise/identity.ts';
+import type { NoisePublicKey } from '../noise/public-key.ts';
+import { ByteBudget } from './byte-budget.ts';
+import type { FramePipe } from './frame-pipe.ts';
+import { NoiseStream } from './noise-stream.ts';
+import { OutgoingFrames } from './outgoing-frames.ts';
+import { ACKNOWLEDGES } from './wire-words.ts';
+
+/** Whom a harness connects to, and as whom: what its registry told it. */
+export interface HarnessLinkOptions {
+  readonly identity: Identity;
+  readonly executorKey: NoisePublicKey;
+  readonly environmentId: string;
+  readonly registrationId: string;
+  readonly authorization: string;
+  /** Aborting it before the handshake is done makes it fail. */
+  readonly signal?: AbortSignal;
+  /** Default true. False offers no receipts, so that the stream is exactly the reference's. */
+  readonly offerReceipts?: boolean;
+  /** The pipe of a stream that can be resumed is gone. {@link HarnessLink.attach} goes on with another. */
+  pipeLost?(): void;
+}
+
+/** The harness's end of a relay: one stream over one pipe. Unlike an executor it ends with the first thing that makes no sense. */
+export class HarnessLink {
+  readonly streamId = randomUUID();
+  readonly #options: HarnessLinkOptions;
+  readonly #outgoing = new OutgoingFrames((backlogged) => this.#pipe?.setReceiving(!backlogged));
+  #pipe: FramePipe | null = null;
+  #greeting: Greeting | null = null;
+  #stream: NoiseStream | null = null;
+  #resumable = false;
+
+  private constructor(options: HarnessLinkOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Opens a stream over the pipe, which is the link's from then on. Rejects with RelayError: `refused` when the executor does not let
+   * this harness in, `lost` when the pipe ends, `timeout` when no answer comes, `handshake` or `protocol` when it is not the executor's.
+   */
+  static async connect(pipe: FramePipe, options: HarnessLinkOptions): Promise<HarnessLink> {
+    const link = new HarnessLink(options);
+    try {
+      await link.#connect(pipe);
+      return link;
+    } catch (error) {
+      link.#dropPipe();
+      throw error;
+    }
+  }
+
+  get transport(): Transport {
+    return this.#stream!;
+  }
+
+  /** Whether the stream can go on with another pipe. */
+  get resumable(): boolean {
+    return this.#resumable;
+  }
+
+  /** Goes on with another pipe where the stream was. It ends when the executor does not know it any more. */
+  attach(pipe: FramePipe): void {
+    this.#dropPipe();
+    this.#open(pipe);
+    this.#stream?.pipeFound();
+  }
+
+  async #connect(pipe: FramePipe): Promise<void> {
+    const { identity, executorKey, environmentId, registrationId, authorization, signal } = this.#options;
+    const { streamId } = this;
+    const handshake = await InitiatorHandshake.start({
+      identity,
+      executorKey,
+      binding: { environmentId, registrationId, streamId },
+      payload: Buffer.from(authorization),
+    });
+    try {
+      const greeting = new Greeting(signal);
+      this.#greeting = greeting;
+      this.#open(pipe);
+      const offer = (this.#options.offerReceipts ?? true) ? ACKNOWLEDGES : 0;
+      this.#outgoing.sendControl(encodeFrame({ streamId, body: { kind: 'resume', nextSeq: 0 } }));
+      this.#outgoing.sendControl(
+        encodeFrame({ streamId, ackBits: offer, body: { kind: 'handshake', payload: handshake.message } }),
+      );
+      const { payload, acknowledges } = await greeting.answered;
+      const { ciphers } = await handshake.finish(payload);
+      this.#resumable = offer !== 0 && acknowledges;
+      this.#begin(
+        new NoiseStream({
+          streamId,
+          ciphers,
+          acknowledged: this.#resumable,
+          outgoing: this.#outgoing,
+          budget: new ByteBudget(MAX_STREAM_INBOUND_BYTES),
+          setPipeReceiving: (receiving) => this.#pipe?.setReceiving(receiving),
+          ended: () => this.#endPipe(),
+        }),
+        greeting,
+      );
+    } finally {
+      handshake.destroy();
+    }
+  }
+
+  /** What came while the answer was being read comes first. */
+  #begin(stream: NoiseStream, greeting: Greeting): void {
+    greeting.throwIfFailed();
+    this.#greeting = null;
+    this.#stream = stream;
+    for (const frame of greeting.early) this.#receive(frame);
+  }
+
+  #open(pipe: FramePipe): void {
+    this.#pipe = pipe;
+    this.#outgoing.attach(pipe);
+    pipe.open({
+      frame: (bytes) => {
+        if (this.#pipe === pipe) this.#decode(bytes);
+      },
+      drained: () => {
+        if (this.#pipe === pipe) this.#outgoing.drained();
+      },
+      closed: () => {
+        if (this.#pipe === pipe) this.#pipeClosed();
+      },
+    });
+  }
+
+  #decode(bytes: Uint8Array): void {
+    let frame: ReceivedFrame;
+    try {
+      frame = decodeFrame(bytes);
+    } catch (error) {
+      if (!(error instanceof RelayError)) throw error;
+      this.#fail(error);
+      return;
+    }
+    if (frame.streamId !== this.streamId) return;
+    if (this.#greeting !== null) this.#greeting.receive(frame);
+    else this.#receive(frame);
+  }
+
+  #receive(frame: ReceivedFrame): void {
+    if (frame.body.kind === 'handshake') {
+      this.#fail(new RelayError('protocol', 'the executor repeats its handshake'));
+    } else {
+      this.#stream?.receive(frame);
+    }
+  }
+
+  #fail(error: RelayError): void {
+    this.#greeting?.fail(error);
+    this.#stream?.abort({ code: CloseCode.abnormal, reason: error.message });
+  }
+
+  #pipeClosed(): void {
+    this.#pipe = null;
+    this.#outgoing.detach();
+    this.#greeting?.fail(new RelayError('lost', 'the connection to the rendezvous is lost'));
+    if (this.#stream?.pipeLost()) this.#options.pipeLost?.();
+  }
+
+  /** The stream has ended: the pipe closes behind its last frame. */
+  #endPipe(): void {
+    this.#pipe = null;
+    this.#outgoing.end();
+  }
+
+  #dropPipe(): void {
+    const pipe = this.#pipe;
+    this.#pipe = null;
+    this.#outgoing.detach();
+    pipe?.close();
+  }
+}
+
+/** The second message of the handshake. */
+interface Answer {
+  readonly payload: Uint8Array;
+  readonly acknowledges: boolean;
+}
+
+/** Waits for the executor's answer, and keeps what follows it until that has been read. */
+class Greeting {
+  readonly answered: Promise<Answer>;
+  readonly early: ReceivedFrame[] = [];
+  #resolve!: (answer: Answer) => void;
+  #reject!: (error: unknown) => void;
+  #isAnswered = false;
+  #failure: unknown = null;
+  readonly #stop = new AbortController();
+
+  constructor(signal: AbortSignal | undefined) {
+    this.answered = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    // Who waits for it sees the rejection; it may come before anyone does.
+    this.answered.catch(() => {});
+    const timeout = setTimeout(
+      () => this.fail(new RelayError('timeout', 'the executor has not answered the handshake')),
+      HANDSHAKE_TIMEOUT_MS,
+    );
+    this.#stop.signal.addEventListener('abort', () => clearTimeout(timeout));
+    const abort = () => this.fail(signal?.reason);
+    signal?.addEventListener('abort', abort, { once: true, signal: this.#stop.signal });
+    if (signal?.aborted) abort();
+  }
+
+  receive(frame: ReceivedFrame): void {
+    const { body, ackBits } = frame;
+    if (body.kind === 'reset') {
+      this.fail(new RelayError('refused', 'the executor refuses this harness'));
+    } else if (this.#isAnswered) {
+      this.#keep(frame);
+    } else if (body.kind === 'handshake') {
+      this.#isAnswered = true;
+      this.#stop.abort();
+      this.#resolve({ payload: body.payload, acknowledges: ackBits === ACKNOWLEDGES });
+    } else if (body.kind === 'data') {
+      this.fail(new RelayError('protocol', 'the executor sends records before its handshake'));
+    }
+  }
+
+  fail(error: unknown): void {
+    this.#stop.abort();
+    this.#failure ??= error;
+    this.#reject(error);
+  }
+
+  /** Throws what went wrong after the answer. */
+  throwIfFailed(): void {
+    if (this.#failure !== null) throw this.#failure;
+  }
+
+  #keep(frame: ReceivedFrame): void {
+    if (this.early.length < REORDER_MAX_DISTANCE) this.early.push(frame);
+    else this.fail(new RelayError('protocol', 'the executor sends too much before its handshake is read'));
+  }
+}

@@ -1,0 +1,231 @@
+import {
+  CloseCode,
+  type CloseReason,
+  type Transport,
+  type TransportEvents,
+} from '../../transport/transport.ts';
+import { RelayError } from '../errors.ts';
+import { encodeFrame, type FrameBody, type ReceivedFrame } from '../frames/frame.ts';
+import { CLOSE_TIMEOUT_MS, LARGE_MESSAGE_BYTES, MAX_MESSAGE_BYTES, SEND_WINDOW_BYTES } from '../limits.ts';
+import type { ChannelCiphers, RecordCipher } from '../noise/record-cipher.ts';
+import type { ByteBudget } from './byte-budget.ts';
+import { InboundMessages } from './inbound-messages.ts';
+import { type OutboundPart, OutboundRecords } from './outbound-records.ts';
+import type { FrameSource, OutgoingFrames } from './outgoing-frames.ts';
+import { Reliability } from './reliability.ts';
+import { RESET_REASON } from './wire-words.ts';
+
+/** What a stream needs of its link. */
+export interface StreamOptions {
+  readonly streamId: string;
+  readonly ciphers: ChannelCiphers;
+  /** Whether the peer acknowledges, so that the stream survives lost frames and pipes. */
+  readonly acknowledged: boolean;
+  readonly outgoing: OutgoingFrames;
+  readonly budget: ByteBudget;
+  /** Stops or resumes the intake of the pipe. Only where the pipe has no other stream. */
+  readonly setPipeReceiving?: (receiving: boolean) => void;
+  /** Called once, when the stream has ended and before its owner is told. */
+  readonly ended: () => void;
+}
+
+/** One virtual stream after its handshake, as a transport. The link passes on what arrives for it. */
+export class NoiseStream implements Transport, FrameSource {
+  readonly streamId: string;
+  readonly #options: StreamOptions;
+  readonly #sealing: RecordCipher;
+  readonly #inbound: InboundMessages;
+  readonly #outbound = new OutboundRecords();
+  /** Null towards a peer that does not acknowledge. */
+  readonly #reliability: Reliability | null;
+  #events: TransportEvents | null = null;
+  #parts: OutboundPart[] = [];
+  #partsBytes = 0;
+  #congested = false;
+  /** Why the owner closes, while the last messages are still to be sent. */
+  #closing: CloseReason | null = null;
+  #closeTimeout: NodeJS.Timeout | null = null;
+  #ended: CloseReason | null = null;
+
+  constructor(options: StreamOptions) {
+    this.streamId = options.streamId;
+    this.#options = options;
+    this.#sealing = options.ciphers.sending;
+    this.#inbound = new InboundMessages(options.ciphers.receiving, options.budget);
+    this.#reliability = options.acknowledged
+      ? new Reliability(this.#inbound, {
+          wake: () => options.outgoing.wake(this),
+          send: (body, ackBits) => this.#sendControl(body, ackBits),
+          failed: (reason) => this.#end({ code: CloseCode.abnormal, reason }, true),
+        })
+      : null;
+  }
+
+  open(events: TransportEvents): void {
+    this.#events = events;
+    const ended = this.#ended;
+    if (ended !== null) setImmediate(() => events.closed(ended));
+    else this.#guard(() => this.#inbound.open((message) => this.#deliver(message)));
+  }
+
+  send(message: string | Uint8Array, released?: () => void): boolean {
+    const bytes = typeof message === 'string' ? Buffer.from(message) : message;
+    return this.#push([{ bytes, released }], bytes.length);
+  }
+
+  /** The length of a message stands before it, so that nothing can leave before its last part is here. */
+  sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
+    this.#parts.push({ bytes: part, released });
+    this.#partsBytes += part.length;
+    if (!last && this.#partsBytes <= MAX_MESSAGE_BYTES) return true;
+    const [parts, length] = [this.#parts, this.#partsBytes];
+    this.#parts = [];
+    this.#partsBytes = 0;
+    return this.#push(parts, length);
+  }
+
+  setReceiving(receiving: boolean): void {
+    if (this.#ended !== null) return;
+    this.#inbound.setReceiving(receiving);
+    if (this.#reliability !== null) this.#reliability.consumed();
+    else this.#options.setPipeReceiving?.(receiving);
+  }
+
+  close(reason: CloseReason): void {
+    if (this.#closing !== null || this.#ended !== null) return;
+    this.#closing = reason;
+    this.#inbound.stop();
+    this.#closeTimeout = setTimeout(() => this.#end(reason, true), CLOSE_TIMEOUT_MS);
+    this.#endWhenSent();
+  }
+
+  /** Takes a frame of the peer, other than a handshake. */
+  receive(frame: ReceivedFrame): void {
+    if (this.#ended !== null) return;
+    const { body } = frame;
+    if (body.kind === 'reset') {
+      if (this.#reliability?.survives(body.reason)) return;
+      this.#end({ code: CloseCode.abnormal, reason: 'the peer has reset the stream' }, false);
+      return;
+    }
+    this.#guard(() => {
+      this.#reliability?.receive(frame);
+      if (body.kind === 'data') this.#receiveRecord(body.seq, body.payload);
+    });
+    this.#endWhenSent();
+  }
+
+  /** The pipe is gone. True when the stream waits for another one; otherwise it has ended. */
+  pipeLost(): boolean {
+    if (this.#ended !== null) return false;
+    if (this.#reliability !== null) {
+      this.#reliability.peerLost();
+      return true;
+    }
+    this.#end({ code: CloseCode.abnormal, reason: 'the connection to the rendezvous is lost' }, false);
+    return false;
+  }
+
+  /** There is a new pipe: the peer is asked to go on. */
+  pipeFound(): void {
+    if (this.#ended === null) this.#reliability?.ask();
+  }
+
+  /** Ends the stream at once; what was not sent is lost. */
+  abort(reason: CloseReason): void {
+    this.#end(reason, true);
+  }
+
+  nextFrame(): Uint8Array | null {
+    this.#tellDrained();
+    if (this.#ended !== null || this.#reliability?.waiting) return null;
+    const repeat = this.#reliability?.takeRepeat() ?? null;
+    if (repeat !== null) return this.#dataFrame(repeat.seq, repeat.payload);
+    const frame = this.#reliability?.full ? null : this.#nextRecord();
+    if (frame !== null) return frame;
+    this.#endWhenSent();
+    const receipt = this.#ended === null ? (this.#reliability?.takeReceipt() ?? null) : null;
+    return receipt === null ? null : encodeFrame({ streamId: this.streamId, ...receipt });
+  }
+
+  #push(parts: readonly OutboundPart[], length: number): boolean {
+    if (this.#ended !== null || this.#closing !== null || length === 0) return true;
+    if (length > MAX_MESSAGE_BYTES) {
+      const reason = `a message has more than ${MAX_MESSAGE_BYTES} bytes`;
+      this.#end({ code: CloseCode.messageTooBig, reason }, true);
+      return true;
+    }
+    this.#outbound.push(parts);
+    this.#options.outgoing.wake(this);
+    this.#congested ||= this.#outbound.pendingBytes > SEND_WINDOW_BYTES;
+    return !this.#congested;
+  }
+
+  #tellDrained(): void {
+    if (!this.#congested || this.#outbound.pendingBytes > SEND_WINDOW_BYTES / 2) return;
+    this.#congested = false;
+    if (this.#closing === null && this.#ended === null) this.#events?.drained();
+  }
+
+  #nextRecord(): Uint8Array | null {
+    const plaintext = this.#outbound.next();
+    if (plaintext === null) return null;
+    const seq = this.#sealing.nextSeq;
+    const payload = this.#guard(() => this.#sealing.seal(plaintext));
+    if (payload === undefined) return null;
+    this.#reliability?.sent(payload);
+    return this.#dataFrame(seq, payload);
+  }
+
+  #dataFrame(seq: number, payload: Uint8Array): Uint8Array {
+    const receipt = this.#reliability?.receiptForRecord();
+    return encodeFrame({ streamId: this.streamId, ...receipt, body: { kind: 'data', seq, payload } });
+  }
+
+  #receiveRecord(seq: number, payload: Uint8Array): void {
+    const placement = this.#inbound.accept(seq, payload);
+    if (this.#reliability !== null) this.#reliability.arrived(placement);
+    else if (placement === 'beyond') throw new RelayError('protocol', 'a record is too far ahead');
+  }
+
+  #deliver(message: Buffer): void {
+    if (message.length >= LARGE_MESSAGE_BYTES && this.#events?.largeMessage !== undefined) {
+      this.#events.largeMessage(message);
+    } else {
+      this.#events?.message(message.toString());
+    }
+  }
+
+  #endWhenSent(): void {
+    const sent = this.#outbound.pendingBytes === 0 && (this.#reliability?.settled ?? true);
+    if (this.#closing !== null && sent) this.#end(this.#closing, true);
+  }
+
+  /** What a peer does wrong ends the stream, and nothing else. */
+  #guard<T>(step: () => T): T | undefined {
+    try {
+      return step();
+    } catch (error) {
+      if (!(error instanceof RelayError)) throw error;
+      this.#end({ code: CloseCode.abnormal, reason: error.message }, true);
+      return undefined;
+    }
+  }
+
+  #sendControl(body: FrameBody, ackBits = 0): void {
+    this.#options.outgoing.sendControl(encodeFrame({ streamId: this.streamId, ackBits, body }));
+  }
+
+  #end(reason: CloseReason, tellPeer: boolean): void {
+    if (this.#ended !== null) return;
+    this.#ended = reason;
+    if (this.#closeTimeout !== null) clearTimeout(this.#closeTimeout);
+    this.#reliability?.stop();
+    this.#inbound.stop();
+    this.#parts = [];
+    this.#options.outgoing.remove(this);
+    if (tellPeer) this.#sendControl({ kind: 'reset', reason: RESET_REASON });
+    this.#options.ended();
+    this.#events?.closed(reason);
+  }
+}

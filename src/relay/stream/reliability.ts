@@ -1,0 +1,192 @@
+import type { FrameBody, ReceivedFrame } from '../frames/frame.ts';
+import {
+  MAX_SILENT_RETRANSMITS,
+  RESUME_WINDOW_MS,
+  RETRANSMIT_FIRST_MS,
+  RETRANSMIT_LONGEST_MS,
+} from '../limits.ts';
+import type { InboundMessages } from './inbound-messages.ts';
+import { type Receipt, Receipts } from './receipts.ts';
+import type { Placement } from './reorder-window.ts';
+import { SendBuffer, type SentRecord } from './send-buffer.ts';
+import { PEER_LOST_REASON, resumeKind, resumeMark } from './wire-words.ts';
+
+/** What the other parts of a stream do for its reliability. */
+export interface ReliabilityEvents {
+  /** There is something to send. */
+  wake(): void;
+  /** Sends a frame that is no record. */
+  send(body: FrameBody, ackBits: number): void;
+  /** The peer does not come back. */
+  failed(reason: string): void;
+}
+
+/**
+ * Makes sure that each record arrives though frames get lost and pipes break. Between two ends of this kind only: both acknowledge
+ * what they have read, repeat what was not acknowledged, byte for byte, and go on with a new pipe where they were.
+ */
+export class Reliability {
+  readonly #inbound: InboundMessages;
+  readonly #events: ReliabilityEvents;
+  readonly #receipts: Receipts;
+  readonly #buffer = new SendBuffer();
+  /** Runs while the peer owes a receipt, or an answer to the question whether it goes on. */
+  #timeout: NodeJS.Timeout | null = null;
+  #timeoutMs = RETRANSMIT_FIRST_MS;
+  #silentTimeouts = 0;
+  /** Runs while the peer is away. */
+  #window: NodeJS.Timeout | null = null;
+  #asking = false;
+
+  constructor(inbound: InboundMessages, events: ReliabilityEvents) {
+    this.#inbound = inbound;
+    this.#events = events;
+    this.#receipts = new Receipts(inbound, () => events.wake());
+  }
+
+  /** Whether the peer is away, so that nothing is sent. */
+  get waiting(): boolean {
+    return this.#window !== null;
+  }
+
+  get full(): boolean {
+    return this.#buffer.full;
+  }
+
+  /** Whether the peer has everything that was sent. */
+  get settled(): boolean {
+    return this.#buffer.empty;
+  }
+
+  /** The peer is away, for a while. */
+  peerLost(): void {
+    this.#asking = false;
+    this.#stopTimeout();
+    this.#window ??= setTimeout(() => this.#events.failed('the peer has not come back'), RESUME_WINDOW_MS);
+  }
+
+  /** Whether a reset only says that the peer is away for a while. */
+  survives(resetReason: string): boolean {
+    if (resetReason !== PEER_LOST_REASON) return false;
+    this.peerLost();
+    return true;
+  }
+
+  /** Asks the peer to go on, until it answers. */
+  ask(): void {
+    this.peerLost();
+    this.#asking = true;
+    this.#sendResume('request');
+    this.#startTimeout();
+  }
+
+  /** Takes what a frame says besides its record. Throws RelayError when it makes no sense. */
+  receive(frame: ReceivedFrame): void {
+    this.#silentTimeouts = 0;
+    const { ack, ackBits, body } = frame;
+    if (body.kind === 'resume') this.#resume(body.nextSeq, frame);
+    // Zeros say nothing, but for the receipt of record 0, which needs a frame of its own.
+    else if (body.kind === 'ack' || ack > 0 || ackBits > 0) this.#acknowledged(ack, ackBits);
+  }
+
+  /** A record has been taken in. */
+  arrived(placement: Placement): void {
+    this.#receipts.arrived(placement);
+  }
+
+  /** The reader may have taken messages, which makes room for the peer. */
+  consumed(): void {
+    this.#receipts.later();
+  }
+
+  /** A new record leaves. */
+  sent(payload: Uint8Array): void {
+    this.#buffer.add(payload);
+    if (this.#timeout === null) this.#startTimeout();
+  }
+
+  /** A record that has to leave again. */
+  takeRepeat(): SentRecord | null {
+    return this.#buffer.takeRepeat();
+  }
+
+  /** The receipt that rides on a record. */
+  receiptForRecord(): Receipt | undefined {
+    const receipt = this.#receipts.current;
+    if (receipt === null) return undefined;
+    if (receipt.ack > 0 || receipt.ackBits > 0) this.#receipts.told();
+    return receipt;
+  }
+
+  /** A frame with nothing but a receipt, when one is due; as long as there is nothing to acknowledge, a sign of life. */
+  takeReceipt(): (Partial<Receipt> & { readonly body: FrameBody }) | null {
+    if (!this.#receipts.due) return null;
+    this.#receipts.told();
+    const receipt = this.#receipts.current;
+    return receipt === null ? { body: { kind: 'heartbeat' } } : { ...receipt, body: { kind: 'ack' } };
+  }
+
+  stop(): void {
+    this.#stopTimeout();
+    this.#endWindow();
+    this.#receipts.stop();
+  }
+
+  #resume(nextSeq: number, frame: ReceivedFrame): void {
+    const kind = resumeKind(frame);
+    if (kind === null) return;
+    this.#endWindow();
+    this.#asking = false;
+    this.#timeoutMs = RETRANSMIT_FIRST_MS;
+    this.#buffer.resumeAt(nextSeq);
+    if (kind === 'request') this.#sendResume('answer');
+    this.#restartTimeout();
+    this.#events.wake();
+  }
+
+  #acknowledged(ack: number, ackBits: number): void {
+    if (this.#buffer.acknowledge(ack, ackBits)) {
+      this.#timeoutMs = RETRANSMIT_FIRST_MS;
+      this.#restartTimeout();
+    }
+    this.#events.wake();
+  }
+
+  #sendResume(kind: 'request' | 'answer'): void {
+    this.#events.send({ kind: 'resume', nextSeq: this.#inbound.consumed }, resumeMark(kind));
+  }
+
+  #timedOut(): void {
+    this.#timeout = null;
+    this.#silentTimeouts++;
+    if (this.#silentTimeouts > MAX_SILENT_RETRANSMITS) {
+      this.#events.failed('the peer does not answer');
+      return;
+    }
+    this.#timeoutMs = Math.min(2 * this.#timeoutMs, RETRANSMIT_LONGEST_MS);
+    if (this.#asking) this.#sendResume('request');
+    else this.#buffer.timedOut();
+    this.#startTimeout();
+    this.#events.wake();
+  }
+
+  #startTimeout(): void {
+    this.#timeout = setTimeout(() => this.#timedOut(), this.#timeoutMs);
+    this.#timeout.unref();
+  }
+
+  #restartTimeout(): void {
+    this.#stopTimeout();
+    if (!this.#buffer.empty) this.#startTimeout();
+  }
+
+  #stopTimeout(): void {
+    if (this.#timeout !== null) clearTimeout(this.#timeout);
+    this.#timeout = null;
+  }
+
+  #endWindow(): void {
+    if (this.#window !== null) clearTimeout(this.#window);
+    this.#window = null;
+  }
+}

@@ -1,0 +1,27 @@
+import type { Spawner } from '../process/spawn/spawner.ts';
+import { unenforceable } from './errors.ts';
+import { SandboxedFiles } from './files/sandboxed-files.ts';
+import { Bwrap } from './linux/bwrap.ts';
+import { LinuxEncloser } from './linux/enclose.ts';
+import type { Sandbox } from './sandbox.ts';
+
+/**
+ * What enforces policies on this machine. `env` is the server's own environment: bwrap is looked for on its PATH, never on that of a
+ * request. Throws SandboxError where nothing can be enforced.
+ */
+export function createSandbox(spawner: Spawner, env: Readonly<Record<string, string | undefined>>): Sandbox {
+  const { arch } = process;
+  if (spawner.enclosing == null || (arch !== 'x64' && arch !== 'arm64')) {
+    throw unenforceable(
+      'nothing can be sandboxed here: that takes Linux on x64 or arm64, the GNU C library, and nativeSpawn',
+    );
+  }
+  const bwrap = new Bwrap(spawner, env.PATH ?? '', arch);
+  const programs = new LinuxEncloser(spawner.enclosing, bwrap, arch);
+  const files = new SandboxedFiles({ spawner, bwrap, architecture: arch, env });
+  return {
+    encloseProgram: (spec, policy, signal) => programs.encloseProgram(spec, policy, policy.network, signal),
+    files: (policy) => files.files(policy),
+    close: () => files.close(),
+  };
+}

@@ -1,0 +1,72 @@
+import type { DenialJudge } from '../process/managed-process.ts';
+import type { StreamName } from '../process/spawn/spawner.ts';
+import { DENIAL_WINDOW_BYTES } from './linux/limits.ts';
+
+/**
+ * Guesses whether a confined program failed because of its confinement, as the reference does: a failure counts as denied when the
+ * last megabyte of output, all streams together, holds one of a few phrases within one stream, or when the exit code is that of a
+ * forbidden system call. Output is looked at as it comes; nothing but the last few bytes of each stream is kept.
+ */
+export class DenialScanner implements DenialJudge {
+  readonly #tails = new Map<StreamName, Tail>();
+  /** Bytes of all streams so far. */
+  #total = 0;
+  /** Where the piece of output begins that holds the beginning of the latest phrase. */
+  #found = Number.NEGATIVE_INFINITY;
+
+  output(stream: StreamName, bytes: Buffer): void {
+    if (bytes.length === 0) return;
+    const text = bytes.toString('latin1');
+    const before = this.#tails.get(stream) ?? NO_TAIL;
+    if (PHRASES.test(text)) this.#found = this.#total;
+    else this.#searchAcross(before, text);
+    this.#tails.set(stream, tailOf(before, text, this.#total));
+    this.#total += bytes.length;
+  }
+
+  denied(exitCode: number): boolean {
+    if (exitCode === 0) return false;
+    return exitCode === FORBIDDEN_CALL_EXIT_CODE || this.#total - this.#found <= DENIAL_WINDOW_BYTES;
+  }
+
+  /** Looks for a phrase that begins in earlier pieces of the stream. */
+  #searchAcross(before: Tail, text: string): void {
+    const seam = before.text + text.slice(0, LONGEST_PHRASE - 1);
+    for (const match of seam.matchAll(ALL_PHRASES)) {
+      this.#found = Math.max(this.#found, before.origins[match.index] ?? Number.NEGATIVE_INFINITY);
+    }
+  }
+}
+
+/** The end of a stream: too short for a phrase, but one may begin in it. */
+interface Tail {
+  readonly text: string;
+  /** For each of its bytes, where the piece of output begins that it came with. */
+  readonly origins: readonly number[];
+}
+
+const NO_TAIL: Tail = { text: '', origins: [] };
+
+const WORDS = [
+  'operation not permitted',
+  'permission denied',
+  'read-only file system',
+  'seccomp',
+  'sandbox',
+  'landlock',
+  'failed to write file',
+];
+const PHRASES = new RegExp(WORDS.join('|'), 'i');
+const ALL_PHRASES = new RegExp(PHRASES, 'gi');
+const LONGEST_PHRASE = Math.max(...WORDS.map((word) => word.length));
+
+/** 128 + SIGSYS. */
+const FORBIDDEN_CALL_EXIT_CODE = 159;
+
+function tailOf(before: Tail, text: string, origin: number): Tail {
+  const kept = Math.max(0, LONGEST_PHRASE - 1 - text.length);
+  const older =
+    kept === 0 ? NO_TAIL : { text: before.text.slice(-kept), origins: before.origins.slice(-kept) };
+  const newer = text.slice(1 - LONGEST_PHRASE);
+  return { text: older.text + newer, origins: [...older.origins, ...Array.from(newer, () => origin)] };
+}

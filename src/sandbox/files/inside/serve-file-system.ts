@@ -1,0 +1,130 @@
+import type { Readable, Writable } from 'node:stream';
+import { FileError } from '../../../files/errors.ts';
+import { REQUEST_CONTENT_BYTES, UNSENT_ANSWER_BYTES } from '../limits.ts';
+import {
+  type ByteSink,
+  FrameError,
+  FrameReader,
+  FrameWriter,
+  type Message,
+  MessageKind,
+} from '../wire/frames.ts';
+import type { FailureHead, HelperTask, OperationHead, ServedFiles } from '../wire/operations.ts';
+import { HeldFiles } from './held-files.ts';
+import { type OperationResult, type OperationScene, perform } from './perform.ts';
+
+/**
+ * Serves files to whoever writes to `input` and reads `output`. Requests are worked on side by side and answered as they are done.
+ * Resolves when the input has ended and nothing is open any more: unfinished replacements are dropped.
+ */
+export async function serveFileSystem(
+  prepare: (task: HelperTask) => Promise<ServedFiles>,
+  input: Readable,
+  output: Writable,
+): Promise<void> {
+  const server = new FileServer(prepare, input, output);
+  input.on('error', () => {});
+  await new Promise<void>((resolve) => input.once('close', resolve));
+  await server.close();
+  output.end();
+}
+
+class FileServer {
+  readonly #prepare: (task: HelperTask) => Promise<ServedFiles>;
+  readonly #input: Readable;
+  readonly #writer: FrameWriter;
+  readonly #held = new HeldFiles();
+  /** What can be aborted, by operation. */
+  readonly #running = new Map<number, AbortController>();
+  #served: Promise<ServedFiles> | null = null;
+
+  constructor(prepare: (task: HelperTask) => Promise<ServedFiles>, input: Readable, output: Writable) {
+    this.#prepare = prepare;
+    this.#input = input;
+    // Every write reports its own failure: without a reader there is nothing left to do.
+    output.on('error', () => {});
+    const sink: ByteSink = {
+      write: (bytes, done) => void output.write(bytes, (error) => done(error ?? null)),
+    };
+    this.#writer = new FrameWriter(sink, () => input.destroy());
+    const reader = new FrameReader(placeRequest, (message) => this.#receive(message));
+    input.on('data', (bytes: Buffer) => {
+      try {
+        reader.push(bytes);
+      } catch (error) {
+        input.destroy(error as Error);
+      }
+    });
+  }
+
+  /** Ends what is under way and drops what is open. */
+  async close(): Promise<void> {
+    for (const running of this.#running.values()) running.abort();
+    await this.#held.discardAll();
+  }
+
+  #receive(message: Message): void {
+    if (message.kind === MessageKind.abort) this.#running.get(message.operation)?.abort();
+    else if (message.kind === MessageKind.request) void this.#answer(message);
+    else throw new FrameError('a server answers nothing');
+  }
+
+  async #answer({ operation, head, content }: Message): Promise<void> {
+    try {
+      const result = await this.#perform(operation, head as OperationHead, content);
+      this.#writer.send(MessageKind.answer, operation, result.head ?? null, result.content);
+    } catch (error) {
+      this.#writer.send(MessageKind.failure, operation, failureHead(error));
+    } finally {
+      this.#running.delete(operation);
+    }
+    this.#holdBack();
+  }
+
+  async #perform(operation: number, head: OperationHead, content: Buffer): Promise<OperationResult> {
+    if (head[0] === 'prepare') {
+      this.#served = this.#prepare(head[1]);
+      await this.#served;
+      return {};
+    }
+    if (this.#served === null) throw new FileError('failed', 'the fs sandbox helper is not prepared');
+    const scene: OperationScene = {
+      served: await this.#served,
+      held: this.#held,
+      content,
+      signal: () => {
+        const controller = new AbortController();
+        this.#running.set(operation, controller);
+        return controller.signal;
+      },
+      onWait: () => this.#writer.send(MessageKind.waiting, operation, null),
+    };
+    return await perform(scene, head);
+  }
+
+  /** Takes no more requests while answers are not taken. */
+  #holdBack(): void {
+    if (this.#writer.queuedBytes <= UNSENT_ANSWER_BYTES || this.#input.isPaused()) return;
+    this.#input.pause();
+    const goOn = () => {
+      if (this.#writer.queuedBytes <= UNSENT_ANSWER_BYTES) this.#input.resume();
+      else this.#writer.onceProgressed(goOn);
+    };
+    this.#writer.onceProgressed(goOn);
+  }
+}
+
+function placeRequest(kind: MessageKind, _operation: number, length: number): Buffer {
+  if (kind !== MessageKind.request || length > REQUEST_CONTENT_BYTES) {
+    throw new FrameError('unexpected content');
+  }
+  return Buffer.allocUnsafeSlow(length);
+}
+
+function failureHead(error: unknown): FailureHead {
+  if (error instanceof FileError) {
+    const { kind, message, errno } = error;
+    return { kind, message, errno };
+  }
+  return { kind: 'failed', message: error instanceof Error ? error.message : String(error), errno: null };
+}

@@ -1,0 +1,154 @@
+import { FileError } from '../../files/errors.ts';
+import { type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
+import type { Child, ExitStatus, Spawner } from '../../process/spawn/spawner.ts';
+import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
+import type { MountPlan } from '../mounts/mount-plan.ts';
+import { COMPLAINT_BYTES, HELPER_START_MS } from './limits.ts';
+import { type NodeRuntime, RUNTIME_DIRECTORY } from './node-runtime.ts';
+import { HelperChannel } from './wire/helper-channel.ts';
+import { HelperFileSystem } from './wire/helper-file-system.ts';
+import type { HelperTask } from './wire/operations.ts';
+
+/** What a helper is started from. */
+export interface HelperLaunch {
+  readonly spawner: Spawner;
+  /** The path of bwrap. */
+  readonly bwrap: string;
+  readonly runtime: NodeRuntime;
+  readonly plan: MountPlan;
+  /** The filter of system calls, as the kernel takes it. */
+  readonly filter: Uint8Array;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** A helper that answers. It ends with the server at the latest. */
+export class RunningHelper {
+  readonly files: HelperFileSystem;
+  /** Resolves when nothing is left of it, for whatever reason. */
+  readonly ended: Promise<void>;
+  readonly #child: Child;
+  readonly #channel: HelperChannel;
+  #complaint = '';
+
+  /** Resolves when the helper has shown that it works. Rejects with a FileError that says why it does not. */
+  static async start(launch: HelperLaunch): Promise<RunningHelper> {
+    const helper = new RunningHelper(await spawnHelper(launch));
+    const deadline = setTimeout(() => void helper.end('did not answer in time'), HELPER_START_MS);
+    try {
+      await helper.#channel.request(['prepare', taskOf(launch.plan)]);
+      return helper;
+    } catch (error) {
+      await helper.end('was not started');
+      throw error;
+    } finally {
+      clearTimeout(deadline);
+    }
+  }
+
+  private constructor(child: Child) {
+    const stdin = child.stdin!;
+    const [answers, complaints] = child.outputs;
+    this.#child = child;
+    this.#channel = new HelperChannel(
+      stdin,
+      () => answers!.expectAnswer(),
+      () => void this.end('was given up'),
+    );
+    this.files = new HelperFileSystem(this.#channel);
+    const streams = [
+      listen(answers!, (bytes) => this.#channel.receive(bytes)),
+      listen(complaints!, (bytes) => {
+        this.#complaint = (this.#complaint + bytes.toString()).slice(-COMPLAINT_BYTES);
+      }),
+    ];
+    const exited = new Promise<ExitStatus>((resolve) => child.onExit(resolve));
+    this.ended = Promise.all([exited, ...streams]).then(([status]) => {
+      this.#channel.fail(endedError(status, this.#complaint.trim()));
+      child.release();
+    });
+  }
+
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  /** Whether it can be asked. */
+  get works(): boolean {
+    return this.#channel.failure === null;
+  }
+
+  /** Kills it, whatever it does. What is under way fails, because of `why`. Resolves when nothing is left of it. */
+  async end(why: string): Promise<void> {
+    this.#channel.fail(new FileError('failed', `fs sandbox helper ${why}`));
+    await this.#child.killTree();
+    await this.ended;
+  }
+}
+
+/** Descriptors of bwrap; the first ones are its standard streams. */
+const ARGUMENTS_FD = 3;
+const FILTER_FD = 4;
+const FIRST_EMPTY_FD = 5;
+
+async function spawnHelper({ spawner, bwrap, runtime, plan, filter, env }: HelperLaunch): Promise<Child> {
+  let emptyFiles = 0;
+  const mounts = bwrapArguments(plan, {
+    isolateNetwork: true,
+    cwd: null,
+    emptyFd: () => FIRST_EMPTY_FD + emptyFiles++,
+  });
+  const args = [
+    ...mounts,
+    '--dir',
+    RUNTIME_DIRECTORY,
+    ...runtime.mounts.flatMap(({ source, path }) => ['--ro-bind', source, path]),
+    // A client that may name any path could else write to the memory of the helper.
+    ...['/proc', ...fleetingDirectories(plan)].flatMap((path) => ['--remount-ro', path]),
+    '--seccomp',
+    String(FILTER_FD),
+  ];
+  return await spawner.spawn({
+    program: bwrap,
+    argv: ['bwrap', '--args', String(ARGUMENTS_FD), '--', ...runtime.command],
+    cwd: '/',
+    env,
+    io: { kind: 'pipe', stdin: 'open' },
+    inherited: [
+      Buffer.from(args.map((arg) => `${arg}\0`).join(''), 'latin1'),
+      filter,
+      ...new Array<'empty'>(emptyFiles).fill('empty'),
+    ],
+    wrapper: 'contains',
+  });
+}
+
+/** What a sandbox has in memory besides what the plan empties. Left writable it would fill up and be seen by the next request. */
+function fleetingDirectories({ steps }: MountPlan): NativePath[] {
+  const hasRoot = steps.some(({ kind }) => kind === 'emptyRoot');
+  return ['/dev', ...(hasRoot ? ['/'] : [])].map(nativePathOfBytes);
+}
+
+function taskOf(plan: MountPlan): HelperTask {
+  return {
+    absent: plan.missing.map(({ path, byName }) => ({ path, kind: byName ? 'directory' : 'file' })),
+    hidden: [RUNTIME_DIRECTORY],
+    fleeting: fleetingDirectories(plan),
+  };
+}
+
+/** Resolves at the end of the stream. */
+function listen(source: Child['outputs'][number], onChunk: (bytes: Buffer) => void): Promise<void> {
+  return new Promise((resolve) => {
+    source.listen(onChunk, resolve);
+    source.resume();
+  });
+}
+
+/** In the words that clients know. */
+function endedError({ code, signal }: ExitStatus, complaint: string): FileError {
+  const status = code === null ? `signal: ${signal}` : `exit status: ${code}`;
+  return new FileError(
+    'failed',
+    `fs sandbox helper failed with status ${status}${complaint === '' ? '' : `: ${complaint}`}`,
+  );
+}

@@ -1,0 +1,271 @@
+import { BATCH_BYTES, FRAME_CONTENT_BYTES, MESSAGE_HEAD_BYTES } from '../limits.ts';
+
+/**
+ * The language between a server and its helper. A message has a kind, the number of the operation that it is about, a head in JSON and
+ * content in bytes. It travels as one frame or, when its content is long, as several, between which frames of others may come:
+ *
+ *     u32 length of what follows, u8 kind, u32 operation
+ *     first frame:  u32 length of the head, u32 length of all content, head, content
+ *     later frames: content
+ */
+export const MessageKind = {
+  /** Server to helper: an operation begins. */
+  request: 1,
+  /** Server to helper: its result is no longer wanted. */
+  abort: 2,
+  /** Helper to server: it is done. */
+  answer: 3,
+  /** Helper to server: it has failed. */
+  failure: 4,
+  /** Helper to server: it waits for somebody outside. */
+  waiting: 5,
+} as const;
+
+export type MessageKind = (typeof MessageKind)[keyof typeof MessageKind];
+
+export interface Message {
+  readonly kind: MessageKind;
+  readonly operation: number;
+  readonly head: unknown;
+  readonly content: Buffer;
+}
+
+/** What was read is not the language of frames: whoever wrote it is not to be trusted any further. */
+export class FrameError extends Error {
+  override readonly name = 'FrameError';
+}
+
+/** Takes bytes in call order; `done` runs when they have been handed to the system, or with the error that prevented it. */
+export interface ByteSink {
+  write(bytes: Uint8Array, done: (error: Error | null) => void): void;
+}
+
+/** Turns messages into frames. Long ones take turns, and no more is handed to the sink than it has room for. */
+export class FrameWriter {
+  readonly #sink: ByteSink;
+  readonly #onFailure: (error: Error) => void;
+  #queue: OutgoingMessage[] = [];
+  #queuedBytes = 0;
+  #writing = false;
+  #onProgress: (() => void) | null = null;
+
+  constructor(sink: ByteSink, onFailure: (error: Error) => void) {
+    this.#sink = sink;
+    this.#onFailure = onFailure;
+  }
+
+  /** Bytes of messages that are not handed over yet. */
+  get queuedBytes(): number {
+    return this.#queuedBytes;
+  }
+
+  /** The content must not change before it is sent, which is before anybody can answer it. */
+  send(kind: MessageKind, operation: number, head: unknown, content: Uint8Array = NOTHING): void {
+    const text = Buffer.from(JSON.stringify(head));
+    if (text.length > MESSAGE_HEAD_BYTES) throw new FrameError('the head of a message is too long');
+    this.#queue.push({ kind, operation, head: text, content, sent: 0 });
+    this.#queuedBytes += text.length + content.length;
+    if (!this.#writing) this.#write();
+  }
+
+  /** Calls `listener` once, when less is queued than now. */
+  onceProgressed(listener: () => void): void {
+    this.#onProgress = listener;
+  }
+
+  #write(): void {
+    const batch = this.#takeBatch();
+    const last = batch.pop();
+    if (last === undefined) return;
+    this.#writing = true;
+    for (const part of batch) this.#sink.write(part, () => {});
+    this.#sink.write(last, (error) => {
+      if (error !== null) this.#fail(error);
+      else this.#wrote();
+    });
+  }
+
+  #wrote(): void {
+    this.#writing = false;
+    const onProgress = this.#onProgress;
+    this.#onProgress = null;
+    onProgress?.();
+    if (!this.#writing) this.#write();
+  }
+
+  /** Nothing can be sent any more; what is queued is dropped. */
+  #fail(error: Error): void {
+    this.#queue = [];
+    this.#queuedBytes = 0;
+    this.#onFailure(error);
+  }
+
+  /** Frames for one write, small ones in one piece. */
+  #takeBatch(): Uint8Array[] {
+    const parts: Uint8Array[] = [];
+    let bytes = 0;
+    while (bytes < BATCH_BYTES) {
+      const message = this.#queue.shift();
+      if (message === undefined) break;
+      const frame = nextFrame(message);
+      parts.push(...frame.parts);
+      bytes += frame.bytes;
+      this.#queuedBytes -= frame.bytes - frame.overhead;
+      if (message.sent < message.content.length) this.#queue.push(message);
+    }
+    return bytes <= BATCH_BYTES && parts.length > 1 ? [Buffer.concat(parts, bytes)] : parts;
+  }
+}
+
+/** Where the content of a message goes: memory for `length` bytes. Throws when such a message is not expected. */
+export type PlaceContent = (kind: MessageKind, operation: number, length: number) => Buffer;
+
+/** Turns bytes, however they are cut, back into messages. Every piece is copied once, to where its content belongs. */
+export class FrameReader {
+  readonly #place: PlaceContent;
+  readonly #onMessage: (message: Message) => void;
+  /** Messages of which content is missing, by operation. There is at most one for each operation that {@link PlaceContent} lets in. */
+  readonly #incomplete = new Map<number, IncomingMessage>();
+  readonly #prefix = Buffer.alloc(FRAME_PREFIX_BYTES + MESSAGE_PREFIX_BYTES + MESSAGE_HEAD_BYTES);
+  /** How much of the prefix is there, and how much is needed to go on. */
+  #filled = 0;
+  #needed = FRAME_PREFIX_BYTES;
+  /** The message whose content comes next, and how much of it this frame has. */
+  #current: IncomingMessage | null = null;
+  #contentLeft = 0;
+
+  constructor(place: PlaceContent, onMessage: (message: Message) => void) {
+    this.#place = place;
+    this.#onMessage = onMessage;
+  }
+
+  /** The bytes may be used again afterwards. Throws FrameError when they make no sense; nothing can be read after that. */
+  push(bytes: Buffer): void {
+    let start = 0;
+    while (start < bytes.length) {
+      start += this.#current === null ? this.#readPrefix(bytes, start) : this.#readContent(bytes, start);
+    }
+  }
+
+  #readPrefix(bytes: Buffer, start: number): number {
+    const count = Math.min(this.#needed - this.#filled, bytes.length - start);
+    bytes.copy(this.#prefix, this.#filled, start, start + count);
+    this.#filled += count;
+    if (this.#filled === this.#needed) this.#prefixComplete();
+    return count;
+  }
+
+  #prefixComplete(): void {
+    const length = this.#prefix.readUInt32LE(0) - (FRAME_PREFIX_BYTES - 4);
+    const kind = this.#prefix.readUInt8(4);
+    const operation = this.#prefix.readUInt32LE(5);
+    if (kind === CONTINUATION) {
+      const message = this.#incomplete.get(operation);
+      if (message === undefined) throw new FrameError('a frame continues nothing');
+      this.#beginContent(message, length);
+      return;
+    }
+    if (!isMessageKind(kind)) throw new FrameError(`there are no frames of kind ${kind}`);
+    if (this.#filled === FRAME_PREFIX_BYTES) {
+      if (length < MESSAGE_PREFIX_BYTES) throw new FrameError('a frame is too short');
+      this.#needed += MESSAGE_PREFIX_BYTES;
+      return;
+    }
+    const headLength = this.#prefix.readUInt32LE(FRAME_PREFIX_BYTES);
+    if (headLength > MESSAGE_HEAD_BYTES) throw new FrameError('the head of a message is too long');
+    const headEnd = FRAME_PREFIX_BYTES + MESSAGE_PREFIX_BYTES + headLength;
+    if (this.#filled < headEnd) {
+      this.#needed = headEnd;
+      return;
+    }
+    const contentLength = this.#prefix.readUInt32LE(FRAME_PREFIX_BYTES + 4);
+    const head = parseHead(this.#prefix.subarray(headEnd - headLength, headEnd));
+    if (this.#incomplete.has(operation)) throw new FrameError('a message interrupts another');
+    const content = contentLength === 0 ? NOTHING : this.#place(kind, operation, contentLength);
+    this.#beginContent(
+      { kind, operation, head, content, filled: 0 },
+      length - MESSAGE_PREFIX_BYTES - headLength,
+    );
+  }
+
+  #beginContent(message: IncomingMessage, length: number): void {
+    this.#filled = 0;
+    this.#needed = FRAME_PREFIX_BYTES;
+    if (length < 0 || length > Math.min(message.content.length - message.filled, FRAME_CONTENT_BYTES)) {
+      throw new FrameError('the content of a frame has the wrong length');
+    }
+    this.#current = message;
+    this.#contentLeft = length;
+    if (length === 0) this.#frameComplete(message);
+  }
+
+  #readContent(bytes: Buffer, start: number): number {
+    const message = this.#current!;
+    const count = Math.min(this.#contentLeft, bytes.length - start);
+    bytes.copy(message.content, message.filled, start, start + count);
+    message.filled += count;
+    this.#contentLeft -= count;
+    if (this.#contentLeft === 0) this.#frameComplete(message);
+    return count;
+  }
+
+  #frameComplete(message: IncomingMessage): void {
+    this.#current = null;
+    if (message.filled < message.content.length) {
+      this.#incomplete.set(message.operation, message);
+      return;
+    }
+    this.#incomplete.delete(message.operation);
+    this.#onMessage(message);
+  }
+}
+
+interface OutgoingMessage {
+  readonly kind: MessageKind;
+  readonly operation: number;
+  readonly head: Buffer;
+  readonly content: Uint8Array;
+  sent: number;
+}
+
+interface IncomingMessage extends Message {
+  filled: number;
+}
+
+const NOTHING = Buffer.alloc(0);
+const CONTINUATION = 6;
+const FRAME_PREFIX_BYTES = 9;
+const MESSAGE_PREFIX_BYTES = 8;
+const MESSAGE_KINDS: ReadonlySet<number> = new Set(Object.values(MessageKind));
+
+/** The next frame of a message; `overhead` are its bytes that are neither head nor content. */
+function nextFrame(message: OutgoingMessage): { parts: Uint8Array[]; bytes: number; overhead: number } {
+  const isFirst = message.sent === 0;
+  const content = message.content.subarray(message.sent, message.sent + FRAME_CONTENT_BYTES);
+  message.sent += content.length;
+  const overhead = isFirst ? FRAME_PREFIX_BYTES + MESSAGE_PREFIX_BYTES : FRAME_PREFIX_BYTES;
+  const headLength = isFirst ? message.head.length : 0;
+  const prefix = Buffer.allocUnsafe(overhead + headLength);
+  const bytes = prefix.length + content.length;
+  prefix.writeUInt32LE(bytes - 4, 0);
+  prefix.writeUInt8(isFirst ? message.kind : CONTINUATION, 4);
+  prefix.writeUInt32LE(message.operation, 5);
+  if (isFirst) {
+    prefix.writeUInt32LE(headLength, FRAME_PREFIX_BYTES);
+    prefix.writeUInt32LE(message.content.length, FRAME_PREFIX_BYTES + 4);
+    message.head.copy(prefix, overhead);
+  }
+  return { parts: content.length === 0 ? [prefix] : [prefix, content], bytes, overhead };
+}
+
+function isMessageKind(kind: number): kind is MessageKind {
+  return MESSAGE_KINDS.has(kind);
+}
+
+function parseHead(text: Buffer): unknown {
+  try {
+    return JSON.parse(text.toString());
+  } catch {
+    throw new FrameError('the head of a message is no JSON');
+  }
+}

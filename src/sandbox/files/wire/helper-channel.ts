@@ -1,0 +1,184 @@
+import { FileError } from '../../../files/errors.ts';
+import { ANSWER_CONTENT_BYTES, MAX_WAITING_WRITES } from '../limits.ts';
+import { type ByteSink, FrameError, FrameReader, FrameWriter, type Message, MessageKind } from './frames.ts';
+import type { FailureHead, OperationHead } from './operations.ts';
+import { Places } from './places.ts';
+
+/** What goes with a request besides its head. */
+export interface RequestOptions {
+  readonly content?: Uint8Array;
+  /** Where the content of the answer goes; it is at most this long. Without it the answer brings its own memory. */
+  readonly into?: Buffer;
+  /** Aborted when the result is no longer wanted. The helper is told; the answer is waited for all the same. */
+  readonly signal?: AbortSignal;
+  /** Called when the operation waits for somebody outside. */
+  onWait?(): void;
+}
+
+export interface Answer {
+  readonly head: unknown;
+  readonly content: Buffer;
+}
+
+/**
+ * The server's end of a helper: sends requests, many at a time, and matches the answers, which come in any order. When the helper ends,
+ * or says something that makes no sense, everything that is under way fails, and so does whatever is asked later.
+ */
+export class HelperChannel {
+  readonly #writer: FrameWriter;
+  readonly #reader: FrameReader;
+  readonly #places = new Places();
+  readonly #pending = new Map<number, Pending>();
+  readonly #onFailure: (error: FileError) => void;
+  /** Told of every request, so that the reader of answers is awake. */
+  readonly #onRequest: () => void;
+  #last = 0;
+  #waitingWrites = 0;
+  #failure: FileError | null = null;
+
+  /** `onFailure` is called once, when the helper cannot be used any more for a reason that lies in what it says. */
+  constructor(sink: ByteSink, onRequest: () => void, onFailure: (error: FileError) => void) {
+    this.#onRequest = onRequest;
+    this.#onFailure = onFailure;
+    this.#writer = new FrameWriter(sink, (error) => this.#abandon(`cannot be reached (${error.message})`));
+    this.#reader = new FrameReader(
+      (kind, operation, length) => this.#place(kind, operation, length),
+      (message) => this.#receive(message),
+    );
+  }
+
+  /** Why nothing can be asked any more; null while it can. */
+  get failure(): FileError | null {
+    return this.#failure;
+  }
+
+  async request(head: OperationHead, options: RequestOptions = {}): Promise<Answer> {
+    const { content, into, signal } = options;
+    const bytes = (content?.length ?? 0) + (into?.length ?? 0);
+    await this.#places.take(bytes, signal);
+    if (this.#failure !== null) {
+      this.#places.release(bytes);
+      throw this.#failure;
+    }
+    const operation = this.#nextOperation();
+    return await new Promise((resolve, reject) => {
+      const abort = () => this.#writer.send(MessageKind.abort, operation, null);
+      const pending = { resolve, reject, bytes, options, waits: false, forget: () => {} };
+      if (signal !== undefined) {
+        signal.addEventListener('abort', abort, { once: true });
+        pending.forget = () => signal.removeEventListener('abort', abort);
+      }
+      this.#pending.set(operation, pending);
+      this.#onRequest();
+      this.#send(operation, head, content);
+      if (signal?.aborted) abort();
+    });
+  }
+
+  /** Takes what the helper wrote. The bytes may be used again afterwards. */
+  receive(bytes: Buffer): void {
+    if (this.#failure !== null) return;
+    try {
+      this.#reader.push(bytes);
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error;
+      this.#abandon(`makes no sense (${error.message})`);
+    }
+  }
+
+  /** Everything that is under way fails with `error`. */
+  fail(error: FileError): void {
+    if (this.#failure !== null) return;
+    this.#failure = error;
+    this.#places.refuseAll(error);
+    const pending = [...this.#pending.values()];
+    this.#pending.clear();
+    for (const { reject, forget } of pending) {
+      forget();
+      reject(error);
+    }
+  }
+
+  #abandon(why: string): void {
+    if (this.#failure !== null) return;
+    const error = new FileError('failed', `fs sandbox helper ${why}`);
+    this.fail(error);
+    this.#onFailure(error);
+  }
+
+  /** A head that cannot be sent fails its own operation only. */
+  #send(operation: number, head: OperationHead, content?: Uint8Array): void {
+    try {
+      this.#writer.send(MessageKind.request, operation, head, content);
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error;
+      this.#settle(operation)?.reject(new FileError('refused', 'the path is too long'));
+    }
+  }
+
+  #place(kind: MessageKind, operation: number, length: number): Buffer {
+    const pending = this.#pending.get(operation);
+    if (pending === undefined || kind !== MessageKind.answer) throw new FrameError('unexpected content');
+    const { into } = pending.options;
+    if (length > (into?.length ?? ANSWER_CONTENT_BYTES)) throw new FrameError('an answer is too long');
+    return into?.subarray(0, length) ?? Buffer.allocUnsafeSlow(length);
+  }
+
+  #receive({ kind, operation, head, content }: Message): void {
+    if (kind === MessageKind.waiting) this.#noteWait(operation);
+    else if (kind === MessageKind.answer) this.#settled(operation).resolve({ head, content });
+    else if (kind === MessageKind.failure) this.#settled(operation).reject(failureOf(head));
+    else throw new FrameError('a helper asks nothing');
+  }
+
+  /** An operation that waits for somebody outside must not keep others waiting; only so many may do it. */
+  #noteWait(operation: number): void {
+    const pending = this.#pending.get(operation);
+    if (pending === undefined || pending.waits) throw new FrameError('nothing can wait');
+    pending.waits = true;
+    this.#places.release(pending.bytes);
+    if (++this.#waitingWrites > MAX_WAITING_WRITES) {
+      this.#writer.send(MessageKind.abort, operation, null);
+      return;
+    }
+    pending.options.onWait?.();
+  }
+
+  #settled(operation: number): Pending {
+    const pending = this.#settle(operation);
+    if (pending === null) throw new FrameError('an answer to nothing');
+    return pending;
+  }
+
+  #settle(operation: number): Pending | null {
+    const pending = this.#pending.get(operation);
+    if (pending === undefined) return null;
+    this.#pending.delete(operation);
+    pending.forget();
+    if (pending.waits) this.#waitingWrites--;
+    else this.#places.release(pending.bytes);
+    return pending;
+  }
+
+  #nextOperation(): number {
+    do this.#last = (this.#last + 1) % OPERATION_NUMBERS;
+    while (this.#pending.has(this.#last));
+    return this.#last;
+  }
+}
+
+interface Pending {
+  readonly bytes: number;
+  readonly options: RequestOptions;
+  waits: boolean;
+  resolve(answer: Answer): void;
+  reject(error: unknown): void;
+  forget(): void;
+}
+
+const OPERATION_NUMBERS = 2 ** 32;
+
+function failureOf(head: unknown): FileError {
+  const { kind, message, errno } = head as FailureHead;
+  return new FileError(kind, message, errno);
+}

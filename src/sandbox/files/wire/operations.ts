@@ -1,0 +1,62 @@
+import type { FileErrorKind } from '../../../files/errors.ts';
+import type { FileSystem, LinkOption, OpenMode, WalkOptions } from '../../../files/file-system.ts';
+import type { NativePath } from '../../../files/native-path.ts';
+import type { SearchRequest, SearchResult } from '../../../files/search/query.ts';
+
+/** What a helper does besides the methods of a file system. */
+export interface ServedFiles {
+  readonly fileSystem: FileSystem;
+  search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>;
+}
+
+/** The heads of requests. The first one tells the helper what it must know before it does anything. */
+export type OperationHead = readonly ['prepare', HelperTask] | FileOperation;
+
+/** What can be asked of a helper. An open file goes by the number that the helper gave it. */
+export type FileOperation =
+  | readonly ['readFile', NativePath, LinkOption]
+  | readonly ['readContent', file: number, length: number]
+  | readonly ['writeFile', NativePath, LinkOption]
+  | readonly ['createDirectory', NativePath, LinkOption & { readonly recursive: boolean }]
+  | readonly ['getMetadata', NativePath, LinkOption]
+  | readonly ['canonicalize', NativePath]
+  | readonly ['readDirectory', NativePath, LinkOption]
+  | readonly ['walk', NativePath, WalkOptions & Partial<LinkOption>]
+  | readonly ['remove', NativePath, LinkOption & { readonly recursive: boolean; readonly force: boolean }]
+  | readonly ['copy', NativePath, NativePath, { readonly recursive: boolean }]
+  | readonly ['rename', NativePath, NativePath]
+  | readonly ['open', NativePath, OpenMode, LinkOption]
+  | readonly ['read', file: number, position: number, length: number]
+  | readonly ['write', file: number, position: number]
+  | readonly ['close', file: number]
+  | readonly ['discard', file: number]
+  | readonly ['search', SearchRequest];
+
+/** What a helper must keep out of beyond what is mounted. */
+export interface HelperTask {
+  /** Paths that do not exist and must not come to exist: a mount that protects them would leave something on the host. */
+  readonly absent: readonly AbsentPath[];
+  /** What is mounted for the helper itself and is no business of clients. */
+  readonly hidden: readonly NativePath[];
+  /** Directories of the sandbox's own. To programs they are writable until the sandbox ends; in one that lives long they are not. */
+  readonly fleeting: readonly NativePath[];
+}
+
+/** A path that is kept from being made. A directory shows as an empty one that cannot be written to. */
+export interface AbsentPath {
+  readonly path: NativePath;
+  readonly kind: 'directory' | 'file';
+}
+
+/** The head of a failure. */
+export interface FailureHead {
+  readonly kind: FileErrorKind;
+  readonly message: string;
+  readonly errno: number | null;
+}
+
+/** The head of the answer to `readFile`; its content is how the file begins. The file is open when there may be more. */
+export interface OpenedContent {
+  readonly size: number;
+  readonly file: number | null;
+}

@@ -1,0 +1,29 @@
+/** Paths that one policy names, those protected by their names included. bwrap takes no more mounts than this in any case. */
+export const MAX_POLICY_ENTRIES = 2_048;
+
+/** Patterns of one policy. Each is matched against every file below its directory. */
+export const MAX_DENY_GLOBS = 256;
+
+/** Files that the patterns of one policy may deny: the reference's limit. */
+export const MAX_GLOB_MATCHES = 8_192;
+
+/** Directories that are read while looking for denied files. A start that needs more would take many seconds. */
+export const MAX_GLOB_DIRECTORIES = 100_000;
+
+/** Directories that are read at the same time: as many as the thread pool of Node works on. */
+export const GLOB_DIRECTORIES_AT_ONCE = 4;
+
+/** Symbolic links on the way to one path: the system's own limit. */
+export const MAX_LINKS = 40;
+
+/** Bytes of a `.git` file that are read; it holds one path. */
+export const GIT_FILE_BYTES = 8 * 1024;
+
+/** Arguments that bwrap takes, those of the command included: a constant of its source. */
+export const BWRAP_MAX_ARGUMENTS = 9_000;
+
+/** Of these, what a command and the caller's own mounts may need. */
+export const BWRAP_SPARE_ARGUMENTS = 500;
+
+/** Looks at the disk that are under way at the same time for one plan. More would only wait in Node's thread pool. */
+export const PROBES_AT_ONCE = 32;

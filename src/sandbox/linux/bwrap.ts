@@ -1,0 +1,175 @@
+import { constants } from 'node:fs';
+import { access, lstat, realpath } from 'node:fs/promises';
+import { dirname, join } from 'node:path/posix';
+import { nativePathOfBytes } from '../../files/native-path.ts';
+import type { Child, Spawner } from '../../process/spawn/spawner.ts';
+import { unenforceable } from '../errors.ts';
+import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
+import type { MountPlan } from '../mounts/mount-plan.ts';
+import { idleImage } from './launcher.ts';
+import { PROBE_COMPLAINT_BYTES, PROBE_DEADLINE_MS, PROBE_RETRY_MS } from './limits.ts';
+import { seccompFilter } from './seccomp.ts';
+import type { Architecture } from './syscalls.ts';
+
+/** Where a descriptor of a process is found inside its sandbox. */
+export function descriptorPath(fd: number): string {
+  return `/proc/self/fd/${fd}`;
+}
+
+/**
+ * The bwrap of this machine: looked for once, on the search path that the server was started with, and tried before it is first
+ * relied upon. What a request says about its environment has no influence on it.
+ */
+export class Bwrap {
+  readonly #spawner: Spawner;
+  readonly #searchPath: string;
+  readonly #architecture: Architecture;
+  #attempt: { readonly path: Promise<string>; failedAt: number | null } | null = null;
+
+  constructor(spawner: Spawner, searchPath: string, architecture: Architecture) {
+    this.#spawner = spawner;
+    this.#searchPath = searchPath;
+    this.#architecture = architecture;
+  }
+
+  /** Its real path, once it has been shown to work. Rejects with a SandboxError that says what to change on this machine. */
+  path(): Promise<string> {
+    const failedAt = this.#attempt?.failedAt ?? null;
+    if (this.#attempt === null || (failedAt !== null && performance.now() - failedAt > PROBE_RETRY_MS)) {
+      const attempt = { path: this.#findWorking(), failedAt: null as number | null };
+      attempt.path.catch(() => {
+        attempt.failedAt = performance.now();
+      });
+      this.#attempt = attempt;
+    }
+    return this.#attempt.path;
+  }
+
+  async #findWorking(): Promise<string> {
+    const path = await findTrusted(this.#searchPath);
+    const complaint = await this.#try(path);
+    if (complaint !== null)
+      throw unavailable(`${path} does not work here: ${complaint}${cureFor(complaint)}`);
+    return path;
+  }
+
+  /** Builds and leaves a sandbox. Null when that works, else what went wrong. */
+  async #try(path: string): Promise<string | null> {
+    const args = bwrapArguments(PROBE_PLAN, { isolateNetwork: true, cwd: null, emptyFd: () => -1 });
+    const child = await this.#spawner.spawn({
+      program: path,
+      argv: ['bwrap', ...args, '--seccomp', '4', '--', descriptorPath(3)],
+      cwd: '/',
+      env: {},
+      io: { kind: 'pipe', stdin: 'closed' },
+      inherited: [idleImage(this.#architecture), seccompFilter('restricted', this.#architecture)],
+      wrapper: 'contains',
+    });
+    const deadline = setTimeout(() => void child.killTree(), PROBE_DEADLINE_MS);
+    const { code, complaint } = await outcomeOf(child);
+    clearTimeout(deadline);
+    if (code === 0) return null;
+    return complaint || (code === null ? 'it did not end in time' : `it exited with ${code}`);
+  }
+}
+
+/** The tree of most sandboxes, without what a policy adds. */
+const PROBE_PLAN: MountPlan = {
+  steps: [
+    { kind: 'bind', path: nativePathOfBytes('/'), writable: false },
+    { kind: 'devices', sharedMemory: 'private' },
+    { kind: 'processes' },
+  ],
+  placeholders: [],
+  missing: [],
+  fingerprint: '',
+  observed: { paths: [], globs: [] },
+};
+
+/** The first bwrap on the path that nobody but root and this user can have put there. */
+async function findTrusted(searchPath: string): Promise<string> {
+  let distrusted: string | null = null;
+  for (const directory of searchPath.split(':')) {
+    if (!directory.startsWith('/')) continue;
+    const path = await executableAt(join(directory, 'bwrap'));
+    if (path === null) continue;
+    const weakness = await weaknessOf(path);
+    if (weakness === null) return path;
+    distrusted ??= weakness;
+  }
+  throw unavailable(
+    distrusted === null
+      ? `bwrap was not found on this server's PATH (${searchPath}); install the package bubblewrap`
+      : `${distrusted}, so that bwrap cannot be trusted; install the package bubblewrap or correct the permissions`,
+  );
+}
+
+async function executableAt(path: string): Promise<string | null> {
+  try {
+    const real = await realpath(path);
+    await access(real, constants.X_OK);
+    return (await lstat(real)).isFile() ? real : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Which part of a real path others could replace, in words; null when none. Entries of a sticky directory belong to their owners. */
+async function weaknessOf(path: string): Promise<string | null> {
+  for (let part = path; ; part = dirname(part)) {
+    const { uid, mode } = await lstat(part);
+    const sticky = part !== path && (mode & STICKY) !== 0;
+    if (uid !== 0 && uid !== process.geteuid?.()) return `${part} belongs to another user`;
+    if ((mode & WRITABLE_BY_OTHERS) !== 0 && !sticky) return `${part} can be changed by other users`;
+    if (part === '/') return null;
+  }
+}
+
+const STICKY = 0o1000;
+const WRITABLE_BY_OTHERS = 0o022;
+
+async function outcomeOf(
+  child: Child,
+): Promise<{ readonly code: number | null; readonly complaint: string }> {
+  let complaint = '';
+  const ends = child.outputs.map(
+    (source) =>
+      new Promise<void>((resolve) => {
+        source.listen((bytes) => {
+          complaint = (complaint + bytes.toString()).slice(0, PROBE_COMPLAINT_BYTES);
+        }, resolve);
+        source.resume();
+      }),
+  );
+  const exited = new Promise<number | null>((resolve) => child.onExit(({ code }) => resolve(code)));
+  const [code] = await Promise.all([exited, ...ends]);
+  child.release();
+  return { code, complaint: complaint.trim() };
+}
+
+function unavailable(reason: string): Error {
+  return unenforceable(`programs cannot be sandboxed on this machine: ${reason}`);
+}
+
+function cureFor(complaint: string): string {
+  const cure = CURES.find(([pattern]) => pattern.test(complaint))?.[1];
+  return cure === undefined ? '' : `; ${cure}`;
+}
+
+/** What bwrap says, and what helps. */
+const CURES: readonly (readonly [RegExp, string])[] = [
+  [
+    /mount proc/i,
+    'a container that hides parts of /proc forbids it; start the container with an unmasked /proc (docker: --security-opt systempaths=unconfined)',
+  ],
+  [
+    /uid map|capset|loopback/i,
+    'AppArmor may restrict user namespaces; allow them to bwrap with a profile or set the sysctl kernel.apparmor_restrict_unprivileged_userns=0',
+  ],
+  [
+    /namespace|user_namespaces/i,
+    'allow user namespaces: set the sysctl kernel.unprivileged_userns_clone=1 and user.max_user_namespaces above 0; in a container, allow unshare in its seccomp profile',
+  ],
+  [/seccomp/i, 'this kernel needs CONFIG_SECCOMP_FILTER'],
+  [/\/proc\/self\/fd\//, 'set the sysctl vm.memfd_noexec=0 or 1'],
+];

@@ -1,0 +1,212 @@
+import { realpath } from 'node:fs/promises';
+import { isWithin, type NativePath, nativePathOfBytes, nativePathOfText } from '../../files/native-path.ts';
+import type { Enclosure } from '../../process/process-manager.ts';
+import { cancelled, checkLaunch, rejectNulBytes } from '../../process/spawn/launch-checks.ts';
+import { LaunchMemory } from '../../process/spawn/launch-memory.ts';
+import type { EnclosingCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
+import { DenialScanner } from '../denial.ts';
+import { unenforceable } from '../errors.ts';
+import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
+import { localProbe } from '../mounts/file-probe.ts';
+import type { MountPlan } from '../mounts/mount-plan.ts';
+import { planMounts } from '../mounts/plan-mounts.ts';
+import { type DiskPolicy, isFullWrite, type SandboxPolicy } from '../policy/policy.ts';
+import { type Bwrap, descriptorPath } from './bwrap.ts';
+import { launcherImage } from './launcher.ts';
+import { PLAN_ATTEMPTS } from './limits.ts';
+import { Placeholders, PlanOutdated } from './placeholders.ts';
+import { type NetworkMode, seccompFilter } from './seccomp.ts';
+import type { Architecture } from './syscalls.ts';
+
+/**
+ * Puts programs into sandboxes of Linux: bwrap gives them a file tree, processes and a network of their own, and a filter of system
+ * calls. A program that may write everywhere gets the filter alone, and one that may use the network as well runs as it is.
+ */
+export class LinuxEncloser {
+  readonly #architecture: Architecture;
+  readonly #bwrap: Bwrap;
+  readonly #placeholders: Placeholders;
+  readonly #memory = new LaunchMemory(() => performance.now());
+  readonly #filters = new Map<NetworkMode, Buffer>();
+
+  constructor(calls: EnclosingCalls, bwrap: Bwrap, architecture: Architecture) {
+    this.#architecture = architecture;
+    this.#bwrap = bwrap;
+    this.#placeholders = new Placeholders(calls);
+  }
+
+  /**
+   * What to start in place of the program so that it is confined to the policy. Rejects with SpawnError for what would be wrong with
+   * the program without a sandbox, with SandboxError when the policy cannot be kept. When `signal` aborts it rejects at once and
+   * clears away later what it was about to make.
+   */
+  async encloseProgram(
+    spec: SpawnSpec,
+    policy: SandboxPolicy,
+    network: NetworkMode,
+    signal?: AbortSignal,
+  ): Promise<Enclosure> {
+    const enclosing = this.#enclose(spec, policy, network, signal);
+    return signal === undefined ? enclosing : untilAborted(enclosing, signal);
+  }
+
+  async #enclose(
+    spec: SpawnSpec,
+    policy: SandboxPolicy,
+    network: NetworkMode,
+    signal?: AbortSignal,
+  ): Promise<Enclosure> {
+    const judge = new DenialScanner();
+    const fullWrite = isFullWrite(policy);
+    if (fullWrite && network === 'enabled') return { spec, judge, release: null };
+    const path = await this.#checkedPath(spec, signal);
+    if (fullWrite && network === 'restricted')
+      return { spec: this.#filtered(spec, path), judge, release: null };
+    const [bwrap, cwd] = await Promise.all([this.#bwrap.path(), realpath(spec.cwd, 'latin1')]);
+    refuseWithin(policy, nativePathOfText(bwrap));
+    const { plan, release } = await this.#makeReady(diskOf(policy));
+    return {
+      spec: this.#contained({ spec, path, bwrap, cwd: nativePathOfBytes(cwd), plan, network }),
+      judge,
+      release,
+    };
+  }
+
+  async #checkedPath(spec: SpawnSpec, signal?: AbortSignal): Promise<string> {
+    if (this.#memory.knows(spec)) {
+      rejectNulBytes(spec);
+      return spec.program;
+    }
+    const path = await checkLaunch(spec, signal);
+    this.#memory.add(spec);
+    return path;
+  }
+
+  /** A plan with all of its placeholders in place. */
+  async #makeReady(
+    disk: DiskPolicy,
+  ): Promise<{ readonly plan: MountPlan; readonly release: Enclosure['release'] }> {
+    for (let attempt = 1; ; attempt++) {
+      const plan = await planMounts(disk, localProbe, 'program');
+      if (plan.placeholders.length === 0) return { plan, release: null };
+      try {
+        return { plan, release: await this.#placeholders.hold(plan.placeholders) };
+      } catch (error) {
+        if (!(error instanceof PlanOutdated)) throw error;
+        if (attempt === PLAN_ATTEMPTS)
+          throw unenforceable(`the files to protect keep changing: ${error.message}`);
+      }
+    }
+  }
+
+  /** The launcher itself, executed from the memory that it is passed in. */
+  #filtered(spec: SpawnSpec, path: string): SpawnSpec {
+    const filter = this.#filter('restricted');
+    const { argv, env } = spec;
+    const launch = { path, argv, env, descriptor: LAUNCHER_FD, session: null, filter } as const;
+    return {
+      ...spec,
+      program: descriptorPath(LAUNCHER_FD),
+      argv: [LAUNCHER_NAME],
+      env: {},
+      inherited: [launcherImage(launch, this.#architecture)],
+      wrapper: 'becomes',
+    };
+  }
+
+  /**
+   * bwrap, with everything that concerns the program in descriptors: other users can read a command line, and what an environment
+   * says to the loader of programs must not be said to bwrap.
+   */
+  #contained({ spec, path, bwrap, cwd, plan, network }: Containment): SpawnSpec {
+    const session = spec.io.kind === 'pty' ? 'withTerminal' : 'withoutTerminal';
+    const { argv, env } = spec;
+    const launch = { path, argv, env, descriptor: LAUNCHER_FD, session, filter: null } as const;
+    const empties: 'empty'[] = [];
+    const emptyFd = () => FIRST_EMPTY_FD + empties.push('empty') - 1;
+    const mounts = bwrapArguments(plan, { isolateNetwork: network !== 'enabled', cwd, emptyFd });
+    const executed = hidesProcesses(plan) ? LAUNCHER_FILE : descriptorPath(LAUNCHER_FD);
+    const launcher =
+      executed === LAUNCHER_FILE ? ['--perms', '0555', '--ro-bind-data', String(LAUNCHER_FD), executed] : [];
+    const args = [...mounts, ...launcher, '--seccomp', String(FILTER_FD)];
+    return {
+      ...spec,
+      program: bwrap,
+      argv: ['bwrap', '--args', String(ARGUMENTS_FD), '--', executed],
+      cwd: '/',
+      env: {},
+      inherited: [
+        launcherImage(launch, this.#architecture),
+        Buffer.from(args.map((arg) => `${arg}\0`).join(''), 'latin1'),
+        this.#filter(network),
+        ...empties,
+      ],
+      wrapper: 'contains',
+    };
+  }
+
+  #filter(network: NetworkMode): Buffer {
+    const filter = this.#filters.get(network) ?? seccompFilter(network, this.#architecture);
+    this.#filters.set(network, filter);
+    return filter;
+  }
+}
+
+interface Containment {
+  readonly spec: SpawnSpec;
+  readonly path: string;
+  readonly bwrap: string;
+  readonly cwd: NativePath;
+  readonly plan: MountPlan;
+  readonly network: NetworkMode;
+}
+
+const LAUNCHER_NAME = 'exec-server-launch';
+const LAUNCHER_FD = 3;
+/** Where a launcher is put that cannot be executed through its descriptor. */
+const LAUNCHER_FILE = '/dev/.exec-server-launch';
+const ARGUMENTS_FD = 4;
+const FILTER_FD = 5;
+const FIRST_EMPTY_FD = 6;
+
+function hidesProcesses(plan: MountPlan): boolean {
+  return plan.steps.some((step) => step.kind === 'emptyDirectory' && step.path === '/proc');
+}
+
+/** Every file, readable and writable, and nothing else to say about them. */
+const EVERYTHING: DiskPolicy = { base: 'write', platform: false, entries: [], denyGlobs: [] };
+
+function diskOf({ disk }: SandboxPolicy): DiskPolicy {
+  return disk === 'unrestricted' ? EVERYTHING : disk;
+}
+
+/**
+ * A bwrap that confined programs can replace confines none. Whoever may write everywhere is not kept from it: such a policy gives away
+ * more than bwrap.
+ */
+function refuseWithin({ disk }: SandboxPolicy, bwrap: NativePath): void {
+  if (disk === 'unrestricted') return;
+  const entry = disk.entries.findLast(({ path }) => path !== '/' && isWithin(bwrap, path));
+  if (entry?.access === 'write') {
+    throw unenforceable(
+      `the sandbox would make bwrap itself (${bwrap}) writable; install it elsewhere or narrow ${entry.path}`,
+    );
+  }
+}
+
+async function untilAborted(enclosing: Promise<Enclosure>, signal: AbortSignal): Promise<Enclosure> {
+  let onAbort = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    onAbort = () => reject(cancelled('aborted'));
+  });
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    if (signal.aborted) onAbort();
+    return await Promise.race([enclosing, aborted]);
+  } catch (error) {
+    if (signal.aborted) void enclosing.then(({ release }) => release?.()).catch(() => {});
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

@@ -1,0 +1,21 @@
+/** Output in which a confined program's failure is explained: the reference keeps no more. */
+export const DENIAL_WINDOW_BYTES = 1024 * 1024;
+
+/** Placeholders that one server holds at a time. Each is an open descriptor; a command needs three or four, shared by its like. */
+export const MAX_PLACEHOLDERS = 1_024;
+
+/** How often, and how far apart, a placeholder is tried that another server is just removing: that takes it microseconds. */
+export const PLACEHOLDER_ATTEMPTS = 50;
+export const PLACEHOLDER_RETRY_MS = 2;
+
+/** How often a plan is made anew because the files changed before it could be carried out. */
+export const PLAN_ATTEMPTS = 3;
+
+/** How long a sandbox that does not work is not tried again: somebody has to change the system before it can. */
+export const PROBE_RETRY_MS = 5_000;
+
+/** How long bwrap may take to show that it works; it takes ten milliseconds. */
+export const PROBE_DEADLINE_MS = 10_000;
+
+/** What is kept of what bwrap says when it does not work; its messages have one line. */
+export const PROBE_COMPLAINT_BYTES = 2_048;

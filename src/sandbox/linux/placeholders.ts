@@ -1,0 +1,232 @@
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, mkdir, open, rmdir, unlink } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { errorCode } from '../../files/errors.ts';
+import { type NativePath, systemPath, textOfNativePath } from '../../files/native-path.ts';
+import type { EnclosingCalls } from '../../process/spawn/spawner.ts';
+import { unenforceable } from '../errors.ts';
+import { PLACEHOLDER_MODES, type Placeholder } from '../mounts/mount-plan.ts';
+import { MAX_PLACEHOLDERS, PLACEHOLDER_ATTEMPTS, PLACEHOLDER_RETRY_MS } from './limits.ts';
+
+/** What a plan says is missing is there now, or the other way round: the plan has to be made anew. */
+export class PlanOutdated extends Error {
+  override readonly name = 'PlanOutdated';
+}
+
+/**
+ * Makes the empty files and directories that sandboxes need as places for their mounts, and removes each when its last sandbox is
+ * gone. Removing one would undo the mounts on it, in whatever sandbox they are, so every server that uses it holds a shared lock on
+ * it, and only who gets the exclusive lock removes it. One that a dead server has left is known by its mode, and removed by the
+ * next one to use it. Where the file system has no locks, servers do not know of each other.
+ */
+export class Placeholders {
+  readonly #calls: EnclosingCalls;
+  readonly #held = new Map<NativePath, HeldPlaceholder>();
+
+  constructor(calls: EnclosingCalls) {
+    this.#calls = calls;
+  }
+
+  /**
+   * Resolves when all of them exist, to what gives them back; that must be called once, when no mount on them is in use. Rejects with
+   * PlanOutdated when a place is taken by something else, and with SandboxError when it cannot be had.
+   */
+  async hold(placeholders: readonly Placeholder[]): Promise<() => Promise<void>> {
+    const results = await Promise.allSettled(placeholders.map((placeholder) => this.#hold(placeholder)));
+    const release = async () => {
+      await Promise.all(
+        placeholders.map(({ path }, index) => results[index]?.status === 'fulfilled' && this.#release(path)),
+      );
+    };
+    const failure = results.find((result) => result.status === 'rejected');
+    if (failure === undefined) return release;
+    await release();
+    throw failure.reason;
+  }
+
+  async #hold(placeholder: Placeholder): Promise<void> {
+    for (
+      let held = this.#held.get(placeholder.path);
+      held !== undefined;
+      held = this.#held.get(placeholder.path)
+    ) {
+      if (held.leaving === null) {
+        held.users++;
+        await held.file;
+        return;
+      }
+      await held.leaving;
+    }
+    await this.#make(placeholder);
+  }
+
+  async #make(placeholder: Placeholder): Promise<void> {
+    const { path } = placeholder;
+    if (this.#held.size >= MAX_PLACEHOLDERS) {
+      throw unenforceable(
+        `the sandbox needs an entry ${textOfNativePath(path)} for a moment, and this server holds too many such entries`,
+      );
+    }
+    const held: HeldPlaceholder = {
+      ...placeholder,
+      users: 1,
+      file: this.#acquire(placeholder),
+      leaving: null,
+    };
+    this.#held.set(path, held);
+    try {
+      await held.file;
+    } catch (error) {
+      this.#held.delete(path);
+      throw error;
+    }
+  }
+
+  async #release(path: NativePath): Promise<void> {
+    const held = this.#held.get(path)!;
+    if (--held.users > 0) return;
+    held.leaving = this.#leave(held).finally(() => this.#held.delete(path));
+    await held.leaving;
+  }
+
+  /** The guard hears of it before it exists, so that there is no moment in which the server's death would leave it. */
+  async #acquire(placeholder: Placeholder): Promise<FileHandle> {
+    const { path, kind } = placeholder;
+    this.#calls.removeAfterDeath(path, kind);
+    try {
+      for (let attempt = 0; attempt < PLACEHOLDER_ATTEMPTS; attempt++) {
+        const file = await this.#tryAcquire(placeholder);
+        if (file !== null) return file;
+        await delay(PLACEHOLDER_RETRY_MS);
+      }
+      throw new PlanOutdated(`${textOfNativePath(path)} keeps changing`);
+    } catch (error) {
+      this.#calls.forgetRemoval(path);
+      throw error;
+    }
+  }
+
+  /** Null when another server is just removing it. */
+  async #tryAcquire({ path, kind }: Placeholder): Promise<FileHandle | null> {
+    const made = await make(path, kind);
+    const file = made?.file ?? (await openExisting(path, kind));
+    if (file === null) return null;
+    try {
+      if (this.#lock(file, 'shared') && (await isPlaceholder(path, kind, file, made !== null))) return file;
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+    await file.close();
+    return null;
+  }
+
+  async #leave({ path, kind, file: opened }: HeldPlaceholder): Promise<void> {
+    const file = await opened;
+    try {
+      if (this.#lock(file, 'exclusive') && (await modeIfAt(path, file)) !== null)
+        await removeIfEmpty(path, kind, file);
+    } catch {
+      // What cannot be removed, because its directory is gone or closed to us, is nothing that a sandbox can be blamed for.
+    } finally {
+      await file.close();
+      this.#calls.forgetRemoval(path);
+    }
+  }
+
+  #lock(file: FileHandle, mode: 'shared' | 'exclusive'): boolean {
+    try {
+      return this.#calls.lock(file.fd, mode);
+    } catch {
+      return true;
+    }
+  }
+}
+
+interface HeldPlaceholder extends Placeholder {
+  users: number;
+  /** Open and locked. */
+  readonly file: Promise<FileHandle>;
+  /** Set while it is given up. */
+  leaving: Promise<void> | null;
+}
+
+/** Null when there is something already; a file comes open, a directory has to be opened. */
+async function make(
+  path: NativePath,
+  kind: Placeholder['kind'],
+): Promise<{ readonly file: FileHandle | null } | null> {
+  const mode = PLACEHOLDER_MODES[kind];
+  try {
+    if (kind === 'file') return { file: await open(systemPath(path), OPEN_FLAGS.file | CREATE, mode) };
+    await mkdir(systemPath(path), mode);
+    return { file: null };
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') return null;
+    throw failure(error, path);
+  }
+}
+
+function failure(error: unknown, path: NativePath): Error {
+  const code = errorCode(error) ?? String(error);
+  const text = textOfNativePath(path);
+  if (OUTDATED.has(code)) return new PlanOutdated(`${text} has changed (${code})`);
+  return unenforceable(`the sandbox needs an entry ${text} for a moment, and it cannot be made (${code})`);
+}
+
+/** Null when it has vanished. */
+async function openExisting(path: NativePath, kind: Placeholder['kind']): Promise<FileHandle | null> {
+  try {
+    return await open(systemPath(path), OPEN_FLAGS[kind]);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return null;
+    throw failure(error, path);
+  }
+}
+
+/** Whether the path leads to the open file. Throws PlanOutdated when that is something else than a placeholder. */
+async function isPlaceholder(
+  path: NativePath,
+  kind: Placeholder['kind'],
+  file: FileHandle,
+  ownWork: boolean,
+): Promise<boolean> {
+  const mode = await modeIfAt(path, file);
+  if (mode === null) return false;
+  if (mode === PLACEHOLDER_MODES[kind]) return true;
+  if (!ownWork) throw new PlanOutdated(`${textOfNativePath(path)} has been made by somebody else`);
+  // The umask has taken bits away.
+  await file.chmod(PLACEHOLDER_MODES[kind]);
+  return true;
+}
+
+/** The mode of an open file, or null when the path does not lead to it. */
+async function modeIfAt(path: NativePath, file: FileHandle): Promise<number | null> {
+  const [entry, opened] = await Promise.all([lstat(systemPath(path)).catch(() => null), file.stat()]);
+  return entry !== null && entry.ino === opened.ino && entry.dev === opened.dev ? opened.mode & 0o7777 : null;
+}
+
+/** What somebody has filled meanwhile is theirs now and gets an ordinary mode. */
+async function removeIfEmpty(path: NativePath, kind: Placeholder['kind'], file: FileHandle): Promise<void> {
+  if (kind === 'file') {
+    if ((await file.stat()).size > 0) await file.chmod(ORDINARY_MODES.file);
+    else await unlink(systemPath(path));
+    return;
+  }
+  try {
+    await rmdir(systemPath(path));
+  } catch (error) {
+    if (errorCode(error) === 'ENOTEMPTY') await file.chmod(ORDINARY_MODES.directory);
+  }
+}
+
+const OPEN_FLAGS: Readonly<Record<Placeholder['kind'], number>> = {
+  directory: constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_DIRECTORY,
+  file: constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,
+};
+const CREATE = constants.O_CREAT | constants.O_EXCL;
+
+/** What the system says when the way to a path is another one than it was. */
+const OUTDATED: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'EISDIR']);
+
+const ORDINARY_MODES: Readonly<Record<Placeholder['kind'], number>> = { directory: 0o755, file: 0o644 };

@@ -1,0 +1,206 @@
+import { type Architecture, AUDIT_ARCH, type SyscallName, syscallNumber } from './syscalls.ts';
+
+/** What a program may do with the network; `proxied` is by way of a proxy that listens on its own loopback address. */
+export type NetworkMode = 'restricted' | 'proxied' | 'enabled';
+
+/**
+ * A filter of system calls as the kernel takes it: `struct sock_filter` after `struct sock_filter`. What it denies fails with EPERM,
+ * calls made for another processor end the process, and everything else is allowed. User namespaces stay possible, because
+ * browsers and the like confine themselves with them; the capabilities that they give are of no use without `mount` and `setns`.
+ */
+export function seccompFilter(mode: NetworkMode, architecture: Architecture): Buffer {
+  const program = new FilterProgram();
+  program.loadWord(ARCHITECTURE_OFFSET);
+  program.returnUnlessEqual(AUDIT_ARCH[architecture], KILL_PROCESS);
+  program.loadWord(NUMBER_OFFSET);
+  // The x32 variants of the calls have the same architecture and other numbers.
+  if (architecture === 'x64') program.denyFrom(X32_CALLS);
+  for (const name of deniedCalls(mode)) program.denyIfEqual(syscallNumber(name, architecture));
+  for (const { call, argument, allowed } of RULES[mode].onlyWith) {
+    program.denyUnless(syscallNumber(call, architecture), argument, allowed);
+  }
+  program.denyWith(syscallNumber('ioctl', architecture), 1, INPUT_FAKING_REQUESTS);
+  program.allow();
+  return program.bytes();
+}
+
+/** The calls that a mode denies whatever their arguments are. */
+export function deniedCalls(mode: NetworkMode): readonly SyscallName[] {
+  return [...RULES[mode].denied, ...NEVER];
+}
+
+/** A call that is allowed only with certain values of one argument, of which the low 32 bits count. */
+interface ArgumentRule {
+  readonly call: SyscallName;
+  readonly argument: number;
+  readonly allowed: readonly number[];
+}
+
+interface ModeRules {
+  readonly denied: readonly SyscallName[];
+  readonly onlyWith: readonly ArgumentRule[];
+}
+
+const AF_UNIX = 1;
+const AF_INET = 2;
+const AF_INET6 = 10;
+
+/** They act on many descriptors at once, past any filter of calls. */
+const RINGS = ['io_uring_setup', 'io_uring_enter', 'io_uring_register'] as const;
+
+/** They reach into other processes, which may have been started with another filter. */
+const OTHER_PROCESSES = ['ptrace', 'process_vm_readv', 'process_vm_writev'] as const;
+
+const ONLY_LOCAL_PAIRS: ArgumentRule = { call: 'socketpair', argument: 0, allowed: [AF_UNIX] };
+
+const RULES: Readonly<Record<NetworkMode, ModeRules>> = {
+  // A pair of local sockets stays usable through sendmsg, recvmsg, recvfrom, read and write.
+  restricted: {
+    denied: [
+      ...OTHER_PROCESSES,
+      ...RINGS,
+      'connect',
+      'accept',
+      'accept4',
+      'bind',
+      'listen',
+      'getpeername',
+      'getsockname',
+      'shutdown',
+      'sendto',
+      'sendmmsg',
+      'recvmmsg',
+      'getsockopt',
+      'setsockopt',
+    ],
+    onlyWith: [{ call: 'socket', argument: 0, allowed: [AF_UNIX] }, ONLY_LOCAL_PAIRS],
+  },
+  proxied: {
+    denied: [...OTHER_PROCESSES, ...RINGS],
+    onlyWith: [{ call: 'socket', argument: 0, allowed: [AF_INET, AF_INET6] }, ONLY_LOCAL_PAIRS],
+  },
+  enabled: { denied: RINGS, onlyWith: [] },
+};
+
+/** Calls that no confined program has a use for, and that have been ways into the kernel or around a file tree. */
+const NEVER: readonly SyscallName[] = [
+  'mount',
+  'umount2',
+  'pivot_root',
+  'move_mount',
+  'fsopen',
+  'fsconfig',
+  'fsmount',
+  'fspick',
+  'open_tree',
+  'open_tree_attr',
+  'mount_setattr',
+  'setns',
+  'open_by_handle_at',
+  'keyctl',
+  'add_key',
+  'request_key',
+  'userfaultfd',
+  'perf_event_open',
+  'bpf',
+  'kexec_load',
+  'kexec_file_load',
+  'init_module',
+  'finit_module',
+  'delete_module',
+  'acct',
+  'swapon',
+  'swapoff',
+  'reboot',
+  'quotactl',
+  'quotactl_fd',
+  'lookup_dcookie',
+];
+
+/** TIOCSTI and TIOCLINUX put characters into the input of a terminal, as if they had been typed. */
+const INPUT_FAKING_REQUESTS = [0x5412, 0x541c];
+
+/** Offsets in `struct seccomp_data`. */
+const NUMBER_OFFSET = 0;
+const ARCHITECTURE_OFFSET = 4;
+const FIRST_ARGUMENT_OFFSET = 16;
+
+const X32_CALLS = 0x40000000;
+
+const KILL_PROCESS = 0x80000000;
+const ALLOW = 0x7fff0000;
+/** SECCOMP_RET_ERRNO with EPERM. */
+const DENY = 0x00050001;
+
+/** BPF_LD|BPF_W|BPF_ABS, BPF_JMP|BPF_JEQ|BPF_K, BPF_JMP|BPF_JGE|BPF_K and BPF_RET|BPF_K. */
+const LOAD = 0x20;
+const IF_EQUAL = 0x15;
+const IF_AT_LEAST = 0x35;
+const RETURN = 0x06;
+
+/** `struct sock_filter`: the operation, how far to jump when it is true or false, and its operand. */
+const INSTRUCTION_BYTES = 8;
+
+/** Writes the instructions one after the other; jumps only ever skip a few of them. The number of the call stays loaded. */
+class FilterProgram {
+  readonly #instructions: Buffer[] = [];
+
+  loadWord(offset: number): void {
+    this.#add(LOAD, 0, 0, offset);
+  }
+
+  returnUnlessEqual(value: number, verdict: number): void {
+    this.#add(IF_EQUAL, 1, 0, value);
+    this.#add(RETURN, 0, 0, verdict);
+  }
+
+  denyIfEqual(call: number): void {
+    this.#add(IF_EQUAL, 0, 1, call);
+    this.#add(RETURN, 0, 0, DENY);
+  }
+
+  denyFrom(call: number): void {
+    this.#add(IF_AT_LEAST, 0, 1, call);
+    this.#add(RETURN, 0, 0, DENY);
+  }
+
+  /** Decides about every use of the call. */
+  denyUnless(call: number, argument: number, allowed: readonly number[]): void {
+    this.#decideByArgument(call, argument, allowed, { listed: ALLOW, other: DENY });
+  }
+
+  denyWith(call: number, argument: number, denied: readonly number[]): void {
+    this.#decideByArgument(call, argument, denied, { listed: DENY, other: ALLOW });
+  }
+
+  allow(): void {
+    this.#add(RETURN, 0, 0, ALLOW);
+  }
+
+  bytes(): Buffer {
+    return Buffer.concat(this.#instructions);
+  }
+
+  #decideByArgument(
+    call: number,
+    argument: number,
+    values: readonly number[],
+    verdicts: { readonly listed: number; readonly other: number },
+  ): void {
+    this.#add(IF_EQUAL, 0, values.length + 3, call);
+    // Both processors store the low half of an argument first.
+    this.loadWord(FIRST_ARGUMENT_OFFSET + 8 * argument);
+    for (const [index, value] of values.entries()) this.#add(IF_EQUAL, values.length - index, 0, value);
+    this.#add(RETURN, 0, 0, verdicts.other);
+    this.#add(RETURN, 0, 0, verdicts.listed);
+  }
+
+  #add(operation: number, ifTrue: number, ifFalse: number, operand: number): void {
+    const instruction = Buffer.alloc(INSTRUCTION_BYTES);
+    instruction.writeUInt16LE(operation, 0);
+    instruction.writeUInt8(ifTrue, 2);
+    instruction.writeUInt8(ifFalse, 3);
+    instruction.writeUInt32LE(operand >>> 0, 4);
+    this.#instructions.push(instruction);
+  }
+}

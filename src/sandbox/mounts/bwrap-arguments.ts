@@ -1,0 +1,86 @@
+import { type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
+import { unenforceable } from '../errors.ts';
+import { BWRAP_MAX_ARGUMENTS, BWRAP_SPARE_ARGUMENTS } from '../limits.ts';
+import type { MountPlan, MountStep } from './mount-plan.ts';
+
+/** How a plan is carried out. */
+export interface BwrapOptions {
+  /** Whether the sandbox gets a network of its own, in which there is nothing. */
+  readonly isolateNetwork: boolean;
+  /** Where the command starts; null is the root directory. */
+  readonly cwd: NativePath | null;
+  /** Gives the next descriptor of bwrap from which nothing can be read. Each is used up. */
+  emptyFd(): number;
+}
+
+/**
+ * The arguments for bwrap up to the command, in bytes; none contains NUL. They are meant to be handed over by `--args`. Throws
+ * SandboxError when there are more than bwrap takes.
+ */
+export function bwrapArguments(plan: MountPlan, options: BwrapOptions): string[] {
+  const args = [...namespaces(options), ...plan.steps.flatMap((step) => argumentsOf(step, options))];
+  args.push('--chdir', options.cwd ?? '/');
+  if (args.length > BWRAP_MAX_ARGUMENTS - BWRAP_SPARE_ARGUMENTS) {
+    throw unenforceable(
+      'the sandbox needs more mounts than bwrap can make; deny directories instead of many files',
+    );
+  }
+  return args;
+}
+
+/** The user namespace is always a new one: without it bwrap could not mount, and with capabilities its mounts could be undone. */
+function namespaces({ isolateNetwork }: BwrapOptions): string[] {
+  return [
+    '--unshare-user',
+    '--unshare-pid',
+    '--unshare-ipc',
+    '--unshare-cgroup-try',
+    ...(isolateNetwork ? ['--unshare-net'] : []),
+    '--die-with-parent',
+    '--cap-drop',
+    'ALL',
+  ];
+}
+
+function argumentsOf(step: MountStep, options: BwrapOptions): string[] {
+  switch (step.kind) {
+    case 'bind':
+      return [step.writable ? '--bind' : '--ro-bind', step.path, step.path];
+    case 'emptyDirectory':
+      return ['--perms', octal(step.mode), '--tmpfs', step.path];
+    case 'seal':
+      return ['--remount-ro', step.path];
+    case 'emptyFile':
+      return ['--perms', octal(step.mode), '--ro-bind-data', String(options.emptyFd()), step.path];
+    case 'link':
+      return ['--symlink', step.target, step.path];
+    case 'emptyRoot':
+      return ['--tmpfs', '/'];
+    case 'devices':
+      return [
+        '--dev',
+        '/dev',
+        ...(step.sharedMemory === 'host' ? ['--bind-try', '/dev/shm', '/dev/shm'] : []),
+      ];
+    case 'processes':
+      return ['--proc', '/proc', ...KERNEL_SETTINGS.flatMap((path) => ['--ro-bind-try', path, path])];
+  }
+}
+
+/**
+ * Files of the kernel that belong to the machine and not to the sandbox. Root keeps its number inside, and with it the right to
+ * write to what root owns; no capability is asked for.
+ */
+const KERNEL_SETTINGS: readonly NativePath[] = [
+  '/proc/acpi',
+  '/proc/bus',
+  '/proc/fs',
+  '/proc/irq',
+  '/proc/scsi',
+  '/proc/sys',
+  '/proc/sysrq-trigger',
+].map(nativePathOfBytes);
+
+function octal(mode: number): string {
+  return mode.toString(8).padStart(4, '0');
+}

@@ -1,0 +1,121 @@
+import { errorCode } from '../../files/errors.ts';
+import { childPath, type NativePath, textOfNativePath } from '../../files/native-path.ts';
+import { unenforceable } from '../errors.ts';
+import { GLOB_DIRECTORIES_AT_ONCE, MAX_GLOB_DIRECTORIES, MAX_GLOB_MATCHES } from '../limits.ts';
+import { type PreparedGlob, prepareGlob } from '../policy/deny-glob.ts';
+import type { DenyGlob } from '../policy/policy.ts';
+import type { FileProbe } from './file-probe.ts';
+import { type ResolvedPath, resolvePath } from './resolve-path.ts';
+
+/** What patterns stand for at the moment. */
+export interface GlobExpansion {
+  /** The files, without links, sorted. */
+  readonly files: readonly NativePath[];
+  /** The directories that were looked through, as the patterns name them, and where they are. */
+  readonly roots: ReadonlyMap<NativePath, ResolvedPath>;
+}
+
+/**
+ * Looks for the regular files that the patterns match, hidden ones included. Links are neither followed nor matched, and what is
+ * made later is not found. Throws SandboxError when there are too many files or directories: what cannot be told cannot be denied.
+ */
+export async function expandGlobs(globs: readonly DenyGlob[], probe: FileProbe): Promise<GlobExpansion> {
+  const byRoot = new Map<NativePath, PreparedGlob[]>();
+  for (const glob of globs.map(prepareGlob)) byRoot.set(glob.root, [...(byRoot.get(glob.root) ?? []), glob]);
+  const roots = new Map<NativePath, ResolvedPath>();
+  const files = new Set<NativePath>();
+  const search = new Search(probe, files);
+  for (const [root, rooted] of byRoot) {
+    const resolved = await resolvePath(root, probe);
+    roots.set(root, resolved);
+    if (resolved.facts?.type === 'directory') await search.below(resolved.real, rooted);
+  }
+  return { files: [...files].sort(), roots };
+}
+
+interface OpenDirectory {
+  readonly path: NativePath;
+  /** Its names below the root. */
+  readonly names: readonly string[];
+}
+
+class Search {
+  readonly #probe: FileProbe;
+  readonly #files: Set<NativePath>;
+  #directories = 0;
+
+  constructor(probe: FileProbe, files: Set<NativePath>) {
+    this.#probe = probe;
+    this.#files = files;
+  }
+
+  async below(root: NativePath, globs: readonly PreparedGlob[]): Promise<void> {
+    const maxDepth = Math.max(...globs.map((glob) => glob.maxDepth ?? Number.POSITIVE_INFINITY));
+    let level: OpenDirectory[] = [{ path: root, names: [] }];
+    while (level.length > 0) {
+      const next: OpenDirectory[] = [];
+      const enter = level[0]!.names.length + 1 < maxDepth;
+      for (let at = 0; at < level.length; at += GLOB_DIRECTORIES_AT_ONCE) {
+        const some = level.slice(at, at + GLOB_DIRECTORIES_AT_ONCE);
+        await Promise.all(some.map((directory) => this.#look(directory, globs, enter ? next : null)));
+      }
+      level = next;
+    }
+  }
+
+  async #look(
+    { path, names }: OpenDirectory,
+    globs: readonly PreparedGlob[],
+    next: OpenDirectory[] | null,
+  ): Promise<void> {
+    try {
+      for await (const batch of this.#probe.entries(path)) {
+        for (const entry of batch) {
+          const below = [...names, entry.name];
+          if (entry.isDirectory()) {
+            if (next === null) continue;
+            this.#countDirectory();
+            next.push({ path: childPath(path, entry.name), names: below });
+          } else if (entry.isFile() && globs.some((glob) => isMatch(glob, below))) {
+            this.#found(childPath(path, entry.name));
+          }
+        }
+      }
+    } catch (error) {
+      await this.#judge(error, path);
+    }
+  }
+
+  #countDirectory(): void {
+    if (++this.#directories <= MAX_GLOB_DIRECTORIES) return;
+    throw unenforceable(
+      `the deny patterns of the sandbox cover more than ${MAX_GLOB_DIRECTORIES} directories; set \`glob_scan_max_depth\``,
+    );
+  }
+
+  #found(path: NativePath): void {
+    this.#files.add(path);
+    if (this.#files.size > MAX_GLOB_MATCHES) {
+      throw unenforceable(`the deny patterns of the sandbox match more than ${MAX_GLOB_MATCHES} files`);
+    }
+  }
+
+  /**
+   * A directory that has just gone has no files. One that is closed to the server is closed to a sandboxed program, too, unless
+   * it belongs to its user: then the program could open it.
+   */
+  async #judge(error: unknown, path: NativePath): Promise<void> {
+    const code = errorCode(error);
+    if (code === 'ENOENT' || code === 'ENOTDIR') return;
+    if (code !== 'EACCES') throw error;
+    const facts = await this.#probe.facts(path);
+    if (facts === null || facts === 'unreachable' || facts.uid !== process.geteuid?.()) return;
+    throw unenforceable(
+      `cannot look for files to deny in ${textOfNativePath(path)}, which its owner has closed`,
+    );
+  }
+}
+
+function isMatch(glob: PreparedGlob, names: readonly string[]): boolean {
+  return (glob.maxDepth === null || names.length <= glob.maxDepth) && glob.matches(names);
+}

@@ -1,0 +1,93 @@
+import { access, constants, lstat, open, readlink } from 'node:fs/promises';
+import { errorCode } from '../../files/errors.ts';
+import { directoryBatches, type ListedEntry } from '../../files/local/directory-listing.ts';
+import { type NativePath, systemPath } from '../../files/native-path.ts';
+
+export type FileType = 'directory' | 'file' | 'link' | 'other';
+
+/** What is known about a file without opening it. */
+export interface FileFacts {
+  readonly type: FileType;
+  /** Tells the file from every other one that exists at the same time. A link is told from its successor, too. */
+  readonly identity: string;
+  readonly mode: number;
+  readonly uid: number;
+}
+
+/** The looks at the disk that a plan takes. All but `facts` throw what the system says. */
+export interface FileProbe {
+  /** Null where there is nothing, `unreachable` where the server may not look. No link is followed at the end. */
+  facts(path: NativePath): Promise<FileFacts | 'unreachable' | null>;
+  /** The target of a symbolic link, in bytes. */
+  linkTarget(path: NativePath): Promise<string>;
+  /** What is in a directory, piece by piece. */
+  entries(directory: NativePath): AsyncIterable<readonly ListedEntry[]>;
+  /** The first bytes of a file. */
+  beginning(path: NativePath, maxBytes: number): Promise<string>;
+  /** Whether the server's user could make something in the directory, or give itself the right to. */
+  mayCreateIn(directory: NativePath): Promise<boolean>;
+}
+
+/** This machine's disk. */
+export const localProbe: FileProbe = {
+  facts: async (path) => {
+    try {
+      const stats = await lstat(systemPath(path), { bigint: true });
+      const type = typeOf(stats);
+      const identity = `${stats.dev}:${stats.ino}:${type}`;
+      return {
+        type,
+        // The number of a link that is gone may be given to the next one; directories and files are kept by their mounts.
+        identity: type === 'link' ? `${identity}:${stats.ctimeNs}` : identity,
+        mode: Number(stats.mode & 0o7777n),
+        uid: Number(stats.uid),
+      };
+    } catch (error) {
+      const code = errorCode(error);
+      if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+      if (code === 'EACCES') return 'unreachable';
+      throw error;
+    }
+  },
+
+  linkTarget: async (path) => await readlink(systemPath(path), 'latin1'),
+
+  entries: directoryBatches,
+
+  beginning: async (path, maxBytes) => {
+    const file = await open(
+      systemPath(path),
+      constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,
+    );
+    try {
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(maxBytes), 0, maxBytes, 0);
+      return buffer.toString('latin1', 0, bytesRead);
+    } finally {
+      await file.close();
+    }
+  },
+
+  mayCreateIn: async (directory) => {
+    try {
+      await access(systemPath(directory), constants.W_OK);
+      return true;
+    } catch (error) {
+      const code = errorCode(error);
+      if (code === 'EROFS') return false;
+      if (code !== 'EACCES') throw error;
+      return (await lstat(systemPath(directory))).uid === process.geteuid?.();
+    }
+  },
+};
+
+interface TypedFile {
+  isDirectory(): boolean;
+  isFile(): boolean;
+  isSymbolicLink(): boolean;
+}
+
+function typeOf(file: TypedFile): FileType {
+  if (file.isDirectory()) return 'directory';
+  if (file.isFile()) return 'file';
+  return file.isSymbolicLink() ? 'link' : 'other';
+}

@@ -1,0 +1,58 @@
+import type { NativePath } from '../../files/native-path.ts';
+import {
+  accessByEntries,
+  type DenyGlob,
+  type DiskPolicy,
+  lesserAccess,
+  PLATFORM_DIRECTORIES,
+  type PolicyEntry,
+  type SandboxPolicy,
+} from './policy.ts';
+
+/** The policy that allows what both allow, and nothing else. */
+export function intersect(a: SandboxPolicy, b: SandboxPolicy): SandboxPolicy {
+  return {
+    disk: intersectDisks(a.disk, b.disk),
+    network: a.network === 'restricted' ? 'restricted' : b.network,
+  };
+}
+
+function intersectDisks(a: SandboxPolicy['disk'], b: SandboxPolicy['disk']): SandboxPolicy['disk'] {
+  if (a === 'unrestricted') return b;
+  if (b === 'unrestricted') return a;
+  const platform = a.platform && b.platform;
+  // The access of both changes only where one of them has an entry, so there the lesser one is written down.
+  const paths = new Set([...a.entries, ...b.entries].map((entry) => entry.path));
+  if (!platform && (a.platform || b.platform)) for (const path of PLATFORM_DIRECTORIES) paths.add(path);
+  const byName = new Set([...a.entries, ...b.entries].flatMap((entry) => (entry.byName ? [entry.path] : [])));
+  return {
+    base: lesserAccess(a.base, b.base),
+    platform,
+    entries: [...paths].sort().map((path) => lesserEntry(a, b, path, byName)),
+    denyGlobs: unionOfGlobs(a.denyGlobs, b.denyGlobs),
+  };
+}
+
+function lesserEntry(
+  a: DiskPolicy,
+  b: DiskPolicy,
+  path: NativePath,
+  byName: ReadonlySet<NativePath>,
+): PolicyEntry {
+  const access = lesserAccess(accessByEntries(a, path), accessByEntries(b, path));
+  return { path, access, byName: access === 'read' && byName.has(path) };
+}
+
+/** What either denies is denied. Of one pattern with two depths the deeper one says it all. */
+function unionOfGlobs(a: readonly DenyGlob[], b: readonly DenyGlob[]): DenyGlob[] {
+  const globs = new Map<NativePath, DenyGlob>();
+  for (const glob of [...a, ...b]) {
+    const other = globs.get(glob.pattern);
+    if (other === undefined || reachOf(glob) > reachOf(other)) globs.set(glob.pattern, glob);
+  }
+  return [...globs.keys()].sort().map((pattern) => globs.get(pattern)!);
+}
+
+function reachOf({ maxDepth }: DenyGlob): number {
+  return maxDepth ?? Number.POSITIVE_INFINITY;
+}

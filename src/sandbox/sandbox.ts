@@ -1,0 +1,21 @@
+import type { FileSystem } from '../files/file-system.ts';
+import type { SearchRequest, SearchResult } from '../files/search/query.ts';
+import type { Enclosure } from '../process/process-manager.ts';
+import type { SpawnSpec } from '../process/spawn/spawner.ts';
+import type { SandboxPolicy } from './policy/policy.ts';
+
+/** What enforces policies on this machine. Whatever it cannot enforce it refuses; nothing runs or is touched without it. */
+export interface Sandbox {
+  /** Makes a confinement for one program. */
+  encloseProgram(spec: SpawnSpec, policy: SandboxPolicy, signal: AbortSignal): Promise<Enclosure>;
+  /** The files that a policy leaves; for policies that hide or protect some. Where they cannot be had each operation fails. */
+  files(policy: SandboxPolicy): PolicyFiles;
+  /** Ends everything that is left. */
+  close(): Promise<void>;
+}
+
+/** Files under a policy. */
+export interface PolicyFiles {
+  readonly fileSystem: FileSystem;
+  search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>;
+}

@@ -1,0 +1,55 @@
+import { hostname } from 'node:os';
+import { MAX_PATH_KEYS, MAX_SELECTED_PATHS } from '../../files/executor-config/limits.ts';
+import type { NativePath } from '../../files/native-path.ts';
+import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
+import { invalidParams, printable } from '../../protocol/errors.ts';
+import type { ParamsOf } from '../../protocol/registry.ts';
+import type { Handlers } from '../../rpc/router.ts';
+import type { HandlerServices } from './services.ts';
+
+/** What this machine is configured to do. Few clients ask, so that what answers them is loaded when one does. */
+export function environmentConfigHandlers({
+  files,
+}: HandlerServices): Pick<Handlers, 'environmentConfig/read'> {
+  return {
+    'environmentConfig/read': async (params) => {
+      const { configPaths, requirementsPaths } = params;
+      checkPaths(params);
+      const cwd = directoryHere(params.cwd);
+      const { readExecutorConfig } = await import('../../files/executor-config/read-config.ts');
+      const read = await readExecutorConfig(
+        files.under({}, 'read'),
+        { cwd, configPaths, requirementsPaths },
+        { variables: process.env, signal: files.ended },
+      );
+      return { ...read, hostname: hostname() || null };
+    },
+  };
+}
+
+/** A directory of another kind of host cannot have a configuration here. */
+function directoryHere(uri: string): NativePath {
+  try {
+    return pathFromUri(uri);
+  } catch (error) {
+    if (!(error instanceof PathUriError)) throw error;
+    throw invalidParams(`params.cwd: ${printable(error.message)}`);
+  }
+}
+
+function checkPaths({ configPaths, requirementsPaths }: ParamsOf<'environmentConfig/read'>): void {
+  if (configPaths.length + requirementsPaths.length === 0) {
+    throw invalidParams('at least one config or requirements path is required');
+  }
+  for (const [name, paths] of Object.entries({ configPaths, requirementsPaths })) {
+    if (paths.length > MAX_SELECTED_PATHS) {
+      throw invalidParams(`params.${name}: expected at most ${MAX_SELECTED_PATHS} paths`);
+    }
+    for (const path of paths) {
+      if (path.length === 0) throw invalidParams('TOML paths must contain at least one key segment');
+      if (path.length > MAX_PATH_KEYS) {
+        throw invalidParams(`params.${name}: expected at most ${MAX_PATH_KEYS} keys in a path`);
+      }
+    }
+  }
+}

@@ -1,0 +1,128 @@
+import { deferFileSystem } from '../../files/deferred-file-system.ts';
+import type { FileSystem } from '../../files/file-system.ts';
+import { type NativePath, nativePathOfText } from '../../files/native-path.ts';
+import type { SearchRequest, SearchResult } from '../../files/search/query.ts';
+import type { Enclose } from '../../process/process-manager.ts';
+import type { SpawnSpec } from '../../process/spawn/spawner.ts';
+import type { SandboxContext } from '../../protocol/sandbox.ts';
+import { SandboxError } from '../../sandbox/errors.ts';
+import { intersect } from '../../sandbox/policy/intersect.ts';
+import { type PolicyHost, policyOf } from '../../sandbox/policy/normalize.ts';
+import { isFullRead, isFullWrite, type SandboxPolicy } from '../../sandbox/policy/policy.ts';
+import type { Sandbox } from '../../sandbox/sandbox.ts';
+
+/** What confines a program, as clients are told. */
+export type SandboxType = 'none' | 'linuxSeccomp' | 'macosSeatbelt';
+
+/** A start under a confinement, or without one. */
+export interface ProgramConfinement {
+  readonly sandboxType: SandboxType;
+  /** Null where the program runs as it is. */
+  readonly enclose: Enclose | null;
+}
+
+/** The files of one connection under whatever confinement its requests name. */
+export interface ConfinedFiles {
+  /** Null where every file may be read, or written, as `access` says. Throws SandboxError when the confinement makes no sense. */
+  of(asked: SandboxContext | null, access: 'read' | 'write'): FileConfinement | null;
+}
+
+/** Files under a confinement. */
+export interface FileConfinement {
+  readonly fileSystem: FileSystem;
+  search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>;
+}
+
+/**
+ * Turns the confinement that a request asks for into the one that is enforced. Below every request lies the server's own floor: it
+ * holds for those that ask for less, or for nothing. What cannot be enforced is refused; nothing ever runs without it.
+ */
+export class Confinement {
+  readonly #floor: SandboxContext | null;
+  readonly #load: () => Promise<Sandbox>;
+  #loading: Promise<Sandbox> | null = null;
+
+  /** `load` brings what enforces confinements; it is called when the first request needs it. */
+  constructor(floor: SandboxContext | null, load: () => Promise<Sandbox>) {
+    this.#floor = floor;
+    this.#load = load;
+  }
+
+  /** Whether the server demands that nothing gets at the network. */
+  get networkForbidden(): boolean {
+    return this.#floorPolicy()?.network === 'restricted';
+  }
+
+  /** How a program is started that its request wants confined to `asked`. Throws SandboxError when that makes no sense. */
+  program(asked: SandboxContext | null, spec: SpawnSpec): ProgramConfinement {
+    if (asked === null && this.#floor === null) return NOT_CONFINED;
+    const host = { cwd: nativePathOfText(spec.cwd), tmpdir: spec.env.TMPDIR };
+    const policy = this.#aboveFloor(asked === null ? null : programPolicy(asked, host));
+    if (policy === null) return NOT_CONFINED;
+    return {
+      sandboxType: process.platform === 'darwin' ? 'macosSeatbelt' : 'linuxSeccomp',
+      enclose: async (inner, signal) => (await this.#sandbox()).encloseProgram(inner, policy, signal),
+    };
+  }
+
+  /** The files of a connection that may see only what is `below` a directory, or everything when that is null. */
+  files(below: NativePath | null): ConfinedFiles {
+    return {
+      of: (asked, access) => {
+        if (asked === null && this.#floor === null) return null;
+        const host = { cwd: null, tmpdir: process.env.TMPDIR };
+        const policy = this.#aboveFloor(asked === null ? null : policyOf(asked, host));
+        if (policy === null || isFullWrite(policy) || (access === 'read' && isFullRead(policy))) return null;
+        return this.#filesUnder(below === null ? policy : intersect(policy, onlyBelow(below)));
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    await (await this.#loading)?.close();
+  }
+
+  #filesUnder(policy: SandboxPolicy): FileConfinement {
+    const files = async () => (await this.#sandbox()).files(policy);
+    return {
+      fileSystem: deferFileSystem(async () => (await files()).fileSystem),
+      search: async (...search) => (await files()).search(...search),
+    };
+  }
+
+  #aboveFloor(policy: SandboxPolicy | null): SandboxPolicy | null {
+    const floor = this.#floorPolicy();
+    if (floor === null || policy === null) return floor ?? policy;
+    return intersect(policy, floor);
+  }
+
+  /** The floor knows the server's environment only: what a request says must not move it. */
+  #floorPolicy(): SandboxPolicy | null {
+    return this.#floor && policyOf(this.#floor, { cwd: null, tmpdir: process.env.TMPDIR });
+  }
+
+  #sandbox(): Promise<Sandbox> {
+    this.#loading ??= this.#load();
+    return this.#loading;
+  }
+}
+
+/** Clients know what does not fit this host as an error of the parameters here, and as a bad request where files are concerned. */
+function programPolicy(asked: SandboxContext, host: PolicyHost): SandboxPolicy {
+  try {
+    return policyOf(asked, host);
+  } catch (error) {
+    if (!(error instanceof SandboxError) || error.kind !== 'unsuitable') throw error;
+    throw new SandboxError('invalid', error.message);
+  }
+}
+
+const NOT_CONFINED: ProgramConfinement = { sandboxType: 'none', enclose: null };
+
+function onlyBelow(directory: NativePath): SandboxPolicy {
+  const entries = [{ path: directory, access: 'write', byName: false }] as const;
+  return {
+    disk: { base: 'deny', platform: false, entries, denyGlobs: [] },
+    network: 'enabled',
+  };
+}

@@ -1,0 +1,258 @@
+import { NetworkError } from '../../network/errors.ts';
+import type { HttpAnswer, HttpClient } from '../../network/http/http-client.ts';
+import type { HttpRequest } from '../../network/http/request.ts';
+import { encodeNotification } from '../../protocol/envelope.ts';
+import type { NotificationParamsOf } from '../../protocol/registry.ts';
+import { base64Length, writeBase64 } from '../../rpc/answers.ts';
+import type { ExecServerConfig } from '../config/config.ts';
+import { HTTP_REQUESTS_PER_CONNECTION } from '../limits.ts';
+
+type BodyDelta = NotificationParamsOf<'http/request/bodyDelta'>;
+
+/** Where streamed bodies go. */
+interface BodyPeer {
+  readonly saturated: boolean;
+  sendBulk(message: Uint8Array): void;
+}
+
+export interface ConnectionHttpOptions {
+  /** Made for the first request. */
+  client(): Promise<HttpClient>;
+  /** Bytes of bodies that are held for answers at once. */
+  readonly maxBodyBytes: number;
+}
+
+/** A body that was read to its end. `release` gives its bytes back to the budget. */
+export interface WholeAnswer extends Pick<HttpAnswer, 'status' | 'fields'> {
+  readonly body: Buffer;
+  release(): void;
+}
+
+/** An answer whose body is sent once `start` was called. */
+export interface StreamedAnswer extends Pick<HttpAnswer, 'status' | 'fields'> {
+  start(): void;
+}
+
+interface ActiveRequest {
+  readonly requestId: string;
+  readonly ending: AbortController;
+  /** Bytes that may still be sent before the client has to report; null is no such limit. */
+  window: number | null;
+  /** Goes on with a body that waits for room. */
+  wake: () => void;
+}
+
+/**
+ * The requests to web servers of one connection. A client that does not read stops the bodies at their source: streamed ones when
+ * bulk data waits, others when answers do.
+ */
+export class ConnectionHttp {
+  readonly #peer: BodyPeer;
+  readonly #options: ConnectionHttpOptions;
+  readonly #active = new Set<ActiveRequest>();
+  readonly #streams = new Map<string, ActiveRequest>();
+  #client: Promise<HttpClient> | null = null;
+  #bodyBytes = 0;
+  #held = false;
+  #disposed = false;
+
+  constructor(peer: BodyPeer, options: ConnectionHttpOptions) {
+    this.#peer = peer;
+    this.#options = options;
+  }
+
+  /** Sends a request and reads the whole answer. Rejects with NetworkError. */
+  async fetch(requestId: string, request: HttpRequest, signal: AbortSignal): Promise<WholeAnswer> {
+    const active = this.#enter(requestId, null);
+    const end = () => active.ending.abort(connectionEnded());
+    signal.addEventListener('abort', end);
+    if (signal.aborted) end();
+    try {
+      const { status, fields, body } = await this.#send(request, active);
+      return { status, fields, ...(await this.#whole(body, active)) };
+    } finally {
+      signal.removeEventListener('abort', end);
+      this.#leave(active);
+    }
+  }
+
+  /** Sends a request and returns the head of the answer. The id is taken until the body has been sent. Rejects with NetworkError. */
+  async stream(requestId: string, request: HttpRequest, windowBytes: number | null): Promise<StreamedAnswer> {
+    if (this.#streams.has(requestId)) {
+      throw new NetworkError(
+        'invalid',
+        `http/request streamResponse requestId \`${requestId}\` is already active`,
+      );
+    }
+    const active = this.#enter(requestId, windowBytes);
+    this.#streams.set(requestId, active);
+    try {
+      const answer = await this.#send(request, active);
+      const { status, fields } = answer;
+      return { status, fields, start: () => void this.#pump(answer, active) };
+    } catch (error) {
+      this.#leave(active);
+      throw error;
+    }
+  }
+
+  /** Ends the requests with this id; whether there were any. */
+  cancel(requestId: string): boolean {
+    const requests = [...this.#active].filter((active) => active.requestId === requestId);
+    for (const { ending } of requests) {
+      ending.abort(new Error('the request was cancelled'));
+    }
+    return requests.length > 0;
+  }
+
+  /** The client has used so many bytes of a streamed body. */
+  consumed(requestId: string, bytes: number): void {
+    const active = this.#streams.get(requestId);
+    if (active === undefined || active.window === null) return;
+    active.window += bytes;
+    active.wake();
+  }
+
+  /** Tells whether the client keeps up with bulk data. */
+  setPaused(paused: boolean): void {
+    if (!paused) this.#wakeAll();
+  }
+
+  /** While the client leaves answers unread, no body is gathered for a further one. */
+  setHeld(held: boolean): void {
+    this.#held = held;
+    if (!held) this.#wakeAll();
+  }
+
+  /** Ends everything, the connections to web servers included. */
+  dispose(): void {
+    this.#disposed = true;
+    for (const { ending } of this.#active) ending.abort(connectionEnded());
+    this.#client?.then(
+      (client) => client.close(),
+      () => {},
+    );
+  }
+
+  #enter(requestId: string, window: number | null): ActiveRequest {
+    if (this.#active.size >= HTTP_REQUESTS_PER_CONNECTION) {
+      throw new NetworkError(
+        'limit',
+        `${HTTP_REQUESTS_PER_CONNECTION} http requests are under way on this connection, the maximum`,
+      );
+    }
+    const active = { requestId, window, ending: new AbortController(), wake: () => {} };
+    active.ending.signal.addEventListener('abort', () => active.wake());
+    this.#active.add(active);
+    return active;
+  }
+
+  #leave(active: ActiveRequest): void {
+    this.#active.delete(active);
+    if (this.#streams.get(active.requestId) === active) this.#streams.delete(active.requestId);
+  }
+
+  async #send(request: HttpRequest, { ending }: ActiveRequest): Promise<HttpAnswer> {
+    this.#client ??= this.#options.client();
+    const client = await this.#client;
+    if (this.#disposed) throw new NetworkError('failed', 'http/request failed: the connection has ended');
+    return client.send(request, ending.signal);
+  }
+
+  async #whole(
+    pieces: AsyncIterable<Buffer>,
+    active: ActiveRequest,
+  ): Promise<Pick<WholeAnswer, 'body' | 'release'>> {
+    const gathered: Buffer[] = [];
+    let size = 0;
+    const release = () => {
+      this.#bodyBytes -= size;
+      size = 0;
+    };
+    try {
+      for await (const piece of pieces) {
+        size += piece.length;
+        this.#bodyBytes += piece.length;
+        if (this.#bodyBytes > this.#options.maxBodyBytes) throw this.#tooLarge();
+        gathered.push(piece);
+        await this.#room(active, () => !this.#held);
+      }
+      return { body: Buffer.concat(gathered, size), release };
+    } catch (error) {
+      release();
+      if (!(error instanceof NetworkError) || error.kind !== 'failed') throw error;
+      throw new NetworkError('failed', `failed to read http/request response body: ${error.message}`);
+    }
+  }
+
+  #tooLarge(): NetworkError {
+    return new NetworkError(
+      'limit',
+      `http/request holds ${this.#options.maxBodyBytes} bytes of bodies for this connection, the configured maximum (maxHttpBodyBytes); streamResponse has no such limit`,
+    );
+  }
+
+  /** Pieces come as they are read from a socket, which is far less than the megabyte that one message may carry. */
+  async #pump({ body }: HttpAnswer, active: ActiveRequest): Promise<void> {
+    const { requestId } = active;
+    let seq = 1;
+    let error: string | null = null;
+    try {
+      for await (const piece of body) {
+        if (piece.length === 0) continue;
+        this.#peer.sendBulk(bodyDelta(requestId, seq++, piece));
+        if (active.window !== null) active.window -= piece.length;
+        await this.#room(active, () => !this.#peer.saturated && (active.window ?? 1) > 0);
+      }
+    } catch (failure) {
+      error = (failure as Error).message;
+    }
+    this.#leave(active);
+    if (this.#disposed) return;
+    const end: BodyDelta = { requestId, seq, deltaBase64: '', done: true, error };
+    this.#peer.sendBulk(Buffer.from(encodeNotification('http/request/bodyDelta', end)));
+  }
+
+  /** Waits until there is room, or the request is ended: then the next piece tells. */
+  async #room(active: ActiveRequest, isThere: () => boolean): Promise<void> {
+    while (!isThere() && !active.ending.signal.aborted) {
+      await new Promise<void>((resolve) => {
+        active.wake = resolve;
+      });
+    }
+  }
+
+  #wakeAll(): void {
+    for (const active of this.#active) active.wake();
+  }
+}
+
+/** The client for one connection, as the configuration wants it. Rejects with NetworkError when that cannot be read. */
+export async function openHttpClient(config: ExecServerConfig): Promise<HttpClient> {
+  const [{ HttpClient }, { hostPatterns }] = await Promise.all([
+    import('../../network/http/http-client.ts'),
+    import('../../network/http/host-policy.ts'),
+  ]);
+  const policy = {
+    allowed: hostPatterns(config.httpAllowedHosts),
+    denied: hostPatterns(config.httpDeniedHosts),
+    privateAddresses: config.httpPrivateAddresses,
+  };
+  return new HttpClient({ env: process.env, policy });
+}
+
+function connectionEnded(): Error {
+  return new Error('the connection has ended');
+}
+
+const AFTER_DELTA = Buffer.from('","done":false,"error":null}}');
+
+/** A notification with a piece of a body, written straight into one buffer. */
+function bodyDelta(requestId: string, seq: number, piece: Buffer): Buffer {
+  const params = `{"requestId":${JSON.stringify(requestId)},"seq":${seq},"deltaBase64":"`;
+  const head = Buffer.from(`{"method":"http/request/bodyDelta","params":${params}`);
+  const frame = Buffer.allocUnsafe(head.length + base64Length(piece.length) + AFTER_DELTA.length);
+  head.copy(frame);
+  writeBase64(frame, head.length, piece, AFTER_DELTA);
+  return frame;
+}

@@ -1,0 +1,99 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import { createSecureServer } from 'node:http2';
+import { createServer as createSecureHttp1Server } from 'node:https';
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+
+/** A web server on this machine, for one test. */
+export interface WebServer {
+  /** Its origin. */
+  readonly url: string;
+  readonly port: number;
+  /** Connections that are open now. */
+  readonly connections: ReadonlySet<Duplex>;
+  /** Connections that there have been. */
+  readonly opened: number;
+  close(): Promise<void>;
+}
+
+export function webServer(listener: RequestListener): Promise<WebServer> {
+  return listening(createServer(listener), 'http');
+}
+
+/** Over TLS, HTTP/1.1 only. */
+export function secureWebServer(
+  certificate: { readonly cert: string; readonly key: string },
+  listener: RequestListener,
+): Promise<WebServer> {
+  return listening(createSecureHttp1Server(certificate, listener), 'https');
+}
+
+/** Over TLS, HTTP/2 for those who can. */
+export function http2WebServer(
+  certificate: { readonly cert: string; readonly key: string },
+  listener: RequestListener,
+): Promise<WebServer> {
+  const server = createSecureServer({ ...certificate, allowHTTP1: true }, listener as never);
+  return listening(server as unknown as Server, 'https');
+}
+
+/** A proxy that tunnels and forwards; `seen` has the first line of each request and who asked. */
+export async function proxyServer(): Promise<
+  WebServer & { readonly seen: readonly { line: string; authorization: string | undefined }[] }
+> {
+  const seen: { line: string; authorization: string | undefined }[] = [];
+  const record = ({ method, url, headers }: IncomingMessage) =>
+    seen.push({ line: `${method} ${url}`, authorization: headers['proxy-authorization'] });
+  const server = createServer((request, response) => {
+    record(request);
+    response.end(`through the proxy: ${request.url}`);
+  });
+  server.on('connect', (request: IncomingMessage, socket: Socket) => {
+    record(request);
+    const [host, port] = (request.url ?? '').split(':');
+    const target = connect(Number(port), host, () => socket.write('HTTP/1.1 200 Connected\r\n\r\n'));
+    target.pipe(socket).pipe(target);
+    for (const end of [target, socket]) {
+      end.on('error', () => {});
+      end.on('close', () => {
+        target.destroy();
+        socket.destroy();
+      });
+    }
+  });
+  return { ...(await listening(server, 'http')), seen };
+}
+
+/** Takes connections and never says a word. */
+export function silentServer(): Promise<WebServer> {
+  // It reads, or it would not see the end of a connection.
+  return listening(createTcpServer((socket) => socket.resume()) as Server, 'http');
+}
+
+async function listening(server: Server, scheme: 'http' | 'https'): Promise<WebServer> {
+  const connections = new Set<Duplex>();
+  let opened = 0;
+  server.on('connection', (socket: Socket) => {
+    opened++;
+    connections.add(socket);
+    socket.on('error', () => {});
+    socket.on('close', () => connections.delete(socket));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `${scheme}://127.0.0.1:${port}`,
+    port,
+    connections,
+    get opened() {
+      return opened;
+    },
+    close: async () => {
+      for (const socket of connections) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

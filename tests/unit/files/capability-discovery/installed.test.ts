@@ -1,0 +1,238 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { discoverInstalled } from '../../../../src/files/capability-discovery/installed.ts';
+import { newestVersion } from '../../../../src/files/capability-discovery/versions.ts';
+import { MAX_DISCOVERY_ROOTS } from '../../../../src/files/limits.ts';
+import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
+import { nativePathOfText } from '../../../../src/files/native-path.ts';
+
+let home: string;
+
+beforeEach(() => {
+  home = realpathSync(mkdtempSync(join(tmpdir(), 'installed-')));
+});
+
+afterEach(() => rmSync(home, { recursive: true }));
+
+function put(name: string, content: string | object): void {
+  const path = join(home, name);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
+}
+
+const plugin = (name: string, manifest: string | object) =>
+  put(`.codex/plugins/cache/${name}/.codex-plugin/plugin.json`, manifest);
+const head = (name: string, description: string, more = '') =>
+  `---\nname: ${name}\ndescription: ${description}\n${more}---\nbody\n`;
+
+function discover(links?: 'follow') {
+  const places = {
+    userHome: nativePathOfText(home),
+    codexHome: nativePathOfText(join(home, '.codex')),
+    system: nativePathOfText('/nowhere'),
+  };
+  return discoverInstalled(LOCAL_FILE_SYSTEM, places, new AbortController().signal, links);
+}
+
+test('nothing is installed where there is nothing', async () => {
+  expect(await discover()).toEqual({ plugins: [], skills: [], warnings: [] });
+});
+
+describe('plugins', () => {
+  test('are told with their files and their skills, whose names begin with theirs', async () => {
+    const root = `file://${home}/.codex/plugins/cache/mkt/plug/1.2.3`;
+    plugin('mkt/plug/1.2.3', { name: 'plug', interface: { displayName: ' Plug! ' }, mcpServers: './m.json' });
+    put('.codex/plugins/cache/mkt/plug/1.2.3/m.json', '{}');
+    put('.codex/plugins/cache/mkt/plug/1.2.3/skills/x/SKILL.md', head('x', 'X'));
+    const { plugins, warnings } = await discover();
+    expect(warnings).toEqual([]);
+    expect(plugins).toEqual([
+      {
+        id: 'plug@mkt',
+        displayName: 'Plug!',
+        remotePluginId: null,
+        version: '1.2.3',
+        root,
+        files: {
+          manifest: {
+            path: `${root}/.codex-plugin/plugin.json`,
+            contents: '{"name":"plug","interface":{"displayName":" Plug! "},"mcpServers":"./m.json"}',
+          },
+          mcpConfig: { path: `${root}/m.json`, contents: '{}' },
+          appsConfig: null,
+        },
+        skills: [
+          {
+            name: 'plug:x',
+            description: 'X',
+            shortDescription: null,
+            path: `${root}/skills/x/SKILL.md`,
+            dependencies: null,
+            policy: null,
+          },
+        ],
+      },
+    ]);
+  });
+
+  test('come sorted by id, one version of each, without those that are none', async () => {
+    for (const name of ['b/p/1.10.0', 'b/p/1.9.0', 'a/q/9.0.0', 'a/q/local', 'a/q2/1'])
+      plugin(name, { name: 'n' });
+    put('.codex/plugins/cache/a/file', 'x');
+    put('.codex/plugins/cache/a/.hidden/1/.codex-plugin/plugin.json', '{}');
+    put('.codex/plugins/cache/a/empty/readme', 'x');
+    const { plugins, warnings } = await discover();
+    expect(plugins.map(({ id, version }) => `${id} ${version}`)).toEqual([
+      'p@b 1.10.0',
+      'q2@a 1',
+      'q@a local',
+    ]);
+    expect(warnings).toEqual([]);
+  });
+
+  test('inside declarations of servers are told like a file; a plugin within gives its own names', async () => {
+    plugin('m/p/1', { name: 'p', mcpServers: { a: { command: 'x' } } });
+    put('.codex/plugins/cache/m/p/1/in/.claude-plugin/plugin.json', { name: 'inner' });
+    put('.codex/plugins/cache/m/p/1/in/s/SKILL.md', head('s', 'S'));
+    plugin('m/nameless/7', {});
+    const { plugins } = await discover();
+    expect(plugins.map(({ displayName }) => displayName)).toEqual(['7', 'p']);
+    expect(plugins[1]!.files.mcpConfig).toEqual({
+      path: `file://${home}/.codex/plugins/cache/m/p/1/.codex-plugin/plugin.json`,
+      contents: '{"a":{"command":"x"}}',
+    });
+    expect(plugins[1]!.skills.map(({ name }) => name)).toEqual(['inner:s']);
+  });
+
+  test.each([
+    ['no manifest', () => put('.codex/plugins/cache/m/p/1/readme', '')],
+    ['a manifest that is no JSON', () => plugin('m/p/1', '{')],
+    ['a manifest that is a list', () => plugin('m/p/1', [1])],
+    ['a name that is no text', () => plugin('m/p/1', { name: 1 })],
+    ['a display name that is no text', () => plugin('m/p/1', { name: 'p', interface: { displayName: 1 } })],
+    ['apps that are no path', () => plugin('m/p/1', { name: 'p', apps: {} })],
+  ])('with %s are left out with a warning', async (_, make) => {
+    make();
+    plugin('m/good/1', { name: 'good' });
+    const { plugins, warnings } = await discover();
+    expect(plugins.map(({ id }) => id)).toEqual(['good@m']);
+    expect(warnings).toEqual([expect.stringContaining('/m/p/1')]);
+  });
+
+  test('beyond the limit are left out with a warning', async () => {
+    for (let index = 0; index <= MAX_DISCOVERY_ROOTS; index++) plugin(`m/p${index}/1`, {});
+    const { plugins, warnings } = await discover();
+    expect(plugins).toHaveLength(MAX_DISCOVERY_ROOTS);
+    expect(warnings).toEqual([`only 128 of 129 plugins are told`]);
+  });
+
+  test('may be links within the cache, and only when allowed links out of it', async () => {
+    plugin('m/p/1', { name: 'p' });
+    mkdirSync(join(home, 'work/1/.codex-plugin'), { recursive: true });
+    writeFileSync(join(home, 'work/1/.codex-plugin/plugin.json'), '{"name":"w"}');
+    symlinkSync('p', join(home, '.codex/plugins/cache/m/inside'));
+    symlinkSync(join(home, 'work'), join(home, '.codex/plugins/cache/m/outside'));
+    const contained = await discover();
+    expect(contained.plugins.map(({ id }) => id)).toEqual(['inside@m', 'p@m']);
+    expect(contained.warnings).toEqual([expect.stringContaining('leads out of')]);
+    expect((await discover('follow')).plugins.map(({ id }) => id)).toEqual(['inside@m', 'outside@m', 'p@m']);
+  });
+});
+
+describe('skills', () => {
+  test('of both places are told with where they were found', async () => {
+    put('.codex/skills/b/SKILL.md', head('b', 'B'));
+    put('.codex/skills/.system/a/SKILL.md', head('a', 'A'));
+    put('.agents/skills/c/SKILL.md', head('c', 'C'));
+    const { skills } = await discover();
+    expect(skills.map(({ name, discoveryRoot }) => [name, discoveryRoot])).toEqual([
+      ['a', { id: 'codex-home-skills', path: `file://${home}/.codex/skills` }],
+      ['b', { id: 'codex-home-skills', path: `file://${home}/.codex/skills` }],
+      ['c', { id: 'user-agent-skills', path: `file://${home}/.agents/skills` }],
+    ]);
+  });
+
+  test('texts are brought on one line, and a missing name is that of the directory', async () => {
+    put(
+      '.codex/skills/dir/SKILL.md',
+      '---\ndescription: >\n  a\n   b\nmetadata:\n  short-description: "s\\n s"\n---\n',
+    );
+    const [skill] = (await discover()).skills;
+    expect(skill).toMatchObject({ name: 'dir', description: 'a b', shortDescription: 's s' });
+  });
+
+  test.each([
+    ['no head', 'text'],
+    ['a head that does not begin at once', `\n${head('a', 'A')}`],
+    ['a head that does not end', '---\nname: a\ndescription: d\n'],
+    ['no description', '---\nname: a\n---\n'],
+    ['an empty description', head('a', '""')],
+    ['too long a name', head('n'.repeat(65), 'd')],
+    ['a broken head', '---\nname: [\n---\n'],
+    ['a head that is a list', '---\n- a\n---\n'],
+  ])('with %s are left out with a warning', async (_, text) => {
+    put('.codex/skills/bad/SKILL.md', text);
+    put('.codex/skills/good/SKILL.md', head('n'.repeat(64), 'd'));
+    const { skills, warnings } = await discover();
+    expect(skills).toHaveLength(1);
+    expect(warnings).toEqual([expect.stringContaining('/bad/SKILL.md')]);
+  });
+
+  test('say what they need and when they may be used', async () => {
+    put('.codex/skills/a/SKILL.md', head('a', 'A'));
+    put(
+      '.codex/skills/a/agents/openai.yaml',
+      'dependencies:\n  tools:\n    - {type: mcp, value: srv, url: "http://x"}\n    - type: cli\n    - value: v\npolicy:\n  allow_implicit_invocation: false\n  products: [Codex]\n',
+    );
+    const [skill] = (await discover()).skills;
+    expect(skill).toMatchObject({
+      dependencies: {
+        tools: [
+          {
+            type: 'mcp',
+            value: 'srv',
+            description: null,
+            transport: null,
+            command: null,
+            url: 'http://x',
+            oauthCallbackPort: null,
+          },
+        ],
+      },
+      policy: { allowImplicitInvocation: false, products: ['codex'] },
+    });
+  });
+
+  test.each([
+    [': [', null, null],
+    ['policy: 3', null, null],
+    ['policy:\n  products: [bogus]\ndependencies:\n  tools: [{type: a, value: b}]', null, null],
+    ['policy:\n  allow_implicit_invocation: maybe', null, null],
+    ['dependencies: 3', null, null],
+    ['dependencies:\n  tools: x', null, null],
+    ['dependencies:\n  tools: [x]', null, null],
+    ['- a', null, null],
+    ['dependencies:\n  tools: []\npolicy: {}', null, { allowImplicitInvocation: null, products: [] }],
+    ['interface: {}', null, null],
+  ])('with the metadata %j keep to what it can mean', async (text, dependencies, policy) => {
+    put('.codex/skills/a/SKILL.md', head('a', 'A'));
+    put('.codex/skills/a/agents/openai.yaml', text);
+    const [skill] = (await discover()).skills;
+    expect(skill).toMatchObject({ dependencies, policy });
+  });
+});
+
+test.each([
+  [[], null],
+  [['1.0.0', 'local', '2.0.0'], 'local'],
+  [['1.9.0', '1.10.0'], '1.10.0'],
+  [['1.0.0-rc.2', '1.0.0-rc.10', '1.0.0-rc', '1.0.0-1'], '1.0.0-rc.10'],
+  [['1.0.0', '1.0.0-beta'], '1.0.0'],
+  [['1.0.0', 'zz', 'abc'], 'zz'],
+  [['1.0', '10'], '10'],
+])('of %j the version %s is used', (versions, newest) => {
+  expect(newestVersion(versions)).toBe(newest);
+  expect(newestVersion([...versions].reverse())).toBe(newest);
+});

@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'vitest';
+import {
+  answerFields,
+  requestFields,
+  valuesOf,
+  withField,
+} from '../../../../src/network/http/header-fields.ts';
+
+const ENV = { TOKEN: 'secret', EMPTY: '', OPENAI_API_KEY: 'own', EXEC_SERVER_WS_TOKEN_FILE: '/own' };
+
+describe('headers of a request', () => {
+  test('stand together by name in the place of the first, in lower case', () => {
+    const headers = [
+      { name: 'X-A', value: '1' },
+      { name: 'X-B', value: 'b' },
+      { name: 'x-a', value: '2' },
+    ];
+    expect(requestFields(headers, ENV)).toEqual([
+      { name: 'x-a', value: '1' },
+      { name: 'x-a', value: '2' },
+      { name: 'x-b', value: 'b' },
+    ]);
+  });
+
+  test('end with the value of a variable', () => {
+    const fields = requestFields([{ name: 'X-T', value: 'Bearer ', valueEnvVar: 'TOKEN' }], ENV);
+    expect(fields).toEqual([{ name: 'x-t', value: 'Bearer secret' }]);
+    expect(requestFields([{ name: 'X-T', value: 'v', valueEnvVar: null }], ENV)[0]?.value).toBe('v');
+  });
+
+  test.each([
+    ['NOT_THERE', 'requires executor environment variable NOT_THERE'],
+    ['EMPTY', 'requires a non-empty executor environment variable EMPTY'],
+    ['OPENAI_API_KEY', 'cannot use executor environment variable OPENAI_API_KEY'],
+    ['openai_api_key', 'cannot use executor environment variable openai_api_key'],
+    ['EXEC_SERVER_WS_TOKEN_FILE', 'cannot use executor environment variable EXEC_SERVER_WS_TOKEN_FILE'],
+    ['__proto__', 'requires executor environment variable __proto__'],
+    ['toString', 'requires executor environment variable toString'],
+  ])('cannot have the variable %s', (valueEnvVar, problem) => {
+    const headers = [{ name: 'X-T', value: 'v', valueEnvVar }];
+    expect(() => requestFields(headers, ENV)).toThrow(`http/request header X-T ${problem}`);
+  });
+
+  test('are refused with a control character, also one of a variable', () => {
+    const problem = 'http/request header value is invalid for X-A: failed to parse header value';
+    expect(() => requestFields([{ name: 'X-A', value: 'a\r\nb: c' }], ENV)).toThrow(problem);
+    const headers = [{ name: 'X-A', value: '', valueEnvVar: 'LINES' }];
+    expect(() => requestFields(headers, { LINES: 'a\nb' })).toThrow(problem);
+    expect(() => requestFields([{ name: 'a b', value: '' }], ENV)).toThrow('name is invalid');
+  });
+});
+
+test('headers of an answer are left out when their value is not ASCII', () => {
+  const raw = ['X-B', '1', 'X-A', '\u00e9', 'x-b', '2', 'Empty', ''];
+  expect(answerFields(raw)).toEqual([
+    { name: 'x-b', value: '1' },
+    { name: 'x-b', value: '2' },
+    { name: 'empty', value: '' },
+  ]);
+  expect(valuesOf(answerFields(raw), 'x-b')).toEqual(['1', '2']);
+});
+
+test('a header that is set takes the place of those that were there', () => {
+  const fields = ['a', 'b', 'c', 'b'].map((name) => ({ name, value: name }));
+  const set = withField(fields, { name: 'b', value: 'new' });
+  expect(set.map(({ value }) => value)).toEqual(['a', 'new', 'c']);
+  expect(withField(fields, { name: 'd', value: 'new' }).at(-1)).toEqual({ name: 'd', value: 'new' });
+});

@@ -1,0 +1,426 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net';
+import { afterEach, describe, expect, test } from 'vitest';
+import {
+  MAX_CONNECTIONS,
+  MAX_HEADER_BYTES,
+  MAX_REQUESTS_AHEAD,
+} from '../../../../src/network/proxy/limits.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { ask, blockOf, closeScenes, exchange, get, Names, openScene, openWebServer } from './scene.ts';
+
+afterEach(closeScenes);
+
+const LOOPBACK = { '127.0.0.1': 'allow' } as const;
+
+/** Header names in the order they came in, with their values. */
+function headersOf(rawHeaders: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    rawHeaders.flatMap((name, index) =>
+      index % 2 === 0 ? [[name.toLowerCase(), rawHeaders[index + 1] ?? '']] : [],
+    ),
+  );
+}
+
+describe('forwarding', () => {
+  test('a request arrives without what was only for the proxy', async () => {
+    const web = await openWebServer();
+    const scene = await openScene({ domains: LOOPBACK });
+    const answer = await ask(
+      scene,
+      `GET http://127.0.0.1:${web.port}/a?b=c HTTP/1.1
+      Host: 127.0.0.1:${web.port}
+      Proxy-Connection: keep-alive
+      Connection: x-foo
+      X-Foo: 1
+      TE: trailers
+      Keep-Alive: timeout=5
+      Upgrade: h2c
+      X-Keep: 2
+      X-Keep: 3`,
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\n\r\nfrom upstream$/s);
+    const [received] = web.received;
+    expect(received).toMatchObject({ method: 'GET', url: '/a?b=c' });
+    const headers = headersOf(received?.rawHeaders ?? []);
+    expect(Object.keys(headers).sort()).toEqual(['connection', 'host', 'via', 'x-keep']);
+    expect(headers).toMatchObject({ host: `127.0.0.1:${web.port}`, connection: 'close' });
+    expect(scene.decisions).toEqual([
+      {
+        timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        scope: 'domain',
+        decision: 'allow',
+        source: 'baseline_policy',
+        reason: 'allow',
+        protocol: 'http',
+        host: '127.0.0.1',
+        port: web.port,
+        method: 'GET',
+        client: expect.stringMatching(/^127\.0\.0\.1:\d+$/),
+        policyOverride: false,
+      },
+    ]);
+  });
+
+  test.each([
+    ['with its length', 'Content-Length: 3', 'abc', 'content-length'],
+    ['in chunks', 'Transfer-Encoding: chunked', '3\r\nabc\r\n0\r\n\r\n', 'transfer-encoding'],
+  ])('a body %s arrives', async (_name, header, body, kept) => {
+    const web = await openWebServer();
+    const scene = await openScene({ domains: LOOPBACK });
+    await ask(
+      scene,
+      `POST http://127.0.0.1:${web.port}/ HTTP/1.1\nHost: 127.0.0.1:${web.port}\n${header}`,
+      body,
+    );
+    expect(web.received[0]).toMatchObject({ method: 'POST', body: 'abc' });
+    expect(headersOf(web.received[0]?.rawHeaders ?? [])).toHaveProperty(kept);
+  });
+
+  test('a request without a body gets none', async () => {
+    const web = await openWebServer();
+    const scene = await openScene({ domains: LOOPBACK });
+    await ask(scene, `POST http://127.0.0.1:${web.port}/ HTTP/1.1\nHost: 127.0.0.1:${web.port}`);
+    const headers = headersOf(web.received[0]?.rawHeaders ?? []);
+    expect(headers).not.toHaveProperty('transfer-encoding');
+    expect(headers).not.toHaveProperty('content-length');
+  });
+
+  test('an answer comes without what was only for the proxy', async () => {
+    const headers = [
+      'Connection',
+      'keep-alive, x-drop',
+      'X-Drop',
+      '1',
+      'Proxy-Authenticate',
+      'z',
+      'X-Two',
+      'a',
+      'X-Two',
+      'b',
+    ];
+    const web = await openWebServer(() => ({ status: 404, headers, body: 'gone' }));
+    const scene = await openScene({ domains: LOOPBACK });
+    const answer = await get(scene, `127.0.0.1:${web.port}`);
+    expect(answer).toMatch(/^HTTP\/1\.1 404 Not Found\r\n/);
+    expect(answer).toContain('X-Two: a\r\nX-Two: b\r\n');
+    expect(answer).not.toMatch(/x-drop|proxy-authenticate/i);
+  });
+
+  test('a request in origin form goes where its Host header says, one without the header where its target says', async () => {
+    const web = await openWebServer();
+    const scene = await openScene({ domains: LOOPBACK });
+    await ask(scene, `GET /o HTTP/1.1\nHost: 127.0.0.1:${web.port}`);
+    await ask(scene, `GET http://u:p@127.0.0.1:${web.port}?q HTTP/1.0`);
+    await ask(scene, `OPTIONS * HTTP/1.1\nHost: 127.0.0.1:${web.port}`);
+    expect(web.received.map(({ url }) => url)).toEqual(['/o', '/?q', '*']);
+    expect(headersOf(web.received[1]?.rawHeaders ?? [])).toMatchObject({ host: `127.0.0.1:${web.port}` });
+    expect(headersOf(web.received[1]?.rawHeaders ?? [])).not.toHaveProperty('authorization');
+  });
+
+  test('requests on one connection are served in order, each by its own permission', async () => {
+    const web = await openWebServer();
+    const scene = await openScene({ domains: { ...LOOPBACK, 'bad.test': 'deny' } });
+    const one = (authority: string, more = '') =>
+      `GET http://${authority}/ HTTP/1.1\r\nHost: ${authority}\r\n${scene.authorization}\r\n${more}\r\n`;
+    const authority = `127.0.0.1:${web.port}`;
+    const text = await exchange(scene.httpPort, [
+      one(authority) + one('bad.test') + one(authority, 'Connection: close\r\n'),
+    ]);
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 403', 'HTTP/1.1 200']);
+    expect(scene.decisions.map(({ decision }) => decision)).toEqual(['allow', 'deny', 'allow']);
+  });
+
+  test('a name is looked up once, and its address is what is connected to', async () => {
+    const web = await openWebServer();
+    const names = new Names({ 'a.test': ['127.0.0.1'] });
+    const scene = await openScene({ domains: { '*': 'allow' }, allowLocalBinding: true }, { names });
+    expect(await get(scene, `a.test:${web.port}`)).toContain('from upstream');
+    expect(names.asked).toEqual(['a.test']);
+    expect(headersOf(web.received[0]?.rawHeaders ?? [])).toMatchObject({ host: `a.test:${web.port}` });
+  });
+
+  test('the next address is tried when one does not accept', async () => {
+    const web = await openWebServer();
+    const names = new Names({ 'a.test': ['127.0.0.3', '127.0.0.1'] });
+    const scene = await openScene({ domains: { '*': 'allow' }, allowLocalBinding: true }, { names });
+    expect(await get(scene, `a.test:${web.port}`)).toContain('from upstream');
+  });
+
+  test('a large answer comes whole to a client that reads slowly', async () => {
+    const body = 'x'.repeat(8 * 1024 * 1024);
+    const web = await openWebServer(() => ({ body }));
+    const scene = await openScene({ domains: LOOPBACK });
+    const text = await get(scene, `127.0.0.1:${web.port}`);
+    expect(text.endsWith(body)).toBe(true);
+  });
+
+  test('a web server that cannot be reached, or says nonsense, is a 502', async () => {
+    const nonsense = createTcpServer((socket) => socket.end('what?\r\n\r\n'));
+    nonsense.listen(0, '127.0.0.1');
+    await once(nonsense, 'listening');
+    const scene = await openScene({ domains: LOOPBACK });
+    for (const port of [1, (nonsense.address() as AddressInfo).port]) {
+      expect(await get(scene, `127.0.0.1:${port}`)).toMatch(/^HTTP\/1\.1 502 .*upstream failure$/s);
+    }
+    nonsense.close();
+  });
+
+  test('an answer that breaks off ends the connection', async () => {
+    const half = createTcpServer((socket) => {
+      socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf'));
+    });
+    half.listen(0, '127.0.0.1');
+    await once(half, 'listening');
+    const scene = await openScene({ domains: LOOPBACK });
+    const text = await get(scene, `127.0.0.1:${(half.address() as AddressInfo).port}`);
+    expect(text).toMatch(/^HTTP\/1\.1 200 OK.*half$/s);
+    half.close();
+  });
+});
+
+describe('refusals', () => {
+  test.each([
+    ['bad.test', 80, 'denied', 'blocked-by-denylist', 'Domain denied by the sandbox policy.'],
+    ['nope.test', 80, 'not_allowed', 'blocked-by-allowlist', 'Domain not in allowlist.'],
+    [
+      '127.0.0.2:7',
+      7,
+      'not_allowed_local',
+      'blocked-by-allowlist',
+      'Sandbox policy blocks local/private network addresses.',
+    ],
+    [
+      'unknown.test',
+      80,
+      'not_allowed_local',
+      'blocked-by-allowlist',
+      'Sandbox policy blocks local/private network addresses.',
+    ],
+  ])('%s is blocked', async (authority, port, reason, proxyError, message) => {
+    const scene = await openScene({ domains: { 'bad.test': 'deny', 'unknown.test': 'allow' } });
+    const answer = await get(scene, authority);
+    expect(answer).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n/);
+    expect(answer).toContain(`x-proxy-error: ${proxyError}\r\n`);
+    expect(answer).toContain('content-type: application/json\r\n');
+    const host = authority.replace(/:.*/, '');
+    const about = { host, reason, decision: 'deny', source: 'baseline_policy', protocol: 'http', port };
+    expect(blockOf(answer)).toEqual({ status: 'blocked', ...about, message });
+    expect(scene.decisions).toMatchObject([{ scope: 'domain', ...about, policyOverride: false }]);
+  });
+
+  test.each(['POST', 'PUT', 'TRACE', 'DELETE'])(
+    'limited mode blocks %s and reports it twice',
+    async (method) => {
+      const scene = await openScene({ domains: LOOPBACK, mode: 'limited' });
+      const answer = await ask(scene, `${method} http://127.0.0.1:9/ HTTP/1.1\nHost: 127.0.0.1:9`);
+      expect(answer).toContain('x-proxy-error: blocked-by-method-policy\r\n');
+      expect(blockOf(answer)).toMatchObject({ reason: 'method_not_allowed', source: 'mode_guard' });
+      expect(scene.decisions).toMatchObject([
+        { scope: 'domain', decision: 'allow', source: 'baseline_policy' },
+        { scope: 'non_domain', decision: 'deny', source: 'mode_guard', reason: 'method_not_allowed' },
+      ]);
+    },
+  );
+
+  test.each(['GET', 'HEAD', 'OPTIONS'])('limited mode lets %s through', async (method) => {
+    const web = await openWebServer();
+    const scene = await openScene({ domains: LOOPBACK, mode: 'limited' });
+    const authority = `127.0.0.1:${web.port}`;
+    expect(await ask(scene, `${method} http://${authority}/ HTTP/1.1\nHost: ${authority}`)).toMatch(
+      /^HTTP\/1\.1 200 /,
+    );
+  });
+
+  test.each([
+    [
+      'another host',
+      'GET http://127.0.0.1:9/ HTTP/1.1\nHost: other.test',
+      'Host header does not match request target',
+    ],
+    [
+      'another port',
+      'GET http://127.0.0.1:9/ HTTP/1.1\nHost: 127.0.0.1:8',
+      'Host header does not match request target',
+    ],
+    [
+      'the default port',
+      'GET http://127.0.0.1:9/ HTTP/1.1\nHost: 127.0.0.1',
+      'Host header does not match request target',
+    ],
+    ['two', 'GET http://127.0.0.1:9/ HTTP/1.1\nHost: 127.0.0.1:9\nHost: other.test', 'multiple Host headers'],
+    [
+      'two that agree',
+      'GET http://127.0.0.1:9/ HTTP/1.1\nHost: 127.0.0.1:9\nhost: 127.0.0.1:9',
+      'multiple Host headers',
+    ],
+    ['nonsense', 'GET /x HTTP/1.1\nHost: a b', 'invalid Host header'],
+    ['none where it is needed', 'GET /x HTTP/1.0', 'missing host'],
+  ])('a Host header with %s is refused', async (_name, head, message) => {
+    const scene = await openScene({ domains: LOOPBACK });
+    expect(await ask(scene, head)).toMatch(new RegExp(`^HTTP/1\\.1 400 .*${message}$`, 's'));
+    expect(scene.decisions).toEqual([]);
+  });
+
+  test.each(['https://127.0.0.1:9/', 'ftp://127.0.0.1:9/', 'gopher://x/'])(
+    '%s is not forwarded',
+    async (url) => {
+      const scene = await openScene({ domains: LOOPBACK });
+      expect(await ask(scene, `GET ${url} HTTP/1.1`)).toMatch(/^HTTP\/1\.1 400 /);
+    },
+  );
+
+  test('unix sockets are not reached', async () => {
+    const scene = await openScene({ domains: LOOPBACK, dangerouslyAllowAllUnixSockets: true });
+    const answer = await ask(
+      scene,
+      'GET http://127.0.0.1:9/ HTTP/1.1\nHost: 127.0.0.1:9\nX-Unix-Socket: /run/x.sock',
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 501 .*unix sockets unsupported$/s);
+    expect(scene.decisions).toMatchObject([
+      {
+        scope: 'non_domain',
+        decision: 'deny',
+        source: 'proxy_state',
+        reason: 'unix_socket_unsupported',
+        host: 'unix-socket',
+        port: 0,
+      },
+    ]);
+  });
+});
+
+describe('CONNECT', () => {
+  const connectTo = (authority: string, authorization: string) =>
+    `CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n${authorization}\r\n\r\n`;
+
+  test('joins both sides, with what was sent ahead', async () => {
+    const web = await openWebServer();
+    const scene = await openScene({ domains: LOOPBACK });
+    const inner = 'GET /in HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
+    const text = await exchange(scene.httpPort, [
+      connectTo(`127.0.0.1:${web.port}`, scene.authorization) + inner,
+    ]);
+    expect(text).toMatch(/^HTTP\/1\.1 200 OK\r\n\r\nHTTP\/1\.1 200 OK\r\n.*from upstream$/s);
+    expect(web.received).toMatchObject([{ url: '/in' }]);
+    expect(scene.decisions).toMatchObject([
+      { protocol: 'https_connect', method: 'CONNECT', decision: 'allow' },
+    ]);
+  });
+
+  test.each([
+    ['bad.test:443', 'blocked-by-denylist', 'Domain denied by the sandbox policy.'],
+    ['nope.test:443', 'blocked-by-allowlist', 'Domain not in allowlist.'],
+    ['127.0.0.2:443', 'blocked-by-allowlist', 'Sandbox policy blocks local/private network addresses.'],
+  ])('%s is blocked', async (authority, proxyError, message) => {
+    const scene = await openScene({ domains: { 'bad.test': 'deny' } });
+    const text = await exchange(scene.httpPort, [connectTo(authority, scene.authorization)]);
+    expect(text).toMatch(new RegExp(`^HTTP/1\\.1 403 .*x-proxy-error: ${proxyError}\r\n.*${message}$`, 's'));
+  });
+
+  test('limited mode has no tunnels', async () => {
+    const scene = await openScene({ domains: LOOPBACK, mode: 'limited' });
+    const text = await exchange(scene.httpPort, [connectTo('127.0.0.1:443', scene.authorization)]);
+    expect(text).toContain('x-proxy-error: blocked-by-mitm-required\r\n');
+    expect(scene.decisions).toMatchObject([
+      { decision: 'allow' },
+      { scope: 'non_domain', reason: 'mitm_required' },
+    ]);
+  });
+
+  test('what cannot be reached is a 502', async () => {
+    const scene = await openScene({ domains: LOOPBACK });
+    expect(await exchange(scene.httpPort, [connectTo('127.0.0.1:1', scene.authorization)])).toMatch(
+      /^HTTP\/1\.1 502 /,
+    );
+  });
+
+  test.each(['127.0.0.1', 'a@127.0.0.1:1', '127.0.0.1:0', '/x', ':443'])(
+    '%s is no target',
+    async (authority) => {
+      const scene = await openScene({ domains: LOOPBACK });
+      const text = await exchange(scene.httpPort, [connectTo(authority, scene.authorization)]);
+      expect(text).toMatch(/^HTTP\/1\.1 400 /);
+      expect(scene.decisions).toEqual([]);
+    },
+  );
+
+  test('each side may end on its own and still gets what the other sends', async () => {
+    const echo = createTcpServer({ allowHalfOpen: true }, (socket) => {
+      let text = '';
+      socket.on('data', (data) => {
+        text += data;
+      });
+      socket.on('end', () => socket.end(`got ${text}`));
+    });
+    echo.listen(0, '127.0.0.1');
+    await once(echo, 'listening');
+    const scene = await openScene({ domains: LOOPBACK });
+    const socket = connect({ port: scene.httpPort, host: '127.0.0.1', allowHalfOpen: true });
+    socket.write(connectTo(`127.0.0.1:${(echo.address() as AddressInfo).port}`, scene.authorization));
+    await once(socket, 'data');
+    socket.end('all of it');
+    const [data] = await once(socket, 'data');
+    expect(String(data)).toBe('got all of it');
+    await once(socket, 'close');
+    echo.close();
+  });
+});
+
+describe('limits', () => {
+  test('a head that is too large is refused', async () => {
+    const scene = await openScene({ domains: LOOPBACK });
+    const answer = await ask(scene, `GET http://127.0.0.1:9/ HTTP/1.1\nX: ${'x'.repeat(MAX_HEADER_BYTES)}`);
+    expect(answer).toMatch(/^HTTP\/1\.1 431 /);
+    expect(scene.decisions).toEqual([]);
+  });
+
+  test('an answer with a head that is too large is a 502', async () => {
+    const web = await openWebServer(() => ({ headers: ['X', 'x'.repeat(MAX_HEADER_BYTES)] }));
+    const scene = await openScene({ domains: LOOPBACK });
+    expect(await get(scene, `127.0.0.1:${web.port}`)).toMatch(/^HTTP\/1\.1 502 /);
+  });
+
+  test('a client that sends too many requests ahead is cut off', async () => {
+    const scene = await openScene({ domains: {} }, { answer: () => new Promise(() => {}) });
+    const one = `GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n${scene.authorization}\r\n\r\n`;
+    expect(await exchange(scene.httpPort, [one.repeat(MAX_REQUESTS_AHEAD + 1)])).toBe('');
+    expect(scene.questions).toHaveLength(1);
+  });
+
+  test('connections beyond the limit are cut', async () => {
+    const scene = await openScene();
+    const sockets = Array.from({ length: MAX_CONNECTIONS }, () => connect(scene.httpPort, '127.0.0.1'));
+    await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+    expect(await exchange(scene.httpPort, ['GET / HTTP/1.1\r\n\r\n'])).toBe('');
+    sockets[0]?.destroy();
+    await waitFor('room for a connection', async () =>
+      (await ask(scene, 'GET / HTTP/1.0')).startsWith('HTTP/1.1 400'),
+    );
+    for (const socket of sockets) socket.destroy();
+  });
+
+  test('a web server is left alone when its client goes', async () => {
+    let gone = false;
+    const silent = createTcpServer((socket) => {
+      socket.on('error', () => {});
+      socket.resume();
+      socket.on('close', () => {
+        gone = true;
+      });
+    });
+    silent.listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const scene = await openScene({ domains: LOOPBACK });
+    const { port } = silent.address() as AddressInfo;
+    const socket = connect(scene.httpPort, '127.0.0.1');
+    const connected = once(silent, 'connection');
+    socket.write(
+      `GET http://127.0.0.1:${port}/ HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${scene.authorization}\r\n\r\n`,
+    );
+    await connected;
+    socket.destroy();
+    await waitFor('the connection to the web server to end', () => gone);
+    silent.close();
+  });
+});

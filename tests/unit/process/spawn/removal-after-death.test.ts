@@ -1,0 +1,164 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { StreamSink } from '../../../../src/process/spawn/stream-io.ts';
+import { Guard } from '../../../../src/process/tree/guard.ts';
+
+const libc = loadLibc();
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'removal-'));
+});
+
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** A guard, and what the server's death is to it. */
+function newGuard() {
+  const started: ReturnType<typeof spawn>[] = [];
+  const guard = new Guard(null, ({ path, argv, env }) => {
+    const shell = spawn(path, argv.slice(1), {
+      env: Object.fromEntries(env.map((entry) => entry.split('=', 2))),
+      stdio: ['pipe', 'ignore', 'ignore'],
+    });
+    started.push(shell);
+    return {
+      pid: shell.pid!,
+      stdin: new StreamSink(shell.stdin!),
+      onExit: (listener) => shell.once('exit', listener),
+    };
+  });
+  const serverDies = async () => {
+    const shell = started.at(-1)!;
+    shell.stdin?.end();
+    await once(shell, 'exit');
+  };
+  return { guard, serverDies, started };
+}
+
+const inFolder = (name: string) => `${folder}/${name}`;
+
+function directory(name: string, mode = 0o1500): string {
+  const path = Buffer.from(inFolder(name), 'latin1');
+  mkdirSync(path);
+  chmodSync(path, mode);
+  return inFolder(name);
+}
+
+function file(name: string, content = '', mode = 0o1400): string {
+  writeFileSync(inFolder(name), content);
+  chmodSync(inFolder(name), mode);
+  return inFolder(name);
+}
+
+test('removes what it was told of and did not forget, before and after it was started', async () => {
+  const { guard, serverDies } = newGuard();
+  const [a, b, c, d, e] = [directory('a'), directory('b'), file('c'), file('d'), directory('e')];
+  guard.removeAfterDeath(a, 'directory');
+  guard.removeAfterDeath(b, 'directory');
+  guard.forgetRemoval(b);
+  guard.ensureRunning();
+  guard.removeAfterDeath(c, 'file');
+  guard.removeAfterDeath(d, 'file');
+  guard.removeAfterDeath(e, 'directory');
+  guard.forgetRemoval(d);
+  await serverDies();
+  expect(readdirSync(folder).sort()).toEqual(['b', 'd']);
+});
+
+test('removes nothing when it is dismissed', async () => {
+  const { guard } = newGuard();
+  guard.ensureRunning();
+  guard.removeAfterDeath(directory('a'), 'directory');
+  await guard.close();
+  expect(readdirSync(folder)).toEqual(['a']);
+});
+
+test('is told again when it had to be started again', async () => {
+  const { guard, serverDies, started } = newGuard();
+  guard.ensureRunning();
+  guard.removeAfterDeath(directory('a'), 'directory');
+  started[0]!.kill('SIGKILL');
+  await once(started[0]!, 'exit');
+  guard.ensureRunning();
+  expect(started).toHaveLength(2);
+  await serverDies();
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+test('leaves what is not empty, not marked, or a link', async () => {
+  const { guard, serverDies } = newGuard();
+  guard.ensureRunning();
+  const full = directory('full');
+  writeFileSync(join(full, 'content'), '');
+  const target = directory('target');
+  symlinkSync(target, inFolder('link'));
+  for (const path of [full, directory('ordinary', 0o755), inFolder('link'), inFolder('missing')]) {
+    guard.removeAfterDeath(path, 'directory');
+  }
+  for (const path of [file('filled', 'x'), file('usual', '', 0o644), inFolder('absent')]) {
+    guard.removeAfterDeath(path, 'file');
+  }
+  await serverDies();
+  expect(readdirSync(folder).sort()).toEqual(['filled', 'full', 'link', 'ordinary', 'target', 'usual']);
+});
+
+test('leaves what another server holds', async () => {
+  const { guard, serverDies } = newGuard();
+  guard.ensureRunning();
+  const [held, free] = [directory('held'), directory('free')];
+  const heldFile = file('held-file');
+  const locks = [held, heldFile].map((path) => openSync(path, 'r'));
+  expect(locks.map((fd) => libc.lock(fd, 'shared'))).toEqual([true, true]);
+  guard.removeAfterDeath(held, 'directory');
+  guard.removeAfterDeath(free, 'directory');
+  guard.removeAfterDeath(heldFile, 'file');
+  await serverDies();
+  locks.forEach(closeSync);
+  expect(readdirSync(folder).sort()).toEqual(['held', 'held-file']);
+});
+
+test('takes every byte in a name but the end of a line', async () => {
+  const { guard, serverDies } = newGuard();
+  guard.ensureRunning();
+  const bytes = Array.from({ length: 255 }, (_, index) => String.fromCharCode(index + 1));
+  const names = bytes.filter((byte) => !'/\n'.includes(byte)).map((byte) => `${byte}x${byte}`);
+  const others = [' * $(touch no) `touch no` "\'', '-rf', '\\n\\', '$HOME', '~', '[a]'];
+  for (const name of [...names, ...others]) guard.removeAfterDeath(directory(name), 'directory');
+  // Forgetting is exact, also where the name would be a pattern.
+  guard.forgetRemoval(inFolder('[a]'));
+  const unspeakable = directory('line\nbreak');
+  guard.removeAfterDeath(unspeakable, 'directory');
+  await serverDies();
+  expect(readdirSync(folder).sort()).toEqual(['[a]', 'line\nbreak']);
+  expect(existsSync('no')).toBe(false);
+});
+
+test('locks exclude each other and give way to the next', () => {
+  const path = directory('d');
+  const [a, b] = [openSync(path, 'r'), openSync(path, 'r')];
+  expect([libc.lock(a, 'shared'), libc.lock(b, 'shared')]).toEqual([true, true]);
+  expect(libc.lock(a, 'exclusive')).toBe(false);
+  // A lock that could not be changed is lost.
+  expect(libc.lock(b, 'exclusive')).toBe(true);
+  expect(libc.lock(a, 'shared')).toBe(false);
+  closeSync(b);
+  expect(libc.lock(a, 'exclusive')).toBe(true);
+  closeSync(a);
+  expect(() => libc.lock(a, 'shared')).toThrow('EBADF');
+});

@@ -1,0 +1,149 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  decodeFrame,
+  encodeFrame,
+  type FrameBody,
+  type RelayFrame,
+} from '../../../../src/relay/frames/frame.ts';
+import { RelayMessageFrameSchema } from '../../../../src/relay/frames/generated/relay_pb.ts';
+import { MAX_FRAME_BYTES } from '../../../../src/relay/limits.ts';
+import { hex, sha256Hex, vectors } from '../noise-vectors.ts';
+
+const streamId = vectors.stream_id;
+const { frames } = vectors;
+
+describe('the recorded frames', () => {
+  test.each<[string, RelayFrame]>([
+    ['resume_hex', { streamId, body: { kind: 'resume', nextSeq: 0 } }],
+    [
+      'data_h2e_0_hex',
+      { streamId, body: { kind: 'data', seq: 0, payload: hex(vectors.record_h2e_0.ciphertext_hex) } },
+    ],
+    [
+      'data_h2e_1_hex',
+      { streamId, body: { kind: 'data', seq: 1, payload: hex(vectors.record_h2e_1.ciphertext_hex) } },
+    ],
+    ['reset_hex', { streamId, body: { kind: 'reset', reason: 'noise_relay_protocol_error' } }],
+    [
+      'data_with_trace_hex',
+      {
+        streamId,
+        body: { kind: 'data', seq: 2, payload: Buffer.of(0) },
+        traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      },
+    ],
+  ])('%s', (name, frame) => {
+    expect(Buffer.from(encodeFrame(frame)).toString('hex')).toBe(frames[name]);
+    expect(plain(decodeFrame(hex(frames[name]!)))).toEqual(plain(frame));
+  });
+
+  test('the handshake', () => {
+    const encoded = encodeFrame({ streamId, body: { kind: 'handshake', payload: hex(vectors.msg1_hex) } });
+    expect(encoded.length).toBe(Number(frames.handshake_msg1_len));
+    expect(sha256Hex(encoded)).toBe(frames.handshake_msg1_sha256);
+  });
+});
+
+describe('any frame', () => {
+  const uint32 = fc.integer({ min: 0, max: 2 ** 32 - 1 });
+  const bytes = fc.uint8Array({ minLength: 1, maxLength: 300 });
+  const text = fc.string({ unit: 'binary', minLength: 1 });
+  const body: fc.Arbitrary<FrameBody> = fc.oneof(
+    fc.record({ kind: fc.constant('data' as const), seq: uint32, payload: bytes }),
+    fc.constant({ kind: 'ack' as const }),
+    fc.record({ kind: fc.constant('resume' as const), nextSeq: uint32 }),
+    fc.record({ kind: fc.constant('reset' as const), reason: text }),
+    fc.constant({ kind: 'heartbeat' as const }),
+    fc.record({ kind: fc.constant('handshake' as const), payload: bytes }),
+  );
+  const frame: fc.Arbitrary<RelayFrame> = fc.record(
+    {
+      streamId: text.filter((id) => id.trim() !== ''),
+      ack: uint32,
+      ackBits: uint32,
+      body,
+      traceparent: text,
+      tracestate: text,
+    },
+    { requiredKeys: ['streamId', 'body'] },
+  );
+
+  test('is read back as it was written', () => {
+    fc.assert(
+      fc.property(frame, (any) => {
+        expect(plain(decodeFrame(encodeFrame(any)))).toEqual(plain(any));
+      }),
+    );
+  });
+
+  test('that is damaged is refused or is a valid one', () => {
+    fc.assert(
+      fc.property(
+        frame,
+        fc.nat(),
+        fc.integer({ min: 1, max: 255 }),
+        fc.boolean(),
+        (any, where, mask, cut) => {
+          const encoded = encodeFrame(any);
+          const at = where % encoded.length;
+          const damaged = cut ? encoded.subarray(0, at) : Uint8Array.from(encoded);
+          if (!cut) damaged[at]! ^= mask;
+          try {
+            const read = decodeFrame(damaged);
+            expect(plain(decodeFrame(encodeFrame(read)))).toEqual(plain(read));
+          } catch (error) {
+            expect(error).toMatchObject({ name: 'RelayError', kind: 'protocol' });
+          }
+        },
+      ),
+    );
+  });
+});
+
+describe('refused:', () => {
+  const wire = (init: Record<string, unknown>) =>
+    toBinary(
+      RelayMessageFrameSchema,
+      create(RelayMessageFrameSchema, { version: 1, streamId: 's', ...init } as never),
+    );
+  const data = (value: Record<string, unknown>) => ({
+    body: { case: 'data', value: { segmentCount: 1, payload: Buffer.of(1), ...value } },
+  });
+
+  test('none of these, in their valid form', () => {
+    expect(decodeFrame(wire(data({}))).body).toMatchObject({ kind: 'data', seq: 0 });
+  });
+
+  test.each<[string, Uint8Array]>([
+    ['nothing', new Uint8Array()],
+    ['no version', wire({ version: 0, ...data({}) })],
+    ['another version', wire({ version: 2, ...data({}) })],
+    ['no stream', wire({ streamId: '', ...data({}) })],
+    ['a blank stream', wire({ streamId: ' \t\u2003', ...data({}) })],
+    ['no body', wire({})],
+    ['a second segment', wire(data({ segmentIndex: 1 }))],
+    ['no segment', wire(data({ segmentCount: 0 }))],
+    ['two segments', wire(data({ segmentCount: 2 }))],
+    ['an empty record', wire(data({ payload: new Uint8Array() }))],
+    ['an empty handshake', wire({ body: { case: 'handshake', value: {} } })],
+    ['a reset without reason', wire({ body: { case: 'reset', value: {} } })],
+    ['a stream that is not UTF-8', Buffer.from('08011201ff3a00', 'hex')],
+    ['a frame that is too large', wire(data({ payload: Buffer.alloc(MAX_FRAME_BYTES) }))],
+  ])('%s', (_name, bytes) => {
+    expect(() => decodeFrame(bytes)).toThrow('a frame is invalid');
+  });
+});
+
+test('unknown fields are skipped', () => {
+  const bytes = Buffer.concat([hex(frames.resume_hex!), Buffer.from('9a0603616263', 'hex')]);
+  expect(decodeFrame(bytes).body).toEqual({ kind: 'resume', nextSeq: 0 });
+});
+
+/** With what is unset spelled out, and bytes in one form. */
+function plain(frame: RelayFrame) {
+  const { streamId, ack = 0, ackBits = 0, body, traceparent, tracestate } = frame;
+  const payload = 'payload' in body ? Buffer.from(body.payload).toString('hex') : null;
+  return { streamId, ack, ackBits, body: { ...body, payload }, traceparent, tracestate };
+}

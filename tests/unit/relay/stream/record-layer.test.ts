@@ -1,0 +1,181 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  MAX_LINK_INBOUND_BYTES,
+  MAX_MESSAGE_BYTES,
+  MAX_STREAM_INBOUND_BYTES,
+  RECORD_BYTES,
+  REORDER_MAX_BYTES,
+  REORDER_MAX_DISTANCE,
+} from '../../../../src/relay/limits.ts';
+import { RecordCipher } from '../../../../src/relay/noise/record-cipher.ts';
+import { ByteBudget } from '../../../../src/relay/stream/byte-budget.ts';
+import { InboundMessages } from '../../../../src/relay/stream/inbound-messages.ts';
+import { MessageAssembler } from '../../../../src/relay/stream/message-assembler.ts';
+import { OutboundRecords } from '../../../../src/relay/stream/outbound-records.ts';
+import { ReorderWindow } from '../../../../src/relay/stream/reorder-window.ts';
+
+const size = fc.oneof(
+  { weight: 3, arbitrary: fc.integer({ min: 1, max: 50 }) },
+  { weight: 1, arbitrary: fc.integer({ min: RECORD_BYTES - 10, max: RECORD_BYTES + 10 }) },
+  { weight: 1, arbitrary: fc.integer({ min: 1, max: 300_000 }) },
+);
+
+describe('messages', () => {
+  test('come out of records as they went in, however they were cut', () => {
+    fc.assert(
+      fc.property(fc.array(fc.array(size, { minLength: 1, maxLength: 3 }), { maxLength: 6 }), (messages) => {
+        const outbound = new OutboundRecords();
+        const expected: Buffer[] = [];
+        let released = 0;
+        for (const [index, sizes] of messages.entries()) {
+          const parts = sizes.map((length) => Buffer.alloc(length, index + 1));
+          outbound.push(parts.map((bytes) => ({ bytes, released: () => released++ })));
+          expected.push(Buffer.concat(parts));
+        }
+        const assembler = new MessageAssembler();
+        const read: Buffer[] = [];
+        for (let record = outbound.next(); record !== null; record = outbound.next()) {
+          expect(record.length).toBeLessThanOrEqual(RECORD_BYTES);
+          read.push(...assembler.push(record));
+        }
+        expect(read.length).toBe(expected.length);
+        expect(read.every((message, index) => message.equals(expected[index]!))).toBe(true);
+        expect(released).toBe(messages.flat().length);
+        expect(outbound.pendingBytes).toBe(0);
+        expect(assembler.heldBytes).toBe(0);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('come out of bytes that are cut anywhere', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 8 }),
+        fc.array(fc.integer({ min: 1, max: 30 }), { minLength: 1, maxLength: 50 }),
+        (sizes, cuts) => {
+          const outbound = new OutboundRecords();
+          const expected = sizes.map((length, index) => Buffer.alloc(length, index));
+          for (const bytes of expected) outbound.push([{ bytes, released: undefined }]);
+          const records: Buffer[] = [];
+          for (let record = outbound.next(); record !== null; record = outbound.next()) records.push(record);
+          let stream = Buffer.concat(records);
+          const assembler = new MessageAssembler();
+          const read: Buffer[] = [];
+          for (let turn = 0; stream.length > 0; turn++) {
+            const cut = cuts[turn % cuts.length]!;
+            read.push(...assembler.push(Buffer.from(stream.subarray(0, cut))));
+            stream = stream.subarray(cut);
+          }
+          expect(read.map((message) => message.toString('hex'))).toEqual(
+            expected.map((message) => message.toString('hex')),
+          );
+        },
+      ),
+    );
+  });
+
+  test('an announced length costs no memory before its bytes come', () => {
+    const assembler = new MessageAssembler();
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(MAX_MESSAGE_BYTES);
+    expect([...assembler.push(Buffer.concat([length, Buffer.of(1)]))]).toEqual([]);
+    expect(assembler.heldBytes).toBeLessThan(300_000);
+  });
+
+  test.each([0, MAX_MESSAGE_BYTES + 1, 2 ** 32 - 1])('of %i bytes are not allowed', (length) => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeUInt32BE(length);
+    expect(() => [...new MessageAssembler().push(bytes)]).toThrow('not allowed');
+  });
+});
+
+describe('the reorder window', () => {
+  test('delivers each record once and in order, whatever comes when', () => {
+    const arrivals = fc.array(fc.integer({ min: 0, max: 30 }), { maxLength: 200 });
+    fc.assert(
+      fc.property(arrivals, (seqs) => {
+        const window = new ReorderWindow();
+        const delivered: number[] = [];
+        const seen = new Set<number>();
+        for (const seq of seqs) {
+          const placement = window.offer(seq, Buffer.of(seq));
+          expect(placement === 'duplicate').toBe(seen.has(seq));
+          seen.add(seq);
+          expect(window.has(seq)).toBe(true);
+          for (let record = window.take(); record !== null; record = window.take())
+            delivered.push(record[0]!);
+        }
+        expect(delivered).toEqual(delivered.map((_, index) => index));
+        expect(window.expected).toBe(delivered.length);
+        expect(seen.has(window.expected)).toBe(false);
+      }),
+    );
+  });
+
+  test('keeps 64 records ahead and 1 MiB of them', () => {
+    const window = new ReorderWindow();
+    expect(window.offer(REORDER_MAX_DISTANCE + 1, Buffer.of(1))).toBe('beyond');
+    expect(window.offer(REORDER_MAX_DISTANCE, Buffer.of(1))).toBe('early');
+    expect(window.offer(1, Buffer.alloc(REORDER_MAX_BYTES - 1))).toBe('early');
+    expect(window.offer(2, Buffer.of(1))).toBe('beyond');
+    expect(window.offer(0, Buffer.alloc(1_000))).toBe('next');
+    expect(window.take()?.length).toBe(1_000);
+    expect(window.take()?.length).toBe(REORDER_MAX_BYTES - 1);
+    expect(window.offer(2, Buffer.of(1))).toBe('next');
+  });
+
+  test('does not keep the buffer that an early record is a part of', () => {
+    const window = new ReorderWindow();
+    const large = Buffer.alloc(100_000);
+    window.offer(1, large.subarray(0, 10));
+    window.offer(0, Buffer.of(0));
+    window.take();
+    expect(window.take()?.buffer).not.toBe(large.buffer);
+  });
+});
+
+describe('memory of messages that are not read', () => {
+  const key = () => Buffer.alloc(32, 5);
+
+  /** A peer whose messages nobody reads, one of 32 MiB after the other. */
+  function unread(budget: ByteBudget) {
+    const inbound = new InboundMessages(new RecordCipher(key()), budget);
+    const cipher = new RecordCipher(key());
+    const outbound = new OutboundRecords();
+    const message = Buffer.alloc(MAX_MESSAGE_BYTES / 2, 'x');
+    const send = () => {
+      outbound.push([{ bytes: message, released: undefined }]);
+      for (let record = outbound.next(); record !== null; record = outbound.next()) {
+        inbound.accept(cipher.nextSeq, cipher.seal(record));
+      }
+    };
+    return { inbound, send };
+  }
+
+  test('of one stream', () => {
+    const { inbound, send } = unread(new ByteBudget(MAX_LINK_INBOUND_BYTES));
+    for (let bytes = 0; bytes < MAX_STREAM_INBOUND_BYTES; bytes += MAX_MESSAGE_BYTES / 2) send();
+    expect(send).toThrow('too much memory');
+    inbound.stop();
+  });
+
+  test('of all streams together, until they are read or end', () => {
+    const budget = new ByteBudget(MAX_MESSAGE_BYTES);
+    const [first, second] = [unread(budget), unread(budget)];
+    first.send();
+    second.send();
+    expect(first.send).toThrow('too much memory');
+    first.inbound.stop();
+    let read = 0;
+    second.inbound.open(({ length }) => {
+      read += length;
+    });
+    expect(read).toBe(MAX_MESSAGE_BYTES / 2);
+    const third = unread(budget);
+    third.send();
+    third.send();
+    expect(third.send).toThrow('too much memory');
+  });
+});

@@ -1,0 +1,282 @@
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { decodeFrame, encodeFrame } from '../../../../src/relay/frames/frame.ts';
+import {
+  MAX_UNACKNOWLEDGED_RECORDS,
+  RESUME_WINDOW_MS,
+  RETRANSMIT_FIRST_MS,
+} from '../../../../src/relay/limits.ts';
+import { HarnessLink } from '../../../../src/relay/stream/harness-link.ts';
+import { CloseCode } from '../../../../src/transport/transport.ts';
+import { RecordedEvents } from '../../transport/recorded-events.ts';
+import { bodies, connectEnds, countOf, harnessOptions, REGISTRATION, settle, TestExecutor } from '../ends.ts';
+import { createPipePair, type MemoryPipe } from '../pipes.ts';
+import { type CutSide, TestRendezvous } from '../test-rendezvous.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Some messages of one record and some of several. */
+const MESSAGES = Array.from(
+  { length: 12 },
+  (_, index) => `${index} ${'x'.repeat(index % 4 === 3 ? 150_000 : 10)}`,
+);
+
+/** Ends over a rendezvous that come back at once when their connection breaks; the executor sends back what it gets. */
+async function connectThroughRendezvous() {
+  const rendezvous = new TestRendezvous();
+  const executor = new TestExecutor({
+    pipeLost: () => setImmediate(() => executor.link.attach(rendezvous.connectExecutor(), REGISTRATION)),
+    accept: (transport) =>
+      transport.open({
+        message: (text) => transport.send(text),
+        undecodable: () => {},
+        drained: () => {},
+        ended: () => {},
+        closed: () => {},
+      }),
+  });
+  executor.link.attach(rendezvous.connectExecutor(), REGISTRATION);
+  const harness = await HarnessLink.connect(rendezvous.connectHarness(), {
+    ...harnessOptions,
+    pipeLost: () => setImmediate(() => harness.attach(rendezvous.connectHarness())),
+  });
+  rendezvous.frames = 0;
+  const events = RecordedEvents.of(harness.transport);
+  const end = () => {
+    harness.transport.close({ code: CloseCode.normal, reason: '' });
+    executor.link.close({ code: CloseCode.goingAway, reason: '' });
+  };
+  return { rendezvous, executor, harness, events, end };
+}
+
+async function echoAll(cutAt: (frame: number) => CutSide | null): Promise<number> {
+  const { rendezvous, harness, events, end } = await connectThroughRendezvous();
+  rendezvous.cutAt = cutAt;
+  for (const message of MESSAGES) harness.transport.send(message);
+  await Promise.race([events.untilMessages(MESSAGES.length), events.untilClosed()]);
+  expect(events.closeReason).toBe(null);
+  expect(events.messages).toEqual(MESSAGES);
+  const { frames } = rendezvous;
+  end();
+  return frames;
+}
+
+describe('a connection that breaks', () => {
+  test.each<CutSide>(['harness', 'executor', 'both'])(
+    'at any frame loses nothing and repeats nothing to the reader: %s',
+    async (side) => {
+      const frames = await echoAll(() => null);
+      expect(frames).toBeGreaterThan(25);
+      for (let at = 0; at < frames; at++) await echoAll((frame) => (frame === at ? side : null));
+    },
+  );
+
+  test('again and again, also while the ends agree where to go on', async () => {
+    const sides = ['harness', 'executor', 'both'] as const;
+    for (const every of [3, 5, 7]) {
+      let cuts = 0;
+      await echoAll((frame) => (frame % every === 0 && cuts < 30 ? sides[cuts++ % 3]! : null));
+      expect(cuts).toBeGreaterThan(5);
+    }
+  });
+
+  test('is not noticed by the owner, who may go on sending', async () => {
+    const { rendezvous, harness, events, end } = await connectThroughRendezvous();
+    rendezvous.cut('both');
+    expect(harness.transport.send('while it is away')).toBe(true);
+    await events.untilMessages(1);
+    expect(events.log).toEqual(['message while it is away']);
+    end();
+  });
+});
+
+describe('a peer that does not come back', () => {
+  test('ends the stream after a while', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    let lost = 0;
+    const { harness, events, harnessPipe, executor, served } = await connectEnds({
+      harness: { pipeLost: () => lost++ },
+    });
+    harnessPipe.cut();
+    expect(lost).toBe(1);
+    vi.advanceTimersByTime(RESUME_WINDOW_MS - 1);
+    expect([events.log, served.events.log]).toEqual([[], []]);
+    expect(executor.link.streamCount).toBe(1);
+    vi.advanceTimersByTime(1);
+    expect(events.closeReason).toEqual({ code: CloseCode.abnormal, reason: 'the peer has not come back' });
+    expect(served.events.log).toEqual(['closed']);
+    expect(executor.link.streamCount).toBe(0);
+    expect(harness.transport.send('too late')).toBe(true);
+  });
+
+  test('that has forgotten the stream ends it at once', async () => {
+    const { harness, events, harnessPipe, executor } = await connectEnds();
+    harnessPipe.cut();
+    executor.link.close({ code: CloseCode.goingAway, reason: '' });
+    const [newPipe, executorPipe] = createPipePair();
+    new TestExecutor().link.attach(executorPipe, REGISTRATION);
+    harness.attach(newPipe);
+    expect((await events.untilClosed()).reason).toBe('the peer has reset the stream');
+  });
+
+  test('that stays silent is given up', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { harness, events, harnessPipe } = await connectEnds();
+    harnessPipe.fault = () => [];
+    harness.transport.send('into the void');
+    for (let minute = 0; minute < 2; minute++) {
+      vi.advanceTimersByTime(60_000);
+      await settle();
+    }
+    expect(events.closeReason).toEqual({ code: CloseCode.abnormal, reason: 'the peer does not answer' });
+    expect(countOf(harnessPipe, 'data')).toBe(8);
+  });
+
+  test('does not outlive a close', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { harness, events, harnessPipe, served } = await connectEnds();
+    harness.transport.send('unread');
+    harnessPipe.cut();
+    harness.transport.close({ code: CloseCode.normal, reason: 'enough' });
+    expect(events.log).toEqual([]);
+    vi.advanceTimersByTime(2_000);
+    expect(events.closeReason).toEqual({ code: CloseCode.normal, reason: 'enough' });
+    served.transport.close({ code: CloseCode.normal, reason: '' });
+    vi.advanceTimersByTime(2_000);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+describe('a pipe that loses, repeats and shuffles frames', () => {
+  test('loses no message', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    for (const percent of [3, 10]) {
+      const { harness, events, harnessPipe, executorPipe, served } = await connectEnds();
+      harnessPipe.fault = unreliable(percent, 1);
+      executorPipe.fault = unreliable(percent, 2);
+      const expected = Array.from({ length: 200 }, (_, index) => `message ${index}`);
+      for (const message of expected) {
+        harness.transport.send(message);
+        served.transport.send(message);
+      }
+      const done = () =>
+        events.messages.length === expected.length && served.events.messages.length === expected.length;
+      for (let turn = 0; turn < 5_000 && !done(); turn++) {
+        await settle(2);
+        vi.advanceTimersByTime(50);
+      }
+      expect(events.messages).toEqual(expected);
+      expect(served.events.messages).toEqual(expected);
+      // Repeated records are the same bytes: nothing is ever encrypted twice under one number.
+      const records = new Map<number, string>();
+      for (const body of bodies(harnessPipe)) {
+        if (body.kind !== 'data') continue;
+        const hex = Buffer.from(body.payload).toString('hex');
+        expect(records.get(body.seq) ?? hex).toBe(hex);
+        records.set(body.seq, hex);
+      }
+      [harnessPipe.fault, executorPipe.fault] = [(frame) => [frame], (frame) => [frame]];
+      harness.transport.close({ code: CloseCode.normal, reason: '' });
+      served.transport.close({ code: CloseCode.normal, reason: '' });
+      vi.advanceTimersByTime(5_000);
+      await settle();
+    }
+  });
+});
+
+describe('receipts', () => {
+  test('come alone when nothing is sent back, and ride on records otherwise', async () => {
+    const { harness, harnessPipe, executorPipe, served } = await connectEnds();
+    harness.transport.send('one');
+    await served.events.untilMessages(1);
+    await vi.waitFor(() => expect(countOf(executorPipe, 'ack')).toBe(1));
+    expect(decodeFrame(executorPipe.sent.at(-1)!)).toMatchObject({ ack: 0, ackBits: 0 });
+    harness.transport.send('two');
+    await served.events.untilMessages(2);
+    served.transport.send('answer');
+    await vi.waitFor(() => expect(countOf(harnessPipe, 'ack')).toBe(1));
+    expect(decodeFrame(executorPipe.sent.at(-1)!)).toMatchObject({ ack: 1, body: { kind: 'data' } });
+    expect(countOf(executorPipe, 'ack')).toBe(1);
+    harness.transport.close({ code: CloseCode.normal, reason: '' });
+  });
+
+  test('wait for the reader, so that a peer which is not read stops sending and loses nothing', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { harness, harnessPipe, served, events } = await connectEnds();
+    served.transport.setReceiving(false);
+    const count = 3 * MAX_UNACKNOWLEDGED_RECORDS;
+    for (let index = 0; index < count; index++) harness.transport.send(`m${index}`);
+    await settle();
+    expect(countOf(harnessPipe, 'data')).toBe(MAX_UNACKNOWLEDGED_RECORDS);
+    for (let minute = 0; minute < 5; minute++) {
+      vi.advanceTimersByTime(60_000);
+      await settle();
+    }
+    expect([events.log, served.events.log]).toEqual([[], []]);
+    served.transport.setReceiving(true);
+    for (let turn = 0; turn < 200 && served.events.messages.length < count; turn++) {
+      vi.advanceTimersByTime(100);
+      await settle(3);
+    }
+    expect(served.events.messages).toEqual(Array.from({ length: count }, (_, index) => `m${index}`));
+    harness.transport.close({ code: CloseCode.normal, reason: '' });
+    vi.advanceTimersByTime(5_000);
+  });
+
+  test('for what was never sent end the stream', async () => {
+    const { harness, harnessPipe, events } = await connectEnds();
+    harnessPipe.inject(encodeFrame({ streamId: harness.streamId, ack: 5, body: { kind: 'ack' } }));
+    expect((await events.untilClosed()).reason).toContain('never sent');
+  });
+
+  test('of a peer that was not told of them are ignored', async () => {
+    const { harness, harnessPipe, events, served } = await connectEnds({ harness: { offerReceipts: false } });
+    const { streamId } = harness;
+    harnessPipe.inject(encodeFrame({ streamId, ack: 5, ackBits: 7, body: { kind: 'ack' } }));
+    harnessPipe.inject(encodeFrame({ streamId, body: { kind: 'heartbeat' } }));
+    harnessPipe.inject(encodeFrame({ streamId, ackBits: 0x72737131, body: { kind: 'resume', nextSeq: 9 } }));
+    served.transport.send('goes on');
+    await events.untilMessages(1);
+    expect(bodies(harnessPipe).map(({ kind }) => kind)).toEqual(['resume', 'handshake']);
+    harness.transport.close({ code: CloseCode.normal, reason: '' });
+  });
+});
+
+test('a record that got lost on the way is repeated as soon as a later one arrives', async () => {
+  const { harness, harnessPipe, served } = await connectEnds();
+  harness.transport.send('zero');
+  await served.events.untilMessages(1);
+  dropNextRecord(harnessPipe);
+  const startedAt = performance.now();
+  for (const text of ['one', 'two', 'three']) harness.transport.send(text);
+  await served.events.untilMessages(4);
+  expect(performance.now() - startedAt).toBeLessThan(RETRANSMIT_FIRST_MS);
+  harness.transport.close({ code: CloseCode.normal, reason: '' });
+});
+
+function dropNextRecord(pipe: MemoryPipe): void {
+  pipe.fault = () => {
+    pipe.fault = (frame) => [frame];
+    return [];
+  };
+}
+
+/** Loses so many percent of all frames, doubles as many, and delays as many behind the next; the same ones for the same seed. */
+function unreliable(percent: number, seed: number): (frame: Uint8Array) => Uint8Array[] {
+  let late: Uint8Array[] = [];
+  let state = seed;
+  return (frame) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    const dice = (state / 2 ** 32) * 100;
+    if (dice < percent) return [];
+    if (dice < 2 * percent) return [frame, frame];
+    if (dice < 3 * percent) {
+      late.push(frame);
+      return [];
+    }
+    const frames = [frame, ...late];
+    late = [];
+    return frames;
+  };
+}

@@ -1,0 +1,409 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { FileSystem } from '../../../../src/files/file-system.ts';
+import { type NativePath, nativePathOfText } from '../../../../src/files/native-path.ts';
+import { uriFromPath } from '../../../../src/files/path-uri.ts';
+import type { SandboxedFiles } from '../../../../src/sandbox/files/sandboxed-files.ts';
+import { EXISTS, NO_ENTRY, outcome } from '../../files/local/scratch.ts';
+import { contentOf, FOLLOW, HelperScene, patiently, READ_ALL, WRITE_WORKSPACE } from './helper-scene.ts';
+import { sameAnswers } from './same-answers.ts';
+
+const READ_ONLY = 'failed: Read-only file system (os error 30)';
+const BUSY = 'failed: Resource busy (os error 16)';
+const DENIED = 'refused: Permission denied (os error 13)';
+const WALK = {
+  maxDepth: 8,
+  maxDirectories: 1_000,
+  maxEntries: 10_000,
+  followDirectorySymlinks: false,
+  pruneHiddenDirectories: false,
+};
+
+describe('files under a policy', () => {
+  const scene = new HelperScene();
+  const { at, entry, denyGlob } = scene;
+
+  const write = (files: FileSystem, name: string) =>
+    outcome(files.writeFile(at(name), Buffer.from('new'), FOLLOW, patiently()));
+  const read = async (files: FileSystem, name: string) => {
+    let text = '';
+    const said = await outcome(
+      contentOf(files, at(name)).then((bytes) => {
+        text = String(bytes);
+      }),
+    );
+    return said === 'done' ? text : said;
+  };
+  const mkdir = (files: FileSystem, name: string, recursive: boolean) =>
+    outcome(files.createDirectory(at(name), { ...FOLLOW, recursive }));
+  const remove = (files: FileSystem, name: string, force = true) =>
+    outcome(files.remove(at(name), { ...FOLLOW, recursive: true, force }));
+  const names = async (files: FileSystem, name: string) =>
+    (await files.readDirectory(at(name))).map((listed) => listed.name).sort();
+
+  describe('that may be written in the workspace only', () => {
+    test('the workspace can be changed', async () => {
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      expect(await write(files, 'ws/a')).toBe('done');
+      expect(readFileSync(at('ws/a'), 'utf8')).toBe('new');
+      expect(await mkdir(files, 'ws/d/e', true)).toBe('done');
+      expect(await outcome(files.copy(at('ws/a'), at('ws/d/b'), { recursive: false }))).toBe('done');
+      expect(await outcome(files.rename(at('ws/d/b'), at('ws/c')))).toBe('done');
+      expect(await remove(files, 'ws/d')).toBe('done');
+      expect(readdirSync(at('ws')).sort()).toEqual(['a', 'c']);
+    });
+
+    test('nothing outside can be changed', async () => {
+      mkdirSync(at('out'));
+      writeFileSync(at('out/a'), 'old');
+      writeFileSync(at('ws/a'), 'old');
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      expect(await write(files, 'out/a')).toBe(READ_ONLY);
+      expect(await write(files, 'out/b')).toBe(READ_ONLY);
+      expect(await mkdir(files, 'out/d/e', true)).toBe(READ_ONLY);
+      expect(await remove(files, 'out/a')).toBe(READ_ONLY);
+      expect(await outcome(files.copy(at('ws/a'), at('out/b'), { recursive: false }))).toBe(READ_ONLY);
+      expect(await outcome(files.rename(at('ws/a'), at('out/b')))).toMatch(/Cross-device|Read-only/);
+      expect(await outcome(files.open(at('out/a'), 'replace'))).toBe(READ_ONLY);
+      expect(await outcome(files.open(at('out/a'), 'atomicReplace'))).toBe(READ_ONLY);
+      expect(readdirSync(at('out'))).toEqual(['a']);
+      expect(readFileSync(at('out/a'), 'utf8')).toBe('old');
+    });
+
+    test('links lead nowhere that cannot be changed', async () => {
+      mkdirSync(at('out'));
+      writeFileSync(at('out/a'), 'old');
+      symlinkSync(at('out'), at('ws/link'));
+      symlinkSync(at('out/a'), at('ws/file'));
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      expect(await write(files, 'ws/link/new')).toBe(READ_ONLY);
+      expect(await write(files, 'ws/file')).toBe(READ_ONLY);
+      expect(await mkdir(files, 'ws/link/d', true)).toBe(READ_ONLY);
+      expect(await read(files, 'ws/file')).toBe('old');
+      expect(readdirSync(at('out'))).toEqual(['a']);
+    });
+
+    test.each([false, true])('protected names stay as they are (there: %s)', async (there) => {
+      if (there) {
+        mkdirSync(at('ws/.git'));
+        writeFileSync(at('ws/.git/config'), 'old');
+      }
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      for (const name of ['.git', '.agents', '.codex', '.aws']) {
+        expect(await write(files, `ws/${name}/x`)).toBe(READ_ONLY);
+        expect(await mkdir(files, `ws/${name}/x`, true)).toBe(READ_ONLY);
+        expect(await mkdir(files, `ws/${name}`, true)).toBe('done');
+        expect(await mkdir(files, `ws/${name}`, false)).toBe(EXISTS);
+      }
+      expect(await mkdir(files, 'ws/sub/.git', true)).toBe('done');
+      expect(await write(files, 'ws/sub/.git/x')).toBe('done');
+      expect(readdirSync(at('ws')).sort()).toEqual(there ? ['.git', 'sub'] : ['sub']);
+      if (there) {
+        expect(await remove(files, 'ws/.git/config')).toBe(READ_ONLY);
+        expect(readFileSync(at('ws/.git/config'), 'utf8')).toBe('old');
+      }
+    });
+
+    test('protected names are listed', async () => {
+      writeFileSync(at('ws/a'), '');
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      expect(await names(files, 'ws')).toEqual(['.agents', '.aws', '.codex', '.git', 'a']);
+      const { entries } = await files.walk(at('ws'), WALK, new AbortController().signal);
+      expect(entries).toEqual([
+        ...['.agents', '.aws', '.codex', '.git'].map((name) => ({
+          uri: uriFromPath(at(`ws/${name}`)),
+          kind: 'directory',
+        })),
+        { uri: uriFromPath(at('ws/a')), kind: 'file' },
+      ]);
+    });
+
+    test('the workspace itself is emptied and stays', async () => {
+      mkdirSync(at('ws/d'));
+      writeFileSync(at('ws/d/a'), '');
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      expect(await remove(files, 'ws')).toBe(BUSY);
+      expect(readdirSync(at('ws'))).toEqual([]);
+    });
+
+    test('an explicit entry lifts the protection', async () => {
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('ws/.git', 'write'));
+      expect(await mkdir(files, 'ws/.git', true)).toBe('done');
+      expect(await write(files, 'ws/.git/config')).toBe('done');
+      expect(await write(files, 'ws/.codex/x')).toBe(READ_ONLY);
+      expect(readdirSync(at('ws'))).toEqual(['.git']);
+    });
+
+    test('read-only parts of it are read-only, also those that are missing', async () => {
+      mkdirSync(at('ws/lib'));
+      writeFileSync(at('ws/lib/a'), 'old');
+      const files = scene.files(
+        READ_ALL,
+        WRITE_WORKSPACE,
+        entry('ws/lib', 'read'),
+        entry('ws/gone/x', 'read'),
+      );
+      expect(await write(files, 'ws/lib/a')).toBe(READ_ONLY);
+      expect(await write(files, 'ws/lib/b')).toBe(READ_ONLY);
+      expect(await read(files, 'ws/lib/a')).toBe('old');
+      expect(await write(files, 'ws/gone/x')).toBe(READ_ONLY);
+      expect(await mkdir(files, 'ws/gone/x/y', true)).toBe(READ_ONLY);
+      expect(existsSync(at('ws/gone/x'))).toBe(false);
+    });
+
+    test('a workspace that is a link is the one it leads to', async () => {
+      mkdirSync(at('real'));
+      rmSync(at('ws'), { recursive: true });
+      symlinkSync('real', at('ws'));
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      expect(await write(files, 'ws/a')).toBe('done');
+      expect(await write(files, 'real/b')).toBe('done');
+      expect(await write(files, 'ws/.git/x')).toBe(READ_ONLY);
+      expect(await write(files, 'real/.git/x')).toBe(READ_ONLY);
+      expect(readdirSync(at('real')).sort()).toEqual(['a', 'b']);
+    });
+
+    test('device files work, and nothing else can be put among them', async () => {
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      expect(await write(files, '/dev/null')).toBe('done');
+      expect(await write(files, '/dev/shm/x')).toBe('done');
+      expect(await outcome(files.getMetadata(at('/dev/shm/x'), FOLLOW))).toBe(NO_ENTRY);
+      expect(existsSync('/dev/shm/x')).toBe(false);
+    });
+  });
+
+  describe('of which some are denied', () => {
+    test('they can be neither read nor listed nor written', async () => {
+      for (const name of ['ws/secret', 'out']) {
+        mkdirSync(at(name));
+        writeFileSync(at(`${name}/a`), 'secret');
+      }
+      writeFileSync(at('ws/key'), 'secret');
+      symlinkSync('secret/a', at('ws/link'));
+      const denied = [entry('ws/secret', 'deny'), entry('out', 'deny'), entry('ws/key', 'deny')];
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE, ...denied);
+      for (const name of ['ws/secret/a', 'out/a', 'ws/key', 'ws/link']) {
+        expect(await read(files, name)).toBe(DENIED);
+        expect(await outcome(files.open(at(name), 'read'))).toBe(DENIED);
+        expect(await write(files, name)).toMatch(/Permission denied|Read-only/);
+      }
+      expect(await outcome(files.readDirectory(at('ws/secret')))).toBe(DENIED);
+      expect(await outcome(files.readDirectory(at('out')))).toBe(DENIED);
+      expect(readFileSync(at('ws/secret/a'), 'utf8')).toBe('secret');
+    });
+
+    test('what is reopened in them can be used', async () => {
+      mkdirSync(at('ws/secret/open'), { recursive: true });
+      writeFileSync(at('ws/secret/a'), 'secret');
+      const files = scene.files(
+        READ_ALL,
+        WRITE_WORKSPACE,
+        entry('ws/secret', 'deny'),
+        entry('ws/secret/open', 'write'),
+      );
+      expect(await write(files, 'ws/secret/open/x')).toBe('done');
+      expect(await read(files, 'ws/secret/open/x')).toBe('new');
+      expect(await read(files, 'ws/secret/a')).not.toBe('secret');
+    });
+
+    test('patterns deny what is there, and what comes later', async () => {
+      mkdirSync(at('ws/sub'));
+      writeFileSync(at('ws/sub/.env'), 'secret');
+      writeFileSync(at('ws/sub/env'), 'open');
+      const files = scene.files(
+        READ_ALL,
+        WRITE_WORKSPACE,
+        denyGlob(`${at('ws')}/**/*.env`),
+        denyGlob('**/.env'),
+      );
+      expect(await read(files, 'ws/sub/.env')).toBe(DENIED);
+      expect(await write(files, 'ws/sub/.env')).toBe(READ_ONLY);
+      expect(await read(files, 'ws/sub/env')).toBe('open');
+      writeFileSync(at('ws/.env'), 'secret too');
+      expect(await read(files, 'ws/.env')).toBe(DENIED);
+      expect(await read(files, 'ws/sub/.env')).toBe(DENIED);
+      rmSync(at('ws/sub/.env'));
+      expect(await read(files, 'ws/sub/.env')).toBe(NO_ENTRY);
+    });
+
+    test('a missing one cannot be made', async () => {
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny'));
+      expect(await write(files, 'ws/secret')).toBe(READ_ONLY);
+      expect(await write(files, 'ws/secret/x')).toBe(READ_ONLY);
+      expect(readdirSync(at('ws'))).toEqual([]);
+    });
+  });
+
+  describe('of which most are not shown', () => {
+    test('only what is named is there', async () => {
+      mkdirSync(at('lib'));
+      writeFileSync(at('lib/a'), 'text');
+      writeFileSync(at('hidden'), 'text');
+      symlinkSync(at('hidden'), at('ws/link'));
+      const files = scene.files(WRITE_WORKSPACE, entry('lib', 'read'));
+      expect(await write(files, 'ws/a')).toBe('done');
+      expect(await read(files, 'lib/a')).toBe('text');
+      expect(await write(files, 'lib/a')).toBe(READ_ONLY);
+      for (const name of ['hidden', 'ws/link', '/etc/passwd', process.execPath, '/usr', '/root']) {
+        expect(await outcome(files.getMetadata(at(name), FOLLOW))).toBe(NO_ENTRY);
+      }
+      expect(await names(files, '.')).toEqual(['lib', 'ws']);
+      expect(await names(files, '/')).toEqual(['dev', 'proc', at('.').split('/')[1]]);
+    });
+
+    test('what is made elsewhere is gone', async () => {
+      writeFileSync(at('hidden'), 'text');
+      const files = scene.files(WRITE_WORKSPACE);
+      expect(await mkdir(files, '/nowhere/a/b', true)).toBe('done');
+      expect(await mkdir(files, 'a/b', true)).toBe('done');
+      expect(await write(files, '/file')).toBe('done');
+      expect(await write(files, '/nowhere/file')).toBe(NO_ENTRY);
+      for (const name of ['/nowhere', 'a', '/file']) {
+        expect(await outcome(files.getMetadata(at(name), FOLLOW))).toBe(NO_ENTRY);
+        expect(existsSync(at(name))).toBe(false);
+      }
+      expect(await remove(files, 'hidden')).toBe('done');
+      expect(await remove(files, 'hidden', false)).toBe(NO_ENTRY);
+      expect(existsSync(at('hidden'))).toBe(true);
+    });
+
+    test('what the helper itself needs is not shown', async () => {
+      const files = scene.files(WRITE_WORKSPACE);
+      expect(await names(files, '/dev')).not.toContain('.exec-server');
+      expect(await outcome(files.readDirectory(at('/dev/.exec-server')))).toBe(NO_ENTRY);
+      const { entries } = await files.walk(at('/dev'), WALK, new AbortController().signal);
+      expect(entries.filter(({ uri }) => uri.includes('.exec-server'))).toEqual([]);
+    });
+
+    test('the directories of the system can be shown', async () => {
+      const minimal = { path: { type: 'special', value: { kind: 'minimal' } }, access: 'read' } as const;
+      const files = scene.files(WRITE_WORKSPACE, minimal);
+      expect((await files.getMetadata(at('/usr/bin'), FOLLOW)).isDirectory).toBe(true);
+      expect((await files.getMetadata(at('/bin/sh'), FOLLOW)).isFile).toBe(true);
+      expect(await outcome(files.getMetadata(at('/root'), FOLLOW))).toBe(NO_ENTRY);
+    });
+
+    test('even the directory that Node is in can be denied', async () => {
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('/usr', 'deny'));
+      expect(await write(files, 'ws/a')).toBe('done');
+      expect(await outcome(files.readDirectory(at('/usr')))).toBe(DENIED);
+    });
+  });
+
+  test('of all that may be written some may only be read', async () => {
+    mkdirSync(at('out'));
+    const writeAll = { path: { type: 'special', value: { kind: 'root' } }, access: 'write' } as const;
+    const files = scene.files(writeAll, entry('ws', 'read'));
+    expect(await write(files, 'out/a')).toBe('done');
+    expect(await write(files, 'ws/a')).toBe(READ_ONLY);
+    expect(await mkdir(files, '/.codex', true)).toBe('done');
+    expect(existsSync('/.codex')).toBe(false);
+  });
+
+  test('modes and owners are the system’s business', async () => {
+    writeFileSync(at('ws/a'), 'old');
+    chmodSync(at('ws/a'), 0o000);
+    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+    // Without capabilities not even root may read what has no mode for it.
+    expect(await read(files, 'ws/a')).toBe(DENIED);
+    expect(await write(files, 'ws/a')).toBe(DENIED);
+  });
+
+  test('the helper cannot be reached through its own files', async () => {
+    const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('out', 'deny'));
+    const forged = Buffer.alloc(1024, 0xff);
+    for (const name of ['0', '1', '2']) {
+      const path = at(`/proc/self/fd/${name}`);
+      expect(await outcome(files.writeFile(path, forged, FOLLOW, patiently()))).toBe(DENIED);
+    }
+    expect(await outcome(files.open(at('/proc/self/mem'), 'replace'))).toBe(READ_ONLY);
+    expect(await write(files, '/proc/self/oom_score_adj')).toBe(READ_ONLY);
+    expect(await write(files, '/proc/sys/kernel/core_pattern')).toBe(READ_ONLY);
+    expect(await read(files, '/proc/self/environ')).not.toContain('NODE');
+    expect(await write(files, 'ws/a')).toBe('done');
+  });
+
+  test('a search sees what may be seen', async () => {
+    mkdirSync(at('ws/secret'));
+    writeFileSync(at('ws/a'), 'a needle');
+    writeFileSync(at('ws/secret/b'), 'a needle');
+    const { search } = scene
+      .pool()
+      .files(scene.policy(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny')));
+    const { matches, engine } = await search(
+      { path: at('ws'), pattern: 'nee.le' },
+      new AbortController().signal,
+    );
+    expect(engine).toBe('builtin');
+    expect(matches.map(({ path }) => path)).toEqual([at('ws/a')]);
+    await expect(
+      search({ path: at('ws/secret'), pattern: 'x' }, new AbortController().signal),
+    ).rejects.toMatchObject({ errno: 13 });
+  });
+
+  describe('that change behind its back', () => {
+    test('a workspace that is made anew is found', async () => {
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      expect(await write(files, 'ws/a')).toBe('done');
+      renameSync(at('ws'), at('old'));
+      mkdirSync(at('ws'));
+      expect(await write(files, 'ws/b')).toBe('done');
+      expect(readdirSync(at('ws'))).toEqual(['b']);
+      expect(readdirSync(at('old'))).toEqual(['a']);
+      rmSync(at('ws'), { recursive: true });
+      expect(await write(files, 'ws/c')).toBe(NO_ENTRY);
+    });
+
+    test('a repository that is made later is protected', async () => {
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      expect(await write(files, 'ws/a')).toBe('done');
+      mkdirSync(at('ws/.git'));
+      writeFileSync(at('ws/.git/config'), 'old');
+      expect(await write(files, 'ws/.git/config')).toBe(READ_ONLY);
+      expect(await remove(files, 'ws/.git')).toMatch(/Read-only|busy/);
+      expect(await read(files, 'ws/.git/config')).toBe('old');
+    });
+
+    test('a file that is open stays open', async () => {
+      writeFileSync(at('ws/a'), 'content');
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const file = await files.open(at('ws/a'), 'read');
+      renameSync(at('ws'), at('old'));
+      mkdirSync(at('ws'));
+      expect(await write(files, 'ws/b')).toBe('done');
+      expect(String(await file.read(3, 100))).toBe('tent');
+      await file.close();
+    });
+  });
+
+  describe('through a helper that lasts', () => {
+    let base = '';
+    let turn = 0;
+    let pool: SandboxedFiles | null = null;
+    beforeAll(() => {
+      base = realpathSync(mkdtempSync(join(tmpdir(), 'same-answers-')));
+      pool = scene.lastingPool();
+    });
+    beforeEach(() => mkdirSync(join(base, String(++turn))));
+    afterAll(async () => {
+      await pool?.close();
+      rmSync(base, { recursive: true });
+    });
+    const place = { at: (name: string): NativePath => nativePathOfText(join(base, String(turn), name)) };
+    sameAnswers(place, async () => pool!.files(scene.policy(READ_ALL, entry(base, 'write'))).fileSystem);
+  });
+});

@@ -1,0 +1,46 @@
+import { PassThrough } from 'node:stream';
+import { FileError } from '../../../../src/files/errors.ts';
+import type { FileSystem } from '../../../../src/files/file-system.ts';
+import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
+import { ContentSearch } from '../../../../src/files/search/content-search.ts';
+import { serveFileSystem } from '../../../../src/sandbox/files/inside/serve-file-system.ts';
+import { HelperChannel } from '../../../../src/sandbox/files/wire/helper-channel.ts';
+import { HelperFileSystem } from '../../../../src/sandbox/files/wire/helper-file-system.ts';
+
+/** Both ends of a helper in one process. */
+export interface ServedPair {
+  readonly files: HelperFileSystem;
+  readonly channel: HelperChannel;
+  /** What the server writes to, and what it reads from. */
+  readonly requests: PassThrough;
+  readonly answers: PassThrough;
+  readonly failures: FileError[];
+  /** Resolves when the helper has ended. */
+  readonly served: Promise<void>;
+  /** Ends the helper as its death would. */
+  die(): void;
+}
+
+export async function serve(fileSystem: FileSystem = LOCAL_FILE_SYSTEM): Promise<ServedPair> {
+  const requests = new PassThrough();
+  const answers = new PassThrough();
+  const engines = new ContentSearch('');
+  const served = serveFileSystem(
+    async () => ({ fileSystem, search: (...args) => engines.search(...args) }),
+    requests,
+    answers,
+  );
+  const failures: FileError[] = [];
+  const channel = new HelperChannel(
+    { write: (bytes, done) => void requests.write(bytes, (error) => done(error ?? null)) },
+    () => {},
+    (error) => failures.push(error),
+  );
+  answers.on('data', (bytes: Buffer) => channel.receive(bytes));
+  await channel.request(['prepare', { absent: [], hidden: [], fleeting: [] }]);
+  const die = () => {
+    requests.destroy();
+    channel.fail(new FileError('failed', 'fs sandbox helper died'));
+  };
+  return { files: new HelperFileSystem(channel), channel, requests, answers, failures, served, die };
+}

@@ -1,0 +1,135 @@
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
+import { SandboxError } from '../../../../src/sandbox/errors.ts';
+import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
+import { PROBE_RETRY_MS } from '../../../../src/sandbox/linux/limits.ts';
+import { childPids } from '../../../support/children.ts';
+
+const spawner = new NativeSpawner(loadLibc());
+const REAL = realpathSync('/usr/bin/bwrap');
+const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';
+// A directory that only its owner can change all the way up; the one for temporary files is sticky.
+const folder = mkdtempSync(join(tmpdir(), 'bwrap-'));
+let count = 0;
+let place: string;
+
+beforeEach(() => {
+  place = join(folder, String(count++));
+  mkdirSync(place);
+});
+
+afterAll(async () => {
+  await spawner.close();
+  rmSync(folder, { recursive: true });
+  expect(childPids()).toEqual([]);
+});
+
+const bwrap = (searchPath: string) => new Bwrap(spawner, searchPath, architecture);
+
+function fake(text: string): void {
+  writeFileSync(join(place, 'bwrap'), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+}
+
+describe('bwrap is found', () => {
+  test('on the search path, by its real path, and works', async () => {
+    expect(await bwrap('/no/such/directory:/usr/bin').path()).toBe(REAL);
+    symlinkSync(REAL, join(place, 'bwrap'));
+    expect(await bwrap(place).path()).toBe(REAL);
+  });
+
+  test('once, however often it is asked for', async () => {
+    const spawn = vi.spyOn(spawner, 'spawn');
+    const found = bwrap('/usr/bin');
+    await Promise.all([found.path(), found.path()]);
+    await found.path();
+    expect(spawn).toHaveBeenCalledTimes(1);
+    spawn.mockRestore();
+  });
+
+  test('never in a relative directory', async () => {
+    await expect(bwrap(':.:bin:usr/bin').path()).rejects.toThrow(
+      /not found on this server's PATH.*install the package bubblewrap/,
+    );
+  });
+
+  test.each([
+    ['a file that others can write to', () => chmodSync(join(place, 'bwrap'), 0o777)],
+    ['a directory that others can write to', () => chmodSync(place, 0o777)],
+    ['a directory that a group can write to', () => chmodSync(place, 0o775)],
+  ])('not as %s', async (_, weaken) => {
+    copyFileSync(REAL, join(place, 'bwrap'));
+    weaken();
+    await expect(bwrap(place).path()).rejects.toThrow(/can be changed by other users/);
+    expect(await bwrap(`${place}:/usr/bin`).path()).toBe(REAL);
+  });
+
+  test.each([
+    ['a directory', () => mkdirSync(join(place, 'bwrap'))],
+    ['a file that cannot be executed', () => writeFileSync(join(place, 'bwrap'), '', { mode: 0o644 })],
+    ['a dangling link', () => symlinkSync('nowhere', join(place, 'bwrap'))],
+  ])('not as %s', async (_, make) => {
+    make();
+    await expect(bwrap(place).path()).rejects.toThrow(/not found/);
+  });
+});
+
+describe('a bwrap that does not work', () => {
+  test.each([
+    [
+      'bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user namespaces.',
+      'kernel.unprivileged_userns_clone=1',
+    ],
+    ['bwrap: Creating new namespace failed: Operation not permitted', 'user.max_user_namespaces'],
+    ['bwrap: setting up uid map: Permission denied', 'kernel.apparmor_restrict_unprivileged_userns=0'],
+    ["bwrap: Can't mount proc on /newroot/proc: Operation not permitted", 'unmasked /proc'],
+    ['bwrap: prctl(PR_SET_SECCOMP): Invalid argument', 'CONFIG_SECCOMP_FILTER'],
+    ['bwrap: execvp /proc/self/fd/3: Permission denied', 'vm.memfd_noexec'],
+    ['bwrap: something else', 'something else'],
+  ])('says why and what helps: %s', async (complaint, cure) => {
+    fake(`echo "${complaint}" >&2; exit 1`);
+    const error = await bwrap(place)
+      .path()
+      .catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(SandboxError);
+    expect(error).toMatchObject({ kind: 'unenforceable', message: expect.stringContaining(complaint) });
+    expect(error).toMatchObject({ message: expect.stringContaining(cure) });
+  });
+
+  test('is not believed for saying nothing, nor listened to without end', async () => {
+    fake('exit 3');
+    await expect(bwrap(place).path()).rejects.toThrow('it exited with 3');
+    fake('yes | head -c 1000000 >&2; exit 1');
+    const error = (await bwrap(place)
+      .path()
+      .catch((reason: unknown) => reason)) as Error;
+    expect(error.message.length).toBeLessThan(3000);
+  });
+
+  test('is tried again after a while, not before', async () => {
+    fake('exit 3');
+    const now = vi.spyOn(performance, 'now');
+    const start = performance.now();
+    now.mockReturnValue(start);
+    const broken = bwrap(place);
+    await expect(broken.path()).rejects.toThrow();
+    rmSync(join(place, 'bwrap'));
+    symlinkSync(REAL, join(place, 'bwrap'));
+    await expect(broken.path()).rejects.toThrow();
+    now.mockReturnValue(start + PROBE_RETRY_MS + 1);
+    expect(await broken.path()).toBe(REAL);
+    now.mockRestore();
+  });
+});

@@ -1,0 +1,69 @@
+import { childPath, nativePathOfText } from '../../../../src/files/native-path.ts';
+import type { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
+import type { Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
+import { LinuxEncloser } from '../../../../src/sandbox/linux/enclose.ts';
+import type { NetworkMode } from '../../../../src/sandbox/linux/seccomp.ts';
+import type { Access, PolicyEntry, SandboxPolicy } from '../../../../src/sandbox/policy/policy.ts';
+import { type Outcome, record, type Transcript } from '../../../support/children.ts';
+
+export const PROTECTED_NAMES = ['.agents', '.aws', '.codex', '.git'];
+
+export const UNRESTRICTED: SandboxPolicy = { disk: 'unrestricted', network: 'restricted' };
+
+/** Everything is readable, the folder writable but for its protected names, and what else is said. */
+export function workspacePolicy(folder: string, more: Readonly<Record<string, Access>> = {}): SandboxPolicy {
+  const root = nativePathOfText(folder);
+  const entries: PolicyEntry[] = [
+    { path: root, access: 'write', byName: false },
+    ...PROTECTED_NAMES.map((name) => ({
+      path: childPath(root, name),
+      access: 'read' as const,
+      byName: true,
+    })),
+    ...Object.entries(more).map(([path, access]) => ({
+      path: nativePathOfText(path),
+      access,
+      byName: false,
+    })),
+  ];
+  entries.sort((a, b) => (a.path < b.path ? -1 : 1));
+  return { network: 'restricted', disk: { base: 'read', platform: false, denyGlobs: [], entries } };
+}
+
+/** One that uses the bwrap of this machine. */
+export function newEncloser(spawner: NativeSpawner): LinuxEncloser {
+  const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';
+  const bwrap = new Bwrap(spawner, process.env.PATH ?? '', architecture);
+  return new LinuxEncloser(spawner.enclosing, bwrap, architecture);
+}
+
+/** A started program and what has to happen when it is over. */
+export interface EnclosedProgram extends Transcript {
+  /** Resolves when everything has been read, everything in the sandbox is gone, and so are its placeholders. */
+  finish(): Promise<Outcome & { readonly denied: boolean }>;
+}
+
+/** Starts programs in sandboxes as a process manager does. */
+export function starter(spawner: Spawner, encloser: LinuxEncloser) {
+  return async (
+    spec: SpawnSpec,
+    policy: SandboxPolicy,
+    network: NetworkMode = 'restricted',
+  ): Promise<EnclosedProgram> => {
+    const enclosure = await encloser.encloseProgram(spec, policy, network);
+    const transcript = record(await spawner.spawn(enclosure.spec));
+    const { child, text } = transcript;
+    const finish = async () => {
+      const [status] = await Promise.all([transcript.exited, transcript.ended]);
+      child.release();
+      await child.killTree();
+      await enclosure.release?.();
+      const [stdout, stderr, pty] = [text('stdout'), text('stderr'), text('pty')];
+      enclosure.judge?.output('stderr', Buffer.from(stdout + stderr + pty));
+      const denied = enclosure.judge?.denied(status.code ?? 128 + status.signal!) ?? false;
+      return { stdout, stderr, pty, status, denied };
+    };
+    return { ...transcript, finish };
+  };
+}

@@ -1,0 +1,236 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { constants, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
+import { idleImage, type Launch, launcherImage } from '../../../../src/sandbox/linux/launcher.ts';
+import { seccompFilter } from '../../../../src/sandbox/linux/seccomp.ts';
+import { NO_INPUT, type Outcome, run, type TERMINAL } from '../../../support/children.ts';
+import { type MadeCall, runArm64 } from './arm64-machine.ts';
+
+const BASE = 0x400000;
+const EVERYTHING: Launch = {
+  path: '/bin/prögram',
+  argv: ['zero', '', 'ärg'],
+  env: { A: 'b c', Ü: 'ä', '': 'nameless' },
+  descriptor: 7,
+  session: 'withTerminal',
+  filter: seccompFilter('restricted', 'arm64'),
+};
+/** Numbers of system calls on arm64. */
+const IOCTL = 29;
+const CLOSE = 57;
+const WRITE = 64;
+const EXIT_GROUP = 94;
+const SETSID = 157;
+const PRCTL = 167;
+const EXECVE = 221;
+const SECCOMP = 277;
+const { ENOENT, EACCES, ENOEXEC, E2BIG, EIO } = constants.errno;
+
+describe('the code for arm64', () => {
+  const image = launcherImage(EVERYTHING, 'arm64');
+  const textAt = (address: number) =>
+    image.toString('utf8', address - BASE, image.indexOf(0, address - BASE));
+  const table = (address: number): string[] => {
+    const pointer = Number(image.readBigUInt64LE(address - BASE));
+    return pointer === 0 ? [] : [textAt(pointer), ...table(address + 8)];
+  };
+
+  /** The calls up to the end, when each is answered with 0 unless told otherwise. */
+  function calls(of: Buffer, answers: Readonly<Record<number, number>> = {}): MadeCall[] {
+    const made: MadeCall[] = [];
+    runArm64(of, BASE, (call) => {
+      made.push(call);
+      return call.nr === EXIT_GROUP || (call.nr === EXECVE && !(EXECVE in answers))
+        ? null
+        : (answers[call.nr] ?? 0);
+    });
+    return made;
+  }
+
+  test('does everything in order and executes the program', () => {
+    const made = calls(image);
+    expect(made.map(({ nr }) => nr)).toEqual([CLOSE, SETSID, IOCTL, PRCTL, SECCOMP, EXECVE]);
+    expect(made[0]!.args[0]).toBe(7);
+    expect(made[2]!.args.slice(0, 3)).toEqual([0, 0x540e, 0]);
+    expect(made[3]!.args.slice(0, 5)).toEqual([38, 1, 0, 0, 0]);
+    expect(made[4]!.args.slice(0, 2)).toEqual([1, 0]);
+    const program = made[4]!.args[2]! - BASE;
+    const filterAt = Number(image.readBigUInt64LE(program + 8)) - BASE;
+    expect(image.subarray(filterAt, filterAt + image.readUInt16LE(program) * 8)).toEqual(EVERYTHING.filter);
+    const [path = 0, argv = 0, env = 0] = made[5]!.args;
+    expect(textAt(path)).toBe('/bin/prögram');
+    expect(table(argv)).toEqual(['zero', '', 'ärg']);
+    expect(table(env)).toEqual(['A=b c', 'Ü=ä', '=nameless']);
+  });
+
+  test.each([
+    ['only the program', { session: null, filter: null }, [CLOSE, EXECVE]],
+    ['a session', { session: 'withoutTerminal', filter: null }, [CLOSE, SETSID, EXECVE]],
+  ] as const)('does no more than asked for: %s', (_, options, expected) => {
+    const made = calls(launcherImage({ ...EVERYTHING, ...options }, 'arm64'));
+    expect(made.map(({ nr }) => nr)).toEqual([...expected]);
+  });
+
+  test.each([
+    [ENOENT, 127, 'does not exist'],
+    [EACCES, 126, 'permission denied'],
+    [ENOEXEC, 126, 'not a valid executable'],
+    [E2BIG, 127, 'too long'],
+    [EIO, 127, 'refused'],
+  ])('reports errno %i with exit code %i', (errno, exitCode, words) => {
+    const [write, exit] = calls(image, { [EXECVE]: -errno }).slice(-2);
+    expect([write!.nr, write!.args[0], exit!.nr, exit!.args[0]]).toEqual([WRITE, 2, EXIT_GROUP, exitCode]);
+    const from = write!.args[1]! - BASE;
+    const text = image.toString('utf8', from, from + write!.args[2]!);
+    expect(text).toMatch(/^exec-server: cannot execute \/bin\/prögram inside the sandbox: [^\n]+\n$/);
+    expect(text).toContain(words);
+  });
+
+  test.each([
+    ['no_new_privs', PRCTL],
+    ['the filter', SECCOMP],
+  ])('never executes the program when %s is refused', (_, nr) => {
+    const made = calls(image, { [nr]: -22 });
+    expect(made.map((call) => call.nr)).not.toContain(EXECVE);
+    expect(made.at(-1)).toMatchObject({ nr: EXIT_GROUP });
+    expect(made.at(-1)!.args[0]).toBe(127);
+  });
+
+  test('can do nothing but exit', () => {
+    expect(calls(idleImage('arm64')).map(({ nr, args }) => [nr, args[0]])).toEqual([[EXIT_GROUP, 0]]);
+  });
+});
+
+describe('the bytes', () => {
+  const CODE_AT = 176;
+
+  test.each([
+    // mov edi, 0; mov eax, 231; syscall
+    ['x64', 62, 'bf00000000b8e70000000f05'],
+    // mov w0, #0; movk w0, #0, lsl #16; mov w8, #94; movk w8, #0, lsl #16; svc #0
+    ['arm64', 183, '000080520000a072c80b80520800a072010000d4'],
+  ] as const)('of a launcher that only exits on %s', (architecture, machine, code) => {
+    const image = idleImage(architecture);
+    expect(image.subarray(CODE_AT).toString('hex')).toBe(code);
+    expect(image.subarray(0, 7).toString('latin1')).toBe('\x7fELF\x02\x01\x01');
+    expect(image.readUInt16LE(18)).toBe(machine);
+  });
+
+  test.each(['x64', 'arm64'] as const)('have room for the longest code on %s', (architecture) => {
+    const small: Launch = { ...EVERYTHING, argv: [], env: {}, filter: null };
+    expect(launcherImage(small, architecture).length).toBeLessThan(1536);
+    expect(() => launcherImage(EVERYTHING, architecture)).not.toThrow();
+  });
+});
+
+describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
+  const spawner = new NativeSpawner(loadLibc());
+  let folder: string;
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'launcher-'));
+  });
+
+  afterAll(async () => {
+    await spawner.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  const start = (
+    launch: Partial<Launch>,
+    io: typeof NO_INPUT | typeof TERMINAL = NO_INPUT,
+  ): Promise<Outcome> => {
+    const image = launcherImage(
+      { path: '/usr/bin/env', argv: ['env'], env: {}, descriptor: 3, session: null, filter: null, ...launch },
+      'x64',
+    );
+    return run(spawner, {
+      program: '/proc/self/fd/3',
+      argv: ['launcher'],
+      cwd: '/',
+      env: { NOT: 'passed on' },
+      io,
+      inherited: [image],
+      wrapper: 'becomes',
+    });
+  };
+
+  const file = (name: string, content: string, mode: number): string => {
+    const path = join(folder, name);
+    writeFileSync(path, content);
+    chmodSync(path, mode);
+    return path;
+  };
+
+  test('gives the program its exact environment and arguments', async () => {
+    const env = { A: 'b c', '': 'nameless', 'K=X': 'v', Ü: 'ä' };
+    expect((await start({ env })).stdout).toBe('A=b c\n=nameless\nK=X=v\nÜ=ä\n');
+    const argv = ['', '/proc/self/cmdline', ''];
+    expect((await start({ path: '/bin/cat', argv })).stdout).toBe('\0/proc/self/cmdline\0\0');
+  });
+
+  test('leaves the program no descriptor of its own', async () => {
+    const { stdout } = await start({ path: '/bin/ls', argv: ['ls', '-l', '/proc/self/fd'] });
+    expect(stdout.match(/\d+ -> \S+/g)).toHaveLength(4);
+    expect(stdout).not.toContain('memfd');
+  });
+
+  test('takes arguments as long as the system does', async () => {
+    const argv = ['sh', '-c', 'printf %s "$1$2" | wc -c', 'sh', 'x'.repeat(100_000), 'ü'.repeat(50_000)];
+    expect((await start({ path: '/bin/sh', argv })).stdout).toBe('200000\n');
+    const refused = await start({ path: '/bin/true', argv: ['true', 'x'.repeat(200_000)] });
+    expect(refused).toMatchObject({ status: { code: 127 } });
+    expect(refused.stderr).toContain('too long');
+  });
+
+  test.each([
+    ['a missing file', () => join(folder, 'nothing'), 127, 'does not exist'],
+    ['a missing interpreter', () => file('lost', '#!/no/such/interpreter\n', 0o755), 127, 'does not exist'],
+    ['a file that is not executable', () => file('plain', 'text', 0o644), 126, 'permission denied'],
+    ['a file without a format', () => file('formless', 'text', 0o755), 126, 'not a valid executable'],
+    ['a file as a directory', () => join(file('leaf', '', 0o644), 'x'), 127, 'refused'],
+  ])('says what is wrong with %s', async (_, make, code, words) => {
+    const path = make();
+    const { stdout, stderr, status } = await start({ path });
+    expect({ stdout, status }).toEqual({ stdout: '', status: { code, signal: null } });
+    expect(stderr).toMatch(/^exec-server: cannot execute [^\n]* inside the sandbox: [^\n]*\n$/);
+    expect(stderr).toContain(path);
+    expect(stderr).toContain(words);
+  });
+
+  test('puts the program under the filter and lets it gain nothing', async () => {
+    const path = '/bin/grep';
+    const argv = ['grep', '-E', 'NoNewPrivs|Seccomp:', '/proc/self/status'];
+    const before = await start({ path, argv });
+    expect(before.stdout).toBe('NoNewPrivs:\t0\nSeccomp:\t0\n');
+    const after = await start({ path, argv, filter: seccompFilter('restricted', 'x64') });
+    expect(after.stdout).toBe('NoNewPrivs:\t1\nSeccomp:\t2\n');
+  });
+
+  test('does not run the program when the filter is refused', async () => {
+    const filter = Buffer.alloc(8, 0xff);
+    const { stdout, stderr, status } = await start({ env: { A: '1' }, filter });
+    expect({ stdout, stderr, status }).toEqual({
+      stdout: '',
+      stderr: 'exec-server: the system call filter of the sandbox was refused\n',
+      status: { code: 127, signal: null },
+    });
+  });
+
+  test('can only exit', async () => {
+    const spec = {
+      program: '/proc/self/fd/3',
+      argv: ['x'],
+      cwd: '/',
+      env: {},
+      io: NO_INPUT,
+      wrapper: 'becomes',
+    } as const;
+    expect(await run(spawner, { ...spec, inherited: [idleImage('x64')] })).toMatchObject({
+      status: { code: 0 },
+    });
+  });
+});

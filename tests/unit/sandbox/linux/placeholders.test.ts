@@ -1,0 +1,217 @@
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { childPath, nativePathOfText, systemPath } from '../../../../src/files/native-path.ts';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import type { EnclosingCalls } from '../../../../src/process/spawn/spawner.ts';
+import { SandboxError } from '../../../../src/sandbox/errors.ts';
+import { MAX_PLACEHOLDERS } from '../../../../src/sandbox/linux/limits.ts';
+import { Placeholders, PlanOutdated } from '../../../../src/sandbox/linux/placeholders.ts';
+import { PLACEHOLDER_MODES, type Placeholder } from '../../../../src/sandbox/mounts/mount-plan.ts';
+import { openDescriptors } from '../../../support/children.ts';
+
+const libc = loadLibc();
+let folder: string;
+let descriptors: number;
+
+/** What one server would use; it remembers what its guard was told. */
+function server(lock: EnclosingCalls['lock'] = (fd, mode) => libc.lock(fd, mode)) {
+  const guarded = new Set<string>();
+  const calls: EnclosingCalls = {
+    lock,
+    removeAfterDeath: (path) => void guarded.add(path),
+    forgetRemoval: (path) => void guarded.delete(path),
+  };
+  return { placeholders: new Placeholders(calls), guarded };
+}
+
+const at = (name: string, kind: Placeholder['kind'] = 'directory'): Placeholder => ({
+  path: childPath(nativePathOfText(folder), name),
+  kind,
+});
+const mode = (name: string) => lstatSync(join(folder, name)).mode & 0o7777;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'placeholders-'));
+  descriptors = openDescriptors();
+});
+
+afterEach(() => {
+  expect(openDescriptors()).toBe(descriptors);
+  rmSync(folder, { recursive: true });
+});
+
+const umask = process.umask(0o022);
+afterAll(() => void process.umask(umask));
+
+describe('what is held', () => {
+  test('exists, is told to the guard, and is gone afterwards', async () => {
+    const { placeholders, guarded } = server();
+    const wanted = [at('.git'), at('.env', 'file')];
+    const release = await placeholders.hold(wanted);
+    expect(readdirSync(folder).sort()).toEqual(['.env', '.git']);
+    expect([mode('.git'), mode('.env')]).toEqual([PLACEHOLDER_MODES.directory, PLACEHOLDER_MODES.file]);
+    expect([...guarded].sort()).toEqual(wanted.map(({ path }) => path).sort());
+    await release();
+    expect(readdirSync(folder)).toEqual([]);
+    expect(guarded.size).toBe(0);
+  });
+
+  test('has its mode whatever the umask takes away', async () => {
+    process.umask(0o777);
+    const { placeholders } = server();
+    const release = await placeholders.hold([at('.git'), at('.env', 'file')]);
+    process.umask(0o022);
+    expect([mode('.git'), mode('.env')]).toEqual([PLACEHOLDER_MODES.directory, PLACEHOLDER_MODES.file]);
+    await release();
+  });
+
+  test('may have a name that is not UTF-8', async () => {
+    const { placeholders } = server();
+    const wanted = at('\xff\xfe');
+    const release = await placeholders.hold([wanted]);
+    expect(lstatSync(systemPath(wanted.path)).isDirectory()).toBe(true);
+    await release();
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('stays until its last user is gone, of the same server and of others', async () => {
+    const [a, b] = [server(), server()];
+    const releases = await Promise.all(
+      [a, a, b, b].map(({ placeholders }) => placeholders.hold([at('.git')])),
+    );
+    const { ino } = lstatSync(join(folder, '.git'));
+    for (const release of releases) {
+      expect(lstatSync(join(folder, '.git')).ino).toBe(ino);
+      await release();
+    }
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('is the same for all at any time, however often it comes and goes', async () => {
+    const servers = [server(), server(), server()];
+    let rounds = 0;
+    const use = async ({ placeholders }: ReturnType<typeof server>) => {
+      for (let round = 0; round < 40; round++) {
+        const release = await placeholders.hold([at('.git'), at('.env', 'file')]);
+        const { ino } = lstatSync(join(folder, '.git'));
+        await new Promise(setImmediate);
+        expect(lstatSync(join(folder, '.git')).ino).toBe(ino);
+        expect(existsSync(join(folder, '.env'))).toBe(true);
+        rounds++;
+        await release();
+      }
+    };
+    await Promise.all([...servers, ...servers].map(use));
+    expect(rounds).toBe(240);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('is adopted when a dead server has left it, and removed', async () => {
+    mkdirSync(join(folder, '.git'));
+    chmodSync(join(folder, '.git'), PLACEHOLDER_MODES.directory);
+    writeFileSync(join(folder, '.env'), '');
+    chmodSync(join(folder, '.env'), PLACEHOLDER_MODES.file);
+    const release = await server().placeholders.hold([at('.git'), at('.env', 'file')]);
+    await release();
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('works where the file system has no locks', async () => {
+    const { placeholders } = server(() => {
+      throw new Error('no locks');
+    });
+    const release = await placeholders.hold([at('.git')]);
+    expect(existsSync(join(folder, '.git'))).toBe(true);
+    await release();
+    expect(readdirSync(folder)).toEqual([]);
+  });
+});
+
+describe('what belongs to somebody is left alone', () => {
+  test('an empty directory or file of theirs', async () => {
+    mkdirSync(join(folder, '.git'), { mode: 0o755 });
+    writeFileSync(join(folder, '.env'), '', { mode: 0o644 });
+    const { placeholders, guarded } = server();
+    await expect(placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdated);
+    await expect(placeholders.hold([at('.env', 'file')])).rejects.toThrow(PlanOutdated);
+    expect([mode('.git'), mode('.env')]).toEqual([0o755, 0o644]);
+    expect(guarded.size).toBe(0);
+  });
+
+  test.each([
+    ['a link to a directory', () => symlinkSync(tmpdir(), join(folder, '.git'))],
+    ['a dangling link', () => symlinkSync('nowhere', join(folder, '.git'))],
+    ['a file', () => writeFileSync(join(folder, '.git'), '')],
+  ])('%s in the place of a directory', async (_, make) => {
+    make();
+    const before = lstatSync(join(folder, '.git')).ino;
+    await expect(server().placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdated);
+    expect(lstatSync(join(folder, '.git')).ino).toBe(before);
+  });
+
+  test('what they put into it meanwhile, with an ordinary mode', async () => {
+    const release = await server().placeholders.hold([at('.git'), at('.env', 'file')]);
+    chmodSync(join(folder, '.git'), 0o755);
+    writeFileSync(join(folder, '.git', 'config'), 'x');
+    chmodSync(join(folder, '.git'), PLACEHOLDER_MODES.directory);
+    chmodSync(join(folder, '.env'), 0o644);
+    writeFileSync(join(folder, '.env'), 'SECRET=1');
+    chmodSync(join(folder, '.env'), PLACEHOLDER_MODES.file);
+    await release();
+    expect([mode('.git'), mode('.env')]).toEqual([0o755, 0o644]);
+    expect(readdirSync(join(folder, '.git'))).toEqual(['config']);
+  });
+
+  test('what they put in its place meanwhile', async () => {
+    const release = await server().placeholders.hold([at('.git')]);
+    rmSync(join(folder, '.git'), { recursive: true });
+    mkdirSync(join(folder, '.git'), { mode: 0o755 });
+    await release();
+    expect(mode('.git')).toBe(0o755);
+  });
+});
+
+describe('what cannot be held', () => {
+  test('takes the others with it', async () => {
+    mkdirSync(join(folder, 'theirs'));
+    const { placeholders, guarded } = server();
+    await expect(placeholders.hold([at('.git'), at('theirs'), at('.aws')])).rejects.toThrow(PlanOutdated);
+    expect(readdirSync(folder)).toEqual(['theirs']);
+    expect(guarded.size).toBe(0);
+    const release = await placeholders.hold([at('.git')]);
+    await release();
+  });
+
+  test('is a place in a directory that is gone', async () => {
+    await expect(server().placeholders.hold([at('gone/.git')])).rejects.toThrow(PlanOutdated);
+  });
+
+  test('is one more than a server may hold', async () => {
+    const { placeholders } = server();
+    const many = Array.from({ length: MAX_PLACEHOLDERS }, (_, index) => at(`p${index}`));
+    const release = await placeholders.hold(many);
+    await expect(placeholders.hold([at('more')])).rejects.toThrow(SandboxError);
+    // What is there already can be shared all the same.
+    const shared = await placeholders.hold([at('p0')]);
+    await shared();
+    await release();
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('is one that another never stops removing', async () => {
+    const { placeholders } = server(() => false);
+    await expect(placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdated);
+  });
+});

@@ -1,0 +1,109 @@
+import { describe, expect, test } from 'vitest';
+import { type NetworkMode, seccompFilter } from '../../../../src/sandbox/linux/seccomp.ts';
+import type { Architecture } from '../../../../src/sandbox/linux/syscalls.ts';
+import { ALLOW, DENY_EPERM, KILL_PROCESS, runFilter } from './filter-machine.ts';
+
+const ARCH = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
+const I386 = 0x40000003;
+
+/** Denied in every mode, by number: namespaces of mounts, keys, tracing of the kernel, modules and the like. */
+const ALWAYS = {
+  x64: [
+    155, 163, 165, 166, 167, 168, 169, 175, 176, 179, 212, 246, 248, 249, 250, 298, 304, 308, 313, 320, 321,
+    323, 425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443, 467,
+  ],
+  arm64: [
+    18, 39, 40, 41, 60, 89, 104, 105, 106, 142, 217, 218, 219, 224, 225, 241, 265, 268, 273, 280, 282, 294,
+    425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443, 467,
+  ],
+} as const;
+const OTHER_PROCESSES = { x64: [101, 310, 311], arm64: [117, 270, 271] } as const;
+/** connect, accept, accept4, bind, listen, getpeername, getsockname, shutdown, sendto, sendmmsg, recvmmsg, getsockopt, setsockopt. */
+const NETWORK = {
+  x64: [42, 43, 288, 49, 50, 52, 51, 48, 44, 307, 299, 55, 54],
+  arm64: [203, 202, 242, 200, 201, 205, 204, 210, 206, 269, 243, 209, 208],
+} as const;
+const SOCKET = { x64: 41, arm64: 198 } as const;
+const SOCKETPAIR = { x64: 53, arm64: 199 } as const;
+const IOCTL = { x64: 16, arm64: 29 } as const;
+
+const MODES: readonly NetworkMode[] = ['restricted', 'proxied', 'enabled'];
+const ARCHITECTURES: readonly Architecture[] = ['x64', 'arm64'];
+const CASES = ARCHITECTURES.flatMap((architecture) => MODES.map((mode) => [mode, architecture] as const));
+
+function expectedDenials(mode: NetworkMode, architecture: Architecture): number[] {
+  const denied: number[] = [...ALWAYS[architecture]];
+  if (mode !== 'enabled') denied.push(...OTHER_PROCESSES[architecture]);
+  if (mode === 'restricted') denied.push(...NETWORK[architecture]);
+  return denied.sort((a, b) => a - b);
+}
+
+describe.each(CASES)('%s on %s', (mode, architecture) => {
+  const filter = seccompFilter(mode, architecture);
+  const verdict = (nr: number, ...args: bigint[]) =>
+    runFilter(filter, { arch: ARCH[architecture], nr, args });
+
+  test('denies exactly the calls of the table, of all numbers', () => {
+    const byArgument: number[] = [SOCKET[architecture], SOCKETPAIR[architecture], IOCTL[architecture]];
+    const denied: number[] = [];
+    for (let nr = 0; nr < 1024; nr++) {
+      if (byArgument.includes(nr)) continue;
+      const result = verdict(nr);
+      if (result === DENY_EPERM) denied.push(nr);
+      else expect(result).toBe(ALLOW);
+    }
+    expect(denied).toEqual(expectedDenials(mode, architecture));
+  });
+
+  test('judges sockets by their family, in 32 bits', () => {
+    const allowed = (nr: number) =>
+      Array.from({ length: 64 }, (_, family) => family).filter(
+        (family) => verdict(nr, BigInt(family)) === ALLOW,
+      );
+    const all = Array.from({ length: 64 }, (_, family) => family);
+    const sockets = { restricted: [1], proxied: [2, 10], enabled: all }[mode];
+    expect(allowed(SOCKET[architecture])).toEqual(sockets);
+    expect(allowed(SOCKETPAIR[architecture])).toEqual(mode === 'enabled' ? all : [1]);
+    for (const family of sockets) {
+      expect(verdict(SOCKET[architecture], (7n << 32n) | BigInt(family))).toBe(ALLOW);
+    }
+    if (mode === 'enabled') return;
+    expect(verdict(SOCKET[architecture], (1n << 32n) | 16n)).toBe(DENY_EPERM);
+  });
+
+  test('lets no program type into its terminal', () => {
+    for (const request of [0x5412n, 0x541cn, (1n << 32n) | 0x5412n]) {
+      expect(verdict(IOCTL[architecture], 0n, request)).toBe(DENY_EPERM);
+    }
+    for (const request of [0x5401n, 0x540en, 0x5413n, 0x541bn]) {
+      expect(verdict(IOCTL[architecture], 0x5412n, request, 0x5412n)).toBe(ALLOW);
+    }
+  });
+
+  test('ends what calls as another processor', () => {
+    const others = [I386, 0, ...ARCHITECTURES.filter((a) => a !== architecture).map((a) => ARCH[a])];
+    for (const arch of others) {
+      for (const nr of [0, 1, 41, 165, 1000]) expect(runFilter(filter, { arch, nr })).toBe(KILL_PROCESS);
+    }
+  });
+});
+
+test('the x32 variants of all calls are denied', () => {
+  for (const mode of MODES) {
+    const filter = seccompFilter(mode, 'x64');
+    for (let nr = 0; nr < 600; nr++) {
+      expect(runFilter(filter, { arch: ARCH.x64, nr: 0x40000000 + nr })).toBe(DENY_EPERM);
+    }
+  }
+});
+
+test.each(CASES)('no jump of %s on %s leads out of the filter', (mode, architecture) => {
+  const filter = seccompFilter(mode, architecture);
+  const instructions = filter.length / 8;
+  expect(Number.isInteger(instructions)).toBe(true);
+  for (let at = 0; at < instructions; at++) {
+    const operation = filter.readUInt16LE(at * 8);
+    if (operation !== 0x15 && operation !== 0x35) continue;
+    expect(at + 1 + Math.max(filter[at * 8 + 2]!, filter[at * 8 + 3]!)).toBeLessThan(instructions);
+  }
+});

@@ -1,0 +1,75 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { childrenOf, isAlive, processesWith } from '../../../support/machine.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+
+const STAND_IN = join(import.meta.dirname, '../../../fixtures/sandbox-stand-in.mjs');
+const PLACEHOLDERS = ['.codex', '.git', 'later'];
+let folder: string;
+let servers: Server[] = [];
+
+interface Server {
+  readonly process: ChildProcess;
+  text(): string;
+}
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'server-death-'));
+});
+
+afterEach(async () => {
+  for (const { process } of servers) await kill(process);
+  servers = [];
+  await waitFor('the programs to end', () => processesWith(folder).length === 0);
+  rmSync(folder, { recursive: true });
+});
+
+async function startServer(): Promise<Server> {
+  const server = spawn(process.execPath, [STAND_IN, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let text = '';
+  server.stdout.on('data', (bytes: Buffer) => {
+    text += bytes;
+  });
+  servers.push({ process: server, text: () => text });
+  await waitFor('the program', () => text.includes('ready'));
+  return servers.at(-1)!;
+}
+
+async function kill(server: ChildProcess): Promise<void> {
+  if (server.exitCode !== null || server.signalCode !== null) return;
+  server.kill('SIGKILL');
+  await once(server, 'exit');
+}
+
+test('what a server has made for its sandboxes goes when it is killed', async () => {
+  mkdirSync(join(folder, 'own'));
+  const server = await startServer();
+  expect(readdirSync(folder).sort()).toEqual([...PLACEHOLDERS, 'own']);
+  await kill(server.process);
+  await waitFor('the placeholders to go', () => readdirSync(folder).length === 1);
+  expect(readdirSync(folder)).toEqual(['own']);
+});
+
+test('what another server still uses stays closed to its programs, and goes with the last server', async () => {
+  const [first, second] = [await startServer(), await startServer()];
+  const guard = guardOf(first);
+  await kill(first.process);
+  await waitFor('the guard of the first to be done', () => !isAlive(guard));
+  expect(readdirSync(folder).sort()).toEqual(PLACEHOLDERS);
+  expect(second.text()).toBe('ready\n');
+  await kill(second.process);
+  await waitFor('the placeholders to go', () => readdirSync(folder).length === 0);
+});
+
+/** The shell that clears up after a server. */
+function guardOf({ process }: Server): number {
+  const guard = childrenOf(process.pid!).find((pid) =>
+    readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('exec-server-guard'),
+  );
+  expect(guard).toBeDefined();
+  return guard!;
+}
