@@ -10,7 +10,9 @@ const DEFERRED = /^node:(?:child_process|crypto|worker_threads)$/;
 const deferredBuiltins = {
   name: 'deferred-builtins',
   setup(builder) {
-    builder.onResolve({ filter: DEFERRED }, ({ path }) => ({ path, namespace: 'deferred' }));
+    builder.onResolve({ filter: DEFERRED }, ({ path, namespace }) =>
+      namespace === 'deferred' ? { path, external: true } : { path, namespace: 'deferred' },
+    );
     // The bundler copies the properties of a module and keeps its prototype: what is only there is looked up when it is used.
     builder.onLoad({ filter: /.*/, namespace: 'deferred' }, ({ path }) => ({
       contents: `const get = (_, name) => (name === '__esModule' ? undefined : require('${path}')[name]);

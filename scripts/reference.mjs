@@ -1,8 +1,17 @@
 // The reference server: codex 0.166.0, fetched on demand and never a dependency of the package.
 import { execFile, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
 export const REFERENCE_VERSION = '0.166.0';
@@ -34,20 +43,36 @@ export async function ensureReference() {
 
 /**
  * Starts the reference on a free port with an empty home folder. `args` replaces the listen arguments,
- * `env` is laid over the environment of this process.
+ * `env` is laid over the environment of this process, `files` (name to content) are put into the home folder.
  */
-export async function startReference({ concurrentRequests, args, env } = {}) {
+export async function startReference({ concurrentRequests, args, env, files } = {}) {
   const binary = await ensureReference();
-  mkdirSync(cacheFolder(), { recursive: true });
-  const home = mkdtempSync(join(cacheFolder(), 'home-'));
+  const home = createHome(files);
   const serverArgs = ['exec-server', ...(args ?? ['--listen', 'ws://127.0.0.1:0'])];
   if (concurrentRequests) serverArgs.push('--concurrent-requests', String(concurrentRequests));
+  return startAtHome(binary, serverArgs, { env, home });
+}
+
+/** A fresh home folder. It is none below /tmp, where the reference does not like to live. */
+export function createHome(files = {}) {
+  mkdirSync(cacheFolder(), { recursive: true });
+  const home = mkdtempSync(join(cacheFolder(), 'home-'));
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(home, name)), { recursive: true });
+    writeFileSync(join(home, name), content);
+  }
+  return home;
+}
+
+/** Starts a server that has `home` for its own; it is removed with it. */
+export async function startAtHome(command, args, { env, home }) {
   const removeHome = () => rmSync(home, { recursive: true, force: true, maxRetries: 5 });
   try {
-    return await startServer(binary, serverArgs, {
+    const server = await startServer(command, args, {
       env: { ...env, HOME: home, CODEX_HOME: undefined },
       onExit: removeHome,
     });
+    return Object.assign(server, { home });
   } catch (error) {
     removeHome();
     throw error;

@@ -127,9 +127,9 @@ export class Connection {
    * Starts a program; resolves when the start is answered. Its events are tracked from the first one on.
    * @param {string} id
    * @param {string[]} argv
-   * @param {{ tty?: boolean, pipeStdin?: boolean, digest?: boolean }} [options]
+   * @param {{ tty?: boolean, pipeStdin?: boolean, digest?: boolean, [param: string]: unknown }} [options] The others go into the request.
    */
-  async start(id, argv, { tty = false, pipeStdin = false, digest = false, sandbox = null } = {}) {
+  async start(id, argv, { tty = false, pipeStdin = false, digest = false, ...params } = {}) {
     const tracked = new TrackedProcess(id, { digest });
     this.processes.set(id, tracked);
     await this.call('process/start', {
@@ -139,7 +139,7 @@ export class Connection {
       env: { PATH: process.env.PATH },
       tty,
       pipeStdin,
-      sandbox,
+      ...params,
     });
     return tracked;
   }

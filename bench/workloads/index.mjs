@@ -7,6 +7,7 @@ import { integrity } from './integrity.mjs';
 import { memory } from './memory.mjs';
 import { requests } from './requests.mjs';
 import { sandbox } from './sandbox.mjs';
+import { shellState } from './shell-state.mjs';
 import { stall } from './stall.mjs';
 import { starts } from './starts.mjs';
 import { startup } from './startup.mjs';
@@ -50,6 +51,7 @@ export const WORKLOADS = [
   ...memory,
   ...requests,
   ...starts,
+  ...shellState,
   ...streams,
   ...echo,
   ...stall,

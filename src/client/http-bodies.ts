@@ -98,6 +98,7 @@ export class HttpBody {
   drop(): void {
     for (const piece of this.#pieces) this.#count(-piece.length);
     this.#pieces = [];
+    this.#failure = null;
     this.#end();
   }
 

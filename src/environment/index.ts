@@ -55,10 +55,8 @@ export type {
 export { type ExecutorFetch, fetchOver } from './fetch.ts';
 export { LocalEnvironment } from './local-environment.ts';
 export { LocalExecutorFileSystem } from './local-file-system.ts';
-export { LocalHttp } from './local-http.ts';
 export { LocalBackend, type LocalBackendOptions } from './local-process.ts';
 export { EnvironmentManager, type ManagerOptions, type NamedStatus } from './manager.ts';
-export { McpHttpError, McpHttpTransport } from './mcp/http-transport.ts';
 export {
   type EnvironmentFinder,
   type McpProgramServer,
@@ -66,7 +64,6 @@ export {
   type McpWebServer,
   openMcpTransport,
 } from './mcp/open-transport.ts';
-export { type McpProgram, McpStdioTransport } from './mcp/stdio-transport.ts';
 export type { McpTransport } from './mcp/transport.ts';
 export {
   type CommandTarget,

@@ -409,8 +409,6 @@ export type ParamsOf<M extends Method> = z.output<(typeof METHODS)[M]['params']>
 export type CallParamsOf<M extends Method> = z.input<(typeof METHODS)[M]['params']>;
 /** What a method answers. */
 export type ResultOf<M extends Method> = z.output<(typeof METHODS)[M]['result']>;
-/** The name of a request of the server. */
-export type ClientMethod = keyof typeof CLIENT_METHODS;
 /** What a notification carries. */
 export type NotificationParamsOf<N extends Notification> = z.output<(typeof NOTIFICATIONS)[N]['params']>;
 

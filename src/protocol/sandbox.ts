@@ -82,7 +82,7 @@ const ProfileForm = once(() =>
       'Refused together with a restricted file system: it cannot be enforced that way.',
     ),
     sandboxOverride: doc(
-      optional(z.enum(['noOverride', 'escalatedSandboxWithRestrictions', 'bypassSandboxFirstAttempt'])),
+      z.optional(z.enum(['noOverride', 'escalatedSandboxWithRestrictions', 'bypassSandboxFirstAttempt'])),
       'Without effect: what is asked for is enforced.',
     ),
     userHomeDir: optional(Uri()),

@@ -80,5 +80,8 @@ export const RETRANSMIT_LONGEST_MS = 16_000;
 /** Repetitions in a row to which the peer gives no sign of life before the stream is given up: about a minute. */
 export const MAX_SILENT_RETRANSMITS = 7;
 
+/** How long a peer that is asked for a sign of life may take. Slower than any relay that works, faster than clients give up. */
+export const PROBE_TIMEOUT_MS = 3_000;
+
 /** How long a stream without a pipe is kept: what clients of the reference allow themselves to come back. */
 export const RESUME_WINDOW_MS = 25_000;

@@ -22,6 +22,8 @@ export function createSandbox(spawner: Spawner, env: Readonly<Record<string, str
   return {
     encloseProgram: (spec, policy, signal) => programs.encloseProgram(spec, policy, policy.network, signal),
     files: (policy) => files.files(policy),
-    close: () => files.close(),
+    close: async () => {
+      await Promise.all([programs.close(), files.close()]);
+    },
   };
 }

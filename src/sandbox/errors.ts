@@ -1,8 +1,9 @@
 /**
- * Why a confinement is not put into effect: the request contradicts itself or the protocol (`invalid`), it is meant for another
- * kind of host (`unsuitable`), or it makes sense but cannot be kept here and now (`unenforceable`).
+ * Why a confinement is not put into effect: the request contradicts itself or the protocol (`invalid`), one of its rules is about a
+ * path of another kind of host (`foreignRule`), it is meant for another kind of host as a whole (`unsuitable`), or it makes sense but
+ * cannot be kept here and now (`unenforceable`).
  */
-export type SandboxErrorKind = 'invalid' | 'unsuitable' | 'unenforceable';
+export type SandboxErrorKind = 'invalid' | 'foreignRule' | 'unsuitable' | 'unenforceable';
 
 /** A confinement that is refused. What was to happen under it does not happen. */
 export class SandboxError extends Error {

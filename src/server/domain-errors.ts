@@ -34,6 +34,7 @@ const NETWORK_ERRORS: Readonly<Record<NetworkErrorKind, (message: string) => Rpc
 
 const SANDBOX_ERRORS: Readonly<Record<SandboxErrorKind, (message: string) => RpcError>> = {
   invalid: invalidParams,
+  foreignRule: invalidRequest,
   unsuitable: invalidRequest,
   unenforceable: internalError,
 };

@@ -258,7 +258,7 @@ export class WebSocketTransport implements Transport {
  * Answers pings, pings at an interval and drops a peer that stays silent. Any frame from the peer counts as a sign of life; while
  * the intake is paused nothing can be heard and the peer is given credit.
  */
-class Keepalive {
+export class Keepalive {
   readonly #ws: WebSocket;
   readonly #silenceMs: number;
   #timer: NodeJS.Timeout | null = null;
@@ -323,7 +323,7 @@ const TEXT_FRAME_WITH_MORE = { ...TEXT_FRAME, fin: false };
 const MAX_REASON_BYTES = 123;
 
 /** A close frame has room for 123 bytes of reason. */
-function truncateReason(reason: string): string {
+export function truncateReason(reason: string): string {
   const bytes = Buffer.from(reason);
   if (bytes.length <= MAX_REASON_BYTES) return reason;
   return bytes

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ensureReference, type RunningServer } from '../../scripts/reference.mjs';
 import { loadCases } from './cases.mjs';
-import { type Case, formatFailure, runCase, type ServerKind } from './runner.mjs';
+import { type Case, formatFailure, type Options, runCase, type ServerKind } from './runner.mjs';
 import { learnFacts, startOurs, startReferenceForCases } from './servers.mjs';
 
 const cases = loadCases().filter(({ slow }) => !slow);
@@ -24,7 +24,7 @@ describe.skipIf(whyNoReference)(
 if (whyNoReference) console.warn(`conformance: the reference half is SKIPPED: ${whyNoReference}`);
 
 /** One test per case that applies to this server; those marked serial come last and run alone. */
-function play(server: ServerKind, launch: (args?: string[]) => Promise<RunningServer>): void {
+function play(server: ServerKind, launch: NonNullable<Options['launch']>): void {
   let running: RunningServer;
   let facts: Record<string, boolean>;
 

@@ -9,7 +9,7 @@ export interface Case {
   readonly area?: string;
   readonly about?: string;
   readonly connections?: Readonly<Record<string, 'open' | 'ready'>>;
-  readonly server?: { readonly args: readonly string[] };
+  readonly server?: { readonly args: readonly string[]; readonly home?: Readonly<Record<string, string>> };
   readonly needs?: readonly string[];
   readonly only?: ServerKind;
   readonly deviation?: string | readonly string[];
@@ -21,7 +21,7 @@ export interface Case {
 export interface Options {
   readonly url: string | null;
   readonly server: ServerKind;
-  readonly launch?: (args?: string[]) => Promise<RunningServer>;
+  readonly launch?: (args?: string[], files?: Readonly<Record<string, string>>) => Promise<RunningServer>;
   readonly facts?: Readonly<Record<string, boolean>>;
   readonly deadlineMs?: number;
 }

@@ -107,7 +107,8 @@ class Play {
   async run() {
     const { server, connections = { main: 'ready' }, steps } = this.testCase;
     if (server) {
-      this.server = await this.options.launch(server.args);
+      this.server = await this.options.launch(server.args, server.home);
+      this.variables.home = this.server.home;
       this.url = this.server.url;
     }
     for (const [name, state] of Object.entries(connections)) await this.#open(name, state);

@@ -1,6 +1,12 @@
 import type { RunningServer } from '../../scripts/reference.mjs';
 
 export declare const SERVER_ENV: Readonly<Record<string, string>>;
-export declare function startReferenceForCases(args?: string[]): Promise<RunningServer>;
-export declare function startOurs(args?: string[]): Promise<RunningServer>;
+export declare function startReferenceForCases(
+  args?: string[],
+  files?: Readonly<Record<string, string>>,
+): Promise<RunningServer>;
+export declare function startOurs(
+  args?: string[],
+  files?: Readonly<Record<string, string>>,
+): Promise<RunningServer>;
 export declare function learnFacts(url: string | null): Promise<Record<string, boolean>>;

@@ -36,7 +36,7 @@ export async function trustedDirectories(
   // Without a word of trust nothing on the way needs to be looked at.
   if (![...trusted.values()].includes(true)) return [];
   const root = await projectRoot(files, cwd, rootMarkers);
-  const ofRoot = await wordOn(files, root, trusted);
+  const ofRoot = (await wordOn(files, root, trusted)) ?? (await wordOnRepository(files, cwd, trusted));
   const kept: NativePath[] = [];
   for (const directory of directoriesBetween(root, cwd)) {
     if ((await wordOn(files, directory, trusted)) ?? ofRoot) kept.push(directory);
@@ -73,6 +73,17 @@ async function wordOn(
     if (!(error instanceof FileError)) throw error;
     return null;
   }
+}
+
+/** What is said of the repository that a directory is in, if it is marked otherwise. */
+async function wordOnRepository(
+  files: FileSystem,
+  cwd: NativePath,
+  trusted: ReadonlyMap<NativePath, boolean>,
+): Promise<boolean | null> {
+  const repository = await projectRoot(files, cwd, [GIT]);
+  const metadata = await metadataOf(files, childPath(repository, GIT));
+  return metadata?.isDirectory ? await wordOn(files, repository, trusted) : null;
 }
 
 /** The nearest directory upwards that has a marker; `cwd` itself when none has. */

@@ -1,5 +1,5 @@
 import { Agent, type ClientRequest, type IncomingMessage, request as send } from 'node:http';
-import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2';
+import { type ClientHttp2Session, constants, type IncomingHttpHeaders } from 'node:http2';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { IDLE_CONNECTION_MS, MAX_IDLE_CONNECTIONS, MAX_RESPONSE_HEAD_BYTES } from '../limits.ts';
@@ -48,14 +48,20 @@ export class Connections extends Agent {
 
   override createConnection(options: object): Socket {
     const socket = (options as ConnectionOptions).take();
-    if (socket === null) throw new StaleConnectionError();
+    if (socket === null) throw new StaleConnectionError('an idle connection was gone', { seen: false });
     return socket;
   }
 }
 
-/** A connection that was idle was gone when it was needed: the server has not seen the request. */
+/** A connection of an earlier request was gone when it was needed. `seen` is false when the server surely did nothing. */
 export class StaleConnectionError extends Error {
   override readonly name = 'StaleConnectionError';
+  readonly seen: boolean;
+
+  constructor(message: string, { seen }: { readonly seen: boolean }) {
+    super(message);
+    this.seen = seen;
+  }
 }
 
 /**
@@ -97,7 +103,7 @@ export function exchangeOverHttp1(
     }
     request.once('error', (error) => {
       signal.removeEventListener('abort', abort);
-      reject(wasStale(request, error) ? new StaleConnectionError(error.message) : error);
+      reject(isReset(request, error) ? new StaleConnectionError(error.message, { seen: true }) : error);
     });
     signal.addEventListener('abort', abort);
     if (signal.aborted) abort();
@@ -113,6 +119,10 @@ export function exchangeOverHttp2(
 ): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
     const { url, body } = hop;
+    if (session.closed || session.destroyed) {
+      reject(new StaleConnectionError('the connection is being closed', { seen: false }));
+      return;
+    }
     const stream = session.request(
       {
         ':method': hop.method,
@@ -124,20 +134,25 @@ export function exchangeOverHttp2(
       { endStream: body === null },
     );
     const abort = () => stream.destroy(signal.reason as Error);
+    const fail = (error: Error) => {
+      signal.removeEventListener('abort', abort);
+      const refused = stream.rstCode === constants.NGHTTP2_REFUSED_STREAM;
+      reject(refused ? new StaleConnectionError(error.message, { seen: false }) : error);
+    };
     stream.once(
       'response',
       (headers: IncomingHttpHeaders & { ':status'?: number }, _flags: number, raw: string[]) => {
         signal.removeEventListener('abort', abort);
-        stream.off('error', reject).on('error', () => {});
+        stream.off('error', fail).on('error', () => {});
         const pairs = raw.filter((_, at) => !raw[at - (at % 2)]?.startsWith(':'));
         resolve({ status: headers[':status'] ?? 0, fields: answerFields(pairs), body: stream });
       },
     );
-    stream.on('error', reject);
-    stream.once('close', () => reject(new Error('the stream was closed without an answer')));
+    stream.on('error', fail);
+    stream.once('close', () => fail(new Error('the stream was closed without an answer')));
     signal.addEventListener('abort', abort);
     if (signal.aborted) abort();
-    else if (body !== null) endWith(stream, body);
+    else if (body !== null) stream.end(body);
   });
 }
 
@@ -164,8 +179,7 @@ function asBytes(value: string): string {
   return Buffer.from(value, 'utf8').toString('latin1');
 }
 
-function wasStale(request: ClientRequest, error: NodeJS.ErrnoException): boolean {
-  if (error instanceof StaleConnectionError) return true;
+function isReset(request: ClientRequest, error: NodeJS.ErrnoException): boolean {
   return request.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
 }
 
@@ -190,8 +204,4 @@ function http2Headers(fields: readonly HeaderField[]): Record<string, string[]> 
     headers[name] = [...(headers[name] ?? []), asBytes(value)];
   }
   return headers;
-}
-
-function endWith(stream: ClientHttp2Stream, body: Uint8Array): void {
-  stream.end(body);
 }

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import type { SecureContext, TLSSocket } from 'node:tls';
+import type { SecureContext } from 'node:tls';
 import { NetworkError } from '../errors.ts';
 import { MAX_REDIRECTS, MAX_TIMER_MS } from '../limits.ts';
 import {
@@ -94,7 +94,8 @@ export class HttpClient {
       try {
         return await this.#sendOn(route, hop, signal);
       } catch (error) {
-        if (!(error instanceof StaleConnectionError) || !REPEATABLE.has(hop.method)) throw error;
+        if (!(error instanceof StaleConnectionError)) throw error;
+        if (error.seen && !REPEATABLE.has(hop.method)) throw error;
         this.#connections.dropIdle(route.key);
         return await this.#sendOn(route, hop, signal);
       }

@@ -1,5 +1,16 @@
-/** Headers that speak to the next hop only, and what HTTP adds for proxies. */
-const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade']);
+/** Headers that speak to the next hop only. */
+const HOP_BY_HOP = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authentication-info',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
 
 /** Headers as they were sent, in pairs, without those that are not for the next but one: whatever `Connection` lists included. */
 export function endToEndHeaders(rawHeaders: readonly string[]): [name: string, value: string][] {
@@ -16,7 +27,7 @@ export function endToEndHeaders(rawHeaders: readonly string[]): [name: string, v
   listed.delete('content-length');
   return pairs.filter(([name]) => {
     const lower = name.toLowerCase();
-    return !HOP_BY_HOP.has(lower) && !lower.startsWith('proxy-') && !listed.has(lower);
+    return !HOP_BY_HOP.has(lower) && !listed.has(lower);
   });
 }
 

@@ -136,6 +136,7 @@ function exchange(
     });
     outgoing.on('response', (answered) => {
       response.sendDate = false;
+      keepSilently(response);
       const headers = endToEndHeaders(answered.rawHeaders).flat();
       response.writeHead(answered.statusCode ?? 502, answered.statusMessage ?? '', headers);
       response.flushHeaders();
@@ -225,9 +226,15 @@ function answer(
     response.destroy();
     return;
   }
+  keepSilently(response);
   const length = Buffer.byteLength(body);
   response.writeHead(status, { 'content-type': 'text/plain', ...headers, 'content-length': length });
   response.end(body);
+}
+
+/** A connection that goes on needs no header that says so. */
+function keepSilently(response: ServerResponse): void {
+  if (response.shouldKeepAlive) response.removeHeader('connection');
 }
 
 /** Answers on a bare socket and ends it. */

@@ -58,9 +58,12 @@ export class ExecutorLink {
   readonly #streams = new Map<string, NoiseStream>();
   /** Handshakes under way; aborting one makes it come to nothing. */
   readonly #pending = new Map<string, AbortController>();
+  /** These and the ones that were aborted and have not noticed yet: whoever begins and takes back gains no room by it. */
+  #running = 0;
   #guard: HandshakeGuard;
   #pipe: FramePipe | null = null;
   #registrationId = '';
+  #closed = false;
 
   constructor(options: ExecutorLinkOptions) {
     this.#options = options;
@@ -72,8 +75,12 @@ export class ExecutorLink {
     return this.#streams.size;
   }
 
-  /** Serves a new pipe in place of the old one. */
+  /** Serves a new pipe in place of the old one. After the end the pipe is only closed. */
   attach(pipe: FramePipe, registrationId: string): void {
+    if (this.#closed) {
+      pipe.close();
+      return;
+    }
     this.#detach()?.close();
     this.#pipe = pipe;
     this.#registrationId = registrationId;
@@ -97,6 +104,7 @@ export class ExecutorLink {
 
   /** Ends all streams at once, and the pipe. */
   close(reason: CloseReason): void {
+    this.#closed = true;
     this.#cancelHandshakes();
     for (const stream of [...this.#streams.values()]) stream.abort(reason);
     this.#pipe = null;
@@ -151,6 +159,7 @@ export class ExecutorLink {
     } else {
       const controller = new AbortController();
       this.#pending.set(streamId, controller);
+      this.#running++;
       void this.#admit(streamId, message, frame.ackBits === ACKNOWLEDGES, controller.signal);
     }
   }
@@ -159,7 +168,7 @@ export class ExecutorLink {
     return (
       !this.#streams.has(streamId) &&
       this.#guard.open &&
-      this.#pending.size < MAX_PENDING_HANDSHAKES &&
+      this.#running < MAX_PENDING_HANDSHAKES &&
       this.#streams.size + this.#pending.size < MAX_STREAMS
     );
   }
@@ -172,6 +181,7 @@ export class ExecutorLink {
     cancelled: AbortSignal,
   ): Promise<void> {
     const admitted = await this.#judge(streamId, message, cancelled).catch(toRefusal);
+    this.#running--;
     if (cancelled.aborted) return;
     this.#pending.delete(streamId);
     if (admitted === null) {
@@ -246,8 +256,13 @@ export class ExecutorLink {
   }
 
   #newGuard(): HandshakeGuard {
-    return new HandshakeGuard(this.#options.now ?? (() => performance.now()));
+    return new HandshakeGuard(this.#options.now ?? uptimeMs);
   }
+}
+
+/** A clock that does not jump. */
+function uptimeMs(): number {
+  return process.uptime() * 1_000;
 }
 
 /** A harness that is let in. */

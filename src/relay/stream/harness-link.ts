@@ -31,11 +31,17 @@ export interface HarnessLinkOptions {
 export class HarnessLink {
   readonly streamId = randomUUID();
   readonly #options: HarnessLinkOptions;
-  readonly #outgoing = new OutgoingFrames((backlogged) => this.#pipe?.setReceiving(!backlogged));
+  readonly #outgoing = new OutgoingFrames((backlogged) => {
+    this.#backlogged = backlogged;
+    this.#updateIntake();
+  });
   #pipe: FramePipe | null = null;
   #greeting: Greeting | null = null;
   #stream: NoiseStream | null = null;
   #resumable = false;
+  /** What holds the intake back: frames that the executor causes and does not take, or an owner who does not read. */
+  #backlogged = false;
+  #ownerReads = true;
 
   private constructor(options: HarnessLinkOptions) {
     this.#options = options;
@@ -65,11 +71,18 @@ export class HarnessLink {
     return this.#resumable;
   }
 
-  /** Goes on with another pipe where the stream was. It ends when the executor does not know it any more. */
+  /**
+   * Goes on with another pipe where the stream was. It ends when the executor does not know it any more. A stream that has ended
+   * meanwhile, or cannot be resumed, has no use for the pipe.
+   */
   attach(pipe: FramePipe): void {
+    if (!this.#resumable || this.#stream === null || this.#stream.ended) {
+      pipe.close();
+      return;
+    }
     this.#dropPipe();
     this.#open(pipe);
-    this.#stream?.pipeFound();
+    this.#stream.pipeFound();
   }
 
   async #connect(pipe: FramePipe): Promise<void> {
@@ -100,7 +113,10 @@ export class HarnessLink {
           acknowledged: this.#resumable,
           outgoing: this.#outgoing,
           budget: new ByteBudget(MAX_STREAM_INBOUND_BYTES),
-          setPipeReceiving: (receiving) => this.#pipe?.setReceiving(receiving),
+          setPipeReceiving: (receiving) => {
+            this.#ownerReads = receiving;
+            this.#updateIntake();
+          },
           ended: () => this.#endPipe(),
         }),
         greeting,
@@ -120,6 +136,7 @@ export class HarnessLink {
 
   #open(pipe: FramePipe): void {
     this.#pipe = pipe;
+    this.#backlogged = false;
     this.#outgoing.attach(pipe);
     pipe.open({
       frame: (bytes) => {
@@ -159,6 +176,10 @@ export class HarnessLink {
   #fail(error: RelayError): void {
     this.#greeting?.fail(error);
     this.#stream?.abort({ code: CloseCode.abnormal, reason: error.message });
+  }
+
+  #updateIntake(): void {
+    this.#pipe?.setReceiving(this.#ownerReads && !this.#backlogged);
   }
 
   #pipeClosed(): void {

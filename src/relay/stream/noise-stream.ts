@@ -45,7 +45,7 @@ export class NoiseStream implements Transport, FrameSource {
   /** Why the owner closes, while the last messages are still to be sent. */
   #closing: CloseReason | null = null;
   #closeTimeout: NodeJS.Timeout | null = null;
-  #ended: CloseReason | null = null;
+  #endReason: CloseReason | null = null;
 
   constructor(options: StreamOptions) {
     this.streamId = options.streamId;
@@ -61,11 +61,17 @@ export class NoiseStream implements Transport, FrameSource {
       : null;
   }
 
+  get ended(): boolean {
+    return this.#endReason !== null;
+  }
+
   open(events: TransportEvents): void {
     this.#events = events;
-    const ended = this.#ended;
-    if (ended !== null) setImmediate(() => events.closed(ended));
-    else this.#guard(() => this.#inbound.open((message) => this.#deliver(message)));
+    const ended = this.#endReason;
+    setImmediate(() => {
+      if (ended !== null) events.closed(ended);
+      else this.#inbound.open((message) => this.#deliver(message));
+    });
   }
 
   send(message: string | Uint8Array, released?: () => void): boolean {
@@ -75,6 +81,7 @@ export class NoiseStream implements Transport, FrameSource {
 
   /** The length of a message stands before it, so that nothing can leave before its last part is here. */
   sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
+    if (this.#endReason !== null || this.#closing !== null) return true;
     this.#parts.push({ bytes: part, released });
     this.#partsBytes += part.length;
     if (!last && this.#partsBytes <= MAX_MESSAGE_BYTES) return true;
@@ -84,15 +91,20 @@ export class NoiseStream implements Transport, FrameSource {
     return this.#push(parts, length);
   }
 
+  /** Only a peer that acknowledges can be told from one that is gone. */
+  probe(): void {
+    if (this.#endReason === null) this.#reliability?.probe();
+  }
+
   setReceiving(receiving: boolean): void {
-    if (this.#ended !== null) return;
+    if (this.#endReason !== null) return;
     this.#inbound.setReceiving(receiving);
     if (this.#reliability !== null) this.#reliability.consumed();
     else this.#options.setPipeReceiving?.(receiving);
   }
 
   close(reason: CloseReason): void {
-    if (this.#closing !== null || this.#ended !== null) return;
+    if (this.#closing !== null || this.#endReason !== null) return;
     this.#closing = reason;
     this.#inbound.stop();
     this.#closeTimeout = setTimeout(() => this.#end(reason, true), CLOSE_TIMEOUT_MS);
@@ -101,7 +113,7 @@ export class NoiseStream implements Transport, FrameSource {
 
   /** Takes a frame of the peer, other than a handshake. */
   receive(frame: ReceivedFrame): void {
-    if (this.#ended !== null) return;
+    if (this.#endReason !== null) return;
     const { body } = frame;
     if (body.kind === 'reset') {
       if (this.#reliability?.survives(body.reason)) return;
@@ -117,7 +129,7 @@ export class NoiseStream implements Transport, FrameSource {
 
   /** The pipe is gone. True when the stream waits for another one; otherwise it has ended. */
   pipeLost(): boolean {
-    if (this.#ended !== null) return false;
+    if (this.#endReason !== null) return false;
     if (this.#reliability !== null) {
       this.#reliability.peerLost();
       return true;
@@ -128,7 +140,7 @@ export class NoiseStream implements Transport, FrameSource {
 
   /** There is a new pipe: the peer is asked to go on. */
   pipeFound(): void {
-    if (this.#ended === null) this.#reliability?.ask();
+    if (this.#endReason === null) this.#reliability?.ask();
   }
 
   /** Ends the stream at once; what was not sent is lost. */
@@ -138,18 +150,18 @@ export class NoiseStream implements Transport, FrameSource {
 
   nextFrame(): Uint8Array | null {
     this.#tellDrained();
-    if (this.#ended !== null || this.#reliability?.waiting) return null;
+    if (this.#endReason !== null || this.#reliability?.waiting) return null;
     const repeat = this.#reliability?.takeRepeat() ?? null;
     if (repeat !== null) return this.#dataFrame(repeat.seq, repeat.payload);
     const frame = this.#reliability?.full ? null : this.#nextRecord();
     if (frame !== null) return frame;
     this.#endWhenSent();
-    const receipt = this.#ended === null ? (this.#reliability?.takeReceipt() ?? null) : null;
+    const receipt = this.#endReason === null ? (this.#reliability?.takeReceipt() ?? null) : null;
     return receipt === null ? null : encodeFrame({ streamId: this.streamId, ...receipt });
   }
 
   #push(parts: readonly OutboundPart[], length: number): boolean {
-    if (this.#ended !== null || this.#closing !== null || length === 0) return true;
+    if (this.#endReason !== null || this.#closing !== null || length === 0) return true;
     if (length > MAX_MESSAGE_BYTES) {
       const reason = `a message has more than ${MAX_MESSAGE_BYTES} bytes`;
       this.#end({ code: CloseCode.messageTooBig, reason }, true);
@@ -164,7 +176,7 @@ export class NoiseStream implements Transport, FrameSource {
   #tellDrained(): void {
     if (!this.#congested || this.#outbound.pendingBytes > SEND_WINDOW_BYTES / 2) return;
     this.#congested = false;
-    if (this.#closing === null && this.#ended === null) this.#events?.drained();
+    if (this.#closing === null && this.#endReason === null) this.#events?.drained();
   }
 
   #nextRecord(): Uint8Array | null {
@@ -217,8 +229,8 @@ export class NoiseStream implements Transport, FrameSource {
   }
 
   #end(reason: CloseReason, tellPeer: boolean): void {
-    if (this.#ended !== null) return;
-    this.#ended = reason;
+    if (this.#endReason !== null) return;
+    this.#endReason = reason;
     if (this.#closeTimeout !== null) clearTimeout(this.#closeTimeout);
     this.#reliability?.stop();
     this.#inbound.stop();

@@ -80,15 +80,22 @@ export class OutgoingFrames {
   #pump(): void {
     if (this.#pumping) return;
     this.#pumping = true;
+    try {
+      this.#sendThisTurn();
+    } finally {
+      this.#pumping = false;
+    }
+    if (this.#leftThisTurn < TURN_BYTES) this.#nextTurn ??= setImmediate(() => this.#renew());
+  }
+
+  #sendThisTurn(): void {
     while (this.#pipe !== null && !this.#congested && this.#leftThisTurn > 0) {
       // A stream that has nothing more to send may end for it, which takes a frame of its own.
       const frame = this.#control.shift() ?? this.#nextRecord() ?? this.#control.shift();
-      if (frame === undefined) break;
+      if (frame === undefined) return;
       this.#leftThisTurn -= frame.length + FRAME_COST_BYTES;
       this.#congested = !this.#pipe.send(frame);
     }
-    this.#pumping = false;
-    if (this.#leftThisTurn < TURN_BYTES) this.#nextTurn ??= setImmediate(() => this.#renew());
   }
 
   #renew(): void {

@@ -1,6 +1,7 @@
 import type { FrameBody, ReceivedFrame } from '../frames/frame.ts';
 import {
   MAX_SILENT_RETRANSMITS,
+  PROBE_TIMEOUT_MS,
   RESUME_WINDOW_MS,
   RETRANSMIT_FIRST_MS,
   RETRANSMIT_LONGEST_MS,
@@ -37,6 +38,8 @@ export class Reliability {
   /** Runs while the peer is away. */
   #window: NodeJS.Timeout | null = null;
   #asking = false;
+  /** Runs while the peer is asked for a sign of life. */
+  #probe: NodeJS.Timeout | null = null;
 
   constructor(inbound: InboundMessages, events: ReliabilityEvents) {
     this.#inbound = inbound;
@@ -80,9 +83,20 @@ export class Reliability {
     this.#startTimeout();
   }
 
+  /** Gives up a peer that is away, or shows no sign of life when it is asked for one. */
+  probe(): void {
+    if (this.waiting) {
+      setImmediate(() => this.#events.failed('the peer was away when it was wanted'));
+    } else if (this.#probe === null) {
+      this.#sendResume('request');
+      this.#probe = setTimeout(() => this.#events.failed('the peer does not answer'), PROBE_TIMEOUT_MS);
+    }
+  }
+
   /** Takes what a frame says besides its record. Throws RelayError when it makes no sense. */
   receive(frame: ReceivedFrame): void {
     this.#silentTimeouts = 0;
+    this.#endProbe();
     const { ack, ackBits, body } = frame;
     if (body.kind === 'resume') this.#resume(body.nextSeq, frame);
     // Zeros say nothing, but for the receipt of record 0, which needs a frame of its own.
@@ -129,12 +143,14 @@ export class Reliability {
   stop(): void {
     this.#stopTimeout();
     this.#endWindow();
+    this.#endProbe();
     this.#receipts.stop();
   }
 
   #resume(nextSeq: number, frame: ReceivedFrame): void {
     const kind = resumeKind(frame);
-    if (kind === null) return;
+    // When both ends ask, the question of the peer tells as much as its answer.
+    if (kind === null || (kind === 'answer' && !this.#asking)) return;
     this.#endWindow();
     this.#asking = false;
     this.#timeoutMs = RETRANSMIT_FIRST_MS;
@@ -183,6 +199,11 @@ export class Reliability {
   #stopTimeout(): void {
     if (this.#timeout !== null) clearTimeout(this.#timeout);
     this.#timeout = null;
+  }
+
+  #endProbe(): void {
+    if (this.#probe !== null) clearTimeout(this.#probe);
+    this.#probe = null;
   }
 
   #endWindow(): void {

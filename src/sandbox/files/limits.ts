@@ -7,6 +7,9 @@ export const MESSAGE_HEAD_BYTES = 64 * 1024;
 /** Frames that are handed to the pipe together, so that many small messages cost one write. */
 export const BATCH_BYTES = 64 * 1024;
 
+/** Bytes that a helper reads at once: the capacity of a pipe. */
+export const INPUT_READ_BYTES = 64 * 1024;
+
 /** Content of one request: what the largest message of a client carries. */
 export const REQUEST_CONTENT_BYTES = 512 * 1024 * 1024;
 

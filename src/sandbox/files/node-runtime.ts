@@ -47,14 +47,14 @@ export async function nodeRuntime(program: HelperProgram, executable: string): P
   };
 }
 
-/** The libraries of this process by the names under which the loader looks for them. Later packages may have replaced the files. */
+/** The libraries of this process by the names under which the loader looks for them. Whatever else is named like one is left out. */
 async function loadedLibraries(): Promise<Map<string, string>> {
   const maps = await readFile('/proc/self/maps', 'utf8');
   const paths = new Set(maps.split('\n').flatMap((line) => LIBRARY.exec(line)?.[1] ?? []));
   const libraries = new Map<string, string>();
   for (const path of paths) {
-    const { soname } = await readElf(path);
-    libraries.set(soname ?? basename(path), path);
+    const facts = await readElf(path).catch(() => null);
+    if (facts !== null) libraries.set(facts.soname ?? basename(path), path);
   }
   return libraries;
 }

@@ -1,4 +1,5 @@
 import { FileError } from '../../files/errors.ts';
+import { unenforceable } from '../errors.ts';
 import { localProbe } from '../mounts/file-probe.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
 import { isCurrent, planMounts } from '../mounts/plan-mounts.ts';
@@ -71,11 +72,12 @@ export class PolicyHelper {
       const plan = await planMounts(this.#disk, localProbe, 'files');
       const helper = await this.#start(plan);
       // What was mounted may have come after the plan.
-      if (attempt === HELPER_START_ATTEMPTS || (await isCurrent(plan, localProbe))) {
+      if (await isCurrent(plan, localProbe)) {
         this.#current = { plan, helper };
         return helper;
       }
       helper.retire();
+      if (attempt === HELPER_START_ATTEMPTS) throw unenforceable('the files to protect keep changing');
     }
   }
 }

@@ -3,7 +3,7 @@ import { type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
 import type { Child, ExitStatus, Spawner } from '../../process/spawn/spawner.ts';
 import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
-import { COMPLAINT_BYTES, HELPER_START_MS } from './limits.ts';
+import { COMPLAINT_BYTES } from './limits.ts';
 import { type NodeRuntime, RUNTIME_DIRECTORY } from './node-runtime.ts';
 import { HelperChannel } from './wire/helper-channel.ts';
 import { HelperFileSystem } from './wire/helper-file-system.ts';
@@ -19,6 +19,8 @@ export interface HelperLaunch {
   /** The filter of system calls, as the kernel takes it. */
   readonly filter: Uint8Array;
   readonly env: Readonly<Record<string, string>>;
+  /** How long it may take until it answers. */
+  readonly startMs: number;
 }
 
 /** A helper that answers. It ends with the server at the latest. */
@@ -33,7 +35,7 @@ export class RunningHelper {
   /** Resolves when the helper has shown that it works. Rejects with a FileError that says why it does not. */
   static async start(launch: HelperLaunch): Promise<RunningHelper> {
     const helper = new RunningHelper(await spawnHelper(launch));
-    const deadline = setTimeout(() => void helper.end('did not answer in time'), HELPER_START_MS);
+    const deadline = setTimeout(() => void helper.end('did not answer in time'), launch.startMs);
     try {
       await helper.#channel.request(['prepare', taskOf(launch.plan)]);
       return helper;
@@ -52,7 +54,7 @@ export class RunningHelper {
     this.#channel = new HelperChannel(
       stdin,
       () => answers!.expectAnswer(),
-      () => void this.end('was given up'),
+      () => void child.killTree(),
     );
     this.files = new HelperFileSystem(this.#channel);
     const streams = [
@@ -79,7 +81,7 @@ export class RunningHelper {
 
   /** Kills it, whatever it does. What is under way fails, because of `why`. Resolves when nothing is left of it. */
   async end(why: string): Promise<void> {
-    this.#channel.fail(new FileError('failed', `fs sandbox helper ${why}`));
+    this.#channel.fail(new FileError('failed', `fs sandbox helper failed: it ${why}`));
     await this.#child.killTree();
     await this.ended;
   }

@@ -10,7 +10,13 @@ import type { Architecture } from '../linux/syscalls.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
 import { accessOf, type DiskPolicy, policyKey, type SandboxPolicy } from '../policy/policy.ts';
 import type { PolicyFiles } from '../sandbox.ts';
-import { HELPER_IDLE_MS, HELPER_WAIT_MS, MAX_HELPERS, MAX_WAITING_STARTS } from './limits.ts';
+import {
+  HELPER_IDLE_MS,
+  HELPER_START_MS,
+  HELPER_WAIT_MS,
+  MAX_HELPERS,
+  MAX_WAITING_STARTS,
+} from './limits.ts';
 import { type NodeRuntime, nodeRuntime } from './node-runtime.ts';
 import { PolicyHelper } from './policy-helper.ts';
 import { PooledHelper } from './pooled-helper.ts';
@@ -26,6 +32,7 @@ export interface SandboxedFilesOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly program?: HelperProgram;
   readonly maxHelpers?: number;
+  readonly startMs?: number;
   readonly idleMs?: number;
   readonly waitMs?: number;
 }
@@ -45,7 +52,7 @@ export class SandboxedFiles {
   readonly #places: Slots;
   #waiting = 0;
   #runtime: Promise<NodeRuntime> | null = null;
-  #closed = false;
+  readonly #end = new AbortController();
 
   constructor(options: SandboxedFilesOptions) {
     this.#options = options;
@@ -68,7 +75,7 @@ export class SandboxedFiles {
 
   /** Ends all helpers; what is under way fails. */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#end.abort();
     await Promise.all([...this.#helpers].map((helper) => helper.end()));
   }
 
@@ -87,26 +94,36 @@ export class SandboxedFiles {
   }
 
   async #start(plan: MountPlan, disk: DiskPolicy): Promise<PooledHelper> {
-    const { spawner, env, idleMs = HELPER_IDLE_MS } = this.#options;
+    const { spawner, env, startMs = HELPER_START_MS, idleMs = HELPER_IDLE_MS } = this.#options;
     const bwrap = await this.#options.bwrap.path();
     refuseWritable(bwrap, disk);
     const runtime = await this.#nodeRuntime();
     await this.#takePlace();
-    const launch = { spawner, bwrap, runtime, plan, filter: this.#filter, env: ownEnvironment(env) };
-    const running = await RunningHelper.start(launch).catch((error: unknown) => {
+    let running: RunningHelper;
+    try {
+      this.#checkOpen();
+      const own = ownEnvironment(env);
+      const filter = this.#filter;
+      const launch = { spawner, bwrap, runtime, plan, filter, env: own, startMs };
+      running = await RunningHelper.start(launch);
+    } catch (error) {
       this.#places.release();
       throw error;
-    });
+    }
     const helper = new PooledHelper(running, idleMs, { onIdle: this.#onIdle, onGone: this.#onGone });
     this.#helpers.add(helper);
-    if (!this.#closed) return helper;
-    void helper.end();
-    throw new FileError('failed', 'the server is shutting down');
+    if (this.#end.signal.aborted) helper.retire();
+    this.#checkOpen();
+    return helper;
+  }
+
+  #checkOpen(): void {
+    if (this.#end.signal.aborted) throw new FileError('failed', 'the server is shutting down');
   }
 
   /** A place among the helpers, if need be that of one which nobody uses. */
   async #takePlace(): Promise<void> {
-    if (this.#closed) throw new FileError('failed', 'the server is shutting down');
+    this.#checkOpen();
     const { waitMs = HELPER_WAIT_MS, maxHelpers = MAX_HELPERS } = this.#options;
     const tooMany = new FileError(
       'failed',
@@ -116,8 +133,9 @@ export class SandboxedFiles {
     this.#waiting++;
     try {
       if (this.#helpers.size >= maxHelpers) this.#endLongestUnused();
-      await this.#places.take(AbortSignal.timeout(waitMs));
+      await this.#places.take(AbortSignal.any([AbortSignal.timeout(waitMs), this.#end.signal]));
     } catch {
+      this.#checkOpen();
       throw tooMany;
     } finally {
       this.#waiting--;

@@ -6,6 +6,7 @@ import type { Child, Spawner } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
 import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
+import { cureFor, INSTALL_BWRAP } from './cures.ts';
 import { idleImage } from './launcher.ts';
 import { PROBE_COMPLAINT_BYTES, PROBE_DEADLINE_MS, PROBE_RETRY_MS } from './limits.ts';
 import { seccompFilter } from './seccomp.ts';
@@ -46,11 +47,11 @@ export class Bwrap {
   }
 
   async #findWorking(): Promise<string> {
-    const path = await findTrusted(this.#searchPath);
+    const path = await findBwrap(this.#searchPath);
     const complaint = await this.#try(path);
-    if (complaint !== null)
-      throw unavailable(`${path} does not work here: ${complaint}${cureFor(complaint)}`);
-    return path;
+    if (complaint === null) return path;
+    const cure = cureFor(complaint);
+    throw unavailable(`${path} does not work here: ${complaint}${cure === null ? '' : `; ${cure}`}`);
   }
 
   /** Builds and leaves a sandbox. Null when that works, else what went wrong. */
@@ -86,8 +87,8 @@ const PROBE_PLAN: MountPlan = {
   observed: { paths: [], globs: [] },
 };
 
-/** The first bwrap on the path that nobody but root and this user can have put there. */
-async function findTrusted(searchPath: string): Promise<string> {
+/** The first bwrap on the path that nobody but root and this user can have put there. Rejects with a SandboxError when there is none. */
+export async function findBwrap(searchPath: string): Promise<string> {
   let distrusted: string | null = null;
   for (const directory of searchPath.split(':')) {
     if (!directory.startsWith('/')) continue;
@@ -99,8 +100,8 @@ async function findTrusted(searchPath: string): Promise<string> {
   }
   throw unavailable(
     distrusted === null
-      ? `bwrap was not found on this server's PATH (${searchPath}); install the package bubblewrap`
-      : `${distrusted}, so that bwrap cannot be trusted; install the package bubblewrap or correct the permissions`,
+      ? `bwrap was not found on this server's PATH (${searchPath}); ${INSTALL_BWRAP}`
+      : `${distrusted}, so that bwrap cannot be trusted; correct the permissions or ${INSTALL_BWRAP}`,
   );
 }
 
@@ -150,26 +151,3 @@ async function outcomeOf(
 function unavailable(reason: string): Error {
   return unenforceable(`programs cannot be sandboxed on this machine: ${reason}`);
 }
-
-function cureFor(complaint: string): string {
-  const cure = CURES.find(([pattern]) => pattern.test(complaint))?.[1];
-  return cure === undefined ? '' : `; ${cure}`;
-}
-
-/** What bwrap says, and what helps. */
-const CURES: readonly (readonly [RegExp, string])[] = [
-  [
-    /mount proc/i,
-    'a container that hides parts of /proc forbids it; start the container with an unmasked /proc (docker: --security-opt systempaths=unconfined)',
-  ],
-  [
-    /uid map|capset|loopback/i,
-    'AppArmor may restrict user namespaces; allow them to bwrap with a profile or set the sysctl kernel.apparmor_restrict_unprivileged_userns=0',
-  ],
-  [
-    /namespace|user_namespaces/i,
-    'allow user namespaces: set the sysctl kernel.unprivileged_userns_clone=1 and user.max_user_namespaces above 0; in a container, allow unshare in its seccomp profile',
-  ],
-  [/seccomp/i, 'this kernel needs CONFIG_SECCOMP_FILTER'],
-  [/\/proc\/self\/fd\//, 'set the sysctl vm.memfd_noexec=0 or 1'],
-];

@@ -1,4 +1,5 @@
 import { realpath } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { isWithin, type NativePath, nativePathOfBytes, nativePathOfText } from '../../files/native-path.ts';
 import type { Enclosure } from '../../process/process-manager.ts';
 import { cancelled, checkLaunch, rejectNulBytes } from '../../process/spawn/launch-checks.ts';
@@ -13,7 +14,7 @@ import { planMounts } from '../mounts/plan-mounts.ts';
 import { type DiskPolicy, isFullWrite, type SandboxPolicy } from '../policy/policy.ts';
 import { type Bwrap, descriptorPath } from './bwrap.ts';
 import { launcherImage } from './launcher.ts';
-import { PLAN_ATTEMPTS } from './limits.ts';
+import { ABANDONED_DEADLINE_MS, PLAN_ATTEMPTS } from './limits.ts';
 import { Placeholders, PlanOutdated } from './placeholders.ts';
 import { type NetworkMode, seccompFilter } from './seccomp.ts';
 import type { Architecture } from './syscalls.ts';
@@ -28,6 +29,8 @@ export class LinuxEncloser {
   readonly #placeholders: Placeholders;
   readonly #memory = new LaunchMemory(() => performance.now());
   readonly #filters = new Map<NetworkMode, Buffer>();
+  /** Enclosures that nobody waits for any more. As many as there are starts under way, at most. */
+  readonly #abandoned = new Set<Promise<void>>();
 
   constructor(calls: EnclosingCalls, bwrap: Bwrap, architecture: Architecture) {
     this.#architecture = architecture;
@@ -47,7 +50,15 @@ export class LinuxEncloser {
     signal?: AbortSignal,
   ): Promise<Enclosure> {
     const enclosing = this.#enclose(spec, policy, network, signal);
-    return signal === undefined ? enclosing : untilAborted(enclosing, signal);
+    return signal === undefined ? enclosing : this.#untilAborted(enclosing, signal);
+  }
+
+  /** Resolves when what was made for starts that were given up is cleared away, or does not come to an end. */
+  async close(): Promise<void> {
+    const deadline = new AbortController();
+    const expired = delay(ABANDONED_DEADLINE_MS, null, { signal: deadline.signal }).catch(() => null);
+    await Promise.race([Promise.all(this.#abandoned), expired]);
+    deadline.abort();
   }
 
   async #enclose(
@@ -70,6 +81,31 @@ export class LinuxEncloser {
       judge,
       release,
     };
+  }
+
+  async #untilAborted(enclosing: Promise<Enclosure>, signal: AbortSignal): Promise<Enclosure> {
+    let onAbort = () => {};
+    const aborted = new Promise<never>((_, reject) => {
+      onAbort = () => reject(cancelled('aborted'));
+    });
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      if (signal.aborted) onAbort();
+      return await Promise.race([enclosing, aborted]);
+    } catch (error) {
+      if (signal.aborted) this.#abandon(enclosing);
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  #abandon(enclosing: Promise<Enclosure>): void {
+    const cleared = enclosing
+      .then(({ release }) => release?.())
+      .catch(() => {})
+      .finally(() => this.#abandoned.delete(cleared));
+    this.#abandoned.add(cleared);
   }
 
   async #checkedPath(spec: SpawnSpec, signal?: AbortSignal): Promise<string> {
@@ -103,13 +139,15 @@ export class LinuxEncloser {
   #filtered(spec: SpawnSpec, path: string): SpawnSpec {
     const filter = this.#filter('restricted');
     const { argv, env } = spec;
-    const launch = { path, argv, env, descriptor: LAUNCHER_FD, session: null, filter } as const;
+    const own = spec.inherited ?? [];
+    const descriptor = FIRST_INHERITED_FD + own.length;
+    const launch = { path, argv, env, descriptor, session: null, filter } as const;
     return {
       ...spec,
-      program: descriptorPath(LAUNCHER_FD),
+      program: descriptorPath(descriptor),
       argv: [LAUNCHER_NAME],
       env: {},
-      inherited: [launcherImage(launch, this.#architecture)],
+      inherited: [...own, launcherImage(launch, this.#architecture)],
       wrapper: 'becomes',
     };
   }
@@ -121,21 +159,26 @@ export class LinuxEncloser {
   #contained({ spec, path, bwrap, cwd, plan, network }: Containment): SpawnSpec {
     const session = spec.io.kind === 'pty' ? 'withTerminal' : 'withoutTerminal';
     const { argv, env } = spec;
-    const launch = { path, argv, env, descriptor: LAUNCHER_FD, session, filter: null } as const;
+    // What is meant for the program comes first, where it expects it.
+    const own = spec.inherited ?? [];
+    const launcherFd = FIRST_INHERITED_FD + own.length;
+    const [argumentsFd, filterFd, firstEmptyFd] = [launcherFd + 1, launcherFd + 2, launcherFd + 3] as const;
+    const launch = { path, argv, env, descriptor: launcherFd, session, filter: null } as const;
     const empties: 'empty'[] = [];
-    const emptyFd = () => FIRST_EMPTY_FD + empties.push('empty') - 1;
+    const emptyFd = () => firstEmptyFd + empties.push('empty') - 1;
     const mounts = bwrapArguments(plan, { isolateNetwork: network !== 'enabled', cwd, emptyFd });
-    const executed = hidesProcesses(plan) ? LAUNCHER_FILE : descriptorPath(LAUNCHER_FD);
+    const executed = hidesProcesses(plan) ? LAUNCHER_FILE : descriptorPath(launcherFd);
     const launcher =
-      executed === LAUNCHER_FILE ? ['--perms', '0555', '--ro-bind-data', String(LAUNCHER_FD), executed] : [];
-    const args = [...mounts, ...launcher, '--seccomp', String(FILTER_FD)];
+      executed === LAUNCHER_FILE ? ['--perms', '0555', '--ro-bind-data', String(launcherFd), executed] : [];
+    const args = [...mounts, ...launcher, '--seccomp', String(filterFd)];
     return {
       ...spec,
       program: bwrap,
-      argv: ['bwrap', '--args', String(ARGUMENTS_FD), '--', executed],
+      argv: ['bwrap', '--args', String(argumentsFd), '--', executed],
       cwd: '/',
       env: {},
       inherited: [
+        ...own,
         launcherImage(launch, this.#architecture),
         Buffer.from(args.map((arg) => `${arg}\0`).join(''), 'latin1'),
         this.#filter(network),
@@ -162,12 +205,9 @@ interface Containment {
 }
 
 const LAUNCHER_NAME = 'exec-server-launch';
-const LAUNCHER_FD = 3;
+const FIRST_INHERITED_FD = 3;
 /** Where a launcher is put that cannot be executed through its descriptor. */
 const LAUNCHER_FILE = '/dev/.exec-server-launch';
-const ARGUMENTS_FD = 4;
-const FILTER_FD = 5;
-const FIRST_EMPTY_FD = 6;
 
 function hidesProcesses(plan: MountPlan): boolean {
   return plan.steps.some((step) => step.kind === 'emptyDirectory' && step.path === '/proc');
@@ -191,22 +231,5 @@ function refuseWithin({ disk }: SandboxPolicy, bwrap: NativePath): void {
     throw unenforceable(
       `the sandbox would make bwrap itself (${bwrap}) writable; install it elsewhere or narrow ${entry.path}`,
     );
-  }
-}
-
-async function untilAborted(enclosing: Promise<Enclosure>, signal: AbortSignal): Promise<Enclosure> {
-  let onAbort = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    onAbort = () => reject(cancelled('aborted'));
-  });
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    if (signal.aborted) onAbort();
-    return await Promise.race([enclosing, aborted]);
-  } catch (error) {
-    if (signal.aborted) void enclosing.then(({ release }) => release?.()).catch(() => {});
-    throw error;
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }

@@ -11,6 +11,9 @@ export const PLACEHOLDER_RETRY_MS = 2;
 /** How often a plan is made anew because the files changed before it could be carried out. */
 export const PLAN_ATTEMPTS = 3;
 
+/** How long the end of the server waits for starts that were given up; only a dead mount keeps one of them longer. */
+export const ABANDONED_DEADLINE_MS = 1_000;
+
 /** How long a sandbox that does not work is not tried again: somebody has to change the system before it can. */
 export const PROBE_RETRY_MS = 5_000;
 

@@ -16,6 +16,9 @@ export function seccompFilter(mode: NetworkMode, architecture: Architecture): Bu
   // The x32 variants of the calls have the same architecture and other numbers.
   if (architecture === 'x64') program.denyFrom(X32_CALLS);
   for (const name of deniedCalls(mode)) program.denyIfEqual(syscallNumber(name, architecture));
+  for (const call of RULES[mode].onlyConnected) {
+    program.denyMasked(syscallNumber(call, architecture), 1, SOCKET_TYPE_MASK, UNCONNECTED_TYPES);
+  }
   for (const { call, argument, allowed } of RULES[mode].onlyWith) {
     program.denyUnless(syscallNumber(call, architecture), argument, allowed);
   }
@@ -25,7 +28,7 @@ export function seccompFilter(mode: NetworkMode, architecture: Architecture): Bu
 }
 
 /** The calls that a mode denies whatever their arguments are. */
-export function deniedCalls(mode: NetworkMode): readonly SyscallName[] {
+function deniedCalls(mode: NetworkMode): readonly SyscallName[] {
   return [...RULES[mode].denied, ...NEVER];
 }
 
@@ -38,6 +41,8 @@ interface ArgumentRule {
 
 interface ModeRules {
   readonly denied: readonly SyscallName[];
+  /** Calls that make no sockets of {@link UNCONNECTED_TYPES}. */
+  readonly onlyConnected: readonly SyscallName[];
   readonly onlyWith: readonly ArgumentRule[];
 }
 
@@ -45,11 +50,19 @@ const AF_UNIX = 1;
 const AF_INET = 2;
 const AF_INET6 = 10;
 
+/**
+ * SOCK_DGRAM and SOCK_RAW, which is the same for local sockets. `sendmsg` gives such a socket its addressee with each message, so
+ * that it reaches every local socket of the host whose path is visible; the filter cannot see the address. Other types have to be
+ * connected first. What the type is combined with are flags.
+ */
+const UNCONNECTED_TYPES = [2, 3];
+const SOCKET_TYPE_MASK = 0xf;
+
 /** They act on many descriptors at once, past any filter of calls. */
 const RINGS = ['io_uring_setup', 'io_uring_enter', 'io_uring_register'] as const;
 
-/** They reach into other processes, which may have been started with another filter. */
-const OTHER_PROCESSES = ['ptrace', 'process_vm_readv', 'process_vm_writev'] as const;
+/** They reach into other processes, which may have been started with another filter, or take their open sockets. */
+const OTHER_PROCESSES = ['ptrace', 'process_vm_readv', 'process_vm_writev', 'pidfd_getfd'] as const;
 
 const ONLY_LOCAL_PAIRS: ArgumentRule = { call: 'socketpair', argument: 0, allowed: [AF_UNIX] };
 
@@ -73,13 +86,15 @@ const RULES: Readonly<Record<NetworkMode, ModeRules>> = {
       'getsockopt',
       'setsockopt',
     ],
+    onlyConnected: ['socket', 'socketpair'],
     onlyWith: [{ call: 'socket', argument: 0, allowed: [AF_UNIX] }, ONLY_LOCAL_PAIRS],
   },
   proxied: {
     denied: [...OTHER_PROCESSES, ...RINGS],
+    onlyConnected: ['socketpair'],
     onlyWith: [{ call: 'socket', argument: 0, allowed: [AF_INET, AF_INET6] }, ONLY_LOCAL_PAIRS],
   },
-  enabled: { denied: RINGS, onlyWith: [] },
+  enabled: { denied: RINGS, onlyConnected: [], onlyWith: [] },
 };
 
 /** Calls that no confined program has a use for, and that have been ways into the kernel or around a file tree. */
@@ -132,8 +147,10 @@ const ALLOW = 0x7fff0000;
 /** SECCOMP_RET_ERRNO with EPERM. */
 const DENY = 0x00050001;
 
-/** BPF_LD|BPF_W|BPF_ABS, BPF_JMP|BPF_JEQ|BPF_K, BPF_JMP|BPF_JGE|BPF_K and BPF_RET|BPF_K. */
+/** BPF_LD|BPF_W|BPF_ABS, BPF_ALU|BPF_AND|BPF_K, BPF_JMP|BPF_JA, …|BPF_JEQ|BPF_K, …|BPF_JGE|BPF_K and BPF_RET|BPF_K. */
 const LOAD = 0x20;
+const AND = 0x54;
+const SKIP = 0x05;
 const IF_EQUAL = 0x15;
 const IF_AT_LEAST = 0x35;
 const RETURN = 0x06;
@@ -171,6 +188,17 @@ class FilterProgram {
 
   denyWith(call: number, argument: number, denied: readonly number[]): void {
     this.#decideByArgument(call, argument, denied, { listed: DENY, other: ALLOW });
+  }
+
+  /** Decides only about the listed values of some bits of the argument. */
+  denyMasked(call: number, argument: number, mask: number, denied: readonly number[]): void {
+    this.#add(IF_EQUAL, 0, denied.length + 5, call);
+    this.loadWord(FIRST_ARGUMENT_OFFSET + 8 * argument);
+    this.#add(AND, 0, 0, mask);
+    for (const [index, value] of denied.entries()) this.#add(IF_EQUAL, denied.length + 1 - index, 0, value);
+    this.loadWord(NUMBER_OFFSET);
+    this.#add(SKIP, 0, 0, 1);
+    this.#add(RETURN, 0, 0, DENY);
   }
 
   allow(): void {

@@ -48,6 +48,7 @@ const NUMBERS = {
   open_tree: [428, 428],
   open_tree_attr: [467, 467],
   perf_event_open: [298, 241],
+  pidfd_getfd: [438, 438],
   pivot_root: [155, 41],
   prctl: [157, 167],
   process_vm_readv: [310, 270],

@@ -36,6 +36,7 @@ export async function layMounts(policy: RealPolicy, probe: FileProbe, purpose: P
 const ROOT = nativePathOfBytes('/');
 const PROC = nativePathOfBytes('/proc');
 const DEV = nativePathOfBytes('/dev');
+/** Mounted from the host these could not be opened: no mount of a sandbox has devices but its own. */
 const OWN_DEVICES =
   /^\/dev(?:$|\/(?:null|zero|full|random|urandom|tty|console|ptmx|fd|stdin|stdout|stderr)$|\/pts(?:\/|$))/;
 
@@ -131,8 +132,10 @@ class Layout {
   async #layMissing({ access, byName, place }: RealEntry): Promise<void> {
     if (access === 'write') return;
     if (place.obstacle !== null) {
-      // As long as this stays what it is there can be nothing below it.
-      if (this.#access.at(place.obstacle) === 'write') this.#bind(place.obstacle, true);
+      if (this.#access.at(place.obstacle) !== 'write') return;
+      // As long as this stays what and where it is there can be nothing below it.
+      this.#bind(place.obstacle, true);
+      this.#pin(place.obstacle);
       return;
     }
     const path = place.firstMissing!;

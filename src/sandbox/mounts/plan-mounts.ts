@@ -46,12 +46,14 @@ export async function isCurrent(plan: MountPlan, probe: FileProbe): Promise<bool
 async function plan(disk: DiskPolicy, looks: FileProbe, purpose: PlanPurpose): Promise<MountPlan> {
   const policy = await realPolicyOf(disk, looks);
   const { mounts, placeholders, missing } = await layMounts(policy, looks, purpose);
+  const mounted = mounts.filter((mount) => mount.kind === 'bind').map((mount) => mount.path);
+  const paths = [...new Set([...policy.observed, ...mounted])].sort();
   return {
     steps: [...foundation(disk), ...inOrder(mounts)],
     placeholders,
     missing,
-    fingerprint: await fingerprintOf(policy.observed, policy.denied, looks),
-    observed: { paths: policy.observed, globs: disk.denyGlobs },
+    fingerprint: await fingerprintOf(paths, policy.denied, looks),
+    observed: { paths, globs: disk.denyGlobs },
   };
 }
 

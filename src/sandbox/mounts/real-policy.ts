@@ -10,7 +10,13 @@ import {
 } from '../../files/native-path.ts';
 import { unenforceable } from '../errors.ts';
 import { GIT_FILE_BYTES, PROBES_AT_ONCE } from '../limits.ts';
-import { type Access, type DiskPolicy, PLATFORM_DIRECTORIES, type PolicyEntry } from '../policy/policy.ts';
+import {
+  type Access,
+  type DiskPolicy,
+  lesserAccess,
+  PLATFORM_DIRECTORIES,
+  type PolicyEntry,
+} from '../policy/policy.ts';
 import { AccessMap } from './access-map.ts';
 import { expandGlobs } from './expand-globs.ts';
 import type { FileProbe } from './file-probe.ts';
@@ -32,7 +38,7 @@ export interface RealPolicy {
   readonly denied: readonly NativePath[];
   /** The links that lead to what may be used. */
   readonly links: readonly CrossedLink[];
-  /** Every path whose replacement would change any of this. */
+  /** Every path whose replacement would change any of this, in no particular order. */
   readonly observed: readonly NativePath[];
 }
 
@@ -43,15 +49,15 @@ export interface RealPolicy {
 export async function realPolicyOf(disk: DiskPolicy, probe: FileProbe): Promise<RealPolicy> {
   const named = await resolveEntries(await entriesOf(disk, probe), probe);
   const globs = await expandGlobs(disk.denyGlobs, probe);
-  const access = new AccessMap(disk.base);
-  for (const entry of merge(named.filter(hasEffect))) access.set(entry.place.real, entry.access);
+  const access = accessMapOf(disk.base, named);
   const gitDirectories = await resolveEntries(await gitDirectoriesOf(named, access, probe), probe);
   const all = [...named, ...gitDirectories];
   checkLinks(all, disk.base, access);
   for (const [root, place] of globs.roots) checkCarveOut(root, place.links, 'deny', access);
+  const ceilings = await Promise.all((disk.ceilings ?? []).map((ceiling) => realAccessOf(ceiling, probe)));
   return {
     base: disk.base,
-    entries: merge(all.filter(hasEffect)),
+    entries: merge(all.filter(hasEffect)).map((entry) => lowered(entry, ceilings)),
     denied: globs.files,
     links: all.filter(isUsable).flatMap(({ place }) => place.links),
     observed: observedOf(all.map(({ place }) => place)),
@@ -61,6 +67,22 @@ export async function realPolicyOf(disk: DiskPolicy, probe: FileProbe): Promise<
 interface NamedEntry {
   readonly entry: PolicyEntry;
   readonly place: ResolvedPath;
+}
+
+async function realAccessOf(disk: DiskPolicy, probe: FileProbe): Promise<AccessMap> {
+  return accessMapOf(disk.base, await resolveEntries(await entriesOf(disk, probe), probe));
+}
+
+function accessMapOf(base: Access, named: readonly NamedEntry[]): AccessMap {
+  const access = new AccessMap(base);
+  for (const entry of merge(named.filter(hasEffect))) access.set(entry.place.real, entry.access);
+  return access;
+}
+
+/** A path that leads into what another of the policies closes, by a link, opens no more of it than that policy does. */
+function lowered(entry: RealEntry, ceilings: readonly AccessMap[]): RealEntry {
+  const access = ceilings.map((ceiling) => ceiling.at(entry.place.real)).reduce(lesserAccess, entry.access);
+  return access === entry.access ? entry : { ...entry, access, byName: entry.byName && access === 'read' };
 }
 
 /** What the policy says, the platform's directories, and the sockets of a daemon that would act for a program outside its sandbox. */
@@ -119,7 +141,8 @@ function checkLinks(all: readonly NamedEntry[], base: Access, access: AccessMap)
   for (const { place } of open) if (!place.links.some(isMovable)) trusted.set(place.real, 'write');
   for (const { entry, place } of all) {
     if (entry.access !== 'write') {
-      checkCarveOut(entry.path, linksBelowRoot(entry, place, open), entry.access, access);
+      const links = entry.byName ? linksBelowRoot(entry, place, open) : place.links;
+      checkCarveOut(entry.path, links, entry.access, access);
     } else if (place.links.some(isMovable) && trusted.at(place.real) !== 'write') {
       const link = place.links.find(isMovable)!;
       throw unenforceable(
@@ -143,7 +166,7 @@ function checkCarveOut(
   );
 }
 
-/** The links on the way from the writable root around an entry. Those on the way to the root are the root's. */
+/** The links on the way from the writable root around a protected name, which is protected wherever the root is. */
 function linksBelowRoot(
   { path }: PolicyEntry,
   place: ResolvedPath,
@@ -189,7 +212,7 @@ function observedOf(places: readonly ResolvedPath[]): NativePath[] {
     if (obstacle !== null) paths.add(obstacle);
     for (const link of links) paths.add(link.path);
   }
-  return [...paths].sort();
+  return [...paths];
 }
 
 function withoutSlash(path: NativePath): NativePath {

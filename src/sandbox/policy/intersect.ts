@@ -6,6 +6,7 @@ import {
   lesserAccess,
   PLATFORM_DIRECTORIES,
   type PolicyEntry,
+  policyKey,
   type SandboxPolicy,
 } from './policy.ts';
 
@@ -20,6 +21,8 @@ export function intersect(a: SandboxPolicy, b: SandboxPolicy): SandboxPolicy {
 function intersectDisks(a: SandboxPolicy['disk'], b: SandboxPolicy['disk']): SandboxPolicy['disk'] {
   if (a === 'unrestricted') return b;
   if (b === 'unrestricted') return a;
+  const ceilings = ceilingsOf(a, b);
+  if (ceilings.length === 1) return a;
   const platform = a.platform && b.platform;
   // The access of both changes only where one of them has an entry, so there the lesser one is written down.
   const paths = new Set([...a.entries, ...b.entries].map((entry) => entry.path));
@@ -30,7 +33,17 @@ function intersectDisks(a: SandboxPolicy['disk'], b: SandboxPolicy['disk']): San
     platform,
     entries: [...paths].sort().map((path) => lesserEntry(a, b, path, byName)),
     denyGlobs: unionOfGlobs(a.denyGlobs, b.denyGlobs),
+    ceilings,
   };
+}
+
+/** Each policy once, in an order that does not depend on who came first. */
+function ceilingsOf(a: DiskPolicy, b: DiskPolicy): DiskPolicy[] {
+  const ceilings = new Map<string, DiskPolicy>();
+  for (const disk of [a, b].flatMap((one) => one.ceilings ?? [one])) {
+    ceilings.set(policyKey({ disk, network: 'restricted' }), disk);
+  }
+  return [...ceilings.keys()].sort().map((key) => ceilings.get(key)!);
 }
 
 function lesserEntry(

@@ -6,9 +6,9 @@ import {
   nativePathOfBytes,
   nativePathOfText,
 } from '../../files/native-path.ts';
-import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
+import { PathUriError, pathFromUri, spelledUri } from '../../files/path-uri.ts';
 import type { SandboxContext, SandboxProfile } from '../../protocol/sandbox.ts';
-import { SandboxError } from '../errors.ts';
+import { SandboxError, type SandboxErrorKind } from '../errors.ts';
 import { MAX_DENY_GLOBS, MAX_POLICY_ENTRIES } from '../limits.ts';
 import { prepareGlob } from './deny-glob.ts';
 import type { Access, DenyGlob, PolicyEntry, SandboxPolicy } from './policy.ts';
@@ -32,6 +32,25 @@ export function policyOf(context: SandboxContext, host: PolicyHost): SandboxPoli
   return 'permissions' in context ? policyOfProfile(context, host) : policyOfName(context, host);
 }
 
+/**
+ * Whether a context leaves all files readable, or writable, whatever it is relative to: then that need not fit this host. Says
+ * nothing about contexts that {@link policyOf} finds anything else wrong with.
+ */
+export function isOpenAnyway(context: SandboxContext, access: 'read' | 'write'): boolean {
+  if (!('permissions' in context)) return access === 'read';
+  const { permissions } = context;
+  if (permissions.type !== 'managed' || permissions.file_system.type === 'unrestricted') return true;
+  const { entries } = permissions.file_system;
+  const allows = (word: string) => word === 'write' || (access === 'read' && word === 'read');
+  const coversAll = ({ path }: Entry) => path.type === 'special' && path.value.kind === 'root';
+  return entries.every((entry) => allows(entry.access)) && entries.some(coversAll);
+}
+
+/** Throws SandboxError when what a context is relative to is not on this host, even if nothing depends on it. */
+export function requirePlaces(context: SandboxContext, host: PolicyHost): void {
+  if ('permissions' in context) placesOf(context, host);
+}
+
 type NamedConfinement = Exclude<SandboxContext, SandboxProfile>;
 type Permissions = SandboxProfile['permissions'];
 type FileSystemPermissions = Extract<Permissions, { type: 'managed' }>['file_system'];
@@ -39,6 +58,8 @@ type Entry = Extract<FileSystemPermissions, { type: 'restricted' }>['entries'][n
 type SpecialPath = Extract<Entry['path'], { type: 'special' }>['value'];
 
 function policyOfProfile(profile: SandboxProfile, host: PolicyHost): SandboxPolicy {
+  // They have no effect here but must be what they claim to be.
+  for (const uri of [profile.userHomeDir ?? [], profile.temporaryDirectories ?? []].flat()) spelledUri(uri);
   if (profile.windowsSandboxLevel === 'mxc') {
     throw new SandboxError('unsuitable', 'native MXC is unavailable on this executor');
   }
@@ -100,16 +121,14 @@ function placesOf({ cwd, workspaceRoots, policyContext }: SandboxProfile, host: 
 }
 
 function dependsOnPlace({ path }: Entry): boolean {
-  if (path.type === 'glob_pattern') {
-    return !path.pattern.startsWith('/') && !path.pattern.startsWith(PROJECT_ROOTS_SCHEME);
-  }
+  if (path.type === 'glob_pattern') return !path.pattern.startsWith('/');
   return path.type === 'special' && isProjectRoots(path.value);
 }
 
 function addEntry(draft: PolicyDraft, { path, access: word }: Entry, places: Places, host: PolicyHost): void {
   const access = word === 'none' ? 'deny' : word;
   if (path.type === 'path') {
-    draft.add(native(path.path, 'invalid sandbox permission path URI: '), access);
+    draft.add(native(path.path, 'foreignRule', 'invalid sandbox permission path URI: '), access);
   } else if (path.type === 'special') {
     addSpecial(draft, path.value, access, places, host);
   } else if (access === 'deny') {
@@ -176,20 +195,24 @@ function tmpdirOf({ tmpdir }: PolicyHost): NativePath | null {
 }
 
 function nativeRoot(uri: string): NativePath {
-  return native(uri, `sandbox workspace root URI \`${uri}\` is not valid on this exec-server host: `);
+  return native(
+    uri,
+    'unsuitable',
+    `sandbox workspace root URI \`${uri}\` is not valid on this exec-server host: `,
+  );
 }
 
 function nativeCwd(uri: string): NativePath {
-  return native(uri, `sandbox cwd URI \`${uri}\` is not valid on this exec-server host: `);
+  return native(uri, 'unsuitable', `sandbox cwd URI \`${uri}\` is not valid on this exec-server host: `);
 }
 
 /** A URI of another host is a fault of the policy; one that is no URI is a fault of the message, as everywhere. */
-function native(uri: string, prefix: string): NativePath {
+function native(uri: string, kind: SandboxErrorKind, prefix: string): NativePath {
   try {
     return pathFromUri(uri);
   } catch (error) {
     if (!(error instanceof PathUriError) || error.kind === 'syntax') throw error;
-    throw new SandboxError('unsuitable', `${prefix}${error.message}`);
+    throw new SandboxError(kind, `${prefix}${error.message}`);
   }
 }
 
@@ -236,7 +259,7 @@ class PolicyDraft {
   #entries(base: Access): PolicyEntry[] {
     const roots = this.#writableRoots(base);
     const entries = new Map<NativePath, PolicyEntry>();
-    for (const [path, access] of this.#said) {
+    for (const [path, access] of this.#effective()) {
       if (path !== ROOT) entries.set(path, { path, access, byName: false });
     }
     for (const root of roots) {
@@ -259,6 +282,17 @@ class PolicyDraft {
     const writable = [...this.#said].flatMap(([path, access]) => (access === 'write' ? [path] : []));
     if (base !== 'write') return writable;
     return writable.filter((path) => path === ROOT || this.#accessAround(path) !== 'write');
+  }
+
+  /** What was said, without reading inside what is denied: only writing reopens that. */
+  #effective(): [NativePath, Access][] {
+    const kept: [NativePath, Access][] = [];
+    for (const path of [...this.#said.keys()].sort()) {
+      const access = this.#said.get(path)!;
+      const around = kept.findLast(([other]) => other !== ROOT && isWithin(path, other));
+      if (access !== 'read' || around?.[1] !== 'deny') kept.push([path, access]);
+    }
+    return kept;
   }
 
   #accessAround(path: NativePath): Access {

@@ -31,6 +31,11 @@ export interface DiskPolicy {
   /** Each path once, sorted by bytes, so that what contains comes before what is contained. */
   readonly entries: readonly PolicyEntry[];
   readonly denyGlobs: readonly DenyGlob[];
+  /**
+   * The policies of which this is what all allow, if it is such. By their names two paths may be different places and yet, because of
+   * a link, be one: each of these has to be asked again about where a path leads.
+   */
+  readonly ceilings?: readonly DiskPolicy[];
 }
 
 /** A confinement in one normal form, whatever form it was asked for in. Equal confinements have equal keys ({@link policyKey}). */
@@ -100,6 +105,7 @@ export function policyKey({ disk, network }: SandboxPolicy): string {
     disk.platform,
     disk.entries.map((entry) => [entry.path, entry.access, entry.byName]),
     disk.denyGlobs.map((glob) => [glob.pattern, glob.maxDepth]),
+    ...(disk.ceilings ?? []).map((ceiling) => policyKey({ disk: ceiling, network })),
   ]);
 }
 

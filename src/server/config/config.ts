@@ -206,7 +206,7 @@ export const DEFAULT_CONFIG: ExecServerConfig = Object.freeze({
   httpAllowedHosts: '',
   httpDeniedHosts: '',
   httpPrivateAddresses: true,
-  maxHttpBodyBytes: 256 * 1024 * 1024,
+  maxHttpBodyBytes: 128 * 1024 * 1024,
   auditLog: '',
   auditOnError: 'stop',
   auditFsync: false,

@@ -1,19 +1,32 @@
 import { discoverCapabilityRoots } from '../../files/capability-discovery/discover.ts';
 import type { LinkRule } from '../../files/capability-discovery/file-bundle.ts';
+import { deferFileSystem } from '../../files/deferred-file-system.ts';
+import { refused } from '../../files/errors.ts';
+import type { FileSystem } from '../../files/file-system.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import { invalidParams, printable } from '../../protocol/errors.ts';
 import type { Handlers } from '../../rpc/router.ts';
+import { SandboxError } from '../../sandbox/errors.ts';
 import type { HandlerServices } from './services.ts';
 
 type CapabilityMethod = 'capabilityRoots/discoverV1' | 'capabilities/discoverV2';
 
 /** What directories, and what is installed on this machine, offer to an agent. */
 export function capabilityHandlers({ files, config }: HandlerServices): Pick<Handlers, CapabilityMethod> {
+  /** A confinement that is not meant for this host is an error of its root, like a path that is not. */
+  const filesOf = (root: Parameters<typeof files.under>[0]): FileSystem => {
+    try {
+      return files.under(root, 'read');
+    } catch (error) {
+      if (!(error instanceof SandboxError) || error.kind === 'invalid') throw error;
+      return deferFileSystem(() => Promise.reject(refused(error.message)));
+    }
+  };
   const links: LinkRule = config.followDiscoveryLinks ? 'follow' : 'contain';
   return {
     'capabilityRoots/discoverV1': ({ roots }, { park }) => {
-      const places = roots.map((root) => ({ ...root, files: files.under(root, 'read') }));
+      const places = roots.map((root) => ({ ...root, files: filesOf(root) }));
       const paths = roots.flatMap(({ path }, index) => pathHere(path, `roots.${index}.path`) ?? []);
       return files.order.run(paths, 'read', park, async () => ({
         roots: await discoverCapabilityRoots(files.under({}, 'read'), places, files.ended, links),

@@ -74,6 +74,11 @@ function flatParts(params: FlatParams): StartRequestParts {
 }
 
 function refuseUnsupported(params: FlatParams): void {
+  if (params.enforceManagedNetwork && params.networkProxy == null) {
+    throw invalidParams(
+      'params.enforceManagedNetwork: there is no proxy to enforce; send networkProxy with it, or leave it out',
+    );
+  }
   if (params.networkProxy != null) {
     throw invalidParams(
       'params.networkProxy: this server has no network proxy; send null to run without one',

@@ -7,7 +7,7 @@ import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import { SandboxError } from '../../sandbox/errors.ts';
 import { intersect } from '../../sandbox/policy/intersect.ts';
-import { type PolicyHost, policyOf } from '../../sandbox/policy/normalize.ts';
+import { isOpenAnyway, type PolicyHost, policyOf, requirePlaces } from '../../sandbox/policy/normalize.ts';
 import { isFullRead, isFullWrite, type SandboxPolicy } from '../../sandbox/policy/policy.ts';
 import type { Sandbox } from '../../sandbox/sandbox.ts';
 
@@ -70,8 +70,7 @@ export class Confinement {
     return {
       of: (asked, access) => {
         if (asked === null && this.#floor === null) return null;
-        const host = { cwd: null, tmpdir: process.env.TMPDIR };
-        const policy = this.#aboveFloor(asked === null ? null : policyOf(asked, host));
+        const policy = this.#aboveFloor(asked === null ? null : filePolicy(asked, access));
         if (policy === null || isFullWrite(policy) || (access === 'read' && isFullRead(policy))) return null;
         return this.#filesUnder(below === null ? policy : intersect(policy, onlyBelow(below)));
       },
@@ -110,12 +109,27 @@ export class Confinement {
 /** Clients know what does not fit this host as an error of the parameters here, and as a bad request where files are concerned. */
 function programPolicy(asked: SandboxContext, host: PolicyHost): SandboxPolicy {
   try {
+    requirePlaces(asked, host);
     return policyOf(asked, host);
   } catch (error) {
-    if (!(error instanceof SandboxError) || error.kind !== 'unsuitable') throw error;
-    throw new SandboxError('invalid', error.message);
+    const isForeign = error instanceof SandboxError && /^(?:foreignRule|unsuitable)$/.test(error.kind);
+    throw isForeign ? new SandboxError('invalid', error.message) : error;
   }
 }
+
+/** Where every file is open anyway it does not matter what the confinement is relative to. */
+function filePolicy(asked: SandboxContext, access: 'read' | 'write'): SandboxPolicy {
+  try {
+    return policyOf(asked, { cwd: null, tmpdir: process.env.TMPDIR });
+  } catch (error) {
+    const isOpen =
+      error instanceof SandboxError && error.kind === 'unsuitable' && isOpenAnyway(asked, access);
+    if (isOpen) return OPEN;
+    throw error;
+  }
+}
+
+const OPEN: SandboxPolicy = { disk: 'unrestricted', network: 'enabled' };
 
 const NOT_CONFINED: ProgramConfinement = { sandboxType: 'none', enclose: null };
 

@@ -35,6 +35,7 @@ test('what ends something has a place of its own', () => {
     'command/exec/terminate',
     'fs/close',
     'fs/unwatch',
+    'http/cancel',
     'process/terminate',
   ]);
 });

@@ -4,6 +4,7 @@ import type {
   ExecBackend,
   ExecProcess,
   ExecutorFileSystem,
+  ExecutorHttp,
   ProcessState,
   StartParams,
 } from '../../../src/client/backend.ts';
@@ -74,6 +75,7 @@ export class FakeAttempt {
   readonly started: { params: StartParams; options: CallOptions | undefined }[] = [];
   readonly processes: FakeProcess[] = [];
   files = {} as ExecutorFileSystem;
+  readonly http = {} as ExecutorHttp;
   succeed!: () => void;
   fail!: (error: Error) => void;
   readonly result: Promise<Connection>;
@@ -102,6 +104,7 @@ export class FakeAttempt {
       get files() {
         return attempt.files;
       },
+      http: this.http,
     };
   }
 }

@@ -7,7 +7,9 @@ import {
   type EnvironmentStatus,
   type EnvironmentTransport,
   type ExecBackend,
+  type ExecutorFetch,
   type ExecutorFileSystem,
+  type ExecutorHttp,
   forkThread,
   type LocalBackend,
   type LocalEnvironment,
@@ -29,6 +31,8 @@ test('this machine and others are environments alike', () => {
   expectTypeOf<Environment['backend']>().toEqualTypeOf<ExecBackend>();
   expectTypeOf<Environment['files']>().toEqualTypeOf<ExecutorFileSystem>();
   expectTypeOf<Environment['discovery']>().toEqualTypeOf<CapabilityDiscovery>();
+  expectTypeOf<Environment['http']>().toEqualTypeOf<ExecutorHttp>();
+  expectTypeOf<Environment['fetch']>().toEqualTypeOf<ExecutorFetch>();
   expectTypeOf<LocalBackend>().toExtend<ExecBackend>();
   expectTypeOf<LocalExecutorFileSystem>().toExtend<ExecutorFileSystem>();
   expectTypeOf<Environment['status']>().returns.resolves.toEqualTypeOf<EnvironmentStatus>();

@@ -51,7 +51,12 @@ const params: Readonly<Record<string, unknown>> = {
   'fs/watch': { watchId: 'w', path: 'file:///' },
   'fs/unwatch': { watchId: 'w' },
   'fs/search': { path: 'file:///', pattern: 'x' },
+  'http/request': { method: 'GET', url: 'http://127.0.0.1:1/', requestId: 'r' },
+  'http/cancel': { requestId: 'r' },
+  'http/consumed': { requestId: 'r', bytes: 1 },
   'capabilityRoots/discoverV1': { roots: [] },
+  'capabilities/discoverV2': { cwd: 'file:///' },
+  'environmentConfig/read': { cwd: 'file:///', configPaths: [['a']], requirementsPaths: [] },
 };
 const methods = Object.entries(METHODS).filter(([name]) => name !== 'initialize');
 

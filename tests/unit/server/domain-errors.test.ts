@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { FileError } from '../../../src/files/errors.ts';
 import { PathUriError } from '../../../src/files/path-uri.ts';
+import { NetworkError } from '../../../src/network/errors.ts';
 import { ProcessError, type ProcessErrorCode } from '../../../src/process/errors.ts';
 import { SpawnError } from '../../../src/process/spawn/spawner.ts';
 import { RpcError } from '../../../src/protocol/errors.ts';
@@ -33,6 +34,10 @@ test.each([
   ['a missing file', new FileError('notFound', 'why'), -32004],
   ['a file operation that makes no sense', new FileError('refused', 'why'), -32600],
   ['a file operation that failed', new FileError('failed', 'why'), -32603],
+  ['a request to the network that makes no sense', new NetworkError('invalid', 'why'), -32602],
+  ['a request to the network that is not allowed', new NetworkError('refused', 'why'), -32600],
+  ['a request to the network that failed', new NetworkError('failed', 'why'), -32603],
+  ['a request to the network too many', new NetworkError('limit', 'why'), -32001],
 ])('%s', (_name, error, code) => {
   expect(domainErrorToRpc(error)).toMatchObject({ code, message: 'why' });
 });

@@ -37,7 +37,7 @@ export type RelayMessageFrame = Message<'codex.exec_server.relay.v1.RelayMessage
   streamId: string;
 
   /**
-   * Highest record received without a gap. Unset towards a peer that does not acknowledge.
+   * Highest record that was read, like all before it. Unset towards a peer that does not acknowledge.
    *
    * @generated from field: uint32 ack = 3;
    */

@@ -39,7 +39,8 @@ export function guardFileSystem(files: FileSystem, guard: FileGuard): FileSystem
 
     writeFile: async (path, bytes, options, waiting) => {
       refuseWrite(await absent.target(seen(path)));
-      await ofMask(() => unlessFleeting(() => files.writeFile(path, bytes, options, waiting), path), path);
+      const write = () => unlessFleeting(() => files.writeFile(path, bytes, options, waiting), path);
+      await (options.followSymlinks ? ofMask(write, path) : write());
     },
 
     createDirectory: async (path, options) => {
@@ -94,7 +95,7 @@ export function guardFileSystem(files: FileSystem, guard: FileGuard): FileSystem
       const placement = await absent.entry(path);
       if (placement?.where === 'at') throw systemError(Errno.EBUSY);
       const missing = placement !== null || guard.hidden.some((hidden) => isWithin(path, hidden));
-      if (!missing) await files.remove(path, options);
+      if (!missing) await emptied(() => files.remove(path, options), path);
       else if (!options.force) throw systemError(Errno.ENOENT);
     },
 
@@ -136,7 +137,20 @@ export function guardFileSystem(files: FileSystem, guard: FileGuard): FileSystem
     }
   };
 
-  /** A file that is mounted over a denied one cannot be written because it is read-only, and only then because of its mode. */
+  /** A directory that cannot be removed itself because it is mounted seems to be kept by the directories that seem to be in it. */
+  const emptied = async (remove: () => Promise<void>, path: NativePath): Promise<void> => {
+    try {
+      await remove();
+    } catch (error) {
+      const isBusy = isErrno(error, Errno.EROFS) && (await absent.directoriesBelow(path)).length > 0;
+      throw isBusy ? systemError(Errno.EBUSY) : error;
+    }
+  };
+
+  /**
+   * A file that is mounted over a denied one cannot be emptied because it is read-only, and cannot be opened because of its mode. The
+   * reference's writes begin with emptying, except where no links are followed.
+   */
   const ofMask = async (make: () => Promise<void>, path: NativePath): Promise<void> => {
     try {
       await make();

@@ -13,23 +13,26 @@ import type { FailureHead, HelperTask, OperationHead, ServedFiles } from '../wir
 import { HeldFiles } from './held-files.ts';
 import { type OperationResult, type OperationScene, perform } from './perform.ts';
 
+/** Opens the stream of requests, and from then on passes on what comes. The bytes may be used again after each call. */
+export type OpenInput = (onBytes: (bytes: Buffer) => void) => Readable;
+
 /**
- * Serves files to whoever writes to `input` and reads `output`. Requests are worked on side by side and answered as they are done.
+ * Serves files to whoever writes to the input and reads the output. Requests are worked on side by side and answered as they are done.
  * Resolves when the input has ended and nothing is open any more: unfinished replacements are dropped.
  */
 export async function serveFileSystem(
   prepare: (task: HelperTask) => Promise<ServedFiles>,
-  input: Readable,
+  openInput: OpenInput,
   output: Writable,
 ): Promise<void> {
-  const server = new FileServer(prepare, input, output);
-  input.on('error', () => {});
-  await new Promise<void>((resolve) => input.once('close', resolve));
+  const server = new FileServer(prepare, openInput, output);
+  await server.inputClosed;
   await server.close();
   output.end();
 }
 
 class FileServer {
+  readonly inputClosed: Promise<void>;
   readonly #prepare: (task: HelperTask) => Promise<ServedFiles>;
   readonly #input: Readable;
   readonly #writer: FrameWriter;
@@ -38,29 +41,34 @@ class FileServer {
   readonly #running = new Map<number, AbortController>();
   #served: Promise<ServedFiles> | null = null;
 
-  constructor(prepare: (task: HelperTask) => Promise<ServedFiles>, input: Readable, output: Writable) {
+  constructor(prepare: (task: HelperTask) => Promise<ServedFiles>, openInput: OpenInput, output: Writable) {
     this.#prepare = prepare;
-    this.#input = input;
     // Every write reports its own failure: without a reader there is nothing left to do.
     output.on('error', () => {});
     const sink: ByteSink = {
       write: (bytes, done) => void output.write(bytes, (error) => done(error ?? null)),
     };
-    this.#writer = new FrameWriter(sink, () => input.destroy());
+    this.#writer = new FrameWriter(sink, () => this.#input.destroy());
     const reader = new FrameReader(placeRequest, (message) => this.#receive(message));
-    input.on('data', (bytes: Buffer) => {
-      try {
-        reader.push(bytes);
-      } catch (error) {
-        input.destroy(error as Error);
-      }
-    });
+    this.#input = openInput((bytes) => this.#read(reader, bytes));
+    this.#input.on('error', () => {});
+    this.inputClosed = new Promise((resolve) => this.#input.once('close', resolve));
   }
 
   /** Ends what is under way and drops what is open. */
   async close(): Promise<void> {
     for (const running of this.#running.values()) running.abort();
     await this.#held.discardAll();
+  }
+
+  /** Whoever says what makes no sense is not listened to any more. */
+  #read(reader: FrameReader, bytes: Buffer): void {
+    if (this.#input.destroyed) return;
+    try {
+      reader.push(bytes);
+    } catch (error) {
+      this.#input.destroy(error as Error);
+    }
   }
 
   #receive(message: Message): void {

@@ -7,8 +7,10 @@ import { Places } from './places.ts';
 /** What goes with a request besides its head. */
 export interface RequestOptions {
   readonly content?: Uint8Array;
-  /** Where the content of the answer goes; it is at most this long. Without it the answer brings its own memory. */
+  /** Where the content of the answer goes. Without it the answer gets memory of its own. */
   readonly into?: Buffer;
+  /** How long the content of the answer may be where it has no place; whatever an answer may have when absent. */
+  readonly expected?: number;
   /** Aborted when the result is no longer wanted. The helper is told; the answer is waited for all the same. */
   readonly signal?: AbortSignal;
   /** Called when the operation waits for somebody outside. */
@@ -29,18 +31,18 @@ export class HelperChannel {
   readonly #reader: FrameReader;
   readonly #places = new Places();
   readonly #pending = new Map<number, Pending>();
-  readonly #onFailure: (error: FileError) => void;
+  readonly #onBroken: () => void;
   /** Told of every request, so that the reader of answers is awake. */
   readonly #onRequest: () => void;
   #last = 0;
   #waitingWrites = 0;
   #failure: FileError | null = null;
 
-  /** `onFailure` is called once, when the helper cannot be used any more for a reason that lies in what it says. */
-  constructor(sink: ByteSink, onRequest: () => void, onFailure: (error: FileError) => void) {
+  /** `onBroken` is told that the helper takes no requests or makes no sense: it has to be ended, and {@link fail} to be called. */
+  constructor(sink: ByteSink, onRequest: () => void, onBroken: () => void) {
     this.#onRequest = onRequest;
-    this.#onFailure = onFailure;
-    this.#writer = new FrameWriter(sink, (error) => this.#abandon(`cannot be reached (${error.message})`));
+    this.#onBroken = onBroken;
+    this.#writer = new FrameWriter(sink, onBroken);
     this.#reader = new FrameReader(
       (kind, operation, length) => this.#place(kind, operation, length),
       (message) => this.#receive(message),
@@ -53,13 +55,10 @@ export class HelperChannel {
   }
 
   async request(head: OperationHead, options: RequestOptions = {}): Promise<Answer> {
-    const { content, into, signal } = options;
-    const bytes = (content?.length ?? 0) + (into?.length ?? 0);
+    const { content, into, expected, signal } = options;
+    const bytes = (content?.length ?? 0) + (into?.length ?? expected ?? 0);
     await this.#places.take(bytes, signal);
-    if (this.#failure !== null) {
-      this.#places.release(bytes);
-      throw this.#failure;
-    }
+    if (this.#failure !== null) throw this.#failure;
     const operation = this.#nextOperation();
     return await new Promise((resolve, reject) => {
       const abort = () => this.#writer.send(MessageKind.abort, operation, null);
@@ -82,7 +81,10 @@ export class HelperChannel {
       this.#reader.push(bytes);
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
-      this.#abandon(`makes no sense (${error.message})`);
+      this.fail(
+        new FileError('failed', `fs sandbox helper failed: what it says makes no sense (${error.message})`),
+      );
+      this.#onBroken();
     }
   }
 
@@ -99,13 +101,6 @@ export class HelperChannel {
     }
   }
 
-  #abandon(why: string): void {
-    if (this.#failure !== null) return;
-    const error = new FileError('failed', `fs sandbox helper ${why}`);
-    this.fail(error);
-    this.#onFailure(error);
-  }
-
   /** A head that cannot be sent fails its own operation only. */
   #send(operation: number, head: OperationHead, content?: Uint8Array): void {
     try {
@@ -119,8 +114,8 @@ export class HelperChannel {
   #place(kind: MessageKind, operation: number, length: number): Buffer {
     const pending = this.#pending.get(operation);
     if (pending === undefined || kind !== MessageKind.answer) throw new FrameError('unexpected content');
-    const { into } = pending.options;
-    if (length > (into?.length ?? ANSWER_CONTENT_BYTES)) throw new FrameError('an answer is too long');
+    const { into, expected = ANSWER_CONTENT_BYTES } = pending.options;
+    if (length > (into?.length ?? expected)) throw new FrameError('an answer is too long');
     return into?.subarray(0, length) ?? Buffer.allocUnsafeSlow(length);
   }
 

@@ -30,8 +30,9 @@ export class HelperFileSystem implements FileSystem, ServedFiles {
   }
 
   async readFile(path: NativePath, options: LinkOption): Promise<FileContent> {
-    const into = Buffer.allocUnsafe(INLINE_CONTENT_BYTES);
-    const { head, content } = await this.#channel.request(['readFile', path, options], { into });
+    const { head, content } = await this.#channel.request(['readFile', path, options], {
+      expected: INLINE_CONTENT_BYTES,
+    });
     return new HelperContent(this.#channel, head as OpenedContent, content);
   }
 
@@ -154,8 +155,8 @@ class HelperFile implements OpenFile {
   }
 
   async read(position: number, length: number, into?: Buffer): Promise<Buffer> {
-    const place = into?.subarray(0, length) ?? Buffer.allocUnsafeSlow(length);
-    return (await this.#channel.request(['read', this.#file, position, length], { into: place })).content;
+    const place = into === undefined ? { expected: length } : { into: into.subarray(0, length) };
+    return (await this.#channel.request(['read', this.#file, position, length], place)).content;
   }
 
   async write(position: number, bytes: Uint8Array): Promise<void> {

@@ -6,9 +6,11 @@ export class Places {
   readonly #waiting = new Set<Waiter>();
   #taken = 0;
   #bytes = 0;
+  #refusal: Error | null = null;
 
   /** Resolves when there is a place. Rejects, and takes none, when the signal is aborted before, or when too many wait. */
   take(bytes: number, signal?: AbortSignal): Promise<void> {
+    if (this.#refusal !== null) return Promise.reject(this.#refusal);
     if (signal?.aborted) return Promise.reject(signal.reason);
     if (this.#waiting.size === 0 && this.#fits(bytes)) {
       this.#enter(bytes);
@@ -40,8 +42,9 @@ export class Places {
     this.#fill();
   }
 
-  /** Nobody gets a place any more: those who wait fail with `error`. */
+  /** Nobody gets a place any more: those who wait, and those who come later, fail with `error`. */
   refuseAll(error: Error): void {
+    this.#refusal = error;
     for (const waiter of this.#waiting) waiter.refuse(error);
     this.#waiting.clear();
   }

@@ -220,6 +220,9 @@ describe('projects', () => {
   test('may be marked otherwise, by the user, the system or what is imposed', async () => {
     put('project/sub/MARK', '');
     expect(await found(`project_root_markers = ["MARK"]\n${trust('project/sub')}`)).toBe('SD');
+    expect(await found(`project_root_markers = ["MARK"]\n${trust('project')}`)).toBe('SD');
+    put('project/.git/HEAD', '');
+    rmSync(join(folder, 'project/.git/HEAD'));
     expect(await found(`project_root_markers = ["MARK"]\n${trust('project')}`)).toBe('');
     expect(await found(`project_root_markers = []\n${trust('project/sub/deep')}`)).toBe('D');
     put('etc/config.toml', `project_root_markers = ["MARK"]\n${trust('project/sub')}`);

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { RequestListener } from 'node:http';
-import type { Socket } from 'node:net';
+import { constants, type Http2ServerRequest } from 'node:http2';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ANY_HOST, type HostPolicy, hostPatterns } from '../../../../src/network/http/host-policy.ts';
 import { type HttpAnswer, HttpClient } from '../../../../src/network/http/http-client.ts';
@@ -339,6 +339,20 @@ describe('over TLS', () => {
     expect(await ask(via, `${server.url}/hi`)).toBe('hi');
   });
 
+  test('a request that HTTP/2 refused is sent again, whatever it is', async () => {
+    let refused = 0;
+    const server = await kept(
+      http2WebServer(files, (request, response) => {
+        const { stream } = request as unknown as Http2ServerRequest;
+        if (refused++ === 0) stream.close(constants.NGHTTP2_REFUSED_STREAM);
+        else response.end('hi');
+      }),
+    );
+    const via = client({ SSL_CERT_FILE: authority });
+    expect(await ask(via, server.url, { method: 'POST', body: Buffer.from('x') })).toBe('hi');
+    expect(refused).toBe(2);
+  });
+
   test('a full HTTP/2 connection is joined by another', async () => {
     let waiting = 0;
     const server = await kept(
@@ -374,8 +388,8 @@ describe('over TLS', () => {
       const proxy = await kept(silentServer());
       const asked = client({ HTTPS_PROXY: proxy.url }).send(get('https://a.invalid/'), NEVER);
       asked.catch(() => {});
-      await waitFor('a connection', () => proxy.connections.size > 0 && [...proxy.connections]);
-      (socket as Socket).write(answer);
+      await waitFor('a connection', () => proxy.connections.size > 0);
+      for (const socket of proxy.connections) socket.write(answer);
       await expect(asked).rejects.toThrow('the proxy');
       await waitFor('the end of the connection', () => proxy.connections.size === 0);
     }

@@ -129,6 +129,7 @@ describe('forwarding', () => {
     ]);
     expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 403', 'HTTP/1.1 200']);
     expect(scene.decisions.map(({ decision }) => decision)).toEqual(['allow', 'deny', 'allow']);
+    expect(text).not.toMatch(/keep-alive/i);
   });
 
   test('a name is looked up once, and its address is what is connected to', async () => {

@@ -4,6 +4,7 @@ import { InitiatorHandshake, ResponderHandshake } from '../../../../src/relay/no
 import { createIdentity, type Identity } from '../../../../src/relay/noise/identity.ts';
 import { decapsulate, encapsulate, kemPair } from '../../../../src/relay/noise/kem.ts';
 import { NoisePublicKey } from '../../../../src/relay/noise/public-key.ts';
+import { RecordCipher } from '../../../../src/relay/noise/record-cipher.ts';
 import { MESSAGE_2_BYTES, prologueOf, SUITE_TAG } from '../../../../src/relay/noise/suite.ts';
 import {
   binding,
@@ -75,6 +76,15 @@ describe('the vectors', () => {
       expect(to.receiving.open(sealed).toString('hex')).toBe(record.plaintext_hex);
     }
   });
+});
+
+test('the keys of the vectors are those of its records', () => {
+  for (const [key, { plaintext_hex, ciphertext_hex }] of [
+    [vectors.key_harness_to_executor, vectors.record_h2e_0],
+    [vectors.key_executor_to_harness, vectors.record_e2h_0],
+  ] as const) {
+    expect(new RecordCipher(hex(key)).open(hex(ciphertext_hex)).toString('hex')).toBe(plaintext_hex);
+  }
 });
 
 describe('a handshake with fresh keys', () => {

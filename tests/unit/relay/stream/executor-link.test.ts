@@ -173,6 +173,20 @@ describe('limits', () => {
     for (let index = 0; index < MAX_PENDING_HANDSHAKES; index++) expect(harness.resets(`s${index}`)).toBe(1);
   });
 
+  test('handshakes that are begun and taken back at once', async () => {
+    const harness = openHarness();
+    const { message } = await harness.start('first');
+    await waitFor('the first stream', () => harness.executor.accepted.length === 1);
+    const count = 3 * MAX_PENDING_HANDSHAKES;
+    for (let index = 0; index < count; index++) {
+      harness.send(`s${index}`, { kind: 'handshake', payload: message });
+      harness.send(`s${index}`, { kind: 'reset', reason: 'x' });
+    }
+    await waitFor('the refusals', () => harness.received.length === 1 + count - MAX_PENDING_HANDSHAKES);
+    await settle(3 * MAX_PENDING_HANDSHAKES);
+    await harness.connect('there is room again');
+  });
+
   test('an authorization has at most 4096 bytes of UTF-8', async () => {
     const authorizations: string[] = [];
     const harness = openHarness({

@@ -1,9 +1,13 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { DEFAULT_MESSAGE_LIMITS } from '../../../../src/protocol/limits.ts';
 import { decodeFrame, encodeFrame } from '../../../../src/relay/frames/frame.ts';
+import { HANDSHAKE_TIMEOUT_MS, REORDER_MAX_DISTANCE } from '../../../../src/relay/limits.ts';
 import { createIdentity } from '../../../../src/relay/noise/identity.ts';
 import { HarnessLink } from '../../../../src/relay/stream/harness-link.ts';
+import { RpcConnection } from '../../../../src/rpc/connection.ts';
 import { CloseCode } from '../../../../src/transport/transport.ts';
 import { waitFor } from '../../../support/wait-for.ts';
+import { RecordedEvents } from '../../transport/recorded-events.ts';
 import {
   bodies,
   connectEnds,
@@ -25,7 +29,7 @@ afterEach(() => {
 const plain = { harness: { offerReceipts: false } };
 
 describe.each([
-  ['with receipts', {}],
+  ['with receipts', { harness: {} }],
   ['without receipts', plain],
 ])('a stream %s', (_name, options) => {
   test('carries messages both ways, small and large, text and bytes', async () => {
@@ -55,19 +59,25 @@ describe.each([
   });
 
   test('hands large messages over as bytes to an owner who takes them', async () => {
-    const { harness, served } = await connectEnds(options);
     const sizes: number[] = [];
-    // Whoever opens last is the owner.
-    harness.transport.open({
-      message: (text) => sizes.push(-text.length),
-      largeMessage: (bytes) => sizes.push(bytes.length),
-      undecodable: () => {},
-      drained: () => {},
-      ended: () => {},
-      closed: () => {},
+    const executor = new TestExecutor({
+      accept: (transport) =>
+        transport.open({
+          message: (text) => sizes.push(-text.length),
+          largeMessage: (bytes) => sizes.push(bytes.length),
+          undecodable: () => {},
+          drained: () => {},
+          ended: () => {},
+          closed: () => {},
+        }),
     });
-    served.transport.send('x'.repeat(64 * 1024 - 1));
-    served.transport.send('x'.repeat(64 * 1024));
+    executors.push(executor);
+    const [harnessPipe, executorPipe] = createPipePair();
+    executor.link.attach(executorPipe, REGISTRATION);
+    const harness = await HarnessLink.connect(harnessPipe, { ...harnessOptions, ...options.harness });
+    harness.transport.open(new RecordedEvents());
+    harness.transport.send('x'.repeat(64 * 1024 - 1));
+    harness.transport.send('x'.repeat(64 * 1024));
     await waitFor('both messages', () => sizes.length === 2);
     expect(sizes).toEqual([-(64 * 1024 - 1), 64 * 1024]);
     harness.transport.close({ code: CloseCode.normal, reason: '' });
@@ -135,6 +145,36 @@ describe.each([
     harness.transport.sendPart(Buffer.from('x'), true);
     expect((await events.untilClosed()).code).toBe(CloseCode.messageTooBig);
   });
+});
+
+test('calls are answered over it as over any transport', async () => {
+  const options = { limits: DEFAULT_MESSAGE_LIMITS, outboundHighWaterBytes: 1_000_000 };
+  const events = {
+    notification: () => {},
+    unexpectedResponse: () => {},
+    ended: () => {},
+    closed: () => {},
+    bulk: () => {},
+    answers: () => {},
+  };
+  const executor = new TestExecutor({
+    accept: (transport) => {
+      const server = new RpcConnection(transport, options);
+      server.open({ ...events, request: ({ id, params }) => void server.respond(id, params) });
+    },
+  });
+  executors.push(executor);
+  const [harnessPipe, executorPipe] = createPipePair();
+  executor.link.attach(executorPipe, REGISTRATION);
+  const { transport } = await HarnessLink.connect(harnessPipe, harnessOptions);
+  const client = new RpcConnection(transport, options);
+  client.open({ ...events, request: () => {} });
+  const params = { text: 'x'.repeat(200_000) };
+  expect(await Promise.all([client.call('echo', params), client.call('echo', { n: 1 })])).toEqual([
+    params,
+    { n: 1 },
+  ]);
+  client.close({ code: CloseCode.normal, reason: '' });
 });
 
 test('towards a peer without receipts the frames are those of the reference', async () => {
@@ -218,6 +258,40 @@ test('a harness learns why it is not connected', async () => {
   garbage.harnessPipe.inject(Buffer.from('garbage'));
   await expect(garbage.link).rejects.toMatchObject({ kind: 'protocol' });
 });
+
+test('a harness waits so long for an answer, and keeps so many frames behind it', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const [silentPipe] = createPipePair();
+  const silent = HarnessLink.connect(silentPipe, harnessOptions);
+  silent.catch(() => {});
+  while (silentPipe.sent.length < 2) await settle(1);
+  vi.advanceTimersByTime(HANDSHAKE_TIMEOUT_MS - 1);
+  await settle();
+  expect(silentPipe.closed).toBe(false);
+  vi.advanceTimersByTime(1);
+  await expect(silent).rejects.toMatchObject({ kind: 'timeout' });
+  expect(silentPipe.closed).toBe(true);
+  expect(vi.getTimerCount()).toBe(0);
+  vi.useRealTimers();
+
+  for (const [count, ends] of [
+    [REORDER_MAX_DISTANCE, false],
+    [REORDER_MAX_DISTANCE + 1, true],
+  ] as const) {
+    const executor = new TestExecutor();
+    executors.push(executor);
+    const [harnessPipe, executorPipe] = createPipePair();
+    // The frames arrive in one turn with the answer, which takes some turns to read.
+    executorPipe.fault = (frame) => [frame, ...Array.from({ length: count }, () => heartbeat(frame))];
+    executor.link.attach(executorPipe, REGISTRATION);
+    const link = HarnessLink.connect(harnessPipe, harnessOptions);
+    if (ends) await expect(link).rejects.toMatchObject({ kind: 'protocol' });
+    else (await link).transport.close({ code: CloseCode.normal, reason: '' });
+  }
+});
+
+const heartbeat = (frame: Uint8Array) =>
+  encodeFrame({ streamId: decodeFrame(frame).streamId, body: { kind: 'heartbeat' } });
 
 /** Two harnesses whose pipes are joined into the executor's, as a rendezvous does. */
 async function twoHarnesses(executor: TestExecutor): Promise<[HarnessLink, HarnessLink]> {

@@ -14,7 +14,8 @@ export interface ServedPair {
   /** What the server writes to, and what it reads from. */
   readonly requests: PassThrough;
   readonly answers: PassThrough;
-  readonly failures: FileError[];
+  /** How often the server was told that the helper has to be ended. */
+  timesBroken(): number;
   /** Resolves when the helper has ended. */
   readonly served: Promise<void>;
   /** Ends the helper as its death would. */
@@ -27,14 +28,14 @@ export async function serve(fileSystem: FileSystem = LOCAL_FILE_SYSTEM): Promise
   const engines = new ContentSearch('');
   const served = serveFileSystem(
     async () => ({ fileSystem, search: (...args) => engines.search(...args) }),
-    requests,
+    (onBytes) => requests.on('data', onBytes),
     answers,
   );
-  const failures: FileError[] = [];
+  let broken = 0;
   const channel = new HelperChannel(
     { write: (bytes, done) => void requests.write(bytes, (error) => done(error ?? null)) },
     () => {},
-    (error) => failures.push(error),
+    () => broken++,
   );
   answers.on('data', (bytes: Buffer) => channel.receive(bytes));
   await channel.request(['prepare', { absent: [], hidden: [], fleeting: [] }]);
@@ -42,5 +43,13 @@ export async function serve(fileSystem: FileSystem = LOCAL_FILE_SYSTEM): Promise
     requests.destroy();
     channel.fail(new FileError('failed', 'fs sandbox helper died'));
   };
-  return { files: new HelperFileSystem(channel), channel, requests, answers, failures, served, die };
+  return {
+    files: new HelperFileSystem(channel),
+    channel,
+    requests,
+    answers,
+    timesBroken: () => broken,
+    served,
+    die,
+  };
 }

@@ -15,7 +15,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
-import { SpawnError, type SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+import { type EnclosingCalls, SpawnError, type SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import type { SandboxPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { childPids, command, INPUT, openDescriptors, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
@@ -304,17 +304,22 @@ describe('placeholders', () => {
     expect(readdirSync(workspace)).toEqual([]);
   });
 
-  test('are given back when the start is cancelled', async () => {
+  test('are given back when the start is cancelled while they are made', async () => {
     const cancel = new AbortController();
-    const enclosing = encloser.encloseProgram(
-      { ...shell('true'), cwd: workspace },
-      policy,
-      'restricted',
-      cancel.signal,
-    );
-    cancel.abort();
-    await expect(enclosing).rejects.toMatchObject({ code: 'ECANCELED' });
-    await waitFor('the placeholders to go', () => readdirSync(workspace).length === 0);
+    let made = 0;
+    const lock: EnclosingCalls['lock'] = (fd, mode) => {
+      if (mode === 'shared') made++;
+      cancel.abort();
+      return spawner.enclosing.lock(fd, mode);
+    };
+    const cancelling = newEncloser(spawner, { ...spawner.enclosing, lock });
+    const spec = { ...shell('true'), cwd: workspace };
+    await expect(cancelling.encloseProgram(spec, policy, 'restricted', cancel.signal)).rejects.toMatchObject({
+      code: 'ECANCELED',
+    });
+    await cancelling.close();
+    expect(made).toBe(PROTECTED_NAMES.length);
+    expect(readdirSync(workspace)).toEqual([]);
   });
 });
 

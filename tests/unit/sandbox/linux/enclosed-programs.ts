@@ -1,6 +1,6 @@
 import { childPath, nativePathOfText } from '../../../../src/files/native-path.ts';
 import type { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
-import type { Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+import type { EnclosingCalls, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
 import { LinuxEncloser } from '../../../../src/sandbox/linux/enclose.ts';
 import type { NetworkMode } from '../../../../src/sandbox/linux/seccomp.ts';
@@ -32,10 +32,13 @@ export function workspacePolicy(folder: string, more: Readonly<Record<string, Ac
 }
 
 /** One that uses the bwrap of this machine. */
-export function newEncloser(spawner: NativeSpawner): LinuxEncloser {
+export function newEncloser(
+  spawner: NativeSpawner,
+  calls: EnclosingCalls = spawner.enclosing,
+): LinuxEncloser {
   const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';
   const bwrap = new Bwrap(spawner, process.env.PATH ?? '', architecture);
-  return new LinuxEncloser(spawner.enclosing, bwrap, architecture);
+  return new LinuxEncloser(calls, bwrap, architecture);
 }
 
 /** A started program and what has to happen when it is over. */

@@ -23,6 +23,8 @@ export function runFilter(filter: Buffer, { arch, nr, args = [] }: Call): number
     const operand = filter.readUInt32LE(at * 8 + 4);
     at++;
     if (operation === 0x20) accumulator = data.readUInt32LE(operand);
+    else if (operation === 0x54) accumulator = (accumulator & operand) >>> 0;
+    else if (operation === 0x05) at += operand;
     else if (operation === 0x15) at += accumulator === operand ? ifTrue : ifFalse;
     else if (operation === 0x35) at += accumulator >= operand ? ifTrue : ifFalse;
     else if (operation === 0x06) return operand;

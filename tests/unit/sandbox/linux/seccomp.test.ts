@@ -17,7 +17,7 @@ const ALWAYS = {
     425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443, 467,
   ],
 } as const;
-const OTHER_PROCESSES = { x64: [101, 310, 311], arm64: [117, 270, 271] } as const;
+const OTHER_PROCESSES = { x64: [101, 310, 311, 438], arm64: [117, 270, 271, 438] } as const;
 /** connect, accept, accept4, bind, listen, getpeername, getsockname, shutdown, sendto, sendmmsg, recvmmsg, getsockopt, setsockopt. */
 const NETWORK = {
   x64: [42, 43, 288, 49, 50, 52, 51, 48, 44, 307, 299, 55, 54],
@@ -26,6 +26,7 @@ const NETWORK = {
 const SOCKET = { x64: 41, arm64: 198 } as const;
 const SOCKETPAIR = { x64: 53, arm64: 199 } as const;
 const IOCTL = { x64: 16, arm64: 29 } as const;
+const STREAM = 1n;
 
 const MODES: readonly NetworkMode[] = ['restricted', 'proxied', 'enabled'];
 const ARCHITECTURES: readonly Architecture[] = ['x64', 'arm64'];
@@ -58,17 +59,31 @@ describe.each(CASES)('%s on %s', (mode, architecture) => {
   test('judges sockets by their family, in 32 bits', () => {
     const allowed = (nr: number) =>
       Array.from({ length: 64 }, (_, family) => family).filter(
-        (family) => verdict(nr, BigInt(family)) === ALLOW,
+        (family) => verdict(nr, BigInt(family), STREAM) === ALLOW,
       );
     const all = Array.from({ length: 64 }, (_, family) => family);
     const sockets = { restricted: [1], proxied: [2, 10], enabled: all }[mode];
     expect(allowed(SOCKET[architecture])).toEqual(sockets);
     expect(allowed(SOCKETPAIR[architecture])).toEqual(mode === 'enabled' ? all : [1]);
     for (const family of sockets) {
-      expect(verdict(SOCKET[architecture], (7n << 32n) | BigInt(family))).toBe(ALLOW);
+      expect(verdict(SOCKET[architecture], (7n << 32n) | BigInt(family), STREAM)).toBe(ALLOW);
     }
     if (mode === 'enabled') return;
-    expect(verdict(SOCKET[architecture], (1n << 32n) | 16n)).toBe(DENY_EPERM);
+    expect(verdict(SOCKET[architecture], (1n << 32n) | 16n, STREAM)).toBe(DENY_EPERM);
+  });
+
+  test('lets nobody make a local socket that needs no connection', () => {
+    const [datagram, raw, seqpacket, flags] = [2n, 3n, 5n, 0x80800n];
+    const refused = [datagram, raw, datagram | flags, (1n << 32n) | raw];
+    const inet = mode === 'proxied' ? 2n : 1n;
+    for (const type of refused) {
+      expect(verdict(SOCKETPAIR[architecture], 1n, type)).toBe(mode === 'enabled' ? ALLOW : DENY_EPERM);
+      expect(verdict(SOCKET[architecture], inet, type)).toBe(mode === 'restricted' ? DENY_EPERM : ALLOW);
+    }
+    for (const type of [STREAM, seqpacket, STREAM | flags, seqpacket | flags]) {
+      expect(verdict(SOCKETPAIR[architecture], 1n, type)).toBe(ALLOW);
+      expect(verdict(SOCKET[architecture], inet, type)).toBe(ALLOW);
+    }
   });
 
   test('lets no program type into its terminal', () => {
@@ -103,7 +118,8 @@ test.each(CASES)('no jump of %s on %s leads out of the filter', (mode, architect
   expect(Number.isInteger(instructions)).toBe(true);
   for (let at = 0; at < instructions; at++) {
     const operation = filter.readUInt16LE(at * 8);
-    if (operation !== 0x15 && operation !== 0x35) continue;
-    expect(at + 1 + Math.max(filter[at * 8 + 2]!, filter[at * 8 + 3]!)).toBeLessThan(instructions);
+    const operand = operation === 0x05 ? filter.readUInt32LE(at * 8 + 4) : 0;
+    if (operation !== 0x05 && operation !== 0x15 && operation !== 0x35) continue;
+    expect(at + 1 + Math.max(operand, filter[at * 8 + 2]!, filter[at * 8 + 3]!)).toBeLessThan(instructions);
   }
 });

@@ -3,7 +3,10 @@ import { nativePathOfText } from '../../../../src/files/native-path.ts';
 import { METHODS, type Method } from '../../../../src/protocol/registry.ts';
 import { type Access, accessKey, FULL_ACCESS, requireAccess } from '../../../../src/server/auth/access.ts';
 
-const access = (parts: Partial<Access>): Access => ({ ...FULL_ACCESS, exec: false, files: 'none', ...parts });
+const access = (parts: Partial<Access>): Access => ({
+  ...{ ...FULL_ACCESS, exec: false, files: 'none', net: false },
+  ...parts,
+});
 const METHOD_NAMES = Object.keys(METHODS) as Method[];
 
 function allowed(given: Access, mode = 'read'): Method[] {
@@ -28,6 +31,7 @@ const READING = [
 const WRITING = ['writeFile', 'createDirectory', 'remove', 'copy', 'rename', 'writeBlock'].map(
   (name) => `fs/${name}`,
 );
+const WEB = ['http/request', 'http/cancel', 'http/consumed'];
 const UNCONFINABLE = ['capabilityRoots/discoverV1', 'fs/copy', 'fs/watchMissing', 'fs/watch', 'fs/search'];
 const sorted = (names: readonly string[]) => [...names].sort();
 
@@ -40,6 +44,7 @@ test.each<[string, Partial<Access>, readonly string[]]>([
   ['exec', { exec: true }, PROCESSES],
   ['read-only', { files: 'read' }, READING],
   ['files', { files: 'write' }, [...READING, ...WRITING]],
+  ['net', { net: true }, WEB],
 ])('%s allows its methods and no others', (_, parts, methods) => {
   expect(sorted(allowed(access(parts)))).toEqual(sorted([...OPEN_TO_ALL, ...methods]));
 });
@@ -58,6 +63,7 @@ test.each(['replace', 'atomicReplace'])('a file is not opened to %s by whoever m
 test('connections that may do the same have the same key', () => {
   expect(accessKey(access({ exec: true }))).toBe(accessKey(access({ exec: true })));
   expect(accessKey(access({ files: 'read' }))).not.toBe(accessKey(access({ files: 'write' })));
+  expect(accessKey(access({ net: true }))).not.toBe(accessKey(access({})));
   const below = nativePathOfText('/srv');
   expect(accessKey(access({ files: 'read' }))).not.toBe(accessKey(access({ files: 'read', below })));
 });

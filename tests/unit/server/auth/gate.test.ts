@@ -99,12 +99,13 @@ test.each<[unknown, object]>([
   [{ scopes: ['exec'] }, { exec: true, files: 'none', below: null }],
   [{ scopes: ['files'] }, { exec: false, files: 'write', below: null }],
   [{ scopes: ['exec', 'files'] }, { exec: true, files: 'write', below: null }],
-  [{ scopes: ['read-only'] }, { exec: false, files: 'read', below: null }],
+  [{ scopes: ['read-only'] }, { exec: false, files: 'read', net: false, below: null }],
+  [{ scopes: ['net'] }, { exec: false, files: 'none', net: true, below: null }],
   [
     { scopes: ['read-only'], path: folder },
     { exec: false, files: 'read', below: folder },
   ],
-  [undefined, { exec: true, files: 'write', below: null }],
+  [undefined, { exec: true, files: 'write', net: true, below: null }],
 ])('the limits %j leave %j', async (limits, access) => {
   expect(await signed()(bearer(limits), null)).toMatchObject({ principal: { kind: 'signedToken', access } });
 });

@@ -1,0 +1,157 @@
+import {
+  type Attributes,
+  type Context,
+  context,
+  type Span,
+  type SpanOptions,
+  trace,
+} from '@opentelemetry/api';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { startServer, type TestClient, type TestServer } from '../../src/testing/index.ts';
+import { shell } from '../support/programs.ts';
+
+const TRACE = '0af7651916cd43dd8448eb211c80319c';
+const PARENT = `00-${TRACE}-b7ad6b7169203331-01`;
+const OWN_SPAN = 'aaaaaaaaaaaaaaaa';
+
+/** A span as an SDK would export it. */
+interface Recorded {
+  name: string;
+  kind: number | undefined;
+  parent: string | undefined;
+  attributes: Attributes;
+  ended: boolean;
+}
+
+let spans: Recorded[];
+let server: TestServer;
+let client: TestClient;
+
+/** Stands in for an SDK: what is begun is kept, as the child of what it is begun in. */
+function installSdk(): void {
+  trace.setGlobalTracerProvider({
+    getTracer: () => ({
+      startSpan: (name: string, options: SpanOptions = {}, parent: Context = context.active()): Span => {
+        const outer = trace.getSpanContext(parent);
+        const record: Recorded = {
+          name,
+          kind: options.kind,
+          parent: outer?.spanId,
+          attributes: { ...options.attributes },
+          ended: false,
+        };
+        spans.push(record);
+        const { traceId = TRACE, traceState } = outer ?? {};
+        return {
+          ...trace.wrapSpanContext({
+            traceId,
+            spanId: OWN_SPAN,
+            traceFlags: 1,
+            ...(traceState && { traceState }),
+          }),
+          spanContext: () => ({
+            traceId,
+            spanId: OWN_SPAN,
+            traceFlags: 1,
+            ...(traceState && { traceState }),
+          }),
+          setAttribute(key: string, value: string) {
+            record.attributes[key] = value;
+            return this;
+          },
+          setStatus() {
+            return this;
+          },
+          end: () => {
+            record.ended = true;
+          },
+        } as unknown as Span;
+      },
+      startActiveSpan: () => {
+        throw new Error('not used');
+      },
+    }),
+  } as never);
+}
+
+beforeEach(() => {
+  spans = [];
+});
+
+afterEach(async () => {
+  trace.disable();
+  await server.close();
+});
+
+async function serve(otel: boolean): Promise<void> {
+  server = await startServer({ otel });
+  client = await server.connect();
+}
+
+/** What a program finds in its environment when it is started with this trace. */
+async function environmentOf(traceMember: unknown, env: Record<string, string> = {}): Promise<string> {
+  const params = shell('p', 'echo "$TRACEPARENT|$TRACESTATE"');
+  client.sendText(
+    JSON.stringify({
+      id: 'start',
+      method: 'process/start',
+      params: { ...params, env: { ...params.env, ...env } },
+      trace: traceMember,
+    }),
+  );
+  return (await client.closedProcess('p')).text().trim();
+}
+
+describe('when tracing is on', () => {
+  test('without an SDK the trace of a request is carried on as it is', async () => {
+    await serve(true);
+    expect(await environmentOf({ traceparent: PARENT, tracestate: 'a=b' })).toBe(`${PARENT}|a=b`);
+  });
+
+  test.each([[undefined], [null], [{}], [{ traceparent: 'nonsense', tracestate: 'a=b' }]])(
+    'the trace %j carries nothing on',
+    async (traceMember) => {
+      await serve(true);
+      expect(await environmentOf(traceMember)).toBe('|');
+    },
+  );
+
+  test('what the request itself puts in the environment wins', async () => {
+    await serve(true);
+    expect(await environmentOf({ traceparent: PARENT }, { TRACEPARENT: 'mine' })).toBe('mine|');
+  });
+
+  test('with an SDK each request has a span, and what it starts belongs to that', async () => {
+    installSdk();
+    await serve(true);
+    expect(await environmentOf({ traceparent: PARENT, tracestate: 'a=b' })).toBe(
+      `00-${TRACE}-${OWN_SPAN}-01|a=b`,
+    );
+    await client.call('environment/status', undefined as never);
+    await expect(client.call('process/read', { processId: 'nobody' })).rejects.toThrow('unknown process');
+    expect(spans).toEqual([
+      {
+        name: 'codex.exec_server.request',
+        kind: 1,
+        parent: 'b7ad6b7169203331',
+        attributes: { 'rpc.system': 'jsonrpc', 'rpc.method': 'process/start', result: 'success' },
+        ended: true,
+      },
+      expect.objectContaining({
+        parent: undefined,
+        attributes: expect.objectContaining({ 'rpc.method': 'environment/status', result: 'success' }),
+      }),
+      expect.objectContaining({
+        ended: true,
+        attributes: expect.objectContaining({ 'rpc.method': 'process/read', result: 'error' }),
+      }),
+    ]);
+  });
+});
+
+test('when tracing is off nothing is recorded or carried on', async () => {
+  installSdk();
+  await serve(false);
+  expect(await environmentOf({ traceparent: PARENT, tracestate: 'a=b' })).toBe('|');
+  expect(spans).toEqual([]);
+});

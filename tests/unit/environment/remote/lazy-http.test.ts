@@ -1,0 +1,58 @@
+import { expect, test } from 'vitest';
+import type { HttpStream } from '../../../../src/client/backend.ts';
+import { LazyConnection } from '../../../../src/environment/remote/lazy-connection.ts';
+import { LazyHttp } from '../../../../src/environment/remote/lazy-http.ts';
+import { FakeConnector, settle } from '../fakes.ts';
+
+/** Requests over a connection that is closed as soon as nobody uses it. */
+function scene() {
+  const connector = new FakeConnector();
+  const cancelled: string[] = [];
+  connector.respond = (attempt) => {
+    const stream = async ({ url }: { url: string }): Promise<HttpStream> => {
+      if (url === 'bad') throw new Error('bad');
+      async function* body() {
+        yield Buffer.from('one');
+        yield Buffer.from('two');
+      }
+      return { status: 200, headers: [], body: body(), cancel: () => cancelled.push(url) };
+    };
+    const request = async () => ({ status: 204, headers: [], body: new Uint8Array(0) });
+    Object.assign(attempt.http, { stream, request });
+    attempt.succeed();
+  };
+  const connection = new LazyConnection('e', connector);
+  connection.retire();
+  return { http: new LazyHttp(connection), connector, cancelled };
+}
+
+test('a request opens the connection and holds it until it is answered', async () => {
+  const { http, connector } = scene();
+  expect(await http.request({ url: 'x' })).toMatchObject({ status: 204 });
+  await settle();
+  expect(connector.last.client.state).toBe('closed');
+});
+
+test('a body holds the connection until its end', async () => {
+  const { http, connector } = scene();
+  const { body } = await http.stream({ url: 'x' });
+  const pieces = body[Symbol.asyncIterator]();
+  await pieces.next();
+  await settle();
+  expect(connector.last.client.state).toBe('connected');
+  await pieces.next();
+  await pieces.next();
+  await settle();
+  expect(connector.last.client.state).toBe('closed');
+});
+
+test('a body that is cancelled, or a request that fails, holds nothing', async () => {
+  const { http, connector, cancelled } = scene();
+  (await http.stream({ url: 'x' })).cancel();
+  await settle();
+  expect(cancelled).toEqual(['x']);
+  expect(connector.last.client.state).toBe('closed');
+  await expect(http.stream({ url: 'bad' })).rejects.toThrow('bad');
+  await settle();
+  expect(connector.last.client.state).toBe('closed');
+});

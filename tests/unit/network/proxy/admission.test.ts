@@ -1,0 +1,92 @@
+import { afterEach, expect, test } from 'vitest';
+import { LOOKUPS_AT_ONCE } from '../../../../src/network/proxy/limits.ts';
+import { systemLookup } from '../../../../src/network/proxy/name-lookup.ts';
+import { ProxyHost } from '../../../../src/network/proxy/network-proxy.ts';
+import { OwnPorts } from '../../../../src/network/proxy/own-ports.ts';
+import type { NetworkPolicyAnswer } from '../../../../src/protocol/network.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { blockOf, closeScenes, get, Names, openScene, openWebServer } from './scene.ts';
+
+afterEach(closeScenes);
+
+test('a host that no pattern allows is put to the client, and its permission is reported as such', async () => {
+  const web = await openWebServer();
+  const names = new Names({ 'a.test': ['127.0.0.1'] });
+  const scene = await openScene(
+    { allowLocalBinding: true },
+    { names, answer: async () => ({ type: 'allow' }) },
+  );
+  expect(await get(scene, `a.test:${web.port}`)).toContain('from upstream');
+  expect(scene.questions).toEqual([{ protocol: 'http', host: 'a.test', port: web.port }]);
+  const about = { source: 'decider', reason: 'not_allowed', decision: 'allow', policyOverride: true };
+  expect(scene.decisions).toMatchObject([{ scope: 'domain', ...about }]);
+});
+
+test.each([
+  [{ type: 'deny', reason: 'no way' }, 'blocked-by-policy', 'Request blocked by network policy.'],
+  [{ type: 'ask', reason: 'please' }, 'blocked-by-policy', 'Request blocked by network policy.'],
+  [{ type: 'deny', reason: 'not_allowed' }, 'blocked-by-allowlist', 'Domain not in allowlist.'],
+  [{ type: 'deny', reason: 'constructor' }, 'blocked-by-policy', 'Request blocked by network policy.'],
+] as const)('%o blocks', async (answer, proxyError, message) => {
+  const scene = await openScene({}, { answer: async () => answer as NetworkPolicyAnswer });
+  const text = await get(scene, 'a.test');
+  expect(text).toContain(`x-proxy-error: ${proxyError}\r\n`);
+  const about = { reason: answer.reason, decision: answer.type, source: 'decider' };
+  expect(blockOf(text)).toMatchObject({ ...about, message });
+  expect(scene.decisions).toMatchObject([{ ...about, policyOverride: false }]);
+});
+
+test('only hosts that are not allowed are asked about, and reviewed ones', async () => {
+  const names = new Names({ 'ok.test': ['127.0.0.3'], 'seen.test': ['127.0.0.3'] });
+  const scene = await openScene(
+    {
+      domains: { '**.test': 'allow', 'bad.test': 'deny' },
+      reviewDomains: ['seen.test'],
+      allowLocalBinding: true,
+    },
+    { names, answer: async () => ({ type: 'deny', reason: 'no' }) },
+  );
+  for (const host of ['bad.test', 'ok.test:1', 'seen.test:1', 'other.example']) await get(scene, host);
+  expect(scene.questions.map(({ host }) => host)).toEqual(['seen.test', 'other.example']);
+});
+
+test('a question is taken back when the client of the proxy goes, and when the proxy closes', async () => {
+  const signals: AbortSignal[] = [];
+  const scene = await openScene(
+    {},
+    {
+      answer: (_question, signal) => {
+        signals.push(signal);
+        return new Promise((resolve) =>
+          signal.addEventListener('abort', () => resolve({ type: 'deny', reason: 'not_allowed' })),
+        );
+      },
+    },
+  );
+  const answer = get(scene, 'a.test');
+  await waitFor('the question', () => signals.length === 1);
+  await scene.proxy.close();
+  expect(signals[0]?.aborted).toBe(true);
+  expect(await answer).not.toContain('200');
+});
+
+test('names are resolved a few at a time, and a place is given on', async () => {
+  const resolve = systemLookup();
+  const names = Array.from({ length: LOOKUPS_AT_ONCE * 3 }, () => 'localhost');
+  const answers = await Promise.all(names.map((name) => resolve(name)));
+  for (const addresses of answers)
+    expect(addresses).toEqual(expect.arrayContaining([expect.stringMatching(/^(127\.|::1)/)]));
+  await expect(resolve('does-not-exist.invalid')).rejects.toThrow();
+  expect(await resolve('127.0.0.1')).toEqual(['127.0.0.1']);
+});
+
+test('a port is the server’s own until everyone who added it has removed it', () => {
+  const { ownPorts } = new ProxyHost(async () => []);
+  const [first, second] = [ownPorts.add(7), ownPorts.add(7)];
+  first();
+  first();
+  expect(ownPorts.includes('127.0.0.1', 7)).toBe(true);
+  second();
+  expect(ownPorts.includes('127.0.0.1', 7)).toBe(false);
+  expect(new OwnPorts().includes('127.0.0.1', 7)).toBe(false);
+});

@@ -1,0 +1,50 @@
+import { spawn } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { DescriptorMailbox } from '../../../../src/process/spawn/descriptor-mailbox.ts';
+import { loadDescriptorPassing } from '../../../../src/process/spawn/native/descriptor-passing.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+
+const SENDER = fileURLToPath(new URL('../../../fixtures/send-listeners.mjs', import.meta.url));
+const NEVER = new AbortController().signal;
+const passing = loadDescriptorPassing();
+
+function run(program: string, args: readonly string[], theirs: number): Promise<unknown> {
+  const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'ignore', theirs] });
+  return new Promise((resolve) => child.once('close', resolve));
+}
+
+/** Descriptors of this process; those that come and go by themselves are sockets and files, which are not counted. */
+function socketPairs(): number {
+  return readdirSync('/proc/self/fd').length;
+}
+
+test('a sender that ends without sending, or sends another number, is an error, and nothing stays open', async () => {
+  const before = socketPairs();
+  const silent = new DescriptorMailbox(passing);
+  const silentEnded = run('/bin/true', [], silent.theirs);
+  await expect(silent.receive(1, NEVER)).rejects.toThrow('the sender has ended');
+  await silentEnded;
+  const other = new DescriptorMailbox(passing);
+  const otherEnded = run(process.execPath, [SENDER, '0', '/bin/true'], other.theirs);
+  await expect(other.receive(2, NEVER)).rejects.toThrow('1 descriptors came instead of 2');
+  await otherEnded;
+  await waitFor('the descriptors to be closed', () => socketPairs() === before);
+});
+
+test('waiting can be given up', async () => {
+  const mailbox = new DescriptorMailbox(passing);
+  const child = spawn('/bin/sleep', ['60'], { stdio: ['ignore', 'ignore', 'ignore', mailbox.theirs] });
+  await expect(mailbox.receive(1, AbortSignal.abort())).rejects.toThrow();
+  child.kill('SIGKILL');
+});
+
+test('one that is not used is discarded, once', () => {
+  const before = socketPairs();
+  const mailbox = new DescriptorMailbox(passing);
+  expect(socketPairs()).toBe(before + 2);
+  mailbox.discard();
+  mailbox.discard();
+  expect(socketPairs()).toBe(before);
+});
