@@ -7,8 +7,7 @@ const POLL_MS = 10;
 
 /**
  * Listens on a free port of this machine. `routes` maps a path to its answer: `{status, headers: [[name, value]…], body}`, or
- * `{raw}` for bytes as they are. `then: "close"` ends the
- * connection behind the answer.
+ * `{raw}` for bytes as they are. `close: true` ends the connection behind the answer.
  */
 export class Upstream {
   /** Every request in order of arrival: `{path, head, body, taken, socket, gone}`. */
@@ -69,7 +68,7 @@ export class Upstream {
   #answer({ path, socket, head }) {
     const route = { ...(this.#routes[path] ?? { status: 404 }), bodiless: head.startsWith('HEAD ') };
     socket.write(route.raw === undefined ? response(route) : toBytes(route.raw));
-    if (route.then === 'close') socket.end();
+    if (route.close) socket.end();
   }
 }
 

@@ -42,7 +42,7 @@ function problemOf(result: Result): string {
 }
 
 const UPSTREAM = {
-  upstream: { '/ok': { body: 'hi' }, '/raw': { raw: 'HTTP/1.0 200 OK\r\n\r\nraw', then: 'close' } },
+  upstream: { '/ok': { body: 'hi' }, '/raw': { raw: 'HTTP/1.0 200 OK\r\n\r\nraw', close: true } },
 };
 const ASK = { request: 'ask', params: { url: '{{upstream}}/ok' }, result: 'hi' };
 const piece = (seq: number, text: string, rest = {}) => ({

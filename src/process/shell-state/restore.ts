@@ -17,10 +17,10 @@ export function restoredSpec(
   state: LoginState,
   passing: StatePassing,
 ): SpawnSpec | null {
-  const passed = passing === 'descriptor' ? inDescriptor(state.script) : inVariables(state.script);
+  const { kind } = command;
+  const passed = passing === 'descriptor' ? inDescriptor(kind, state.script) : inVariables(state.script);
   if (passed === null) return null;
   const [arg0, , script, ...rest] = spec.argv as readonly [string, string, string, ...string[]];
-  const { kind } = command;
   return {
     ...spec,
     argv: [arg0, PLAIN_SHELL[kind], `${passed.restore}\n${RUN[kind](script)}`, ...rest],
@@ -62,9 +62,11 @@ interface PassedState {
 }
 
 /** The first descriptor behind the standard ones. The script closes it, having been read by then. */
-function inDescriptor(script: Buffer): PassedState {
+function inDescriptor(kind: ShellKind, script: Buffer): PassedState {
   const inherited = [Buffer.concat([Buffer.from('exec 3<&-\n'), script])] as const;
-  return { restore: '. /dev/fd/3 2>/dev/null', inherited };
+  // Spelled otherwise it would end a POSIX shell, should it fail; but zsh would look for a program of that name.
+  const read = kind === 'sh' ? 'command .' : '.';
+  return { restore: `${read} /dev/fd/3 2>/dev/null`, inherited };
 }
 
 /** Null when the script is too long for variables, or is no text. */

@@ -32,11 +32,11 @@ export class ShellStates {
 
   /** What to start for a login command: with its state restored, or as it is when there is none. */
   async restored(command: LoginCommand, place: LoginPlace, signal: AbortSignal): Promise<SpawnSpec> {
-    const { spec } = place;
+    const { spec, enclose } = place;
     const state = await this.#captureOf(command, place).join(signal);
     if (state === null || signal.aborted) return spec;
-    // Terminals and descriptors are both what only native starts have to give.
-    const passing = this.#spawner.pty.available ? 'descriptor' : 'variables';
+    // Terminals and descriptors are both what only native starts have to give; and a confinement may hide where descriptors are found.
+    const passing = enclose === null && this.#spawner.pty.available ? 'descriptor' : 'variables';
     return restoredSpec(spec, command, state, passing) ?? spec;
   }
 

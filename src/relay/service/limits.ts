@@ -1,4 +1,4 @@
-/** Bytes of a request: the largest, a validation, has two keys' worth of base64 and an authorization, some 6 KB. */
+/** Bytes of a request: the largest, a validation, has a key and an authorization, some 6 KB. */
 export const MAX_BODY_BYTES = 16 * 1024;
 
 /** How long a connection may take for its request, and to become a websocket: less than clients wait. */

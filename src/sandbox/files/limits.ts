@@ -1,8 +1,11 @@
 /** Bytes of content in one frame: what one write to a pipe and one read from it handle well, and little enough that others get their turn. */
 export const FRAME_CONTENT_BYTES = 256 * 1024;
 
-/** Bytes of the JSON in front of a message's content: paths, twice, at their longest and each byte spelled with six characters. */
+/** Bytes of the JSON in front of a message's content: two paths at their longest, each byte spelled with six characters. */
 export const MESSAGE_HEAD_BYTES = 64 * 1024;
+
+/** Characters of the words of a failure, which fit into a head however they are spelled. */
+export const FAILURE_TEXT_LENGTH = 8 * 1024;
 
 /** Frames that are handed to the pipe together, so that many small messages cost one write. */
 export const BATCH_BYTES = 64 * 1024;

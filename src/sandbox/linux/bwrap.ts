@@ -3,7 +3,7 @@ import { access, lstat, realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path/posix';
 import { nativePathOfBytes } from '../../files/native-path.ts';
 import type { Child, Spawner } from '../../process/spawn/spawner.ts';
-import { unenforceable } from '../errors.ts';
+import { SandboxError } from '../errors.ts';
 import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
 import { cureFor, INSTALL_BWRAP } from './cures.ts';
@@ -15,6 +15,19 @@ import type { Architecture } from './syscalls.ts';
 /** Where a descriptor of a process is found inside its sandbox. */
 export function descriptorPath(fd: number): string {
   return `/proc/self/fd/${fd}`;
+}
+
+/** Nothing can be sandboxed here: why, and what to change on this machine as far as that is known. */
+export class BwrapUnavailable extends SandboxError {
+  readonly reason: string;
+  readonly cure: string | null;
+
+  constructor(reason: string, cure: string | null) {
+    const advice = cure === null ? '' : `; ${cure}`;
+    super('unenforceable', `programs cannot be sandboxed on this machine: ${reason}${advice}`);
+    this.reason = reason;
+    this.cure = cure;
+  }
 }
 
 /**
@@ -33,7 +46,7 @@ export class Bwrap {
     this.#architecture = architecture;
   }
 
-  /** Its real path, once it has been shown to work. Rejects with a SandboxError that says what to change on this machine. */
+  /** Its real path, once it has been shown to work. Rejects with BwrapUnavailable. */
   path(): Promise<string> {
     const failedAt = this.#attempt?.failedAt ?? null;
     if (this.#attempt === null || (failedAt !== null && performance.now() - failedAt > PROBE_RETRY_MS)) {
@@ -50,8 +63,7 @@ export class Bwrap {
     const path = await findBwrap(this.#searchPath);
     const complaint = await this.#try(path);
     if (complaint === null) return path;
-    const cure = cureFor(complaint);
-    throw unavailable(`${path} does not work here: ${complaint}${cure === null ? '' : `; ${cure}`}`);
+    throw new BwrapUnavailable(`${path} does not work here: ${complaint}`, cureFor(complaint));
   }
 
   /** Builds and leaves a sandbox. Null when that works, else what went wrong. */
@@ -87,7 +99,7 @@ const PROBE_PLAN: MountPlan = {
   observed: { paths: [], globs: [] },
 };
 
-/** The first bwrap on the path that nobody but root and this user can have put there. Rejects with a SandboxError when there is none. */
+/** The first bwrap on the path that nobody but root and this user can have put there. Rejects with BwrapUnavailable. */
 export async function findBwrap(searchPath: string): Promise<string> {
   let distrusted: string | null = null;
   for (const directory of searchPath.split(':')) {
@@ -98,11 +110,12 @@ export async function findBwrap(searchPath: string): Promise<string> {
     if (weakness === null) return path;
     distrusted ??= weakness;
   }
-  throw unavailable(
-    distrusted === null
-      ? `bwrap was not found on this server's PATH (${searchPath}); ${INSTALL_BWRAP}`
-      : `${distrusted}, so that bwrap cannot be trusted; correct the permissions or ${INSTALL_BWRAP}`,
-  );
+  throw distrusted === null
+    ? new BwrapUnavailable(`bwrap was not found on this server's PATH (${searchPath})`, INSTALL_BWRAP)
+    : new BwrapUnavailable(
+        `${distrusted}, so that bwrap cannot be trusted`,
+        `correct the permissions or ${INSTALL_BWRAP}`,
+      );
 }
 
 async function executableAt(path: string): Promise<string | null> {
@@ -146,8 +159,4 @@ async function outcomeOf(
   const [code] = await Promise.all([exited, ...ends]);
   child.release();
   return { code, complaint: complaint.trim() };
-}
-
-function unavailable(reason: string): Error {
-  return unenforceable(`programs cannot be sandboxed on this machine: ${reason}`);
 }

@@ -7,6 +7,7 @@ import {
 } from '../../files/native-path.ts';
 import { unenforceable } from '../errors.ts';
 import { AccessMap } from './access-map.ts';
+import type { DeniedFile } from './expand-globs.ts';
 import type { FileProbe } from './file-probe.ts';
 import type { MissingPath, MountStep, Placeholder } from './mount-plan.ts';
 import type { RealEntry, RealPolicy } from './real-policy.ts';
@@ -28,7 +29,7 @@ export type PlanPurpose = 'program' | 'files';
 export async function layMounts(policy: RealPolicy, probe: FileProbe, purpose: PlanPurpose): Promise<Layers> {
   const layout = new Layout(policy.base, probe, purpose);
   for (const entry of policy.entries) await layout.lay(entry);
-  for (const path of policy.denied) layout.denyFile(path);
+  for (const file of policy.denied) layout.denyFile(file);
   for (const link of policy.links) layout.showLink(link.path, link.target);
   return layout.layers();
 }
@@ -81,9 +82,13 @@ class Layout {
     }
   }
 
-  denyFile(path: NativePath): void {
+  denyFile({ path, keptWithin }: DeniedFile): void {
     if (isWithin(path, PROC)) throw belowProc(path);
-    if (this.#access.at(path) !== 'deny') this.#hide(path, false);
+    const access = this.#access.at(path);
+    if (access === 'deny') return;
+    this.#hide(path, false);
+    const isFound = keptWithin !== null && isWithin(this.#mountAround(path), keptWithin);
+    if (access === 'write' && !isFound) this.#pin(path);
   }
 
   /** A link in a hidden directory is made anew: what it leads to may be used by its name. */
@@ -151,6 +156,12 @@ class Layout {
     }
   }
 
+  /** Nothing can be renamed across the boundary of a mount. */
+  #mountAround(path: NativePath): NativePath {
+    for (let at = parentPath(path); at !== ROOT; at = parentPath(at)) if (this.#mounts.has(at)) return at;
+    return ROOT;
+  }
+
   #hide(path: NativePath, isDirectory: boolean): void {
     const kind = isDirectory ? 'emptyDirectory' : 'emptyFile';
     this.#mounts.set(path, { kind, path, mode: 0 });
@@ -164,7 +175,8 @@ class Layout {
    * Mounts the directories between a path and the writable root around it onto themselves. A mount point cannot be renamed. Without
    * this a program could move `a` away and make `a/b` anew, and so write where it may only read, or have the next program read
    * `c/b`, which nothing denies. The price is that files cannot be renamed across these directories, only copied. Files that
-   * patterns deny do not get this: they are found wherever they are moved, and there may be one in every directory.
+   * patterns deny do not get this where the next program's patterns find them wherever they are moved: there may be one in every
+   * directory.
    */
   #pin(path: NativePath): void {
     for (let at = parentPath(path); at !== ROOT && at !== DEV; at = parentPath(at)) {

@@ -5,7 +5,7 @@ import { isWithin, type NativePath, nativePathOfBytes } from '../../files/native
 import { unenforceable } from '../errors.ts';
 import { PROBES_AT_ONCE } from '../limits.ts';
 import type { DiskPolicy } from '../policy/policy.ts';
-import { expandGlobs } from './expand-globs.ts';
+import { type DeniedFile, expandGlobs } from './expand-globs.ts';
 import type { FileProbe } from './file-probe.ts';
 import { layMounts, type Mount, type PlanPurpose } from './lay-mounts.ts';
 import type { MountPlan, MountStep } from './mount-plan.ts';
@@ -37,7 +37,7 @@ export async function isCurrent(plan: MountPlan, probe: FileProbe): Promise<bool
   const looks = rememberLooks(probe);
   try {
     const { files } = await expandGlobs(plan.observed.globs, looks);
-    return (await fingerprintOf(plan.observed.paths, files, looks)) === plan.fingerprint;
+    return (await fingerprintOf(plan.observed.paths, files.map(pathOf), looks)) === plan.fingerprint;
   } catch {
     return false;
   }
@@ -52,7 +52,7 @@ async function plan(disk: DiskPolicy, looks: FileProbe, purpose: PlanPurpose): P
     steps: [...foundation(disk), ...inOrder(mounts)],
     placeholders,
     missing,
-    fingerprint: await fingerprintOf(paths, policy.denied, looks),
+    fingerprint: await fingerprintOf(paths, policy.denied.map(pathOf), looks),
     observed: { paths, globs: disk.denyGlobs },
   };
 }
@@ -69,6 +69,10 @@ function foundation({ base }: DiskPolicy): MountStep[] {
 }
 
 const ROOT = nativePathOfBytes('/');
+
+function pathOf({ path }: DeniedFile): NativePath {
+  return path;
+}
 
 /** What contains comes before what is contained, because a mount covers everything below it; an empty directory is closed last. */
 function inOrder(mounts: readonly Mount[]): MountStep[] {

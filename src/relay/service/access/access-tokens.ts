@@ -1,4 +1,3 @@
-import { fingerprint } from '../../../server/auth/token-check.ts';
 import type { Revocations } from './revocations.ts';
 import type { Seal } from './sealed-text.ts';
 
@@ -49,9 +48,4 @@ export function writeToken(seal: Seal, { id, role, environmentId, expiresAt }: T
 /** The token of an Authorization header; null where it carries none. The scheme may be in any case. */
 export function bearerToken(authorization: string | undefined): string | null {
   return /^bearer[ \t]+([\x21-\x7e]+)[ \t]*$/i.exec(authorization ?? '')?.[1] ?? null;
-}
-
-/** What a token that is not accepted is called in records. */
-export function tokenFingerprint(token: string): string {
-  return fingerprint(token);
 }

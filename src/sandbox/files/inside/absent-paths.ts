@@ -1,4 +1,10 @@
-import { isWithin, lastName, type NativePath, parentPath } from '../../../files/native-path.ts';
+import {
+  isWithin,
+  lastName,
+  type NativePath,
+  nativePathOfBytes,
+  parentPath,
+} from '../../../files/native-path.ts';
 import type { AbsentPath } from '../wire/operations.ts';
 import { prospectiveEntry, prospectivePath } from './real-path.ts';
 
@@ -34,7 +40,7 @@ export class AbsentPaths {
   /** What is in the way of making something at the path, or behind the link at its end. */
   async target(path: NativePath): Promise<Placement | null> {
     if (this.isEmpty) return null;
-    return this.#place(path) ?? this.#place(await prospectivePath(path));
+    return (await this.#onTheWay(path)) ?? this.#place(path) ?? this.#place(await prospectivePath(path));
   }
 
   /** What is in the way of changing the entry at the path, which may be a link. */
@@ -74,9 +80,21 @@ export class AbsentPaths {
     return [...new Set(found)];
   }
 
+  /** Where dots lead back out of a directory, it is made all the same when those on the way to a path are. */
+  async #onTheWay(path: NativePath): Promise<Placement | null> {
+    for (const { index } of path.matchAll(DOTS)) {
+      const turn = nativePathOfBytes(path.slice(0, index));
+      const placement = this.#place(turn) ?? this.#place(await prospectivePath(turn));
+      if (placement !== null) return { ...placement, where: 'below' };
+    }
+    return null;
+  }
+
   #place(path: NativePath | null): Placement | null {
     if (path === null) return null;
     const absent = this.#paths.find((candidate) => isWithin(path, candidate.path));
     return absent === undefined ? null : { absent, where: path === absent.path ? 'at' : 'below' };
   }
 }
+
+const DOTS = /(?<=.)\/\.\.(?=\/|$)/g;

@@ -1,4 +1,5 @@
 import type { FileSystem } from '../../../files/file-system.ts';
+import type { SearchRequest } from '../../../files/search/query.ts';
 import { INLINE_CONTENT_BYTES, READ_PIECE_BYTES } from '../limits.ts';
 import { encodeEntries, encodeWalk } from '../wire/answers.ts';
 import type { FileOperation, OpenedContent, ServedFiles } from '../wire/operations.ts';
@@ -72,9 +73,10 @@ const OPERATIONS: Performers = {
   write: ({ held, content }, file, position) => done(held.file(file).write(position, content)),
   close: ({ held }, file) => done(held.close(file)),
   discard: ({ held }, file) => done(held.discard(file)),
-  search: async ({ served, signal }, request) => ({
-    content: Buffer.from(JSON.stringify(await served.search(request, signal()))),
-  }),
+  search: async ({ served, content, signal }) => {
+    const request = JSON.parse(content.toString()) as SearchRequest;
+    return { content: Buffer.from(JSON.stringify(await served.search(request, signal()))) };
+  },
 };
 
 async function done(work: Promise<void>): Promise<OperationResult> {

@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import { FileError } from '../../../files/errors.ts';
-import { REQUEST_CONTENT_BYTES, UNSENT_ANSWER_BYTES } from '../limits.ts';
+import { FAILURE_TEXT_LENGTH, REQUEST_CONTENT_BYTES, UNSENT_ANSWER_BYTES } from '../limits.ts';
 import {
   type ByteSink,
   FrameError,
@@ -129,10 +129,9 @@ function placeRequest(kind: MessageKind, _operation: number, length: number): Bu
   return Buffer.allocUnsafeSlow(length);
 }
 
+/** Words that quote something very long are cut. */
 function failureHead(error: unknown): FailureHead {
-  if (error instanceof FileError) {
-    const { kind, message, errno } = error;
-    return { kind, message, errno };
-  }
-  return { kind: 'failed', message: error instanceof Error ? error.message : String(error), errno: null };
+  const message = (error instanceof Error ? error.message : String(error)).slice(0, FAILURE_TEXT_LENGTH);
+  const { kind, errno } = error instanceof FileError ? error : { kind: 'failed' as const, errno: null };
+  return { kind, message, errno };
 }

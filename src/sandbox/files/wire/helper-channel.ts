@@ -1,4 +1,4 @@
-import { FileError } from '../../../files/errors.ts';
+import { Errno, FileError, systemError } from '../../../files/errors.ts';
 import { ANSWER_CONTENT_BYTES, MAX_WAITING_WRITES } from '../limits.ts';
 import { type ByteSink, FrameError, FrameReader, FrameWriter, type Message, MessageKind } from './frames.ts';
 import type { FailureHead, OperationHead } from './operations.ts';
@@ -101,13 +101,13 @@ export class HelperChannel {
     }
   }
 
-  /** A head that cannot be sent fails its own operation only. */
+  /** A head that is too long has a path that no system takes; that fails its own operation only. */
   #send(operation: number, head: OperationHead, content?: Uint8Array): void {
     try {
       this.#writer.send(MessageKind.request, operation, head, content);
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
-      this.#settle(operation)?.reject(new FileError('refused', 'the path is too long'));
+      this.#settle(operation)?.reject(systemError(Errno.ENAMETOOLONG));
     }
   }
 

@@ -97,7 +97,8 @@ export class HelperFileSystem implements FileSystem, ServedFiles {
   }
 
   async search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult> {
-    const search = this.#channel.request(['search', request], { signal });
+    const content = Buffer.from(JSON.stringify(request));
+    const search = this.#channel.request(['search'], { content, signal });
     return JSON.parse((await unlessAborted(search, signal)).content.toString()) as SearchResult;
   }
 }

@@ -30,7 +30,8 @@ export type FileOperation =
   | readonly ['write', file: number, position: number]
   | readonly ['close', file: number]
   | readonly ['discard', file: number]
-  | readonly ['search', SearchRequest];
+  /** The request is the content: patterns may be long. */
+  | readonly ['search'];
 
 /** What a helper must keep out of beyond what is mounted. */
 export interface HelperTask {

@@ -72,6 +72,16 @@ describe('files through pipes', () => {
     });
   });
 
+  test('what is very long fails alone', async () => {
+    const { files } = await serve();
+    const long = scratch.at(`x/${'y'.repeat(100_000)}`);
+    await expect(files.canonicalize(long)).rejects.toMatchObject({ errno: 36 });
+    const pattern = `(${'z'.repeat(200_000)}`;
+    const search = files.search({ path: scratch.at('.'), pattern }, new AbortController().signal);
+    await expect(search).rejects.toMatchObject({ name: 'FileError', kind: 'refused' });
+    expect((await files.getMetadata(scratch.at('.'), FOLLOW)).isDirectory).toBe(true);
+  });
+
   test.each([0, 1, 65_535, 65_536, 65_537, 3 * 1024 * 1024 + 1])('a file of %i bytes', async (size) => {
     const { files } = await serve();
     const bytes = Buffer.from(Uint8Array.from({ length: size }, (_, index) => index % 253));

@@ -1,0 +1,198 @@
+import { randomUUID } from 'node:crypto';
+import type { Logger } from '../../../observability/log.ts';
+import { StartError } from '../../../server/start-error.ts';
+import type { NoisePublicKey } from '../../noise/public-key.ts';
+import {
+  AUTHORIZATION_MS,
+  LEASE_MS,
+  MAX_SUPERSEDED_KEYS,
+  REGISTRATION_MS,
+  STORE_QUEUE_COMMANDS,
+  STORE_RECONNECT_MS,
+  STORE_SILENCE_MS,
+  STORE_TIMEOUT_MS,
+} from '../limits.ts';
+import { CLAIM, FIND, REGISTER, RELEASE, RENEW } from './redis-scripts.ts';
+import {
+  type Grant,
+  hashAuthorization,
+  hashKey,
+  type Lease,
+  type NodeAddress,
+  type Presence,
+  type RegisterOutcome,
+  type Store,
+  StoreUnavailableError,
+} from './store.ts';
+
+/** The store of a relay of several nodes. It is a directory: nothing that passes through the relay passes through it. */
+export class RedisStore implements Store {
+  readonly #client: RedisClient;
+
+  private constructor(client: RedisClient) {
+    this.#client = client;
+  }
+
+  /** Begins to connect, and goes on trying until `close`. Throws StartError for a URL that is none. */
+  static async open(url: string, log: Logger): Promise<RedisStore> {
+    const client = await createRedisClient(url);
+    let reachable = true;
+    client.on('error', (error: Error) => {
+      if (reachable) log.error('the store cannot be reached', { reason: error.message });
+      reachable = false;
+    });
+    client.on('ready', () => {
+      if (!reachable) log.warn('the store can be reached again');
+      reachable = true;
+    });
+    const store = new RedisStore(client);
+    const connected = client.connect().catch(() => {});
+    // A store that is there is used from the first request on; one that is not is waited for by the clients.
+    await withTimeout(connected).catch(() => {});
+    return store;
+  }
+
+  get available(): boolean {
+    return this.#client.isReady;
+  }
+
+  async register(environmentId: string, executorKey: NoisePublicKey): Promise<RegisterOutcome> {
+    const { environment, superseded, lease } = keysOf(environmentId);
+    const key = JSON.stringify(executorKey.toJSON());
+    const reply = await this.#run(
+      REGISTER,
+      [environment, superseded, lease],
+      [hashKey(executorKey), key, randomUUID(), MAX_SUPERSEDED_KEYS, REGISTRATION_MS],
+    );
+    const [outcome, registrationId] = reply as [RegisterOutcome['outcome'], string];
+    return outcome === 'superseded' ? { outcome } : { outcome, registrationId };
+  }
+
+  async claim(environmentId: string, registrationId: string, node: NodeAddress): Promise<Lease | null> {
+    const { environment, lease } = keysOf(environmentId);
+    const reply = await this.#run(
+      CLAIM,
+      [environment, lease],
+      [registrationId, JSON.stringify(node), LEASE_MS, REGISTRATION_MS],
+    );
+    const [epoch, keyHash, key] = reply as string[];
+    if (epoch === undefined || keyHash === undefined || key === undefined) return null;
+    const registration = { environmentId, registrationId, executorKey: JSON.parse(key), keyHash };
+    return { registration, node, epoch: Number(epoch) };
+  }
+
+  async renew({ registration, node, epoch }: Lease): Promise<boolean> {
+    const { environmentId, registrationId, keyHash, executorKey } = registration;
+    const { environment, lease } = keysOf(environmentId);
+    const told = [registrationId, keyHash, JSON.stringify(executorKey)];
+    const reply = await this.#run(
+      RENEW,
+      [environment, lease],
+      [epoch, JSON.stringify(node), LEASE_MS, REGISTRATION_MS, ...told],
+    );
+    return reply === 1;
+  }
+
+  async release({ registration, epoch }: Lease): Promise<void> {
+    await this.#run(RELEASE, [keysOf(registration.environmentId).lease], [epoch]);
+  }
+
+  async find(environmentId: string): Promise<Presence | null> {
+    const { environment, lease } = keysOf(environmentId);
+    const [registrationId = '', keyHash = '', key = '', node = ''] = (await this.#run(
+      FIND,
+      [environment, lease],
+      [],
+    )) as string[];
+    if (registrationId === '') return null;
+    return {
+      registration: { environmentId, registrationId, executorKey: JSON.parse(key), keyHash },
+      node: node === '' ? null : JSON.parse(node),
+    };
+  }
+
+  async grant(environmentId: string, authorization: string, grant: Grant): Promise<void> {
+    const { registrationId, harnessKeyHash } = grant;
+    const value = JSON.stringify({ registrationId, harnessKeyHash });
+    await this.#ask(() =>
+      this.#client.set(grantKey(environmentId, authorization), value, {
+        expiration: { type: 'PX', value: AUTHORIZATION_MS },
+      }),
+    );
+  }
+
+  async take(environmentId: string, authorization: string): Promise<Grant | null> {
+    const value = await this.#ask(() => this.#client.getDel(grantKey(environmentId, authorization)));
+    return value === null ? null : JSON.parse(value);
+  }
+
+  async close(): Promise<void> {
+    this.#client.destroy();
+  }
+
+  #run(script: string, keys: string[], args: readonly (string | number)[]): Promise<unknown> {
+    return this.#ask(() => this.#client.eval(script, { keys, arguments: args.map(String) }));
+  }
+
+  /** Nobody waits long for a store: who asks is told to come back. */
+  async #ask<T>(question: () => Promise<T>): Promise<T> {
+    if (!this.#client.isReady) throw new StoreUnavailableError('the store cannot be reached');
+    try {
+      return await withTimeout(question());
+    } catch (error) {
+      throw new StoreUnavailableError(`the store has failed: ${(error as Error).message}`);
+    }
+  }
+}
+
+type RedisClient = Awaited<ReturnType<typeof createRedisClient>>;
+
+async function createRedisClient(url: string) {
+  const { createClient } = await import('@redis/client');
+  try {
+    return createClient({
+      url,
+      RESP: 2,
+      name: 'exec-server-relay',
+      disableOfflineQueue: true,
+      commandsQueueMaxLength: STORE_QUEUE_COMMANDS,
+      pingInterval: STORE_SILENCE_MS / 2,
+      socket: {
+        connectTimeout: STORE_TIMEOUT_MS,
+        socketTimeout: STORE_SILENCE_MS,
+        reconnectStrategy: (retries) => Math.min(50 * 2 ** Math.min(retries, 5), STORE_RECONNECT_MS),
+      },
+    });
+  } catch {
+    // The text of the error would repeat the password.
+    throw new StartError('--store is not a redis:// or rediss:// URL');
+  }
+}
+
+/** One slot of a cluster holds all keys of an environment. */
+function keysOf(environmentId: string) {
+  const prefix = `exec-server-relay:{${environmentId}}`;
+  return {
+    environment: `${prefix}:registration`,
+    superseded: `${prefix}:superseded`,
+    lease: `${prefix}:lease`,
+  };
+}
+
+function grantKey(environmentId: string, authorization: string): string {
+  return `exec-server-relay:{${environmentId}}:authorization:${hashAuthorization(authorization)}`;
+}
+
+/** Rejects when the work takes too long; what it comes to is then ignored. */
+async function withTimeout<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const timeUp = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error('it does not answer')), STORE_TIMEOUT_MS);
+  });
+  try {
+    return await Promise.race([work, timeUp]);
+  } finally {
+    clearTimeout(timer);
+    work.catch(() => {});
+  }
+}

@@ -1,0 +1,85 @@
+import type { Spawner } from '../../process/spawn/spawner.ts';
+import { BwrapUnavailable, descriptorPath, findBwrap } from '../linux/bwrap.ts';
+import { cureFor } from '../linux/cures.ts';
+import { idleImage } from '../linux/launcher.ts';
+import { seccompFilter } from '../linux/seccomp.ts';
+import type { Architecture } from '../linux/syscalls.ts';
+import { type Check, failed, ok, untested } from './check.ts';
+import { runProgram } from './run-program.ts';
+
+/**
+ * What sandboxes are made of, one thing after the other, so that it is seen which of them this machine does not give. `searchPath` is
+ * where bwrap is looked for.
+ */
+export async function checkRequirements(
+  spawner: Spawner,
+  searchPath: string,
+  architecture: Architecture,
+): Promise<Check[]> {
+  const found = await findBwrap(searchPath).catch((error: unknown) => error);
+  if (found instanceof BwrapUnavailable) {
+    return [failed('bwrap', found.reason, found.cure), ...FEATURES.map(({ name }) => untested(name, 'bwrap is needed to try it'))];
+  }
+  if (typeof found !== 'string') throw found;
+  const run = (args: readonly string[]) =>
+    runBwrap(spawner, found, args, [idleImage(architecture), seccompFilter('restricted', architecture)]);
+  const { output } = await run(['--version']);
+  const checks = [ok('bwrap', `${found} (${output || 'it does not tell its version'})`)];
+  const args: string[] = [];
+  for (const feature of FEATURES) {
+    if (checks.some(({ state }) => state === 'failed')) {
+      checks.push(untested(feature.name, 'what it builds on does not work'));
+      continue;
+    }
+    args.push(...feature.args);
+    const { code, complaint } = await run([...args, '--', descriptorPath(IMAGE_FD)]);
+    const reason = complaint || `bwrap exited with ${code}`;
+    checks.push(code === 0 ? ok(feature.name, feature.gives) : failed(feature.name, reason, cureFor(reason)));
+  }
+  return checks;
+}
+
+/** Each is tried together with those before it. */
+const FEATURES: readonly { readonly name: string; readonly args: readonly string[]; readonly gives: string }[] =
+  [
+    {
+      name: 'user namespaces',
+      args: ['--unshare-user', '--ro-bind', '/', '/', '--dev', '/dev'],
+      gives: 'sandboxes get a file tree of their own',
+    },
+    {
+      name: 'processes',
+      args: ['--unshare-pid', '--unshare-ipc', '--proc', '/proc'],
+      gives: 'sandboxes get processes and a /proc of their own',
+    },
+    {
+      name: 'network isolation',
+      args: ['--unshare-net'],
+      gives: 'sandboxes get a network of their own, with nothing in it',
+    },
+    {
+      name: 'system call filter',
+      args: ['--seccomp', '4'],
+      gives: 'the kernel takes filters (seccomp)',
+    },
+  ];
+
+const IMAGE_FD = 3;
+
+function runBwrap(
+  spawner: Spawner,
+  program: string,
+  args: readonly string[],
+  inherited: readonly Uint8Array[],
+): ReturnType<typeof runProgram> {
+  const spec = {
+    program,
+    argv: ['bwrap', ...args],
+    cwd: '/',
+    env: {},
+    io: { kind: 'pipe', stdin: 'closed' },
+    inherited,
+    wrapper: 'contains',
+  } as const;
+  return runProgram(spawner, { spec, release: null });
+}
