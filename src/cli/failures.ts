@@ -9,7 +9,8 @@ export const EXIT_CODES = {
   },
   failure: {
     code: 1,
-    meaning: 'could not serve: bad listen URL, port in use, unreadable file, unexpected error',
+    meaning:
+      'could not serve: bad listen URL, port in use, unreadable file, unexpected error; an audit log that is not whole; a sandbox that cannot be relied on',
   },
   usage: { code: 2, meaning: 'bad usage: unknown flag or command, or a bad value from any source' },
 } as const;
@@ -43,7 +44,8 @@ export function reportFailure(error: unknown, debug: boolean): FailureReport {
   return { text: `exec-server: unexpected error: ${message}${stack}`, exitCode };
 }
 
-const USAGE_HINT = "Usage: exec-server [serve|config|token|audit] [options]; try 'exec-server --help'.";
+const USAGE_HINT =
+  "Usage: exec-server [serve|config|token|audit|doctor] [options]; try 'exec-server --help'.";
 
 function oneLine(text: string): string {
   return text.trim().replace(/\s*[\r\n]+\s*/g, ' ');

@@ -27,6 +27,7 @@ Usage: exec-server [serve] [options]
        exec-server config [--json] [options]
        exec-server token [--help]
        exec-server audit verify FILE...
+       exec-server doctor [--json]
 
 Runs programs for clients over websocket or stdio. Prints its URL on stdout once
 it is ready, and nothing else; logs go to stderr.
@@ -36,6 +37,7 @@ Commands:
   config  Print every setting, its value and where it comes from.
   token   Make a token for clients of a server with --ws-auth.
   audit   Check that an audit log is whole and unchanged.
+  doctor  Find out whether sandboxes work here, and try to break out of one.
 `;
 
 const COMMAND_FLAGS = [
@@ -46,7 +48,7 @@ const COMMAND_FLAGS = [
   entry('--transport ws|stdio|off', 'Listen on this kind of transport; short for --listen.'),
   entry('--url-file FILE', 'Write the URL to this file once listening; remove it on exit.'),
   entry('--pid-file FILE', 'Write the process id to this file once listening; remove it on exit.'),
-  entry('--json', 'With config: print JSON.'),
+  entry('--json', 'With config or doctor: print JSON.'),
   entry('-h, --help', 'Print this help.'),
   entry('-V, --version', 'Print the version.'),
 ];

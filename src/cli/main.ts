@@ -25,6 +25,13 @@ async function main(): Promise<void> {
     process.stdout.write(await auditCommand(argv.slice(1)));
     return;
   }
+  if (argv[0] === 'doctor') {
+    const { doctorCommand } = await import('./doctor-command.ts');
+    const { text, exitCode } = await doctorCommand(argv.slice(1), process.env);
+    process.exitCode = exitCode;
+    process.stdout.write(text);
+    return;
+  }
   const args = parseArguments(argv);
   switch (args.command) {
     case 'help': {

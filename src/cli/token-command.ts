@@ -30,7 +30,8 @@ Options:
   --secret-file FILE  The secret that the server has as --ws-shared-secret-file.
   --expires-in TIME   How long the token is good: 90s, 15m, 8h, 30d. Default: 1h
   --scope LIST        What it allows, separated by commas: exec (programs), files
-                      (read and write), or read-only (files). Default: everything
+                      (read and write) or read-only (files), net (http). Default:
+                      everything
   --path DIRECTORY    Only files below this directory, for files or read-only.
   --environment NAME  Only at the server that has this --environment-id.
   --issuer TEXT       The iss that the server asks for with --ws-issuer.

@@ -25,5 +25,9 @@ export const MAX_PROXY_HEAD_BYTES = 16 * 1024;
 /** Streams that may be open at once on one HTTP/2 connection whose server allows more; further ones get another connection. */
 export const MAX_STREAMS_PER_HTTP2_CONNECTION = 100;
 
+/** Bytes that a server may send ahead of the reader over HTTP/2: on one stream, and on all streams of a connection. */
+export const HTTP2_STREAM_WINDOW_BYTES = 512 * 1024;
+export const HTTP2_CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;
+
 /** Web servers of which a client remembers that they do not speak HTTP/2. */
 export const MAX_KNOWN_ROUTES = 256;

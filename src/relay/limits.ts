@@ -17,6 +17,12 @@ export const REORDER_MAX_BYTES = 1024 * 1024;
 /** Messages of one stream that wait for their reader: the reference resets the stream with the next one. */
 export const MAX_QUEUED_MESSAGES = 128;
 
+/**
+ * Requests that an end leaves unanswered by a peer that does not acknowledge: fewer than the messages above, because notifications
+ * and calls that clean up do not wait.
+ */
+export const MAX_UNANSWERED_REQUESTS = MAX_QUEUED_MESSAGES - 16;
+
 /** Bytes of these messages and the one that is arriving: two of the largest. The reference has no limit of its own for them. */
 export const MAX_STREAM_INBOUND_BYTES = 2 * MAX_MESSAGE_BYTES;
 
@@ -85,3 +91,41 @@ export const PROBE_TIMEOUT_MS = 3_000;
 
 /** How long a stream without a pipe is kept: what clients of the reference allow themselves to come back. */
 export const RESUME_WINDOW_MS = 25_000;
+
+/** Pings to the rendezvous, and when it counts as gone because nothing came: the reference's numbers. */
+export const PING_INTERVAL_MS = 30_000;
+export const PEER_SILENCE_MS = 60_000;
+
+/** How long opening a connection to the rendezvous, or to where a forwarder leads, may take: the reference's number. */
+export const SOCKET_CONNECT_TIMEOUT_MS = 10_000;
+
+/** Bytes of a registry's answer: the largest, with a key and an authorization, has some 8 KB. */
+export const MAX_REGISTRY_ANSWER_BYTES = 64 * 1024;
+
+/** Characters of what a registry says about a failure that a message repeats. The reference shows more than a line should have. */
+export const MAX_REGISTRY_MESSAGE_CHARS = 300;
+
+/** How long a registry may take for a registration. A harness waits less, because somebody waits for the harness. */
+export const REGISTER_TIMEOUT_MS = 10_000;
+export const BUNDLE_TIMEOUT_MS = 6_000;
+
+/** How long a proxy may take to make a connection. */
+export const TUNNEL_TIMEOUT_MS = 10_000;
+
+/** Pauses of an executor before it tries again: doubled from the first to the last, each shortened at random by up to a half. */
+export const EXECUTOR_FIRST_PAUSE_MS = 1_000;
+export const EXECUTOR_LONGEST_PAUSE_MS = 30_000;
+
+/** Pauses of a harness, each lengthened at random by up to a half: the reference's numbers. */
+export const HARNESS_FIRST_PAUSE_MS = 500;
+export const HARNESS_LONGEST_PAUSE_MS = 5_000;
+
+/** How often and how long a harness that connects asks its registry again: the reference's numbers. */
+export const MAX_BUNDLE_RETRIES = 4;
+export const BUNDLE_PHASE_MS = 14_000;
+
+/** Bytes of one line with a credential: a token of several kilobytes, and the words around it. */
+export const MAX_CREDENTIAL_LINE_BYTES = 64 * 1024;
+
+/** How long a harness may take to connect: to its registry, to the rendezvous and to the executor. */
+export const HARNESS_CONNECT_TIMEOUT_MS = BUNDLE_PHASE_MS + SOCKET_CONNECT_TIMEOUT_MS + HANDSHAKE_TIMEOUT_MS;

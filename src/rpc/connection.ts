@@ -77,6 +77,9 @@ export class RpcConnection {
   readonly #outbox: Outbox;
   readonly #intake: Intake | null;
   readonly #calls = new Map<RequestId, PendingCall>();
+  /** Where the peer takes only so many requests: those it has not answered, and those that wait until it has. */
+  readonly #unanswered = new Set<RequestId>();
+  readonly #waiting = new Map<RequestId, string>();
   #events: ConnectionEvents | null = null;
   #nextId = 1;
   #closed: CloseReason | null = null;
@@ -168,13 +171,14 @@ export class RpcConnection {
     return new Promise((resolve, reject) => {
       const abandon = () => {
         this.#calls.delete(id);
+        this.#waiting.delete(id);
         reject(signal?.reason);
       };
       const settled = () => signal?.removeEventListener('abort', abandon);
       const request = encodeRequest(id, method, params);
       signal?.addEventListener('abort', abandon, { once: true });
       this.#calls.set(id, { resolve, reject, settled });
-      this.#outbox.sendControl(request);
+      this.#ask(id, request, reserved);
     });
   }
 
@@ -197,6 +201,28 @@ export class RpcConnection {
   abandon(reason: CloseReason): void {
     this.#transport.close(reason);
     this.#end(reason);
+  }
+
+  /** A call to clean up does not wait: it may be what makes the peer answer the others. */
+  #ask(id: RequestId, request: string, urgent: boolean): void {
+    const { maxUnansweredRequests } = this.#transport;
+    if (maxUnansweredRequests !== undefined) {
+      if (this.#unanswered.size >= maxUnansweredRequests && !urgent) {
+        this.#waiting.set(id, request);
+        return;
+      }
+      this.#unanswered.add(id);
+    }
+    this.#outbox.sendControl(request);
+  }
+
+  /** The peer has one request less; one that nobody waits for any more counted as well. */
+  #answered(id: RequestId): void {
+    if (!this.#unanswered.delete(id)) return;
+    const next = this.#waiting.entries().next().value;
+    if (next === undefined) return;
+    this.#waiting.delete(next[0]);
+    this.#ask(next[0], next[1], false);
   }
 
   /** Half an answer cannot be taken back: when its source fails the connection ends, and the client knows that it has nothing. */
@@ -254,6 +280,7 @@ export class RpcConnection {
   }
 
   #settle(message: ResponseMessage | ErrorMessage): void {
+    this.#answered(message.id);
     const call = this.#calls.get(message.id);
     if (call === undefined) {
       if (!this.#wasAsked(message.id)) this.#events?.unexpectedResponse(message);
@@ -278,6 +305,7 @@ export class RpcConnection {
     this.#outbox.close();
     const calls = [...this.#calls.values()];
     this.#calls.clear();
+    this.#waiting.clear();
     for (const call of calls) {
       call.settled();
       call.reject(new ConnectionClosedError(reason));

@@ -20,6 +20,9 @@ export function createSandbox(spawner: Spawner, env: Readonly<Record<string, str
   const programs = new LinuxEncloser(spawner.enclosing, bwrap, arch);
   const files = new SandboxedFiles({ spawner, bwrap, architecture: arch, env });
   return {
+    check: async () => {
+      await bwrap.path();
+    },
     encloseProgram: (spec, policy, signal) => programs.encloseProgram(spec, policy, policy.network, signal),
     files: (policy) => files.files(policy),
     close: async () => {

@@ -6,6 +6,8 @@ import type { SandboxPolicy } from './policy/policy.ts';
 
 /** What enforces policies on this machine. Whatever it cannot enforce it refuses; nothing runs or is touched without it. */
 export interface Sandbox {
+  /** Resolves when policies can be enforced here. Rejects with the SandboxError that everything else would fail with. */
+  check(): Promise<void>;
   /** Makes a confinement for one program. */
   encloseProgram(spec: SpawnSpec, policy: SandboxPolicy, signal: AbortSignal): Promise<Enclosure>;
   /** The files that a policy leaves; for policies that hide or protect some. Where they cannot be had each operation fails. */

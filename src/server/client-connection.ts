@@ -98,7 +98,10 @@ export class ClientConnection {
       limits: config,
       outboundHighWaterBytes: config.outboundHighWaterBytes,
       maxMessagesPerSecond: config.maxMessagesPerSecond,
-      maxResponseBytes: config.maxResponseBytes,
+      maxResponseBytes: Math.min(
+        config.maxResponseBytes,
+        transport.maxMessageBytes ?? config.maxResponseBytes,
+      ),
       decodeLarge: decodeLargeMessage,
     });
     this.#dispatcher = new Dispatcher(config.concurrentRequests, config.maxRequestBytesInFlight, (open) =>
@@ -262,16 +265,17 @@ export class ClientConnection {
     const span = this.#records.traced(method, trace);
     const respond = (result: unknown) => {
       const sent = this.#connection.respond(id, result);
-      measured?.('success');
+      measured?.ended('success');
       span?.end('success');
       return sent;
     };
     const refuse = (error: unknown) => {
-      measured?.('error');
+      measured?.ended('error');
       span?.end(this.#requests.signal.aborted ? 'disconnected' : 'error');
       this.#refuse({ id, method }, error);
     };
     const run = ({ park }: Slot): Promise<void> | undefined => {
+      measured?.began();
       try {
         const context = {
           signal: this.#requests.signal,

@@ -11,8 +11,15 @@ import { VERSION } from './version.ts';
 
 export type EnvironmentInfo = ResultOf<'environment/info'>;
 
+/** What the system gives to a server. */
+export interface Facilities {
+  readonly terminals: boolean;
+  /** Whether confinements can be enforced. */
+  readonly sandbox: boolean;
+}
+
 /** Describes this machine and this server to a client. */
-export function describeEnvironment(config: ExecServerConfig, ptyAvailable: boolean): EnvironmentInfo {
+export function describeEnvironment(config: ExecServerConfig, facilities: Facilities): EnvironmentInfo {
   const temporary = process.env.TMPDIR;
   const temporaryDirectories = temporary ? [uriOfText(resolve(temporary))] : [];
   return {
@@ -25,7 +32,7 @@ export function describeEnvironment(config: ExecServerConfig, ptyAvailable: bool
     prependPathDirs: [],
     temporaryDirectories,
     tempDir: temporaryDirectories[0] ?? 'file:///tmp',
-    capabilities: capabilities(config, ptyAvailable),
+    capabilities: capabilities(config, facilities),
     limits: {
       shutdownGracePeriodMs: config.shutdownGracePeriodMs,
       maxProcessesPerConnection: config.maxProcessesPerConnection,
@@ -39,9 +46,12 @@ export function describeEnvironment(config: ExecServerConfig, ptyAvailable: bool
 }
 
 /** True for each capability that a method of the registry brings, and for what `process/start` understands. */
-function capabilities(config: ExecServerConfig, ptyAvailable: boolean): Partial<Record<Capability, boolean>> {
+function capabilities(
+  config: ExecServerConfig,
+  { terminals, sandbox }: Facilities,
+): Partial<Record<Capability, boolean>> {
   const flags: Partial<Record<Capability, boolean>> = {
-    pty: ptyAvailable,
+    pty: terminals,
     processSignals: true,
     processTerminateModes: true,
     processStartForms: config.allowPreparedExec || config.allowDirectExec,
@@ -49,11 +59,15 @@ function capabilities(config: ExecServerConfig, ptyAvailable: boolean): Partial<
     lifecycleNotifications: true,
     fsAtomicReplace: true,
     shellSnapshotV2: true,
+    capabilityDiscoverySandbox: sandbox,
+    sandboxedFileStreaming: sandbox,
+    linuxRootWritePreservesDevices: sandbox,
+    linuxApprovedRootWritePreservesRestrictions: sandbox,
   };
   for (const { capability } of Object.values(METHODS)) {
     if (capability !== undefined) flags[capability] = true;
   }
-  flags.processResize = ptyAvailable;
+  flags.processResize = terminals;
   return flags;
 }
 

@@ -49,6 +49,9 @@ export const TREE_OPERATIONS_PER_CONNECTION = 2;
 /** Requests to web servers that one connection may have under way. Each holds a socket, of which the system allows a process few. */
 export const HTTP_REQUESTS_PER_CONNECTION = 512;
 
+/** Largest piece of a streamed body in one message: what clients of the reference accept. */
+export const MAX_BODY_DELTA_BYTES = 1024 * 1024;
+
 /** How long a start waits for file changes that were asked for before it. Longer than any of them takes, unless it hangs. */
 export const CHANGES_BEFORE_START_MS = 2_000;
 
@@ -72,3 +75,6 @@ export const AUTH_FAILURES_REMEMBERED = 4_096;
 
 /** How often a connection is looked at whose token may expire. */
 export const TOKEN_EXPIRY_CHECK_MS = 1_000;
+
+/** How long `environment/info` waits to know whether sandboxes work; that takes 30 ms unless something hangs. */
+export const SANDBOX_PROBE_WAIT_MS = 2_000;

@@ -3,6 +3,7 @@ import type { ContentSearch } from '../files/search/content-search.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
+import { sandboxIsLikely } from '../sandbox/prediction.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
@@ -101,12 +102,20 @@ export class ExecServer {
       log: this.#log,
       sessions: new SessionRegistry(config, this.#spawner),
       quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
-      confinement: new Confinement(readFloor(config.minSandbox), () => loadSandbox(this.#spawner)),
+      confinement: new Confinement(
+        readFloor(config.minSandbox),
+        () => loadSandbox(this.#spawner),
+        () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? ''),
+      ),
       search: () => {
         this.#search ??= loadContentSearch();
         return this.#search;
       },
-      environmentInfo: () => describeEnvironment(config, this.#spawner.pty.available),
+      environmentInfo: () =>
+        describeEnvironment(config, {
+          terminals: this.#spawner.pty.available,
+          sandbox: this.#services.confinement.usable,
+        }),
       // After the answer: a client that opens a session is about to start something.
       sessionOpened: () => {
         this.#prepared ??= setImmediate(() => void this.#prepare().catch(() => undefined));

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ClientOptions, WebSocket, WebSocketServer } from 'ws';
 import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
@@ -23,10 +24,17 @@ export interface FrameSocketEvents {
   closed(reason: CloseReason): void;
 }
 
-/** A websocket that carries binary messages, as they are. A peer that sends text is cut off. */
+/** How a frame socket differs from any websocket. */
+export interface FrameSocketOptions extends WebSocketOptions {
+  /** What becomes of text: by default who sends it is cut off; or it is let pass unseen, or taken like binary messages. */
+  readonly text?: 'refuse' | 'ignore' | 'take';
+}
+
+/** A websocket that carries binary messages, as they are. */
 export class FrameSocket {
   readonly #ws: WebSocket;
   readonly #keepalive: Keepalive;
+  readonly #text: NonNullable<FrameSocketOptions['text']>;
   #events: FrameSocketEvents | null = null;
   #failure = '';
   #pendingBytes = 0;
@@ -34,8 +42,9 @@ export class FrameSocket {
   #closing = false;
   #closed = false;
 
-  constructor(ws: WebSocket, options: WebSocketOptions) {
+  constructor(ws: WebSocket, options: FrameSocketOptions) {
     this.#ws = ws;
+    this.#text = options.text ?? 'refuse';
     ws.pause();
     ws.on('error', (error) => {
       this.#failure = error.message;
@@ -93,8 +102,9 @@ export class FrameSocket {
   #receive(data: Buffer, isBinary: boolean): void {
     this.#keepalive.heard();
     if (this.#closing) return;
-    if (isBinary) this.#events?.frame(data);
-    else this.close({ code: CloseCode.policyViolation, reason: 'messages must be binary' });
+    if (isBinary || this.#text === 'take') this.#events?.frame(data);
+    else if (this.#text === 'refuse')
+      this.close({ code: CloseCode.policyViolation, reason: 'messages must be binary' });
   }
 
   #sent(bytes: number): void {
@@ -145,12 +155,24 @@ export class FrameSocketUpgrader {
   }
 }
 
+/** How a client's end is opened. */
+export interface FrameSocketConnectOptions extends WebSocketConnectOptions {
+  readonly text?: FrameSocketOptions['text'];
+  /** A connection that leads to the server already, TLS included; a new one is made by default. */
+  readonly connection?: Duplex;
+}
+
 /** Opens a client's end. Rejects with UpgradeRefusedError when the server answers otherwise, or when it is not reached or `signal` aborts. */
-export function connectFrameSocket(url: string, options: WebSocketConnectOptions = {}): Promise<FrameSocket> {
+export function connectFrameSocket(
+  url: string,
+  options: FrameSocketConnectOptions = {},
+): Promise<FrameSocket> {
   const { headers = {}, signal, maxMessageBytes = 0, pingIntervalMs = 0, peerSilenceTimeoutMs = 0 } = options;
+  const { connection, text = 'refuse' } = options;
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     const ws = new WebSocket(url, {
+      ...(connection !== undefined && { createConnection: () => connection as Socket }),
       autoPong: false,
       perMessageDeflate: false,
       maxPayload: maxMessageBytes,
@@ -172,7 +194,7 @@ export function connectFrameSocket(url: string, options: WebSocketConnectOptions
     ws.once('open', () => {
       signal?.removeEventListener('abort', abort);
       ws.off('error', refused);
-      resolve(new FrameSocket(ws, { maxMessageBytes, pingIntervalMs, peerSilenceTimeoutMs }));
+      resolve(new FrameSocket(ws, { maxMessageBytes, pingIntervalMs, peerSilenceTimeoutMs, text }));
     });
   });
 }

@@ -24,6 +24,10 @@ export interface TransportEvents {
  * One connection as a stream of messages in both directions. A transport knows bytes and nothing of what they mean.
  */
 export interface Transport {
+  /** Largest message that can be sent; absent where there is no limit. */
+  readonly maxMessageBytes?: number;
+  /** Requests that the peer takes without having answered them; absent where only their bytes count. */
+  readonly maxUnansweredRequests?: number | undefined;
   /** Starts delivery. Must be called once; messages that arrived before are kept until then. */
   open(events: TransportEvents): void;
   /**

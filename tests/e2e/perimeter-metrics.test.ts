@@ -56,7 +56,11 @@ test('connections, sessions, programs, requests and output are counted', async (
   expect(value(samples, 'exec_server_output_bytes_total', { stream: 'stdout' })).toBe(15);
   const start = { method: 'process/start', result: 'success' };
   expect(value(samples, 'exec_server_requests_total', start)).toBe(3);
-  expect(value(samples, 'exec_server_request_duration_seconds_count', start)).toBe(3);
+  for (const name of ['request', 'request_total']) {
+    expect(value(samples, `exec_server_${name}_duration_seconds_count`, start)).toBe(3);
+  }
+  const queued = { method: 'process/start' };
+  expect(value(samples, 'exec_server_request_queue_duration_seconds_count', queued)).toBe(3);
   expect(value(samples, 'exec_server_requests_total', { method: 'fs/readFile', result: 'error' })).toBe(1);
   expect(value(samples, 'process_resident_memory_bytes')).toBeGreaterThan(0);
 

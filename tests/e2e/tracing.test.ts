@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import {
   type Attributes,
   type Context,
@@ -146,6 +148,43 @@ describe('when tracing is on', () => {
         attributes: expect.objectContaining({ 'rpc.method': 'process/read', result: 'error' }),
       }),
     ]);
+  });
+});
+
+/** What a web server is asked with, through http/request. */
+async function askedHeaders(traceMember: unknown, headers: { name: string; value: string }[] = []) {
+  const web = createServer((request, response) => response.end(JSON.stringify(request.headers)));
+  await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(web.address() as AddressInfo).port}/`;
+  const params = { requestId: 'h', method: 'GET', url, headers };
+  client.sendText(JSON.stringify({ id: 'ask', method: 'http/request', params, trace: traceMember }));
+  const { result } = (await client.waitFor(({ id }) => id === 'ask')) as { result: { bodyBase64: string } };
+  web.closeAllConnections();
+  await new Promise((resolve) => web.close(resolve));
+  return JSON.parse(Buffer.from(result.bodyBase64, 'base64').toString()) as Record<string, string>;
+}
+
+describe('requests to web servers', () => {
+  test('carry the trace of their own span', async () => {
+    installSdk();
+    await serve(true);
+    expect(await askedHeaders({ traceparent: PARENT, tracestate: 'a=b' })).toMatchObject({
+      traceparent: `00-${TRACE}-${OWN_SPAN}-01`,
+      tracestate: 'a=b',
+    });
+    expect(spans.map(({ name, kind, attributes }) => [name, kind, attributes.result])).toEqual([
+      ['codex.exec_server.request', 1, 'success'],
+      ['codex.exec_server.http_request', 2, 'success'],
+    ]);
+  });
+
+  test('carry what the client says itself, and nothing when tracing is off', async () => {
+    await serve(true);
+    const headers = [{ name: 'Traceparent', value: 'mine' }];
+    expect(await askedHeaders({ traceparent: PARENT }, headers)).toMatchObject({ traceparent: 'mine' });
+    await server.close();
+    await serve(false);
+    expect(await askedHeaders({ traceparent: PARENT })).not.toHaveProperty('traceparent');
   });
 });
 

@@ -147,11 +147,13 @@ export class HttpClient {
 
   #finished({ status, fields, body }: RawAnswer, life: RequestLife): HttpAnswer {
     const abort = () => body.destroy(life.signal.reason as Error);
+    // Whoever reads hears of it; until somebody does, nobody would.
+    body.on('error', () => {});
     life.signal.addEventListener('abort', abort);
     if (life.signal.aborted) abort();
     const cancel = () => {
       life.end();
-      body.on('error', () => {}).destroy();
+      body.destroy();
     };
     return { status, fields, body: pieces(body, life, cancel), cancel };
   }

@@ -1,6 +1,12 @@
 import { type ClientHttp2Session, connect } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
-import { IDLE_CONNECTION_MS, MAX_KNOWN_ROUTES, MAX_STREAMS_PER_HTTP2_CONNECTION } from '../limits.ts';
+import {
+  HTTP2_CONNECTION_WINDOW_BYTES,
+  HTTP2_STREAM_WINDOW_BYTES,
+  IDLE_CONNECTION_MS,
+  MAX_KNOWN_ROUTES,
+  MAX_STREAMS_PER_HTTP2_CONNECTION,
+} from '../limits.ts';
 
 interface SharedSession {
   readonly session: ClientHttp2Session;
@@ -57,8 +63,9 @@ export class Http2Sessions {
     const session = connect(origin, {
       createConnection: () => socket,
       // A server must not push what nobody asked for.
-      settings: { enablePush: false },
+      settings: { enablePush: false, initialWindowSize: HTTP2_STREAM_WINDOW_BYTES },
     });
+    session.once('connect', () => session.setLocalWindowSize(HTTP2_CONNECTION_WINDOW_BYTES));
     const shared = { session, streams: 0 };
     this.#byRoute.set(key, shared);
     this.#all.add(session);

@@ -13,7 +13,7 @@ export const MAX_STATE_BYTES = 4 * 1024 * 1024;
 /** What the states of one session take together; a client may open many sessions. */
 export const MAX_SESSION_STATE_BYTES = 8 * 1024 * 1024;
 
-/** Variables of one state, and one of them: beyond these the system might refuse to start anything with them. */
+/** Variables of one state, and one of them or one argument: beyond these the system might refuse to start anything with them. */
 export const MAX_EXPORTED_BYTES = 512 * 1024;
 export const MAX_VARIABLE_BYTES = 128 * 1024 - 1;
 

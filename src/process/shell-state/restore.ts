@@ -1,6 +1,6 @@
 import { childEnvironment, childEnvironmentAfterLogin } from '../env-policy.ts';
 import type { SpawnSpec } from '../spawn/spawner.ts';
-import { MAX_STATE_IN_VARIABLES_BYTES, STATE_VARIABLE_BYTES } from './limits.ts';
+import { MAX_STATE_IN_VARIABLES_BYTES, MAX_VARIABLE_BYTES, STATE_VARIABLE_BYTES } from './limits.ts';
 import type { LoginCommand, ShellKind } from './login-command.ts';
 import type { LoginState } from './login-state.ts';
 
@@ -9,7 +9,7 @@ export type StatePassing = 'descriptor' | 'variables';
 
 /**
  * What is started in place of a login command, so that it runs in the captured state: a shell that reads none of the user's files.
- * Null when there is no way to pass the state.
+ * Null when there is no way to pass the state, or no room for it in front of a script that just fits.
  */
 export function restoredSpec(
   spec: SpawnSpec,
@@ -20,10 +20,12 @@ export function restoredSpec(
   const { kind } = command;
   const passed = passing === 'descriptor' ? inDescriptor(kind, state.script) : inVariables(state.script);
   if (passed === null) return null;
-  const [arg0, , script, ...rest] = spec.argv as readonly [string, string, string, ...string[]];
+  const [arg0, , asked, ...rest] = spec.argv as readonly [string, string, string, ...string[]];
+  const script = `${passed.restore}\n${RUN[kind](asked)}`;
+  if (Buffer.byteLength(script) > MAX_VARIABLE_BYTES) return null;
   return {
     ...spec,
-    argv: [arg0, PLAIN_SHELL[kind], `${passed.restore}\n${RUN[kind](script)}`, ...rest],
+    argv: [arg0, PLAIN_SHELL[kind], script, ...rest],
     env: { ...environmentOf(spec, command, state), ...passed.variables },
     ...(passed.inherited && { inherited: passed.inherited }),
   };

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { CloseCode, type Transport } from '../../transport/transport.ts';
+import { CloseCode, type CloseReason, type Transport } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
 import { decodeFrame, encodeFrame, type ReceivedFrame } from '../frames/frame.ts';
 import { HANDSHAKE_TIMEOUT_MS, MAX_STREAM_INBOUND_BYTES, REORDER_MAX_DISTANCE } from '../limits.ts';
@@ -25,6 +25,8 @@ export interface HarnessLinkOptions {
   readonly offerReceipts?: boolean;
   /** The pipe of a stream that can be resumed is gone. {@link HarnessLink.attach} goes on with another. */
   pipeLost?(): void;
+  /** The stream has ended. */
+  ended?(): void;
 }
 
 /** The harness's end of a relay: one stream over one pipe. Unlike an executor it ends with the first thing that makes no sense. */
@@ -83,6 +85,11 @@ export class HarnessLink {
     this.#dropPipe();
     this.#open(pipe);
     this.#stream.pipeFound();
+  }
+
+  /** Ends the stream at once. */
+  abort(reason: CloseReason): void {
+    this.#stream?.abort(reason);
   }
 
   async #connect(pipe: FramePipe): Promise<void> {
@@ -193,6 +200,7 @@ export class HarnessLink {
   #endPipe(): void {
     this.#pipe = null;
     this.#outgoing.end();
+    this.#options.ended?.();
   }
 
   #dropPipe(): void {

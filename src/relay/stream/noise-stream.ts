@@ -6,7 +6,13 @@ import {
 } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
 import { encodeFrame, type FrameBody, type ReceivedFrame } from '../frames/frame.ts';
-import { CLOSE_TIMEOUT_MS, LARGE_MESSAGE_BYTES, MAX_MESSAGE_BYTES, SEND_WINDOW_BYTES } from '../limits.ts';
+import {
+  CLOSE_TIMEOUT_MS,
+  LARGE_MESSAGE_BYTES,
+  MAX_MESSAGE_BYTES,
+  MAX_UNANSWERED_REQUESTS,
+  SEND_WINDOW_BYTES,
+} from '../limits.ts';
 import type { ChannelCiphers, RecordCipher } from '../noise/record-cipher.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import { InboundMessages } from './inbound-messages.ts';
@@ -32,6 +38,7 @@ export interface StreamOptions {
 /** One virtual stream after its handshake, as a transport. The link passes on what arrives for it. */
 export class NoiseStream implements Transport, FrameSource {
   readonly streamId: string;
+  readonly maxMessageBytes = MAX_MESSAGE_BYTES;
   readonly #options: StreamOptions;
   readonly #sealing: RecordCipher;
   readonly #inbound: InboundMessages;
@@ -59,6 +66,11 @@ export class NoiseStream implements Transport, FrameSource {
           failed: (reason) => this.#end({ code: CloseCode.abnormal, reason }, true),
         })
       : null;
+  }
+
+  /** A peer that does not acknowledge resets the stream when too many messages wait for it; one that does is not sent them. */
+  get maxUnansweredRequests(): number | undefined {
+    return this.#reliability === null ? MAX_UNANSWERED_REQUESTS : undefined;
   }
 
   get ended(): boolean {

@@ -68,16 +68,26 @@ export class PolicyHelper {
       current.helper.retire();
       this.#current = null;
     }
-    for (let attempt = 1; ; attempt++) {
-      const plan = await planMounts(this.#disk, localProbe, 'files');
-      const helper = await this.#start(plan);
-      // What was mounted may have come after the plan.
-      if (await isCurrent(plan, localProbe)) {
-        this.#current = { plan, helper };
-        return helper;
-      }
-      helper.retire();
-      if (attempt === HELPER_START_ATTEMPTS) throw unenforceable('the files to protect keep changing');
+    for (let attempt = 1; attempt <= HELPER_START_ATTEMPTS; attempt++) {
+      const started = await this.#startCurrent();
+      if (started === null) continue;
+      this.#current = started;
+      return started.helper;
     }
+    throw unenforceable('the files to protect keep changing');
+  }
+
+  /** Null when something else may have been mounted than was planned, because the files have changed since. */
+  async #startCurrent(): Promise<{ readonly plan: MountPlan; readonly helper: PooledHelper } | null> {
+    const plan = await planMounts(this.#disk, localProbe, 'files');
+    const helper = await this.#start(plan);
+    try {
+      if (await isCurrent(plan, localProbe)) return { plan, helper };
+    } catch (error) {
+      helper.retire();
+      throw error;
+    }
+    helper.retire();
+    return null;
   }
 }

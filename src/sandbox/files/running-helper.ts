@@ -37,7 +37,8 @@ export class RunningHelper {
     const helper = new RunningHelper(await spawnHelper(launch));
     const deadline = setTimeout(() => void helper.end('did not answer in time'), launch.startMs);
     try {
-      await helper.#channel.request(['prepare', taskOf(launch.plan)]);
+      const content = Buffer.from(JSON.stringify(taskOf(launch.plan)));
+      await helper.#channel.request(['prepare'], { content });
       return helper;
     } catch (error) {
       await helper.end('was not started');

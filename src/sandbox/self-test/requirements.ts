@@ -18,7 +18,10 @@ export async function checkRequirements(
 ): Promise<Check[]> {
   const found = await findBwrap(searchPath).catch((error: unknown) => error);
   if (found instanceof BwrapUnavailable) {
-    return [failed('bwrap', found.reason, found.cure), ...FEATURES.map(({ name }) => untested(name, 'bwrap is needed to try it'))];
+    return [
+      failed('bwrap', found.reason, found.cure),
+      ...FEATURES.map(({ name }) => untested(name, 'bwrap is needed to try it')),
+    ];
   }
   if (typeof found !== 'string') throw found;
   const run = (args: readonly string[]) =>
@@ -40,29 +43,32 @@ export async function checkRequirements(
 }
 
 /** Each is tried together with those before it. */
-const FEATURES: readonly { readonly name: string; readonly args: readonly string[]; readonly gives: string }[] =
-  [
-    {
-      name: 'user namespaces',
-      args: ['--unshare-user', '--ro-bind', '/', '/', '--dev', '/dev'],
-      gives: 'sandboxes get a file tree of their own',
-    },
-    {
-      name: 'processes',
-      args: ['--unshare-pid', '--unshare-ipc', '--proc', '/proc'],
-      gives: 'sandboxes get processes and a /proc of their own',
-    },
-    {
-      name: 'network isolation',
-      args: ['--unshare-net'],
-      gives: 'sandboxes get a network of their own, with nothing in it',
-    },
-    {
-      name: 'system call filter',
-      args: ['--seccomp', '4'],
-      gives: 'the kernel takes filters (seccomp)',
-    },
-  ];
+const FEATURES: readonly {
+  readonly name: string;
+  readonly args: readonly string[];
+  readonly gives: string;
+}[] = [
+  {
+    name: 'user namespaces',
+    args: ['--unshare-user', '--ro-bind', '/', '/', '--dev', '/dev'],
+    gives: 'sandboxes get a file tree of their own',
+  },
+  {
+    name: 'processes',
+    args: ['--unshare-pid', '--unshare-ipc', '--proc', '/proc'],
+    gives: 'sandboxes get processes and a /proc of their own',
+  },
+  {
+    name: 'network isolation',
+    args: ['--unshare-net'],
+    gives: 'sandboxes get a network of their own, with nothing in it',
+  },
+  {
+    name: 'system call filter',
+    args: ['--seccomp', '4'],
+    gives: 'the kernel takes filters (seccomp)',
+  },
+];
 
 const IMAGE_FD = 3;
 

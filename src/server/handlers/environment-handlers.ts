@@ -6,7 +6,10 @@ type EnvironmentMethod = Extract<keyof Handlers, `environment/${string}`>;
 /** What the server tells about itself. */
 export function environmentHandlers(services: HandlerServices): Pick<Handlers, EnvironmentMethod> {
   return {
-    'environment/info': () => services.environmentInfo(),
+    'environment/info': async () => {
+      await services.confinement.probe();
+      return services.environmentInfo();
+    },
     'environment/status': () => ({ status: 'ready' }),
   };
 }

@@ -1,5 +1,8 @@
+import { NetworkError } from '../../network/errors.ts';
 import type { HeaderField } from '../../network/http/header-fields.ts';
 import type { HttpRequest } from '../../network/http/request.ts';
+import { type TraceContext, traceHeaders } from '../../observability/trace-context.ts';
+import type { RequestSpan } from '../../observability/tracing.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import { Base64Result } from '../../rpc/answers.ts';
 import type { Handlers } from '../../rpc/router.ts';
@@ -9,18 +12,28 @@ import { bytesParam } from './strict-base64.ts';
 type HttpMethod = Extract<keyof Handlers, `http/${string}`>;
 
 /** The `http/*` methods. A request parks its slot: a server that does not answer delays nobody. */
-export function httpHandlers({ http }: HandlerServices): Pick<Handlers, HttpMethod> {
+export function httpHandlers({ http, confinement, records }: HandlerServices): Pick<Handlers, HttpMethod> {
   return {
-    'http/request': async (params, { bulk, signal, park }) => {
+    'http/request': async (params, { bulk, signal, park, trace }) => {
+      if (confinement.networkForbidden) throw new NetworkError('refused', NETWORK_FORBIDDEN);
       const { requestId, streamResponse, windowBytes, bodyBase64 } = params;
       const body = bytesParam({ bodyBase64: bodyBase64 ?? '' }, 'bodyBase64', bulk);
-      const request = requestOf(params, body);
+      const span = records.tracedHttp(params.method, trace);
+      const request = requestOf(params, body, span?.context ?? null);
       park();
       if (!streamResponse) {
-        const { status, fields, body: answer, release } = await http.fetch(requestId, request, signal);
+        const {
+          status,
+          fields,
+          body: answer,
+          release,
+        } = await tracedBy(span, http.fetch(requestId, request, signal));
         return answerOf(status, fields, answer, release);
       }
-      const { status, fields, start } = await http.stream(requestId, request, windowBytes ?? null);
+      const { status, fields, start } = await tracedBy(
+        span,
+        http.stream(requestId, request, windowBytes ?? null),
+      );
       // Encoding is the last thing that is done before the answer is sent, so that the body always follows it.
       return answerOf(status, fields, NOTHING, () => queueMicrotask(start));
     },
@@ -35,10 +48,32 @@ export function httpHandlers({ http }: HandlerServices): Pick<Handlers, HttpMeth
 }
 
 const NOTHING = Buffer.alloc(0);
+const NETWORK_FORBIDDEN = 'this server allows nobody to use the network (--min-sandbox)';
 
-function requestOf(params: ParamsOf<'http/request'>, body: Buffer): HttpRequest {
-  const { method, url, headers, redirectPolicy: redirect, timeoutMs } = params;
+function requestOf(params: ParamsOf<'http/request'>, body: Buffer, trace: TraceContext | null): HttpRequest {
+  const { method, url, redirectPolicy: redirect, timeoutMs } = params;
+  const headers = trace === null ? params.headers : withTrace(params.headers, trace);
   return { method, url, headers, body, redirect, timeoutMs: timeoutMs ?? null };
+}
+
+type Headers = ParamsOf<'http/request'>['headers'];
+
+/** What the client says itself about the trace wins. */
+function withTrace(headers: Headers, trace: TraceContext): Headers {
+  if (headers.some(({ name }) => name.toLowerCase() === 'traceparent')) return headers;
+  return [...headers, ...Object.entries(traceHeaders(trace)).map(([name, value]) => ({ name, value }))];
+}
+
+/** Ends the span when the server has answered, or has not; a body that is streamed comes later. */
+async function tracedBy<T>(span: RequestSpan | undefined, answer: Promise<T>): Promise<T> {
+  try {
+    const answered = await answer;
+    span?.end('success');
+    return answered;
+  } catch (error) {
+    span?.end('error');
+    throw error;
+  }
 }
 
 function answerOf(

@@ -19,11 +19,13 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
   const { session, config } = services;
   const { processes } = session;
   return {
-    'process/start': async (params, { trace }) => {
+    'process/start': async (params, { trace, park }) => {
       const asked = startRequestParts(params, config);
       const parts = trace === null ? asked : { ...asked, env: { ...traceEnvironment(trace), ...asked.env } };
       const { processId, limits, sandbox, login } = parts;
       const spec = spawnSpec(parts, { nativePaths: config.acceptNativePaths });
+      // A login shell may take its time, in which others can be served.
+      if (login !== null) park();
       const sandboxType = await startProcess(services, {
         processId,
         spec,

@@ -14,7 +14,7 @@ import type { AuditLog } from './audit/audit-log.ts';
 import type { auditedHandlers } from './audit/audited-handlers.ts';
 import type { ConnectionTrail } from './audit/trail.ts';
 import type { TurnedAway } from './audit/turned-away.ts';
-import type { RequestResult, ServerMetrics, ServerState } from './server-metrics.ts';
+import type { MeasuredRequest, ServerMetrics, ServerState } from './server-metrics.ts';
 
 /** The audit log with what is needed to write to it, loaded only where there is one. */
 interface Audit {
@@ -119,14 +119,19 @@ export class ConnectionRecords {
     return this.#trail === null || this.#audited === null ? handlers : this.#audited(handlers, this.#trail);
   }
 
-  /** Begins to measure a request; what is returned takes how it ended. */
-  measure(method: string): ((result: RequestResult) => void) | undefined {
+  /** Begins to measure a request, where there are metrics. */
+  measure(method: string): MeasuredRequest | undefined {
     return this.#metrics?.requested(method);
   }
 
   /** Begins the span of a request, where there are spans. */
   traced(method: string, remote: TraceContext | null): RequestSpan | undefined {
     return this.#tracer?.request(method, remote);
+  }
+
+  /** Begins the span of a request to a web server, as part of a request. */
+  tracedHttp(method: string, parent: TraceContext | null): RequestSpan | undefined {
+    return this.#tracer?.httpRequest(method, parent);
   }
 
   /** A request failed and was answered with an error. */

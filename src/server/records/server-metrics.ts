@@ -23,6 +23,8 @@ export class ServerMetrics {
   readonly #connections: Counter;
   readonly #requests: Counter;
   readonly #requestSeconds: Histogram;
+  readonly #queueSeconds: Histogram;
+  readonly #totalSeconds: Histogram;
   readonly #started: Counter;
   readonly #finished: Counter;
   readonly #processSeconds: Histogram;
@@ -36,6 +38,16 @@ export class ServerMetrics {
     this.#requests = metrics.counter('exec_server_requests_total', 'Requests answered.');
     this.#requestSeconds = metrics.histogram(
       'exec_server_request_duration_seconds',
+      'Time from the beginning of the work on a request to its answer.',
+      REQUEST_SECONDS,
+    );
+    this.#queueSeconds = metrics.histogram(
+      'exec_server_request_queue_duration_seconds',
+      'Time from the arrival of a request to the beginning of the work on it.',
+      REQUEST_SECONDS,
+    );
+    this.#totalSeconds = metrics.histogram(
+      'exec_server_request_total_duration_seconds',
       'Time from the arrival of a request to its answer.',
       REQUEST_SECONDS,
     );
@@ -63,13 +75,22 @@ export class ServerMetrics {
     this.#connections.add();
   }
 
-  /** Begins to measure a request; the returned function takes how it ended. */
-  requested(method: string): (result: RequestResult) => void {
-    const startedAt = performance.now();
-    return (result) => {
-      const labels = { method, result };
-      this.#requests.add(labels);
-      this.#requestSeconds.observe(labels, (performance.now() - startedAt) / 1_000);
+  /** Begins to measure a request, which has just arrived. */
+  requested(method: string): MeasuredRequest {
+    const arrivedAt = performance.now();
+    let begunAt = arrivedAt;
+    return {
+      began: () => {
+        begunAt = performance.now();
+      },
+      ended: (result) => {
+        const labels = { method, result };
+        const endedAt = performance.now();
+        this.#requests.add(labels);
+        this.#requestSeconds.observe(labels, (endedAt - begunAt) / 1_000);
+        this.#queueSeconds.observe({ method }, (begunAt - arrivedAt) / 1_000);
+        this.#totalSeconds.observe(labels, (endedAt - arrivedAt) / 1_000);
+      },
     };
   }
 
@@ -145,6 +166,13 @@ export class ServerMetrics {
       one(Math.round(performance.timeOrigin) / 1_000),
     );
   }
+}
+
+/** A request that is being measured. */
+export interface MeasuredRequest {
+  /** Its turn has come. */
+  began(): void;
+  ended(result: RequestResult): void;
 }
 
 /** How a request ended. */

@@ -4,12 +4,14 @@ import { type NativePath, nativePathOfText } from '../../files/native-path.ts';
 import type { SearchRequest, SearchResult } from '../../files/search/query.ts';
 import type { Enclose } from '../../process/process-manager.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
+import { withDeadline } from '../../process/spawn/supervisor.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import { SandboxError } from '../../sandbox/errors.ts';
 import { intersect } from '../../sandbox/policy/intersect.ts';
 import { isOpenAnyway, type PolicyHost, policyOf, requirePlaces } from '../../sandbox/policy/normalize.ts';
 import { isFullRead, isFullWrite, type SandboxPolicy } from '../../sandbox/policy/policy.ts';
 import type { Sandbox } from '../../sandbox/sandbox.ts';
+import { SANDBOX_PROBE_WAIT_MS } from '../limits.ts';
 
 /** What confines a program, as clients are told. */
 export type SandboxType = 'none' | 'linuxSeccomp' | 'macosSeatbelt';
@@ -41,11 +43,27 @@ export class Confinement {
   readonly #floor: SandboxContext | null;
   readonly #load: () => Promise<Sandbox>;
   #loading: Promise<Sandbox> | null = null;
+  readonly #isLikely: () => boolean;
+  #usable: boolean | null = null;
 
-  /** `load` brings what enforces confinements; it is called when the first request needs it. */
-  constructor(floor: SandboxContext | null, load: () => Promise<Sandbox>) {
+  /**
+   * `load` brings what enforces confinements; it is called when the first request needs it. `isLikely` guesses whether it will work.
+   */
+  constructor(floor: SandboxContext | null, load: () => Promise<Sandbox>, isLikely: () => boolean) {
     this.#floor = floor;
     this.#load = load;
+    this.#isLikely = isLikely;
+  }
+
+  /** Whether confinements can be enforced here, as far as is known: a guess until {@link probe} or a request has found out. */
+  get usable(): boolean {
+    this.#usable ??= this.#isLikely();
+    return this.#usable;
+  }
+
+  /** Finds out whether confinements can be enforced here. A dead mount on the search path cannot hold it up. */
+  async probe(): Promise<void> {
+    await withDeadline(this.#findOut(), SANDBOX_PROBE_WAIT_MS);
   }
 
   /** Whether the server demands that nothing gets at the network. */
@@ -78,7 +96,8 @@ export class Confinement {
   }
 
   async close(): Promise<void> {
-    await (await this.#loading)?.close();
+    const sandbox = await this.#loading?.catch(() => null);
+    await sandbox?.close();
   }
 
   #filesUnder(policy: SandboxPolicy): FileConfinement {
@@ -101,8 +120,21 @@ export class Confinement {
   }
 
   #sandbox(): Promise<Sandbox> {
-    this.#loading ??= this.#load();
+    if (this.#loading === null) {
+      this.#loading = this.#load();
+      void this.#findOut();
+    }
     return this.#loading;
+  }
+
+  /** Costs next to nothing once it is known, as long as it works. */
+  async #findOut(): Promise<void> {
+    this.#usable = await this.#sandbox()
+      .then((sandbox) => sandbox.check())
+      .then(
+        () => true,
+        () => false,
+      );
   }
 }
 

@@ -5,7 +5,7 @@ import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import { base64Length, writeBase64 } from '../../rpc/answers.ts';
 import type { ExecServerConfig } from '../config/config.ts';
-import { HTTP_REQUESTS_PER_CONNECTION } from '../limits.ts';
+import { HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../limits.ts';
 
 type BodyDelta = NotificationParamsOf<'http/request/bodyDelta'>;
 
@@ -192,15 +192,16 @@ export class ConnectionHttp {
     );
   }
 
-  /** Pieces come as they are read from a socket, which is far less than the megabyte that one message may carry. */
   async #pump({ body }: HttpAnswer, active: ActiveRequest): Promise<void> {
     const { requestId } = active;
     let seq = 1;
     let error: string | null = null;
     try {
       for await (const piece of body) {
-        if (piece.length === 0) continue;
-        this.#peer.sendBulk(bodyDelta(requestId, seq++, piece));
+        for (let from = 0; from < piece.length; from += MAX_BODY_DELTA_BYTES) {
+          const part = piece.subarray(from, from + MAX_BODY_DELTA_BYTES);
+          this.#peer.sendBulk(bodyDelta(requestId, seq++, part));
+        }
         if (active.window !== null) active.window -= piece.length;
         await this.#room(active, () => !this.#peer.saturated && (active.window ?? 1) > 0);
       }

@@ -6,9 +6,11 @@ const methods = Object.keys(METHODS) as Method[];
 
 test('what is sent again after a loss changes nothing the second time', () => {
   expect(methods.filter((method) => rulesOf(method, {}).repeatable).sort()).toEqual([
+    'capabilities/discoverV2',
     'capabilityRoots/discoverV1',
     'environment/info',
     'environment/status',
+    'environmentConfig/read',
     'fs/canonicalize',
     'fs/getMetadata',
     'fs/readDirectory',

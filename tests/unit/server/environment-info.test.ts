@@ -15,6 +15,8 @@ vi.mock('node:fs', async (original) => ({
   existsSync: vi.fn(),
 }));
 
+const EVERYTHING = { terminals: true, sandbox: true };
+
 /** Makes this machine one with the given login shell and the given shells. */
 function machine(shell: string | null, installed: readonly string[]): void {
   vi.mocked(userInfo).mockImplementation((() => {
@@ -53,7 +55,7 @@ test.each([
 ])('with HOME=%j the home of a user with the shell %s is %s', (home, shell, uri) => {
   vi.stubEnv('HOME', home);
   machine(shell, []);
-  expect(describeEnvironment(DEFAULT_CONFIG, true).userHomeDir).toBe(uri);
+  expect(describeEnvironment(DEFAULT_CONFIG, EVERYTHING).userHomeDir).toBe(uri);
 });
 
 test.each([
@@ -61,14 +63,14 @@ test.each([
   ['', [], 'file:///tmp'],
 ])('TMPDIR=%j gives the temporary directories %j', (value, directories, used) => {
   vi.stubEnv('TMPDIR', value);
-  expect(describeEnvironment(DEFAULT_CONFIG, true)).toMatchObject({
+  expect(describeEnvironment(DEFAULT_CONFIG, EVERYTHING)).toMatchObject({
     temporaryDirectories: directories,
     tempDir: used,
   });
 });
 
 test('the description fits its schema and names what the server can do', () => {
-  const info = describeEnvironment({ ...DEFAULT_CONFIG, maxMessageBytes: 12_345 }, true);
+  const info = describeEnvironment({ ...DEFAULT_CONFIG, maxMessageBytes: 12_345 }, EVERYTHING);
   expect(METHODS['environment/info'].result.parse(info)).toEqual(info);
   expect(info.limits).toMatchObject({ maxMessageBytes: 12_345, allowDirectExec: true });
   expect(info.providerId).toMatch(/^sha256:[0-9a-f]{64}$/);
@@ -79,10 +81,21 @@ test('the description fits its schema and names what the server can do', () => {
 });
 
 test('a server without terminals does not claim them', () => {
-  const { capabilities } = describeEnvironment(DEFAULT_CONFIG, false);
+  const { capabilities } = describeEnvironment(DEFAULT_CONFIG, { terminals: false, sandbox: true });
   expect([capabilities.pty, capabilities.processResize, capabilities.processWait]).toEqual([
     false,
     false,
     true,
   ]);
+});
+
+test.each([true, false])('what takes a sandbox is announced where there is one: %s', (sandbox) => {
+  const { capabilities } = describeEnvironment(DEFAULT_CONFIG, { terminals: true, sandbox });
+  expect(capabilities).toMatchObject({
+    capabilityDiscoverySandbox: sandbox,
+    sandboxedFileStreaming: sandbox,
+    linuxRootWritePreservesDevices: sandbox,
+    linuxApprovedRootWritePreservesRestrictions: sandbox,
+    pty: true,
+  });
 });

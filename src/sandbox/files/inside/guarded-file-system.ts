@@ -12,6 +12,7 @@ import { uriFromPath } from '../../../files/path-uri.ts';
 import type { AbsentPaths, Placement } from './absent-paths.ts';
 import { type FleetingPlaces, isMask } from './fleeting-places.ts';
 import { copyTreeStepwise, exists, isDirectoryItself } from './guarded-copy.ts';
+import { removeTreeStepwise } from './guarded-removal.ts';
 
 /** What files are guarded against. */
 export interface FileGuard {
@@ -95,7 +96,7 @@ export function guardFileSystem(files: FileSystem, guard: FileGuard): FileSystem
       const placement = await absent.entry(path);
       if (placement?.where === 'at') throw systemError(Errno.EBUSY);
       const missing = placement !== null || guard.hidden.some((hidden) => isWithin(path, hidden));
-      if (!missing) await emptied(() => files.remove(path, options), path);
+      if (!missing) await emptied(() => removeVisible(path, options), path);
       else if (!options.force) throw systemError(Errno.ENOENT);
     },
 
@@ -111,6 +112,8 @@ export function guardFileSystem(files: FileSystem, guard: FileGuard): FileSystem
     rename: async (source, destination) => {
       const from = await absent.entry(seen(source));
       if (from !== null) throw systemError(from.where === 'at' ? Errno.EBUSY : Errno.ENOENT);
+      // The place of a program's mount would move along.
+      if (await absent.isAbove(source)) throw systemError(Errno.EBUSY);
       const to = await absent.entry(seen(destination));
       if (to?.where === 'below') throw systemError(Errno.EROFS);
       if (to !== null || (await absent.isAbove(destination))) throw systemError(Errno.EBUSY);
@@ -127,6 +130,12 @@ export function guardFileSystem(files: FileSystem, guard: FileGuard): FileSystem
   const needsSteps = async (source: NativePath, destination: NativePath, recursive: boolean) => {
     if (absent.isEmpty || !recursive || !(await isDirectoryItself(source))) return false;
     return (await exists(destination)) || (await absent.isAbove(destination));
+  };
+
+  const removeVisible: FileSystem['remove'] = async (path, options) => {
+    const isTree = options.recursive && options.followSymlinks && (await isDirectoryItself(path));
+    if (isTree && (await absent.isAbove(path))) await removeTreeStepwise(files, absent, path);
+    else await files.remove(path, options);
   };
 
   const unlessFleeting = async (make: () => Promise<void>, path: NativePath): Promise<void> => {

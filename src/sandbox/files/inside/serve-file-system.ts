@@ -91,7 +91,7 @@ class FileServer {
 
   async #perform(operation: number, head: OperationHead, content: Buffer): Promise<OperationResult> {
     if (head[0] === 'prepare') {
-      this.#served = this.#prepare(head[1]);
+      this.#served = this.#prepare(JSON.parse(content.toString()) as HelperTask);
       await this.#served;
       return {};
     }

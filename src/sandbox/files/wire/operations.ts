@@ -9,8 +9,8 @@ export interface ServedFiles {
   search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>;
 }
 
-/** The heads of requests. The first one tells the helper what it must know before it does anything. */
-export type OperationHead = readonly ['prepare', HelperTask] | FileOperation;
+/** The heads of requests. The content of the first one is a {@link HelperTask}, without which nothing is done. */
+export type OperationHead = readonly ['prepare'] | FileOperation;
 
 /** What can be asked of a helper. An open file goes by the number that the helper gave it. */
 export type FileOperation =

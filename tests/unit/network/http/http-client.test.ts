@@ -130,6 +130,19 @@ describe('the end of a request', () => {
     await waitFor('the end of the connections', () => server.connections.size === 0);
   });
 
+  test('comes after a switch of protocols too, and harms nobody', async () => {
+    const server = await kept(silentServer());
+    const wanted = new AbortController();
+    const sending = client().send(get(server.url), wanted.signal);
+    await waitFor('a connection', () => server.connections.size === 1);
+    const head = 'HTTP/1.1 101 Other\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n';
+    for (const socket of server.connections) socket.write(head);
+    const answer = await sending;
+    wanted.abort(new Error('not wanted'));
+    expect(answer.status).toBe(101);
+    await expect(text(answer)).rejects.toThrow('not wanted');
+  });
+
   test('leaves a time of weeks alone', async () => {
     const server = await kept(webServer((_, response) => response.end('hi')));
     expect(await ask(client(), server.url, { timeoutMs: 2 ** 40 })).toBe('hi');
@@ -311,6 +324,28 @@ describe('over TLS', () => {
       { method: 'GET', ':path': '/p?q', ':authority': 'forged.example', accept: '*/*' },
     ]);
     expect(seen[0]).not.toHaveProperty('connection');
+  });
+
+  test('a body of HTTP/2 is read from the server only as fast as from here', async () => {
+    let written = 0;
+    const server = await kept(
+      http2WebServer(files, (_, response) => {
+        const more = () => {
+          do written += 64 * 1024;
+          while (written < 256 * 1024 * 1024 && response.write(Buffer.alloc(64 * 1024)));
+        };
+        response.on('drain', more);
+        more();
+      }),
+    );
+    const answer = await client({ SSL_CERT_FILE: authority }).send(get(server.url), NEVER);
+    await waitFor('the server to stop', async () => {
+      const before = written;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      return before === written;
+    });
+    expect(written).toBeLessThan(32 * 1024 * 1024);
+    answer.cancel();
   });
 
   test('an HTTP/2 request ends when it is aborted, and the next is answered', async () => {

@@ -133,6 +133,16 @@ test('parts that are missing, or larger than allowed, make no state', () => {
   expect(parts('f', `A=${'x'.repeat(128 * 1024)}\0`)).toBeNull();
 });
 
+test('a script that just fits is run as it is', () => {
+  const state = { script: Buffer.from(''), exported: {}, bytes: 0 };
+  const of = (length: number) => {
+    const argv = ['/bin/bash', '-lc', 'x'.repeat(length)];
+    return restoredSpec({ ...SPEC, argv }, command(), state, 'descriptor');
+  };
+  expect(of(128 * 1024 - 100)).not.toBeNull();
+  expect(of(128 * 1024 - 10)).toBeNull();
+});
+
 test('a state too large for variables is not passed, and large characters are not cut in two', () => {
   const state = (text: string) => ({ script: Buffer.from(text), exported: {}, bytes: 0 });
   const of = (text: string) => restoredSpec(SPEC, command(), state(text), 'variables');

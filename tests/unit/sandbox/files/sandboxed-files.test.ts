@@ -240,6 +240,14 @@ describe('files under a policy', () => {
       expect(await read(files, 'ws/sub/.env')).toBe(NO_ENTRY);
     });
 
+    test('any number of missing ones cannot be made', async () => {
+      const missing = Array.from({ length: 1_000 }, (_, index) => `ws/${'long-name-'.repeat(15)}${index}`);
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE, ...missing.map((name) => entry(name, 'deny')));
+      for (const name of [missing[0]!, missing[999]!]) expect(await write(files, name)).toBe(READ_ONLY);
+      expect(await write(files, 'ws/a')).toBe('done');
+      expect(readdirSync(at('ws'))).toEqual(['a']);
+    });
+
     test('a missing one cannot be made', async () => {
       const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny'));
       expect(await write(files, 'ws/secret')).toBe(READ_ONLY);

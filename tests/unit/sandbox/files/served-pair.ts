@@ -6,6 +6,7 @@ import { ContentSearch } from '../../../../src/files/search/content-search.ts';
 import { serveFileSystem } from '../../../../src/sandbox/files/inside/serve-file-system.ts';
 import { HelperChannel } from '../../../../src/sandbox/files/wire/helper-channel.ts';
 import { HelperFileSystem } from '../../../../src/sandbox/files/wire/helper-file-system.ts';
+import type { HelperTask } from '../../../../src/sandbox/files/wire/operations.ts';
 
 /** Both ends of a helper in one process. */
 export interface ServedPair {
@@ -38,7 +39,8 @@ export async function serve(fileSystem: FileSystem = LOCAL_FILE_SYSTEM): Promise
     () => broken++,
   );
   answers.on('data', (bytes: Buffer) => channel.receive(bytes));
-  await channel.request(['prepare', { absent: [], hidden: [], fleeting: [] }]);
+  const task: HelperTask = { absent: [], hidden: [], fleeting: [] };
+  await channel.request(['prepare'], { content: Buffer.from(JSON.stringify(task)) });
   const die = () => {
     requests.destroy();
     channel.fail(new FileError('failed', 'fs sandbox helper died'));

@@ -24,7 +24,9 @@ function allowed(given: Access, mode = 'read'): Method[] {
 const OPEN_TO_ALL = ['initialize', 'environment/info', 'environment/status'];
 const PROCESSES = METHOD_NAMES.filter((name) => /^(?:process|command)\//.test(name));
 const READING = [
+  'capabilities/discoverV2',
   'capabilityRoots/discoverV1',
+  'environmentConfig/read',
   ...['readFile', 'getMetadata', 'canonicalize', 'readDirectory', 'walk', 'open', 'readBlock', 'close'],
   ...['watchMissing', 'watch', 'unwatch', 'search'],
 ].map((name) => (name.includes('/') ? name : `fs/${name}`));
@@ -32,7 +34,15 @@ const WRITING = ['writeFile', 'createDirectory', 'remove', 'copy', 'rename', 'wr
   (name) => `fs/${name}`,
 );
 const WEB = ['http/request', 'http/cancel', 'http/consumed'];
-const UNCONFINABLE = ['capabilityRoots/discoverV1', 'fs/copy', 'fs/watchMissing', 'fs/watch', 'fs/search'];
+const UNCONFINABLE = [
+  'capabilities/discoverV2',
+  'capabilityRoots/discoverV1',
+  'environmentConfig/read',
+  'fs/copy',
+  'fs/watchMissing',
+  'fs/watch',
+  'fs/search',
+];
 const sorted = (names: readonly string[]) => [...names].sort();
 
 test('full access allows every method', () => {

@@ -3,7 +3,7 @@ import { NetworkError } from '../../../../src/network/errors.ts';
 import type { HttpAnswer, HttpClient } from '../../../../src/network/http/http-client.ts';
 import type { HttpRequest } from '../../../../src/network/http/request.ts';
 import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
-import { HTTP_REQUESTS_PER_CONNECTION } from '../../../../src/server/limits.ts';
+import { HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../../../../src/server/limits.ts';
 import { ConnectionHttp, openHttpClient } from '../../../../src/server/sessions/connection-http.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
@@ -66,6 +66,20 @@ describe('a streamed body', () => {
     expect(deltas.map(({ seq }) => seq)).toEqual([1, 2, 3, 4]);
     expect(deltas[0]).toEqual({ requestId: 'r"1', seq: 1, deltaBase64: 'YWJj', done: false, error: null });
     expect(deltas[3]).toEqual({ requestId: 'r"1', seq: 4, deltaBase64: '', done: true, error: null });
+  });
+
+  test('is cut into pieces of a megabyte, and an empty piece is none', async () => {
+    const { http, deltas, state } = scene();
+    state.pieces = 1;
+    state.piece = 'x'.repeat(2 * MAX_BODY_DELTA_BYTES + 1);
+    (await http.stream('large', REQUEST, null)).start();
+    await waitFor('the end', () => deltas.at(-1)?.done);
+    const lengths = deltas.map(({ deltaBase64 }) => Buffer.from(deltaBase64, 'base64').length);
+    expect(lengths).toEqual([MAX_BODY_DELTA_BYTES, MAX_BODY_DELTA_BYTES, 1, 0]);
+    state.piece = '';
+    (await http.stream('empty', REQUEST, null)).start();
+    await waitFor('the end', () => deltas.at(-1)?.requestId === 'empty');
+    expect(deltas.at(-1)).toMatchObject({ seq: 1, done: true });
   });
 
   test('is not read while the client does not keep up', async () => {

@@ -29,7 +29,12 @@ test('a process reports output, exit and end, each in the words and order of the
 test('an exit says whether the confinement is why the program failed', () => {
   const { sink, events } = createNotifier('process');
   events.exited(1, 2, null, true);
-  expect(JSON.parse(sink.frames[0]!).params).toEqual({ processId: 'p', seq: 1, exitCode: 2, sandboxDenied: true });
+  expect(JSON.parse(sink.frames[0]!).params).toEqual({
+    processId: 'p',
+    seq: 1,
+    exitCode: 2,
+    sandboxDenied: true,
+  });
 });
 
 test('a command has no closed: its exit is told behind all output', () => {

@@ -1,0 +1,142 @@
+import { randomBytes } from 'node:crypto';
+import { pause } from '../../client/reconnect.ts';
+import type { Logger } from '../../observability/log.ts';
+import { CloseCode, type Transport } from '../../transport/transport.ts';
+import { UpgradeRefusedError } from '../../transport/websocket.ts';
+import { EXECUTOR_FIRST_PAUSE_MS, EXECUTOR_LONGEST_PAUSE_MS } from '../limits.ts';
+import { createIdentity } from '../noise/identity.ts';
+import { Pauses } from '../outbound/pauses.ts';
+import { nameOf, openRendezvous } from '../outbound/rendezvous.ts';
+import type { OutboundOptions } from '../outbound/tunnel.ts';
+import type { RegistryAuth } from '../registry-auth.ts';
+import {
+  checkedEnvironmentId,
+  parseRegistryUrl,
+  type Registration,
+  RegistryClient,
+  RegistryError,
+} from '../registry-client.ts';
+import { ExecutorLink, type RelayPeer } from '../stream/executor-link.ts';
+
+/** Who an executor is, where it registers, and what it does with harnesses. */
+export interface ExecutorOptions extends Partial<OutboundOptions> {
+  /** Base URL of the registry: `https:`, or `http:` on this machine. */
+  readonly registryUrl: string;
+  readonly environmentId: string;
+  readonly auth: RegistryAuth;
+  readonly log: Logger;
+  /** Takes the stream of a harness that has been let in. */
+  accept(transport: Transport, peer: RelayPeer): void;
+}
+
+/**
+ * An executor that is registered and stays connected to its rendezvous. It has one identity for its whole life, so that a registry
+ * can tell its return from another executor that takes its place.
+ */
+export class RunningExecutor {
+  /** Resolves after {@link close}; rejects with RegistryError when the registry says no in a way that does not pass. */
+  readonly ended: Promise<void>;
+  readonly #options: ExecutorOptions;
+  readonly #outbound: OutboundOptions;
+  readonly #registry: RegistryClient;
+  readonly #identity = createIdentity();
+  readonly #link: ExecutorLink;
+  readonly #stop = new AbortController();
+  readonly #pauses = new Pauses(EXECUTOR_FIRST_PAUSE_MS, EXECUTOR_LONGEST_PAUSE_MS, () => 0.5 + Math.random() / 2);
+  #pipeLost = () => {};
+  #draining = false;
+
+  /** Throws TypeError for options that make no sense. */
+  constructor(options: ExecutorOptions) {
+    this.#options = options;
+    const { environmentId, auth, env = process.env, tls } = options;
+    this.#outbound = { env, tls };
+    const url = parseRegistryUrl(options.registryUrl);
+    this.#registry = new RegistryClient({
+      url,
+      auth,
+      environmentId: checkedEnvironmentId(environmentId),
+      ...this.#outbound,
+    });
+    this.#link = new ExecutorLink({
+      identity: this.#identity,
+      environmentId,
+      validate: async (claim, signal) => !this.#draining && this.#registry.validate(claim, signal),
+      accept: (transport, peer) => options.accept(transport, peer),
+      pipeLost: () => this.#pipeLost(),
+    });
+    this.ended = this.#run().finally(() => this.close());
+  }
+
+  /** Lets no further harness in. */
+  drain(): void {
+    this.#draining = true;
+  }
+
+  /** Ends every stream and the connection. */
+  close(): void {
+    this.#stop.abort();
+    this.#link.close({ code: CloseCode.goingAway, reason: 'the executor is shutting down' });
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    let registration = await this.#register();
+    while (registration !== null) {
+      const refused = await this.#serve(registration);
+      if (signal.aborted) return;
+      // The URL is good no more: a new one is asked for at once, and used as soon as any other.
+      if (refused) registration = await this.#register();
+      await pause(this.#pauses.next(), signal);
+    }
+  }
+
+  /** Registers, and tries again for as long as what is in the way may pass. Null once the executor is closed. */
+  async #register(): Promise<Registration | null> {
+    const { log, environmentId } = this.#options;
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      try {
+        const registration = await this.#registry.register(this.#identity.publicKey, signal);
+        log.info('registered', { environmentId, rendezvous: nameOf(registration.url) });
+        return registration;
+      } catch (error) {
+        if (signal.aborted) return null;
+        if (!(error instanceof RegistryError) || !error.retryable) throw error;
+        const pauseMs = this.#pauses.next();
+        log.warn('the registration failed; it is tried again', { reason: error.message, pauseMs: Math.round(pauseMs) });
+        await pause(pauseMs, signal);
+      }
+    }
+    return null;
+  }
+
+  /** Serves until the connection is lost, or not at all. True when the rendezvous refuses the URL. */
+  async #serve({ url, registrationId }: Registration): Promise<boolean> {
+    const { log } = this.#options;
+    const { signal } = this.#stop;
+    const headers = { 'x-request-id': `req_${randomBytes(16).toString('hex')}` };
+    try {
+      const pipe = await openRendezvous(url, { ...this.#outbound, headers, text: 'ignore' }, signal);
+      const lost = new Promise<void>((resolve) => {
+        this.#pipeLost = resolve;
+        signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      this.#link.attach(pipe, registrationId);
+      this.#pauses.reset();
+      log.info('connected to the rendezvous', { rendezvous: nameOf(url) });
+      await lost;
+      if (!signal.aborted) log.warn('the connection to the rendezvous is lost', { rendezvous: nameOf(url) });
+      return false;
+    } catch (error) {
+      if (signal.aborted) return false;
+      log.warn('the rendezvous cannot be reached', { rendezvous: nameOf(url), reason: (error as Error).message });
+      return error instanceof UpgradeRefusedError && isRefusal(error.status);
+    }
+  }
+}
+
+/** Whether a status is about the URL. 408 and 429 are about the moment. */
+function isRefusal(status: number): boolean {
+  return status >= 400 && status <= 499 && status !== 408 && status !== 429;
+}

@@ -1,0 +1,36 @@
+import { type FrameSocket, type FrameSocketOptions, connectFrameSocket } from '../../transport/frame-socket.ts';
+import { MAX_FRAME_BYTES, PEER_SILENCE_MS, PING_INTERVAL_MS, SOCKET_CONNECT_TIMEOUT_MS } from '../limits.ts';
+import { type OutboundOptions, openTunnel } from './tunnel.ts';
+
+/** What one end of a relay asks of its rendezvous. */
+export interface RendezvousOptions extends OutboundOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** What becomes of text messages, of which the protocol has none. */
+  readonly text: NonNullable<FrameSocketOptions['text']>;
+}
+
+/** Opens the websocket of a rendezvous, whose URL is all that it asks for. Rejects with UpgradeRefusedError when it says no. */
+export async function openRendezvous(
+  url: string,
+  { headers = {}, text, ...outbound }: RendezvousOptions,
+  signal: AbortSignal,
+): Promise<FrameSocket> {
+  const limited = AbortSignal.any([signal, AbortSignal.timeout(SOCKET_CONNECT_TIMEOUT_MS)]);
+  const connection = await openTunnel(new URL(url), outbound, limited);
+  return connectFrameSocket(url, {
+    headers,
+    text,
+    signal: limited,
+    maxMessageBytes: MAX_FRAME_BYTES,
+    pingIntervalMs: PING_INTERVAL_MS,
+    peerSilenceTimeoutMs: PEER_SILENCE_MS,
+    ...(connection !== undefined && { connection }),
+    ...(outbound.tls !== undefined && { tls: outbound.tls }),
+  });
+}
+
+/** A URL without what may be secret in it. */
+export function nameOf(url: string): string {
+  const { protocol, host, pathname } = new URL(url);
+  return `${protocol}//${host}${pathname}`;
+}

@@ -1,0 +1,241 @@
+import { once } from 'node:events';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from '../../../observability/log.ts';
+import { FailureDelay } from '../../../server/auth/failure-delay.ts';
+import {
+  type ConnectionLimits,
+  ConnectionPlaces,
+  type Peer,
+} from '../../../server/listen/connection-places.ts';
+import { encodeAnswer, type HttpAnswer, handshakeProblem } from '../../../server/listen/http-routes.ts';
+import type { SocketAddress } from '../../../server/listen/listen-url.ts';
+import type { TlsFiles, TlsServer } from '../../../server/listen/tls.ts';
+import { FrameSocketUpgrader } from '../../../transport/frame-socket.ts';
+import { MAX_FRAME_BYTES } from '../../limits.ts';
+import { CHECKS_PER_REQUEST, PEER_SILENCE_MS, PING_INTERVAL_MS, REQUEST_TIMEOUT_MS } from '../limits.ts';
+import type { RelayRecords } from '../records/relay-records.ts';
+import { RequestError } from '../registry/request-error.ts';
+import { type Calls, callOf, GuessError } from './calls.ts';
+import type { Admission } from './upgrades.ts';
+
+/** Where a relay listens, and what it does with who comes. */
+export interface RelayListenerOptions extends ConnectionLimits {
+  readonly address: SocketAddress;
+  readonly tls: TlsFiles | null;
+  /** Paths in front of the relay's own: those of the URLs under which it is known. */
+  readonly basePaths: readonly string[];
+  readonly servesMetrics: boolean;
+  readonly calls: Calls;
+  readonly records: RelayRecords;
+  readonly log: Logger;
+  /** Whether new work is welcome here. */
+  isReady(): boolean;
+  /** Decides about an upgrade request. Throws RequestError. */
+  admit(environmentId: string, ticket: string, address: string | null): Promise<Admission>;
+}
+
+/** The HTTP side of a relay: the registry's calls, probes and metrics, and the upgrades to websockets. */
+export class RelayListener {
+  readonly #options: RelayListenerOptions;
+  readonly #places: ConnectionPlaces;
+  readonly #upgrader = new FrameSocketUpgrader({
+    maxMessageBytes: MAX_FRAME_BYTES,
+    pingIntervalMs: PING_INTERVAL_MS,
+    peerSilenceTimeoutMs: PEER_SILENCE_MS,
+  });
+  readonly #failures = new FailureDelay();
+  #server: Server | null = null;
+  #tls: TlsServer | null = null;
+  #draining = false;
+
+  constructor(options: RelayListenerOptions) {
+    this.#options = options;
+    this.#places = new ConnectionPlaces(options);
+  }
+
+  /** Binds the address; resolves with the port. Rejects as the system does. */
+  async listen(): Promise<number> {
+    const server = await this.#createServer();
+    this.#server = server;
+    server.on('request', (request, response) => void this.#respond(request, response));
+    server.on('upgrade', (request, socket, head) => void this.#upgrade(request, socket, head));
+    server.on('connection', (socket) => this.#arrived(socket));
+    const { host, port } = this.#options.address;
+    const listening = once(server, 'listening');
+    server.listen(port, host);
+    await listening;
+    server.on('error', ({ message }) => this.#options.log.warn('a connection was lost', { reason: message }));
+    return (server.address() as AddressInfo).port;
+  }
+
+  /** Refuses new websockets and reports not ready; calls and probes are still answered. */
+  drain(): void {
+    this.#draining = true;
+  }
+
+  /** Reads certificates again. Throws StartError and goes on with the old ones. */
+  async reload(): Promise<void> {
+    await this.#tls?.reload();
+  }
+
+  /** Frees the address and cuts what is left. */
+  async close(): Promise<void> {
+    const server = this.#server;
+    if (server === null) return;
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeAllConnections();
+    for (const socket of [...this.#places.pending, ...this.#places.admitted]) socket.destroy();
+    await closed;
+  }
+
+  async #createServer(): Promise<Server> {
+    const options: ServerOptions = {
+      headersTimeout: REQUEST_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      connectionsCheckingInterval: REQUEST_TIMEOUT_MS / CHECKS_PER_REQUEST,
+    };
+    const { tls } = this.#options;
+    if (tls === null) return createServer(options);
+    const { createTlsServer } = await import('../../../server/listen/tls.ts');
+    this.#tls = await createTlsServer(tls, options, REQUEST_TIMEOUT_MS);
+    return this.#tls.server;
+  }
+
+  /** When there are too many connections, the one that has been no websocket for longest goes. */
+  #arrived(socket: Socket): void {
+    socket.setNoDelay(true);
+    this.#places.arrived(socket)?.destroy();
+  }
+
+  async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const address = addressOf(request.socket);
+    let answer: HttpAnswer;
+    try {
+      answer = await this.#answer(request, address);
+    } catch (error) {
+      answer = await this.#refusal(error, address);
+    }
+    response.writeHead(answer.status, answer.headers);
+    response.end(request.method === 'HEAD' ? '' : answer.body);
+  }
+
+  async #answer(request: IncomingMessage, address: string | null): Promise<HttpAnswer> {
+    refuseBrowsers(request);
+    const path = this.#pathOf(request);
+    const { servesMetrics, calls, records } = this.#options;
+    const call = callOf(path);
+    if (call !== null) return jsonAnswer(200, await calls.answer(request, call, address));
+    if (request.method !== 'GET' && request.method !== 'HEAD') throw notFound();
+    if (path === '/healthz') return textAnswer(200, '');
+    if (path === '/readyz') return textAnswer(this.#isReady() ? 200 : 503, '');
+    if (path !== '/metrics' || !servesMetrics) throw notFound();
+    calls.authorize(request, 'metrics', null);
+    return textAnswer(200, records.metrics.text(), records.metrics.contentType);
+  }
+
+  async #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    socket.on('error', () => socket.destroy());
+    const address = addressOf(socket);
+    try {
+      const admission = await this.#admit(request, socket, address);
+      let accepted = false;
+      this.#upgrader.upgrade(request, socket, head, (frames) => {
+        accepted = true;
+        this.#places.admit(socket);
+        admission.accept(frames);
+      });
+      if (!accepted) admission.abandon();
+    } catch (error) {
+      const refusal = await this.#refusal(error, address);
+      socket.end(encodeAnswer(refusal, STATUS_CODES[refusal.status] ?? ''), () => socket.destroy());
+    }
+  }
+
+  async #admit(request: IncomingMessage, socket: Duplex, address: string | null): Promise<Admission> {
+    refuseBrowsers(request);
+    const environmentId = RENDEZVOUS.exec(this.#pathOf(request))?.[1];
+    if (environmentId === undefined || request.method !== 'GET') throw notFound();
+    const malformed = handshakeProblem(request);
+    if (malformed !== null) throw new RequestError(malformed.status, 'invalid_request', malformed.body);
+    if (this.#draining) throw new RequestError(503, 'shutting_down', 'this node is shutting down');
+    const obstacle = this.#places.obstacle(socket);
+    if (obstacle !== null) throw new RequestError(503, 'too_many_connections', obstacle);
+    const ticket = new URLSearchParams(request.url?.split('?')[1]).get('ticket') ?? '';
+    return await this.#options.admit(environmentId, ticket, address);
+  }
+
+  /** The answer to what is refused, on record before it has waited its time. */
+  async #refusal(error: unknown, address: string | null): Promise<HttpAnswer> {
+    const { records, log } = this.#options;
+    if (!(error instanceof RequestError)) {
+      // A client that goes away in the middle of its request gets no answer.
+      const isLost = (error as NodeJS.ErrnoException).code === 'ECONNRESET';
+      if (!isLost) log.error('a request has failed', { reason: (error as Error).message });
+      return errorAnswer(500, 'internal_error', 'the relay has failed');
+    }
+    const { status, code, message } = error;
+    records.turnedAway(status, message, address);
+    if (error instanceof GuessError) await delay(this.#failures.failed(address), undefined, { ref: false });
+    return errorAnswer(status, code, message);
+  }
+
+  #isReady(): boolean {
+    return !this.#draining && this.#options.isReady();
+  }
+
+  /** What is asked for, without the query and what is in front of the relay's own paths. */
+  #pathOf(request: IncomingMessage): string {
+    const path = (request.url ?? '/').split('?', 1)[0]!;
+    const base = this.#options.basePaths.find((candidate) => path.startsWith(`${candidate}/`));
+    return path.slice(base?.length ?? 0);
+  }
+}
+
+const RENDEZVOUS = /^\/cloud\/rendezvous\/([A-Za-z0-9_-]{1,64})$/;
+
+/** A browser page always sends Origin and never has business here. */
+function refuseBrowsers(request: IncomingMessage): void {
+  if (request.headers.origin !== undefined) {
+    throw new RequestError(403, 'forbidden', 'the relay is not for browsers');
+  }
+}
+
+function notFound(): RequestError {
+  return new RequestError(404, 'not_found', 'there is nothing here');
+}
+
+function errorAnswer(status: number, code: string, message: string): HttpAnswer {
+  const { headers, ...rest } = jsonAnswer(status, { error: { code, message } });
+  // What is left of the request is not read.
+  const close = { connection: 'close', ...(status === 405 && { allow: 'POST' }) };
+  return { ...rest, headers: { ...headers, ...close, ...(status === 401 && BEARER) } };
+}
+
+const BEARER = { 'www-authenticate': 'Bearer' };
+
+function jsonAnswer(status: number, body: Readonly<Record<string, unknown>>): HttpAnswer {
+  return textAnswer(status, JSON.stringify(body), 'application/json');
+}
+
+function textAnswer(status: number, body: string, type = 'text/plain; charset=utf-8'): HttpAnswer {
+  const headers = {
+    'content-type': type,
+    'content-length': String(Buffer.byteLength(body)),
+    'cache-control': 'no-store',
+  };
+  return { status, body, headers };
+}
+
+function addressOf(socket: Peer): string | null {
+  return socket.remoteAddress ?? null;
+}

@@ -1,0 +1,75 @@
+import type { FrameSocket } from '../../../transport/frame-socket.ts';
+import type { ExecutorTicket, HarnessTicket, Tickets } from '../access/tickets.ts';
+import { RequestError } from '../registry/request-error.ts';
+import type { Rendezvous } from '../rendezvous/rendezvous.ts';
+import { type Lease, type Store, StoreUnavailableError } from '../store/store.ts';
+import { GuessError, storeUnavailable } from './calls.ts';
+
+/** An upgrade request that may go through. Exactly one of the two is called. */
+export interface Admission {
+  accept(socket: FrameSocket): void;
+  /** The request has come to nothing. */
+  abandon(): void;
+}
+
+/** Decides who gets a websocket, by the ticket in its URL. */
+export class Upgrades {
+  readonly #tickets: Tickets;
+  readonly #rendezvous: Rendezvous;
+  readonly #store: Store;
+
+  constructor(tickets: Tickets, rendezvous: Rendezvous, store: Store) {
+    this.#tickets = tickets;
+    this.#rendezvous = rendezvous;
+    this.#store = store;
+  }
+
+  /**
+   * Throws RequestError: 401 has both kinds of clients ask the registry for a new URL, 503 has them come back with the one they have.
+   */
+  async admit(environmentId: string, text: string, address: string | null): Promise<Admission> {
+    const ticket = this.#tickets.check(text);
+    if (ticket === 'unknown') throw new GuessError('the URL is not one of this relay');
+    // An executor that asks for a new URL and gets none gives up for good.
+    if (ticket === 'expired' && !this.#store.available) throw storeUnavailable();
+    if (typeof ticket === 'string') throw stale(`the URL is ${ticket}`);
+    if (ticket.environmentId !== environmentId) throw new GuessError('the URL is for another environment');
+    return ticket.role === 'executor'
+      ? await this.#admitExecutor(ticket, address)
+      : this.#admitHarness(ticket, address);
+  }
+
+  async #admitExecutor(ticket: ExecutorTicket, address: string | null): Promise<Admission> {
+    const lease = await this.#claim(ticket);
+    if (lease === null) throw stale('the registration is not known any more');
+    return {
+      accept: (socket) => this.#rendezvous.seatExecutor(socket, lease, ticket, address),
+      abandon: () => void this.#rendezvous.leases.release(lease),
+    };
+  }
+
+  #admitHarness(ticket: HarnessTicket, address: string | null): Admission {
+    const seated = this.#rendezvous.findSeat(ticket);
+    if (seated === 'gone') throw stale('the executor is not connected here any more');
+    if (seated === 'full') {
+      throw new RequestError(503, 'too_many_harnesses', 'the environment has too many harnesses');
+    }
+    return {
+      accept: (socket) => this.#rendezvous.joinHarness(socket, seated, ticket, address),
+      abandon: () => {},
+    };
+  }
+
+  async #claim({ environmentId, registrationId }: ExecutorTicket): Promise<Lease | null> {
+    try {
+      return await this.#rendezvous.leases.claim(environmentId, registrationId);
+    } catch (error) {
+      if (error instanceof StoreUnavailableError) throw storeUnavailable();
+      throw error;
+    }
+  }
+}
+
+function stale(reason: string): RequestError {
+  return new RequestError(401, 'stale_url', reason);
+}

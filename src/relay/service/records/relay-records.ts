@@ -1,0 +1,100 @@
+import type { Logger } from '../../../observability/log.ts';
+import type { AuditLog } from '../../../server/records/audit/audit-log.ts';
+import { TurnedAway } from '../../../server/records/audit/turned-away.ts';
+import type { CloseReason } from '../../../transport/transport.ts';
+import type { TokenClaims } from '../access/access-tokens.ts';
+import type { DropCause, Sender } from '../rendezvous/executor-seat.ts';
+import type { RelayMetrics } from './relay-metrics.ts';
+
+/** Whose socket it is. */
+export interface SocketFacts {
+  readonly role: 'executor' | 'harness';
+  readonly environmentId: string;
+  readonly registrationId: string;
+  readonly tokenId: string;
+  readonly address: string | null;
+}
+
+/** One call of the registry, for the record. */
+export interface CallFacts {
+  readonly call: 'register' | 'connect' | 'validate';
+  readonly token: TokenClaims;
+  readonly address: string | null;
+}
+
+/**
+ * What a relay keeps about its work: metrics, log lines and, where there is one, an audit log. Nothing of a frame is ever in it but
+ * its size.
+ */
+export class RelayRecords {
+  readonly metrics: RelayMetrics;
+  readonly #log: Logger;
+  readonly #audit: AuditLog | null;
+  readonly #turnedAway: TurnedAway | null;
+
+  constructor(metrics: RelayMetrics, log: Logger, audit: AuditLog | null) {
+    this.metrics = metrics;
+    this.#log = log;
+    this.#audit = audit;
+    this.#turnedAway = audit === null ? null : new TurnedAway(audit);
+  }
+
+  /** A call of the registry was answered. `facts` say what came of it. */
+  called({ call, token, address }: CallFacts, status: number, facts: Readonly<Record<string, string>>): void {
+    this.metrics.requests.add({ call, status: String(status) });
+    const { id: tokenId, environmentId } = token;
+    this.#record({ event: call, environmentId, tokenId, address, status, ...facts });
+  }
+
+  /** Somebody was not let in. */
+  turnedAway(status: number, reason: string, address: string | null): void {
+    this.metrics.refusals.add({ status: String(status) });
+    this.#turnedAway?.record(status, reason, address);
+  }
+
+  /** A socket was accepted; what is returned takes its end. */
+  socketOpened(facts: SocketFacts): (reason: CloseReason) => void {
+    const { role, environmentId, registrationId, tokenId, address } = facts;
+    const who = { role, environmentId, registrationId, tokenId, address };
+    this.metrics.sockets.add({ role });
+    this.#log.info('a socket was opened', who);
+    this.#record({ event: 'socketOpened', ...who });
+    const openedAt = performance.now();
+    return ({ code }) => {
+      const durationMs = Math.round(performance.now() - openedAt);
+      // The reason is the peer's text, which is not ours to write down.
+      this.#log.info('a socket was closed', { ...who, code, durationMs });
+      this.#record({ event: 'socketClosed', ...who, code, durationMs });
+    };
+  }
+
+  forwarded(sender: Sender, bytes: number): void {
+    this.metrics.frames.add(BY_SENDER[sender]);
+    this.metrics.bytes.add(BY_SENDER[sender], bytes);
+  }
+
+  dropped(sender: Sender, cause: DropCause): void {
+    this.metrics.dropped.add({ sender, cause });
+  }
+
+  cutOff(environmentId: string): void {
+    this.metrics.cutOff.add();
+    this.#log.warn('a socket was cut off because it held up others', { environmentId });
+  }
+
+  /** Goes on in a new audit log when the old one was moved away. */
+  async reopen(): Promise<void> {
+    await this.#audit?.reopen();
+  }
+
+  async close(): Promise<void> {
+    this.#turnedAway?.tellUnrecorded();
+    await this.#audit?.close();
+  }
+
+  #record(record: Parameters<AuditLog['append']>[0]): void {
+    this.#audit?.append(record, 'news').catch(() => {});
+  }
+}
+
+const BY_SENDER = { executor: { sender: 'executor' }, harness: { sender: 'harness' } } as const;

@@ -1,0 +1,28 @@
+import { MAX_COUNTED_ENVIRONMENTS, REQUEST_PERIOD_MS, REQUESTS_PER_PERIOD } from '../limits.ts';
+
+/** Counts the requests of each environment within a period. */
+export class RequestBudget {
+  readonly #now: () => number;
+  /** The one whose period began first is first. */
+  readonly #spent = new Map<string, { readonly sinceMs: number; count: number }>();
+
+  /** `now` is a clock that does not jump. */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Whether the environment may have another request answered now. */
+  spend(environmentId: string): boolean {
+    const nowMs = this.#now();
+    const spent = this.#spent.get(environmentId);
+    if (spent !== undefined && nowMs - spent.sinceMs < REQUEST_PERIOD_MS) {
+      spent.count++;
+      return spent.count <= REQUESTS_PER_PERIOD;
+    }
+    this.#spent.delete(environmentId);
+    this.#spent.set(environmentId, { sinceMs: nowMs, count: 1 });
+    const [oldest] = this.#spent.keys();
+    if (this.#spent.size > MAX_COUNTED_ENVIRONMENTS && oldest !== undefined) this.#spent.delete(oldest);
+    return true;
+  }
+}

@@ -1,0 +1,20 @@
+import { fileURLToPath } from 'node:url';
+import type { Logger } from '../../../observability/log.ts';
+import { StartError } from '../../../server/start-error.ts';
+import { MemoryStore } from './memory-store.ts';
+import type { Store } from './store.ts';
+
+/** Opens the store that a setting names: `memory`, `file:///PATH`, `redis://…` or `rediss://…`. Throws StartError. */
+export async function openStore(setting: string, log: Logger): Promise<Store> {
+  if (setting === 'memory') return new MemoryStore();
+  if (/^rediss?:\/\//.test(setting)) {
+    const { RedisStore } = await import('./redis-store.ts');
+    return await RedisStore.open(setting, log);
+  }
+  if (!setting.startsWith('file:///')) {
+    throw new StartError('--store is not memory, file:///PATH or redis://HOST:PORT');
+  }
+  const { RegistrationFile } = await import('./registration-file.ts');
+  const { file, known } = await RegistrationFile.open(fileURLToPath(setting), log);
+  return new MemoryStore(file, undefined, known);
+}

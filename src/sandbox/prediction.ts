@@ -1,0 +1,31 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path/posix';
+
+/**
+ * Whether bwrap will probably work, without loading or running anything: it is where systems install it, and user namespaces are not
+ * switched off. Only directories of the system are looked at, because a call to any other one might hang.
+ */
+export function sandboxIsLikely(searchPath: string, settings = '/proc/sys'): boolean {
+  const installed = searchPath
+    .split(':')
+    .some((directory) => SYSTEM_DIRECTORIES.includes(directory) && existsSync(join(directory, 'bwrap')));
+  return installed && !isZero(join(settings, 'user/max_user_namespaces'));
+}
+
+const SYSTEM_DIRECTORIES = [
+  '/usr/local/sbin',
+  '/usr/local/bin',
+  '/usr/sbin',
+  '/usr/bin',
+  '/sbin',
+  '/bin',
+  '/run/current-system/sw/bin',
+];
+
+function isZero(setting: string): boolean {
+  try {
+    return readFileSync(setting, 'latin1').trim() === '0';
+  } catch {
+    return false;
+  }
+}

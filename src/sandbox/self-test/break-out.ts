@@ -1,0 +1,131 @@
+import type { Enclosure } from '../../process/process-manager.ts';
+import type { Spawner, SpawnSpec } from '../../process/spawn/spawner.ts';
+import type { Sandbox } from '../sandbox.ts';
+import { type Attempt, FORBIDDEN, PERMITTED } from './attempts.ts';
+import { type Check, failed, ok, untested } from './check.ts';
+import { runProgram } from './run-program.ts';
+import { type Places, Scene } from './scene.ts';
+
+/**
+ * Tries to break out of a sandbox, in earnest: the same program makes the same attempts without a sandbox and within one. What fails
+ * without one as well shows nothing about it. `node` is the executable that runs the program.
+ */
+export async function tryToBreakOut(
+  spawner: Spawner,
+  sandbox: Pick<Sandbox, 'encloseProgram'>,
+  node: string,
+): Promise<Check[]> {
+  const free = await perform(spawner, node, async ({ spec }) => ({ spec, release: null }));
+  const confined = await perform(spawner, node, ({ spec, scene }) =>
+    sandbox.encloseProgram(spec, scene.policy, new AbortController().signal),
+  );
+  return [permittedCheck(confined), ...FORBIDDEN.map((attempt) => forbiddenCheck(attempt, free, confined))];
+}
+
+/** What came of each attempt, by its name: null when it had its way, else what stopped it. */
+type Results = ReadonlyMap<string, string | null>;
+
+type Enclose = (start: {
+  readonly spec: SpawnSpec;
+  readonly scene: Scene;
+}) => Promise<Pick<Enclosure, 'spec' | 'release'>>;
+
+const ATTEMPTS: readonly Attempt[] = [PERMITTED, ...FORBIDDEN];
+
+const NOT_RELIABLE = 'do not rely on sandboxes on this machine, and report it';
+
+function permittedCheck(confined: Results): Check {
+  const obstacle = confined.get(PERMITTED.name) ?? null;
+  return obstacle === null ? ok(PERMITTED.name, 'it may') : failed(PERMITTED.name, obstacle, null);
+}
+
+function forbiddenCheck({ name }: Attempt, free: Results, confined: Results): Check {
+  const obstacle = confined.get(name) ?? null;
+  if (obstacle === null) return failed(name, 'it has succeeded inside a sandbox', NOT_RELIABLE);
+  const usual = free.get(name) ?? null;
+  return usual === null
+    ? ok(name, `stopped: ${obstacle}`)
+    : untested(name, `fails without a sandbox, too: ${usual}`);
+}
+
+async function perform(spawner: Spawner, node: string, enclose: Enclose): Promise<Results> {
+  const scene = await Scene.open(spawner);
+  try {
+    const { places } = scene;
+    const spec = programSpec(node, places);
+    const { code, output, complaint } = await runProgram(spawner, await enclose({ spec, scene }));
+    const told = new Map(output.split('\n').flatMap((line) => reportOf(line)));
+    const silence = complaint.split('\n', 1)[0] || `the program ended with ${code} before it`;
+    const results = new Map<string, string | null>();
+    for (const { name, effect } of ATTEMPTS) {
+      const obstacle = told.has(name) ? told.get(name)! : silence;
+      const succeeded = effect === null ? obstacle === null : await effect(places);
+      results.set(name, succeeded ? null : (obstacle ?? 'without effect'));
+    }
+    return results;
+  } finally {
+    await scene.close();
+  }
+}
+
+function programSpec(node: string, places: Places): SpawnSpec {
+  const task = JSON.stringify({ places, attempts: ATTEMPTS.map(({ name, code }) => [name, code]) });
+  return {
+    program: node,
+    argv: [node, '-e', PROGRAM, task],
+    cwd: places.workspace,
+    env: { PATH: process.env.PATH ?? '' },
+    io: { kind: 'pipe', stdin: 'closed' },
+  };
+}
+
+/** A line of the program's report; nothing for any other line. */
+function reportOf(line: string): [string, string | null][] {
+  try {
+    const [name, obstacle] = JSON.parse(line);
+    return [[name, obstacle]];
+  } catch {
+    return [];
+  }
+}
+
+/** Makes one attempt after the other and tells each result at once, because one of them may be its last. */
+const PROGRAM = `
+const fs = require('node:fs');
+const net = require('node:net');
+const { spawnSync } = require('node:child_process');
+const { places, attempts } = JSON.parse(process.argv[1]);
+const AsyncFunction = (async () => {}).constructor;
+
+// The pipes of spawnSync are sockets, which are not to be had everywhere.
+function run(program, ...args) {
+  const file = places.workspace + '/complaint';
+  const complaint = fs.openSync(file, 'w');
+  const { error, status } = spawnSync(program, args, { stdio: ['ignore', 'ignore', complaint] });
+  fs.closeSync(complaint);
+  if (error) throw error;
+  if (status !== 0) throw new Error(fs.readFileSync(file, 'utf8').split('\\n')[0] || program + ' exited with ' + status);
+}
+
+function connect(where) {
+  return new Promise((resolve, reject) => {
+    const socket = net.connect(where, resolve);
+    socket.once('error', reject);
+    socket.setTimeout(2000, () => reject(new Error('nobody answers')));
+  });
+}
+
+async function main() {
+  for (const [name, code] of attempts) {
+    let obstacle = null;
+    try {
+      await new AsyncFunction('places', 'fs', 'run', 'connect', code)(places, fs, run, connect);
+    } catch (error) {
+      obstacle = error.message || String(error);
+    }
+    fs.writeSync(1, JSON.stringify([name, obstacle]) + '\\n');
+  }
+  process.exit(0);
+}
+main();
+`;

@@ -1,0 +1,240 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
+import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
+import type { Spawner } from '../../../../src/process/spawn/spawner.ts';
+import { createSandbox } from '../../../../src/sandbox/create-sandbox.ts';
+import type { Sandbox } from '../../../../src/sandbox/sandbox.ts';
+import { FORBIDDEN } from '../../../../src/sandbox/self-test/attempts.ts';
+import { tryToBreakOut } from '../../../../src/sandbox/self-test/break-out.ts';
+import type { Check } from '../../../../src/sandbox/self-test/check.ts';
+import { tryFileAccess } from '../../../../src/sandbox/self-test/file-access.ts';
+import { type SelfTest, testSandbox } from '../../../../src/sandbox/self-test/self-test.ts';
+import { checkTerminal } from '../../../../src/sandbox/self-test/terminal.ts';
+import { childPids, openDescriptors } from '../../../support/children.ts';
+
+const spawner = new NativeSpawner(loadLibc());
+/** Where the self-test makes its scenes, and where a bwrap may stand. */
+let place: string;
+
+beforeEach(() => {
+  place = mkdtempSync(join(tmpdir(), 'self-test-'));
+  vi.stubEnv('TMPDIR', join(place, 'tmp'));
+  mkdirSync(join(place, 'tmp'));
+});
+
+afterEach(() => {
+  expect(readdirSync(join(place, 'tmp'))).toEqual([]);
+  vi.unstubAllEnvs();
+  rmSync(place, { recursive: true });
+});
+
+afterAll(async () => {
+  await spawner.close();
+  expect(childPids()).toEqual([]);
+});
+
+const states = (checks: readonly Check[]) =>
+  Object.fromEntries(checks.map(({ name, state }) => [name, state]));
+const notOk = (checks: readonly Check[]) => checks.filter(({ state }) => state !== 'ok');
+const named = (test: SelfTest, name: string) => test.requirements.find((check) => check.name === name);
+
+function fakeBwrap(script: string): { PATH: string } {
+  writeFileSync(join(place, 'bwrap'), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  return { PATH: place };
+}
+
+describe('on a machine where sandboxes work', () => {
+  test('everything is found, nothing breaks out, and nothing is left behind', async () => {
+    await testSandbox(spawner, process.env);
+    const before = openDescriptors();
+    const { requirements, programs, files } = await testSandbox(spawner, process.env);
+    expect(notOk(requirements)).toEqual([]);
+    expect(requirements.map(({ name }) => name)).toEqual([
+      'bwrap',
+      'user namespaces',
+      'processes',
+      'network isolation',
+      'system call filter',
+      'sandbox',
+      'terminals',
+    ]);
+    expect(requirements[0]!.detail).toMatch(/^\/usr\/bin\/bwrap \(bubblewrap [\d.]+\)$/);
+    expect(notOk(programs).filter(({ detail }) => !/: there is none$/.test(detail))).toEqual([]);
+    expect(programs).toHaveLength(FORBIDDEN.length + 1);
+    expect(notOk(files)).toEqual([]);
+    expect(files).toHaveLength(4);
+    expect(openDescriptors()).toBe(before);
+  });
+
+  test('each attempt is stopped by what should stop it', async () => {
+    const sandbox = createSandbox(spawner, process.env);
+    const checks = await tryToBreakOut(spawner, sandbox, process.execPath);
+    await sandbox.close();
+    const details = Object.fromEntries(checks.map(({ name, detail }) => [name, detail]));
+    expect(details['change a file outside the workspace']).toMatch(/^stopped: EROFS/);
+    expect(details['write through a hard link']).toMatch(/^stopped: (?:EXDEV|EROFS)/);
+    expect(details['make .codex/config.toml']).toMatch(/^stopped: EROFS/);
+    expect(details['read a denied directory']).toMatch(/^stopped: EACCES/);
+    expect(details['move .git out of the way']).toMatch(/^stopped: EBUSY/);
+    expect(details['move the directory above a denied one']).toMatch(/^stopped: (?:EBUSY|EXDEV)/);
+    expect(details['change settings of the kernel']).toMatch(/^stopped: EROFS/);
+    expect(details['mount something']).toMatch(/not permitted|permission denied/i);
+    expect(details['connect to a port of this machine']).toMatch(/^stopped: connect EPERM/);
+    expect(details['signal a process of the host']).toMatch(/^stopped: kill ESRCH/);
+  });
+});
+
+describe('a sandbox that keeps nobody inside', () => {
+  const open: Pick<Sandbox, 'encloseProgram' | 'files'> = {
+    encloseProgram: async (spec) => ({ spec, judge: null, release: null }),
+    files: () => ({ fileSystem: LOCAL_FILE_SYSTEM, search: () => Promise.reject(new Error('not here')) }),
+  };
+
+  test('is found out by every attempt of a program', async () => {
+    const [permitted, ...forbidden] = await tryToBreakOut(spawner, open, process.execPath);
+    expect(permitted).toMatchObject({ state: 'ok' });
+    const held = forbidden.filter(({ state }) => state !== 'failed');
+    // A machine may have no disks to open.
+    expect(held.filter(({ name }) => name !== 'open a disk of the host')).toEqual([]);
+    expect(held.every(({ state }) => state === 'untested')).toBe(true);
+    expect(forbidden[0]).toEqual({
+      name: 'change a file outside the workspace',
+      state: 'failed',
+      detail: 'it has succeeded inside a sandbox',
+      cure: 'do not rely on sandboxes on this machine, and report it',
+    });
+  });
+
+  test('is found out by every use of files', async () => {
+    const [permitted, ...forbidden] = await tryFileAccess(spawner, open);
+    expect(permitted).toMatchObject({ state: 'ok' });
+    expect(forbidden.map(({ state }) => state)).toEqual(['failed', 'failed', 'failed']);
+  });
+});
+
+describe('a sandbox in which nothing works', () => {
+  test('is not taken for a safe one', async () => {
+    const dead: Pick<Sandbox, 'encloseProgram'> = {
+      encloseProgram: async (spec) => ({
+        spec: { ...spec, program: '/bin/sh', argv: ['sh', '-c', 'echo no luck >&2; exit 3'] },
+        judge: null,
+        release: null,
+      }),
+    };
+    const [permitted, first] = await tryToBreakOut(spawner, dead, process.execPath);
+    expect(permitted).toMatchObject({ name: 'write in the workspace', state: 'failed', detail: 'no luck' });
+    expect(first).toMatchObject({ state: 'ok', detail: 'stopped: no luck' });
+  });
+
+  test('is reported by the use of files', async () => {
+    const dead: Pick<Sandbox, 'files'> = {
+      files: () => ({
+        fileSystem: { ...LOCAL_FILE_SYSTEM, readFile: () => Promise.reject(new Error('no luck')) },
+        search: () => Promise.reject(new Error('not here')),
+      }),
+    };
+    expect(await tryFileAccess(spawner, dead)).toEqual([
+      { name: 'read a file in the workspace', state: 'failed', detail: 'no luck', cure: null },
+    ]);
+  });
+
+  test('has no terminals', async () => {
+    const dead: Pick<Sandbox, 'encloseProgram'> = {
+      encloseProgram: async (spec) => ({
+        spec: { ...spec, io: { kind: 'pipe', stdin: 'closed' } },
+        judge: null,
+        release: null,
+      }),
+    };
+    expect(await checkTerminal(spawner, dead)).toMatchObject({
+      state: 'missing',
+      detail: 'the program ended with 1',
+    });
+    const without: Spawner = new NodeSpawner('terminals are elsewhere');
+    expect(await checkTerminal(without, dead)).toMatchObject({
+      state: 'missing',
+      detail: 'terminals are elsewhere',
+    });
+  });
+});
+
+describe('on a machine where sandboxes do not work', () => {
+  test('without bwrap it is to be installed', async () => {
+    const result = await testSandbox(spawner, { PATH: '/nonexistent' });
+    expect(states(result.requirements)).toEqual({
+      bwrap: 'failed',
+      'user namespaces': 'untested',
+      processes: 'untested',
+      'network isolation': 'untested',
+      'system call filter': 'untested',
+      sandbox: 'failed',
+    });
+    const { detail, cure } = named(result, 'bwrap')!;
+    expect(detail).toBe("bwrap was not found on this server's PATH (/nonexistent)");
+    expect(cure).toContain('apt-get install bubblewrap');
+    expect(named(result, 'sandbox')!.detail).toBe(
+      `programs cannot be sandboxed on this machine: ${detail}; ${cure}`,
+    );
+    expect([result.programs, result.files]).toEqual([[], []]);
+  });
+
+  test.each([
+    [
+      'user namespaces',
+      '*--unshare-user*',
+      'bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user namespaces.',
+      'sysctl -w kernel.unprivileged_userns_clone=1',
+    ],
+    [
+      'processes',
+      '*--proc*',
+      "bwrap: Can't mount proc on /newroot/proc: Operation not permitted",
+      '--security-opt systempaths=unconfined',
+    ],
+    [
+      'network isolation',
+      '*--unshare-net*',
+      'bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted',
+      'sysctl -w kernel.apparmor_restrict_unprivileged_userns=0',
+    ],
+    [
+      'system call filter',
+      '*--seccomp*',
+      'bwrap: prctl(PR_SET_SECCOMP): Invalid argument',
+      'CONFIG_SECCOMP_FILTER',
+    ],
+  ])('it is told that %s are missing, and what helps', async (name, pattern, complaint, cure) => {
+    const env = fakeBwrap(
+      `case "$*" in ${pattern}) echo "${complaint}" >&2; exit 1;; esac; exec /usr/bin/bwrap "$@"`,
+    );
+    const result = await testSandbox(spawner, env);
+    const order = result.requirements.map((check) => check.name);
+    const at = order.indexOf(name);
+    const found = result.requirements.map(({ state }) => state);
+    expect(found).toEqual(
+      order.map((_, index) =>
+        index < at ? 'ok' : index === at || index === order.length - 1 ? 'failed' : 'untested',
+      ),
+    );
+    expect(named(result, name)).toMatchObject({ detail: complaint, cure: expect.stringContaining(cure) });
+    expect(named(result, 'sandbox')!.detail).toContain(complaint);
+    expect(named(result, 'sandbox')!.detail).toContain(named(result, name)!.cure);
+  });
+
+  test('a bwrap that fails without a word is told by its code', async () => {
+    const result = await testSandbox(spawner, fakeBwrap('exit 3'));
+    expect(named(result, 'user namespaces')).toMatchObject({ detail: 'bwrap exited with 3', cure: null });
+  });
+
+  test('a spawner that cannot pass descriptors sandboxes nothing', async () => {
+    const result = await testSandbox(new NodeSpawner('switched off'), process.env);
+    expect(result.requirements).toEqual([
+      { name: 'sandbox', state: 'failed', detail: expect.stringContaining('nativeSpawn'), cure: null },
+    ]);
+  });
+});
