@@ -84,7 +84,7 @@ type Given = ReadonlyMap<string, string | boolean>;
 
 const COMMANDS = ['serve', 'config'] as const;
 /** Commands with flags of their own; they come first on the command line and are read elsewhere. */
-const TOOLS = ['token', 'audit', 'doctor'] as const;
+const TOOLS = ['token', 'audit', 'doctor', 'relay'] as const;
 const TRANSPORTS = ['ws', 'stdio', 'off'] as const;
 
 function parsed(command: Command, settings: Arguments['settings'], given: Given): Arguments {

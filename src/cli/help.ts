@@ -28,6 +28,7 @@ Usage: exec-server [serve] [options]
        exec-server token [--help]
        exec-server audit verify FILE...
        exec-server doctor [--json]
+       exec-server relay [--help]
 
 Runs programs for clients over websocket or stdio. Prints its URL on stdout once
 it is ready, and nothing else; logs go to stderr.
@@ -38,6 +39,7 @@ Commands:
   token   Make a token for clients of a server with --ws-auth.
   audit   Check that an audit log is whole and unchanged.
   doctor  Find out whether sandboxes work here, and try to break out of one.
+  relay   Serve a meeting place for executors and harnesses.
 `;
 
 const COMMAND_FLAGS = [

@@ -32,6 +32,10 @@ async function main(): Promise<void> {
     process.stdout.write(text);
     return;
   }
+  if (argv[0] === 'relay') {
+    await relay(argv.slice(1));
+    return;
+  }
   const args = parseArguments(argv);
   switch (args.command) {
     case 'help': {
@@ -56,6 +60,22 @@ async function main(): Promise<void> {
     case 'serve':
       process.exit(await serveUntilStopped(args));
   }
+}
+
+async function relay(argv: readonly string[]): Promise<void> {
+  hideOwnEnvironment();
+  const { relayCommand } = await import('./relay-command.ts');
+  const result = await relayCommand(argv, {
+    env: process.env,
+    stdout: process.stdout,
+    stderr: process.stderr,
+    onSignal: (listener) => {
+      for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, listener);
+    },
+    exit: (code) => process.exit(code),
+  });
+  if (typeof result === 'number') process.exit(result);
+  process.stdout.write(result);
 }
 
 async function serveUntilStopped(args: Arguments): Promise<number> {

@@ -106,7 +106,8 @@ function asScope(text: string): Scope {
   throw new UsageError(`token: ${quoteValue(text)} is not a scope; allowed: ${SCOPES.join(', ')}`);
 }
 
-function seconds(text: string): number {
+/** Reads a time like 8h, in seconds. Throws UsageError. */
+export function seconds(text: string): number {
   const [, digits, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const factor = SECONDS_PER_UNIT[unit ?? ''];
   if (factor !== undefined && Number(digits) > 0) return Number(digits) * factor;
@@ -118,8 +119,8 @@ const SECONDS_PER_UNIT: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_6
 const TOKEN_BYTES = 32;
 const OWNER_ONLY = 0o600;
 
-/** Writes the token to the file, or leaves it to be printed. */
-function deliver(token: string, out: string | undefined): string {
+/** Writes the token to the file, or leaves it to be printed. Throws RunError. */
+export function deliver(token: string, out: string | undefined): string {
   if (out === undefined) return `token: ${token}\n`;
   const path = resolve(out);
   try {

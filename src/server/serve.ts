@@ -8,7 +8,7 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { Gate } from './auth/gate.ts';
-import { anonymousPrincipal } from './auth/principal.ts';
+import { anonymousPrincipal, type Principal } from './auth/principal.ts';
 import { refuseUnsafeStart } from './auth/start-refusal.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
 import type { ExecServerConfig } from './config/config.ts';
@@ -35,6 +35,8 @@ export interface RunningServer {
   close(reason?: string): Promise<void>;
   /** Reads again what can change while the server runs. False when there is no such thing. */
   reload(): Promise<boolean>;
+  /** Serves one client over a transport of the caller's own, who has made sure who that is; resolves when it is gone. */
+  accept(transport: Transport, principal?: Principal): Promise<CloseReason>;
 }
 
 /** Serves on the configured address; resolves once clients can connect. Programs can be started as soon as one does. */
@@ -43,8 +45,9 @@ export async function serve(config: ExecServerConfig): Promise<RunningServer> {
   if (address.kind === 'stdio') throw new Error('stdio has no address; use serveStdio');
   refuseUnsafeStart(config, address);
   const server = new ExecServer(config);
-  const url = address.kind === 'off' ? null : await server.listen(address);
-  return runningServer(server, url);
+  if (address.kind !== 'off') return runningServer(server, await server.listen(address));
+  await server.openRecords();
+  return runningServer(server, null);
 }
 
 /** Serves one client over a pair of streams. Its end is the server's end, and nothing is kept for a resume. */
@@ -66,6 +69,7 @@ function runningServer(server: ExecServer, url: string | null): RunningServer {
     closed: server.closed,
     close: (reason) => server.close(reason),
     reload: () => server.reload(),
+    accept: (transport, principal) => server.accept(transport, principal),
   };
 }
 

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { once, setMaxListeners } from 'node:events';
 import type { AddressInfo, Server, Socket } from 'node:net';
 import type { NetworkProxySettings } from '../../protocol/network.ts';
@@ -7,23 +6,10 @@ import { Admission, type PolicyPeer } from './admission.ts';
 import { Credentials } from './credentials.ts';
 import { HostPolicy } from './host-policy.ts';
 import { createHttpProxy } from './http-proxy.ts';
-import { type Resolve, systemLookup } from './name-lookup.ts';
-import { OwnPorts } from './own-ports.ts';
 import { proxyEnvironment } from './proxy-environment.ts';
+import type { ProxyHost } from './proxy-host.ts';
 import { createSocks5Proxy } from './socks5-proxy.ts';
 import { UdpAssociations } from './udp-associations.ts';
-
-/** What all proxies of a server share. */
-export class ProxyHost {
-  readonly ownPorts = new OwnPorts();
-  readonly resolve: Resolve;
-  /** How this server names itself in `Via`: its own requests are known by it when they come back. */
-  readonly via = `exec-server-${randomBytes(8).toString('hex')}`;
-
-  constructor(resolve: Resolve = systemLookup()) {
-    this.resolve = resolve;
-  }
-}
 
 /** What a proxy is made from. */
 export interface NetworkProxyOptions {

@@ -77,6 +77,7 @@ export class RunningExecutor {
   close(): void {
     this.#stop.abort();
     this.#link.close({ code: CloseCode.goingAway, reason: 'the executor is shutting down' });
+    this.#pipeLost();
   }
 
   async #run(): Promise<void> {
@@ -120,9 +121,10 @@ export class RunningExecutor {
       const pipe = await openRendezvous(url, { ...this.#outbound, headers, text: 'ignore' }, signal);
       const lost = new Promise<void>((resolve) => {
         this.#pipeLost = resolve;
-        signal.addEventListener('abort', () => resolve(), { once: true });
       });
+      // A link that is closed meanwhile closes the pipe, and tells nobody.
       this.#link.attach(pipe, registrationId);
+      if (signal.aborted) return false;
       this.#pauses.reset();
       log.info('connected to the rendezvous', { rendezvous: nameOf(url) });
       await lost;

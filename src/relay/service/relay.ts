@@ -110,7 +110,9 @@ export async function startRelay(config: RelayConfig): Promise<RunningRelay> {
       await records.close();
     };
     try {
-      urls.listensOn(await listener.listen());
+      const port = await listener.listen();
+      urls.listensOn(port);
+      log.info('the relay is up', { host: address.host, port, url: urls.http });
     } catch (error) {
       await records.close();
       throw error;

@@ -82,9 +82,9 @@ export const FORBIDDEN: readonly Attempt[] = [
   },
   {
     name: 'open a disk of the host',
-    code: `const disks = fs.readdirSync('/dev').filter((name) => fs.statSync('/dev/' + name).isBlockDevice());
-      if (disks.length === 0) throw new Error('there is none');
-      fs.closeSync(fs.openSync('/dev/' + disks[0], 'r'))`,
+    code: `const disk = fs.readdirSync('/dev', { withFileTypes: true }).find((entry) => entry.isBlockDevice());
+      if (disk === undefined) throw new Error('there is none');
+      fs.closeSync(fs.openSync('/dev/' + disk.name, 'r'))`,
     effect: null,
   },
   {

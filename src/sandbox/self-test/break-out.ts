@@ -121,7 +121,7 @@ async function main() {
     try {
       await new AsyncFunction('places', 'fs', 'run', 'connect', code)(places, fs, run, connect);
     } catch (error) {
-      obstacle = error.message || String(error);
+      obstacle = error.syscall ? error.code + ' (' + error.syscall + ')' : error.message;
     }
     fs.writeSync(1, JSON.stringify([name, obstacle]) + '\\n');
   }

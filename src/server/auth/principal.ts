@@ -2,14 +2,19 @@ import { type Access, FULL_ACCESS } from './access.ts';
 
 /** Who stands behind a connection, as far as the server can tell. Nothing in it is secret: it may be logged and recorded. */
 export interface Principal {
-  readonly kind: 'anonymous' | 'capabilityToken' | 'signedToken';
-  /** Tells tokens apart and does not reveal them; null where there was none. */
+  readonly kind: 'anonymous' | 'capabilityToken' | 'signedToken' | 'harness';
+  /** Tells tokens apart, or the keys of harnesses, and does not reveal them; null where there was none. */
   readonly tokenId: string | null;
   /** The peer's IP address; null where the transport has none. */
   readonly address: string | null;
   readonly access: Access;
   /** When the token's time is up, in milliseconds since 1970; null where it has no end. */
   readonly expiresAtMs: number | null;
+}
+
+/** A peer that came through a relay, whose registry has let it in. */
+export function harnessPrincipal(keyId: string): Principal {
+  return { kind: 'harness', tokenId: keyId, address: null, access: FULL_ACCESS, expiresAtMs: null };
 }
 
 /** A peer that need not show a token. */

@@ -1,6 +1,7 @@
 import type { PolicyPeer } from '../../network/proxy/admission.ts';
 import { MAX_ASKING_PROCESS_ID_BYTES } from '../../network/proxy/limits.ts';
-import type { NetworkProxyOptions, ProxyHost } from '../../network/proxy/network-proxy.ts';
+import type { NetworkProxyOptions } from '../../network/proxy/network-proxy.ts';
+import type { ProxyHost } from '../../network/proxy/proxy-host.ts';
 import { invalidParams } from '../../protocol/errors.ts';
 import type { NetworkProxyLaunch } from '../../protocol/network.ts';
 import type { PolicyDecisions } from '../sessions/policy-decisions.ts';

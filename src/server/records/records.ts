@@ -57,7 +57,7 @@ export class ServerRecords {
 
   /** Begins the records of a connection. */
   connection(principal: Principal): ConnectionRecords {
-    this.metrics?.connected();
+    this.metrics?.connected(principal.kind === 'harness' ? 'relay' : 'websocket');
     const audit = this.#audit;
     if (audit === null) return new ConnectionRecords(null, this.metrics, this.#tracer, null);
     const trail = new audit.Trail(audit.log, ++this.#connections, principal);

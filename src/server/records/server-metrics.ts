@@ -71,8 +71,8 @@ export class ServerMetrics {
     return this.#metrics.text();
   }
 
-  connected(): void {
-    this.#connections.add();
+  connected(transport: 'websocket' | 'relay'): void {
+    this.#connections.add({ transport });
   }
 
   /** Begins to measure a request, which has just arrived. */

@@ -10,7 +10,7 @@ import { VERSION } from '../../../src/server/version.ts';
 import { firstLine, Workspace } from './run-cli.ts';
 
 const PROJECT = fileURLToPath(new URL('../../../', import.meta.url));
-const HINT = "Usage: exec-server [serve|config|token|audit|doctor] [options]; try 'exec-server --help'.\n";
+const HINT = "Usage: exec-server [serve|config|token|audit|doctor|relay] [options]; try 'exec-server --help'.\n";
 
 const workspace = new Workspace();
 afterAll(() => workspace.close());
@@ -63,7 +63,7 @@ test('config shows what each source contributes', async () => {
 
 test.each<[string[], Record<string, string>, string]>([
   [['--nope'], {}, "unknown flag '--nope'"],
-  [['explode'], {}, "unknown command 'explode'; the commands are serve, config, token, audit, doctor"],
+  [['explode'], {}, "unknown command 'explode'; the commands are serve, config, token, audit, doctor, relay"],
   [
     ['--concurrent-requests', '0'],
     {},

@@ -1,8 +1,8 @@
 import { afterEach, expect, test } from 'vitest';
 import { LOOKUPS_AT_ONCE } from '../../../../src/network/proxy/limits.ts';
 import { systemLookup } from '../../../../src/network/proxy/name-lookup.ts';
-import { ProxyHost } from '../../../../src/network/proxy/network-proxy.ts';
 import { OwnPorts } from '../../../../src/network/proxy/own-ports.ts';
+import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
 import type { NetworkPolicyAnswer } from '../../../../src/protocol/network.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { blockOf, closeScenes, get, Names, openScene, openWebServer } from './scene.ts';

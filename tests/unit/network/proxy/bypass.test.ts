@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, test } from 'vitest';
-import { NetworkProxy, ProxyHost } from '../../../../src/network/proxy/network-proxy.ts';
+import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
+import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
 import {
   ask,
   closeScenes,

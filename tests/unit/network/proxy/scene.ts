@@ -2,7 +2,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import type { Decision, PolicyPeer } from '../../../../src/network/proxy/admission.ts';
-import { NetworkProxy, ProxyHost } from '../../../../src/network/proxy/network-proxy.ts';
+import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
+import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
 import type {
   NetworkPolicyAnswer,
   NetworkPolicyQuestion,

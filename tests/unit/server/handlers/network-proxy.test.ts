@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ProxyHost } from '../../../../src/network/proxy/network-proxy.ts';
+import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
 import type { NetworkProxyLaunch } from '../../../../src/protocol/network.ts';
 import { METHODS } from '../../../../src/protocol/registry.ts';
 import { proxyOptions } from '../../../../src/server/handlers/network-proxy.ts';

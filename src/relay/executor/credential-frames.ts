@@ -1,0 +1,100 @@
+import type { Readable } from 'node:stream';
+import { LineSplitter } from '../../transport/line-splitter.ts';
+import { MAX_CREDENTIAL_LINE_BYTES } from '../limits.ts';
+import { checkedToken, type RegistryAuth } from '../registry-auth.ts';
+import { RegistryError } from '../registry-client.ts';
+
+/** A line is no credential. Its text does not repeat the line. */
+export class CredentialError extends Error {
+  override readonly name = 'CredentialError';
+}
+
+/**
+ * Credentials that come as lines of JSON for as long as the executor runs. Each takes the place of the one before; who stops sending
+ * them in time is not let in by the registry any more, and who ends the stream wants the executor to end.
+ */
+export class CredentialFrames implements RegistryAuth {
+  /** Resolves with the first credential: true, or false when the stream ends before. Rejects with CredentialError. */
+  readonly ready: Promise<boolean>;
+  /** Resolves at the end of the stream; rejects with CredentialError at a line that is no credential. */
+  readonly ended: Promise<void>;
+  readonly #environmentId: string;
+  readonly #now: () => number;
+  #token = '';
+  #expiresAtMs = 0;
+
+  constructor(input: Readable, environmentId: string, now: () => number = Date.now) {
+    this.#environmentId = environmentId;
+    this.#now = now;
+    let first: (hasOne: boolean) => void = () => {};
+    const arrived = new Promise<boolean>((resolve) => {
+      first = resolve;
+    });
+    this.ended = this.#read(input, () => first(true));
+    this.ended.catch(() => {});
+    this.ready = Promise.race([arrived, this.ended.then(() => false)]);
+    this.ready.catch(() => {});
+  }
+
+  headers(): Readonly<Record<string, string>> {
+    if (this.#now() >= this.#expiresAtMs) {
+      throw new RegistryError('the credential has expired, and no new one has come', { retryable: true });
+    }
+    return { authorization: `Bearer ${this.#token}` };
+  }
+
+  revealedIn(text: string): boolean {
+    return text.includes(this.#token);
+  }
+
+  async #read(input: Readable, arrived: () => void): Promise<void> {
+    const lines = new LineSplitter(MAX_CREDENTIAL_LINE_BYTES);
+    try {
+      for await (const part of input as AsyncIterable<Buffer>) {
+        for (const line of lines.push(part)) {
+          this.#take(line);
+          arrived();
+        }
+      }
+    } catch (error) {
+      if (error instanceof CredentialError) throw error;
+      throw new CredentialError(`the credentials on stdin cannot be read: ${(error as Error).message}`);
+    }
+    if (lines.rest().length > 0) throw invalid('it does not end with a line feed');
+  }
+
+  #take(line: Buffer): void {
+    let frame: Readonly<Record<string, unknown>>;
+    try {
+      frame = JSON.parse(line.toString());
+    } catch {
+      throw invalid('it is not JSON');
+    }
+    if (typeof frame !== 'object' || frame === null || Object.keys(frame).sort().join() !== FIELDS) {
+      throw invalid(`it must have exactly ${FIELDS.replaceAll(',', ', ')}`);
+    }
+    const { version, environment_id: environmentId, token, expires_at: expiresAt } = frame;
+    if (version !== 1) throw invalid('its version is not 1');
+    if (environmentId !== this.#environmentId) throw invalid('it is for another environment');
+    if (typeof token !== 'string') throw invalid('its token is no text');
+    if (!Number.isSafeInteger(expiresAt)) throw invalid('expires_at is not in whole seconds since 1970');
+    const expiresAtMs = (expiresAt as number) * 1_000;
+    if (expiresAtMs <= this.#now()) throw invalid('it has expired');
+    this.#token = tokenOf(token);
+    this.#expiresAtMs = expiresAtMs;
+  }
+}
+
+const FIELDS = 'environment_id,expires_at,token,version';
+
+function tokenOf(text: string): string {
+  try {
+    return checkedToken(text);
+  } catch (error) {
+    throw invalid((error as Error).message);
+  }
+}
+
+function invalid(what: string): CredentialError {
+  return new CredentialError(`a credential on stdin is invalid: ${what}`);
+}

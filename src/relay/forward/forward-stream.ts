@@ -1,0 +1,75 @@
+import { connectFrameSocket, type FrameSocket } from '../../transport/frame-socket.ts';
+import { CloseCode, type Transport } from '../../transport/transport.ts';
+import type { TlsOptions } from '../../transport/websocket.ts';
+import { MAX_MESSAGE_BYTES, PEER_SILENCE_MS, PING_INTERVAL_MS, SOCKET_CONNECT_TIMEOUT_MS } from '../limits.ts';
+
+/** Where streams are forwarded to. */
+export interface ForwardTarget {
+  /** `ws:` or `wss:`. */
+  readonly url: string;
+  readonly tls?: TlsOptions | undefined;
+}
+
+/**
+ * Connects a stream with a server: what comes from either goes to the other, message by message and unread. There is no session here
+ * and nothing is kept: the end of one is the end of the other. Resolves when both have ended; rejects when the server is not reached,
+ * and the stream is closed then.
+ */
+export async function forwardStream(stream: Transport, { url, tls }: ForwardTarget): Promise<void> {
+  let socket: FrameSocket;
+  try {
+    socket = await connectFrameSocket(url, {
+      text: 'take',
+      maxMessageBytes: MAX_MESSAGE_BYTES,
+      pingIntervalMs: PING_INTERVAL_MS,
+      peerSilenceTimeoutMs: PEER_SILENCE_MS,
+      signal: AbortSignal.timeout(SOCKET_CONNECT_TIMEOUT_MS),
+      ...(tls !== undefined && { tls }),
+    });
+  } catch (error) {
+    drop(stream);
+    throw error;
+  }
+  await Promise.all([fromStream(stream, socket), fromServer(socket, stream)]);
+}
+
+function fromStream(stream: Transport, socket: FrameSocket): Promise<void> {
+  return new Promise((resolve) => {
+    const pass = (message: Buffer) => {
+      if (!socket.send(message)) stream.setReceiving(false);
+    };
+    stream.open({
+      message: (text) => pass(Buffer.from(text)),
+      largeMessage: pass,
+      undecodable: () => stream.close({ code: CloseCode.protocolError, reason: 'a message is not UTF-8' }),
+      drained: () => socket.setReceiving(true),
+      ended: () => socket.close(),
+      closed: () => {
+        socket.drop();
+        resolve();
+      },
+    });
+  });
+}
+
+function fromServer(socket: FrameSocket, stream: Transport): Promise<void> {
+  return new Promise((resolve) => {
+    socket.open({
+      frame: (message) => {
+        if (!stream.send(message)) socket.setReceiving(false);
+      },
+      drained: () => stream.setReceiving(true),
+      closed: (reason) => {
+        stream.close(reason);
+        resolve();
+      },
+    });
+  });
+}
+
+/** A stream that nobody opens would wait for ever. */
+function drop(stream: Transport): void {
+  const ignore = () => {};
+  stream.open({ message: ignore, undecodable: ignore, drained: ignore, ended: ignore, closed: ignore });
+  stream.close({ code: CloseCode.tryAgainLater, reason: 'the server is not reached' });
+}

@@ -1,0 +1,91 @@
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { unenforceable } from '../../../../src/sandbox/errors.ts';
+import type { Sandbox } from '../../../../src/sandbox/sandbox.ts';
+import { SANDBOX_PROBE_WAIT_MS } from '../../../../src/server/limits.ts';
+import { Confinement } from '../../../../src/server/sandbox/confinement.ts';
+
+/** A sandbox of which only the check matters. */
+function sandboxWith(check: Sandbox['check']): Sandbox {
+  const refuse = () => Promise.reject(unenforceable('not here'));
+  const files = () => {
+    throw unenforceable('not here');
+  };
+  return { check, encloseProgram: refuse, files, close: async () => {} };
+}
+
+const WORKS = sandboxWith(async () => {});
+const FAILS = sandboxWith(() => Promise.reject(unenforceable('no bwrap')));
+const READ_ONLY = { type: 'readOnly', networkAccess: false } as const;
+const SPEC = {
+  program: '/bin/true',
+  argv: ['true'],
+  cwd: '/',
+  env: {},
+  io: { kind: 'pipe', stdin: 'closed' },
+} as const;
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe('whether confinements can be enforced', () => {
+  test('is guessed once, and nothing is loaded for it', () => {
+    const load = vi.fn(async () => WORKS);
+    const isLikely = vi.fn(() => true);
+    const confinement = new Confinement(null, load, isLikely);
+    expect(isLikely).not.toHaveBeenCalled();
+    expect([confinement.usable, confinement.usable]).toEqual([true, true]);
+    expect(isLikely).toHaveBeenCalledTimes(1);
+    expect(load).not.toHaveBeenCalled();
+  });
+
+  test.each([
+    [true, async () => FAILS, false],
+    [false, async () => WORKS, true],
+    [true, () => Promise.reject(unenforceable('nothing can be sandboxed here')), false],
+  ])('is guessed to be %s and then found out', async (guess, load, truth) => {
+    const confinement = new Confinement(null, load, () => guess);
+    expect(confinement.usable).toBe(guess);
+    await confinement.probe();
+    expect(confinement.usable).toBe(truth);
+    await confinement.close();
+  });
+
+  test('is learnt from the first request that needs it', async () => {
+    const confinement = new Confinement(
+      null,
+      async () => FAILS,
+      () => true,
+    );
+    const { enclose } = confinement.program(READ_ONLY, SPEC);
+    await expect(enclose!(SPEC, new AbortController().signal)).rejects.toThrow('not here');
+    await vi.waitFor(() => expect(confinement.usable).toBe(false));
+  });
+
+  test('is found out anew after the machine has been changed', async () => {
+    const check = vi.fn<Sandbox['check']>().mockRejectedValueOnce(unenforceable('no bwrap'));
+    check.mockResolvedValue(undefined);
+    const confinement = new Confinement(
+      null,
+      async () => sandboxWith(check),
+      () => true,
+    );
+    confinement.files(null).of(READ_ONLY, 'write')!.fileSystem.canonicalize('/' as never).catch(() => {});
+    await vi.waitFor(() => expect(confinement.usable).toBe(false));
+    await confinement.probe();
+    expect(confinement.usable).toBe(true);
+  });
+
+  test('stays a guess where the answer does not come', async () => {
+    vi.useFakeTimers();
+    const confinement = new Confinement(
+      null,
+      async () => sandboxWith(() => new Promise(() => {})),
+      () => true,
+    );
+    const probed = confinement.probe();
+    await vi.advanceTimersByTimeAsync(SANDBOX_PROBE_WAIT_MS);
+    await probed;
+    expect(confinement.usable).toBe(true);
+  });
+});
