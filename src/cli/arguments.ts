@@ -11,6 +11,11 @@ export interface Arguments {
   readonly configFile: string | null;
   readonly urlFile: string | null;
   readonly pidFile: string | null;
+  /** The registry of an executor. */
+  readonly remote: string | null;
+  readonly name: string | null;
+  readonly executorCredentialStdin: boolean;
+  readonly exitOnStdinClose: boolean;
   readonly json: boolean;
 }
 
@@ -73,22 +78,27 @@ const FLAGS: ReadonlyMap<string, Flag> = new Map([
         ]
       : [[name, { name, value: 'required', negates: false, setting: key }]],
   ),
-  ...['--config', '--transport', '--url-file', '--pid-file'].map((name): [string, Flag] => [
+  ...['--config', '--transport', '--url-file', '--pid-file', '--remote', '--name'].map(
+    (name): [string, Flag] => [name, { name, value: 'required', negates: false, setting: null }],
+  ),
+  ...['--json', '--executor-credential-stdin', '--exit-on-stdin-close'].map((name): [string, Flag] => [
     name,
-    { name, value: 'required', negates: false, setting: null },
+    { name, value: 'none', negates: false, setting: null },
   ]),
-  ['--json', { name: '--json', value: 'none', negates: false, setting: null }],
 ]);
 
 type Given = ReadonlyMap<string, string | boolean>;
 
 const COMMANDS = ['serve', 'config'] as const;
 /** Commands with flags of their own; they come first on the command line and are read elsewhere. */
-const TOOLS = ['token', 'audit', 'doctor', 'relay'] as const;
+const TOOLS = ['token', 'audit', 'doctor', 'relay', 'forward'] as const;
 const TRANSPORTS = ['ws', 'stdio', 'off'] as const;
 
 function parsed(command: Command, settings: Arguments['settings'], given: Given): Arguments {
   const json = given.has('--json');
+  for (const name of ['--name', '--executor-credential-stdin']) {
+    if (given.has(name) && !given.has('--remote')) throw new UsageError(`${name} goes with --remote only`);
+  }
   if (json && command === 'serve') throw new UsageError("--json goes with 'exec-server config' only");
   return {
     command,
@@ -97,6 +107,10 @@ function parsed(command: Command, settings: Arguments['settings'], given: Given)
     configFile: asPath('--config', given),
     urlFile: asPath('--url-file', given),
     pidFile: asPath('--pid-file', given),
+    remote: asPath('--remote', given),
+    name: asPath('--name', given),
+    executorCredentialStdin: given.has('--executor-credential-stdin'),
+    exitOnStdinClose: given.has('--exit-on-stdin-close'),
     json,
   };
 }

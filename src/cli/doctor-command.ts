@@ -36,10 +36,10 @@ Usage: exec-server doctor [--json]
 
 Finds out what this machine offers to a server that is started here, by this
 user and with this environment. First what sandboxes are made of; then programs
-try to break out of one, in earnest and without doing harm: each attempt is made
-without a sandbox as well, and one that fails there, too, shows nothing. Whatever
-is wrong is followed by what helps. Exits with 1 when a sandbox cannot be relied
-on; what is merely missing does not count.
+try to break out of one, in earnest and without doing harm. Each attempt is made
+without a sandbox as well: one that fails there, too, shows nothing (?). What is
+wrong (✗) or missing (-) is followed by what helps. Exits with 1 when a sandbox
+cannot be relied on; what is merely missing does not count.
 
 Options:
   --json  Print JSON.

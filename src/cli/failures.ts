@@ -45,7 +45,7 @@ export function reportFailure(error: unknown, debug: boolean): FailureReport {
 }
 
 const USAGE_HINT =
-  "Usage: exec-server [serve|config|token|audit|doctor|relay] [options]; try 'exec-server --help'.";
+  "Usage: exec-server [serve|config|token|audit|doctor|relay|forward] [options]; try 'exec-server --help'.";
 
 function oneLine(text: string): string {
   return text.trim().replace(/\s*[\r\n]+\s*/g, ' ');

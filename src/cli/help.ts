@@ -29,6 +29,7 @@ Usage: exec-server [serve] [options]
        exec-server audit verify FILE...
        exec-server doctor [--json]
        exec-server relay [--help]
+       exec-server forward [--help]
 
 Runs programs for clients over websocket or stdio. Prints its URL on stdout once
 it is ready, and nothing else; logs go to stderr.
@@ -40,6 +41,7 @@ Commands:
   audit   Check that an audit log is whole and unchanged.
   doctor  Find out whether sandboxes work here, and try to break out of one.
   relay   Serve a meeting place for executors and harnesses.
+  forward Make a server reachable through a relay.
 `;
 
 const COMMAND_FLAGS = [
@@ -50,6 +52,16 @@ const COMMAND_FLAGS = [
   entry('--transport ws|stdio|off', 'Listen on this kind of transport; short for --listen.'),
   entry('--url-file FILE', 'Write the URL to this file once listening; remove it on exit.'),
   entry('--pid-file FILE', 'Write the process id to this file once listening; remove it on exit.'),
+  entry(
+    '--remote URL',
+    'Register at this registry, and serve the environment of --environment-id through its relay; without --listen only so. EXEC_SERVER_API_KEY or CODEX_API_KEY has the credential.',
+  ),
+  entry('--name NAME', 'With --remote: a name for logs.'),
+  entry(
+    '--executor-credential-stdin',
+    'With --remote: read credentials from stdin, as lines of JSON. The end of stdin ends the server.',
+  ),
+  entry('--exit-on-stdin-close', 'End when stdin ends. Also: CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE=1'),
   entry('--json', 'With config or doctor: print JSON.'),
   entry('-h, --help', 'Print this help.'),
   entry('-V, --version', 'Print the version.'),

@@ -36,6 +36,10 @@ async function main(): Promise<void> {
     await relay(argv.slice(1));
     return;
   }
+  if (argv[0] === 'forward') {
+    await forward(argv.slice(1));
+    return;
+  }
   const args = parseArguments(argv);
   switch (args.command) {
     case 'help': {
@@ -78,6 +82,22 @@ async function relay(argv: readonly string[]): Promise<void> {
   process.stdout.write(result);
 }
 
+async function forward(argv: readonly string[]): Promise<void> {
+  hideOwnEnvironment();
+  const { forwardCommand } = await import('./forward-command.ts');
+  const text = await forwardCommand(argv, {
+    env: process.env,
+    get stdin() {
+      return process.stdin;
+    },
+    stderr: process.stderr,
+    onSignal: (listener) => {
+      for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, listener);
+    },
+  });
+  process.stdout.write(text, () => process.exit());
+}
+
 async function serveUntilStopped(args: Arguments): Promise<number> {
   planThreadPool(process.env);
   hideOwnEnvironment();
@@ -90,6 +110,7 @@ async function serveUntilStopped(args: Arguments): Promise<number> {
   ]);
   return runServer(settings, args, {
     server,
+    env: process.env,
     // Getters, because touching a standard stream opens it: stdin only where it is the transport, stderr off the way to the URL.
     get stdin() {
       return process.stdin;

@@ -9,6 +9,7 @@ import type { Settings } from './settings.ts';
 /** The surroundings of a served process, so that tests can stand in for them. */
 export interface Host {
   readonly server: Pick<typeof ServeModule, 'serve' | 'serveStdio'>;
+  readonly env: NodeJS.ProcessEnv;
   readonly stdin: Readable;
   readonly stdout: Writable;
   readonly stderr: Writable;
@@ -24,23 +25,31 @@ export interface Host {
 /** Files that tell other programs about the server. */
 export type RuntimeFiles = Pick<Arguments, 'urlFile' | 'pidFile'>;
 
+/** How the server is reached beside its listener, and what ends it beside signals. */
+export type RunFlags = RuntimeFiles &
+  Pick<Arguments, 'remote' | 'name' | 'executorCredentialStdin' | 'exitOnStdinClose'>;
+
 /**
  * Serves until the transport ends or a signal arrives, and returns the exit code. Prints the URL on stdout and nothing else.
  * A first signal closes the server in good order, a second one ends the process at once; SIGHUP has a server read its files again
  * if it has any that can change.
  */
-export async function runServer(settings: Settings, files: RuntimeFiles, host: Host): Promise<number> {
-  refuseUselessFiles(settings, files);
+export async function runServer(settings: Settings, flags: RunFlags, host: Host): Promise<number> {
+  refuseUselessFiles(settings, flags);
+  const endsWithStdin = takeStdinRule(settings, flags, host);
   // Signal listeners do not keep Node alive; a server that listens nowhere would end at once.
   const keepAlive = setInterval(() => {}, MAX_TIMER_MS);
   try {
     const stop = new Stop(settings, host);
     // On stdio the first request may be there already.
     if (settings.address.kind === 'stdio') host.beforeRequests();
-    const server = await start(settings, host);
+    const started = await start(settings, host);
+    let server = started;
     try {
+      if (flags.remote !== null) server = await joinRelay(started, settings, flags, flags.remote, host);
       stop.attach(server);
-      await publish(server, files, host);
+      if (endsWithStdin) await endWithStdin(server, host);
+      await publish(server, flags, host);
       if (settings.address.kind !== 'stdio') host.beforeRequests();
       // Logging to a reader that went away is no reason to stop.
       host.stderr.on('error', () => {});
@@ -127,6 +136,36 @@ const UNIX_FAILURES: Readonly<Record<string, string>> = {
   EACCES: 'its directory does not exist, or is not yours to write to (create it, or choose another path)',
   ENOTDIR: 'part of the path is not a directory (choose another path)',
 };
+
+async function joinRelay(
+  server: RunningServer,
+  { config }: Settings,
+  { name, executorCredentialStdin: credentialStdin }: RunFlags,
+  remote: string,
+  host: Host,
+): Promise<RunningServer> {
+  const { serveRemotely } = await import('./remote-mode.ts');
+  const { environmentId } = config;
+  return serveRemotely(server, { remote, name, environmentId, credentialStdin }, config, host);
+}
+
+async function endWithStdin(server: RunningServer, host: Host): Promise<void> {
+  const remote = await import('./remote-mode.ts');
+  remote.endWithStdin(server, host.stdin);
+}
+
+/** Whether the server ends with stdin. The variable that says so is not for the programs it starts. */
+function takeStdinRule({ address }: Settings, flags: RunFlags, { env }: Host): boolean {
+  const wanted = flags.exitOnStdinClose || /^(?:1|true)$/i.test(env[STDIN_VARIABLE] ?? '');
+  delete env[STDIN_VARIABLE];
+  if (address.kind === 'stdio' && flags.executorCredentialStdin) {
+    throw new UsageError('--executor-credential-stdin needs stdin, which the stdio listener has');
+  }
+  // On stdio it does so anyway, and credentials on stdin are read by somebody else who ends with them.
+  return wanted && address.kind !== 'stdio' && !flags.executorCredentialStdin;
+}
+
+const STDIN_VARIABLE = 'CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE';
 
 /** The files come first: whoever has read the URL line may rely on them. */
 async function publish(

@@ -26,7 +26,10 @@ export async function loadSettings(
   const toml = await readConfigFile(args.configFile, env);
   const resolved = resolveConfig({ flags: args.settings, env, toml });
   const settings = { ...resolved, address: parseListen(resolved), file: toml?.path ?? null };
-  return args.transport === null ? settings : withTransport(settings, args.transport);
+  if (args.transport !== null) return withTransport(settings, args.transport);
+  return args.remote !== null && resolved.sources.listen.source === 'default'
+    ? withListen(settings, 'off', '--remote')
+    : settings;
 }
 
 function parseListen({ config, sources }: ResolvedConfig): ListenAddress {
@@ -48,8 +51,15 @@ function withTransport(settings: Settings, transport: Transport): Settings {
       `--transport ${transport} contradicts --listen ${settings.config.listen}; give only one of them`,
     );
   }
-  const listen = transport === 'ws' ? DEFAULT_CONFIG.listen : transport;
-  const source: ConfigSource = { source: 'flag', detail: `--transport ${transport}` };
+  return withListen(
+    settings,
+    transport === 'ws' ? DEFAULT_CONFIG.listen : transport,
+    `--transport ${transport}`,
+  );
+}
+
+function withListen(settings: Settings, listen: string, detail: string): Settings {
+  const source: ConfigSource = { source: 'flag', detail };
   return {
     ...settings,
     config: Object.freeze({ ...settings.config, listen }),

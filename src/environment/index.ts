@@ -38,11 +38,11 @@ export {
   type StoredThread,
   selectionMetadata,
 } from './capability-roots/thread-record.ts';
+export type { RelaySettings } from './config/relay-transport.ts';
 export {
   configuredEnvironments,
   type DiscoveredEnvironments,
   discoverEnvironments,
-  type RelaySettings,
   type SourceOptions,
 } from './config/sources.ts';
 export type {

@@ -56,3 +56,6 @@ export const MCP_ERROR_TEXT_CHARS = 500;
 
 /** How long the end of a replaced connection is waited for. One whose executor is gone without a word is never closed. */
 export const REPLACED_SOCKET_END_MS = 1_000;
+
+/** How long connecting through a relay may take: its registry is asked for 14 s at most, the rendezvous and the executor have 10 s each. */
+export const RELAY_CONNECT_TIMEOUT_MS = 34_000;

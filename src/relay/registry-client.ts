@@ -107,7 +107,8 @@ export class RegistryClient {
 
   #registration(action: Action, answer: Answer): Registration {
     const environmentId = textOf(action, answer, 'environment_id');
-    if (environmentId !== this.#options.environmentId) throw malformed(action, 'it is about another environment');
+    if (environmentId !== this.#options.environmentId)
+      throw malformed(action, 'it is about another environment');
     if (textOf(action, answer, 'security_profile') !== SECURITY_PROFILE) {
       throw malformed(action, `its security profile is not ${SECURITY_PROFILE}`);
     }
@@ -126,7 +127,12 @@ export class RegistryClient {
   ): Promise<string> {
     const { url: base, environmentId, auth } = this.#options;
     const path = `${base.pathname.replace(/\/+$/, '')}/cloud/environment/${environmentId}/${action}`;
-    const headers = { 'content-type': 'application/json', accept: '*/*', ...moreHeaders, ...(await auth.headers()) };
+    const headers = {
+      'content-type': 'application/json',
+      accept: '*/*',
+      ...moreHeaders,
+      ...(await auth.headers()),
+    };
     const signal = AbortSignal.any([limits.signal, AbortSignal.timeout(limits.timeoutMs)]);
     let status: number;
     let text: string;
@@ -135,7 +141,10 @@ export class RegistryClient {
     } catch (cause) {
       if (cause instanceof RegistryError || limits.signal.aborted) throw cause;
       const why = signal.aborted ? `no answer within ${limits.timeoutMs / 1_000} s` : reasonOf(cause);
-      throw new RegistryError(`the registry ${base.host} cannot be reached: ${why}`, { retryable: true, cause });
+      throw new RegistryError(`the registry ${base.host} cannot be reached: ${why}`, {
+        retryable: true,
+        cause,
+      });
     }
     if (status >= 200 && status <= 299) return text;
     throw refusal(action, base.host, status, text, auth);
@@ -212,7 +221,13 @@ async function readText(response: IncomingMessage): Promise<string> {
 }
 
 /** Passing failures are those of the reference: 408, 429, 5xx, and an environment that is known and not connected now. */
-function refusal(action: Action, host: string, status: number, text: string, auth: RegistryAuth): RegistryError {
+function refusal(
+  action: Action,
+  host: string,
+  status: number,
+  text: string,
+  auth: RegistryAuth,
+): RegistryError {
   const { code, message } = auth.revealedIn?.(text) ? { code: null, message: '' } : errorOf(text);
   const offline = status === 409 && code === 'environment_offline';
   const retryable = status >= 500 || status === 408 || status === 429 || offline;
@@ -260,7 +275,9 @@ function keyOf(value: unknown): NoisePublicKey {
 }
 
 function malformed(action: Action, what: string): RegistryError {
-  return new RegistryError(`the registry's answer to ${action} cannot be used: ${what}`, { retryable: false });
+  return new RegistryError(`the registry's answer to ${action} cannot be used: ${what}`, {
+    retryable: false,
+  });
 }
 
 /** Several addresses of one host fail with one error that has no text of its own. */

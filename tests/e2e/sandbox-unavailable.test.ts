@@ -65,7 +65,10 @@ describe.each<[string, () => void, RegExp]>([
       tty: false,
       sandbox,
     };
-    await expect(client.request('process/start', start)).rejects.toMatchObject({ code: -32603, message: words });
+    await expect(client.request('process/start', start)).rejects.toMatchObject({
+      code: -32603,
+      message: words,
+    });
     const write = {
       path: `file://${touched}`,
       dataBase64: '',
@@ -76,8 +79,9 @@ describe.each<[string, () => void, RegExp]>([
       message: `fs sandbox helper failed: ${words}`,
     });
     expect(readdirSync(place)).toEqual(['bin']);
-    const { exitCode } = await runPlain(client);
-    expect(exitCode).toBe(0);
+    await client.call('process/start', { ...start, sandbox: null });
+    expect((await client.closedProcess('p')).exitCode).toBe(0);
+    expect(readdirSync(place)).toEqual(['bin', 'touched']);
   });
 
   test('the server does not announce what takes a sandbox', async () => {
@@ -90,18 +94,35 @@ describe.each<[string, () => void, RegExp]>([
   });
 });
 
-test('a guess is corrected for those who come later', async () => {
-  vi.stubEnv('PATH', '/usr/bin');
-  server = await startServer();
-  const first = await server.connect({ handshake: false });
-  const { environmentInfo } = await first.call('initialize', { clientName: 'first' });
-  expect(environmentInfo!.capabilities.sandboxedFileStreaming).toBe(true);
-});
+describe('what initialize tells', () => {
+  /** The flags as a new client gets them with its session. */
+  async function toldFlags(): Promise<(boolean | undefined)[]> {
+    const client = await server!.connect({ handshake: false });
+    const { environmentInfo } = await client.call('initialize', { clientName: 'test' });
+    return FLAGS.map((flag) => environmentInfo!.capabilities[flag]);
+  }
 
-test('a bwrap that the guess did not find is announced once it has been asked for', async () => {
-  symlinkSync('/usr/bin/bwrap', join(place, 'bin/bwrap'));
-  server = await startServer();
-  const client = await server.connect();
-  const { capabilities } = await client.call('environment/info', {});
-  expect(FLAGS.map((flag) => capabilities[flag])).toEqual([true, true, true, true]);
+  test('is true at once where the system has bwrap', async () => {
+    vi.stubEnv('PATH', '/usr/bin');
+    server = await startServer();
+    expect(await toldFlags()).toEqual([true, true, true, true]);
+  });
+
+  test('is a guess that is corrected by whoever asks', async () => {
+    symlinkSync('/usr/bin/bwrap', join(place, 'bin/bwrap'));
+    server = await startServer();
+    expect(await toldFlags()).toEqual([false, false, false, false]);
+    const client = await server.connect();
+    await client.call('environment/info', {});
+    expect(await toldFlags()).toEqual([true, true, true, true]);
+  });
+
+  test('is false where programs are not started through libc', async () => {
+    vi.stubEnv('PATH', '/usr/bin');
+    server = await startServer({ nativeSpawn: false });
+    expect(await toldFlags()).toEqual([false, false, false, false]);
+    const client = await server.connect();
+    await client.call('environment/info', {});
+    expect(await toldFlags()).toEqual([false, false, false, false]);
+  });
 });

@@ -13,15 +13,21 @@ export interface Attempt {
   /** Python statements. What they raise counts as a refusal, what they print is looked through for secrets. */
   readonly python: string;
   /** Fails when the attempt had an effect, besides one on its file and its path. */
-  readonly host?: (scene: EscapeScene, outcome: string | null) => void;
+  readonly host?: (scene: EscapeScene, raised: string | null) => void;
 }
 
-/** What attempts came to, by name: what was raised, or null when they went through. */
-export type AttemptReport = Readonly<Record<string, string | null>>;
+/** What attempts came to, by name. */
+export type AttemptReport = Readonly<Record<string, Outcome>>;
+
+interface Outcome {
+  /** What was raised, or null when the attempt went through. */
+  readonly raised: string | null;
+  readonly output: string;
+}
 
 /**
  * Makes all attempts in one sandbox, one after the other, each in a process of its own so that one which is killed ends no other.
- * Fails when one was not made, or when a secret got out. What was done on the host is told by {@link expectUnharmed}.
+ * Fails when one was not made. What it has done is told by {@link expectUnharmed}.
  */
 export async function makeAttempts(
   scene: EscapeScene,
@@ -35,35 +41,43 @@ export async function makeAttempts(
   const env = { W: scene.workspace, O: scene.outside, ...options.env };
   const script = scene.file('outside/attempts.py', driverOf(bodies));
   const ran = await server.run(['/usr/bin/python3', script], sandbox, { ...options, env });
-  expect(ran.stdout + ran.stderr).not.toContain(SECRET);
-  const lines = ran.stdout.split('\n').filter((line) => line.startsWith(MARK));
-  const report = Object.fromEntries(
-    lines.map((line) => JSON.parse(line.slice(MARK.length)) as [string, string | null]),
-  );
+  const report: Record<string, Outcome> = {};
+  let output = '';
+  for (const line of ran.stdout.split('\n')) {
+    if (!line.startsWith(MARK)) {
+      output += `${line}\n`;
+      continue;
+    }
+    const [name, raised] = JSON.parse(line.slice(MARK.length)) as [string, string | null];
+    report[name] = { raised, output };
+    output = '';
+  }
   expect(Object.keys(report), `${ran.stdout}\n${ran.stderr}`).toEqual(attempts.map(({ name }) => name));
   return report;
 }
 
-/** Fails when an attempt, which must have been made, had an effect on the host. */
+/** Fails when an attempt, which must have been made, has shown a secret or had an effect on the host. */
 export function expectUnharmed(
   scene: EscapeScene,
   report: AttemptReport,
   { name, host }: Pick<Attempt, 'name' | 'host'>,
 ): void {
-  expect(report).toHaveProperty([name]);
+  const { raised, output } = report[name]!;
+  expect(output).not.toContain(SECRET);
   const target = join(scene.path, targetOf(name));
   const stats = lstatSync(target);
   expect([stats.isFile(), stats.mode & 0o7777, stats.nlink]).toEqual([true, 0o644, 1]);
   expect(scene.read(targetOf(name))).toBe(UNTOUCHED);
   expect(scene.names('outside')).not.toContain(`new-${slug(name)}`);
-  host?.(scene, report[name]!);
+  host?.(scene, raised);
 }
 
 function targetOf(name: string): string {
   return `outside/${slug(name)}`;
 }
 
-function slug(name: string): string {
+/** The attempt's name as a part of paths and as what it sends, there `P`. */
+export function slug(name: string): string {
   return name.replace(/[^a-zA-Z0-9]+/g, '-');
 }
 
@@ -89,6 +103,7 @@ def show(path):
 W, O = os.environ['W'], os.environ['O']
 for name, slug, body in json.loads(ATTEMPTS):
     T, N = O + '/' + slug, O + '/new-' + slug
+    P = slug.encode()
     sys.stdout.flush()
     reader, writer = os.pipe()
     child = os.fork()

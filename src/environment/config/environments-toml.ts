@@ -2,18 +2,23 @@ import { resolve } from 'node:path';
 import { CONNECT_TIMEOUT_MS, INITIALIZE_TIMEOUT_MS } from '../../client/limits.ts';
 import { MAX_ENVIRONMENT_ID_CHARS, MAX_TIMEOUT_SEC } from '../limits.ts';
 import type { EnvironmentTransport, ProvidedEnvironment, ProvidedEnvironments } from '../provider.ts';
+import { type RelaySettings, relayTransport } from './relay-transport.ts';
 import { quote, type TomlTable } from './toml-table.ts';
 
 /**
  * The environments that an environments.toml describes. Throws for the first thing in it that is wrong; what it does not say is
- * never guessed. Relative directories are below `home`, the folder the file is in.
+ * never guessed. Relative directories are below `home`, the folder the file is in; `relay` makes transports to environments behind one.
  */
-export function parseEnvironments(root: TomlTable, home: string): ProvidedEnvironments {
+export function parseEnvironments(
+  root: TomlTable,
+  home: string,
+  relay: Relay = relayTransport,
+): ProvidedEnvironments {
   root.refuseUnknownKeys(['default', 'include_local', 'environments']);
   const includeLocal = root.boolean('include_local') ?? true;
   const environments: ProvidedEnvironment[] = [];
   for (const table of root.tables('environments')) {
-    const environment = parseEnvironment(table, home);
+    const environment = parseEnvironment(table, home, relay);
     if (environments.some(({ id }) => id === environment.id)) {
       throw table.error(
         `the id ${quote(environment.id)} is taken by an environment above`,
@@ -25,16 +30,30 @@ export function parseEnvironments(root: TomlTable, home: string): ProvidedEnviro
   return { environments, includeLocal, default: parseDefault(root, environments, includeLocal) };
 }
 
-function parseEnvironment(table: TomlTable, home: string): ProvidedEnvironment {
+type Relay = (settings: RelaySettings) => EnvironmentTransport;
+
+function parseEnvironment(table: TomlTable, home: string, relay: Relay): ProvidedEnvironment {
   const id = parseId(table);
   const named = table.at(`[[environments]] ${quote(id)}`);
   named.refuseUnknownKeys(KEYS);
-  return { id, transport: parseTransport(named, home), requiredSkills: parseSkills(named) };
+  const transport = named.has('registry_url') ? parseRelay(named, id, relay) : parseTransport(named, home);
+  return { id, transport, requiredSkills: parseSkills(named) };
 }
 
 const URL_KEYS = ['auth_bearer_token', 'connect_timeout_sec'];
 const PROGRAM_KEYS = ['args', 'env', 'cwd'];
-const KEYS = ['id', 'url', ...URL_KEYS, 'program', ...PROGRAM_KEYS, 'initialize_timeout_sec', 'skills'];
+const RELAY_KEYS = ['environment_id'];
+const KEYS = [
+  'id',
+  'url',
+  ...URL_KEYS,
+  'program',
+  ...PROGRAM_KEYS,
+  'registry_url',
+  ...RELAY_KEYS,
+  'initialize_timeout_sec',
+  'skills',
+];
 
 function parseId(table: TomlTable): string {
   const id = table.string('id');
@@ -68,8 +87,32 @@ function parseTransport(table: TomlTable, home: string): EnvironmentTransport {
     : { ...parseCommand(table, home), initializeTimeoutMs };
 }
 
+/** The environment of the relay has the same id unless another one is given. */
+function parseRelay(table: TomlTable, id: string, relay: Relay): EnvironmentTransport {
+  for (const owner of ['url', 'program']) {
+    if (table.has(owner)) {
+      throw table.error(`it has both 'registry_url' and '${owner}'`, 'write only one of them');
+    }
+  }
+  refuseKeysOfOther(table, PROGRAM_KEYS, 'program');
+  refuseKeysOfOther(table, ['connect_timeout_sec'], 'url');
+  const registryUrl = table.string('registry_url')!.trim();
+  if (!/^https?:\/\//.test(registryUrl) || !URL.canParse(registryUrl)) {
+    throw table.error(`'registry_url' is ${quote(registryUrl)}, which is no HTTP URL`, 'write https://HOST');
+  }
+  const authToken = table.string('auth_bearer_token');
+  if (authToken === undefined) {
+    throw table.error("'auth_bearer_token' is missing", 'registries ask for one');
+  }
+  const environmentId = table.string('environment_id') ?? id;
+  const target = relay({ registryUrl, environmentId, authToken, accountId: null });
+  const initializeTimeoutMs = parseSeconds(table, 'initialize_timeout_sec') ?? INITIALIZE_TIMEOUT_MS;
+  return { ...target, initializeTimeoutMs };
+}
+
 function parseWebSocket(table: TomlTable): EnvironmentTransport & { readonly type: 'websocket' } {
   refuseKeysOfOther(table, PROGRAM_KEYS, 'program');
+  refuseKeysOfOther(table, RELAY_KEYS, 'registry_url');
   const url = table.string('url')!.trim();
   if (!/^wss?:\/\//.test(url) || !URL.canParse(url)) {
     throw table.error(
@@ -87,6 +130,7 @@ function parseWebSocket(table: TomlTable): EnvironmentTransport & { readonly typ
 
 function parseCommand(table: TomlTable, home: string): EnvironmentTransport & { readonly type: 'stdio' } {
   refuseKeysOfOther(table, URL_KEYS, 'url');
+  refuseKeysOfOther(table, RELAY_KEYS, 'registry_url');
   const program = table.string('program')!.trim();
   if (program === '') throw table.error("'program' is empty", 'write the name or path of a program');
   const cwd = table.string('cwd');

@@ -8,6 +8,7 @@ import {
   type ProvidedEnvironments,
 } from '../provider.ts';
 import { parseEnvironments } from './environments-toml.ts';
+import { type RelaySettings, relayTransport } from './relay-transport.ts';
 import { readTomlFile } from './toml-file.ts';
 
 /** Where configuration comes from, and how the environment behind a relay is reached. */
@@ -15,16 +16,8 @@ export interface SourceOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Default: $CODEX_HOME, else `.codex` in the user's home. */
   readonly codexHome?: string;
-  /** Makes the transport for an environment behind a relay. Without it such a configuration is refused. */
+  /** Makes the transport for an environment behind a relay, in place of this library's own. */
   readonly relay?: (settings: RelaySettings) => EnvironmentTransport;
-}
-
-/** What the variables of the relay say. */
-export interface RelaySettings {
-  readonly registryUrl: string;
-  readonly environmentId: string;
-  readonly authToken: string;
-  readonly accountId: string | null;
 }
 
 /** What was found, and where. */
@@ -39,11 +32,11 @@ export interface DiscoveredEnvironments extends ProvidedEnvironments {
  * variables, environments.toml, CODEX_EXEC_SERVER_URL, `[exec_server] url` in config.toml. Otherwise there is this machine only.
  */
 export async function discoverEnvironments(options: SourceOptions = {}): Promise<DiscoveredEnvironments> {
-  const { env = process.env } = options;
+  const { env = process.env, relay = relayTransport } = options;
   const home = options.codexHome ?? codexHome(env);
   return (
-    fromRelayVariables(env, options.relay) ??
-    (await fromEnvironmentsFile(home)) ??
+    fromRelayVariables(env, relay) ??
+    (await fromEnvironmentsFile(home, relay)) ??
     fromUrl(variable(env, URL_VARIABLE), URL_VARIABLE) ??
     (await fromConfigFile(home)) ??
     discovered(null, { environments: [], default: LOCAL_ENVIRONMENT_ID, includeLocal: true })
@@ -68,7 +61,9 @@ const REMOTE_ENVIRONMENT_ID = 'remote';
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-function fromRelayVariables(env: Variables, relay: SourceOptions['relay']): DiscoveredEnvironments | null {
+type Relay = NonNullable<SourceOptions['relay']>;
+
+function fromRelayVariables(env: Variables, relay: Relay): DiscoveredEnvironments | null {
   const registryUrl = variable(env, RELAY_VARIABLES.registryUrl);
   const environmentId = variable(env, RELAY_VARIABLES.environmentId);
   const authToken = variable(env, RELAY_VARIABLES.authToken);
@@ -80,22 +75,15 @@ function fromRelayVariables(env: Variables, relay: SourceOptions['relay']): Disc
       hint: `set ${missing}, or none of ${names.join(', ')}`,
     });
   }
-  if (relay === undefined) {
-    throw new ClientError(
-      'config',
-      `${RELAY_VARIABLES.registryUrl} describes an environment that needs the relay transport, which is not available here`,
-      { hint: 'unset the CODEX_EXEC_SERVER_NOISE_ variables to use another source' },
-    );
-  }
   const accountId = variable(env, RELAY_ACCOUNT_VARIABLE);
   const transport = relay({ registryUrl, environmentId, authToken, accountId });
   return onlyRemote(RELAY_VARIABLES.registryUrl, transport);
 }
 
-async function fromEnvironmentsFile(home: string): Promise<DiscoveredEnvironments | null> {
+async function fromEnvironmentsFile(home: string, relay: Relay): Promise<DiscoveredEnvironments | null> {
   const path = join(home, 'environments.toml');
   const table = await readTomlFile(path);
-  return table === null ? null : discovered(path, parseEnvironments(table, home));
+  return table === null ? null : discovered(path, parseEnvironments(table, home, relay));
 }
 
 async function fromConfigFile(home: string): Promise<DiscoveredEnvironments | null> {

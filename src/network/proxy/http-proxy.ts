@@ -47,7 +47,9 @@ export function createHttpProxy(context: HttpProxyContext): Server {
   server.on('request', (incoming, response) => {
     turns.take(incoming.socket, () => forward(context, incoming, response));
   });
-  server.on('connect', (incoming, socket, head) => void tunnel(context, incoming, socket, head));
+  server.on('connect', (incoming, socket, head) => {
+    tunnel(context, incoming, socket, head).catch(() => socket.destroy());
+  });
   return server;
 }
 
@@ -63,7 +65,10 @@ class Turns {
       return;
     }
     queue.waiting++;
-    queue.last = queue.last.then(serve).finally(() => queue.waiting--);
+    queue.last = queue.last
+      .then(serve)
+      .catch(() => void socket.destroy())
+      .finally(() => queue.waiting--);
   }
 }
 
@@ -98,10 +103,12 @@ async function forward(
     const headers = { 'content-type': 'application/json', 'x-proxy-error': blockedText(block).proxyError };
     return answer(response, 403, blockedBody(access, block), headers);
   }
+  let upstream: Socket | null = null;
   try {
-    const upstream = await connectToOne(admitted.addresses, target.port, gone);
+    upstream = await connectToOne(admitted.addresses, target.port, gone);
     await exchange(context, incoming, response, target, upstream);
   } catch {
+    upstream?.destroy();
     answer(response, 502, 'upstream failure');
   }
 }
@@ -130,10 +137,8 @@ function exchange(
       outgoing.setHeader(name, values);
     }
     outgoing.on('timeout', () => outgoing.destroy());
-    outgoing.on('error', (error) => {
-      upstream.destroy();
-      reject(error);
-    });
+    outgoing.on('error', reject);
+    outgoing.on('close', () => resolve());
     outgoing.on('response', (answered) => {
       response.sendDate = false;
       keepSilently(response);

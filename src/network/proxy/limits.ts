@@ -31,6 +31,9 @@ export const LOOKUP_TIMEOUT_MS = 2_000;
 /** Names that are resolved at a time: each takes a thread that file operations need too, for as long as the name server is silent. */
 export const LOOKUPS_AT_ONCE = 4;
 
+/** Names that wait to be resolved; nobody waits for long, so that more only come together when the name server is silent. */
+export const MAX_WAITING_LOOKUPS = 256;
+
 /** Longest name of a host, as the name system has it. */
 export const MAX_HOST_BYTES = 253;
 

@@ -1,5 +1,5 @@
 import { lookup } from 'node:dns/promises';
-import { LOOKUP_TIMEOUT_MS, LOOKUPS_AT_ONCE } from './limits.ts';
+import { LOOKUP_TIMEOUT_MS, LOOKUPS_AT_ONCE, MAX_WAITING_LOOKUPS } from './limits.ts';
 
 /** Gives the addresses of a name. */
 export type Resolve = (name: string) => Promise<readonly string[]>;
@@ -12,6 +12,7 @@ export function systemLookup(): Resolve {
   let running = 0;
   const waiting: (() => void)[] = [];
   return async (name) => {
+    if (waiting.length >= MAX_WAITING_LOOKUPS) throw new Error('too many names are being resolved');
     if (running < LOOKUPS_AT_ONCE) running++;
     else await new Promise<void>((resolve) => waiting.push(resolve));
     try {

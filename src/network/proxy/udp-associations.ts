@@ -1,7 +1,7 @@
 import { createSocket, type Socket as DatagramSocket, type SocketType } from 'node:dgram';
 import { once } from 'node:events';
 import { isIPv6, type Socket } from 'node:net';
-import type { Admission } from './admission.ts';
+import type { Admission, Admitted } from './admission.ts';
 import { parseHost } from './host.ts';
 import {
   MAX_ASSOCIATIONS,
@@ -90,7 +90,7 @@ class UdpAssociation {
     this.#targets.set(`${text} ${port}`, target);
     const client = `127.0.0.1:${this.#clientPort}`;
     const access = { protocol: 'socks5_udp', host, port, method: null, client } as const;
-    void this.#admission.admit(access, this.#gone.signal).then((admitted) => {
+    const settle = (admitted: Admitted) => {
       const waiting = target.waiting ?? [];
       target.waiting = null;
       if (admitted.block !== undefined || this.#gone.signal.aborted) return;
@@ -98,7 +98,8 @@ class UdpAssociation {
       if (target.address === null) return;
       this.#known.add(`${target.address} ${port}`);
       for (const data of waiting) this.#send(target.address, port, data);
-    });
+    };
+    this.#admission.admit(access, this.#gone.signal).then(settle, () => this.#control.destroy());
     return target;
   }
 

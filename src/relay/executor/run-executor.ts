@@ -24,6 +24,8 @@ export interface ExecutorOptions extends Partial<OutboundOptions> {
   readonly registryUrl: string;
   readonly environmentId: string;
   readonly auth: RegistryAuth;
+  /** What logs call it. */
+  readonly name?: string;
   readonly log: Logger;
   /** Takes the stream of a harness that has been let in. */
   accept(transport: Transport, peer: RelayPeer): void;
@@ -42,7 +44,11 @@ export class RunningExecutor {
   readonly #identity = createIdentity();
   readonly #link: ExecutorLink;
   readonly #stop = new AbortController();
-  readonly #pauses = new Pauses(EXECUTOR_FIRST_PAUSE_MS, EXECUTOR_LONGEST_PAUSE_MS, () => 0.5 + Math.random() / 2);
+  readonly #pauses = new Pauses(
+    EXECUTOR_FIRST_PAUSE_MS,
+    EXECUTOR_LONGEST_PAUSE_MS,
+    () => 0.5 + Math.random() / 2,
+  );
   #pipeLost = () => {};
   #draining = false;
 
@@ -94,18 +100,21 @@ export class RunningExecutor {
 
   /** Registers, and tries again for as long as what is in the way may pass. Null once the executor is closed. */
   async #register(): Promise<Registration | null> {
-    const { log, environmentId } = this.#options;
+    const { log, environmentId, name = null } = this.#options;
     const { signal } = this.#stop;
     while (!signal.aborted) {
       try {
         const registration = await this.#registry.register(this.#identity.publicKey, signal);
-        log.info('registered', { environmentId, rendezvous: nameOf(registration.url) });
+        log.info('registered', { environmentId, name, rendezvous: nameOf(registration.url) });
         return registration;
       } catch (error) {
         if (signal.aborted) return null;
         if (!(error instanceof RegistryError) || !error.retryable) throw error;
         const pauseMs = this.#pauses.next();
-        log.warn('the registration failed; it is tried again', { reason: error.message, pauseMs: Math.round(pauseMs) });
+        log.warn('the registration failed; it is tried again', {
+          reason: error.message,
+          pauseMs: Math.round(pauseMs),
+        });
         await pause(pauseMs, signal);
       }
     }
@@ -132,7 +141,10 @@ export class RunningExecutor {
       return false;
     } catch (error) {
       if (signal.aborted) return false;
-      log.warn('the rendezvous cannot be reached', { rendezvous: nameOf(url), reason: (error as Error).message });
+      log.warn('the rendezvous cannot be reached', {
+        rendezvous: nameOf(url),
+        reason: (error as Error).message,
+      });
       return error instanceof UpgradeRefusedError && isRefusal(error.status);
     }
   }

@@ -1,7 +1,12 @@
 import { connectFrameSocket, type FrameSocket } from '../../transport/frame-socket.ts';
 import { CloseCode, type Transport } from '../../transport/transport.ts';
 import type { TlsOptions } from '../../transport/websocket.ts';
-import { MAX_MESSAGE_BYTES, PEER_SILENCE_MS, PING_INTERVAL_MS, SOCKET_CONNECT_TIMEOUT_MS } from '../limits.ts';
+import {
+  MAX_MESSAGE_BYTES,
+  PEER_SILENCE_MS,
+  PING_INTERVAL_MS,
+  SOCKET_CONNECT_TIMEOUT_MS,
+} from '../limits.ts';
 
 /** Where streams are forwarded to. */
 export interface ForwardTarget {

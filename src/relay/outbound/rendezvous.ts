@@ -1,4 +1,8 @@
-import { type FrameSocket, type FrameSocketOptions, connectFrameSocket } from '../../transport/frame-socket.ts';
+import {
+  connectFrameSocket,
+  type FrameSocket,
+  type FrameSocketOptions,
+} from '../../transport/frame-socket.ts';
 import { MAX_FRAME_BYTES, PEER_SILENCE_MS, PING_INTERVAL_MS, SOCKET_CONNECT_TIMEOUT_MS } from '../limits.ts';
 import { type OutboundOptions, openTunnel } from './tunnel.ts';
 

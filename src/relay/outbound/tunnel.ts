@@ -2,7 +2,7 @@ import { type RequestOptions, request as requestPlain } from 'node:http';
 import { request as requestSecure } from 'node:https';
 import { isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { connect as connectTls, type ConnectionOptions } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type { TlsOptions } from '../../transport/websocket.ts';
 import { TUNNEL_TIMEOUT_MS } from '../limits.ts';
 import { proxyFor } from './proxy.ts';

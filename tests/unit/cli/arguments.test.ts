@@ -11,6 +11,10 @@ test('an empty command line serves', () => {
     configFile: null,
     urlFile: null,
     pidFile: null,
+    remote: null,
+    name: null,
+    executorCredentialStdin: false,
+    exitOnStdinClose: false,
     json: false,
   });
 });
@@ -54,6 +58,10 @@ test('flags that are no settings', () => {
     configFile: 'c',
     urlFile: 'u',
     pidFile: 'p',
+    remote: null,
+    name: null,
+    executorCredentialStdin: false,
+    exitOnStdinClose: false,
     settings: {},
   });
 });

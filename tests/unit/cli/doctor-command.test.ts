@@ -63,7 +63,9 @@ describe('on a machine where they do not', () => {
     expect(exitCode).toBe(1);
     expect(text).toMatch(/^ {2}✗ bwrap {2,}bwrap was not found on this server's PATH \(.*\)$/m);
     expect(text).toMatch(/^ +-> install the package bubblewrap \(apt-get install bubblewrap/m);
-    expect(text).toMatch(/^ {2}- ripgrep {2,}fs\/search uses its own engine, which is slower\n +-> .*ripgrep/m);
+    expect(text).toMatch(
+      /^ {2}- ripgrep {2,}fs\/search uses its own engine, which is slower\n +-> .*ripgrep/m,
+    );
     expect(text).toMatch(/^ {2}- zsh {2,}it is not installed$/m);
     expect(text).toMatch(/^Sandboxes cannot be relied on here\./m);
     expect(text).not.toContain('Attempts');

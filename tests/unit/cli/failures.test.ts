@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { RunError, reportFailure, UsageError } from '../../../src/cli/failures.ts';
 import { ConfigError } from '../../../src/server/config/resolve.ts';
 
-const HINT = "\nUsage: exec-server [serve|config|token|audit|doctor|relay] [options]; try 'exec-server --help'.";
+const HINT =
+  "\nUsage: exec-server [serve|config|token|audit|doctor|relay] [options]; try 'exec-server --help'.";
 const bug = new TypeError('x is not\n  a function');
 
 test.each([

@@ -10,7 +10,8 @@ import { VERSION } from '../../../src/server/version.ts';
 import { firstLine, Workspace } from './run-cli.ts';
 
 const PROJECT = fileURLToPath(new URL('../../../', import.meta.url));
-const HINT = "Usage: exec-server [serve|config|token|audit|doctor|relay] [options]; try 'exec-server --help'.\n";
+const HINT =
+  "Usage: exec-server [serve|config|token|audit|doctor|relay] [options]; try 'exec-server --help'.\n";
 
 const workspace = new Workspace();
 afterAll(() => workspace.close());

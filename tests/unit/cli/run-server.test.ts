@@ -14,6 +14,7 @@ afterAll(() => workspace.close());
 
 /** A host whose server is under the control of the test. */
 class FakeHost implements Host {
+  readonly env = {};
   readonly stdin = new PassThrough();
   readonly stdout = new PassThrough();
   readonly stderr = new PassThrough();
@@ -47,7 +48,8 @@ class FakeHost implements Host {
 
   /** Lets the server come up. */
   up(url: string | null = 'ws://127.0.0.1:4000'): void {
-    this.#comeUp({ url, closed: this.#closed, close: this.close, reload: this.reload });
+    const { close, reload } = this;
+    this.#comeUp({ url, closed: this.#closed, close, reload, accept: vi.fn() });
   }
 
   printed(stream: 'stdout' | 'stderr' = 'stdout'): string {

@@ -8,13 +8,7 @@ export async function readJsonObject(request: IncomingMessage): Promise<Readonly
   if (type !== 'application/json') {
     throw new RequestError(415, 'unsupported_media_type', 'the body must be application/json');
   }
-  let value: unknown;
-  try {
-    value = JSON.parse(UTF8.decode(await readBody(request)));
-  } catch (error) {
-    if (error instanceof RequestError) throw error;
-    throw new RequestError(400, 'invalid_request', 'the body is not JSON');
-  }
+  const value = parse(await readBody(request));
   if (value === null || typeof value !== 'object' || Array.isArray(value)) {
     throw new RequestError(400, 'invalid_request', 'the body is not a JSON object');
   }
@@ -22,6 +16,14 @@ export async function readJsonObject(request: IncomingMessage): Promise<Readonly
 }
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
+
+function parse(body: Buffer): unknown {
+  try {
+    return JSON.parse(UTF8.decode(body));
+  } catch {
+    throw new RequestError(400, 'invalid_request', 'the body is not JSON');
+  }
+}
 
 async function readBody(request: IncomingMessage): Promise<Buffer> {
   const tooLarge = () =>

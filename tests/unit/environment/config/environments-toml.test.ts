@@ -2,8 +2,9 @@ import { parse } from 'smol-toml';
 import { describe, expect, it } from 'vitest';
 import { ClientError } from '../../../../src/client/errors.ts';
 import { parseEnvironments } from '../../../../src/environment/config/environments-toml.ts';
+import type { RelaySettings } from '../../../../src/environment/config/relay-transport.ts';
 import { TomlTable } from '../../../../src/environment/config/toml-table.ts';
-import type { ProvidedEnvironments } from '../../../../src/environment/provider.ts';
+import type { EnvironmentTransport, ProvidedEnvironments } from '../../../../src/environment/provider.ts';
 
 const FILE = '/home/me/.codex/environments.toml';
 
@@ -55,6 +56,37 @@ describe('what is accepted', () => {
         },
       },
     ]);
+  });
+
+  it('is everything there is to say about an environment behind a relay', () => {
+    const settings: RelaySettings[] = [];
+    const relay = (given: RelaySettings): EnvironmentTransport => {
+      settings.push(given);
+      return { type: 'websocket', url: 'ws://made' };
+    };
+    const toml = `
+      [[environments]]
+      id = "near"
+      registry_url = " https://relay.example/base "
+      auth_bearer_token = "secret"
+      [[environments]]
+      id = "far"
+      registry_url = "http://127.0.0.1:1"
+      environment_id = "other"
+      auth_bearer_token = "secret"
+      initialize_timeout_sec = 3
+    `;
+    const { environments } = parseEnvironments(new TomlTable(FILE, '', parse(toml)), '/', relay);
+    const authToken = 'secret';
+    expect(settings).toEqual([
+      { registryUrl: 'https://relay.example/base', environmentId: 'near', authToken, accountId: null },
+      { registryUrl: 'http://127.0.0.1:1', environmentId: 'other', authToken, accountId: null },
+    ]);
+    expect(environments[1]!.transport).toEqual({
+      type: 'websocket',
+      url: 'ws://made',
+      initializeTimeoutMs: 3_000,
+    });
   });
 
   it('is everything there is to say about a program', () => {
@@ -174,10 +206,26 @@ describe('keys of an environment', () => {
   const either = 'write url for a server that runs, or program for one to start, and not both';
   it.each([
     [`${URL_ENVIRONMENT}program = "p"`, `it has both 'url' and 'program'; ${either}`],
+    [
+      `${URL_ENVIRONMENT}registry_url = "https://h"`,
+      "it has both 'registry_url' and 'url'; write only one of them",
+    ],
+    [
+      `${PROGRAM_ENVIRONMENT}environment_id = "b"`,
+      "'environment_id' has a meaning only beside 'registry_url'; remove environment_id, or use registry_url",
+    ],
+    [
+      '[[environments]]\nid = "a"\nregistry_url = "wss://h"\n',
+      "'registry_url' is 'wss://h', which is no HTTP URL; write https://HOST",
+    ],
+    [
+      '[[environments]]\nid = "a"\nregistry_url = "https://h"\n',
+      "'auth_bearer_token' is missing; registries ask for one",
+    ],
     ['[[environments]]\nid = "a"\n', `it has neither 'url' nor 'program'; ${either}`],
     [
       `${URL_ENVIRONMENT}port = 1`,
-      "unknown key 'port'; the keys here are id, url, auth_bearer_token, connect_timeout_sec, program, args, env, cwd, initialize_timeout_sec, skills",
+      "unknown key 'port'; the keys here are id, url, auth_bearer_token, connect_timeout_sec, program, args, env, cwd, registry_url, environment_id, initialize_timeout_sec, skills",
     ],
     ...['args = []', 'env = {}', 'cwd = "/"'].map((line) => {
       const key = line.split(' ')[0];

@@ -3,11 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ClientError } from '../../../../src/client/errors.ts';
-import {
-  configuredEnvironments,
-  discoverEnvironments,
-  type RelaySettings,
-} from '../../../../src/environment/config/sources.ts';
+import type { RelaySettings } from '../../../../src/environment/config/relay-transport.ts';
+import { configuredEnvironments, discoverEnvironments } from '../../../../src/environment/config/sources.ts';
 
 let home: string;
 beforeEach(() => {
@@ -133,11 +130,9 @@ describe('config.toml', () => {
 });
 
 describe('the relay variables', () => {
-  it('need a relay', async () => {
-    const error = await refusal(RELAY);
-    expect(error.kind).toBe('config');
-    expect(error.message).toContain('needs the relay transport');
-    expect(error.message).not.toContain('token ');
+  it('are reached with the transport of this library', async () => {
+    const { environments } = await discoverEnvironments({ env: RELAY, codexHome: home });
+    expect(environments).toMatchObject([{ id: 'remote', transport: { type: 'opener', resumable: true } }]);
   });
 
   it.each(Object.keys(RELAY))('are refused without %s', async (name) => {

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
-import { LOOKUPS_AT_ONCE } from '../../../../src/network/proxy/limits.ts';
+import { LOOKUPS_AT_ONCE, MAX_WAITING_LOOKUPS } from '../../../../src/network/proxy/limits.ts';
 import { systemLookup } from '../../../../src/network/proxy/name-lookup.ts';
 import { OwnPorts } from '../../../../src/network/proxy/own-ports.ts';
 import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
@@ -78,6 +78,14 @@ test('names are resolved a few at a time, and a place is given on', async () => 
     expect(addresses).toEqual(expect.arrayContaining([expect.stringMatching(/^(127\.|::1)/)]));
   await expect(resolve('does-not-exist.invalid')).rejects.toThrow();
   expect(await resolve('127.0.0.1')).toEqual(['127.0.0.1']);
+});
+
+test('so many names may wait to be resolved, and no more', async () => {
+  const resolve = systemLookup();
+  const names = Array.from({ length: LOOKUPS_AT_ONCE + MAX_WAITING_LOOKUPS + 1 }, () => '127.0.0.1');
+  const answers = await Promise.allSettled(names.map((name) => resolve(name)));
+  expect(answers.filter(({ status }) => status === 'rejected')).toHaveLength(1);
+  expect(answers.at(-1)).toMatchObject({ status: 'rejected' });
 });
 
 test('a port is the server’s own until everyone who added it has removed it', () => {

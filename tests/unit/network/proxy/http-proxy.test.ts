@@ -425,3 +425,22 @@ describe('limits', () => {
     silent.close();
   });
 });
+
+test('a target with bytes beyond ASCII is refused', async () => {
+  const web = await openWebServer();
+  const scene = await openScene({ domains: LOOPBACK });
+  const head = `GET http://127.0.0.1:${web.port}/\u00e9 HTTP/1.1\r\nHost: 127.0.0.1:${web.port}\r\n`;
+  const bytes = Buffer.from(`${head}Connection: close\r\n${scene.authorization}\r\n\r\n`, 'latin1');
+  expect(await exchange(scene.httpPort, [bytes])).toMatch(/^HTTP\/1\.1 400 /);
+  expect([scene.decisions, web.received]).toEqual([[], []]);
+});
+
+test('whoever receives decisions and fails costs a connection and nothing more', async () => {
+  const scene = await openScene({ domains: LOOPBACK });
+  scene.decisions.push = () => {
+    throw new Error('full');
+  };
+  expect(await get(scene, 'a.test')).toBe('');
+  const tunnel = `CONNECT a.test:1 HTTP/1.1\r\n${scene.authorization}\r\n\r\n`;
+  expect(await exchange(scene.httpPort, [tunnel])).toBe('');
+});

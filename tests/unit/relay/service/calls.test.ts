@@ -66,7 +66,10 @@ test('an authorization is worth nothing to another key, registration or environm
 
 test('an environment whose executor is not connected is offline, registered or not', async () => {
   const environment = new Environment((await startTestRelay()).url);
-  const offline = { status: 409, body: { error: { code: 'environment_offline', message: expect.any(String) } } };
+  const offline = {
+    status: 409,
+    body: { error: { code: 'environment_offline', message: expect.any(String) } },
+  };
   expect(await environment.connect(someKey())).toEqual(offline);
   await environment.register(someKey());
   expect(await environment.connect(someKey())).toEqual(offline);
@@ -205,7 +208,10 @@ test.each([
 ])('%s is no call', async (path) => {
   const { url } = await startTestRelay();
   const answer = await post(`${url}${path}`, token('harness'), {});
-  expect(answer).toEqual({ status: 404, body: { error: { code: 'not_found', message: expect.any(String) } } });
+  expect(answer).toEqual({
+    status: 404,
+    body: { error: { code: 'not_found', message: expect.any(String) } },
+  });
 });
 
 test('a call is a POST, and no browser makes it', async () => {
@@ -213,7 +219,12 @@ test('a call is a POST, and no browser makes it', async () => {
   const got = await fetch(`${environment.url}/connect`);
   expect([got.status, got.headers.get('allow')]).toEqual([405, 'POST']);
   await got.arrayBuffer();
-  const browser = await post(`${environment.url}/connect`, environment.harnessToken, {}, { origin: 'http://x' });
+  const browser = await post(
+    `${environment.url}/connect`,
+    environment.harnessToken,
+    {},
+    { origin: 'http://x' },
+  );
   expect(browser.status).toBe(403);
 });
 

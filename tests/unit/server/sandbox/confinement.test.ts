@@ -70,7 +70,11 @@ describe('whether confinements can be enforced', () => {
       async () => sandboxWith(check),
       () => true,
     );
-    confinement.files(null).of(READ_ONLY, 'write')!.fileSystem.canonicalize('/' as never).catch(() => {});
+    confinement
+      .files(null)
+      .of(READ_ONLY, 'write')!
+      .fileSystem.canonicalize('/' as never)
+      .catch(() => {});
     await vi.waitFor(() => expect(confinement.usable).toBe(false));
     await confinement.probe();
     expect(confinement.usable).toBe(true);

@@ -1,0 +1,59 @@
+import type { Readable } from 'node:stream';
+import { createLogger } from '../observability/log.ts';
+import type { RunningExecutor } from '../relay/executor/run-executor.ts';
+import type { ExecServerConfig } from '../server/config/config.ts';
+import type { RunningServer } from '../server/serve.ts';
+import { asRunError, type CredentialPlaces, openAuth, type RegistryFlags } from './registry-auth.ts';
+
+/**
+ * Has a server serve an environment through a relay as well. What is returned ends as the server does, and when the registry refuses
+ * the executor or its credentials end. The code of the relay is loaded here, so that servers without it start faster.
+ */
+export async function serveRemotely(
+  server: RunningServer,
+  flags: RegistryFlags & { readonly name: string | null },
+  config: ExecServerConfig,
+  places: CredentialPlaces & { readonly stderr: { write(text: string): unknown } },
+): Promise<RunningServer> {
+  const { auth, ready, ended } = await openAuth(flags, places);
+  const log = createLogger(config.logLevel, (line) => places.stderr.write(line));
+  let executor: RunningExecutor | null = null;
+  let closing: Promise<void> | null = null;
+  const close = (reason?: string) => {
+    executor?.drain();
+    closing ??= server.close(reason).finally(() => executor?.close());
+    return closing;
+  };
+  const run = async () => {
+    if (!(await ready) || closing !== null) return;
+    const [{ RunningExecutor }, { serveHarnesses }] = await Promise.all([
+      import('../relay/executor/run-executor.ts'),
+      import('../relay/executor/run-remote-environment.ts'),
+    ]);
+    if (closing !== null) return;
+    const { remote: registryUrl, environmentId, name } = flags;
+    const accept = serveHarnesses(server);
+    executor = new RunningExecutor({
+      registryUrl,
+      environmentId,
+      auth,
+      log,
+      accept,
+      ...(name !== null && { name }),
+    });
+    await Promise.race([executor.ended, ended]);
+  };
+  const finished = run().catch((error: unknown) => {
+    throw asRunError(error);
+  });
+  const closed = Promise.race([finished, server.closed]).finally(() => close());
+  closed.catch(() => {});
+  return { ...server, closed, close };
+}
+
+/** Has a server end with its stdin, for parents that end without a word. */
+export function endWithStdin(server: RunningServer, stdin: Readable): void {
+  const end = () => void server.close('stdin is closed');
+  for (const event of ['end', 'close', 'error']) stdin.once(event, end);
+  stdin.resume();
+}

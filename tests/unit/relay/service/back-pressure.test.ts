@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import { SOCKET_WINDOW_BYTES } from '../../../../src/relay/service/limits.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { Environment, startTestRelay, token } from './relay-scene.ts';
+
+const FRAMES = 800;
+const PAYLOAD = new Uint8Array(60_000);
+
+async function waitingBytes(url: string): Promise<number> {
+  const response = await fetch(`${url}/metrics`, {
+    headers: { authorization: `Bearer ${token('metrics', null)}` },
+  });
+  return Number(/^exec_server_relay_waiting_bytes (\d+)$/m.exec(await response.text())?.[1]);
+}
+
+test.each(['executor', 'harness'] as const)(
+  'what the %s sends to a peer that does not read stays with the sender, and arrives later',
+  async (senderRole) => {
+    const { url } = await startTestRelay({ metrics: true });
+    const environment = new Environment(url);
+    const executor = await environment.executor();
+    const harness = await environment.harness();
+    harness.resume('s');
+    await executor.hasReceived(1);
+    const [sender, reader] = senderRole === 'executor' ? [executor, harness] : [harness, executor];
+    const before = reader.received.length;
+    reader.socket.setReceiving(false);
+    for (let seq = 0; seq < FRAMES; seq++) sender.record('s', seq, PAYLOAD);
+
+    let most = 0;
+    await waitFor('the relay to stop reading', async () => {
+      most = Math.max(most, await waitingBytes(url));
+      return most >= SOCKET_WINDOW_BYTES;
+    });
+    // Everything that the relay still took in would show in the time of these requests.
+    for (let count = 0; count < 20; count++) most = Math.max(most, await waitingBytes(url));
+    expect(most).toBeLessThan(SOCKET_WINDOW_BYTES + 512 * 1024);
+    expect(sender.socket.pendingBytes).toBeGreaterThan(SOCKET_WINDOW_BYTES);
+
+    reader.socket.setReceiving(true);
+    await reader.hasReceived(before + FRAMES);
+    const numbers = reader.frames.slice(before).map(({ body }) => (body.kind === 'data' ? body.seq : null));
+    expect(numbers).toEqual(Array.from({ length: FRAMES }, (_, seq) => seq));
+    expect(await waitFor('nothing to wait', async () => (await waitingBytes(url)) === 0)).toBe(true);
+  },
+);

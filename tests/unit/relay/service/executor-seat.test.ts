@@ -1,0 +1,227 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { encodeFrame } from '../../../../src/relay/frames/frame.ts';
+import {
+  ENVIRONMENT_WINDOW_BYTES,
+  HOLD_UP_MS,
+  RELAY_WINDOW_BYTES,
+  SOCKET_WINDOW_BYTES,
+} from '../../../../src/relay/service/limits.ts';
+import { ByteWindow } from '../../../../src/relay/service/rendezvous/byte-window.ts';
+import { ExecutorSeat } from '../../../../src/relay/service/rendezvous/executor-seat.ts';
+import type { FrameSocket, FrameSocketEvents } from '../../../../src/transport/frame-socket.ts';
+import type { CloseReason } from '../../../../src/transport/transport.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** A socket whose peer reads only when the test says so. */
+class FakeSocket {
+  readonly sent: Uint8Array[] = [];
+  pendingBytes = 0;
+  receiving = true;
+  closed: CloseReason | null = null;
+  #events: FrameSocketEvents | null = null;
+
+  open(events: FrameSocketEvents): void {
+    this.#events = events;
+  }
+
+  send(frame: Uint8Array): boolean {
+    if (this.closed !== null) return true;
+    this.sent.push(frame);
+    this.pendingBytes += frame.length;
+    return true;
+  }
+
+  setReceiving(receiving: boolean): void {
+    this.receiving = receiving;
+  }
+
+  close(reason: CloseReason): void {
+    this.#end(reason);
+  }
+
+  drop(): void {
+    this.#end({ code: 1006, reason: '' });
+  }
+
+  /** A frame arrives from the peer. */
+  arrive(streamId: string, bytes = 100): void {
+    const payload = new Uint8Array(bytes);
+    this.#events?.frame(encodeFrame({ streamId, body: { kind: 'data', seq: 0, payload } }));
+  }
+
+  /** The peer reads so much. */
+  drain(bytes = this.pendingBytes): void {
+    this.pendingBytes -= bytes;
+    this.#events?.sent?.(bytes);
+  }
+
+  #end(reason: CloseReason): void {
+    if (this.closed !== null) return;
+    this.closed = reason;
+    const lost = this.pendingBytes;
+    this.pendingBytes = 0;
+    if (lost > 0) this.#events?.sent?.(lost);
+    this.#events?.closed(reason);
+  }
+}
+
+function seatOf(window = new ByteWindow(RELAY_WINDOW_BYTES, () => {})) {
+  const cutOff = vi.fn();
+  const ended = vi.fn();
+  const executor = new FakeSocket();
+  const seat = new ExecutorSeat(executor as unknown as FrameSocket, {
+    window,
+    forwarded: () => {},
+    dropped: () => {},
+    cutOff,
+    harnessGone: () => {},
+    ended,
+  });
+  seat.open();
+  /** A harness with a stream of its name. */
+  const join = (name: string) => {
+    const socket = new FakeSocket();
+    seat.join(socket as unknown as FrameSocket, name, () => {});
+    socket.arrive(name);
+    executor.drain();
+    return socket;
+  };
+  return { seat, executor, join, cutOff, ended };
+}
+
+const CHUNK = 100_000;
+
+/** Lets the executor send to a stream until it is no longer read. */
+function flood(executor: FakeSocket, streamId: string): number {
+  let frames = 0;
+  for (; executor.receiving && frames < 10_000; frames++) executor.arrive(streamId, CHUNK);
+  return frames;
+}
+
+test('an executor is no longer read when a harness does not read, until half of it is gone', () => {
+  const { executor, join } = seatOf();
+  const harness = join('a');
+  flood(executor, 'a');
+  expect(harness.pendingBytes).toBeGreaterThanOrEqual(SOCKET_WINDOW_BYTES);
+  expect(harness.pendingBytes).toBeLessThan(SOCKET_WINDOW_BYTES + 2 * CHUNK);
+  harness.drain(harness.pendingBytes - SOCKET_WINDOW_BYTES / 2 - 1);
+  expect(executor.receiving).toBe(false);
+  harness.drain(1);
+  expect(executor.receiving).toBe(true);
+});
+
+test('harnesses are no longer read when the executor does not read', () => {
+  const { executor, join } = seatOf();
+  const [one, other] = [join('a'), join('b')];
+  for (let count = 0; one.receiving && count < 100; count++) one.arrive('a', CHUNK);
+  expect([one.receiving, other.receiving]).toEqual([false, false]);
+  expect(executor.pendingBytes).toBeLessThan(SOCKET_WINDOW_BYTES + 2 * CHUNK);
+  executor.drain();
+  expect([one.receiving, other.receiving]).toEqual([true, true]);
+});
+
+test('a harness that joins while the executor does not read waits', () => {
+  const { seat, executor, join } = seatOf();
+  const one = join('a');
+  for (let count = 0; one.receiving && count < 100; count++) one.arrive('a', CHUNK);
+  const late = new FakeSocket();
+  seat.join(late as unknown as FrameSocket, 'late', () => {});
+  expect(late.receiving).toBe(false);
+  executor.drain();
+  expect(late.receiving).toBe(true);
+});
+
+test('many harnesses that read a little less than they are sent do not add up without end', () => {
+  const { executor, join } = seatOf();
+  const harnesses = Array.from({ length: 20 }, (_, index) => [`h${index}`, join(`h${index}`)] as const);
+  for (let round = 0; executor.receiving && round < 100; round++) {
+    for (const [name] of harnesses) if (executor.receiving) executor.arrive(name, CHUNK);
+  }
+  const waiting = harnesses.reduce((sum, [, socket]) => sum + socket.pendingBytes, 0);
+  expect(waiting).toBeGreaterThanOrEqual(ENVIRONMENT_WINDOW_BYTES);
+  expect(waiting).toBeLessThan(ENVIRONMENT_WINDOW_BYTES + 2 * CHUNK);
+  expect(Math.max(...harnesses.map(([, socket]) => socket.pendingBytes))).toBeLessThan(SOCKET_WINDOW_BYTES);
+});
+
+test('when all environments together have too much, all of them wait', () => {
+  const seats: ReturnType<typeof seatOf>[] = [];
+  const window = new ByteWindow(2 * CHUNK, () => {
+    for (const { seat } of seats) seat.updateReading();
+  });
+  seats.push(seatOf(window), seatOf(window));
+  const [one, other] = seats as [(typeof seats)[0], (typeof seats)[0]];
+  const harness = one.join('a');
+  flood(one.executor, 'a');
+  expect([one.executor.receiving, other.executor.receiving]).toEqual([false, false]);
+  harness.drain();
+  expect([one.executor.receiving, other.executor.receiving]).toEqual([true, true]);
+});
+
+test('a harness that holds up the others is cut off, and no other', () => {
+  const { executor, join, cutOff } = seatOf();
+  const [slow, other] = [join('slow'), join('other')];
+  flood(executor, 'slow');
+  vi.advanceTimersByTime(HOLD_UP_MS - 1);
+  expect(slow.closed).toBeNull();
+  vi.advanceTimersByTime(1);
+  expect(slow.closed).not.toBeNull();
+  expect(other.closed).toBeNull();
+  expect(executor.receiving).toBe(true);
+  expect(cutOff).toHaveBeenCalledOnce();
+  vi.advanceTimersByTime(10 * HOLD_UP_MS);
+  expect(cutOff).toHaveBeenCalledOnce();
+});
+
+test('who reads in time begins anew', () => {
+  const { executor, join, cutOff } = seatOf();
+  const harness = join('a');
+  for (let round = 0; round < 5; round++) {
+    flood(executor, 'a');
+    vi.advanceTimersByTime(HOLD_UP_MS - 1);
+    harness.drain();
+  }
+  expect(cutOff).not.toHaveBeenCalled();
+});
+
+test('an executor that does not read is cut off, and its harnesses are sent away', () => {
+  const { executor, join, ended } = seatOf();
+  const harness = join('a');
+  for (let count = 0; harness.receiving && count < 100; count++) harness.arrive('a', CHUNK);
+  vi.advanceTimersByTime(HOLD_UP_MS);
+  expect(executor.closed).not.toBeNull();
+  expect(harness.closed?.reason).toBe('the executor is gone');
+  expect(ended).toHaveBeenCalledOnce();
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('a harness that ignores refusals does not gather them', () => {
+  const { executor, join } = seatOf();
+  join('owner');
+  const rude = join('rude');
+  let most = 0;
+  for (let count = 0; rude.closed === null && count < 100_000; count++) {
+    rude.arrive('owner', 1);
+    most = Math.max(most, rude.pendingBytes);
+  }
+  expect(rude.closed).not.toBeNull();
+  expect(most).toBeLessThan(SOCKET_WINDOW_BYTES + CHUNK);
+  expect(executor.receiving).toBe(true);
+});
+
+test('what waits for a socket that is gone waits no longer', () => {
+  const window = new ByteWindow(RELAY_WINDOW_BYTES, () => {});
+  const { executor, join } = seatOf(window);
+  const harness = join('a');
+  flood(executor, 'a');
+  harness.drop();
+  // The reset for the executor is all that is left.
+  expect(window.bytes).toBe(executor.pendingBytes);
+  executor.drop();
+  expect(window.bytes).toBe(0);
+});

@@ -1,0 +1,74 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+
+/** A redis-server of its own on a free port of the loopback interface, which forgets everything when it is stopped. */
+export class RedisServer {
+  readonly url: string;
+  readonly #port: number;
+  readonly #folder = mkdtempSync(join(tmpdir(), 'relay-redis-'));
+  #process: ChildProcess | null = null;
+
+  private constructor(port: number) {
+    this.#port = port;
+    this.url = `redis://127.0.0.1:${port}`;
+  }
+
+  /** Starts one that ends with the test. */
+  static async start(): Promise<RedisServer> {
+    const server = new RedisServer(await freePort());
+    onTestFinished(async () => {
+      await server.stop();
+      rmSync(server.#folder, { recursive: true });
+    });
+    await server.start();
+    return server;
+  }
+
+  /** Starts it again, on the same port. */
+  async start(): Promise<void> {
+    const flags = ['--port', String(this.#port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
+    const child = spawn('redis-server', [...flags, '--dir', this.#folder], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    this.#process = child;
+    let printed = '';
+    for await (const chunk of child.stdout) {
+      printed += chunk;
+      if (printed.includes('Ready to accept connections')) break;
+    }
+    if (child.exitCode !== null) throw new Error(`redis-server has ended: ${printed}`);
+  }
+
+  async stop(): Promise<void> {
+    const child = this.#process;
+    this.#process = null;
+    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  /** Lets it hang: connections stay open and nobody answers. */
+  freeze(): void {
+    this.#process?.kill('SIGSTOP');
+  }
+
+  thaw(): void {
+    this.#process?.kill('SIGCONT');
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

@@ -1,0 +1,329 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { MAX_FRAME_BYTES } from '../../../../src/relay/limits.ts';
+import {
+  EXECUTOR_TICKET_MS,
+  HARNESS_TICKET_MS,
+  MAX_HARNESSES_PER_ENVIRONMENT,
+  MAX_STREAMS_PER_HARNESS,
+} from '../../../../src/relay/service/limits.ts';
+import { PEER_LOST_REASON, resumeMark } from '../../../../src/relay/stream/wire-words.ts';
+import { connectFrameSocket } from '../../../../src/transport/frame-socket.ts';
+import { connectWebSocket, UpgradeRefusedError } from '../../../../src/transport/websocket.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { RecordedEvents } from '../../transport/recorded-events.ts';
+import { Environment, SECRET, someKey, startTestRelay, TestPeer, token } from './relay-scene.ts';
+
+/** The status with which an upgrade is refused. */
+async function refusalOf(url: string): Promise<number> {
+  const error = await connectFrameSocket(url).then(
+    (socket) => {
+      socket.drop();
+      return null;
+    },
+    (failure: unknown) => failure,
+  );
+  if (error instanceof UpgradeRefusedError) return error.status;
+  throw new Error(`the upgrade was not refused: ${error}`);
+}
+
+async function environmentOf(...config: Parameters<typeof startTestRelay>): Promise<Environment> {
+  return new Environment((await startTestRelay(...config)).url);
+}
+
+test('bytes pass unchanged and in order, both ways, each stream to its own harness', async () => {
+  const environment = await environmentOf();
+  const executor = await environment.executor();
+  const harnesses = [await environment.harness(), await environment.harness()] as const;
+  const streams = [randomUUID(), 'any text, even ünïcode'];
+  const sent: Uint8Array[][] = [[], []];
+  for (const [index, harness] of harnesses.entries()) sent[index]!.push(harness.resume(streams[index]!));
+  for (let seq = 0; seq < 50; seq++) {
+    for (const [index, harness] of harnesses.entries()) {
+      sent[index]!.push(harness.record(streams[index]!, seq, randomBytes(1 + seq * 100)));
+    }
+  }
+  await executor.hasReceived(102);
+  for (const [index, stream] of streams.entries()) {
+    const arrived = executor.received.filter((_, at) => executor.frames[at]!.streamId === stream);
+    expect(arrived.map((bytes) => Buffer.from(bytes))).toEqual(
+      sent[index]!.map((bytes) => Buffer.from(bytes)),
+    );
+  }
+
+  const answers = streams.map((stream) =>
+    [0, 1, 2].map((seq) => Buffer.from(executor.record(stream, seq, randomBytes(60_000)))),
+  );
+  for (const [index, harness] of harnesses.entries()) {
+    await harness.hasReceived(3);
+    expect(harness.received.map((bytes) => Buffer.from(bytes))).toEqual(answers[index]);
+  }
+});
+
+test('the largest frame passes; one byte more ends the connection', async () => {
+  const environment = await environmentOf();
+  const executor = await environment.executor();
+  const harness = await environment.harness();
+  const overhead = harness.resume('s').length;
+  let frame = harness.record('s', 0, new Uint8Array(MAX_FRAME_BYTES - 100));
+  await executor.hasReceived(2);
+  const missing = MAX_FRAME_BYTES - frame.length;
+  frame = harness.record('s', 0, new Uint8Array(MAX_FRAME_BYTES - 100 + missing));
+  expect([frame.length, overhead > 0]).toEqual([MAX_FRAME_BYTES, true]);
+  await executor.hasReceived(3);
+  harness.record('s', 0, new Uint8Array(MAX_FRAME_BYTES - 99 + missing));
+  expect((await harness.hasClosed()).code).toBe(1009);
+});
+
+test('the executor is told of each stream whose harness is gone', async () => {
+  const environment = await environmentOf();
+  const executor = await environment.executor();
+  const harness = await environment.harness();
+  for (const stream of ['a', 'b']) harness.resume(stream);
+  await executor.hasReceived(2);
+  harness.socket.drop();
+  await executor.hasReceived(4);
+  expect(executor.frames.slice(2).map(({ streamId, body }) => [streamId, body])).toEqual([
+    ['a', { kind: 'reset', reason: PEER_LOST_REASON }],
+    ['b', { kind: 'reset', reason: PEER_LOST_REASON }],
+  ]);
+  // What is still under way to them is nobody's, and the executor stays.
+  executor.record('a', 0);
+  const next = await environment.harness();
+  next.resume('c');
+  await executor.hasReceived(5);
+  expect(executor.closed).toBeNull();
+});
+
+test('a stream that was reset by either side is not reported again', async () => {
+  const environment = await environmentOf();
+  const executor = await environment.executor();
+  const harness = await environment.harness();
+  for (const stream of ['a', 'b', 'c']) harness.resume(stream);
+  await executor.hasReceived(3);
+  harness.reset('a');
+  executor.reset('b');
+  await harness.hasReceived(1);
+  await executor.hasReceived(4);
+  harness.socket.drop();
+  await executor.hasReceived(5);
+  expect(executor.frames[4]?.streamId).toBe('c');
+});
+
+test('harnesses lose their sockets with their executor, and it is offline', async () => {
+  const environment = await environmentOf();
+  const executor = await environment.executor();
+  const harnesses = [await environment.harness(), await environment.harness()];
+  executor.socket.drop();
+  for (const harness of harnesses) expect((await harness.hasClosed()).reason).toBe('the executor is gone');
+  await waitFor(
+    'the lease to be given up',
+    async () => (await environment.connect(someKey())).status === 409,
+  );
+});
+
+test('the newest socket of an executor wins, and the old one cannot take harnesses away', async () => {
+  const environment = await environmentOf();
+  const { body } = await environment.register(someKey());
+  const first = await TestPeer.connect(body.url);
+  const harness = await environment.harness();
+  const second = await TestPeer.connect(body.url);
+  expect((await first.hasClosed()).reason).toMatch(/newer connection/);
+  await harness.hasClosed();
+  const next = await environment.harness();
+  next.resume('s');
+  await second.hasReceived(1);
+  expect(second.closed).toBeNull();
+});
+
+test('an executor that was replaced loses its socket, its URL and its place', async () => {
+  const environment = await environmentOf();
+  const key = someKey();
+  const { body } = await environment.register(key);
+  const first = await TestPeer.connect(body.url);
+  const early = (await environment.connect(someKey())).body.url;
+  const second = await environment.executor();
+  expect((await first.hasClosed()).reason).toMatch(/another executor/);
+  expect(await refusalOf(body.url)).toBe(401);
+  expect(await refusalOf(early)).toBe(401);
+  expect((await environment.register(key)).status).toBe(409);
+  expect(second.closed).toBeNull();
+});
+
+test('a stream belongs to the harness that began it', async () => {
+  const environment = await environmentOf();
+  const executor = await environment.executor();
+  const [owner, thief] = [await environment.harness(), await environment.harness()];
+  owner.resume('s');
+  await executor.hasReceived(1);
+  thief.record('s', 0);
+  thief.resume('s', resumeMark('request'));
+  await thief.hasReceived(2);
+  expect(thief.frames.map(({ body }) => body.kind)).toEqual(['reset', 'reset']);
+  executor.record('s', 0);
+  await owner.hasReceived(1);
+  expect(executor.received).toHaveLength(1);
+});
+
+test('a harness that comes back with its key goes on with its stream, before its old socket is known to be gone', async () => {
+  const environment = await environmentOf();
+  const executor = await environment.executor();
+  const key = someKey();
+  const before = await environment.harness(key);
+  before.resume('s');
+  await executor.hasReceived(1);
+  const after = await environment.harness(key);
+  after.resume('s', resumeMark('request'));
+  await executor.hasReceived(2);
+  executor.record('s', 0);
+  await after.hasReceived(1);
+  expect(before.received).toHaveLength(0);
+  before.socket.drop();
+  after.record('s', 1);
+  await executor.hasReceived(3);
+  expect(executor.frames.map(({ body }) => body.kind)).toEqual(['resume', 'resume', 'data']);
+});
+
+test('a harness that sends what is no frame is sent away; an executor is not', async () => {
+  const environment = await environmentOf();
+  const executor = await environment.executor();
+  const harness = await environment.harness();
+  executor.send(randomBytes(100));
+  harness.send(randomBytes(100));
+  expect((await harness.hasClosed()).code).toBe(1008);
+  expect(executor.closed).toBeNull();
+  expect(executor.received).toHaveLength(0);
+});
+
+test('a harness has so many streams and not more, and an environment so many harnesses', async () => {
+  const environment = await environmentOf();
+  const executor = await environment.executor();
+  const harness = await environment.harness();
+  for (let index = 0; index <= MAX_STREAMS_PER_HARNESS; index++) harness.resume(`stream ${index}`);
+  await executor.hasReceived(MAX_STREAMS_PER_HARNESS);
+  await harness.hasReceived(1);
+  expect(harness.frames[0]).toMatchObject({
+    streamId: `stream ${MAX_STREAMS_PER_HARNESS}`,
+    body: { kind: 'reset' },
+  });
+  const { url } = (await environment.connect(someKey())).body;
+  for (let count = 1; count < MAX_HARNESSES_PER_ENVIRONMENT; count++) await TestPeer.connect(url);
+  expect(await refusalOf(url)).toBe(503);
+});
+
+test('a stream with a name that is too long is refused', async () => {
+  const environment = await environmentOf();
+  const executor = await environment.executor();
+  const harness = await environment.harness();
+  harness.resume('x'.repeat(257));
+  await harness.hasReceived(1);
+  harness.resume('x'.repeat(256));
+  await executor.hasReceived(1);
+  expect(executor.frames[0]?.streamId).toHaveLength(256);
+});
+
+test('URLs are good for a time, and only for what they were made for', async () => {
+  let nowMs = 1_000_000;
+  const environment = await environmentOf({ now: () => nowMs });
+  const { url } = (await environment.register(someKey())).body;
+  await TestPeer.connect(url);
+  const harnessUrl = (await environment.connect(someKey())).body.url;
+  expect(await refusalOf(url.replace('env-1', 'env-2'))).toBe(401);
+  expect(await refusalOf(`${url}x`)).toBe(401);
+  expect(await refusalOf(url.replace(/ticket=.*/, ''))).toBe(401);
+  expect(await refusalOf(url.replace('rendezvous', 'else'))).toBe(404);
+  const forToken = url.replace(/ticket=.*/, `ticket=${token('executor')}`);
+  expect(await refusalOf(forToken)).toBe(401);
+  nowMs += HARNESS_TICKET_MS - 1;
+  await TestPeer.connect(harnessUrl);
+  nowMs += 1;
+  expect(await refusalOf(harnessUrl)).toBe(401);
+  nowMs += EXECUTOR_TICKET_MS;
+  expect(await refusalOf(url)).toBe(401);
+});
+
+test('a URL of another relay with the same secret leads nowhere here', async () => {
+  const [here, there] = [await environmentOf(), await environmentOf()];
+  await here.executor();
+  await there.executor();
+  const { url } = (await there.connect(someKey())).body;
+  expect(await refusalOf(url.replace(new URL(url).host, new URL(here.url).host))).toBe(401);
+});
+
+test('text is no frame', async () => {
+  const environment = await environmentOf();
+  const { url } = (await environment.register(someKey())).body;
+  const socket = await connectWebSocket(url);
+  const events = RecordedEvents.of(socket);
+  socket.send('hello');
+  await waitFor('the end of the socket', () => events.closeReason);
+  expect(events.closeReason?.code).toBe(1008);
+});
+
+test('a revoked token loses its sockets and opens no others', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'relay-revoked-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const revokedFile = join(folder, 'revoked');
+  writeFileSync(revokedFile, '# none yet\n');
+  const relay = await startTestRelay({ revokedFile });
+  const environment = Object.assign(new Environment(relay.url), {
+    harnessToken: token('harness', 'env-1', 'bad-harness'),
+  });
+  const executor = await environment.executor();
+  const harness = await environment.harness();
+  const { url } = (await environment.connect(someKey())).body;
+  appendFileSync(revokedFile, 'bad-harness # lost laptop\n');
+  await relay.reload();
+  expect((await harness.hasClosed()).reason).toBe('the token was revoked');
+  expect(await refusalOf(url)).toBe(401);
+  expect((await environment.connect(someKey())).status).toBe(401);
+  expect(executor.closed).toBeNull();
+});
+
+test('what happens is on record, and nothing of what passes', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'relay-audit-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const auditLog = join(folder, 'audit');
+  const relay = await startTestRelay({ auditLog });
+  const environment = new Environment(relay.url);
+  const executor = await environment.executor();
+  const harness = await environment.harness();
+  harness.record('stream-name', 0, Buffer.from('secret payload'));
+  await executor.hasReceived(1);
+  executor.reset('stream-name');
+  await harness.hasReceived(1);
+  await relay.close();
+  const written = readFileSync(auditLog, 'utf8');
+  const events = written.trimEnd().split('\n');
+  expect(events.map((line) => JSON.parse(line).event)).toEqual(
+    expect.arrayContaining(['register', 'connect', 'socketOpened', 'socketClosed']),
+  );
+  for (const secret of [
+    'stream-name',
+    'secret',
+    environment.harnessToken,
+    environment.executorToken,
+    SECRET,
+  ]) {
+    expect(written + relay.lines.join('')).not.toContain(secret);
+  }
+});
+
+test('a relay that ends sends everybody away with a reason and takes nobody in', async () => {
+  const relay = await startTestRelay();
+  const environment = new Environment(relay.url);
+  const { url } = (await environment.register(someKey())).body;
+  const executor = await TestPeer.connect(url);
+  const harness = await environment.harness();
+  harness.resume('s');
+  await executor.hasReceived(1);
+  for (let seq = 0; seq < 20; seq++) executor.record('s', seq, randomBytes(60_000));
+  await harness.hasReceived(20);
+  await relay.close('closing time');
+  expect(executor.closed).toEqual({ code: 1001, reason: 'closing time' });
+  expect(harness.closed?.reason).toBe('the executor is gone');
+  await expect(fetch(relay.url)).rejects.toThrow();
+});

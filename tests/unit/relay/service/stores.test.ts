@@ -1,0 +1,286 @@
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { createLogger } from '../../../../src/observability/log.ts';
+import {
+  AUTHORIZATION_MS,
+  LEASE_MS,
+  MAX_AUTHORIZATIONS,
+  MAX_ENVIRONMENTS,
+  MAX_SUPERSEDED_KEYS,
+} from '../../../../src/relay/service/limits.ts';
+import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
+import { openStore } from '../../../../src/relay/service/store/open-store.ts';
+import { RegistrationFile } from '../../../../src/relay/service/store/registration-file.ts';
+import { type Lease, type Store, StoreUnavailableError } from '../../../../src/relay/service/store/store.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { RedisServer } from './redis-server.ts';
+import { someKey } from './relay-scene.ts';
+
+const quiet = createLogger('error', () => {});
+const NODE = { id: 'node-1', url: 'ws://one' };
+const OTHER_NODE = { id: 'node-2', url: 'ws://two' };
+const GRANT = { registrationId: 'r', harnessKeyHash: 'h' };
+
+async function open(kind: string): Promise<Store> {
+  const setting = kind === 'redis' ? (await RedisServer.start()).url : kind;
+  const store = await openStore(setting, quiet);
+  onTestFinished(() => store.close());
+  return store;
+}
+
+async function registrationOf(store: Store, key = someKey(), environmentId = 'e'): Promise<string> {
+  const result = await store.register(environmentId, key);
+  if (result.outcome === 'superseded') throw new Error('superseded');
+  return result.registrationId;
+}
+
+async function claim(store: Store, registrationId: string, node = NODE): Promise<Lease> {
+  const lease = await store.claim('e', registrationId, node);
+  if (lease === null) throw new Error('no lease');
+  return lease;
+}
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'relay-store-'));
+  onTestFinished(() => rmSync(path, { recursive: true }));
+  return path;
+}
+
+const KINDS = ['memory', 'redis'] as const;
+
+test.each(KINDS)('%s: registrations are new, return, are replaced and stay so', async (kind) => {
+  const store = await open(kind);
+  const keys = [someKey(), someKey(), someKey()] as const;
+  const first = await store.register('e', keys[0]);
+  expect(first.outcome).toBe('new');
+  expect(await store.register('e', keys[0])).toEqual({ ...first, outcome: 'returned' });
+  expect((await store.register('e', keys[1])).outcome).toBe('replaced');
+  expect((await store.register('e', keys[2])).outcome).toBe('replaced');
+  for (const key of [keys[0], keys[1]]) {
+    expect(await store.register('e', key)).toEqual({ outcome: 'superseded' });
+  }
+  expect((await store.register('another', keys[0])).outcome).toBe('new');
+});
+
+test.each(KINDS)('%s: so many replaced executors are remembered', async (kind) => {
+  const store = await open(kind);
+  const keys = Array.from({ length: MAX_SUPERSEDED_KEYS + 2 }, someKey);
+  for (const key of keys) await store.register('e', key);
+  expect(await store.register('e', keys[1]!)).toEqual({ outcome: 'superseded' });
+  expect((await store.register('e', keys[0]!)).outcome).toBe('replaced');
+});
+
+test.each(KINDS)('%s: the newest claim counts, and ends the others', async (kind) => {
+  const store = await open(kind);
+  expect(await store.find('e')).toBeNull();
+  const key = someKey();
+  const registrationId = await registrationOf(store, key);
+  expect(await store.find('e')).toMatchObject({ registration: { registrationId }, node: null });
+  expect(await store.claim('e', 'another', NODE)).toBeNull();
+  expect(await store.claim('unknown', registrationId, NODE)).toBeNull();
+
+  const first = await claim(store, registrationId);
+  expect(first.registration).toEqual((await store.find('e'))?.registration);
+  expect(first.registration.executorKey).toEqual(key.toJSON());
+  const second = await claim(store, registrationId, OTHER_NODE);
+  expect(second.epoch).toBeGreaterThan(first.epoch);
+  expect((await store.find('e'))?.node).toEqual(OTHER_NODE);
+  expect([await store.renew(first), await store.renew(second)]).toEqual([false, true]);
+  await store.release(first);
+  expect((await store.find('e'))?.node).toEqual(OTHER_NODE);
+  await store.release(second);
+  expect((await store.find('e'))?.node).toBeNull();
+});
+
+test.each(KINDS)('%s: another registration ends the claim of the one before', async (kind) => {
+  const store = await open(kind);
+  const lease = await claim(store, await registrationOf(store));
+  await registrationOf(store);
+  expect((await store.find('e'))?.node).toBeNull();
+  expect(await store.renew(lease)).toBe(false);
+  expect((await store.find('e'))?.node).toBeNull();
+});
+
+test.each(KINDS)('%s: a lease that ran out goes on when nobody else claims', async (kind) => {
+  const store = await open(kind);
+  const lease = await claim(store, await registrationOf(store));
+  await store.release(lease);
+  expect(await store.renew(lease)).toBe(true);
+  expect((await store.find('e'))?.node).toEqual(NODE);
+});
+
+test.each(KINDS)('%s: an authorization is taken once, and only for its environment', async (kind) => {
+  const store = await open(kind);
+  await store.grant('e', 'authorization', GRANT);
+  expect(await store.take('another', 'authorization')).toBeNull();
+  expect(await store.take('e', 'another')).toBeNull();
+  const taken = await Promise.all(Array.from({ length: 10 }, () => store.take('e', 'authorization')));
+  expect(taken.filter((grant) => grant !== null)).toMatchObject([GRANT]);
+});
+
+test('memory: leases and authorizations end with their time', async () => {
+  let nowMs = 0;
+  const store = new MemoryStore(null, () => nowMs);
+  await claim(store, await registrationOf(store));
+  await store.grant('e', 'one', GRANT);
+  await store.grant('e', 'two', GRANT);
+  nowMs = AUTHORIZATION_MS - 1;
+  expect(await store.take('e', 'one')).toMatchObject(GRANT);
+  nowMs = AUTHORIZATION_MS;
+  expect(await store.take('e', 'two')).toBeNull();
+  nowMs = LEASE_MS - 1;
+  expect((await store.find('e'))?.node).toEqual(NODE);
+  nowMs = LEASE_MS;
+  expect((await store.find('e'))?.node).toBeNull();
+});
+
+test('memory: authorizations that nobody takes make room when they are over, and not before', async () => {
+  let nowMs = 0;
+  const store = new MemoryStore(null, () => nowMs);
+  for (let index = 0; index < MAX_AUTHORIZATIONS; index++) await store.grant('e', `${index}`, GRANT);
+  await expect(store.grant('e', 'more', GRANT)).rejects.toThrow(StoreUnavailableError);
+  nowMs = AUTHORIZATION_MS;
+  await store.grant('e', 'more', GRANT);
+  expect(await store.take('e', 'more')).toMatchObject(GRANT);
+});
+
+test('memory: the environment unused for longest makes room, unless its executor is connected', async () => {
+  const key = someKey();
+  const store = new MemoryStore();
+  const connected = await registrationOf(store, key, 'e');
+  await claim(store, connected);
+  for (let index = 1; index < MAX_ENVIRONMENTS; index++) await registrationOf(store, key, `${index}`);
+  await registrationOf(store, key, 'more');
+  expect(await store.find('e')).not.toBeNull();
+  expect(await store.find('1')).toBeNull();
+  expect(await store.find('2')).not.toBeNull();
+});
+
+test('redis: what is kept ends by itself', async () => {
+  const redis = await RedisServer.start();
+  const store = await openStore(redis.url, quiet);
+  onTestFinished(() => store.close());
+  await registrationOf(store);
+  const registrationId = await registrationOf(store);
+  await claim(store, registrationId);
+  await store.grant('e', 'authorization', GRANT);
+  const { createClient } = await import('@redis/client');
+  const client = createClient({ url: redis.url });
+  await client.connect();
+  onTestFinished(() => client.destroy());
+  const keys = await client.keys('*');
+  expect(keys).toHaveLength(4);
+  for (const key of keys) {
+    expect(await client.pTTL(key)).toBeGreaterThan(0);
+    expect(key).not.toContain('authorization:authorization');
+  }
+});
+
+test('redis: one that has forgotten everything is told again by who knows, the newest last', async () => {
+  const redis = await RedisServer.start();
+  const store = await openStore(redis.url, quiet);
+  onTestFinished(() => store.close());
+  const registrationId = await registrationOf(store);
+  const first = await claim(store, registrationId);
+  const second = await claim(store, registrationId, OTHER_NODE);
+  await redis.stop();
+  await waitFor('the loss to be noticed', () => !store.available);
+  await redis.start();
+  await waitFor('the store to be back', () => store.available);
+  expect(await store.find('e')).toBeNull();
+  expect(await store.renew(first)).toBe(true);
+  expect(await store.renew(second)).toBe(true);
+  expect(await store.renew(first)).toBe(false);
+  expect(await store.find('e')).toMatchObject({ registration: { registrationId }, node: OTHER_NODE });
+});
+
+test('redis: a registration after everything was forgotten is newer than any claim before', async () => {
+  const redis = await RedisServer.start();
+  const store = await openStore(redis.url, quiet);
+  onTestFinished(() => store.close());
+  const lease = await claim(store, await registrationOf(store));
+  await redis.stop();
+  await redis.start();
+  await waitFor('the store to be back', () => store.available);
+  await registrationOf(store);
+  expect(await store.renew(lease)).toBe(false);
+});
+
+test('redis: who asks one that is gone, or hangs, is told at once or soon', async () => {
+  const redis = await RedisServer.start();
+  const store = await openStore(redis.url, quiet);
+  onTestFinished(() => store.close());
+  redis.freeze();
+  await expect(store.find('e')).rejects.toThrow(StoreUnavailableError);
+  redis.thaw();
+  await waitFor('an answer', () =>
+    store.find('e').then(
+      () => true,
+      () => false,
+    ),
+  );
+  await redis.stop();
+  await waitFor('the loss to be noticed', () => !store.available);
+  await expect(store.find('e')).rejects.toThrow(StoreUnavailableError);
+});
+
+test('redis: a store that is not there yet is waited for', async () => {
+  const redis = await RedisServer.start();
+  await redis.stop();
+  const store = await openStore(redis.url, quiet);
+  onTestFinished(() => store.close());
+  expect(store.available).toBe(false);
+  await redis.start();
+  await waitFor('the store', () => store.available);
+  expect(await store.find('e')).toBeNull();
+});
+
+test('file: registrations and replaced executors survive a restart', async () => {
+  const path = join(folder(), 'registrations');
+  const keys = [someKey(), someKey()] as const;
+  const before = await openStore(`file://${path}`, quiet);
+  await before.register('e', keys[0]);
+  const id = await registrationOf(before, keys[1]);
+  await registrationOf(before, keys[0], 'other');
+  await before.close();
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+  // What a process that was killed has left.
+  appendFileSync(path, '{"environmentId":"torn');
+  const after = await openStore(`file://${path}`, quiet);
+  expect(await after.register('e', keys[1])).toEqual({ outcome: 'returned', registrationId: id });
+  expect(await after.register('e', keys[0])).toEqual({ outcome: 'superseded' });
+  expect((await after.find('other'))?.node).toBeNull();
+  await after.close();
+  expect(readFileSync(path, 'utf8').trimEnd().split('\n')).toHaveLength(2);
+});
+
+test('file: it is written anew when too much of it is out of date', async () => {
+  const path = join(folder(), 'registrations');
+  const { file } = await RegistrationFile.open(path, quiet);
+  const key = someKey().toJSON();
+  const registration = { environmentId: 'e', registrationId: 'r', executorKey: key, keyHash: 'h' };
+  const environment = { registration, superseded: [] };
+  const all = new Map([['e', environment]]);
+  for (let count = 0; count <= 10_000; count++) file.append(environment, all);
+  await file.close();
+  expect(readFileSync(path, 'utf8').trimEnd().split('\n')).toHaveLength(1);
+});
+
+test('file: one that cannot be used is refused', async () => {
+  const path = folder();
+  await expect(openStore(`file://${path}`, quiet)).rejects.toThrow(/cannot keep registrations/);
+  writeFileSync(join(path, 'file'), '');
+  await expect(openStore(`file://${path}/file/x`, quiet)).rejects.toThrow(/cannot keep registrations/);
+});
+
+test.each(['', 'disk', 'file://relative', 'http://x'])('%s is no store', async (setting) => {
+  await expect(openStore(setting, quiet)).rejects.toThrow(/--store is not/);
+});
+
+test('a URL of a store that is none does not show its password', async () => {
+  const error = await openStore('redis://user:pass word@:x', quiet).catch((failure: Error) => failure);
+  expect(error).toBeInstanceOf(Error);
+  expect((error as Error).message).not.toContain('pass word');
+});
