@@ -21,6 +21,8 @@ export declare function startReference(options?: {
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string | undefined>>;
 }): Promise<RunningServer>;
+/** A fresh home folder, with these files in it: contents by name. */
+export declare function createHome(files?: Readonly<Record<string, string>>): string;
 export declare function startServer(
   command: string,
   args: readonly string[],

@@ -11,6 +11,7 @@ import {
   VALIDATION_TIMEOUT_MS,
 } from './limits.ts';
 import { NoisePublicKey } from './noise/public-key.ts';
+import { SECURITY_PROFILE } from './noise/suite.ts';
 import { isLoopbackHost } from './outbound/loopback.ts';
 import { type OutboundOptions, openTunnel } from './outbound/tunnel.ts';
 import type { RegistryAuth } from './registry-auth.ts';
@@ -200,7 +201,6 @@ export function checkedEnvironmentId(id: string): string {
   throw new TypeError('the id of an environment has 1 to 64 letters, digits, - and _');
 }
 
-const SECURITY_PROFILE = 'noise_hybrid_ik_v1';
 const STREAM_HEADER = 'x-codex-noise-stream-id';
 
 type Action = 'register' | 'connect' | 'validate';

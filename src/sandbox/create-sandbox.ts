@@ -23,7 +23,8 @@ export function createSandbox(spawner: Spawner, env: Readonly<Record<string, str
     check: async () => {
       await bwrap.path();
     },
-    encloseProgram: (spec, policy, signal) => programs.encloseProgram(spec, policy, policy.network, signal),
+    encloseProgram: (spec, policy, signal, proxied = null) =>
+      programs.encloseProgram(spec, policy, proxied === null ? policy.network : 'proxied', signal, proxied),
     files: (policy) => files.files(policy),
     close: async () => {
       await Promise.all([programs.close(), files.close()]);

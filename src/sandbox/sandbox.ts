@@ -2,6 +2,7 @@ import type { FileSystem } from '../files/file-system.ts';
 import type { SearchRequest, SearchResult } from '../files/search/query.ts';
 import type { Enclosure } from '../process/process-manager.ts';
 import type { SpawnSpec } from '../process/spawn/spawner.ts';
+import type { Proxied } from './linux/enclose.ts';
 import type { SandboxPolicy } from './policy/policy.ts';
 
 /** What enforces policies on this machine. Whatever it cannot enforce it refuses; nothing runs or is touched without it. */
@@ -9,7 +10,12 @@ export interface Sandbox {
   /** Resolves when policies can be enforced here. Rejects with the SandboxError that everything else would fail with. */
   check(): Promise<void>;
   /** Makes a confinement for one program. */
-  encloseProgram(spec: SpawnSpec, policy: SandboxPolicy, signal: AbortSignal): Promise<Enclosure>;
+  encloseProgram(
+    spec: SpawnSpec,
+    policy: SandboxPolicy,
+    signal: AbortSignal,
+    proxied?: Proxied | null,
+  ): Promise<Enclosure>;
   /** The files that a policy leaves; for policies that hide or protect some. Where they cannot be had each operation fails. */
   files(policy: SandboxPolicy): PolicyFiles;
   /** Ends everything that is left. */

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { ContentSearch } from '../files/search/content-search.ts';
+import type { ProxyHost } from '../network/proxy/proxy-host.ts';
 import type { Logger } from '../observability/log.ts';
 import { type NotificationMessage, type RequestMessage, UNREADABLE_ID } from '../protocol/envelope.ts';
 import {
@@ -45,6 +46,7 @@ export interface ConnectionServices {
   readonly sessions: SessionRegistry;
   readonly quotas: Quotas;
   readonly confinement: Confinement;
+  readonly proxies: ProxyHost;
   search(): Promise<ContentSearch>;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
@@ -130,6 +132,7 @@ export class ClientConnection {
       unexpectedResponse: () => this.#violation('a response to a request that was never sent'),
       bulk: (stopped) => {
         this.#attachment?.session.processes.setPaused(stopped);
+        if (!stopped) this.#attachment?.session.policyDecisions.flush();
         this.#attachment?.tools?.files.setPaused(stopped);
         this.#attachment?.tools?.http.setPaused(stopped);
       },
@@ -199,7 +202,7 @@ export class ClientConnection {
 
   /** Made with the first request. */
   #makeTools(session: Session): Tools {
-    const { quotas, search, config, environmentInfo, confinement } = this.#services;
+    const { quotas, search, config, environmentInfo, confinement, proxies, log } = this.#services;
     const { access } = this.principal;
     const files = new ConnectionFiles(
       this.#connection,
@@ -219,6 +222,8 @@ export class ClientConnection {
       http,
       quotas,
       confinement,
+      proxies,
+      log,
       environmentInfo,
       connection: this.#connection,
       records: this.#records,

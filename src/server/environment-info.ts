@@ -59,6 +59,8 @@ function capabilities(
     lifecycleNotifications: true,
     fsAtomicReplace: true,
     shellSnapshotV2: true,
+    networkProxyLaunch: true,
+    networkProxyReviewDomains: true,
     capabilityDiscoverySandbox: sandbox,
     sandboxedFileStreaming: sandbox,
     linuxRootWritePreservesDevices: sandbox,

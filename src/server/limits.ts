@@ -55,6 +55,9 @@ export const MAX_BODY_DELTA_BYTES = 1024 * 1024;
 /** How long a start waits for file changes that were asked for before it. Longer than any of them takes, unless it hangs. */
 export const CHANGES_BEFORE_START_MS = 2_000;
 
+/** Base64 characters of a large request that are decoded at a time: a multiple of four, and strings of this size are cheap. */
+export const DECODED_AT_ONCE_CHARACTERS = 16 * 1024;
+
 /** Buffers for blocks of files that are kept: what a client that asks ahead has under way. */
 export const REUSED_BLOCKS_MAX = 4;
 

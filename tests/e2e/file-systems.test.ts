@@ -13,6 +13,7 @@ import {
   overWebSocket,
 } from '../support/connected-clients.ts';
 import { type FilesUnderTest, fileSuite } from '../support/file-suite.ts';
+import { overRelay } from '../support/relay.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 fileSuite('files of this machine', async () => {
@@ -23,6 +24,7 @@ fileSuite('files of this machine', async () => {
 fileSuite('files in memory', () => remote(inMemory()));
 fileSuite('files over a websocket', () => remote(overWebSocket()));
 fileSuite('files over stdio', () => remote(overStdio()));
+fileSuite('files over a relay', () => remote(overRelay()));
 
 async function remote(connecting: Promise<ConnectedClient>): Promise<FilesUnderTest> {
   const { client, close } = await connecting;

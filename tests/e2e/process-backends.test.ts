@@ -8,6 +8,7 @@ import { LocalBackend } from '../../src/environment/local-process.ts';
 import { type ConnectedClient, overProxy, overStdio, overWebSocket } from '../support/connected-clients.ts';
 import { type BackendUnderTest, processSuite } from '../support/process-suite.ts';
 import { shell } from '../support/programs.ts';
+import { overRelay } from '../support/relay.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 processSuite('processes of this machine', async () => {
@@ -17,6 +18,7 @@ processSuite('processes of this machine', async () => {
 
 processSuite('processes over a websocket', () => remote(overWebSocket()));
 processSuite('processes over stdio', () => remote(overStdio()));
+processSuite('processes over a relay', () => remote(overRelay()));
 
 async function remote(connecting: Promise<ConnectedClient>): Promise<BackendUnderTest> {
   const { client, close } = await connecting;

@@ -15,6 +15,8 @@ export interface CodexOptions {
   readonly url: string;
   /** Whether codex learns of the server from `environments.toml` or from `CODEX_EXEC_SERVER_URL`. */
   readonly configuredBy?: 'file' | 'variable';
+  /** How the server is found through a relay, in place of its URL. */
+  readonly relay?: { readonly registryUrl: string; readonly environmentId: string; readonly authToken: string };
   readonly sandbox?: 'read-only' | 'workspace-write' | 'danger-full-access';
   /** What lies in the workspace when codex starts: contents by name. */
   readonly files?: Readonly<Record<string, string | Buffer>>;
@@ -77,8 +79,9 @@ export class CodexRun {
       writeFileSync(join(this.workspace, name), content);
     }
     writeFileSync(join(codexHome, 'config.toml'), configToml(model.url));
+    const { relay } = options;
     const byVariable = options.configuredBy === 'variable';
-    if (!byVariable) writeFileSync(join(codexHome, 'environments.toml'), environmentsToml(options.url));
+    if (!byVariable && relay === undefined) writeFileSync(join(codexHome, 'environments.toml'), environmentsToml(options.url));
     const place = ['-C', this.workspace, '-s', options.sandbox ?? 'danger-full-access'];
     this.#child = spawn(options.binary, ['exec', '--json', '--skip-git-repo-check', ...place, 'go'], {
       cwd: this.workspace,
@@ -89,6 +92,11 @@ export class CodexRun {
         CODEX_HOME: codexHome,
         ...LOOPBACK_ONLY,
         ...(byVariable ? { CODEX_EXEC_SERVER_URL: options.url } : {}),
+        ...(relay && {
+          CODEX_EXEC_SERVER_NOISE_REGISTRY_URL: relay.registryUrl,
+          CODEX_EXEC_SERVER_NOISE_ENVIRONMENT_ID: relay.environmentId,
+          CODEX_EXEC_SERVER_NOISE_AUTH_TOKEN: relay.authToken,
+        }),
       },
     });
     this.#child.stdout!.setEncoding('utf8').on('data', (part: string) => {

@@ -238,7 +238,7 @@ export class EscapeServer {
   }
 }
 
-const NOBODY = 65_534;
+export const NOBODY = 65_534;
 
 function usersHere(): readonly ServerUser[] {
   if (process.getuid?.() === 0) return ['root', 'nobody'];

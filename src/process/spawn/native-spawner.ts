@@ -202,6 +202,7 @@ class Descriptors {
 
   inherited(content: InheritedDescriptor): StdioSlot {
     if (content === 'empty') return DEV_NULL_IN;
+    if ('fd' in content) return content;
     const fd = this.#libc.memoryFile(content);
     this.#theirs.push(fd);
     return { fd };

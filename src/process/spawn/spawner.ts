@@ -29,8 +29,8 @@ export interface SpawnSpec {
   readonly wrapper?: 'becomes' | 'contains';
 }
 
-/** A file of given content, readable from its beginning and executable, or an empty one. */
-export type InheritedDescriptor = Uint8Array | 'empty';
+/** A file of given content, readable from its beginning and executable, or an empty one, or what this process has open. */
+export type InheritedDescriptor = Uint8Array | 'empty' | { readonly fd: number };
 
 /** How a child ended, taken from its wait status. Exactly one of the two is not null. */
 export interface ExitStatus {

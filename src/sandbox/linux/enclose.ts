@@ -48,8 +48,9 @@ export class LinuxEncloser {
     policy: SandboxPolicy,
     network: NetworkMode,
     signal?: AbortSignal,
+    proxied: Proxied | null = null,
   ): Promise<Enclosure> {
-    const enclosing = this.#enclose(spec, policy, network, signal);
+    const enclosing = this.#enclose(spec, policy, network, proxied, signal);
     return signal === undefined ? enclosing : this.#untilAborted(enclosing, signal);
   }
 
@@ -65,6 +66,7 @@ export class LinuxEncloser {
     spec: SpawnSpec,
     policy: SandboxPolicy,
     network: NetworkMode,
+    proxied: Proxied | null,
     signal?: AbortSignal,
   ): Promise<Enclosure> {
     const judge = new DenialScanner();
@@ -77,7 +79,7 @@ export class LinuxEncloser {
     refuseWithin(policy, nativePathOfText(bwrap));
     const { plan, release } = await this.#makeReady(diskOf(policy));
     return {
-      spec: this.#contained({ spec, path, bwrap, cwd: nativePathOfBytes(cwd), plan, network }),
+      spec: this.#contained({ spec, path, bwrap, cwd: nativePathOfBytes(cwd), plan, network, proxied }),
       judge,
       release,
     };
@@ -141,7 +143,7 @@ export class LinuxEncloser {
     const { argv, env } = spec;
     const own = spec.inherited ?? [];
     const descriptor = FIRST_INHERITED_FD + own.length;
-    const launch = { path, argv, env, descriptor, session: null, filter } as const;
+    const launch = { path, argv, env, descriptor, session: null, filter, listeners: null } as const;
     return {
       ...spec,
       program: descriptorPath(descriptor),
@@ -156,20 +158,23 @@ export class LinuxEncloser {
    * bwrap, with everything that concerns the program in descriptors: other users can read a command line, and what an environment
    * says to the loader of programs must not be said to bwrap.
    */
-  #contained({ spec, path, bwrap, cwd, plan, network }: Containment): SpawnSpec {
+  #contained({ spec, path, bwrap, cwd, plan, network, proxied }: Containment): SpawnSpec {
     const session = spec.io.kind === 'pty' ? 'withTerminal' : 'withoutTerminal';
     const { argv, env } = spec;
     // What is meant for the program comes first, where it expects it.
     const own = spec.inherited ?? [];
     const launcherFd = FIRST_INHERITED_FD + own.length;
     const [argumentsFd, filterFd, firstEmptyFd] = [launcherFd + 1, launcherFd + 2, launcherFd + 3] as const;
-    const launch = { path, argv, env, descriptor: launcherFd, session, filter: null } as const;
     const empties: 'empty'[] = [];
     const emptyFd = () => firstEmptyFd + empties.push('empty') - 1;
     const mounts = bwrapArguments(plan, { isolateNetwork: network !== 'enabled', cwd, emptyFd });
     const executed = hidesProcesses(plan) ? LAUNCHER_FILE : descriptorPath(launcherFd);
     const launcher =
       executed === LAUNCHER_FILE ? ['--perms', '0555', '--ro-bind-data', String(launcherFd), executed] : [];
+    const mailbox = firstEmptyFd + empties.length;
+    const listeners =
+      proxied === null ? null : { ports: proxied.ports, mailbox, firstFree: mailbox + SPARE_DESCRIPTORS };
+    const launch = { path, argv, env, descriptor: launcherFd, session, filter: null, listeners } as const;
     const args = [...mounts, ...launcher, '--seccomp', String(filterFd)];
     return {
       ...spec,
@@ -183,6 +188,7 @@ export class LinuxEncloser {
         Buffer.from(args.map((arg) => `${arg}\0`).join(''), 'latin1'),
         this.#filter(network),
         ...empties,
+        ...(proxied === null ? [] : [{ fd: proxied.mailbox }]),
       ],
       wrapper: 'contains',
     };
@@ -195,6 +201,14 @@ export class LinuxEncloser {
   }
 }
 
+/** What a program gets that may use the network by way of its proxy only. */
+export interface Proxied {
+  /** The ports of its own 127.0.0.1 on which it finds proxies. */
+  readonly ports: readonly number[];
+  /** The unix socket to which the sockets that listen there are sent. */
+  readonly mailbox: number;
+}
+
 interface Containment {
   readonly spec: SpawnSpec;
   readonly path: string;
@@ -202,10 +216,13 @@ interface Containment {
   readonly cwd: NativePath;
   readonly plan: MountPlan;
   readonly network: NetworkMode;
+  readonly proxied: Proxied | null;
 }
 
 const LAUNCHER_NAME = 'exec-server-launch';
 const FIRST_INHERITED_FD = 3;
+/** Descriptors that bwrap may have left open behind those it was given. */
+const SPARE_DESCRIPTORS = 16;
 /** Where a launcher is put that cannot be executed through its descriptor. */
 const LAUNCHER_FILE = '/dev/.exec-server-launch';
 

@@ -4,6 +4,8 @@ import { type Architecture, type SyscallName, syscallNumber } from './syscalls.t
 export interface MachineCode {
   /** Arguments are taken as unsigned 32-bit numbers. */
   call(name: SyscallName, ...args: readonly number[]): void;
+  /** The same with the result of the last call as the first argument. */
+  callWithResult(name: SyscallName, ...more: readonly number[]): void;
   /** Runs what `onFailure` writes when the last call has not returned zero. */
   unlessZero(onFailure: () => void): void;
   /**
@@ -27,9 +29,14 @@ class X64Code implements MachineCode {
   readonly #code: number[] = [];
 
   call(name: SyscallName, ...args: readonly number[]): void {
-    for (const [index, value] of args.entries()) {
-      this.#code.push(...X64_MOVE_TO_ARGUMENT[index]!, ...littleEndian(value));
-    }
+    this.#arguments(args, 0);
+    this.#invoke(name);
+  }
+
+  callWithResult(name: SyscallName, ...more: readonly number[]): void {
+    // mov edi, eax
+    this.#code.push(0x89, 0xc7);
+    this.#arguments(more, 1);
     this.#invoke(name);
   }
 
@@ -59,6 +66,12 @@ class X64Code implements MachineCode {
     return Buffer.from(this.#code);
   }
 
+  #arguments(values: readonly number[], from: number): void {
+    for (const [index, value] of values.entries()) {
+      this.#code.push(...X64_MOVE_TO_ARGUMENT[from + index]!, ...littleEndian(value));
+    }
+  }
+
   #invoke(name: SyscallName): void {
     // mov eax, number; syscall
     this.#code.push(0xb8, ...littleEndian(syscallNumber(name, 'x64')), 0x0f, 0x05);
@@ -73,6 +86,12 @@ class Arm64Code implements MachineCode {
 
   call(name: SyscallName, ...args: readonly number[]): void {
     for (const [register, value] of args.entries()) this.#move(register, value);
+    this.#invoke(name);
+  }
+
+  /** A result stands where the first argument is expected. */
+  callWithResult(name: SyscallName, ...more: readonly number[]): void {
+    for (const [index, value] of more.entries()) this.#move(1 + index, value);
     this.#invoke(name);
   }
 

@@ -1,9 +1,10 @@
 import type { Enclosure } from '../../process/process-manager.ts';
 import type { Spawner, SpawnSpec } from '../../process/spawn/spawner.ts';
+import { SandboxError } from '../errors.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { type Attempt, FORBIDDEN, PERMITTED } from './attempts.ts';
 import { type Check, failed, ok, untested } from './check.ts';
-import { runProgram } from './run-program.ts';
+import { type ProgramOutcome, runProgram } from './run-program.ts';
 import { type Places, Scene } from './scene.ts';
 
 /**
@@ -22,8 +23,15 @@ export async function tryToBreakOut(
   return [permittedCheck(confined), ...FORBIDDEN.map((attempt) => forbiddenCheck(attempt, free, confined))];
 }
 
-/** What came of each attempt, by its name: null when it had its way, else what stopped it. */
-type Results = ReadonlyMap<string, string | null>;
+/** What came of an attempt. */
+type Result =
+  | { readonly kind: 'succeeded' }
+  | { readonly kind: 'stopped'; readonly by: string }
+  /** It came to nothing because the program ended before, or was not even started. */
+  | { readonly kind: 'notMade'; readonly because: string };
+
+/** By the name of the attempt. */
+type Results = ReadonlyMap<string, Result>;
 
 type Enclose = (start: {
   readonly spec: SpawnSpec;
@@ -35,37 +43,50 @@ const ATTEMPTS: readonly Attempt[] = [PERMITTED, ...FORBIDDEN];
 const NOT_RELIABLE = 'do not rely on sandboxes on this machine, and report it';
 
 function permittedCheck(confined: Results): Check {
-  const obstacle = confined.get(PERMITTED.name) ?? null;
-  return obstacle === null ? ok(PERMITTED.name, 'it may') : failed(PERMITTED.name, obstacle, null);
+  const result = confined.get(PERMITTED.name)!;
+  return result.kind === 'succeeded'
+    ? ok(PERMITTED.name, 'it may')
+    : failed(PERMITTED.name, obstacleOf(result), null);
 }
 
 function forbiddenCheck({ name }: Attempt, free: Results, confined: Results): Check {
-  const obstacle = confined.get(name) ?? null;
-  if (obstacle === null) return failed(name, 'it has succeeded inside a sandbox', NOT_RELIABLE);
-  const usual = free.get(name) ?? null;
-  return usual === null
-    ? ok(name, `stopped: ${obstacle}`)
-    : untested(name, `fails without a sandbox, too: ${usual}`);
+  const [result, usual] = [confined.get(name)!, free.get(name)!];
+  if (result.kind === 'succeeded') return failed(name, 'it has succeeded inside a sandbox', NOT_RELIABLE);
+  if (result.kind === 'notMade') return untested(name, `was not tried: ${result.because}`);
+  return usual.kind === 'succeeded'
+    ? ok(name, `stopped: ${result.by}`)
+    : untested(name, `fails without a sandbox, too: ${obstacleOf(usual)}`);
+}
+
+function obstacleOf(result: Exclude<Result, { readonly kind: 'succeeded' }>): string {
+  return result.kind === 'stopped' ? result.by : result.because;
 }
 
 async function perform(spawner: Spawner, node: string, enclose: Enclose): Promise<Results> {
   const scene = await Scene.open(spawner);
   try {
     const { places } = scene;
-    const spec = programSpec(node, places);
-    const { code, output, complaint } = await runProgram(spawner, await enclose({ spec, scene }));
+    const run = async () => runProgram(spawner, await enclose({ spec: programSpec(node, places), scene }));
+    const { code, output, complaint } = await run().catch(neverStarted);
     const told = new Map(output.split('\n').flatMap((line) => reportOf(line)));
     const silence = complaint.split('\n', 1)[0] || `the program ended with ${code} before it`;
-    const results = new Map<string, string | null>();
+    const results = new Map<string, Result>();
     for (const { name, effect } of ATTEMPTS) {
-      const obstacle = told.has(name) ? told.get(name)! : silence;
+      const obstacle = told.get(name);
       const succeeded = effect === null ? obstacle === null : await effect(places);
-      results.set(name, succeeded ? null : (obstacle ?? 'without effect'));
+      if (succeeded) results.set(name, { kind: 'succeeded' });
+      else if (obstacle === undefined) results.set(name, { kind: 'notMade', because: silence });
+      else results.set(name, { kind: 'stopped', by: obstacle ?? 'without effect' });
     }
     return results;
   } finally {
     await scene.close();
   }
+}
+
+function neverStarted(error: unknown): ProgramOutcome {
+  if (error instanceof SandboxError) return { code: null, output: '', complaint: error.message };
+  throw error;
 }
 
 function programSpec(node: string, places: Places): SpawnSpec {

@@ -33,14 +33,24 @@ export class Scene {
 
   static async open(spawner: Spawner): Promise<Scene> {
     const folder = await realpath(await mkdtemp(join(tmpdir(), 'exec-server-doctor-')));
+    try {
+      return await Scene.#fill(folder, spawner);
+    } catch (error) {
+      await rm(folder, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  static async #fill(folder: string, spawner: Spawner): Promise<Scene> {
     const secret = randomBytes(16).toString('hex');
     const [workspace, outside] = [join(folder, 'workspace'), join(folder, 'outside')];
     await makeFiles(workspace, outside, secret);
     const [socket, abstractSocket] = [join(outside, 'socket'), `\0${folder}`];
+    // What can fail comes first: listening never does.
+    const bystander = await startBystander(spawner, secret);
     const servers = await Promise.all(
       [{ host: '127.0.0.1', port: 0 }, { path: socket }, { path: abstractSocket }].map(listen),
     );
-    const bystander = await startBystander(spawner, secret);
     const port = (servers[0]!.address() as AddressInfo | null)?.port ?? 0;
     const places = { workspace, outside, secret, bystander: bystander.pid, port, socket, abstractSocket };
     return new Scene(folder, places, servers, bystander);

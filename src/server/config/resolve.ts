@@ -47,6 +47,7 @@ export class ConfigError extends Error {
 export const OTHER_VARIABLES: readonly string[] = [
   'EXEC_SERVER_CONFIG',
   'EXEC_SERVER_URL',
+  'EXEC_SERVER_API_KEY',
   'EXEC_SERVER_REFERENCE',
 ];
 

@@ -8,7 +8,7 @@ import type { Handlers } from '../../rpc/router.ts';
 import { INLINE_READ_BYTES } from '../limits.ts';
 import { pathParam } from './path-params.ts';
 import type { HandlerServices } from './services.ts';
-import { decodeBase64, textOf } from './strict-base64.ts';
+import { decodeParam } from './strict-base64.ts';
 
 /** Methods about whole files and directories; those about handles and watches have files of their own. */
 type WholeFileMethod =
@@ -29,7 +29,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
     'fs/writeFile': (params, { signal, bulk, park }) => {
       const fileSystem = files.under(params, 'write');
       const path = pathParam(params, 'path');
-      const bytes = decodeBase64(textOf(params.dataBase64, bulk));
+      const bytes = decodeParam(params.dataBase64, bulk);
       if ('problem' in bytes) {
         throw invalidRequest(`fs/writeFile requires valid base64 dataBase64: ${bytes.problem}`);
       }

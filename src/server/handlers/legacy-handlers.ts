@@ -9,7 +9,15 @@ import { bytesParam } from './strict-base64.ts';
 type LegacyMethod = Extract<keyof Handlers, `command/${string}`>;
 
 /** What this dialect has no words for. */
-const PLAIN = { envPolicy: null, metadata: null, limits: null, sandbox: null, login: null } as const;
+const PLAIN = {
+  envPolicy: null,
+  metadata: null,
+  limits: null,
+  sandbox: null,
+  login: null,
+  networkProxy: null,
+  enforceManagedNetwork: false,
+} as const;
 
 /** The first dialect, `command/exec`, in terms of the same processes. What it cannot express is an error. */
 export function legacyHandlers(services: HandlerServices): Pick<Handlers, LegacyMethod> {

@@ -22,7 +22,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
     'process/start': async (params, { trace, park }) => {
       const asked = startRequestParts(params, config);
       const parts = trace === null ? asked : { ...asked, env: { ...traceEnvironment(trace), ...asked.env } };
-      const { processId, limits, sandbox, login } = parts;
+      const { processId, limits, sandbox, login, networkProxy, enforceManagedNetwork } = parts;
       const spec = spawnSpec(parts, { nativePaths: config.acceptNativePaths });
       // A login shell may take its time, in which others can be served.
       if (login !== null) park();
@@ -33,6 +33,8 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
         sandbox,
         login,
         dialect: 'process',
+        networkProxy,
+        enforceManagedNetwork,
       });
       return { processId, sandboxType };
     },

@@ -1,3 +1,5 @@
+import type { ProxyHost } from '../../network/proxy/proxy-host.ts';
+import type { Logger } from '../../observability/log.ts';
 import type { RpcConnection } from '../../rpc/connection.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import type { EnvironmentInfo } from '../environment-info.ts';
@@ -16,6 +18,8 @@ export interface HandlerServices {
   readonly http: ConnectionHttp;
   readonly quotas: Quotas;
   readonly confinement: Confinement;
+  readonly proxies: ProxyHost;
+  readonly log: Logger;
   readonly records: ConnectionRecords;
   readonly connection: Pick<RpcConnection, 'notify'>;
   environmentInfo(): EnvironmentInfo;

@@ -3,11 +3,13 @@ import type { Enclose } from '../../process/process-manager.ts';
 import { effectiveLimits, type RequestedLimits } from '../../process/resources/requested-limits.ts';
 import type { LoginCommand } from '../../process/shell-state/login-command.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
+import type { NetworkProxyLaunch } from '../../protocol/network.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import { CHANGES_BEFORE_START_MS } from '../limits.ts';
 import { waitAtMost } from '../patience.ts';
 import type { SandboxType } from '../sandbox/confinement.ts';
 import { type Dialect, processNotifier } from '../sessions/process-events.ts';
+import { programNetwork } from './program-network.ts';
 import type { HandlerServices } from './services.ts';
 
 /** A start that has been checked, in either dialect. */
@@ -21,6 +23,9 @@ export interface CheckedStart {
   readonly limits?: RequestedLimits | null;
   /** What the client wants the program confined to; the server's own floor holds in any case. */
   readonly sandbox?: SandboxContext | null;
+  readonly networkProxy?: NetworkProxyLaunch | null;
+  /** Whether a confined program may use its proxy and nothing else of the network. */
+  readonly enforceManagedNetwork?: boolean;
   /** Given for a command that wants the captured state of its login shell. */
   readonly login?: LoginCommand | null;
 }
@@ -38,8 +43,17 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     outputBytes: config.maxProcessOutputBytes,
   });
   const spec = { ...start.spec, resources };
-  const { sandboxType, enclose: confine } = confinement.program(start.sandbox ?? null, spec);
-  const enclose = start.login ? afterLogin(session, start.login, start.sandbox ?? null, confine) : confine;
+  const sandbox = start.sandbox ?? null;
+  const network = programNetwork(services, start);
+  const { sandboxType, enclose: confine } = confinement.program(
+    sandbox,
+    spec,
+    () => network?.sockets ?? null,
+  );
+  // A login shell that is asked for its state has no use for a proxy, and must not take the program's sockets.
+  const forShell = start.login ? confinement.program(sandbox, spec).enclose : null;
+  const confined = start.login ? afterLogin(session, start.login, sandbox, { forShell, confine }) : confine;
+  const enclose = network === null ? confined : network.around(confined);
   const maxBytes = Math.min(
     config.retainedOutputBytesPerProcess,
     start.outputBytesCap ?? Number.POSITIVE_INFINITY,
@@ -58,6 +72,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
       ...notifier,
       closed: (...event) => {
         leave();
+        network?.close();
         notifier.closed(...event);
       },
     });
@@ -71,12 +86,14 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     await session.processes.start({ processId, spec, retention, listener, after, limits, enclose });
   } catch (error) {
     leave();
+    network?.close();
     if (recorded !== null) records.startFailed(processId, error as Error);
     if (session.lifecycleNotifications) {
       connection.notify('process/failed', { processId, message: (error as Error).message });
     }
     throw error;
   }
+  network?.started();
   records.started();
   if (session.lifecycleNotifications) connection.notify('process/started', { processId });
   return sandboxType;
@@ -87,10 +104,10 @@ function afterLogin(
   { shellStates }: HandlerServices['session'],
   login: LoginCommand,
   confinement: SandboxContext | null,
-  enclose: Enclose | null,
+  { forShell, confine }: { readonly forShell: Enclose | null; readonly confine: Enclose | null },
 ): Enclose {
   return async (spec, signal) => {
-    const restored = await shellStates.restored(login, { spec, confinement, enclose }, signal);
-    return (await enclose?.(restored, signal)) ?? { spec: restored, judge: null, release: null };
+    const restored = await shellStates.restored(login, { spec, confinement, enclose: forShell }, signal);
+    return (await confine?.(restored, signal)) ?? { spec: restored, judge: null, release: null };
   };
 }

@@ -6,6 +6,7 @@ import type { RequestedLimits } from '../../process/resources/requested-limits.t
 import { type LoginCommand, loginCommandOf } from '../../process/shell-state/login-command.ts';
 import type { ChildIo, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { internalError, invalidParams, invalidRequest, printable } from '../../protocol/errors.ts';
+import type { NetworkProxyLaunch } from '../../protocol/network.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { ExecServerConfig } from '../config/config.ts';
@@ -22,12 +23,22 @@ export interface StartRequestParts extends ProgramRequest {
   readonly limits: RequestedLimits | null;
   /** What the client wants the program confined to. */
   readonly sandbox: SandboxContext | null;
+  readonly networkProxy: NetworkProxyLaunch | null;
+  /** Whether a confined program may use its proxy and nothing else of the network. */
+  readonly enforceManagedNetwork: boolean;
   /** What it is for a login shell whose state may have been captured; null when it is something else. */
   readonly login: LoginCommand | null;
 }
 
 /** What only the flat form can express. */
-const NOTHING_MORE = { envPolicy: null, metadata: null, sandbox: null, login: null } as const;
+const NOTHING_MORE = {
+  networkProxy: null,
+  enforceManagedNetwork: false,
+  envPolicy: null,
+  metadata: null,
+  sandbox: null,
+  login: null,
+} as const;
 
 /** Reduces the three request forms to one. Refuses the forms that are switched off and the options that cannot be honoured. */
 export function startRequestParts(params: StartParams, config: ExecServerConfig): StartRequestParts {
@@ -65,25 +76,17 @@ function cwdFromUri(uri: string): string {
 }
 
 function flatParts(params: FlatParams): StartRequestParts {
-  refuseUnsupported(params);
   const { processId, argv, arg0, cwd, env, envPolicy = null, metadata = null, limits = null } = params;
   const { sandbox = null, shellSnapshot = null } = params;
   const program = { argv, arg0, env, io: ioOf(params), envPolicy, metadata };
   const login = loginCommandOf(program, shellSnapshot);
-  return { ...program, processId, cwd, limits, sandbox, login };
-}
-
-function refuseUnsupported(params: FlatParams): void {
-  if (params.enforceManagedNetwork && params.networkProxy == null) {
+  const { networkProxy = null, enforceManagedNetwork } = params;
+  if (enforceManagedNetwork && sandbox === null) {
     throw invalidParams(
-      'params.enforceManagedNetwork: there is no proxy to enforce; send networkProxy with it, or leave it out',
+      'params.enforceManagedNetwork: only a sandbox can enforce it; send one, or leave it out',
     );
   }
-  if (params.networkProxy != null) {
-    throw invalidParams(
-      'params.networkProxy: this server has no network proxy; send null to run without one',
-    );
-  }
+  return { ...program, processId, cwd, limits, sandbox, login, networkProxy, enforceManagedNetwork };
 }
 
 function childIo(

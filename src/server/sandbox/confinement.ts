@@ -7,6 +7,7 @@ import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import { withDeadline } from '../../process/spawn/supervisor.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import { SandboxError } from '../../sandbox/errors.ts';
+import type { Proxied } from '../../sandbox/linux/enclose.ts';
 import { intersect } from '../../sandbox/policy/intersect.ts';
 import { isOpenAnyway, type PolicyHost, policyOf, requirePlaces } from '../../sandbox/policy/normalize.ts';
 import { isFullRead, isFullWrite, type SandboxPolicy } from '../../sandbox/policy/policy.ts';
@@ -72,14 +73,19 @@ export class Confinement {
   }
 
   /** How a program is started that its request wants confined to `asked`. Throws SandboxError when that makes no sense. */
-  program(asked: SandboxContext | null, spec: SpawnSpec): ProgramConfinement {
+  program(
+    asked: SandboxContext | null,
+    spec: SpawnSpec,
+    sockets: () => Proxied | null = () => null,
+  ): ProgramConfinement {
     if (asked === null && this.#floor === null) return NOT_CONFINED;
     const host = { cwd: nativePathOfText(spec.cwd), tmpdir: spec.env.TMPDIR };
     const policy = this.#aboveFloor(asked === null ? null : programPolicy(asked, host));
     if (policy === null) return NOT_CONFINED;
     return {
       sandboxType: process.platform === 'darwin' ? 'macosSeatbelt' : 'linuxSeccomp',
-      enclose: async (inner, signal) => (await this.#sandbox()).encloseProgram(inner, policy, signal),
+      enclose: async (inner, signal) =>
+        (await this.#sandbox()).encloseProgram(inner, policy, signal, sockets()),
     };
   }
 

@@ -2,10 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { ProcessManager, type ProcessManagerOptions } from '../../process/process-manager.ts';
 import { ShellStates } from '../../process/shell-state/shell-states.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
+import { PolicyDecisions } from './policy-decisions.ts';
+import { PolicyQuestions, type QuestionPeer } from './policy-questions.ts';
 import type { EventSink } from './process-events.ts';
 
 /** What a session needs of the connection it is attached to. */
-export interface SessionPeer {
+export interface SessionPeer extends QuestionPeer {
   /** Whether bulk output should wait. */
   readonly saturated: boolean;
   sendBulk(frame: Uint8Array, released?: () => void): void;
@@ -21,6 +23,8 @@ export class Session implements EventSink {
   readonly id = randomUUID();
   readonly processes: ProcessManager;
   readonly shellStates: ShellStates;
+  readonly policyQuestions = new PolicyQuestions(() => this.#peer);
+  readonly policyDecisions = new PolicyDecisions(this);
   /** What its connections may do; the same for all of them. */
   readonly accessKey: string;
   /** How long the session outlives its connection. */
@@ -40,8 +44,13 @@ export class Session implements EventSink {
     return this.#peer !== null;
   }
 
+  get saturated(): boolean {
+    return this.#peer?.saturated ?? false;
+  }
+
   attach(peer: SessionPeer): void {
     this.#peer = peer;
+    this.policyDecisions.flush();
     this.processes.setPaused(peer.saturated);
   }
 

@@ -67,11 +67,12 @@ test('flags that are no settings', () => {
 });
 
 test.each([
-  [['--nope'], "unknown flag '--nope'"],
-  [['--nope=1'], "unknown flag '--nope'"],
+  [['--nope'], "unknown flag '--nope'; did you mean '--name'?"],
+  [['--nope=1'], "unknown flag '--nope'; did you mean '--name'?"],
   [['--lisen', 'stdio'], "unknown flag '--lisen'; did you mean '--listen'?"],
   [['--json', 'token'], 'token must be the first argument'],
-  [['--remote', 'https://x'], "unknown flag '--remote'"],
+  [['--name', 'x'], '--name goes with --remote only'],
+  [['--executor-credential-stdin'], '--executor-credential-stdin goes with --remote only'],
   [['-x'], "unknown flag '-x'"],
   [['-'], "unknown flag '-'"],
   [['--'], "unknown flag '--'"],
@@ -86,9 +87,9 @@ test.each([
   [['--native-spawn', '--no-native-spawn'], '--native-spawn is given more than once'],
   [['--json'], "--json goes with 'exec-server config' only"],
   [['--transport', 'tcp'], "--transport: 'tcp' is not one of the choices; allowed: ws, stdio, off"],
-  [['run'], "unknown command 'run'; the commands are serve, config, token, audit"],
+  [['run'], "unknown command 'run'; the commands are serve, config, token, audit, doctor, relay, forward"],
   [['conifg'], "unknown command 'conifg'; did you mean 'config'?"],
-  [[''], "unknown command ''; the commands are serve, config, token, audit"],
+  [[''], "unknown command ''; the commands are serve, config, token, audit, doctor, relay, forward"],
   [['config', 'listen'], "unexpected argument 'listen'"],
 ])('%j is refused', (argv, message) => {
   expect(() => parseArguments(argv)).toThrow(UsageError);

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { isCanonicalBase64 } from '../../../src/protocol/scalars.ts';
-import { decodeBase64 } from '../../../src/server/handlers/strict-base64.ts';
+import { decodeBase64, decodeInPlace } from '../../../src/server/handlers/strict-base64.ts';
+import { DECODED_AT_ONCE_CHARACTERS } from '../../../src/server/limits.ts';
 
 test.each([
   ['', ''],
@@ -44,4 +45,34 @@ test('it accepts exactly the canonical texts', () => {
     }),
     { numRuns: 5_000 },
   );
+});
+
+test('a text of bytes gives what the string gives, wherever its pieces end and whatever is wrong with it', () => {
+  const bytes = fc
+    .integer({ min: 0, max: DECODED_AT_ONCE_CHARACTERS * 2 })
+    .map((length) => Buffer.alloc(length, 'bytes'));
+  const change = fc.record({
+    at: fc.double({ min: 0, max: 1, noNaN: true }),
+    symbol: fc.constantFrom('', 'A', '=', '-', '_', '\n', '\u00e9', '\u00c1'),
+    replaced: fc.nat(1),
+  });
+  fc.assert(
+    fc.property(bytes, fc.array(change, { maxLength: 2 }), (source, changes) => {
+      const text = changes.reduce((changed, { at, symbol, replaced }) => {
+        const index = Math.floor(at * changed.length);
+        return `${changed.slice(0, index)}${symbol}${changed.slice(index + replaced)}`;
+      }, source.toString('base64'));
+      const whole = Buffer.from(`<<${text}>>`, 'latin1');
+      expect(decodeInPlace(whole.subarray(2, -2))).toEqual(decodeBase64(text));
+      expect(whole.toString('latin1', whole.length - 2)).toBe('>>');
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('a text of bytes is decoded in its own memory', () => {
+  const text = Buffer.from(Buffer.alloc(100_000, 'x').toString('base64'));
+  const bytes = decodeInPlace(text) as Buffer;
+  expect(bytes.equals(Buffer.alloc(100_000, 'x'))).toBe(true);
+  expect([bytes.buffer, bytes.byteOffset]).toEqual([text.buffer, text.byteOffset]);
 });

@@ -24,6 +24,7 @@ export class Leases {
     this.#store = store;
     this.#node = node;
     this.#log = log;
+    store.onReturn(() => void this.#tick());
   }
 
   get count(): number {
@@ -69,6 +70,7 @@ export class Leases {
   }
 
   #schedule(delayMs: number): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
     if (this.#closed) return;
     this.#timer = setTimeout(() => void this.#tick(), delayMs);
     this.#timer.unref();

@@ -51,6 +51,9 @@ export class MemoryStore implements Store {
     for (const environment of known) this.#remember(environment);
   }
 
+  /** It is never away. */
+  onReturn(): void {}
+
   async register(environmentId: string, executorKey: NoisePublicKey): Promise<RegisterOutcome> {
     const keyHash = hashKey(executorKey);
     const before = this.#environments.get(environmentId);

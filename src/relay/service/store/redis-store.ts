@@ -28,6 +28,7 @@ import {
 /** The store of a relay of several nodes. It is a directory: nothing that passes through the relay passes through it. */
 export class RedisStore implements Store {
   readonly #client: RedisClient;
+  #returned: () => void = () => {};
 
   private constructor(client: RedisClient) {
     this.#client = client;
@@ -36,6 +37,7 @@ export class RedisStore implements Store {
   /** Begins to connect, and goes on trying until `close`. Throws StartError for a URL that is none. */
   static async open(url: string, log: Logger): Promise<RedisStore> {
     const client = await createRedisClient(url);
+    const store = new RedisStore(client);
     let reachable = true;
     client.on('error', (error: Error) => {
       if (reachable) log.error('the store cannot be reached', { reason: error.message });
@@ -44,8 +46,8 @@ export class RedisStore implements Store {
     client.on('ready', () => {
       if (!reachable) log.warn('the store can be reached again');
       reachable = true;
+      store.#returned();
     });
-    const store = new RedisStore(client);
     const connected = client.connect().catch(() => {});
     // A store that is there is used from the first request on; one that is not is waited for by the clients.
     await withTimeout(connected).catch(() => {});
@@ -54,6 +56,10 @@ export class RedisStore implements Store {
 
   get available(): boolean {
     return this.#client.isReady;
+  }
+
+  onReturn(listener: () => void): void {
+    this.#returned = listener;
   }
 
   async register(environmentId: string, executorKey: NoisePublicKey): Promise<RegisterOutcome> {

@@ -48,6 +48,8 @@ export interface Grant {
 export interface Store {
   /** Whether it can be asked, as far as is known. */
   readonly available: boolean;
+  /** Has a function called whenever the store can be asked again after it could not. It may have forgotten everything. */
+  onReturn(listener: () => void): void;
   register(environmentId: string, executorKey: NoisePublicKey): Promise<RegisterOutcome>;
   /** Claims an executor for a node, in place of whoever has it. Null when the registration is not the current one. */
   claim(environmentId: string, registrationId: string, node: NodeAddress): Promise<Lease | null>;

@@ -54,6 +54,15 @@ export class RedisServer {
     await ended;
   }
 
+  /** Cuts the connections of all clients. */
+  async cutClients(): Promise<void> {
+    const { createClient } = await import('@redis/client');
+    const client = createClient({ url: this.url });
+    await client.connect();
+    await client.sendCommand(['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes']);
+    client.destroy();
+  }
+
   /** Lets it hang: connections stay open and nobody answers. */
   freeze(): void {
     this.#process?.kill('SIGSTOP');

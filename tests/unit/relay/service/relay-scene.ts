@@ -172,6 +172,7 @@ export class TestPeer {
   }
 
   async hasClosed(): Promise<CloseReason> {
-    return await waitFor('the end of a socket', () => this.closed);
+    await waitFor('the end of a socket', () => this.closed);
+    return this.closed!;
   }
 }

@@ -17,6 +17,7 @@ const EVERYTHING: Launch = {
   descriptor: 7,
   session: 'withTerminal',
   filter: seccompFilter('restricted', 'arm64'),
+  listeners: null,
 };
 /** Numbers of system calls on arm64. */
 const IOCTL = 29;
@@ -27,6 +28,11 @@ const SETSID = 157;
 const PRCTL = 167;
 const EXECVE = 221;
 const SECCOMP = 277;
+const SOCKET = 198;
+const BIND = 200;
+const LISTEN = 201;
+const SENDMSG = 211;
+const DUP3 = 24;
 const { ENOENT, EACCES, ENOEXEC, E2BIG, EIO } = constants.errno;
 
 describe('the code for arm64', () => {
@@ -72,6 +78,25 @@ describe('the code for arm64', () => {
   ] as const)('does no more than asked for: %s', (_, options, expected) => {
     const made = calls(launcherImage({ ...EVERYTHING, ...options }, 'arm64'));
     expect(made.map(({ nr }) => nr)).toEqual([...expected]);
+  });
+
+  test('makes sockets, sends them and forgets them before it executes the program', () => {
+    const listeners = { ports: [61_328, 61_080], mailbox: 9, firstFree: 30 };
+    const sender = launcherImage({ ...EVERYTHING, session: null, filter: null, listeners }, 'arm64');
+    const made = calls(sender, { [SOCKET]: 12 });
+    const each = [SOCKET, DUP3, BIND, LISTEN];
+    expect(made.map(({ nr }) => nr)).toEqual([CLOSE, ...each, ...each, SENDMSG, CLOSE, EXECVE]);
+    expect(made[1]!.args.slice(0, 3)).toEqual([2, 0x80001, 0]);
+    expect(made[2]!.args.slice(0, 3)).toEqual([12, 30, 0x80000]);
+    expect([made[3]!.args[0], made[3]!.args[2]]).toEqual([30, 16]);
+    const address = made[3]!.args[1]! - BASE;
+    expect(sender.toString('hex', address, address + 8)).toBe('0200ef907f000001');
+    expect(made[8]!.args[0]).toBe(31);
+    expect([made[9]!.args[0], made[10]!.args[0]]).toEqual([9, 9]);
+    const control = Number(sender.readBigUInt64LE(made[9]!.args[1]! - BASE + 32)) - BASE;
+    expect(sender.toString('hex', control, control + 24)).toBe(
+      '1800000000000000010000000100000' + '01e0000001f000000',
+    );
   });
 
   test.each([
@@ -121,8 +146,10 @@ describe('the bytes', () => {
 
   test.each(['x64', 'arm64'] as const)('have room for the longest code on %s', (architecture) => {
     const small: Launch = { ...EVERYTHING, argv: [], env: {}, filter: null };
-    expect(launcherImage(small, architecture).length).toBeLessThan(1536);
-    expect(() => launcherImage(EVERYTHING, architecture)).not.toThrow();
+    expect(launcherImage(small, architecture).length).toBeLessThan(2560);
+    const ports = Array.from({ length: 8 }, (_, index) => 61_000 + index);
+    const listeners = { ports, mailbox: 9, firstFree: 30 };
+    expect(() => launcherImage({ ...EVERYTHING, listeners }, architecture)).not.toThrow();
   });
 });
 
@@ -144,7 +171,16 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
     io: typeof NO_INPUT | typeof TERMINAL = NO_INPUT,
   ): Promise<Outcome> => {
     const image = launcherImage(
-      { path: '/usr/bin/env', argv: ['env'], env: {}, descriptor: 3, session: null, filter: null, ...launch },
+      {
+        path: '/usr/bin/env',
+        argv: ['env'],
+        env: {},
+        descriptor: 3,
+        session: null,
+        filter: null,
+        listeners: null,
+        ...launch,
+      },
       'x64',
     );
     return run(spawner, {

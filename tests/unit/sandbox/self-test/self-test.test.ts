@@ -8,11 +8,13 @@ import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
 import type { Spawner } from '../../../../src/process/spawn/spawner.ts';
 import { createSandbox } from '../../../../src/sandbox/create-sandbox.ts';
+import { unenforceable } from '../../../../src/sandbox/errors.ts';
 import type { Sandbox } from '../../../../src/sandbox/sandbox.ts';
 import { FORBIDDEN } from '../../../../src/sandbox/self-test/attempts.ts';
 import { tryToBreakOut } from '../../../../src/sandbox/self-test/break-out.ts';
 import type { Check } from '../../../../src/sandbox/self-test/check.ts';
 import { tryFileAccess } from '../../../../src/sandbox/self-test/file-access.ts';
+import { Scene } from '../../../../src/sandbox/self-test/scene.ts';
 import { type SelfTest, testSandbox } from '../../../../src/sandbox/self-test/self-test.ts';
 import { checkTerminal } from '../../../../src/sandbox/self-test/terminal.ts';
 import { childPids, openDescriptors } from '../../../support/children.ts';
@@ -117,6 +119,15 @@ describe('a sandbox that keeps nobody inside', () => {
   });
 });
 
+test('a scene that cannot be made leaves nothing', async () => {
+  const broken: Spawner = {
+    pty: spawner.pty,
+    spawn: () => Promise.reject(new Error('no programs today')),
+    close: async () => {},
+  };
+  await expect(Scene.open(broken)).rejects.toThrow('no programs today');
+});
+
 describe('a sandbox in which nothing works', () => {
   test('is not taken for a safe one', async () => {
     const dead: Pick<Sandbox, 'encloseProgram'> = {
@@ -128,7 +139,14 @@ describe('a sandbox in which nothing works', () => {
     };
     const [permitted, first] = await tryToBreakOut(spawner, dead, process.execPath);
     expect(permitted).toMatchObject({ name: 'write in the workspace', state: 'failed', detail: 'no luck' });
-    expect(first).toMatchObject({ state: 'ok', detail: 'stopped: no luck' });
+    expect(first).toMatchObject({ state: 'untested', detail: 'was not tried: no luck' });
+  });
+
+  test('is told by what refuses it', async () => {
+    const refusing = { encloseProgram: () => Promise.reject(unenforceable('bwrap would be writable')) };
+    const checks = await tryToBreakOut(spawner, refusing, process.execPath);
+    expect(checks[0]).toMatchObject({ state: 'failed', detail: 'bwrap would be writable' });
+    expect(new Set(checks.slice(1).map(({ state }) => state))).toEqual(new Set(['untested']));
   });
 
   test('is reported by the use of files', async () => {

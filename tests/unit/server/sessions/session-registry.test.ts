@@ -6,7 +6,12 @@ import { type FakeChild, FakeSpawner } from '../../process/fake-child.ts';
 
 const TTL_MS = 30_000;
 const SIGTERM = 15;
-const PEER = { saturated: false, sendBulk: () => undefined, probe: () => undefined };
+const PEER = {
+  saturated: false,
+  sendBulk: () => undefined,
+  call: async () => undefined,
+  probe: () => undefined,
+};
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });

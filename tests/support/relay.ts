@@ -1,0 +1,171 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import type { ExecServerClient } from '../../src/client/client.ts';
+import { createLogger } from '../../src/observability/log.ts';
+import { connectRemote, type RemoteOptions } from '../../src/relay/harness/connect-remote.ts';
+import { type TokenRole, writeToken } from '../../src/relay/service/access/access-tokens.ts';
+import { Seal } from '../../src/relay/service/access/sealed-text.ts';
+import { type RelayConfig, type RunningRelay, startRelay } from '../../src/relay/service/relay.ts';
+import { TcpProxy } from '../../src/testing/index.ts';
+import type { ConnectedClient } from './connected-clients.ts';
+
+export const ENVIRONMENT = 'env-1';
+
+/** A relay in this process. What it tells both sides leads through links that a test can cut, one for each side. */
+export class TestRelay {
+  readonly executorLink: TcpProxy;
+  readonly harnessLink: TcpProxy;
+  readonly #relay: RunningRelay;
+
+  private constructor(relay: RunningRelay, executorLink: TcpProxy, harnessLink: TcpProxy) {
+    this.#relay = relay;
+    this.executorLink = executorLink;
+    this.harnessLink = harnessLink;
+  }
+
+  static async open(config: Partial<RelayConfig> = {}): Promise<TestRelay> {
+    const port = await freePort();
+    const target = `ws://127.0.0.1:${port}`;
+    const [executorLink, harnessLink] = await Promise.all([TcpProxy.open(target), TcpProxy.open(target)]);
+    const relay = await startRelay({
+      address: { kind: 'websocket', secure: false, host: '127.0.0.1', port },
+      tls: null,
+      secret: SECRET,
+      store: 'memory',
+      publicUrl: executorLink.url.replace('ws', 'http'),
+      nodeUrl: harnessLink.url.replace('ws', 'http'),
+      revokedFile: null,
+      auditLog: null,
+      metrics: false,
+      log: createLogger('error', () => {}),
+      ...config,
+    });
+    return new TestRelay(relay, executorLink, harnessLink);
+  }
+
+  /** What executors have as `--remote`. */
+  get executorUrl(): string {
+    return this.executorLink.url.replace('ws', 'http');
+  }
+
+  /** The registry for harnesses. */
+  get harnessUrl(): string {
+    return this.harnessLink.url.replace('ws', 'http');
+  }
+
+  token(role: TokenRole, id: string = randomUUID()): string {
+    return writeToken(new Seal(SECRET), { id, role, environmentId: ENVIRONMENT, expiresAt: null });
+  }
+
+  /** Connects as a harness. One whose executor is not there yet waits for it. */
+  connect(options: Partial<RemoteOptions> = {}): Promise<ExecServerClient> {
+    return connectRemote({
+      registryUrl: this.harnessUrl,
+      environmentId: ENVIRONMENT,
+      auth: this.token('harness'),
+      ...options,
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#relay.close();
+    await this.executorLink.close();
+    await this.harnessLink.close();
+  }
+}
+
+/** A program that runs until it is stopped. */
+export interface RunningProgram {
+  readonly process: ChildProcess;
+  readonly stderr: () => string;
+  /** The exit code, or the signal. */
+  readonly exited: Promise<number | string>;
+  stop(): Promise<void>;
+}
+
+/** Starts the built program as an executor of the relay. */
+export function startExecutorProgram(relay: TestRelay, flags: readonly string[] = []): RunningProgram {
+  const place = ['--remote', relay.executorUrl, '--environment-id', ENVIRONMENT];
+  return startBin([...place, ...flags], { EXEC_SERVER_API_KEY: relay.token('executor') });
+}
+
+/** Starts the built program. */
+export function startBin(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): RunningProgram {
+  return startProgram(process.execPath, [BIN, ...args], { env });
+}
+
+/** Starts any program. It has a pipe as stdin. */
+export function startProgram(
+  program: string,
+  args: readonly string[],
+  options: { readonly env: Readonly<Record<string, string>>; readonly onExit?: () => void },
+): RunningProgram {
+  const child = spawn(program, args, {
+    stdio: ['pipe', 'ignore', 'pipe'],
+    env: { ...process.env, ...options.env },
+  });
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  const exited = once(child, 'close').then(([code, signal]) => {
+    options.onExit?.();
+    return code ?? signal;
+  });
+  const stop = async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
+    await exited;
+  };
+  return { process: child, stderr: () => stderr, exited, stop };
+}
+
+/** A server in a process of its own that is reached through a relay. */
+export async function overRelay(
+  options: Partial<RemoteOptions> = {},
+): Promise<ConnectedClient & { readonly relay: TestRelay }> {
+  const relay = await TestRelay.open();
+  const executor = startExecutorProgram(relay);
+  const end = () => executor.stop().finally(() => relay.close());
+  try {
+    const client = await connectWhenThere(relay, options);
+    return { client, relay, close: () => client.close().finally(end) };
+  } catch (error) {
+    await end();
+    throw new Error(`${(error as Error).message}\n${executor.stderr()}`);
+  }
+}
+
+/** Connects as soon as an executor is registered; before that the registry does not know the environment. */
+export async function connectWhenThere(
+  relay: TestRelay,
+  options: Partial<RemoteOptions> = {},
+): Promise<ExecServerClient> {
+  for (const deadline = Date.now() + EXECUTOR_START_MS; ; ) {
+    try {
+      return await relay.connect(options);
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+}
+
+const SECRET = 'a secret of at least thirty-two bytes';
+const EXECUTOR_START_MS = 15_000;
+const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
+
+/** Links must know where they lead before the relay listens there. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

@@ -1,0 +1,156 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { createIdentity } from '../../../../src/relay/noise/identity.ts';
+import { NoisePublicKey } from '../../../../src/relay/noise/public-key.ts';
+import { ExecutorLink } from '../../../../src/relay/stream/executor-link.ts';
+import { HarnessLink } from '../../../../src/relay/stream/harness-link.ts';
+import { connectFrameSocket, type FrameSocket } from '../../../../src/transport/frame-socket.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { RecordedEvents } from '../../transport/recorded-events.ts';
+import { Environment, startTestRelay } from './relay-scene.ts';
+
+const executorIdentity = createIdentity();
+const harnessIdentity = createIdentity();
+
+/** An executor that lets in whom the registry does, and echoes what it is sent. */
+class EchoExecutor {
+  readonly environment: Environment;
+  readonly sessions: RecordedEvents[] = [];
+  socket: FrameSocket | null = null;
+  readonly link: ExecutorLink;
+  #url = '';
+  #registrationId = '';
+
+  constructor(environment: Environment) {
+    this.environment = environment;
+    this.link = new ExecutorLink({
+      identity: executorIdentity,
+      environmentId: environment.id,
+      validate: async ({ registrationId, harnessKey, authorization }) => {
+        const { body } = await environment.validate(registrationId, harnessKey, authorization);
+        return body.valid === true;
+      },
+      accept: (transport) => {
+        const events = new RecordedEvents();
+        this.sessions.push(events);
+        transport.open({
+          message: (text) => {
+            events.message(text);
+            transport.send(`echo ${text}`);
+          },
+          undecodable: () => {},
+          drained: () => {},
+          ended: () => {},
+          closed: (reason) => events.closed(reason),
+        });
+      },
+    });
+    onTestFinished(() => this.link.close({ code: 1000, reason: '' }));
+  }
+
+  async register(): Promise<void> {
+    const { body } = await this.environment.register(executorIdentity.publicKey);
+    this.#url = body.url;
+    this.#registrationId = body.executor_registration_id;
+  }
+
+  /** Connects, or comes back, with the URL it has. */
+  async attach(): Promise<void> {
+    this.socket = await connectFrameSocket(this.#url);
+    this.link.attach(this.socket, this.#registrationId);
+  }
+}
+
+async function harness(environment: Environment, offerReceipts: boolean, pipeLost = () => {}) {
+  const { body } = await environment.connect(harnessIdentity.publicKey);
+  const socket = await connectFrameSocket(body.url);
+  const link = await HarnessLink.connect(socket, {
+    identity: harnessIdentity,
+    executorKey: NoisePublicKey.parse(body.executor_public_key),
+    environmentId: body.environment_id,
+    registrationId: body.executor_registration_id,
+    authorization: body.harness_key_authorization,
+    offerReceipts,
+    pipeLost,
+  });
+  onTestFinished(() => link.transport.close({ code: 1000, reason: '' }));
+  return { link, socket, bundle: body, events: RecordedEvents.of(link.transport) };
+}
+
+async function startScene() {
+  const environment = new Environment((await startTestRelay()).url);
+  const executor = new EchoExecutor(environment);
+  await executor.register();
+  await executor.attach();
+  return { environment, executor };
+}
+
+test('a harness and an executor talk through the relay, large messages too', async () => {
+  const { environment } = await startScene();
+  const { link, events } = await harness(environment, false);
+  const large = 'x'.repeat(3_000_000);
+  link.transport.send('hello');
+  link.transport.send(large);
+  await waitFor('the answers', () => events.messages.length === 2);
+  expect(events.messages).toEqual(['echo hello', `echo ${large}`]);
+});
+
+test('an authorization that was used does not let in a second time', async () => {
+  const { environment } = await startScene();
+  const { bundle } = await harness(environment, false);
+  const again = HarnessLink.connect(await connectFrameSocket(bundle.url), {
+    identity: harnessIdentity,
+    executorKey: executorIdentity.publicKey,
+    environmentId: 'env-1',
+    registrationId: bundle.executor_registration_id,
+    authorization: bundle.harness_key_authorization,
+  });
+  await expect(again).rejects.toMatchObject({ kind: 'refused' });
+});
+
+test('a stream without receipts ends at the executor with the socket of its harness', async () => {
+  const { environment, executor } = await startScene();
+  const { socket } = await harness(environment, false);
+  socket.drop();
+  await waitFor('the end of the session', () => executor.sessions[0]?.closeReason);
+});
+
+test('a stream with receipts goes on over another socket of its harness', async () => {
+  const { environment, executor } = await startScene();
+  let lost = false;
+  const { link, socket, events } = await harness(environment, true, () => {
+    lost = true;
+  });
+  link.transport.send('one');
+  await waitFor('the first answer', () => events.messages.length === 1);
+  socket.drop();
+  link.transport.send('two');
+  await waitFor('the loss', () => lost);
+  const { body } = await environment.connect(harnessIdentity.publicKey);
+  link.attach(await connectFrameSocket(body.url));
+  link.transport.send('three');
+  await waitFor('all answers', () => events.messages.length === 3);
+  expect(events.messages).toEqual(['echo one', 'echo two', 'echo three']);
+  expect(executor.sessions).toHaveLength(1);
+});
+
+test('a stream with receipts goes on when the executor comes back', async () => {
+  const { environment, executor } = await startScene();
+  let lost = false;
+  const { link, events } = await harness(environment, true, () => {
+    lost = true;
+  });
+  link.transport.send('one');
+  await waitFor('the first answer', () => events.messages.length === 1);
+  executor.socket?.drop();
+  await waitFor('the loss', () => lost);
+  link.transport.send('two');
+  await executor.attach();
+  const url = await waitFor<string | null>('the executor', async () => {
+    const { status, body } = await environment.connect(harnessIdentity.publicKey);
+    return status === 200 ? body.url : null;
+  });
+  link.attach(await connectFrameSocket(url!));
+  await waitFor('all answers', () => events.messages.length === 2);
+  expect(events.messages).toEqual(['echo one', 'echo two']);
+  expect(executor.sessions).toHaveLength(1);
+});

@@ -1,0 +1,79 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import type { Decision } from '../../../../src/network/proxy/admission.ts';
+import { NetworkProxy, ProxyHost } from '../../../../src/network/proxy/network-proxy.ts';
+import { DescriptorMailbox } from '../../../../src/process/spawn/descriptor-mailbox.ts';
+import { loadDescriptorPassing } from '../../../../src/process/spawn/native/descriptor-passing.ts';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
+import { childPids, openDescriptors, record, shell } from '../../../support/children.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { closeScenes, openWebServer, settings } from '../../network/proxy/scene.ts';
+import { newEncloser, UNRESTRICTED, workspacePolicy } from './enclosed-programs.ts';
+
+const passing = loadDescriptorPassing();
+const spawner = new NativeSpawner(loadLibc());
+const encloser = newEncloser(spawner);
+const workspace = mkdtempSync(join(tmpdir(), 'proxied-'));
+
+// What is loaded with the first program of all stays open.
+beforeAll(async () => {
+  const enclosure = await encloser.encloseProgram(
+    { ...shell('true'), cwd: workspace },
+    workspacePolicy(workspace),
+    'restricted',
+  );
+  const first = record(await spawner.spawn(enclosure.spec));
+  await Promise.all([first.exited, first.ended]);
+  first.child.release();
+  await enclosure.release?.();
+});
+
+afterEach(closeScenes);
+
+afterAll(async () => {
+  await spawner.close();
+  rmSync(workspace, { recursive: true });
+  expect(childPids()).toEqual([]);
+});
+
+test.each([
+  ['a confined disk', workspacePolicy(workspace)],
+  ['every file', UNRESTRICTED],
+])('a program with %s reaches its proxy and nothing else', async (_name, policy) => {
+  const web = await openWebServer();
+  const before = openDescriptors();
+  const decisions: Decision[] = [];
+  const { proxy, ports } = NetworkProxy.enclosed({
+    settings: settings({ domains: { '127.0.0.1': 'allow' } }),
+    host: new ProxyHost(async () => []),
+    peer: { decided: (decision) => decisions.push(decision), ask: null },
+  });
+  const url = `http://127.0.0.1:${web.port}/`;
+  const script = [
+    `curl -sS -m 5 ${url}; echo`,
+    `http_proxy= curl -sS -m 5 ${url}; echo`,
+    `curl -s -m 5 --noproxy '*' ${url}; echo $?`,
+    'ls /proc/self/fd | wc -l',
+  ].join('\n');
+  const spec = { ...shell(script), cwd: workspace, env: { PATH: '/usr/bin:/bin', ...proxy.environment } };
+  const mailbox = new DescriptorMailbox(passing);
+  const enclosure = await encloser.encloseProgram(spec, policy, 'proxied', undefined, {
+    ports,
+    mailbox: mailbox.theirs,
+  });
+  const transcript = record(await spawner.spawn(enclosure.spec));
+  await proxy.serve(await mailbox.receive(ports.length, new AbortController().signal));
+  const [status] = await Promise.all([transcript.exited, transcript.ended]);
+  transcript.child.release();
+  await transcript.child.killTree();
+  await enclosure.release?.();
+  await proxy.close();
+  expect(transcript.text('stdout')).toMatch(/^from upstream\nfrom upstream\n7\n4\n$/);
+  expect(transcript.text('stderr')).toBe('');
+  expect(status.code).toBe(0);
+  expect(decisions.map(({ protocol }) => protocol)).toEqual(['http', 'socks5_tcp']);
+  await waitFor('every descriptor to be closed', () => openDescriptors() === before);
+});
