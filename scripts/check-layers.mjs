@@ -19,7 +19,7 @@ const LAYERS = {
   sandbox: ['process', 'files', 'types:protocol'],
   server: ['protocol', 'transport', 'rpc', 'process', 'files', 'sandbox', 'network', 'observability'],
   client: ['rpc', 'transport', 'protocol', 'observability'],
-  environment: ['client', 'relay', 'process', 'files', 'network', 'observability'],
+  environment: ['client', 'relay', 'process', 'files', 'network', 'sandbox', 'observability'],
   agent: ['environment', 'observability'],
   relay: ['transport', 'protocol', 'server', 'client', 'observability'],
   testing: ['*'],

@@ -56,7 +56,7 @@ Options:
                        Default: the public URL
   --store STORE        What is known of executors: memory; file:///PATH, which
                        survives a restart; or redis://HOST:PORT, which several
-                       nodes share. Default: memory. Env: EXEC_SERVER_RELAY_STORE
+                       nodes share. Default: $EXEC_SERVER_RELAY_STORE or memory
   --revoked-file FILE  Ids of tokens that are no longer good, one per line.
   --audit-log FILE     Record calls and sockets; see 'exec-server audit'.
   --metrics            Serve /metrics to tokens of the role metrics.
@@ -132,9 +132,11 @@ function configOf(flags: Flags, { env, stderr }: RelayHost): RelayConfig {
     throw new UsageError('--listen on every address has no URL of its own: give --public-url');
   }
   const maxConnections = text(flags, 'max-connections');
+  const level = logLevel(text(flags, 'log-level') ?? 'info');
   return {
     address,
     tls,
+    ...(maxConnections !== null && { maxConnections: positive('max-connections', maxConnections) }),
     secret: readSharedSecret(required(flags, 'secret-file')),
     store: text(flags, 'store') ?? (env.EXEC_SERVER_RELAY_STORE || 'memory'),
     publicUrl,
@@ -142,8 +144,7 @@ function configOf(flags: Flags, { env, stderr }: RelayHost): RelayConfig {
     revokedFile: text(flags, 'revoked-file'),
     auditLog: text(flags, 'audit-log'),
     metrics: flags.metrics === true,
-    ...(maxConnections !== null && { maxConnections: positive('max-connections', maxConnections) }),
-    log: createLogger(logLevel(text(flags, 'log-level') ?? 'info'), (line) => stderr.write(line)),
+    log: createLogger(level, (line) => stderr.write(line)),
   };
 }
 

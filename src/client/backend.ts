@@ -1,3 +1,4 @@
+import type { NetworkPolicyAnswer, NetworkPolicyDecision } from '../protocol/network.ts';
 import type { CallParamsOf, NotificationParamsOf, ResultOf } from '../protocol/registry.ts';
 import type { SandboxRequest } from '../protocol/sandbox.ts';
 import type { ClientError } from './errors.ts';
@@ -13,7 +14,7 @@ export type StartParams = Exclude<CallParamsOf<'process/start'>, { direct: unkno
 
 export type OutputStream = 'stdout' | 'stderr' | 'pty';
 export type WriteStatus = ResultOf<'process/write'>['status'];
-export type { SandboxRequest };
+export type { NetworkPolicyAnswer, NetworkPolicyDecision, SandboxRequest };
 export type SandboxType = ResultOf<'process/start'>['sandboxType'];
 export type TerminateMode = NonNullable<CallParamsOf<'process/terminate'>['mode']>;
 

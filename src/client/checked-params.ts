@@ -1,12 +1,22 @@
 import { RpcError } from '../protocol/errors.ts';
 import { type CallParamsOf, METHODS, type Method, type ParamsOf } from '../protocol/registry.ts';
+import { Sandbox, type SandboxContext } from '../protocol/sandbox.ts';
 import { validateParams } from '../protocol/validate.ts';
 import { ClientError } from './errors.ts';
 
 /** Params as a server sees them: checked, with the defaults filled in. Throws what a server would answer. */
 export function checkedParams<M extends Method>(method: M, params: CallParamsOf<M>): ParamsOf<M> {
+  return asAnswered(() => validateParams(METHODS[method].params, params) as ParamsOf<M>);
+}
+
+/** A confinement as a server sees it; null for none. Throws what a server would answer. */
+export function checkedSandbox(sandbox: unknown): SandboxContext | null {
+  return sandbox == null ? null : asAnswered(() => validateParams(Sandbox(), sandbox));
+}
+
+function asAnswered<T>(check: () => T): T {
   try {
-    return validateParams(METHODS[method].params, params) as ParamsOf<M>;
+    return check();
   } catch (error) {
     if (!(error instanceof RpcError)) throw error;
     throw new ClientError('server', error.message, { code: error.code });

@@ -23,6 +23,7 @@ import {
 import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './link.ts';
 import { Listeners } from './listeners.ts';
 import { onAbort } from './on-abort.ts';
+import { PolicyAnswers, type PolicyHandler } from './policy-answers.ts';
 import { ProcessRoutes } from './process-routes.ts';
 import { attemptUntil, Backoff } from './reconnect.ts';
 import { RemoteBackend } from './remote-backend.ts';
@@ -45,6 +46,11 @@ export interface SessionOptions {
   readonly resumeSessionId?: string;
   /** How long the session and its processes outlive the connection; the server caps it. 0 ends them with it. */
   readonly detachedSessionTtlMs?: number;
+  /**
+   * Decides about hosts that processes of {@link ClientCore.backend} want to reach and that no pattern of their `networkProxy` allows,
+   * where it has `policyDecisionTimeoutMs`. Without it they are denied.
+   */
+  readonly onNetworkPolicyRequest?: PolicyHandler;
   /** Largest message that is read. */
   readonly maxMessageBytes?: number;
   /** Aborts connecting; it has no effect afterwards. */
@@ -68,6 +74,7 @@ export class ClientCore {
   readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
   readonly #routes = new ProcessRoutes();
   readonly #bodies = new HttpBodies();
+  readonly #policyAnswers: PolicyAnswers;
   readonly #states = new Listeners<[ClientState, ClientError | null]>();
   readonly #notifications = new Map<string, Listeners<[unknown]>>();
   readonly #linkWaiters = new Listeners<[]>();
@@ -95,6 +102,7 @@ export class ClientCore {
       clientName: options.clientName ?? 'exec-server-client',
       detachedSessionTtlMs: options.detachedSessionTtlMs,
     };
+    this.#policyAnswers = new PolicyAnswers(options.onNetworkPolicyRequest, (id) => this.#routes.has(id));
     const core = this;
     this.backend = new RemoteBackend({
       get capabilities() {
@@ -254,6 +262,8 @@ export class ClientCore {
     let opened: Link | null = null;
     const events: LinkEvents = {
       notification: (method, params) => this.#notified(method, params),
+      request: (method, params, ending) =>
+        method === 'network/policyRequest' ? this.#policyAnswers.answer(params, ending) : null,
       ended: (end) => {
         if (opened !== null && this.#link === opened) this.#lost(opened, end);
       },

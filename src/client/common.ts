@@ -18,5 +18,6 @@ export {
   outputOf,
   outputTextOf,
 } from './output-text.ts';
+export type { PolicyHandler, PolicyQuestion } from './policy-answers.ts';
 export { type FileCaller, RemoteFileSystem } from './remote-file-system.ts';
 export type { Capabilities } from './wire.ts';

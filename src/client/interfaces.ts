@@ -22,6 +22,8 @@ export type {
   HttpStream,
   LinkOptions,
   LostEvent,
+  NetworkPolicyAnswer,
+  NetworkPolicyDecision,
   OutputStream,
   ProcessEvent,
   ProcessState,

@@ -108,5 +108,8 @@ export const BODY_QUEUES_MAX_BYTES = 64 * 1024 * 1024;
 /** Pieces of one body that wait; beyond it they are joined, because small ones cost more than their bytes. */
 export const BODY_QUEUE_MAX_PIECES = 256;
 
+/** Questions about the network that handlers work on at a time, as many as servers ask; what would be the next one is denied. */
+export const MAX_POLICY_QUESTIONS = 256;
+
 /** Changes of a watch that wait for their consumer, about 10 MB; beyond it the consumer has to look for itself. */
 export const WATCH_QUEUE_CHANGES = 50_000;

@@ -24,6 +24,11 @@ export interface LinkSettings {
 export interface LinkEvents {
   /** False when the params make no sense. */
   notification(method: string, params: unknown): boolean;
+  /**
+   * Answers a request of the server; null when there is no such method here. It may reject with RpcError. The signal is aborted when
+   * the link ends.
+   */
+  request(method: string, params: unknown, signal: AbortSignal): Promise<unknown> | null;
   /** The end, exactly once. */
   ended(end: LinkEnd): void;
 }
@@ -41,6 +46,9 @@ export interface LinkEnd {
 export class Link {
   readonly #connection: RpcConnection;
   readonly #events: LinkEvents;
+  /** The server's requests that are not answered yet. */
+  readonly #asked = new Set<string>();
+  readonly #life = new AbortController();
   #end: LinkEnd | null = null;
   #sessionId = '';
   #environmentInfo: EnvironmentInfo | null = null;
@@ -57,7 +65,7 @@ export class Link {
     });
     this.#closed = new Promise((resolve) => {
       this.#connection.open({
-        request: (message) => this.#refuse(message),
+        request: (message) => void this.#answer(message),
         notification: ({ method, params }) => {
           if (!events.notification(method, params)) this.#spoil(`\`${printable(method)}\` cannot be read`);
         },
@@ -197,14 +205,20 @@ export class Link {
     );
   }
 
-  /** The server has no questions that this client could answer. */
-  #refuse(message: RequestMessage): void {
-    if (!/^\d+$/.test(message.id)) {
-      this.#spoil('the id of a request is not a number');
-      return;
+  async #answer({ id, method, params }: RequestMessage): Promise<void> {
+    if (!/^\d+$/.test(id)) return this.#spoil('the id of a request is not a number');
+    if (this.#asked.has(id)) return this.#spoil('two requests have one id');
+    this.#asked.add(id);
+    try {
+      const answering = this.#events.request(method, params, this.#life.signal);
+      if (answering === null) throw notImplemented(method);
+      await this.#connection.respond(id, await answering);
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error;
+      this.#connection.refuse(id, error);
+    } finally {
+      this.#asked.delete(id);
     }
-    const text = `this client does not implement \`${printable(message.method)}\``;
-    this.#connection.refuse(message.id, new RpcError(RpcErrorCode.methodNotFound, text));
   }
 
   /** Late answers are nobody's business; but when the server could not read a request, some call waits in vain. */
@@ -228,6 +242,7 @@ export class Link {
   #endWith(end: LinkEnd): void {
     if (this.#end !== null) return;
     this.#end = end;
+    this.#life.abort();
     this.#connection.abandon({
       code: end.spoilt ? CloseCode.protocolError : CloseCode.normal,
       reason: end.reason,
@@ -242,6 +257,7 @@ export class Link {
       spoilt: false,
       repeatable: !CAUSED_BY_A_MESSAGE.has(reason.code),
     };
+    this.#life.abort();
     this.#events.ended(this.#end);
   }
 }
@@ -305,6 +321,11 @@ function refusedSession(error: RpcError): ClientError {
     retryable: attached,
     ...(attached && { hint: 'another client uses it, or its lost connection has not been noticed yet' }),
   });
+}
+
+function notImplemented(method: string): RpcError {
+  const text = `exec-server client does not implement \`${printable(method)}\` yet`;
+  return new RpcError(RpcErrorCode.methodNotFound, text);
 }
 
 function describe({ code, reason }: CloseReason): string {

@@ -30,6 +30,10 @@ export class ProcessRoutes {
     if (this.#processes.get(process.processId) === process) this.#processes.delete(process.processId);
   }
 
+  has(processId: string): boolean {
+    return this.#processes.has(processId);
+  }
+
   /** Hands an event to its process. `unknown` is what concerns none of these processes. */
   receive(method: string, params: unknown): 'routed' | 'unreadable' | 'unknown' {
     if (!PROCESS_EVENTS.has(method)) return 'unknown';

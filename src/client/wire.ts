@@ -1,4 +1,5 @@
 import type { Capability } from '../protocol/environment.ts';
+import type { NetworkPolicyQuestion } from '../protocol/network.ts';
 import type { EnvironmentInfo, OutputStream, ReadPage } from './backend.ts';
 import { base64ByteLength, decodeBase64 } from './base64.ts';
 import { ClientError } from './errors.ts';
@@ -87,6 +88,16 @@ export function readRunning(result: unknown): boolean {
   return members(result).running === true;
 }
 
+/** What `network/policyRequest` asks; null when its params make no sense. */
+export function readPolicyQuestion(
+  params: unknown,
+): (NetworkPolicyQuestion & { readonly processId: string }) | null {
+  const { processId, request } = members(params);
+  const { protocol, host, port } = members(request);
+  if (typeof processId !== 'string' || typeof host !== 'string' || !isPort(port)) return null;
+  return isProxyProtocol(protocol) ? { processId, protocol, host, port } : null;
+}
+
 /** What a server sent makes no sense. */
 export function nonsense(what: string, { retryable = false } = {}): ClientError {
   return new ClientError('protocol', `the server sent ${what}`, {
@@ -113,6 +124,14 @@ function isSeq(value: unknown): value is number {
 
 function isExitCode(value: unknown): value is number {
   return Number.isSafeInteger(value);
+}
+
+function isPort(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= 65_535;
+}
+
+function isProxyProtocol(value: unknown): value is NetworkPolicyQuestion['protocol'] {
+  return ['http', 'https_connect', 'socks5_tcp', 'socks5_udp'].includes(value as string);
 }
 
 function isStream(value: unknown): value is OutputStream {

@@ -1,28 +1,29 @@
 import type { CallOptions, CapabilityDiscovery, DiscoveredRoot, DiscoveryRoot } from '../client/backend.ts';
 import { discoverCapabilityRoots } from '../files/capability-discovery/discover.ts';
-import { LOCAL_FILE_SYSTEM } from '../files/local/local-file-system.ts';
 import { PathUriError, pathFromUri } from '../files/path-uri.ts';
-import { refuseSandbox } from './local-errors.ts';
+import type { LocalConfinement } from './local-confinement.ts';
 import type { LocalExecutorFileSystem } from './local-file-system.ts';
 
 /** Looks at capability roots of this machine. */
 export class LocalDiscovery implements CapabilityDiscovery {
   readonly #files: LocalExecutorFileSystem;
+  readonly #confinement: LocalConfinement;
 
   /** What was written through `files` before is seen, whether or not the caller waited for that. */
-  constructor(files: LocalExecutorFileSystem) {
+  constructor(files: LocalExecutorFileSystem, confinement: LocalConfinement) {
     this.#files = files;
+    this.#confinement = confinement;
   }
 
   async discover(
     roots: readonly DiscoveryRoot[],
     options: CallOptions = {},
   ): Promise<readonly DiscoveredRoot[]> {
-    roots.forEach(refuseSandbox);
     const paths = roots.map(({ path }) => path).filter(isHere);
-    return this.#files.whileReading(paths, options, (unwanted) =>
-      discoverCapabilityRoots(LOCAL_FILE_SYSTEM, roots, unwanted),
-    );
+    return this.#files.whileReading(paths, options, (unwanted) => {
+      const places = roots.map((root) => ({ ...root, files: this.#confinement.files(root.sandbox, 'read') }));
+      return discoverCapabilityRoots(this.#confinement.files(null, 'read'), places, unwanted);
+    });
   }
 }
 

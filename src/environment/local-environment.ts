@@ -4,8 +4,10 @@ import { Listeners } from '../client/listeners.ts';
 import { nativePathOfText } from '../files/native-path.ts';
 import { uriFromPath } from '../files/path-uri.ts';
 import { loginShell, passwdEntry } from '../process/login-shell.ts';
+import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import type { ConnectionState, Environment, EnvironmentStatus, Readiness } from './environment.ts';
 import { fetchOver } from './fetch.ts';
+import { LocalConfinement } from './local-confinement.ts';
 import { LocalDiscovery } from './local-discovery.ts';
 import { closedError } from './local-errors.ts';
 import { LocalExecutorFileSystem } from './local-file-system.ts';
@@ -19,9 +21,15 @@ export class LocalEnvironment implements Environment {
   readonly kind = 'local';
   readonly requiredSkills: readonly string[] = [];
   readonly startupFinished = true;
-  readonly #files = new LocalExecutorFileSystem();
-  readonly discovery = new LocalDiscovery(this.#files);
-  readonly #backend = new LocalBackend({ files: this.#files });
+  readonly #spawner = new LazySpawner(true);
+  readonly #confinement = new LocalConfinement(this.#spawner);
+  readonly #files = new LocalExecutorFileSystem(this.#confinement);
+  readonly discovery = new LocalDiscovery(this.#files, this.#confinement);
+  readonly #backend = new LocalBackend({
+    spawner: this.#spawner,
+    files: this.#files,
+    confinement: this.#confinement,
+  });
   readonly http = new LocalHttp();
   readonly fetch = fetchOver(this.http);
   readonly #listeners = new Listeners<[ConnectionState]>();
@@ -77,6 +85,8 @@ export class LocalEnvironment implements Environment {
         fsWatch: true,
         fsSearch: true,
         httpHeaderEnvVars: true,
+        capabilityDiscoverySandbox: this.#confinement.usable,
+        sandboxedFileStreaming: this.#confinement.usable,
       },
     };
   }
@@ -109,7 +119,9 @@ export class LocalEnvironment implements Environment {
     this.#disposed = true;
     this.#listeners.emit(this.connection);
     this.http.dispose();
-    await Promise.all([this.#backend.dispose(), this.#files.dispose()]);
+    await this.#files.dispose();
+    await this.#confinement.close();
+    await this.#backend.dispose();
   }
 }
 

@@ -7,6 +7,7 @@ import { PathUriError } from '../files/path-uri.ts';
 import { NetworkError, type NetworkErrorKind } from '../network/errors.ts';
 import { ProcessError, type ProcessErrorKind } from '../process/errors.ts';
 import { SpawnError } from '../process/spawn/spawner.ts';
+import { SandboxError, type SandboxErrorKind } from '../sandbox/errors.ts';
 
 /**
  * Does something on this machine within the caller's limits, and fails as a server would have failed. `signal` aborts when the
@@ -35,25 +36,11 @@ export function closedError(): ClientError {
   return new ClientError('closed', "environment 'local' was closed", { hint: 'open another one' });
 }
 
-/** A confinement that cannot be enforced must not be dropped silently; one that says it is switched off may be. */
-export function refuseFileSandbox({ sandbox }: { readonly sandbox?: unknown }): void {
-  const { permissions } = (sandbox ?? {}) as { permissions?: { type?: unknown } | null };
-  if (permissions?.type !== 'disabled') refuseSandbox({ sandbox });
-}
-
-/** A confinement that cannot be enforced must not be dropped silently. */
-export function refuseSandbox({ sandbox }: { readonly sandbox?: unknown }): void {
-  if (sandbox == null) return;
-  throw new ClientError('server', 'there is no sandbox on this side', {
-    code: RpcErrorCode.invalidParams,
-    hint: 'send null to do without one',
-  });
-}
-
 /** What the domain threw, in the kinds and codes of a server's answer; a defect stays as it is. */
 export function asServerError(error: unknown): unknown {
   if (error instanceof ProcessError) return serverError(PROCESS_CODES[error.kind], error);
   if (error instanceof SpawnError) return serverError(RpcErrorCode.internal, error);
+  if (error instanceof SandboxError) return serverError(SANDBOX_CODES[error.kind], error);
   if (error instanceof NetworkError) return serverError(NETWORK_CODES[error.kind], error);
   if (error instanceof FileError) return fileRefusal(FILE_CODES[error.kind], error.message, { cause: error });
   if (error instanceof PathUriError)
@@ -69,6 +56,13 @@ const PROCESS_CODES: Readonly<Record<ProcessErrorKind, number>> = {
   invalid: RpcErrorCode.invalidParams,
   refused: RpcErrorCode.invalidRequest,
   failed: RpcErrorCode.internal,
+};
+
+const SANDBOX_CODES: Readonly<Record<SandboxErrorKind, number>> = {
+  invalid: RpcErrorCode.invalidParams,
+  foreignRule: RpcErrorCode.invalidRequest,
+  unsuitable: RpcErrorCode.invalidRequest,
+  unenforceable: RpcErrorCode.internal,
 };
 
 const NETWORK_CODES: Readonly<Record<NetworkErrorKind, number>> = {

@@ -18,19 +18,20 @@ import { FILE_BLOCK_BYTES } from '../client/limits.ts';
 import { WatchQueue } from '../client/watch-queue.ts';
 import type { FileContent, FileSystem, OpenMode } from '../files/file-system.ts';
 import { WATCH_DEFAULT_DEBOUNCE_MS } from '../files/limits.ts';
-import { LOCAL_FILE_SYSTEM } from '../files/local/local-file-system.ts';
 import { type NativePath, textOfName } from '../files/native-path.ts';
 import { type Access, PathOrder } from '../files/path-order.ts';
 import { pathFromUri, uriFromPath } from '../files/path-uri.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import type { ConnectionWatches } from '../files/watch/connection-watches.ts';
 import { MAX_TIMER_MS } from '../process/limits.ts';
-import { closedError, locally, refuseFileSandbox } from './local-errors.ts';
+import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
+import { LocalConfinement } from './local-confinement.ts';
+import { closedError, locally } from './local-errors.ts';
 import { SerialFile } from './serial-file.ts';
 
 /** The files of this machine, with the rules and the limits of a server. What few callers use is loaded when they do. */
 export class LocalExecutorFileSystem implements ExecutorFileSystem {
-  readonly #files: FileSystem = LOCAL_FILE_SYSTEM;
+  readonly #confinement: LocalConfinement;
   readonly #order = new PathOrder();
   readonly #queues = new Map<string, WatchQueue>();
   #search: Promise<ContentSearch> | null = null;
@@ -38,15 +39,19 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
   #nextWatch = 1;
   #closed = false;
 
+  constructor(confinement = new LocalConfinement(new LazySpawner(true))) {
+    this.#confinement = confinement;
+  }
+
   async canonicalize(path: string, options: FileOptions = {}): Promise<string> {
-    return this.#run('read', [path], options, async ([native]) =>
-      uriFromPath(await this.#files.canonicalize(native)),
+    return this.#run('read', [path], options, async ({ files, paths: [native] }) =>
+      uriFromPath(await files.canonicalize(native)),
     );
   }
 
   async readFile(path: string, options: LinkOptions = {}): Promise<Uint8Array> {
-    return this.#run('read', [path], options, async ([native]) =>
-      wholeContent(await this.#files.readFile(native, links(options))),
+    return this.#run('read', [path], options, async ({ files, paths: [native] }) =>
+      wholeContent(await files.readFile(native, links(options))),
     );
   }
 
@@ -71,8 +76,8 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
   async writeFile(path: string, bytes: Uint8Array | string, options: LinkOptions = {}): Promise<void> {
     // The caller may use its buffer again before it is written.
     const content = Uint8Array.from(bytesOf(bytes));
-    await this.#run('write', [path], options, ([native], signal, release) =>
-      this.#files.writeFile(native, content, links(options), { signal, onWait: release }),
+    await this.#run('write', [path], options, ({ files, paths: [native], unwanted: signal, release }) =>
+      files.writeFile(native, content, links(options), { signal, onWait: release }),
     );
   }
 
@@ -81,18 +86,20 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
     options: LinkOptions & { readonly recursive?: boolean } = {},
   ): Promise<void> {
     const { recursive = true } = options;
-    await this.#run('write', [path], options, ([native]) =>
-      this.#files.createDirectory(native, { ...links(options), recursive }),
+    await this.#run('write', [path], options, ({ files, paths: [native] }) =>
+      files.createDirectory(native, { ...links(options), recursive }),
     );
   }
 
   async getMetadata(path: string, options: LinkOptions = {}): Promise<FileMetadata> {
-    return this.#run('read', [path], options, ([native]) => this.#files.getMetadata(native, links(options)));
+    return this.#run('read', [path], options, ({ files, paths: [native] }) =>
+      files.getMetadata(native, links(options)),
+    );
   }
 
   async readDirectory(path: string, options: FileOptions = {}): Promise<readonly DirectoryEntry[]> {
-    return this.#run('read', [path], options, async ([native]) => {
-      const entries = await this.#files.readDirectory(native);
+    return this.#run('read', [path], options, async ({ files, paths: [native] }) => {
+      const entries = await files.readDirectory(native);
       return entries.map(({ name, isDirectory, isFile }) => ({
         fileName: textOfName(name),
         isDirectory,
@@ -103,8 +110,8 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
 
   async walk(path: string, walk: WalkOptions, options: FileOptions = {}): Promise<WalkResult> {
     const { options: limits } = checkedParams('fs/walk', { path, options: walk });
-    return this.#run('read', [path], options, async ([native], unwanted) => {
-      const { entries, errors, truncated } = await this.#files.walk(native, limits, unwanted);
+    return this.#run('read', [path], options, async ({ files, paths: [native], unwanted }) => {
+      const { entries, errors, truncated } = await files.walk(native, limits, unwanted);
       return {
         entries: entries.map(({ uri, kind }) => ({ path: uri, kind })),
         errors: errors.map(({ uri, message }) => ({ path: uri, message })),
@@ -118,8 +125,8 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
     options: LinkOptions & { readonly recursive?: boolean; readonly force?: boolean } = {},
   ): Promise<void> {
     const { recursive = true, force = true } = options;
-    await this.#run('write', [path], options, ([native]) =>
-      this.#files.remove(native, { ...links(options), recursive, force }),
+    await this.#run('write', [path], options, ({ files, paths: [native] }) =>
+      files.remove(native, { ...links(options), recursive, force }),
     );
   }
 
@@ -129,22 +136,26 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
     options: FileOptions & { readonly recursive: boolean },
   ): Promise<void> {
     const { recursive } = options;
-    await this.#run('write', [source, destination], options, ([from, to]) =>
-      this.#files.copy(from, to, { recursive }),
+    await this.#run('write', [source, destination], options, ({ files, paths: [from, to] }) =>
+      files.copy(from, to, { recursive }),
     );
   }
 
   async rename(source: string, destination: string, options: FileOptions = {}): Promise<void> {
-    await this.#run('write', [source, destination], options, ([from, to]) => this.#files.rename(from, to));
+    await this.#run('write', [source, destination], options, ({ files, paths: [from, to] }) =>
+      files.rename(from, to),
+    );
   }
 
   async search(path: string, pattern: string, options: SearchOptions = {}): Promise<SearchResult> {
     const { signal, ...query } = options;
     const checked = checkedParams('fs/search', { path, pattern, ...query });
-    return this.#run('read', [path], { signal }, async ([native], unwanted) => {
+    const { sandbox } = checked;
+    return this.#run('read', [path], { signal, sandbox }, async ({ paths: [native], unwanted }) => {
       this.#search ??= loadSearch();
       const engines = await this.#search;
-      const found = await engines.search({ ...checked, path: native }, unwanted);
+      const search = this.#confinement.search(sandbox) ?? engines.search.bind(engines);
+      const found = await search({ ...checked, path: native }, unwanted);
       return {
         ...found,
         matches: found.matches.map((match) => ({ ...match, path: uriFromPath(match.path) })),
@@ -155,9 +166,10 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
   async watch(path: string, options: WatchOptions = {}): Promise<FileWatch> {
     const { signal, timeoutMs, ...how } = options;
     const watchId = `watch-${this.#nextWatch++}`;
-    const { recursive, exclude, debounceMs } = checkedParams('fs/watch', { watchId, path, ...how });
+    const { recursive, exclude, debounceMs, sandbox } = checkedParams('fs/watch', { watchId, path, ...how });
     return locally(`the watch of ${path}`, { signal, timeoutMs }, async (unwanted) => {
       this.#assertOpen();
+      this.#confinement.requireAllReadable(sandbox, 'fs/watch');
       const native = pathFromUri(path);
       this.#watches ??= this.#loadWatches();
       const watches = await this.#watches;
@@ -216,7 +228,7 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
     options: CallOptions,
     work: (unwanted: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    return this.#run('read', paths, options, (_, unwanted) => work(unwanted));
+    return this.#run('read', paths, options, ({ unwanted }) => work(unwanted));
   }
 
   /** Ends all watches. Nothing can be done with the files afterwards; what is under way comes to its end. */
@@ -228,8 +240,8 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
   /** A file that is open too late for the caller is not left open. */
   async #open(path: string, mode: OpenMode, options: FileOptions): Promise<SerialFile> {
     const access = mode === 'read' ? 'read' : 'write';
-    return this.#run(access, [path], options, async ([native], unwanted) => {
-      const file = new SerialFile(await this.#files.open(native, mode));
+    return this.#run(access, [path], options, async ({ files, paths: [native], unwanted }) => {
+      const file = new SerialFile(await files.open(native, mode));
       if (unwanted.aborted) await file.discard();
       return file;
     });
@@ -240,12 +252,12 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
     access: Access,
     uris: Uris,
     options: FileOptions,
-    work: (paths: NativePaths<Uris>, unwanted: AbortSignal, release: () => void) => Promise<T>,
+    work: (operation: Operation<Uris>) => Promise<T>,
   ): Promise<T> {
     const { signal, timeoutMs } = options;
     return locally(`the operation on ${uris[0] ?? 'files'}`, { signal, timeoutMs }, async (unwanted) => {
       this.#assertOpen();
-      refuseFileSandbox(options);
+      const files = this.#confinement.files(options.sandbox, access);
       const paths = uris.map(pathFromUri) as NativePaths<Uris>;
       return this.#order.run(
         paths,
@@ -254,7 +266,7 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
         (release) => {
           // What nobody waits for any more is not begun.
           unwanted.throwIfAborted();
-          return work(paths, unwanted, release);
+          return work({ files, paths, unwanted, release });
         },
       );
     });
@@ -274,6 +286,17 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
       },
     });
   }
+}
+
+/** What an operation works with. */
+interface Operation<Uris extends readonly string[]> {
+  /** The files that its confinement leaves. */
+  readonly files: FileSystem;
+  readonly paths: NativePaths<Uris>;
+  /** Aborted when the result is no longer wanted. */
+  readonly unwanted: AbortSignal;
+  /** Lets those go on that wait for it. */
+  readonly release: () => void;
 }
 
 /** One native path for each URI. */

@@ -34,7 +34,9 @@ import { effectiveLimits } from '../process/resources/requested-limits.ts';
 import { signalNames, signalNumber } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import type { Spawner, SpawnSpec, StreamName } from '../process/spawn/spawner.ts';
-import { closedError, locally, refuseSandbox } from './local-errors.ts';
+import type { ProgramConfinement, SandboxType } from '../sandbox/confinement.ts';
+import type { LocalConfinement } from './local-confinement.ts';
+import { closedError, locally } from './local-errors.ts';
 import type { LocalExecutorFileSystem } from './local-file-system.ts';
 
 export interface LocalBackendOptions {
@@ -42,6 +44,8 @@ export interface LocalBackendOptions {
   readonly spawner?: Spawner;
   /** A program sees what was written through these before it was started, whether or not the caller waited for that. */
   readonly files?: LocalExecutorFileSystem;
+  /** Confines programs whose start asks for it; without it such a start is refused. */
+  readonly confinement?: LocalConfinement;
 }
 
 /** Runs programs on this machine, with the rules and the limits of a server. */
@@ -49,10 +53,12 @@ export class LocalBackend implements ExecBackend {
   readonly #spawner: Spawner;
   readonly #processes: ProcessManager;
   readonly #files: LocalExecutorFileSystem | null;
+  readonly #confinement: LocalConfinement | null;
   #closed = false;
 
   constructor(options: LocalBackendOptions = {}) {
     this.#files = options.files ?? null;
+    this.#confinement = options.confinement ?? null;
     this.#spawner = options.spawner ?? new LazySpawner(true);
     this.#processes = new ProcessManager(this.#spawner, {
       maxProcesses: DEFAULT_MAX_PROCESSES,
@@ -72,13 +78,16 @@ export class LocalBackend implements ExecBackend {
   /** A start that the caller gives up is undone as soon as it is through. */
   async start(params: StartParams, options: CallOptions = {}): Promise<ExecProcess> {
     const { processId } = params;
-    const process = new LocalProcess(processId, this.#processes);
     return locally(`the start of ${processId}`, options, async (unwanted) => {
       if (this.#closed) throw closedError();
       const { resources, run: limits } = effectiveLimits(params.limits);
+      const spec = { ...localSpec(params), resources };
+      const { sandboxType, enclose } = this.#confine(params, spec);
+      const process = new LocalProcess(processId, this.#processes, sandboxType);
       await this.#processes.start({
         processId,
-        spec: { ...localSpec(params), resources },
+        spec,
+        enclose,
         limits,
         retention: RETENTION,
         listener: process.listener,
@@ -90,6 +99,16 @@ export class LocalBackend implements ExecBackend {
     });
   }
 
+  #confine(params: StartParams, spec: SpawnSpec): ProgramConfinement {
+    const sandbox = 'sandbox' in params ? params.sandbox : null;
+    if (sandbox == null) return NOT_CONFINED;
+    if (this.#confinement !== null) return this.#confinement.program(sandbox, spec);
+    throw new ClientError('server', 'there is no sandbox on this side', {
+      code: RpcErrorCode.invalidParams,
+      hint: 'send null to do without one',
+    });
+  }
+
   /** Kills what is left. Nothing can be started afterwards. */
   async dispose(): Promise<void> {
     this.#closed = true;
@@ -97,6 +116,8 @@ export class LocalBackend implements ExecBackend {
     await this.#spawner.close();
   }
 }
+
+const NOT_CONFINED: ProgramConfinement = { sandboxType: 'none', enclose: null };
 
 const RETENTION = {
   maxBytes: DEFAULT_RETAINED_BYTES,
@@ -107,7 +128,7 @@ const RETENTION = {
 /** A program of this machine. */
 class LocalProcess implements ExecProcess {
   readonly processId: string;
-  readonly sandboxType = 'none';
+  readonly sandboxType: SandboxType;
   /** Hears of the process from its first moment on. */
   readonly listener: ProcessListener;
   readonly #processes: ProcessManager;
@@ -119,7 +140,8 @@ class LocalProcess implements ExecProcess {
   #closed = false;
   #writes = 0;
 
-  constructor(processId: string, processes: ProcessManager) {
+  constructor(processId: string, processes: ProcessManager, sandboxType: SandboxType) {
+    this.sandboxType = sandboxType;
     this.processId = processId;
     this.#processes = processes;
     this.#log = new ProcessEventLog((afterSeq, throughSeq) => this.#retainedOutput(afterSeq, throughSeq));
@@ -127,9 +149,9 @@ class LocalProcess implements ExecProcess {
       // The bytes are only lent.
       output: (seq, stream, bytes) =>
         this.#tell({ type: 'output', seq, stream, bytes: new Uint8Array(bytes) }),
-      exited: (seq, exitCode) => {
+      exited: (seq, exitCode, _reason, sandboxDenied) => {
         this.#exitCode = exitCode;
-        this.#tell({ type: 'exited', seq, exitCode, sandboxDenied: false });
+        this.#tell({ type: 'exited', seq, exitCode, sandboxDenied });
       },
       closed: (seq) => {
         this.#closed = true;
@@ -148,7 +170,7 @@ class LocalProcess implements ExecProcess {
       exited: this.#exitCode !== null,
       exitCode: this.#exitCode,
       closed: this.#closed,
-      sandboxDenied: false,
+      sandboxDenied: this.#managed?.denied ?? false,
       failure: null,
     };
   }
@@ -177,7 +199,7 @@ class LocalProcess implements ExecProcess {
         exitCode: page.exitCode,
         closed: page.closed,
         failure: null,
-        sandboxDenied: false,
+        sandboxDenied: page.denied,
       };
     });
   }
@@ -256,7 +278,6 @@ function localSpec(params: StartParams): SpawnSpec {
       hint: 'give argv, cwd, env and tty themselves',
     });
   }
-  refuseSandbox(checked);
   if (checked.networkProxy != null) {
     throw new ClientError('server', 'there is no network proxy on this side', {
       code: RpcErrorCode.invalidParams,

@@ -41,6 +41,31 @@ export const WALK_ITEM_BYTES = 64;
 /** Entries that a walk handles before it lets the event loop go on: about two milliseconds. */
 export const WALK_ENTRIES_AT_A_STRETCH = 2_048;
 
+/** Entries of a walk from which on the next one gets a thread: making one takes longer than a smaller walk. */
+export const LARGE_WALK_ENTRIES = 1_000;
+
+/**
+ * Threads that work on files for all connections, how long one is kept that has nothing to do, what its heap may take, and how many
+ * may break before the server does without. Each takes some megabytes; more of them would only compete for the processors, and what
+ * finds none free goes the ordinary way.
+ */
+export const MAX_FILE_THREADS = 2;
+export const FILE_THREAD_IDLE_MS = 10_000;
+export const FILE_THREAD_HEAP_MB = 64;
+export const MAX_BROKEN_FILE_THREADS = 3;
+
+/**
+ * A file up to this size is read and written by such a thread, in one go, where the ordinary way takes three: copying more to the
+ * thread and back takes longer than that saves. So many of them within a second are worth a thread.
+ */
+export const SMALL_FILE_BYTES = 16 * 1024;
+export const MANY_SMALL_FILES = 64;
+export const MANY_SMALL_FILES_MS = 1_000;
+
+/** Bytes of the text of a walk that a thread begins with; they double up to what an answer may have. And characters written at a time. */
+export const WALK_TEXT_BYTES = 256 * 1024;
+export const WALK_TEXT_AT_ONCE_CHARACTERS = 8 * 1024;
+
 /** Bytes of a file that are copied at a time; together with the number of copies it bounds the memory that copying takes. */
 export const COPY_BLOCK_BYTES = 512 * 1024;
 

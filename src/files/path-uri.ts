@@ -43,6 +43,8 @@ export function uriFromPath(path: NativePath): string {
 
 /** Bytes as they stand in a path URI; separators stay as they are. */
 export function escapeBytes(bytes: string): string {
+  // Nearly every name stays as it is, which a table tells in half the time.
+  if (isPlain(bytes)) return bytes;
   return bytes.replace(
     ESCAPED,
     (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`,
@@ -51,6 +53,16 @@ export function escapeBytes(bytes: string): string {
 
 const OPAQUE = 'file:///%00/bad/path/';
 const ESCAPED = /[^A-Za-z0-9!$&'()*+,\-./:;=@[\]^_|~]/g;
+const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
+  String.fromCharCode(byte).search(ESCAPED) === -1 ? 1 : 0,
+);
+
+function isPlain(bytes: string): boolean {
+  for (let index = 0; index < bytes.length; index++) {
+    if (IS_PLAIN[bytes.charCodeAt(index)] !== 1) return false;
+  }
+  return true;
+}
 
 function parse(text: string): URL {
   const url = parseUrl(text);

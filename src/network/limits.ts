@@ -25,6 +25,12 @@ export const MAX_PROXY_HEAD_BYTES = 16 * 1024;
 /** Streams that may be open at once on one HTTP/2 connection whose server allows more; further ones get another connection. */
 export const MAX_STREAMS_PER_HTTP2_CONNECTION = 100;
 
+/**
+ * How long requests wait for a connection that another one opens and that they might share. A handshake around the world takes less
+ * than half of it; one that hangs must not hold up the others.
+ */
+export const SHARED_OPENING_MS = 1_000;
+
 /** Bytes that a server may send ahead of the reader over HTTP/2: on one stream, and on all streams of a connection. */
 export const HTTP2_STREAM_WINDOW_BYTES = 512 * 1024;
 export const HTTP2_CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;

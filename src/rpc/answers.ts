@@ -19,6 +19,19 @@ export class EncodedResult {
   }
 }
 
+/** A result whose largest part its handler has written as JSON in bytes already. */
+export class BytesResult {
+  readonly before: string;
+  readonly bytes: Uint8Array;
+  readonly after: string;
+
+  constructor(before: string, bytes: Uint8Array, after: string) {
+    this.before = before;
+    this.bytes = bytes;
+    this.after = after;
+  }
+}
+
 /** A result with one large member: JSON up to the base64 text, bytes, and JSON behind it. It never becomes a string. */
 export class Base64Result {
   readonly before: string;
@@ -62,7 +75,7 @@ export class StreamedResult {
 }
 
 /** What a handler may answer: a result as the schema has it, or one in a cheaper form. */
-export type Answer<Result> = Result | EncodedResult | Base64Result | StreamedResult;
+export type Answer<Result> = Result | EncodedResult | BytesResult | Base64Result | StreamedResult;
 
 /**
  * Writes the bytes as base64 into `frame` from `start` on, and `after` behind them; returns the end. The text comes to be in pieces
@@ -95,6 +108,11 @@ export function encodeBase64Result(id: RequestId, result: Base64Result): StreamP
   writeBase64(frame, head.length, bytes, tail);
   release?.();
   return { bytes: frame.subarray(0, length), released: () => ANSWERS.give(frame) };
+}
+
+/** The message that answers a request with a {@link BytesResult}. */
+export function encodeBytesResult(id: RequestId, { before, bytes, after }: BytesResult): Buffer {
+  return Buffer.concat([Buffer.from(`{"id":${id},"result":${before}`), bytes, Buffer.from(`${after}}`)]);
 }
 
 /** The message that answers a request with a {@link StreamedResult}. The source is left open. */

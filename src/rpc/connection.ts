@@ -19,9 +19,11 @@ import type { MessageLimits } from '../protocol/limits.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import {
   Base64Result,
+  BytesResult,
   base64Length,
   EncodedResult,
   encodeBase64Result,
+  encodeBytesResult,
   StreamedResult,
   streamResult,
 } from './answers.ts';
@@ -132,6 +134,9 @@ export class RpcConnection {
       this.#checkSize(base64Length(result.bytes.length));
       const { bytes, released } = encodeBase64Result(id, result);
       this.#outbox.sendControl(bytes, released);
+    } else if (result instanceof BytesResult) {
+      this.#checkSize(result.bytes.length + result.after.length);
+      this.#outbox.sendControl(encodeBytesResult(id, result));
     } else {
       const text =
         result instanceof EncodedResult ? `{"id":${id},"result":${result.json}}` : encodeResult(id, result);
@@ -219,8 +224,9 @@ export class RpcConnection {
   /** The peer has one request less; one that nobody waits for any more counted as well. */
   #answered(id: RequestId): void {
     if (!this.#unanswered.delete(id)) return;
-    const next = this.#waiting.entries().next().value;
-    if (next === undefined) return;
+    const [next] = this.#waiting;
+    // Calls that did not wait may have taken its place.
+    if (next === undefined || this.#unanswered.size >= this.#transport.maxUnansweredRequests!) return;
     this.#waiting.delete(next[0]);
     this.#ask(next[0], next[1], false);
   }

@@ -27,3 +27,6 @@ export const BWRAP_SPARE_ARGUMENTS = 500;
 
 /** Looks at the disk that are under way at the same time for one plan. More would only wait in Node's thread pool. */
 export const PROBES_AT_ONCE = 32;
+
+/** How long `environment/info` waits to know whether sandboxes work; that takes a tenth of a second unless something hangs. */
+export const SANDBOX_PROBE_WAIT_MS = 2_000;

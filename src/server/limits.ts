@@ -78,6 +78,3 @@ export const AUTH_FAILURES_REMEMBERED = 4_096;
 
 /** How often a connection is looked at whose token may expire. */
 export const TOKEN_EXPIRY_CHECK_MS = 1_000;
-
-/** How long `environment/info` waits to know whether sandboxes work; that takes a tenth of a second unless something hangs. */
-export const SANDBOX_PROBE_WAIT_MS = 2_000;

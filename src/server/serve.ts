@@ -4,6 +4,7 @@ import { ProxyHost } from '../network/proxy/proxy-host.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
+import { Confinement } from '../sandbox/confinement.ts';
 import { sandboxIsLikely } from '../sandbox/prediction.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { StdioTransport } from '../transport/stdio.ts';
@@ -21,8 +22,7 @@ import { Listener } from './listen/listener.ts';
 import { tlsFilesOf } from './listen/tls-files.ts';
 import { ServerRecords } from './records/records.ts';
 import type { ServerState } from './records/server-metrics.ts';
-import { Confinement } from './sandbox/confinement.ts';
-import { readFloor } from './sandbox/floor.ts';
+import { readFloor } from './sandbox-floor.ts';
 import { Quotas } from './sessions/quotas.ts';
 import { SessionRegistry } from './sessions/session-registry.ts';
 

@@ -130,9 +130,9 @@ export class FrameSocket {
 /** Turns HTTP upgrade requests into frame sockets. It does not judge requests: the caller has done so. */
 export class FrameSocketUpgrader {
   readonly #server: WebSocketServer;
-  readonly #options: WebSocketOptions;
+  readonly #options: FrameSocketOptions;
 
-  constructor(options: WebSocketOptions) {
+  constructor(options: FrameSocketOptions) {
     this.#options = options;
     this.#server = new WebSocketServer({
       noServer: true,

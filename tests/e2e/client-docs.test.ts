@@ -48,6 +48,7 @@ const PRINTED: readonly [string, unknown[][]][] = [
   ['a server on stdio', [['hello\n']]],
   ['streams', [['stdout', 'ONE\n'], [0]]],
   ['files', [['remember']]],
+  ['a network policy', [['a.example', 'deny', 'a.example is not needed'], ['blocked']]],
 ];
 
 test.each(PRINTED.map(([name, printed], index) => [name, EXAMPLES[index]!, printed] as const))(

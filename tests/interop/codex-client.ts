@@ -16,7 +16,11 @@ export interface CodexOptions {
   /** Whether codex learns of the server from `environments.toml` or from `CODEX_EXEC_SERVER_URL`. */
   readonly configuredBy?: 'file' | 'variable';
   /** How the server is found through a relay, in place of its URL. */
-  readonly relay?: { readonly registryUrl: string; readonly environmentId: string; readonly authToken: string };
+  readonly relay?: {
+    readonly registryUrl: string;
+    readonly environmentId: string;
+    readonly authToken: string;
+  };
   readonly sandbox?: 'read-only' | 'workspace-write' | 'danger-full-access';
   /** What lies in the workspace when codex starts: contents by name. */
   readonly files?: Readonly<Record<string, string | Buffer>>;
@@ -81,7 +85,8 @@ export class CodexRun {
     writeFileSync(join(codexHome, 'config.toml'), configToml(model.url));
     const { relay } = options;
     const byVariable = options.configuredBy === 'variable';
-    if (!byVariable && relay === undefined) writeFileSync(join(codexHome, 'environments.toml'), environmentsToml(options.url));
+    if (!byVariable && relay === undefined)
+      writeFileSync(join(codexHome, 'environments.toml'), environmentsToml(options.url));
     const place = ['-C', this.workspace, '-s', options.sandbox ?? 'danger-full-access'];
     this.#child = spawn(options.binary, ['exec', '--json', '--skip-git-repo-check', ...place, 'go'], {
       cwd: this.workspace,

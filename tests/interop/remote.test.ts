@@ -77,40 +77,50 @@ describe.skipIf(skipped)('an executor of the reference', () => {
     expect(client.state).toBe('connected');
   });
 
-  test.each(['harness', 'executor'] as const)('keeps its session when the %s loses its connection', async (side) => {
-    const relay = await openRelay();
-    startExecutor(relay, 'reference');
-    const client = await connect(relay);
-    const { sessionId } = client;
-    const process = await client.backend.start({ ...shell('p', 'cat'), pipeStdin: true });
-    const losses: string[] = [];
-    client.onStateChange((state) => losses.push(state));
-    relay[`${side}Link`].drop();
-    await waitFor('the client to notice', () => losses.includes('recovering'));
-    expect(await process.write('after\n')).toBe('accepted');
-    const { chunks } = await process.read({ afterSeq: 0, waitMs: 5_000 });
-    expect(Buffer.concat(chunks.map(({ bytes }) => bytes)).toString()).toBe('after\n');
-    expect(client.sessionId).toBe(sessionId);
-  });
+  test.each(['harness', 'executor'] as const)(
+    'keeps its session when the %s loses its connection',
+    async (side) => {
+      const relay = await openRelay();
+      startExecutor(relay, 'reference');
+      const client = await connect(relay);
+      const { sessionId } = client;
+      const process = await client.backend.start({ ...shell('p', 'cat'), pipeStdin: true });
+      const losses: string[] = [];
+      client.onStateChange((state) => losses.push(state));
+      relay[`${side}Link`].drop();
+      await waitFor('the client to notice', () => losses.includes('recovering'));
+      expect(await process.write('after\n')).toBe('accepted');
+      const { chunks } = await process.read({ afterSeq: 0, waitMs: 5_000 });
+      expect(Buffer.concat(chunks.map(({ bytes }) => bytes)).toString()).toBe('after\n');
+      expect(client.sessionId).toBe(sessionId);
+    },
+  );
 });
 
-describe.skipIf(skipped).each(['exec-server', 'reference'] as const)('codex with an executor of %s', (kind) => {
-  test('plays a turn', async () => {
-    const relay = await openRelay();
-    startExecutor(relay, kind);
-    await (await connectWhenThere(relay)).close();
-    const codex = await CodexRun.start({
-      binary: binary as string,
-      url: '',
-      relay: { registryUrl: relay.harnessUrl, environmentId: ENVIRONMENT, authToken: relay.token('harness') },
+describe.skipIf(skipped).each(['exec-server', 'reference'] as const)(
+  'codex with an executor of %s',
+  (kind) => {
+    test('plays a turn', async () => {
+      const relay = await openRelay();
+      startExecutor(relay, kind);
+      await (await connectWhenThere(relay)).close();
+      const codex = await CodexRun.start({
+        binary: binary as string,
+        url: '',
+        relay: {
+          registryUrl: relay.harnessUrl,
+          environmentId: ENVIRONMENT,
+          authToken: relay.token('harness'),
+        },
+      });
+      onTestFinished(() => codex.close());
+      const output = await codex.exec('echo over the relay; echo $PPID');
+      expect(output.text).toContain('over the relay');
+      const { commands } = await codex.finish();
+      expect(commands).toMatchObject([{ exit_code: 0 }]);
     });
-    onTestFinished(() => codex.close());
-    const output = await codex.exec('echo over the relay; echo $PPID');
-    expect(output.text).toContain('over the relay');
-    const { commands } = await codex.finish();
-    expect(commands).toMatchObject([{ exit_code: 0 }]);
-  });
-});
+  },
+);
 
 describe.skipIf(skipped)('a forwarder', () => {
   test('of the reference leads to this server', async () => {

@@ -80,6 +80,7 @@ export class TestRelay {
 /** A program that runs until it is stopped. */
 export interface RunningProgram {
   readonly process: ChildProcess;
+  readonly stdout: () => string;
   readonly stderr: () => string;
   /** The exit code, or the signal. */
   readonly exited: Promise<number | string>;
@@ -107,10 +108,13 @@ export function startProgram(
   options: { readonly env: Readonly<Record<string, string>>; readonly onExit?: () => void },
 ): RunningProgram {
   const child = spawn(program, args, {
-    stdio: ['pipe', 'ignore', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
     env: { ...process.env, ...options.env },
   });
-  let stderr = '';
+  let [stdout, stderr] = ['', ''];
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+  });
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
   });
@@ -122,7 +126,7 @@ export function startProgram(
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
     await exited;
   };
-  return { process: child, stderr: () => stderr, exited, stop };
+  return { process: child, stdout: () => stdout, stderr: () => stderr, exited, stop };
 }
 
 /** A server in a process of its own that is reached through a relay. */

@@ -115,7 +115,7 @@ function pluginOf(
   }
   const { mcpServers, name, displayName } = manifest;
   // A client reads either kind from one place.
-  const inline = mcpServers && { path: root.plugin.manifest.path, contents: JSON.stringify(mcpServers) };
+  const inline = mcpServers && { path: root.plugin.manifest.path, contents: mcpServers };
   return {
     id: textOfName(id),
     displayName: displayName ?? name ?? lastSegment(root.path),
@@ -130,17 +130,21 @@ function pluginOf(
 interface Manifest {
   readonly name: string | null;
   readonly displayName: string | null;
-  readonly mcpServers: object | null;
+  /** The servers that it describes itself, as JSON. */
+  readonly mcpServers: string | null;
 }
 
 /** Null when it is not what a manifest should be. */
 function manifestOf(contents: string): Manifest | null {
-  let members: unknown;
   try {
-    members = JSON.parse(contents);
+    return readManifest(JSON.parse(contents));
   } catch {
+    // It is no JSON, or nested too deeply to be written again.
     return null;
   }
+}
+
+function readManifest(members: unknown): Manifest | null {
   if (!isRecord(members)) return null;
   const { name = null, apps = null, mcpServers } = members;
   const { displayName = null } = isRecord(members.interface) ? members.interface : {};
@@ -148,7 +152,7 @@ function manifestOf(contents: string): Manifest | null {
   return {
     name: name?.trim() || null,
     displayName: displayName?.trim() || null,
-    mcpServers: isRecord(mcpServers) ? mcpServers : null,
+    mcpServers: isRecord(mcpServers) ? JSON.stringify(mcpServers) : null,
   };
 }
 
@@ -205,6 +209,7 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Half a surrogate pair can stand in JSON, but no client could read an answer with one. */
 function isTextOrNull(value: unknown): value is string | null {
-  return value === null || typeof value === 'string';
+  return value === null || (typeof value === 'string' && !/\p{Surrogate}/u.test(value));
 }

@@ -231,7 +231,8 @@ function keyOf(text: string): { readonly key: string; readonly value: string } |
 }
 
 function withoutComment(text: string): string {
-  return text.replace(/\s#.*$/, '').trimEnd();
+  const at = text.search(/\s#/);
+  return (at < 0 ? text : text.slice(0, at)).trimEnd();
 }
 
 /** How long the quoted text is that `text` begins with; 0 when it does not end. */
@@ -253,7 +254,9 @@ function unescaped(sequence: string, byte?: string, short?: string, long?: strin
   const hex = byte ?? short ?? long;
   if (hex === undefined) return ESCAPES[letter!] ?? refuseEscape(sequence);
   const code = Number.parseInt(hex, 16);
-  return code > 0x10ffff ? refuseEscape(sequence) : String.fromCodePoint(code);
+  // Half a surrogate pair is no character, and what holds one is no text to others.
+  const isCharacter = code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff);
+  return isCharacter ? String.fromCodePoint(code) : refuseEscape(sequence);
 }
 
 function refuseEscape(sequence: string): never {

@@ -64,12 +64,22 @@ const ENOTDIR = 20;
 async function parseToml(path: string, text: string): Promise<TomlTable> {
   const { parse, TomlError } = await import('smol-toml');
   try {
-    return parse(text, { integersAsBigInt: true, maxDepth: MAX_TOML_DEPTH });
+    const table = parse(text, { integersAsBigInt: true, maxDepth: MAX_TOML_DEPTH });
+    // The parser does not count the tables of dotted keys.
+    if (isDeeper(table, MAX_TOML_DEPTH)) {
+      throw badConfig(`${path}: tables and lists are nested more than ${MAX_TOML_DEPTH} deep`);
+    }
+    return table;
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const problem = error.message.split('\n')[0]!.replace(/^Invalid TOML document: /, '');
     throw badConfig(`${path}:${error.line}:${error.column}: ${problem}`);
   }
+}
+
+function isDeeper(value: unknown, depth: number): boolean {
+  if (!isTable(value) && !Array.isArray(value)) return false;
+  return depth < 0 || Object.values(value).some((inner) => isDeeper(inner, depth - 1));
 }
 
 function unreadable(path: NativePath, why: string): FileError {

@@ -1,8 +1,10 @@
 import {
   type Dir,
   type Dirent,
+  readdirSync,
   readdir as readdirWithCallback,
   type Stats,
+  statSync,
   stat as statWithCallback,
 } from 'node:fs';
 import { lstat, opendir, readdir, stat } from 'node:fs/promises';
@@ -46,6 +48,17 @@ export function readSmallDirectory(path: NativePath): Promise<ListedEntry[] | nu
       }
     });
   });
+}
+
+/** Like {@link readSmallDirectory}, for a thread that may hang. */
+export function readSmallDirectoryNow(path: NativePath): ListedEntry[] | null | Promise<ListedEntry[]> {
+  const target = systemPath(path);
+  if (statSync(target).size > SMALL_DIRECTORY_BYTES) return null;
+  try {
+    return readdirSync(target, { withFileTypes: true, encoding: 'latin1' });
+  } catch {
+    return readNames(path);
+  }
 }
 
 /**

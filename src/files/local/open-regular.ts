@@ -19,7 +19,7 @@ export interface OpenRegular {
  * of the file is read into `head`, if given, at no extra time.
  */
 export async function openRegularForReading(path: NativePath, head?: Buffer): Promise<OpenRegular> {
-  return await openRegular(path, 0, `path \`${textOfNativePath(path)}\` is not a file`, head);
+  return await openRegular(path, 0, notAFile(path), head);
 }
 
 /** Like {@link openRegularForReading}, but a link anywhere in the path is an error. */
@@ -30,7 +30,13 @@ export async function openRegularNoFollow(path: NativePath, head?: Buffer): Prom
 /** The refusal of a path that is not followed and leads to something other than a regular file. */
 export const NOT_REGULAR = 'path is not a regular file';
 
-const READ_WITHOUT_WAITING = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
+/** The refusal of a path that leads to something other than a regular file. */
+export function notAFile(path: NativePath): string {
+  return `path \`${textOfNativePath(path)}\` is not a file`;
+}
+
+/** How files are opened for reading. */
+export const READ_WITHOUT_WAITING = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
 
 async function openRegular(
   path: NativePath,

@@ -11,11 +11,35 @@ export async function readFile(path: NativePath, options: LinkOption): Promise<F
   const head = Buffer.allocUnsafe(READ_FILE_HEAD_BYTES);
   const open = options.followSymlinks ? openRegularForReading : openRegularNoFollow;
   const { fd, size, headBytes } = await open(path, head);
+  return await contentOf(fd, size, headBytes === null ? null : head.subarray(0, headBytes));
+}
+
+/** The content of an open file whose first bytes are `head`, unless that could not be read by position. It owns the descriptor. */
+export async function contentOf(fd: number, size: number, head: Buffer | null): Promise<FileContent> {
   if (size > READ_FILE_MAX_BYTES) {
     await closeDescriptor(fd);
     throw tooLarge();
   }
-  return new OpenContent(fd, size, headBytes === null ? null : head.subarray(0, headBytes));
+  return new OpenContent(fd, size, head);
+}
+
+/** A content that is in memory. */
+export class ReadContent implements FileContent {
+  #rest: Buffer;
+  readonly size: number;
+
+  constructor(bytes: Buffer) {
+    this.#rest = bytes;
+    this.size = bytes.length;
+  }
+
+  async read(buffer: Buffer): Promise<number> {
+    const count = this.#rest.copy(buffer);
+    this.#rest = this.#rest.subarray(count);
+    return count;
+  }
+
+  async close(): Promise<void> {}
 }
 
 class OpenContent implements FileContent {

@@ -29,9 +29,26 @@ export async function walk(
   options: WalkOptions & Partial<LinkOption>,
   signal: AbortSignal,
 ): Promise<WalkResult> {
+  const entries: WalkEntry[] = [];
+  const found = (uri: string, kind: WalkEntry['kind']) => void entries.push({ uri, kind });
+  const outcome = await walkWith(readSmallDirectory, path, options, found, signal);
+  return { entries, ...outcome };
+}
+
+/** What there is to say about a walk besides its entries. */
+export type WalkOutcome = Omit<WalkResult, 'entries'>;
+
+/** Tells of each entry as it is found, and reads directories in the way that is given; one that answers at once is not waited for. */
+export async function walkWith(
+  readSmall: (path: NativePath) => ListedEntry[] | null | Promise<ListedEntry[] | null>,
+  path: NativePath,
+  options: WalkOptions & Partial<LinkOption>,
+  found: (uri: string, kind: WalkEntry['kind']) => void,
+  signal: AbortSignal,
+): Promise<WalkOutcome> {
   checkWalkLimits(options);
   try {
-    return await new Walk(options, signal).run(path);
+    return await new Walk(readSmall, options, found, signal).run(path);
   } catch (error) {
     throw toFileError(error);
   }
@@ -58,6 +75,8 @@ interface Failure {
 }
 
 class Walk {
+  readonly #readSmall: Parameters<typeof walkWith>[0];
+  readonly #found: Parameters<typeof walkWith>[3];
   readonly #options: WalkOptions;
   /** Whether links are followed at all; if not, not even those to directories. */
   readonly #followsLinks: boolean;
@@ -69,23 +88,29 @@ class Walk {
   #examined = 0;
   #atThisStretch = 0;
   #responseBytes = 0;
-  readonly #entries: WalkEntry[] = [];
   readonly #errors: { uri: string; message: string }[] = [];
   #truncated = false;
 
-  constructor(options: WalkOptions & Partial<LinkOption>, signal: AbortSignal) {
+  constructor(
+    readSmall: Parameters<typeof walkWith>[0],
+    options: WalkOptions & Partial<LinkOption>,
+    found: Parameters<typeof walkWith>[3],
+    signal: AbortSignal,
+  ) {
+    this.#readSmall = readSmall;
+    this.#found = found;
     this.#options = options;
     this.#followsLinks = options.followSymlinks ?? true;
     this.#signal = signal;
   }
 
-  async run(path: NativePath): Promise<WalkResult> {
+  async run(path: NativePath): Promise<WalkOutcome> {
     if (await this.#isWalkable(path)) {
       const realPath = this.#options.followDirectorySymlinks ? await realPathOf(path) : null;
       this.#enqueue(path, realPath, 0);
       await this.#walkQueue();
     }
-    return { entries: this.#entries, errors: this.#errors, truncated: this.#truncated };
+    return { errors: this.#errors, truncated: this.#truncated };
   }
 
   async #isWalkable(path: NativePath): Promise<boolean> {
@@ -126,7 +151,7 @@ class Walk {
   async #readAll(directory: PendingDirectory): Promise<Listing | Failure | 'large'> {
     try {
       const entries = await this.#reading(directory.path, async (path) => {
-        const small = await readSmallDirectory(path);
+        const small = await this.#readSmall(path);
         return small && (await this.#resolved(path, small));
       });
       if (entries === null) return 'large';
@@ -187,7 +212,7 @@ class Walk {
       if (kind === null) continue;
       const uri = uriOf(entry.name);
       if (!this.#reserve(uri.length)) return false;
-      this.#entries.push({ uri, kind });
+      this.#found(uri, kind);
       if (kind === 'directory' && this.#mayEnter(directory, entry)) {
         const realPath = this.#entered(realPaths.get(entry.name)) ?? realPathOfChild(directory, entry);
         if (realPath !== null && typeof realPath === 'object') {

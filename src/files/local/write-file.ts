@@ -26,17 +26,23 @@ export async function writeFile(
     const fd = options.followSymlinks
       ? await openAnything(path, patience)
       : await withParentHeld(path, (entry) => openRegularForWriting(entry, patience));
-    try {
-      await fill(fd, bytes, patience);
-    } finally {
-      await closeDescriptor(fd);
-    }
+    await fillAndClose(fd, bytes, patience);
   } catch (error) {
     throw toFileError(error);
   }
 }
 
-const WRITE_WITHOUT_WAITING =
+/** Writes to something that is open already, as {@link writeFile} does, and closes it. */
+export async function writeOpened(fd: number, bytes: Uint8Array, waiting: Waiting): Promise<void> {
+  try {
+    await fillAndClose(fd, bytes, new Patience(waiting));
+  } catch (error) {
+    throw toFileError(error);
+  }
+}
+
+/** How files are opened for writing. */
+export const WRITE_WITHOUT_WAITING =
   constants.O_WRONLY | constants.O_CREAT | constants.O_NONBLOCK | constants.O_NOCTTY;
 
 async function openAnything(path: NativePath, patience: Patience): Promise<number> {
@@ -73,6 +79,14 @@ async function openLeased(path: NativePath, flags: number, patience: Patience): 
   }
 }
 
+async function fillAndClose(fd: number, bytes: Uint8Array, patience: Patience): Promise<void> {
+  try {
+    await fill(fd, bytes, patience);
+  } finally {
+    await closeDescriptor(fd);
+  }
+}
+
 /** Writes everything. A file that fails half way is cut where it failed: it never ends in what it held before. */
 async function fill(fd: number, bytes: Uint8Array, patience: Patience): Promise<void> {
   let written = 0;
@@ -84,7 +98,8 @@ async function fill(fd: number, bytes: Uint8Array, patience: Patience): Promise<
     }
   } finally {
     const stats = await looking;
-    if (written > 0 || bytes.length === 0) await cutBehind(fd, stats, written);
+    if (stats instanceof Error) throw stats;
+    if (hasRest(stats, written, bytes.length)) await truncateDescriptor(fd, written);
   }
 }
 
@@ -101,10 +116,13 @@ async function writeSome(fd: number, bytes: Uint8Array, start: number, patience:
   }
 }
 
-/** Cutting an empty file changes its times, as any write does. */
-async function cutBehind(fd: number, stats: Stats | Error, length: number): Promise<void> {
-  if (stats instanceof Error) throw stats;
-  if (stats.isFile() && (stats.size > length || length === 0)) await truncateDescriptor(fd, length);
+/**
+ * Whether the old content must be cut off behind what was written of `wanted` bytes; nothing is when the first write failed. Cutting
+ * an empty file changes its times, as any write does.
+ */
+export function hasRest(stats: Stats, written: number, wanted: number): boolean {
+  if (written === 0 && wanted > 0) return false;
+  return stats.isFile() && (stats.size > written || written === 0);
 }
 
 /** Pauses between attempts, so that whoever never reads occupies a timer and not a thread. */

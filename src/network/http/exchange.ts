@@ -11,6 +11,8 @@ export interface RawAnswer {
   readonly status: number;
   readonly fields: readonly HeaderField[];
   readonly body: Readable;
+  /** Whether a body that has ended is whole: one of HTTP/2 ends without an error when the server gives it up. */
+  isWhole(): boolean;
 }
 
 /** A hop as it goes over a connection. */
@@ -89,8 +91,6 @@ export function exchangeOverHttp1(
     const abort = () => request.destroy(signal.reason as Error);
     const answered = (answer: IncomingMessage) => {
       signal.removeEventListener('abort', abort);
-      // From here on a failure is one of the body.
-      request.on('error', () => {});
       resolve(rawAnswer(answer));
     };
     request.on('response', answered);
@@ -98,10 +98,11 @@ export function exchangeOverHttp1(
       request.on(event, (answer, upgraded) => {
         upgraded.destroy();
         signal.removeEventListener('abort', abort);
-        resolve({ ...rawAnswer(answer), body: Readable.from([]) });
+        resolve({ ...rawAnswer(answer), body: Readable.from([]), isWhole: () => true });
       });
     }
-    request.once('error', (error) => {
+    // Once there is an answer, a failure is one of the body, which tells it by itself.
+    request.on('error', (error) => {
       signal.removeEventListener('abort', abort);
       reject(isReset(request, error) ? new StaleConnectionError(error.message, { seen: true }) : error);
     });
@@ -145,7 +146,8 @@ export function exchangeOverHttp2(
         signal.removeEventListener('abort', abort);
         stream.off('error', fail).on('error', () => {});
         const pairs = raw.filter((_, at) => !raw[at - (at % 2)]?.startsWith(':'));
-        resolve({ status: headers[':status'] ?? 0, fields: answerFields(pairs), body: stream });
+        const isWhole = () => stream.rstCode === constants.NGHTTP2_NO_ERROR;
+        resolve({ status: headers[':status'] ?? 0, fields: answerFields(pairs), body: stream, isWhole });
       },
     );
     stream.on('error', fail);
@@ -157,7 +159,8 @@ export function exchangeOverHttp2(
 }
 
 function rawAnswer(answer: IncomingMessage): RawAnswer {
-  return { status: answer.statusCode ?? 0, fields: answerFields(answer.rawHeaders), body: answer };
+  const { statusCode: status = 0, rawHeaders } = answer;
+  return { status, fields: answerFields(rawHeaders), body: answer, isWhole: () => answer.complete };
 }
 
 function write(request: ClientRequest, { method, body }: Hop, fields: readonly HeaderField[]): void {
@@ -198,10 +201,10 @@ const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 function http2Headers(fields: readonly HeaderField[]): Record<string, string[]> {
-  const headers: Record<string, string[]> = {};
+  const headers = new Map<string, string[]>();
   for (const { name, value } of fields) {
     if (CONNECTION_HEADERS.has(name) || (name === 'te' && value !== 'trailers')) continue;
-    headers[name] = [...(headers[name] ?? []), asBytes(value)];
+    headers.set(name, [...(headers.get(name) ?? []), asBytes(value)]);
   }
-  return headers;
+  return Object.fromEntries(headers);
 }

@@ -1,9 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import type { Socket } from 'node:net';
-import type { Readable } from 'node:stream';
 import type { SecureContext } from 'node:tls';
 import { NetworkError } from '../errors.ts';
-import { MAX_REDIRECTS, MAX_TIMER_MS } from '../limits.ts';
+import { MAX_REDIRECTS, MAX_TIMER_MS, SHARED_OPENING_MS } from '../limits.ts';
 import {
   Connections,
   exchangeOverHttp1,
@@ -20,6 +19,7 @@ import { nextHop } from './redirects.ts';
 import { basicCredentials, firstHop, type Hop, type HttpRequest, shownUrl, wireFields } from './request.ts';
 import { type Route, routeTo } from './route.ts';
 import { trustedAuthorities } from './trusted-authorities.ts';
+import { awhile } from './unless-aborted.ts';
 
 /** The answer to a request. Its body must be read to the end, or cancelled: until then it holds a connection. */
 export interface HttpAnswer {
@@ -107,9 +107,13 @@ export class HttpClient {
   async #sendOn(route: Route, hop: Hop, signal: AbortSignal): Promise<RawAnswer> {
     const outgoing = outgoingOn(route, hop);
     const { key } = route;
-    // Whoever comes first finds out what the server speaks: the others may find room on his connection.
-    for (let first = this.#sessions.first(key); first !== null; first = this.#sessions.first(key))
-      await unlessAborted(first, signal);
+    // Whoever comes first finds out what the server speaks: the others may find room on his connection. His may hang, theirs need not.
+    const until = performance.now() + SHARED_OPENING_MS;
+    let first = this.#sessions.first(key);
+    for (let left = SHARED_OPENING_MS; first !== null && left > 0; left = until - performance.now()) {
+      await awhile(first, left, signal);
+      first = this.#sessions.first(key);
+    }
     const shared = this.#sessions.enter(key);
     if (shared !== null) return sendShared(shared, outgoing, signal);
     let socket: Socket | null = null;
@@ -145,8 +149,13 @@ export class HttpClient {
     return this.#authorities;
   }
 
-  #finished({ status, fields, body }: RawAnswer, life: RequestLife): HttpAnswer {
-    const abort = () => body.destroy(life.signal.reason as Error);
+  #finished(answer: RawAnswer, life: RequestLife): HttpAnswer {
+    const { status, fields, body } = answer;
+    const abort = () => {
+      // Nobody may ever read.
+      life.end();
+      body.destroy(life.signal.reason as Error);
+    };
     // Whoever reads hears of it; until somebody does, nobody would.
     body.on('error', () => {});
     life.signal.addEventListener('abort', abort);
@@ -155,7 +164,7 @@ export class HttpClient {
       life.end();
       body.destroy();
     };
-    return { status, fields, body: pieces(body, life, cancel), cancel };
+    return { status, fields, body: pieces(answer, life, cancel), cancel };
   }
 }
 
@@ -226,15 +235,6 @@ async function sendShared(
   }
 }
 
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    signal.addEventListener('abort', abort);
-    if (signal.aborted) abort();
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
-  });
-}
-
 function follow(hop: Hop, answer: RawAnswer): Hop | null {
   try {
     return nextHop(hop, answer.status, valuesOf(answer.fields, 'location')[0]);
@@ -251,9 +251,14 @@ function letGo({ fields, body }: RawAnswer): void {
   else body.destroy();
 }
 
-async function* pieces(body: Readable, life: RequestLife, cancel: () => void): AsyncGenerator<Buffer> {
+async function* pieces(
+  { body, isWhole }: RawAnswer,
+  life: RequestLife,
+  cancel: () => void,
+): AsyncGenerator<Buffer> {
   try {
     for await (const piece of body) yield piece as Buffer;
+    if (!isWhole()) throw new Error(EARLY_END);
   } catch (error) {
     throw readingFailed(error, life.signal);
   } finally {

@@ -17,7 +17,7 @@ interface SharedSession {
 export class Http2Sessions {
   readonly #byRoute = new Map<string, SharedSession>();
   readonly #all = new Set<ClientHttp2Session>();
-  /** First connections that are being opened, by route. */
+  /** Connections that are being opened and may become sessions, by route. */
   readonly #firsts = new Map<string, Promise<unknown>>();
   /** Routes whose servers speak HTTP/1.1. */
   readonly #http1 = new Set<string>();
@@ -31,20 +31,23 @@ export class Http2Sessions {
     shared.streams++;
     let entered = true;
     const leave = () => {
-      if (entered) shared.streams--;
+      if (!entered) return;
       entered = false;
+      shared.streams--;
+      // It may have been silent for so long that its time has passed unused.
+      if (shared.streams === 0) shared.session.setTimeout(IDLE_CONNECTION_MS);
     };
     return { session: shared.session, leave };
   }
 
-  /** The first connection of a route, while nobody knows what its server speaks; it settles when that is known, or not to be had. */
+  /** A connection that is being opened and may become a session with room; it settles when that is known, or not to be had. */
   first(key: string): Promise<unknown> | null {
     return this.#firsts.get(key) ?? null;
   }
 
   /** Remembers what is found out by opening a connection, unless it is known; null is one that has become a session. */
   learn(key: string, opening: Promise<object | null>): void {
-    if (this.#http1.has(key) || this.#byRoute.has(key)) return;
+    if (this.#http1.has(key)) return;
     const known = opening.then(
       (socket) => {
         if (socket === null) return;
@@ -55,7 +58,9 @@ export class Http2Sessions {
       () => {},
     );
     this.#firsts.set(key, known);
-    void known.then(() => this.#firsts.delete(key));
+    void known.then(() => {
+      if (this.#firsts.get(key) === known) this.#firsts.delete(key);
+    });
   }
 
   /** Makes a session of a connection whose server has chosen HTTP/2. */
@@ -79,7 +84,8 @@ export class Http2Sessions {
       forget();
       this.#all.delete(session);
     });
-    session.setTimeout(IDLE_CONNECTION_MS, () => {
+    session.setTimeout(IDLE_CONNECTION_MS);
+    session.on('timeout', () => {
       if (shared.streams === 0) session.close();
     });
   }

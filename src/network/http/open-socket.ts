@@ -5,11 +5,12 @@ import { MAX_PROXY_HEAD_BYTES } from '../limits.ts';
 import { type HostPolicy, requireAddress } from './host-policy.ts';
 import { basicCredentials, portOf } from './request.ts';
 import type { Route } from './route.ts';
+import { unlessAborted } from './unless-aborted.ts';
 
 /** What sockets are opened with. */
 export interface SocketSettings {
   readonly policy: HostPolicy;
-  /** Asked for when the first TLS connection is opened. */
+  /** Asked for before each TLS connection is opened. */
   authorities(): Promise<SecureContext>;
   /** What is offered to servers over TLS, best first. */
   readonly protocols: readonly string[];
@@ -22,22 +23,27 @@ export async function openSocket(
   signal: AbortSignal,
 ): Promise<Socket | TLSSocket> {
   const { proxy, host } = route;
+  const encrypts = route.secure || proxy?.protocol === 'https:';
+  // Read before there is a socket: one that nobody listens to would end the process with its first error.
+  const context = encrypts ? await unlessAborted(settings.authorities(), signal) : null;
   if (proxy === null) {
     const socket = await opened(
       connect({ host, port: route.port, lookup: guarded(host, settings.policy) }),
       'connect',
       signal,
     );
-    return route.secure ? encrypted(socket, host, settings.protocols, settings, signal) : socket;
+    return context === null ? socket : encrypted(socket, host, settings.protocols, context, signal);
   }
-  await requireTarget(route, settings.policy);
+  await unlessAborted(requireTarget(route, settings.policy), signal);
   const proxyHost = proxy.hostname.replace(/^\[|\]$/g, '');
   let socket = await opened(connect({ host: proxyHost, port: portOf(proxy) }), 'connect', signal);
-  if (proxy.protocol === 'https:')
-    socket = await encrypted(socket, proxyHost, ['http/1.1'], settings, signal);
+  if (context === null) return socket;
+  if (proxy.protocol === 'https:') {
+    socket = await encrypted(socket, proxyHost, ['http/1.1'], context, signal);
+  }
   if (!route.secure) return socket;
   await tunnel(socket, route.authority, proxy, signal);
-  return encrypted(socket, host, settings.protocols, settings, signal);
+  return encrypted(socket, host, settings.protocols, context, signal);
 }
 
 /** Waits for a socket to open; it is destroyed when that fails or takes too long. */
@@ -67,23 +73,17 @@ function opened<S extends Socket>(
   });
 }
 
-async function encrypted(
+/** The certificate is always checked, whatever Node's own variables say. */
+function encrypted(
   socket: Socket,
   host: string,
   protocols: readonly string[],
-  settings: SocketSettings,
+  secureContext: SecureContext,
   signal: AbortSignal,
 ): Promise<TLSSocket> {
-  let secureContext: SecureContext;
-  try {
-    secureContext = await settings.authorities();
-    signal.throwIfAborted();
-  } catch (error) {
-    socket.on('error', () => {}).destroy();
-    throw error;
-  }
   const names = isIP(host) === 0 ? { servername: host } : {};
-  const tls = secure({ socket, host, ...names, secureContext, ALPNProtocols: [...protocols] });
+  const checked = { secureContext, rejectUnauthorized: true };
+  const tls = secure({ socket, host, ...names, ...checked, ALPNProtocols: [...protocols] });
   return opened(tls, 'secureConnect', signal);
 }
 

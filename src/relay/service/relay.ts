@@ -14,12 +14,14 @@ import { Calls } from './http/calls.ts';
 import { RelayListener } from './http/relay-listener.ts';
 import { Upgrades } from './http/upgrades.ts';
 import { DEFAULT_MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS } from './limits.ts';
+import { NodeUrls } from './node-urls.ts';
 import { RelayMetrics } from './records/relay-metrics.ts';
 import { RelayRecords } from './records/relay-records.ts';
 import { Registry } from './registry/registry.ts';
 import { RequestBudget } from './registry/request-budget.ts';
 import { Rendezvous } from './rendezvous/rendezvous.ts';
 import { openStore } from './store/open-store.ts';
+import type { Store } from './store/store.ts';
 
 /** How a relay is set up. */
 export interface RelayConfig {
@@ -55,124 +57,110 @@ export interface RunningRelay {
 
 /** Starts a node of a relay; resolves once clients can connect. Throws StartError, or what the system says about the address. */
 export async function startRelay(config: RelayConfig): Promise<RunningRelay> {
-  const { log, now = Date.now, address } = config;
   const revocations = await Revocations.open(config.revokedFile);
-  const store = await openStore(config.store, log);
+  const audit = await openAudit(config);
+  let store: Store | null = null;
   try {
+    store = await openStore(config.store, config.log);
+    const relay = new Relay(config, revocations, store, audit);
+    const url = await relay.listen();
+    return {
+      url,
+      close: (reason = 'the relay is shutting down') => relay.close(reason),
+      reload: () => relay.reload(),
+    };
+  } catch (error) {
+    await store?.close();
+    await audit?.close();
+    throw error;
+  }
+}
+
+/** Owns everything that a node has. */
+class Relay {
+  readonly #config: RelayConfig;
+  readonly #revocations: Revocations;
+  readonly #store: Store;
+  readonly #urls: NodeUrls;
+  readonly #records: RelayRecords;
+  readonly #rendezvous: Rendezvous;
+  readonly #listener: RelayListener;
+  #closing: Promise<void> | null = null;
+
+  constructor(config: RelayConfig, revocations: Revocations, store: Store, audit: AuditLog | null) {
+    const { log, now = Date.now } = config;
     const seal = new Seal(config.secret);
     const tickets = new Tickets(seal, revocations, now);
     const urls = new NodeUrls(config);
-    const node = {
-      id: randomUUID(),
-      get url() {
-        return urls.node;
-      },
-    };
+    const nodeId = randomUUID();
     const metrics = new RelayMetrics(() => ({
-      ...rendezvous.counts,
-      leases: rendezvous.leases.count,
+      ...this.#rendezvous.counts,
+      leases: this.#rendezvous.leases.count,
       storeAvailable: store.available,
     }));
-    const records = new RelayRecords(metrics, log, await openAudit(config));
-    const rendezvous = new Rendezvous({ store, node, records, log });
+    this.#config = config;
+    this.#revocations = revocations;
+    this.#store = store;
+    this.#urls = urls;
+    this.#records = new RelayRecords(metrics, log, audit);
+    const node = () => ({ id: nodeId, url: urls.node });
+    this.#rendezvous = new Rendezvous({ store, node, records: this.#records, log });
     const registry = new Registry({
       store,
       tickets,
-      get publicUrl() {
-        return urls.public;
-      },
-      superseded: (environmentId, registrationId) => rendezvous.supersede(environmentId, registrationId),
+      publicUrl: () => urls.public,
+      superseded: (...registration) => this.#rendezvous.supersede(...registration),
     });
-    const upgrades = new Upgrades(tickets, rendezvous, store);
-    const listener = new RelayListener({
-      address,
+    const tokens = new AccessTokens(seal, revocations, now);
+    const budget = new RequestBudget(() => performance.now());
+    const upgrades = new Upgrades(tickets, this.#rendezvous, store);
+    this.#listener = new RelayListener({
+      address: config.address,
       tls: config.tls,
       basePaths: urls.basePaths,
       servesMetrics: config.metrics,
-      calls: new Calls({
-        tokens: new AccessTokens(seal, revocations, now),
-        registry,
-        budget: new RequestBudget(() => performance.now()),
-        records,
-      }),
-      records,
+      calls: new Calls({ tokens, registry, budget, records: this.#records }),
+      records: this.#records,
       log,
       isReady: () => store.available,
       admit: (...request) => upgrades.admit(...request),
       ...connectionLimits(config.maxConnections ?? DEFAULT_MAX_CONNECTIONS),
     });
-    let closing: Promise<void> | null = null;
-    const shutDown = async (reason: string) => {
-      listener.drain();
-      await rendezvous.drain(reason);
-      await listener.close();
-      await store.close();
-      await records.close();
-    };
-    try {
-      const port = await listener.listen();
-      urls.listensOn(port);
-      log.info('the relay is up', { host: address.host, port, url: urls.http });
-    } catch (error) {
-      await records.close();
-      throw error;
-    }
-    return {
-      url: urls.http,
-      close: (reason = 'the relay is shutting down') => {
-        closing ??= shutDown(reason);
-        return closing;
-      },
-      reload: async () => {
-        await tryToReload(log, [() => listener.reload(), () => revocations.reload(), () => records.reopen()]);
-        rendezvous.closeRevoked((tokenId) => revocations.has(tokenId));
-      },
-    };
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
-}
-
-/** The URLs of a node. Those that are not configured are known once it listens. */
-class NodeUrls {
-  readonly #config: RelayConfig;
-  #own = '';
-
-  constructor(config: RelayConfig) {
-    this.#config = config;
   }
 
-  get http(): string {
-    return this.#config.publicUrl ?? this.#own;
+  /** Opens the listener and returns the URL that leads to it. */
+  async listen(): Promise<string> {
+    const port = await this.#listener.listen();
+    this.#urls.listensOn(port);
+    const url = this.#urls.http;
+    this.#config.log.info('the relay is up', { host: this.#config.address.host, port, url });
+    return url;
   }
 
-  /** The websocket URL that leads to any node. */
-  get public(): string {
-    return toWebSocket(this.http);
+  close(reason: string): Promise<void> {
+    this.#closing ??= this.#shutDown(reason);
+    return this.#closing;
   }
 
-  /** The websocket URL that leads to this node. */
-  get node(): string {
-    return toWebSocket(this.#config.nodeUrl ?? this.http);
+  /** What is wrong is logged, and the relay goes on with what it has. */
+  async reload(): Promise<void> {
+    const { log } = this.#config;
+    const complain = (error: Error) =>
+      log.error('what was read before stays in use', { reason: error.message });
+    await this.#listener.reload().catch(complain);
+    await this.#revocations.reload().catch(complain);
+    await this.#records.reopen().catch(complain);
+    this.#rendezvous.closeRevoked((tokenId) => this.#revocations.has(tokenId));
+    log.info('files were read again');
   }
 
-  /** What stands in front of the relay's own paths, the longest first. */
-  get basePaths(): readonly string[] {
-    const urls = [this.#config.publicUrl, this.#config.nodeUrl].filter((url) => url !== null);
-    const paths = urls.map((url) => new URL(url).pathname.replace(/\/+$/, ''));
-    return [...new Set(paths)].sort((left, right) => right.length - left.length);
+  async #shutDown(reason: string): Promise<void> {
+    this.#listener.drain();
+    await this.#rendezvous.drain(reason);
+    await this.#listener.close();
+    await this.#store.close();
+    await this.#records.close();
   }
-
-  listensOn(port: number): void {
-    const { address } = this.#config;
-    const host = address.host.includes(':') ? `[${address.host}]` : address.host;
-    this.#own = `${address.secure ? 'https' : 'http'}://${host}:${port}`;
-  }
-}
-
-function toWebSocket(url: string): string {
-  return url.replace(/^http/, 'ws').replace(/\/+$/, '');
 }
 
 function connectionLimits(wanted: number) {
@@ -189,13 +177,4 @@ async function openAudit({ auditLog, log }: RelayConfig): Promise<AuditLog | nul
   } catch (error) {
     throw new StartError(`cannot keep the audit log ${auditLog}: ${(error as Error).message}`);
   }
-}
-
-async function tryToReload(log: Logger, steps: readonly (() => Promise<void>)[]): Promise<void> {
-  for (const step of steps) {
-    await step().catch((error: Error) =>
-      log.error('what was read before stays in use', { reason: error.message }),
-    );
-  }
-  log.info('files were read again');
 }

@@ -1,6 +1,7 @@
 import { isAbsolute, join } from 'node:path/posix';
 import { forEachBounded } from '../../files/bounded.ts';
 import {
+  childPath,
   isWithin,
   lastName,
   type NativePath,
@@ -107,8 +108,9 @@ async function resolveEntries(entries: readonly PolicyEntry[], probe: FileProbe)
 }
 
 /**
- * A `.git` that is a file names the directory it stands for. What is in there is run by tools outside just like what is in a
- * directory of that name, so it is protected where a program could write to it.
+ * A `.git` that is a file names the directory it stands for, and that may name another one that it shares with others, with their hooks
+ * and settings. What is in them is run by tools outside just like what is in a directory of that name, so they are protected where a
+ * program could write to them.
  */
 async function gitDirectoriesOf(
   named: readonly NamedEntry[],
@@ -116,21 +118,34 @@ async function gitDirectoriesOf(
   probe: FileProbe,
 ): Promise<PolicyEntry[]> {
   const entries: PolicyEntry[] = [];
+  const protect = (path: NativePath, { real, facts }: ResolvedPath) => {
+    const isNamed = named.some((other) => other.entry.path === path || other.place.real === real);
+    if (facts === null || isNamed || access.at(real) !== 'write') return;
+    entries.push({ path: withoutSlash(path), access: 'read', byName: false });
+  };
   for (const { entry, place } of named) {
     if (!entry.byName || place.facts?.type !== 'file' || lastName(entry.path) !== '.git') continue;
-    const target = /^gitdir: *([^\n\0]+)/
-      .exec(await probe.beginning(place.real, GIT_FILE_BYTES))?.[1]
-      ?.trimEnd();
-    if (target === undefined) continue;
-    const path = nativePathOfBytes(
-      isAbsolute(target) ? join('/', target) : join(parentPath(place.real), target),
+    const text = await probe.beginning(place.real, GIT_FILE_BYTES);
+    const own = namedFrom(parentPath(place.real), /^gitdir: *([^\n\0]+)/.exec(text)?.[1]);
+    if (own === null) continue;
+    const directory = await resolvePath(own, probe);
+    protect(own, directory);
+    const pointer = await resolvePath(childPath(directory.real, 'commondir'), probe);
+    if (pointer.facts?.type !== 'file') continue;
+    const common = namedFrom(
+      directory.real,
+      /^[^\n\0]+/.exec(await probe.beginning(pointer.real, GIT_FILE_BYTES))?.[0],
     );
-    const { real, facts } = await resolvePath(path, probe);
-    const isNamed = named.some((other) => other.entry.path === path || other.place.real === real);
-    if (facts === null || isNamed || access.at(real) !== 'write') continue;
-    entries.push({ path: withoutSlash(path), access: 'read', byName: false });
+    if (common !== null) protect(common, await resolvePath(common, probe));
   }
   return entries;
+}
+
+/** A path as a file in `directory` names it. */
+function namedFrom(directory: NativePath, text: string | undefined): NativePath | null {
+  const target = text?.trimEnd();
+  if (!target) return null;
+  return nativePathOfBytes(isAbsolute(target) ? join('/', target) : join(directory, target));
 }
 
 function checkLinks(all: readonly NamedEntry[], base: Access, access: AccessMap): void {

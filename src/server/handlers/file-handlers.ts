@@ -2,8 +2,9 @@ import type { DirectoryEntry, FileContent, LinkOption, WalkResult } from '../../
 import { checkWalkLimits } from '../../files/local/walk.ts';
 import { textOfName } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
+import { EncodedWalk, encodeWalkEntry } from '../../files/thread/encoded-walk.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
-import { Base64Result, EncodedResult, StreamedResult } from '../../rpc/answers.ts';
+import { Base64Result, BytesResult, EncodedResult, StreamedResult } from '../../rpc/answers.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { INLINE_READ_BYTES } from '../limits.ts';
 import { pathParam } from './path-params.ts';
@@ -173,11 +174,10 @@ function directoryResult(entries: readonly DirectoryEntry[]): EncodedResult {
 
 const NEEDS_ESCAPE = /["\\\u0000-\u001f]/;
 
-/** Path URIs have nothing that JSON would escape. */
-function walkResult({ entries, errors, truncated }: WalkResult): EncodedResult {
-  const listed = entries.map(({ uri, kind }) => `{"path":"${uri}","kind":"${kind}"}`);
-  const failed = errors.map(({ uri, message }) => ({ path: uri, message }));
-  return new EncodedResult(
-    `{"entries":[${listed.join(',')}],"errors":${JSON.stringify(failed)},"truncated":${truncated}}`,
-  );
+function walkResult(result: WalkResult): EncodedResult | BytesResult {
+  const errors = result.errors.map(({ uri, message }) => ({ path: uri, message }));
+  const after = `],"errors":${JSON.stringify(errors)},"truncated":${result.truncated}}`;
+  if (result instanceof EncodedWalk) return new BytesResult('{"entries":[', result.text, after);
+  const entries = result.entries.map(({ uri, kind }) => encodeWalkEntry(uri, kind));
+  return new EncodedResult(`{"entries":[${entries.join(',')}${after}`);
 }

@@ -1,10 +1,10 @@
 import type { ProxyHost } from '../../network/proxy/proxy-host.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { RpcConnection } from '../../rpc/connection.ts';
+import type { Confinement } from '../../sandbox/confinement.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import type { EnvironmentInfo } from '../environment-info.ts';
 import type { ConnectionRecords } from '../records/records.ts';
-import type { Confinement } from '../sandbox/confinement.ts';
 import type { ConnectionFiles } from '../sessions/connection-files.ts';
 import type { ConnectionHttp } from '../sessions/connection-http.ts';
 import type { Quotas } from '../sessions/quotas.ts';

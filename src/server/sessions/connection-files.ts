@@ -5,12 +5,12 @@ import { FileHandles } from '../../files/file-handles.ts';
 import type { FileSystem } from '../../files/file-system.ts';
 import { limitFileSystem } from '../../files/limited-file-system.ts';
 import { MAX_BLOCK_BYTES } from '../../files/limits.ts';
-import { LOCAL_FILE_SYSTEM } from '../../files/local/local-file-system.ts';
 import { PathOrder } from '../../files/path-order.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import type { ContentSearch } from '../../files/search/content-search.ts';
 import type { SearchRequest, SearchResult } from '../../files/search/query.ts';
 import { Slots } from '../../files/slots.ts';
+import { THREADED_FILE_SYSTEM } from '../../files/threaded-file-system.ts';
 import type { ChangeBatch } from '../../files/watch/change-list.ts';
 import type { ConnectionWatches } from '../../files/watch/connection-watches.ts';
 import type { MissingWatch } from '../../files/watch/watch-missing.ts';
@@ -18,12 +18,12 @@ import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import { FrameBuffers } from '../../rpc/frame-buffers.ts';
+import type { ConfinedFiles } from '../../sandbox/confinement.ts';
 import {
   FILE_OPERATIONS_PER_CONNECTION,
   REUSED_BLOCKS_MAX,
   TREE_OPERATIONS_PER_CONNECTION,
 } from '../limits.ts';
-import type { ConfinedFiles } from '../sandbox/confinement.ts';
 
 /** What a request says about its confinement. */
 interface AskedSandbox {
@@ -69,7 +69,7 @@ export class ConnectionFiles {
     const trees = new Slots(TREE_OPERATIONS_PER_CONNECTION);
     this.#bounded = (files) =>
       countHandles(limitFileSystem(files, { slots: this.#slots, trees }, this.#ended.signal), enterHandle);
-    this.#fileSystem = this.#bounded(restrict(LOCAL_FILE_SYSTEM));
+    this.#fileSystem = this.#bounded(restrict(THREADED_FILE_SYSTEM));
     this.#confined = confined;
     this.#peer = peer;
     this.#search = search;

@@ -239,13 +239,16 @@ describe('calls', () => {
     await client.close();
   });
 
-  test('from the server are refused', async () => {
+  test('from the server that are unknown are refused', async () => {
     const server = new FakeServer();
     const client = await server.connect();
-    server.link.send({ id: 7, method: 'network/policyRequest', params: {} });
+    server.link.send({ id: 7, method: 'network/other', params: {} });
     await waitFor('the refusal', () => server.link.responses.length > 0);
     expect(server.link.responses).toEqual([
-      { id: 7, error: { code: -32601, message: 'this client does not implement `network/policyRequest`' } },
+      {
+        id: 7,
+        error: { code: -32601, message: 'exec-server client does not implement `network/other` yet' },
+      },
     ]);
     await client.close();
   });

@@ -13,7 +13,7 @@ import {
 } from '../../../src/rpc/connection.ts';
 import { MAX_PENDING_CALLS } from '../../../src/rpc/limits.ts';
 import { createMemoryPair } from '../../../src/transport/memory.ts';
-import type { CloseReason } from '../../../src/transport/transport.ts';
+import type { CloseReason, Transport } from '../../../src/transport/transport.ts';
 import { RecordedEvents } from '../transport/recorded-events.ts';
 
 class Recorder implements ConnectionEvents {
@@ -47,8 +47,9 @@ class Recorder implements ConnectionEvents {
 }
 
 /** A connection, who listens to it, and the bare peer at the other end. */
-function connect() {
+function connect(properties: Pick<Transport, 'maxUnansweredRequests'> = {}) {
   const [peer, transport] = createMemoryPair();
+  Object.assign(transport, properties);
   const connection = new RpcConnection(transport, {
     limits: DEFAULT_MESSAGE_LIMITS,
     outboundHighWaterBytes: 1_000,
@@ -232,6 +233,37 @@ test('one place is kept for calls that clean up', async () => {
   const outcomes = Promise.allSettled([...calls, reserved]);
   connection.close({ code: 1000, reason: '' });
   expect((await outcomes).every((outcome) => outcome.status === 'rejected')).toBe(true);
+});
+
+test('where the peer takes only so many requests, further ones wait for answers, also to calls that were given up', async () => {
+  const { peer, connection, received } = connect({ maxUnansweredRequests: 2 });
+  const giveUp = new AbortController();
+  const [first, second, third] = [
+    connection.call('first'),
+    connection.call('second', {}, { signal: giveUp.signal }),
+    connection.call('third'),
+  ];
+  const dropped = connection.call('dropped', {}, { signal: giveUp.signal });
+  const fourth = connection.call('fourth');
+  const urgent = connection.call('urgent', {}, { reserved: true });
+  const methods = () => received.messages.map((text) => (JSON.parse(text) as { method: string }).method);
+  await received.untilMessages(3);
+  expect(methods()).toEqual(['first', 'second', 'urgent']);
+
+  giveUp.abort(new Error('enough'));
+  await expect(second).rejects.toThrow('enough');
+  await expect(dropped).rejects.toThrow('enough');
+  peer.send('{"id":1,"result":1}');
+  expect(await first).toBe(1);
+  expect(methods()).toEqual(['first', 'second', 'urgent']);
+  peer.send('{"id":2,"result":2}');
+  await received.untilMessages(4);
+  peer.send('{"id":6,"result":6}');
+  expect(await urgent).toBe(6);
+  await received.untilMessages(5);
+  expect(methods().slice(3)).toEqual(['third', 'fourth']);
+  connection.close({ code: 1000, reason: '' });
+  for (const call of [third, fourth]) await expect(call).rejects.toThrow(ConnectionClosedError);
 });
 
 test('a call that cannot be encoded takes no place', async () => {

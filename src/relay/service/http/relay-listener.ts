@@ -167,11 +167,22 @@ export class RelayListener {
     if (environmentId === undefined || request.method !== 'GET') throw notFound();
     const malformed = handshakeProblem(request);
     if (malformed !== null) throw new RequestError(malformed.status, 'invalid_request', malformed.body);
-    if (this.#draining) throw new RequestError(503, 'shutting_down', 'this node is shutting down');
+    this.#refuseWhileDraining();
     const obstacle = this.#places.obstacle(socket);
     if (obstacle !== null) throw new RequestError(503, 'too_many_connections', obstacle);
     const ticket = new URLSearchParams(request.url?.split('?')[1]).get('ticket') ?? '';
-    return await this.#options.admit(environmentId, ticket, address);
+    const admission = await this.#options.admit(environmentId, ticket, address);
+    try {
+      this.#refuseWhileDraining();
+      return admission;
+    } catch (error) {
+      admission.abandon();
+      throw error;
+    }
+  }
+
+  #refuseWhileDraining(): void {
+    if (this.#draining) throw new RequestError(503, 'shutting_down', 'this node is shutting down');
   }
 
   /** The answer to what is refused, on record before it has waited its time. */

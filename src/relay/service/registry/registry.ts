@@ -13,7 +13,7 @@ export interface RegistryOptions {
   readonly store: Store;
   readonly tickets: Tickets;
   /** The websocket URL that leads executors to any node. */
-  readonly publicUrl: string;
+  publicUrl(): string;
   /** Another executor has taken an environment over. */
   superseded(environmentId: string, registrationId: string): void;
 }
@@ -54,7 +54,7 @@ export class Registry {
     return {
       body: {
         environment_id: environmentId,
-        url: tickets.url(publicUrl, ticket, token.expiresAt),
+        url: tickets.url(publicUrl(), ticket, token.expiresAt),
         security_profile: SECURITY_PROFILE,
         executor_registration_id: registrationId,
       },

@@ -14,13 +14,13 @@ interface Held {
  */
 export class Leases {
   readonly #store: Store;
-  readonly #node: NodeAddress;
+  readonly #node: () => NodeAddress;
   readonly #log: Logger;
   readonly #held = new Map<Lease, Held>();
   #timer: NodeJS.Timeout | null = null;
   #closed = false;
 
-  constructor(store: Store, node: NodeAddress, log: Logger) {
+  constructor(store: Store, node: () => NodeAddress, log: Logger) {
     this.#store = store;
     this.#node = node;
     this.#log = log;
@@ -33,7 +33,7 @@ export class Leases {
 
   /** Null when the registration is not the current one. Throws StoreUnavailableError. */
   claim(environmentId: string, registrationId: string): Promise<Lease | null> {
-    return this.#store.claim(environmentId, registrationId, this.#node);
+    return this.#store.claim(environmentId, registrationId, this.#node());
   }
 
   /** Renews a claimed lease from now on. `lost` is called when a newer claim or registration has ended it. */

@@ -12,7 +12,8 @@ import { Leases } from './leases.ts';
 /** What a rendezvous needs. */
 export interface RendezvousOptions {
   readonly store: Store;
-  readonly node: NodeAddress;
+  /** This node; its URL is known when it listens. */
+  node(): NodeAddress;
   readonly records: RelayRecords;
   readonly log: Logger;
 }
@@ -78,7 +79,7 @@ export class Rendezvous {
   /** Where a harness with this ticket goes: its executor's seat, or why there is none. */
   findSeat({ environmentId, registrationId, nodeId }: HarnessTicket): Seated | 'gone' | 'full' {
     const seated = this.#seats.get(environmentId);
-    if (seated === undefined || nodeId !== this.#options.node.id) return 'gone';
+    if (seated === undefined || nodeId !== this.#options.node().id) return 'gone';
     if (seated.lease.registration.registrationId !== registrationId) return 'gone';
     return seated.seat.hasRoom ? seated : 'full';
   }

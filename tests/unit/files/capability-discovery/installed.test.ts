@@ -41,6 +41,20 @@ test('nothing is installed where there is nothing', async () => {
 });
 
 describe('plugins', () => {
+  test.each([
+    ['a name that is no text', '{"name":"a\\ud800"}'],
+    ['a display name that is no text', '{"interface":{"displayName":"\\udc00"}}'],
+    ['servers nested without end', `{"mcpServers":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`],
+  ])('with %s are left out and disturb no others', async (_, manifest) => {
+    plugin('mkt/bad/1.0.0', manifest);
+    plugin('mkt/good/1.0.0', { name: 'good' });
+    const { plugins, warnings } = await discover();
+    expect(plugins.map(({ id }) => id)).toEqual(['good@mkt']);
+    expect(warnings).toEqual([
+      `plugin file://${home}/.codex/plugins/cache/mkt/bad/1.0.0 has no manifest that can be used`,
+    ]);
+  });
+
   test('are told with their files and their skills, whose names begin with theirs', async () => {
     const root = `file://${home}/.codex/plugins/cache/mkt/plug/1.2.3`;
     plugin('mkt/plug/1.2.3', { name: 'plug', interface: { displayName: ' Plug! ' }, mcpServers: './m.json' });

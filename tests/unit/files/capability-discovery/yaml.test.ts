@@ -55,6 +55,7 @@ describe('what is refused', () => {
     ['text behind a quote', 'a: "x" y'],
     ['an unknown escape', 'a: "\\q"'],
     ['a code beyond Unicode', 'a: "\\UFFFFFFFF"'],
+    ['half a surrogate pair', 'a: "\\ud800"'],
     ['text among keys', 'a: 1\njust text'],
     [
       'depth',
@@ -74,4 +75,8 @@ test('takes time in proportion to the text, however odd', () => {
   ]) {
     expect(() => parseYaml(text)).toThrow(YamlError);
   }
+});
+
+test('takes time in proportion to what looks like comments', () => {
+  expect(parseYaml(`a: b${' #'.repeat(200_000)}\u2028c`)).toEqual({ a: 'b' });
 });

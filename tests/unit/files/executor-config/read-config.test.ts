@@ -268,6 +268,7 @@ describe('what is wrong', () => {
     ],
     ['too large', `a = "${'x'.repeat(MAX_EXECUTOR_CONFIG_BYTES)}"`, /more than 1048576 bytes/],
     ['too deep', `a = ${'['.repeat(MAX_TOML_DEPTH + 1)}`, /config\.toml/],
+    ['too deep by its keys', `[${'a.'.repeat(20_000)}a]`, /nested more than 128 deep/],
     ['markers', 'project_root_markers = "x"', /project_root_markers must be an array of strings/],
     ['a marker', 'project_root_markers = [1]', /project_root_markers must be an array of strings/],
     ['projects', 'projects = 3', /projects must be a table/],

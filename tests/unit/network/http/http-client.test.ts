@@ -401,8 +401,7 @@ describe('over TLS', () => {
     const asked = Array.from({ length: 120 }, () => via.send(get(server.url), requests.signal));
     for (const one of asked) one.catch(() => {});
     await waitFor('all requests', () => waiting === 120);
-    expect(server.opened).toBeGreaterThan(1);
-    expect(server.opened).toBeLessThan(30);
+    expect(server.opened).toBe(2);
     requests.abort(new Error('enough'));
     await Promise.allSettled(asked);
   });

@@ -60,7 +60,7 @@ async function held(environmentId = 'e') {
   const store = new TestStore();
   const leases = new Leases(
     store,
-    NODE,
+    () => NODE,
     createLogger('error', () => {}),
   );
   const result = await store.register(environmentId, someKey());

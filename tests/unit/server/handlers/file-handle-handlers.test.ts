@@ -18,7 +18,7 @@ function createHandlers() {
   const files = {
     order,
     handles: new FileHandles(),
-    fileSystem: { open: async () => FILE },
+    under: () => ({ open: async () => FILE }),
     blocks: { give: () => {} },
   };
   const handlers = fileHandleHandlers({ files } as unknown as HandlerServices);

@@ -1,18 +1,18 @@
-import { deferFileSystem } from '../../files/deferred-file-system.ts';
-import type { FileSystem } from '../../files/file-system.ts';
-import { type NativePath, nativePathOfText } from '../../files/native-path.ts';
-import type { SearchRequest, SearchResult } from '../../files/search/query.ts';
-import type { Enclose } from '../../process/process-manager.ts';
-import type { SpawnSpec } from '../../process/spawn/spawner.ts';
-import { withDeadline } from '../../process/spawn/supervisor.ts';
-import type { SandboxContext } from '../../protocol/sandbox.ts';
-import { SandboxError } from '../../sandbox/errors.ts';
-import type { Proxied } from '../../sandbox/linux/enclose.ts';
-import { intersect } from '../../sandbox/policy/intersect.ts';
-import { isOpenAnyway, type PolicyHost, policyOf, requirePlaces } from '../../sandbox/policy/normalize.ts';
-import { isFullRead, isFullWrite, type SandboxPolicy } from '../../sandbox/policy/policy.ts';
-import type { Sandbox } from '../../sandbox/sandbox.ts';
-import { SANDBOX_PROBE_WAIT_MS } from '../limits.ts';
+import { deferFileSystem } from '../files/deferred-file-system.ts';
+import type { FileSystem } from '../files/file-system.ts';
+import { type NativePath, nativePathOfText } from '../files/native-path.ts';
+import type { SearchRequest, SearchResult } from '../files/search/query.ts';
+import type { Enclose } from '../process/process-manager.ts';
+import type { SpawnSpec } from '../process/spawn/spawner.ts';
+import { withDeadline } from '../process/spawn/supervisor.ts';
+import type { SandboxContext } from '../protocol/sandbox.ts';
+import { SandboxError } from './errors.ts';
+import { SANDBOX_PROBE_WAIT_MS } from './limits.ts';
+import type { Proxied } from './linux/enclose.ts';
+import { intersect } from './policy/intersect.ts';
+import { isOpenAnyway, type PolicyHost, policyOf, requirePlaces } from './policy/normalize.ts';
+import { isFullRead, isFullWrite, type SandboxPolicy } from './policy/policy.ts';
+import type { Sandbox } from './sandbox.ts';
 
 /** What confines a program, as clients are told. */
 export type SandboxType = 'none' | 'linuxSeccomp' | 'macosSeatbelt';

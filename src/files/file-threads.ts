@@ -1,0 +1,145 @@
+import { Worker } from 'node:worker_threads';
+import { FileError } from './errors.ts';
+import {
+  FILE_THREAD_HEAP_MB,
+  FILE_THREAD_IDLE_MS,
+  MAX_BROKEN_FILE_THREADS,
+  MAX_FILE_THREADS,
+} from './limits.ts';
+import type { ThreadAnswers, ThreadJob, ThreadMessage } from './thread/thread-messages.ts';
+
+/**
+ * Starts a thread that works on files. Its program is a file of the built package, however this module is run, and this module
+ * stands here because the way to that file is the same from `src/files`, `dist/files` and `dist/bin`.
+ */
+function startFileThread(): Worker {
+  return new Worker(new URL('../../dist/files/thread/worker.js', import.meta.url), {
+    env: {},
+    execArgv: [],
+    // What it opens may be handed over, and outlives it then.
+    trackUnmanagedFds: false,
+    resourceLimits: { maxOldGenerationSizeMb: FILE_THREAD_HEAP_MB },
+  });
+}
+
+/**
+ * Threads that wait for the system by themselves, for work that takes many calls: each call that the event loop hands to a thread and
+ * takes back costs more than the call. They are there when work of that kind keeps coming, and gone some seconds after the last of
+ * it; they keep no process alive. Whoever finds none free does the work the ordinary way, also when all of them hang on a dead mount.
+ */
+export class FileThreads {
+  readonly #start: () => Worker;
+  readonly #idleMs: number;
+  readonly #threads = new Set<FileThread>();
+  #broken = 0;
+
+  constructor(start: () => Worker = startFileThread, idleMs = FILE_THREAD_IDLE_MS) {
+    this.#start = start;
+    this.#idleMs = idleMs;
+  }
+
+  /** How many there are, also those that are starting or hang. */
+  get count(): number {
+    return this.#threads.size;
+  }
+
+  /** Makes sure that a thread will be free soon, unless there are enough. */
+  prepare(): void {
+    if (this.#threads.size === MAX_FILE_THREADS || this.#broken === MAX_BROKEN_FILE_THREADS) return;
+    if ([...this.#threads].some((thread) => !thread.busy)) return;
+    const thread: FileThread = new FileThread(this.#start(), this.#idleMs, (broken) => {
+      this.#threads.delete(thread);
+      if (broken) this.#broken++;
+    });
+    this.#threads.add(thread);
+  }
+
+  /**
+   * Has a job done, or resolves with null: no thread was free, or the one that was has broken. Throws what the job fails with; once
+   * the signal aborts, its reason, and the thread is ended.
+   */
+  async run<Job extends ThreadJob>(
+    job: Job,
+    signal?: AbortSignal,
+  ): Promise<ThreadAnswers[Job['kind']] | null> {
+    signal?.throwIfAborted();
+    for (const thread of this.#threads) {
+      if (thread.free) return (await thread.run(job, signal)) as ThreadAnswers[Job['kind']] | null;
+    }
+    if (this.#threads.size > 0) this.prepare();
+    return null;
+  }
+}
+
+class FileThread {
+  readonly #worker: Worker;
+  readonly #idleMs: number;
+  #ready = false;
+  #ended = false;
+  /** Takes what the thread says about its job; null when it has ended. */
+  #settle: ((message: ThreadMessage | null) => void) | null = null;
+  #idle: NodeJS.Timeout | null = null;
+
+  /** `gone` hears whether it ended by itself. */
+  constructor(worker: Worker, idleMs: number, gone: (broken: boolean) => void) {
+    this.#worker = worker;
+    this.#idleMs = idleMs;
+    worker.unref();
+    worker.on('message', (message: ThreadMessage) => this.#hear(message));
+    // What went wrong in it shows in that it ends.
+    worker.on('error', () => {});
+    worker.once('exit', () => {
+      const broken = !this.#ended;
+      this.#end();
+      gone(broken);
+      this.#settle?.(null);
+    });
+  }
+
+  /** Whether it has a job, or will never take one again. */
+  get busy(): boolean {
+    return this.#settle !== null || this.#ended;
+  }
+
+  get free(): boolean {
+    return this.#ready && !this.busy;
+  }
+
+  run(job: ThreadJob, signal: AbortSignal | undefined): Promise<ThreadAnswers[ThreadJob['kind']] | null> {
+    this.#rest(false);
+    return new Promise((resolve, reject) => {
+      const abandon = () => {
+        this.#end();
+        reject(signal?.reason);
+      };
+      signal?.addEventListener('abort', abandon, { once: true });
+      this.#settle = (message) => {
+        this.#settle = null;
+        signal?.removeEventListener('abort', abandon);
+        if (message?.kind === 'failed')
+          reject(new FileError(message.errorKind, message.message, message.errno));
+        else resolve(message?.kind === 'done' ? message.answer : null);
+      };
+      this.#worker.postMessage(job);
+    });
+  }
+
+  #hear(message: ThreadMessage): void {
+    if (message.kind === 'ready') this.#ready = true;
+    else this.#settle?.(message);
+    if (!this.#ended) this.#rest(true);
+  }
+
+  /** A thread that rests long enough is ended. */
+  #rest(rests: boolean): void {
+    if (this.#idle !== null) clearTimeout(this.#idle);
+    this.#idle = rests ? setTimeout(() => this.#end(), this.#idleMs).unref() : null;
+  }
+
+  #end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#rest(false);
+    void this.#worker.terminate();
+  }
+}

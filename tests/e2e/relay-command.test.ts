@@ -1,0 +1,179 @@
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { get } from 'node:https';
+import { join } from 'node:path';
+import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { connectFrameSocket } from '../../src/transport/frame-socket.ts';
+import { Certificates, pem } from '../support/certificates.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { Workspace } from '../unit/cli/run-cli.ts';
+import { Environment, post, SECRET, someKey, TestPeer } from '../unit/relay/service/relay-scene.ts';
+import { relayFolder, startNode } from './relay-nodes.ts';
+
+const cli = new Workspace();
+const secretFile = cli.file('secret', SECRET);
+afterAll(() => cli.close());
+
+test.each<[string, string[], number, RegExp]>([
+  ['no secret', [], 2, /relay needs --secret-file/],
+  ['an unknown flag', ['--frobnicate'], 2, /relay: Unknown option '--frobnicate'/],
+  ['an argument', ['serve'], 2, /relay: Unexpected argument 'serve'/],
+  ['a short secret', ['--secret-file', cli.file('short', 'short')], 1, /must be at least 32 bytes/],
+  ['a listener of another kind', ['--listen', 'unix:///tmp/x'], 2, /is not http:\/\/IP:PORT/],
+  ['a name to listen on', ['--listen', 'http://localhost:1'], 2, /is not http:\/\/IP:PORT/],
+  ['every address without TLS', ['--listen', 'http://0.0.0.0:0'], 1, /tokens could be read on the way/],
+  [
+    'every address without a URL',
+    ['--listen', 'http://0.0.0.0:0', '--insecure-no-tls'],
+    2,
+    /give --public-url/,
+  ],
+  ['https without a certificate', ['--listen', 'https://127.0.0.1:0'], 2, /goes with --tls-cert/],
+  ['a certificate without https', ['--tls-cert', 'x', '--tls-key', 'x'], 2, /goes with --tls-cert/],
+  ['a URL with a query', ['--public-url', 'https://x/?y'], 2, /--public-url: .* is not a URL like/],
+  ['a websocket URL', ['--node-url', 'wss://x'], 2, /--node-url: .* is not a URL like/],
+  ['an unknown store', ['--store', 'disk', '--secret-file', secretFile], 1, /--store is not memory/],
+  ['an unknown level', ['--log-level', 'loud'], 2, /is not one of debug, info, warn, error/],
+  ['no connections', ['--max-connections', '0'], 2, /is not a number of 1 or more/],
+  [
+    'a list that is not there',
+    ['--revoked-file', '/nowhere/x', '--secret-file', secretFile],
+    1,
+    /cannot read --revoked-file/,
+  ],
+])('%s is refused', async (_what, flags, code, complaint) => {
+  const outcome = await cli.run(['relay', ...flags]);
+  expect([outcome.code, outcome.stdout]).toEqual([code, '']);
+  expect(outcome.stderr).toMatch(complaint);
+});
+
+test('a port that is in use is named, and nothing is left running', async () => {
+  const node = await startNode(relayFolder());
+  const outcome = await cli.run(['relay', '--secret-file', secretFile, '--listen', node.url]);
+  expect([outcome.code, outcome.stdout]).toEqual([1, '']);
+  expect(outcome.stderr).toMatch(/cannot listen on --listen: .*EADDRINUSE/);
+});
+
+async function mint(...args: string[]): Promise<Record<string, string>> {
+  const { code, stdout, stderr } = await cli.run(['relay', 'token', '--secret-file', secretFile, ...args]);
+  expect([code, stderr]).toEqual([0, '']);
+  const lines = stdout.trimEnd().split('\n');
+  return Object.fromEntries(lines.map((line) => line.split(': ') as [string, string]));
+}
+
+test('tokens that the command makes are good for their role and environment', async () => {
+  const { url } = await startNode(relayFolder());
+  const executor = await mint('--role', 'executor', '--environment', 'env-1', '--id', 'ci');
+  expect([executor.id, executor.expires]).toEqual(['ci', 'never']);
+  const file = join(cli.path, 'harness-token');
+  await mint('--role', 'harness', '--environment', 'env-1', '--expires-in', '1h', '--out', file);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  const environment = Object.assign(new Environment(url), {
+    executorToken: executor.token,
+    harnessToken: readFileSync(file, 'utf8').trim(),
+  });
+  const socket = await environment.executor();
+  const harness = await environment.harness();
+  harness.resume('s');
+  await socket.hasReceived(1);
+  const other = await post(`${url}/cloud/environment/env-2/register`, executor.token!, {});
+  expect(other.status).toBe(403);
+});
+
+test.each<[string[], RegExp]>([
+  [[], /relay needs --role/],
+  [['--role', 'admin'], /--role is one of executor, harness, metrics/],
+  [['--role', 'executor'], /--environment ID is needed/],
+  [['--role', 'executor', '--environment', 'a/b'], /--environment ID is needed/],
+  [['--role', 'metrics', '--environment', 'e'], /--environment is for executors and harnesses/],
+  [['--role', 'metrics', '--expires-in', 'soon'], /is not a time/],
+  [['--role', 'metrics', '--id', 'a b'], /--id has up to 64/],
+])('token %j is refused', async (flags, complaint) => {
+  const outcome = await cli.run(['relay', 'token', '--secret-file', secretFile, ...flags]);
+  expect([outcome.code, outcome.stdout]).toEqual([2, '']);
+  expect(outcome.stderr).toMatch(complaint);
+});
+
+test('help fits a terminal', async () => {
+  const { stdout, code } = await cli.run(['relay', '--help']);
+  expect(code).toBe(0);
+  expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80);
+});
+
+test('with a file for its store a relay that was killed knows its executors again', async () => {
+  const folder = relayFolder();
+  const store = `file://${folder}/registrations`;
+  const first = await startNode(folder, '--store', store);
+  const { port } = new URL(first.url);
+  const environment = new Environment(first.url);
+  const { url } = (await environment.register(someKey())).body;
+  const executor = await TestPeer.connect(url);
+  await waitFor('the file', () => statSync(join(folder, 'registrations')).size > 0);
+  await first.stop('SIGKILL');
+  await executor.hasClosed();
+  await startNode(folder, '--store', store, '--listen', `http://127.0.0.1:${port}`);
+  await TestPeer.connect(url);
+  await environment.harness();
+});
+
+test('without one, the executor is asked to register again', async () => {
+  const folder = relayFolder();
+  const first = await startNode(folder);
+  const { url } = (await new Environment(first.url).register(someKey())).body;
+  await first.stop('SIGTERM');
+  await startNode(folder, '--listen', first.url);
+  await expect(connectFrameSocket(url)).rejects.toMatchObject({ status: 401 });
+});
+
+test('over TLS, with a certificate that is read again', async () => {
+  const certificates = new Certificates();
+  onTestFinished(() => certificates.remove());
+  const [authority, other] = [certificates.authority('one'), certificates.authority('two')];
+  const files = certificates.signedBy(authority, 'relay');
+  const folder = relayFolder();
+  const flags = ['--listen', 'https://127.0.0.1:0', '--tls-cert', files.cert, '--tls-key', files.key];
+  const node = await startNode(folder, ...flags);
+  expect(node.url).toMatch(/^https:/);
+  const probe = (ca: string) =>
+    new Promise<number>((resolve) => {
+      get(`${node.url}/healthz`, { ca, agent: false }, (response) => {
+        response.resume();
+        resolve(response.statusCode ?? 0);
+      }).on('error', () => resolve(0));
+    });
+  const [ca, otherCa] = [pem(authority).cert, pem(other).cert];
+  expect([await probe(ca), await probe(otherCa)]).toEqual([200, 0]);
+  const renewed = certificates.signedBy(other, 'renewed');
+  writeFileSync(files.cert, readFileSync(renewed.cert));
+  writeFileSync(files.key, readFileSync(renewed.key));
+  node.signal('SIGHUP');
+  await waitFor('the new certificate', async () => (await probe(otherCa)) === 200);
+});
+
+test('a first signal ends it in good order, and its records are whole', async () => {
+  const folder = relayFolder();
+  const auditLog = join(folder, 'audit');
+  const node = await startNode(folder, '--audit-log', auditLog);
+  const environment = new Environment(node.url);
+  await environment.executor();
+  await post(`${environment.url}/connect`, 'guess', {});
+  expect(await node.stop('SIGTERM')).toBe(0);
+  const outcome = await cli.run(['audit', 'verify', auditLog]);
+  expect(outcome.code).toBe(0);
+  const events = readFileSync(auditLog, 'utf8').trimEnd().split('\n');
+  expect(events.map((line) => JSON.parse(line).event)).toEqual([
+    'opened',
+    'register',
+    'socketOpened',
+    'turnedAway',
+    'socketClosed',
+    'closed',
+  ]);
+  rmSync(auditLog);
+});
+
+test('the store may be named by a variable', async () => {
+  const outcome = await cli.run(['relay', '--secret-file', secretFile], {
+    EXEC_SERVER_RELAY_STORE: 'nothing',
+  });
+  expect(outcome.stderr).toMatch(/--store is not memory/);
+});

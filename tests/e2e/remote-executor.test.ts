@@ -1,0 +1,232 @@
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import type { ExecServerClient } from '../../src/client/client.ts';
+import { run } from '../../src/client/helpers.ts';
+import { createLogger } from '../../src/observability/log.ts';
+import { runRemoteEnvironment } from '../../src/relay/executor/run-remote-environment.ts';
+import { bearerAuth } from '../../src/relay/registry-auth.ts';
+import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
+import { startServerProcess } from '../../src/testing/index.ts';
+import {
+  connectWhenThere,
+  ENVIRONMENT,
+  overRelay,
+  type RunningProgram,
+  startBin,
+  startExecutorProgram,
+  TestRelay,
+} from '../support/relay.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+async function openRelay(): Promise<TestRelay> {
+  const relay = await TestRelay.open();
+  onTestFinished(() => relay.close());
+  return relay;
+}
+
+function stopped(program: RunningProgram): RunningProgram {
+  onTestFinished(() => program.stop());
+  return program;
+}
+
+async function connect(relay: TestRelay): Promise<ExecServerClient> {
+  const client = await connectWhenThere(relay);
+  onTestFinished(() => client.close());
+  return client;
+}
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'remote-executor-'));
+  onTestFinished(() => rmSync(path, { recursive: true }));
+  return path;
+}
+
+const place = (relay: TestRelay) => ['--remote', relay.executorUrl, '--environment-id', ENVIRONMENT];
+
+test('programs do not see the credential', async () => {
+  const { client, close } = await overRelay();
+  onTestFinished(close);
+  const { stdout } = await run(client.backend, ['/usr/bin/env']);
+  expect(Buffer.from(stdout).toString()).not.toContain('API_KEY');
+});
+
+test('the server can be reached directly as well, and knows who came how', async () => {
+  const relay = await openRelay();
+  const audit = join(folder(), 'audit');
+  const flags = ['--listen', 'ws://127.0.0.1:0', '--metrics', '--audit-log', audit, '--name', 'box'];
+  const executor = stopped(startExecutorProgram(relay, flags));
+  const client = await connect(relay);
+  const metrics = await fetch(`${executor.stdout().trim().replace('ws', 'http')}/metrics`);
+  expect(await metrics.text()).toContain('exec_server_connections_total{transport="relay"} 1');
+  await client.close();
+  await executor.stop();
+  const records = readFileSync(audit, 'utf8').trim().split('\n');
+  const connected = records.map((line) => JSON.parse(line)).find(({ event }) => event === 'connected');
+  expect(connected.who).toEqual({
+    kind: 'harness',
+    tokenId: expect.stringMatching(/^[0-9a-f]{16}$/),
+    address: null,
+  });
+});
+
+test('an answer that no message of the relay can carry is refused, and the connection goes on', async () => {
+  const { client, close } = await overRelay();
+  onTestFinished(close);
+  const file = join(folder(), 'large');
+  writeFileSync(file, '');
+  truncateSync(file, 60 * 1024 * 1024);
+  await expect(client.call('fs/readFile', { path: `file://${file}` })).rejects.toThrow(
+    'the configured maximum is 67108864',
+  );
+  expect(client.state).toBe('connected');
+  expect(await client.call('environment/status', null)).toEqual({ status: 'ready' });
+});
+
+test('a signal ends it in good order', async () => {
+  const relay = await openRelay();
+  const executor = stopped(startExecutorProgram(relay));
+  const client = await connect(relay);
+  const process = await client.backend.start({
+    ...shellOf('trap "exit 3" TERM; echo up; sleep 60 & wait'),
+    cwd: '/',
+  });
+  await waitFor('the program', () => process.wake > 0);
+  executor.process.kill('SIGTERM');
+  const exits: number[] = [];
+  for await (const event of process.events()) {
+    if (event.type === 'exited') exits.push(event.exitCode ?? -1);
+    if (event.type === 'exited') break;
+  }
+  expect(exits).toEqual([3]);
+  expect(await executor.exited).toBe(0);
+});
+
+const shellOf = (script: string) => ({ processId: 'p', argv: ['/bin/sh', '-c', script] as const });
+
+test('a registry that says no ends it with a reason', async () => {
+  const relay = await openRelay();
+  const executor = stopped(startBin(place(relay), { CODEX_API_KEY: 'made-up' }));
+  expect(await executor.exited).toBe(1);
+  expect(executor.stderr()).toMatch(
+    /^exec-server: the registry 127\.0\.0\.1:\d+ answered register with HTTP 401/,
+  );
+});
+
+test.each([
+  [
+    ['--remote', 'https://127.0.0.1:1', '--environment-id', 'e'],
+    1,
+    '--remote needs a credential: set EXEC_SERVER_API_KEY',
+  ],
+  [['--remote', 'https://127.0.0.1:1'], 2, '--remote needs --environment-id'],
+  [
+    ['--remote', 'http://h', '--environment-id', 'e', '--executor-credential-stdin', '--listen', 'stdio'],
+    2,
+    'needs stdin',
+  ],
+  [['forward', '--remote', 'https://127.0.0.1:1', '--environment-id', 'e'], 2, 'forward needs --connect'],
+  [
+    ['forward', '--connect', 'http://h', '--remote', 'https://h', '--environment-id', 'e'],
+    2,
+    'no ws:// or wss:// URL',
+  ],
+  [['forward', '--nope'], 2, "try 'exec-server forward --help'"],
+])('%j makes no sense', async (args, code, why) => {
+  const program = stopped(startBin(args, { CODEX_API_KEY: '' }));
+  expect([await program.exited, program.stderr()]).toEqual([code, expect.stringContaining(why)]);
+});
+
+test('a registry elsewhere must be asked over TLS', async () => {
+  const program = stopped(
+    startBin(['--remote', 'http://h.example', '--environment-id', 'e'], { CODEX_API_KEY: 'k' }),
+  );
+  expect([await program.exited, program.stderr()]).toEqual([
+    2,
+    expect.stringContaining('must begin with https://'),
+  ]);
+});
+
+const credential = (token: string, more: object = {}) =>
+  `${JSON.stringify({
+    version: 1,
+    environment_id: ENVIRONMENT,
+    token,
+    expires_at: Math.floor(Date.now() / 1_000) + 600,
+    ...more,
+  })}\n`;
+
+test('credentials come on stdin, and their end ends it', async () => {
+  const relay = await openRelay();
+  const executor = stopped(startBin([...place(relay), '--executor-credential-stdin']));
+  executor.process.stdin!.write(credential(relay.token('executor')));
+  const client = await connect(relay);
+  expect(await client.call('environment/status', null)).toEqual({ status: 'ready' });
+  executor.process.stdin!.end();
+  expect([await executor.exited, executor.stderr()]).toEqual([0, '']);
+});
+
+test('a line that is no credential ends it at once', async () => {
+  const relay = await openRelay();
+  const executor = stopped(startBin([...place(relay), '--executor-credential-stdin']));
+  executor.process.stdin!.write(credential(relay.token('executor')));
+  await connect(relay);
+  executor.process.stdin!.write(credential('x', { version: 2 }));
+  expect(await executor.exited).toBe(1);
+  expect(executor.stderr()).toContain('a credential on stdin is invalid: its version is not 1');
+});
+
+test('without any credential the end of stdin is a good end', async () => {
+  const relay = await openRelay();
+  const executor = stopped(startBin([...place(relay), '--executor-credential-stdin']));
+  executor.process.stdin!.end();
+  expect(await executor.exited).toBe(0);
+});
+
+test.each([
+  [['--exit-on-stdin-close'], {}],
+  [[], { CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE: '1' }],
+])('a server with %j and %j ends with its stdin', async (flags, env) => {
+  const server = stopped(startBin(flags, env as unknown as Record<string, string>));
+  await waitFor('the URL', () => server.stdout() !== '');
+  server.process.stdin!.end();
+  expect(await server.exited).toBe(0);
+});
+
+test('a server that listens elsewhere is reached through a forwarder', async () => {
+  const relay = await openRelay();
+  const server = await startServerProcess();
+  onTestFinished(() => server.close());
+  const forwarder = stopped(
+    startBin(['forward', '--connect', server.url, ...place(relay)], {
+      EXEC_SERVER_API_KEY: relay.token('executor'),
+    }),
+  );
+  const client = await connect(relay);
+  const text = 'x'.repeat(100_000);
+  const { stdout } = await run(client.backend, ['/bin/echo', '-n', text]);
+  expect(Buffer.from(stdout).toString()).toBe(text);
+  await client.close();
+  forwarder.process.kill('SIGTERM');
+  expect([await forwarder.exited, forwarder.stderr()]).toEqual([0, '']);
+});
+
+test('a program can serve an environment by itself', async () => {
+  const relay = await openRelay();
+  const stop = new AbortController();
+  const running = runRemoteEnvironment(
+    {
+      registryUrl: relay.executorUrl,
+      environmentId: ENVIRONMENT,
+      auth: bearerAuth(relay.token('executor')),
+      server: { ...DEFAULT_CONFIG, listen: 'off', shutdownGracePeriodMs: 0 },
+      log: createLogger('error', () => {}),
+    },
+    { signal: stop.signal },
+  );
+  const client = await connect(relay);
+  expect(await client.call('environment/status', null)).toEqual({ status: 'ready' });
+  stop.abort();
+  await running;
+});

@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  symlinkSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { at, denyGlob, EscapeScene } from '../support/escape-scene.ts';
+import { descriptorsOf, processesWith } from '../support/machine.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const RUNS = 500;
+const AT_ONCE = 8;
+const DEATHS = 20;
+
+let scene: EscapeScene;
+afterEach(() => scene.end());
+
+/** Every entry below a directory with its type, mode, owner and content. */
+function fingerprint(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, encoding: 'latin1' })
+    .sort()
+    .map((name) => {
+      const path = Buffer.from(join(directory, name), 'latin1');
+      const stats = lstatSync(path, { throwIfNoEntry: false });
+      if (stats === undefined) return `${name} is just going`;
+      const content = stats.isFile()
+        ? createHash('sha256').update(readFileSync(path)).digest('hex')
+        : stats.isSymbolicLink()
+          ? readlinkSync(path)
+          : '';
+      return [name, stats.mode.toString(8), stats.uid, stats.gid, stats.nlink, content].join(' ');
+    });
+}
+
+/** A tree in which sandboxes need places for mounts of every kind. */
+function furnish(): void {
+  scene.file('workspace/kept/file');
+  scene.file('workspace/a/b/.env');
+  scene.file('workspace/repo/.git/config');
+  scene.directory('workspace/empty');
+  mkdirSync(join(scene.workspace, '.aws'));
+  symlinkSync('kept', join(scene.workspace, 'link'));
+}
+
+function profile(): ReturnType<EscapeScene['profile']> {
+  return scene.profile(
+    at(join(scene.workspace, 'kept'), 'read'),
+    at(join(scene.workspace, 'empty/later/deep'), 'read'),
+    at(join(scene.workspace, 'never'), 'deny'),
+    at(join(scene.workspace, 'a'), 'write'),
+    denyGlob(join(scene.workspace, 'a/**/.env')),
+  );
+}
+
+test(`${RUNS} sandboxes, half of them killed at some moment, leave the disk as it was`, async () => {
+  scene = new EscapeScene('root');
+  furnish();
+  const server = await scene.serve(['--closed-process-retention', '0']);
+  const sandbox = profile();
+  await server.run(['/bin/true'], sandbox);
+  const before = fingerprint(scene.path);
+  const descriptors = descriptorsOf(server.process.pid!).length;
+  let next = 0;
+  const work = async () => {
+    for (let run = next++; run < RUNS; run = next++) {
+      const isKilled = run % 2 === 1;
+      const argv = isKilled
+        ? ['/bin/sleep', '1000']
+        : ['/bin/sh', '-c', 'mkdir .codex; echo x > never; true'];
+      const id = await server.start(argv, sandbox, { cwd: scene.workspace, tty: run % 5 === 0 });
+      if (isKilled) {
+        // From at once to long after the program has begun: a sandbox takes some ten milliseconds to be built.
+        await new Promise((resolve) => setTimeout(resolve, (run * 7) % 30));
+        await server.terminate(id);
+      } else {
+        await server.ended(id);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  expect(fingerprint(scene.path)).toEqual(before);
+  await waitFor('descriptors to be closed', () => descriptorsOf(server.process.pid!).length <= descriptors);
+});
+
+test(`a server that is killed ${DEATHS} times leaves nothing behind, whatever its workspace is called`, async () => {
+  scene = new EscapeScene('root');
+  furnish();
+  const hostile = scene.directory(`workspace/a '"$(touch pwned)\`touch pwned\`;*\\n \\ %s &`);
+  const before = fingerprint(scene.path);
+  for (let death = 0; death < DEATHS; death++) {
+    const server = await scene.serve();
+    const mark = `47${String(process.pid).padStart(7, '0')}.${death}`;
+    const sandboxes = [profile(), scene.profile(at(hostile, 'write')), profile()];
+    await Promise.all(
+      sandboxes.map((sandbox) => server.start(['/bin/sleep', mark], sandbox, { cwd: hostile })),
+    );
+    if (death % 2 === 0) {
+      await waitFor(
+        'the programs to run',
+        () => existsSync(join(hostile, '.codex')) && processesWith(`sleep ${mark}`).length >= 3,
+      );
+    }
+    server.process.kill('SIGKILL');
+    await server.client.closed;
+    await waitFor('all to be gone', () => processesWith(mark).length === 0);
+    await waitFor('the disk to be as it was', () => fingerprint(scene.path).join('\n') === before.join('\n'));
+  }
+  expect(fingerprint(scene.path)).toEqual(before);
+  expect(existsSync('pwned') || existsSync('/pwned')).toBe(false);
+});

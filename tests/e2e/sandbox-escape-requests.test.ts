@@ -1,0 +1,487 @@
+import { existsSync, readdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  at,
+  denyGlob,
+  EscapeScene,
+  type EscapeServer,
+  managed,
+  ROOT_READ,
+  SECRET,
+  SERVER_USERS,
+  UNTOUCHED,
+  uri,
+} from '../support/escape-scene.ts';
+
+/** A file request that must have no effect and show no secret. `W` and `O` stand for the workspace and the directory beside it. */
+interface FileAttempt {
+  readonly name: string;
+  readonly method: string;
+  readonly params: Readonly<Record<string, unknown>>;
+}
+
+const written = { dataBase64: Buffer.from('escaped').toString('base64') };
+
+function writing(name: string, path: string): FileAttempt {
+  return { name, method: 'fs/writeFile', params: { path, ...written } };
+}
+
+const WRITES: readonly FileAttempt[] = [
+  writing('a file outside', 'file://O/target'),
+  writing('a new file outside', 'file://O/new'),
+  writing('two dots', 'file://W/../outside/target'),
+  writing('two dots in other characters', 'file://W/%2e%2e/outside/target'),
+  writing('a slash in other characters', 'file://W/..%2Foutside%2Ftarget'),
+  writing('two slashes', 'file://W//..//outside//new'),
+  writing('a host name', 'file://localhostW/../outside/new'),
+  writing('a link to a file', 'file://W/to-target'),
+  writing('a link to a directory', 'file://W/to-outside/new'),
+  writing('a link to nothing', 'file://W/to-new'),
+  writing('a link to a link', 'file://W/to-link/new'),
+  writing('the root of the process', 'file:///proc/self/rootO/new'),
+  writing('the root of the first process', 'file:///proc/1/rootO/new'),
+  writing('a protected file', 'file://W/.git/config'),
+  writing('a new protected file', 'file://W/.git/hooks/pre-commit'),
+  writing('a protected file with a detour', 'file://W/tree/../.git/./config'),
+  writing('a link to a protected directory', 'file://W/to-git/config'),
+  writing('a name that must not come to exist', 'file://W/.codex'),
+  writing('a link to a name that must not come to exist', 'file://W/to-codex'),
+  writing('a name in the directory by another name', 'file://W/itself/.codex'),
+  writing('what must not come to exist', 'file://W/later/file'),
+  writing('what must not come to exist, by a link', 'file://W/to-later/file'),
+  writing('a read-only file', 'file://W/tree/carved/file'),
+  writing('a denied file', 'file://W/hidden.txt'),
+  writing('a file in a denied directory', 'file://W/denied/new'),
+  writing('the program of the helper', 'file:///dev/.exec-server/node'),
+  writing('a setting of the kernel', 'file:///proc/sys/kernel/core_pattern'),
+  writing('the memory of the helper', 'file:///proc/self/mem'),
+  writing('its input', 'file:///proc/self/fd/0'),
+  {
+    name: 'a directory outside',
+    method: 'fs/createDirectory',
+    params: { path: 'file://O/new/deep', recursive: true },
+  },
+  {
+    name: 'a directory behind a link',
+    method: 'fs/createDirectory',
+    params: { path: 'file://W/to-outside/new/deep', recursive: true },
+  },
+  {
+    name: 'a protected directory',
+    method: 'fs/createDirectory',
+    params: { path: 'file://W/.codex/deep', recursive: true },
+  },
+  {
+    name: 'a protected directory by another name',
+    method: 'fs/createDirectory',
+    params: { path: 'file://W/itself/.codex/deep', recursive: true },
+  },
+  {
+    name: 'a protected directory by itself',
+    method: 'fs/createDirectory',
+    params: { path: 'file://W/.agents', recursive: true },
+  },
+  { name: 'removing a file outside', method: 'fs/remove', params: { path: 'file://O/target' } },
+  {
+    name: 'removing a directory outside',
+    method: 'fs/remove',
+    params: { path: 'file://O', recursive: true },
+  },
+  { name: 'removing behind a link', method: 'fs/remove', params: { path: 'file://W/to-outside/target' } },
+  {
+    name: 'removing a protected directory',
+    method: 'fs/remove',
+    params: { path: 'file://W/.git', recursive: true },
+  },
+  {
+    name: 'copying over a file outside',
+    method: 'fs/copy',
+    params: { sourcePath: 'file://W/own', destinationPath: 'file://O/target', recursive: false },
+  },
+  {
+    name: 'copying to a protected name',
+    method: 'fs/copy',
+    params: { sourcePath: 'file://W/own', destinationPath: 'file://W/.codex', recursive: false },
+  },
+  {
+    name: 'copying a directory to a protected name',
+    method: 'fs/copy',
+    params: { sourcePath: 'file://W/evil', destinationPath: 'file://W/.codex', recursive: true },
+  },
+  {
+    name: 'copying a directory that has a protected name in it',
+    method: 'fs/copy',
+    params: { sourcePath: 'file://W/evil', destinationPath: 'file://W', recursive: true },
+  },
+  {
+    name: 'copying a directory behind a link',
+    method: 'fs/copy',
+    params: { sourcePath: 'file://W/evil', destinationPath: 'file://W/itself', recursive: true },
+  },
+  {
+    name: 'copying a directory out',
+    method: 'fs/copy',
+    params: { sourcePath: 'file://W/evil', destinationPath: 'file://W/to-outside/new', recursive: true },
+  },
+  {
+    name: 'copying a denied file',
+    method: 'fs/copy',
+    params: { sourcePath: 'file://W/hidden.txt', destinationPath: 'file://W/shown', recursive: false },
+  },
+  {
+    name: 'copying a denied directory',
+    method: 'fs/copy',
+    params: { sourcePath: 'file://W/denied', destinationPath: 'file://W/shown-too', recursive: true },
+  },
+  {
+    name: 'moving out',
+    method: 'fs/rename',
+    params: { sourcePath: 'file://W/own', destinationPath: 'file://O/new' },
+  },
+  {
+    name: 'moving in',
+    method: 'fs/rename',
+    params: { sourcePath: 'file://O/target', destinationPath: 'file://W/target' },
+  },
+  {
+    name: 'moving to a protected name',
+    method: 'fs/rename',
+    params: { sourcePath: 'file://W/evil', destinationPath: 'file://W/.codex' },
+  },
+  {
+    name: 'moving to a protected name behind a link',
+    method: 'fs/rename',
+    params: { sourcePath: 'file://W/evil', destinationPath: 'file://W/itself/.codex' },
+  },
+  {
+    name: 'moving a protected directory away',
+    method: 'fs/rename',
+    params: { sourcePath: 'file://W/.git', destinationPath: 'file://W/git' },
+  },
+  {
+    name: 'moving the parent of a read-only directory',
+    method: 'fs/rename',
+    params: { sourcePath: 'file://W/tree', destinationPath: 'file://W/moved' },
+  },
+  {
+    name: 'moving the parent of what must not come to exist',
+    method: 'fs/rename',
+    params: { sourcePath: 'file://W/later', destinationPath: 'file://W/now' },
+  },
+  {
+    name: 'moving a directory of files that a pattern denies',
+    method: 'fs/rename',
+    params: { sourcePath: 'file://W/keys', destinationPath: 'file://W/open-keys' },
+  },
+  {
+    name: 'moving a denied file',
+    method: 'fs/rename',
+    params: { sourcePath: 'file://W/hidden.txt', destinationPath: 'file://W/shown' },
+  },
+];
+
+const READS: readonly FileAttempt[] = [
+  ...[
+    'file://W/hidden.txt',
+    'file://W/denied/file',
+    'file://W/keys/a.pem',
+    'file://W/open-keys/a.pem',
+    'file://W/tree/deep/.env',
+    'file://W/./tree/..//hidden.txt',
+    'file://W/%68idden.txt',
+    'file://W/to-hidden',
+    'file:///proc/self/rootW/hidden.txt',
+    'file:///proc/self/environ',
+    'file:///proc/1/environ',
+    'file://W/shown',
+    'file://W/shown-too/file',
+  ].map((path) => ({ name: `reading ${path}`, method: 'fs/readFile', params: { path } })),
+  { name: 'listing a denied directory', method: 'fs/readDirectory', params: { path: 'file://W/denied' } },
+  {
+    name: 'walking through everything',
+    method: 'fs/walk',
+    params: { path: 'file://W', maxDepth: 5, maxEntries: 1000 },
+  },
+  {
+    name: 'looking for a secret',
+    method: 'fs/search',
+    params: { path: 'file://W', pattern: 'secret.of.the' },
+  },
+  {
+    name: 'watching a denied directory',
+    method: 'fs/watch',
+    params: { watchId: 'w', path: 'file://W/denied' },
+  },
+  {
+    name: 'what a denied directory offers',
+    method: 'capabilityRoots/discoverV1',
+    params: { roots: [{ id: 'r', path: 'file://W/denied' }] },
+  },
+];
+
+/** What is not as it was. */
+function harmDone(scene: EscapeScene): string[] {
+  const contents = {
+    'outside/target': UNTOUCHED,
+    'workspace/.git/config': UNTOUCHED,
+    'workspace/tree/carved/file': UNTOUCHED,
+    'workspace/hidden.txt': SECRET,
+    'workspace/keys/a.pem': SECRET,
+  };
+  const names = {
+    outside: 'target',
+    'workspace/.git': 'HEAD,config,hooks',
+    'workspace/.git/hooks': '',
+    'workspace/denied': 'file',
+    'workspace/later': '',
+  };
+  const absent = ['.codex', '.agents', '.aws', 'shown', 'shown-too/file', 'moved', 'now'];
+  return [
+    ...Object.entries(contents).filter(([path, content]) => !holds(() => scene.read(path) === content)),
+    ...Object.entries(names).filter(([path, list]) => !holds(() => scene.names(path).join() === list)),
+    ...absent.filter((name) => existsSync(join(scene.workspace, name))),
+  ].map(String);
+}
+
+function holds(check: () => boolean): boolean {
+  try {
+    return check();
+  } catch {
+    return false;
+  }
+}
+
+describe.each(SERVER_USERS)('file requests to a server run by %s do not get out by', (user) => {
+  let scene: EscapeScene;
+  let server: EscapeServer;
+  const answers = new Map<string, string>();
+  const harm = new Map<string, string[]>();
+
+  beforeAll(async () => {
+    scene = new EscapeScene(user);
+    server = await scene.serve();
+    for (const name of ['HEAD', 'config']) scene.file(`workspace/.git/${name}`);
+    scene.directory('workspace/.git/hooks');
+    scene.directory('workspace/later');
+    for (const name of ['outside/target', 'workspace/own', 'workspace/tree/carved/file']) scene.file(name);
+    for (const name of ['evil/.codex/config', 'evil/.git/config', 'evil/.agents/x']) {
+      scene.file(`workspace/${name}`, 'escaped');
+    }
+    for (const name of ['denied/file', 'hidden.txt', 'keys/a.pem', 'tree/deep/.env']) {
+      scene.file(`workspace/${name}`, SECRET);
+    }
+    const links = {
+      'to-target': '../outside/target',
+      'to-outside': scene.outside,
+      'to-new': '../outside/new',
+      'to-link': 'to-outside',
+      'to-git': '.git',
+      'to-codex': '.codex',
+      'to-later': 'later',
+      'to-hidden': 'hidden.txt',
+      itself: '.',
+    };
+    for (const [name, target] of Object.entries(links)) symlinkSync(target, join(scene.workspace, name));
+    const sandbox = scene.profile(
+      at(join(scene.workspace, 'tree/carved'), 'read'),
+      at(join(scene.workspace, 'later/file'), 'read'),
+      at(join(scene.workspace, 'denied'), 'deny'),
+      at(join(scene.workspace, 'hidden.txt'), 'deny'),
+      denyGlob(join(scene.workspace, 'keys/*.pem')),
+      denyGlob(join(scene.workspace, '**/.env')),
+    );
+    const real = (text: string) =>
+      text
+        .replace(/(?<![a-zA-Z])W/g, scene.workspace)
+        .replace(/(?<![a-zA-Z])O/g, scene.outside)
+        .replace('localhostW', `localhost${scene.workspace}`)
+        .replace('rootO', `root${scene.outside}`)
+        .replace('rootW', `root${scene.workspace}`);
+    for (const { name, method, params } of [...WRITES, ...READS]) {
+      const filled = Object.fromEntries(
+        Object.entries(params).map(([key, value]) => [key, typeof value === 'string' ? real(value) : value]),
+      );
+      const roots = (params.roots as { path: string }[] | undefined)?.map((root) => ({
+        ...root,
+        path: real(root.path),
+        sandbox,
+      }));
+      const answer = await server.outcome(method, { ...filled, ...(roots ? { roots } : { sandbox }) });
+      answers.set(name, JSON.stringify(answer));
+      harm.set(name, harmDone(scene));
+    }
+  });
+  afterAll(() => scene.end());
+
+  test.each(WRITES)('$name', ({ name }) => expect(harm.get(name)).toEqual([]));
+
+  test.each(READS)('$name', ({ name }) => {
+    const answer = answers.get(name)!;
+    const texts = [...answer.matchAll(/"([A-Za-z0-9+/=]{8,})"/g)].map(([, text]) =>
+      Buffer.from(text!, 'base64').toString(),
+    );
+    expect([answer, ...texts].join('\n')).not.toContain(SECRET);
+    expect(answer).not.toMatch(/denied\/file/);
+  });
+});
+
+describe.each(SERVER_USERS)('of a server run by %s, while a program exchanges', (user) => {
+  let scene: EscapeScene;
+  let server: EscapeServer;
+  beforeAll(async () => {
+    scene = new EscapeScene(user);
+    server = await scene.serve();
+  });
+  afterAll(() => scene.end());
+
+  /** Runs `work` while a confined program exchanges two entries of the workspace all the time. */
+  async function exchanging(one: string, other: string, work: () => Promise<void>): Promise<void> {
+    const script = `import ctypes
+exchange, [a, b] = ctypes.CDLL(None).renameat2, ${JSON.stringify([one, other])}
+print('up', flush=True)
+while True: exchange(-100, a.encode(), -100, b.encode(), 2)`;
+    const options = { cwd: scene.workspace };
+    const id = await server.start(['/usr/bin/python3', '-c', script], scene.profile(), options);
+    await server.said(id, 'up');
+    try {
+      await work();
+    } finally {
+      await server.terminate(id);
+    }
+  }
+
+  test('a directory and a link out, no write of 300 lands outside', async () => {
+    scene.directory('workspace/place');
+    symlinkSync(scene.outside, join(scene.workspace, 'bait'));
+    const sandbox = scene.profile();
+    const outcomes: unknown[] = [];
+    await exchanging('place', 'bait', async () => {
+      for (let round = 0; round < 30; round++) {
+        const ten = Array.from({ length: 10 }, (_, index) => `place/${round}-${index}`);
+        const requests = ten.flatMap((name) => [
+          server.outcome('fs/writeFile', { path: uri(join(scene.workspace, name)), ...written, sandbox }),
+          server.outcome('fs/createDirectory', {
+            path: uri(join(scene.workspace, `${name}-d/e`)),
+            recursive: true,
+            sandbox,
+          }),
+          server.outcome('fs/remove', {
+            path: uri(join(scene.workspace, 'place/kept')),
+            recursive: true,
+            sandbox,
+          }),
+        ]);
+        outcomes.push(...(await Promise.all(requests)));
+      }
+    });
+    expect(scene.names('outside')).toEqual([]);
+    expect(outcomes.filter((outcome) => JSON.stringify(outcome) === '{}').length).toBeGreaterThan(0);
+    expect(outcomes.filter((outcome) => String(outcome).startsWith('refused')).length).toBeGreaterThan(0);
+  });
+
+  test('a directory and a link to a protected name, nothing comes to lie there', async () => {
+    scene.directory('workspace/spot');
+    symlinkSync('.codex', join(scene.workspace, 'lure'));
+    const sandbox = scene.profile();
+    let made: string[] = [];
+    await exchanging('spot', 'lure', async () => {
+      for (let round = 0; round < 30; round++) {
+        const ten = Array.from({ length: 10 }, (_, index) => `spot/${round}-${index}`);
+        await Promise.all(
+          ten.map((name) =>
+            server.outcome('fs/writeFile', { path: uri(join(scene.workspace, name)), ...written, sandbox }),
+          ),
+        );
+      }
+      made = readdirSync(join(scene.workspace, '.codex'));
+    });
+    expect(made).toEqual([]);
+    expect(existsSync(join(scene.workspace, '.codex'))).toBe(false);
+  });
+});
+
+describe.each(SERVER_USERS)('of a server run by %s, what files show', (user) => {
+  let scene: EscapeScene;
+  let server: EscapeServer;
+  beforeAll(async () => {
+    scene = new EscapeScene(user);
+    server = await scene.serve();
+  });
+  afterAll(() => scene.end());
+
+  test('a request to remove the workspace does not open what a running program has closed', async () => {
+    const script = 'echo up; read line; mkdir -p .codex && echo escaped > .codex/config.toml';
+    const id = await server.start(['/bin/sh', '-c', script], scene.profile(), { cwd: scene.workspace });
+    await server.said(id, 'up');
+    scene.file('workspace/old');
+    await server.outcome('fs/remove', {
+      path: uri(scene.workspace),
+      recursive: true,
+      sandbox: scene.profile(),
+    });
+    expect(existsSync(join(scene.workspace, 'old'))).toBe(false);
+    const go = { processId: id, chunk: Buffer.from('\n').toString('base64'), writeId: '1' };
+    await server.client.call('process/write', go);
+    expect((await server.ended(id)).exitCode).not.toBe(0);
+    expect(existsSync(join(scene.workspace, '.codex'))).toBe(false);
+  });
+
+  test('what a pattern denies stays denied for the next program when its directory is renamed', async () => {
+    for (const name of ['keys/a.pem', 'deep/er/.env', 'deep/er/x.key']) {
+      scene.file(`workspace/${name}`, SECRET);
+    }
+    const globs = ['keys/*.pem', '**/.env', '**/er/*.key'].map((glob) =>
+      denyGlob(join(scene.workspace, glob)),
+    );
+    const sandbox = scene.profile(...globs);
+    const options = { cwd: scene.workspace };
+    const moves = 'mv keys open; mv deep/er deep/others; mv deep shallow; mkdir d; mv deep d; true';
+    await server.run(['/bin/sh', '-c', moves], sandbox, options);
+    const ran = await server.run(
+      ['/usr/bin/find', '.', '-type', 'f', '-exec', 'cat', '{}', '+'],
+      sandbox,
+      options,
+    );
+    expect(ran.stderr).toContain('denied');
+    expect(ran.stdout).not.toContain(SECRET);
+  });
+
+  test('a directory beyond the depth that is looked through cannot be made deeper', async () => {
+    scene.file('workspace/a/x.key', SECRET);
+    const sandbox = managed(
+      [ROOT_READ, at(scene.workspace, 'write'), denyGlob(join(scene.workspace, '**/*.key'))],
+      { maxDepth: 2 },
+    );
+    const options = { cwd: scene.workspace };
+    await server.run(['/bin/sh', '-c', 'mkdir -p b/c; mv a b/c/a'], sandbox, options);
+    const ran = await server.run(['/bin/cat', 'a/x.key', 'b/c/a/x.key'], sandbox, options);
+    expect(ran.stdout).not.toContain(SECRET);
+  });
+
+  test('git itself makes no repository', async () => {
+    await server.run(['/usr/bin/git', 'init', '.'], scene.profile(), { cwd: scene.workspace });
+    expect(existsSync(join(scene.workspace, '.git'))).toBe(false);
+  });
+
+  test('the directory that a .git file names is protected, and what it shares', async () => {
+    const path = 'workspace/.git';
+    scene.file(path, 'gitdir: repo/worktrees/w\n');
+    scene.file('workspace/repo/worktrees/w/commondir', '../..\n');
+    scene.file('workspace/repo/config');
+    scene.directory('workspace/repo/hooks');
+    const tries = [
+      'echo gitdir: evil > .git',
+      'echo x > repo/worktrees/w/config.worktree',
+      'mv repo/worktrees/w repo/worktrees/v',
+      'echo x > repo/config',
+      'echo x > repo/hooks/pre-commit',
+      'mv repo evil',
+    ];
+    await server.run(['/bin/sh', '-c', tries.join('; ')], scene.profile(), { cwd: scene.workspace });
+    expect(scene.read(path)).toBe('gitdir: repo/worktrees/w\n');
+    expect(scene.names('workspace/repo/worktrees/w')).toEqual(['commondir']);
+    expect(scene.read('workspace/repo/config')).toBe(UNTOUCHED);
+    expect(scene.names('workspace/repo/hooks')).toEqual([]);
+  });
+});

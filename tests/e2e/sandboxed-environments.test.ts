@@ -1,0 +1,101 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { wait } from '../../src/client/index.ts';
+import { type Environment, EnvironmentManager, type SandboxRequest } from '../../src/environment/index.ts';
+import { startServer } from '../../src/testing/index.ts';
+import { shell } from '../support/programs.ts';
+
+let folder: string;
+let ends: (() => unknown)[];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sandboxed-environments-'));
+  ends = [() => rmSync(folder, { recursive: true, force: true })];
+  for (const name of ['workspace', 'outside']) mkdirSync(join(folder, name));
+});
+afterEach(async () => {
+  for (const end of ends.reverse()) await end();
+});
+
+const uri = (name: string) => pathToFileURL(join(folder, name)).href;
+
+/** Everything readable but `denied`, the workspace writable. */
+function sandbox(...denied: string[]): SandboxRequest {
+  const special = (kind: 'root' | 'project_roots', access: 'read' | 'write') =>
+    ({ path: { type: 'special', value: { kind } }, access }) as const;
+  const denials = denied.map(
+    (name) => ({ path: { type: 'path', path: uri(name) }, access: 'deny' }) as const,
+  );
+  return {
+    permissions: {
+      type: 'managed',
+      file_system: {
+        type: 'restricted',
+        entries: [special('root', 'read'), special('project_roots', 'write'), ...denials],
+      },
+      network: 'restricted',
+    },
+    cwd: uri('workspace'),
+    workspaceRoots: [uri('workspace')],
+    windowsSandboxLevel: 'disabled',
+  };
+}
+
+async function open(kind: string): Promise<Environment> {
+  const manager = new EnvironmentManager({ environments: [], default: null, includeLocal: true });
+  ends.push(() => manager.dispose());
+  if (kind === 'local') return manager.get('local')!;
+  const server = await startServer({ followDiscoveryLinks: true });
+  ends.push(() => server.close());
+  const environment = manager.add('worker', { type: 'websocket', url: server.url });
+  await environment.waitUntilReady();
+  return environment;
+}
+
+describe.each(['local', 'websocket'])('a confinement in an environment: %s', (kind) => {
+  test('holds for programs, which say that it is why they failed', async () => {
+    const environment = await open(kind);
+    const script = 'echo in > in; echo out > ../outside/out';
+    const start = { ...shell('confined', script), cwd: uri('workspace'), sandbox: sandbox() };
+    const process = await environment.backend.start(start);
+    expect(process.sandboxType).toBe('linuxSeccomp');
+    expect(await wait(process)).toMatchObject({ exitCode: 2, sandboxDenied: true });
+    expect(readFileSync(join(folder, 'workspace/in'), 'utf8')).toBe('in\n');
+    expect(() => readFileSync(join(folder, 'outside/out'))).toThrow(/ENOENT/);
+  });
+
+  test('holds for files', async () => {
+    const { files } = await open(kind);
+    const confined = { sandbox: sandbox('outside') };
+    writeFileSync(join(folder, 'outside/secret'), 'secret');
+    await files.writeFile(uri('workspace/file'), 'text', confined);
+    expect(await files.readFileText(uri('workspace/file'), confined)).toBe('text');
+    await expect(files.readFile(uri('outside/secret'), confined)).rejects.toMatchObject({ code: -32600 });
+    await expect(files.writeFile(uri('new'), 'x', confined)).rejects.toMatchObject({ code: -32603 });
+    expect((await files.search(uri('.'), 'secret|text', confined)).matches).toMatchObject([{ text: 'text' }]);
+    await expect(files.watch(uri('outside'), confined)).rejects.toMatchObject({ code: -32600 });
+    expect(await files.readFileText(uri('outside/secret'))).toBe('secret');
+  });
+
+  test('holds for what roots offer: nothing of it that is denied is read', async () => {
+    const { discovery } = await open(kind);
+    for (const name of ['root/open', 'root/closed', 'outside/skill']) {
+      mkdirSync(join(folder, name), { recursive: true });
+      writeFileSync(join(folder, name, 'SKILL.md'), name);
+    }
+    const skills = async (...denied: string[]) => {
+      const root = { id: 'r', path: uri('root'), ...(denied.length > 0 && { sandbox: sandbox(...denied) }) };
+      const [found] = await discovery.discover([root]);
+      return found!.skills.map(({ instructions }) => instructions.contents);
+    };
+    expect(await skills()).toEqual(['root/closed', 'root/open']);
+    expect(await skills('root/closed')).toEqual(['root/open']);
+    if (kind === 'local') return;
+    symlinkSync(join(folder, 'outside'), join(folder, 'root/way'));
+    expect(await skills('workspace')).toEqual(['root/closed', 'root/open', 'outside/skill']);
+    expect(await skills('outside')).toEqual(['root/closed', 'root/open']);
+    expect(await skills('outside/skill')).toEqual(['root/closed', 'root/open']);
+  });
+});

@@ -1,0 +1,209 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { ANY_HOST } from '../../../../src/network/http/host-policy.ts';
+import { HttpClient } from '../../../../src/network/http/http-client.ts';
+import type { HttpRequest } from '../../../../src/network/http/request.ts';
+import { Certificates, pem } from '../../../support/certificates.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { http2WebServer, secureWebServer, webServer } from '../../../support/web-servers.ts';
+
+vi.mock('../../../../src/network/limits.ts', async (original) => ({
+  ...(await original<object>()),
+  // So that a test need not wait for seconds.
+  IDLE_CONNECTION_MS: 200,
+}));
+
+const certificates = new Certificates();
+let authority: string;
+let files: { cert: string; key: string };
+const cleanUps: (() => unknown)[] = [];
+
+beforeAll(() => {
+  const made = certificates.authority('authority');
+  authority = made.cert;
+  files = pem(certificates.signedBy(made, 'server'));
+});
+afterAll(() => certificates.remove());
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+});
+
+function client(env: Record<string, string> = { SSL_CERT_FILE: authority }): HttpClient {
+  const made = new HttpClient({ env, policy: ANY_HOST });
+  cleanUps.push(() => made.close());
+  return made;
+}
+
+async function listening(server: Server): Promise<number> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket.on('error', () => {}));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  cleanUps.push(async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await once(server, 'close');
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+function get(url: string, changes: Partial<HttpRequest> = {}): HttpRequest {
+  return { method: 'GET', url, headers: [], body: null, redirect: 'follow', timeoutMs: null, ...changes };
+}
+
+async function ask(via: HttpClient, request: HttpRequest, signal = new AbortController().signal) {
+  const { body, status } = await via.send(request, signal);
+  const pieces: Buffer[] = [];
+  for await (const piece of body) pieces.push(piece);
+  return { status, text: Buffer.concat(pieces).toString() };
+}
+
+test('a server that resets connections before TLS has begun only fails its request', async () => {
+  const port = await listening(createServer((socket) => socket.resetAndDestroy()));
+  for (let count = 0; count < 3; count++) {
+    await expect(ask(client(), get(`https://127.0.0.1:${port}/`))).rejects.toThrow('error sending request');
+  }
+});
+
+test('certificates are checked even where Node is told not to', async () => {
+  vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
+  cleanUps.push(() => vi.unstubAllEnvs());
+  const server = await secureWebServer(files, (_, response) => response.end('hi'));
+  cleanUps.push(() => server.close());
+  await expect(ask(client({}), get(server.url))).rejects.toThrow('certificate');
+  expect((await ask(client(), get(server.url))).text).toBe('hi');
+});
+
+test('a handshake that hangs holds up no other request', async () => {
+  const server = await secureWebServer(files, (_, response) => response.end('hi'));
+  cleanUps.push(() => server.close());
+  let connections = 0;
+  const port = await listening(
+    createServer((socket) => {
+      socket.resume();
+      if (connections++ === 0) return;
+      const onward = connect(server.port, '127.0.0.1').on('error', () => {});
+      socket.pipe(onward).pipe(socket);
+    }),
+  );
+  const via = client();
+  const hung = new AbortController();
+  const first = ask(via, get(`https://127.0.0.1:${port}/`), hung.signal);
+  first.catch(() => {});
+  await waitFor('the first connection', () => connections === 1);
+  expect((await ask(via, get(`https://127.0.0.1:${port}/`))).text).toBe('hi');
+  hung.abort(new Error('enough'));
+  await expect(first).rejects.toThrow('enough');
+});
+
+test('the time limit of an answer that nobody reads ends with its signal', async () => {
+  const server = await webServer((_, response) => response.write('begun'));
+  cleanUps.push(() => server.close());
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+  const via = client();
+  const before = timers();
+  for (let count = 0; count < 20; count++) {
+    const unread = new AbortController();
+    await via.send(get(server.url, { timeoutMs: 1_000_000 }), unread.signal);
+    unread.abort(new Error('enough'));
+  }
+  await waitFor('the ends of the timers', () => timers() < before + 20);
+});
+
+test('an HTTP/2 connection on which a silent request was given up is closed when it is idle', async () => {
+  const server = await http2WebServer(files, () => {});
+  cleanUps.push(() => server.close());
+  const given = new AbortController();
+  const silent = ask(client(), get(server.url), given.signal);
+  silent.catch(() => {});
+  await waitFor('the connection', () => server.connections.size > 0);
+  // Longer than an idle connection is kept.
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(server.connections.size).toBe(1);
+  given.abort(new Error('enough'));
+  await expect(silent).rejects.toThrow('enough');
+  await waitFor('the end of the connection', () => server.connections.size === 0);
+});
+
+test.each(['constructor', '__proto__', 'valueof'])('HTTP/2 has a header called %s', async (name) => {
+  const seen: string[][] = [];
+  const server = await http2WebServer(files, (request, response) => {
+    seen.push(request.rawHeaders);
+    response.end('hi');
+  });
+  cleanUps.push(() => server.close());
+  expect((await ask(client(), get(server.url, { headers: [{ name, value: 'x' }] }))).text).toBe('hi');
+  expect(seen[0]).toContain(name);
+});
+
+const [DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY] = [0, 1, 3, 4, 7] as const;
+const [END_STREAM, END_HEADERS] = [1, 4] as const;
+const STATUS_200 = Buffer.from([0x88]);
+
+/** What an HTTP/2 server may do in the middle of a body. */
+const BREAKS: Record<string, (socket: TLSSocket) => void> = {
+  'a reset with "cancel"': (socket) => socket.write(frame(RST_STREAM, 0, 1, word(8))),
+  'a reset with "internal error"': (socket) => socket.write(frame(RST_STREAM, 0, 1, word(2))),
+  'an end of the connection': (socket) => socket.end(),
+  'an announced end of the connection': (socket) =>
+    socket.end(frame(GOAWAY, 0, 0, Buffer.concat([word(1), word(0)]))),
+};
+
+test.each(Object.keys(BREAKS))('%s in the middle of an HTTP/2 body is an error', async (name) => {
+  const port = await http2Script((socket) => BREAKS[name]!(socket));
+  await expect(ask(client(), get(`https://127.0.0.1:${port}/`))).rejects.toThrow(
+    'error decoding response body',
+  );
+});
+
+test('an HTTP/2 body that ends as it should before its connection does is whole', async () => {
+  const port = await http2Script((socket) => socket.end(frame(DATA, END_STREAM, 1, Buffer.from('!'))));
+  expect(await ask(client(), get(`https://127.0.0.1:${port}/`))).toEqual({ status: 200, text: 'begun!' });
+});
+
+/** A server of HTTP/2 that answers the first request with the beginning of a body and then goes on with `end`. */
+function http2Script(end: (socket: TLSSocket) => void): Promise<number> {
+  const server = createTlsServer({ ...files, ALPNProtocols: ['h2'] }, (socket) => {
+    socket.on('error', () => {});
+    socket.write(frame(SETTINGS, 0, 0));
+    let received = Buffer.alloc(0);
+    const read = (bytes: Buffer) => {
+      received = Buffer.concat([received, bytes]);
+      if (!hasHeaders(received)) return;
+      socket.off('data', read).resume();
+      socket.write(frame(HEADERS, END_HEADERS, 1, STATUS_200));
+      socket.write(frame(DATA, 0, 1, Buffer.from('begun')));
+      setTimeout(() => end(socket), 50);
+    };
+    socket.on('data', read);
+  });
+  return listening(server);
+}
+
+const PREFACE_BYTES = 24;
+
+function hasHeaders(received: Buffer): boolean {
+  for (let at = PREFACE_BYTES; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3)) {
+    if (received[at + 3] === HEADERS) return true;
+  }
+  return false;
+}
+
+function frame(type: number, flags: number, stream: number, payload: Buffer = Buffer.alloc(0)) {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head.writeUInt8(type, 3);
+  head.writeUInt8(flags, 4);
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+}
+
+function word(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+}

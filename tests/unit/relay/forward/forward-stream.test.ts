@@ -1,0 +1,68 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { forwardStream } from '../../../../src/relay/forward/forward-stream.ts';
+import type { FrameSocket } from '../../../../src/transport/frame-socket.ts';
+import { createMemoryPair } from '../../../../src/transport/memory.ts';
+import { CloseCode } from '../../../../src/transport/transport.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { RecordedEvents } from '../../transport/recorded-events.ts';
+import { ScriptedRegistry } from '../scripted-registry.ts';
+
+/** A stream that is forwarded to a server which keeps what it receives. */
+async function forward() {
+  const server = await ScriptedRegistry.open();
+  const received: Buffer[] = [];
+  let ended = false;
+  let socket: FrameSocket | null = null;
+  server.accepted = (accepted) => {
+    socket = accepted;
+    accepted.open({
+      frame: (bytes) => received.push(Buffer.from(bytes)),
+      drained: () => {},
+      closed: () => {
+        ended = true;
+      },
+    });
+  };
+  const [harness, stream] = createMemoryPair();
+  const forwarding = forwardStream(stream, { url: server.url.replace('http', 'ws') });
+  onTestFinished(() => harness.close({ code: CloseCode.normal, reason: '' }));
+  const events = RecordedEvents.of(harness);
+  await waitFor('the connection', () => socket !== null);
+  return { harness, events, forwarding, received, socket: socket!, ended: () => ended };
+}
+
+test('messages are passed on one by one, whatever they say', async () => {
+  const { harness, events, received, socket } = await forward();
+  harness.send('no JSON at all');
+  harness.send('{}');
+  await waitFor('the messages', () => received.length === 2);
+  expect(received.map(String)).toEqual(['no JSON at all', '{}']);
+  (socket as FrameSocket).send(Buffer.from('back'));
+  await events.untilMessages(1);
+  expect(events.messages).toEqual(['back']);
+});
+
+test('the end of the server is the end of the stream, after what it sent last', async () => {
+  const { events, socket, forwarding } = await forward();
+  (socket as FrameSocket).send(Buffer.from('last'));
+  (socket as FrameSocket).close();
+  await events.untilClosed();
+  expect(events.messages).toEqual(['last']);
+  await forwarding;
+});
+
+test('the end of the stream is the end of the connection', async () => {
+  const { harness, forwarding, ended } = await forward();
+  harness.close({ code: CloseCode.normal, reason: '' });
+  await forwarding;
+  await waitFor('the end', ended);
+});
+
+test('a server that is not reached ends the stream', async () => {
+  const server = await ScriptedRegistry.open();
+  server.refusals.push(503);
+  const [harness, stream] = createMemoryPair();
+  const events = RecordedEvents.of(harness);
+  await expect(forwardStream(stream, { url: server.url.replace('http', 'ws') })).rejects.toThrow('HTTP 503');
+  expect(await events.untilClosed()).toMatchObject({ code: CloseCode.tryAgainLater });
+});

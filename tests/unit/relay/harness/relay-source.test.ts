@@ -1,0 +1,175 @@
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { type RelayOptions, RelaySource } from '../../../../src/relay/harness/relay-source.ts';
+import { createIdentity } from '../../../../src/relay/noise/identity.ts';
+import type { ExecutorLinkOptions } from '../../../../src/relay/stream/executor-link.ts';
+import { CloseCode } from '../../../../src/transport/transport.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { RecordedEvents } from '../../transport/recorded-events.ts';
+import { executorIdentity, REGISTRATION, TestExecutor } from '../ends.ts';
+import { type Asked, type Scripted, ScriptedRegistry } from '../scripted-registry.ts';
+
+const { pauses } = vi.hoisted(() => ({ pauses: [] as number[] }));
+// The pauses themselves are looked at, not waited for.
+vi.mock('../../../../src/client/reconnect.ts', async (original) => ({
+  ...(await original<object>()),
+  pause: async (ms: number) => {
+    pauses.push(ms);
+    await new Promise((resolve) => setImmediate(resolve));
+  },
+}));
+
+const { signal } = new AbortController();
+const OFFLINE = { status: 409, body: { error: { code: 'environment_offline', message: 'not now' } } };
+
+/** A registry that leads straight to an executor: there is no rendezvous in between. */
+async function open(
+  script: (registry: ScriptedRegistry) => Scripted[] = () => [],
+  options: Partial<ExecutorLinkOptions> = {},
+) {
+  pauses.length = 0;
+  const registry = await ScriptedRegistry.open();
+  const answers = script(registry);
+  registry.answer = () => answers.shift() ?? bundle(registry);
+  const executor = new TestExecutor(options);
+  onTestFinished(() => executor.link.close({ code: 1000, reason: '' }));
+  const source = newSource(registry);
+  registry.accepted = (socket) => executor.link.attach(socket, REGISTRATION);
+  return { registry, source, executor, answers };
+}
+
+function newSource(registry: ScriptedRegistry, options: Partial<RelayOptions> = {}): RelaySource {
+  return new RelaySource({
+    registryUrl: registry.url,
+    environmentId: 'env-1',
+    auth: 'token-1',
+    env: {},
+    ...options,
+  });
+}
+
+function bundle(registry: ScriptedRegistry, identity = executorIdentity): Scripted {
+  return registry.registration(REGISTRATION, {
+    executor_public_key: identity.publicKey,
+    harness_key_authorization: 'authorization-1',
+  });
+}
+
+test('messages go both ways', async () => {
+  const { registry, source, executor } = await open();
+  const transport = await source.open(signal);
+  const events = RecordedEvents.of(transport);
+  transport.send('question');
+  const served = executor.accepted[0]!;
+  await served.events.untilMessages(1);
+  served.transport.send('answer');
+  await events.untilMessages(1);
+  expect([served.events.messages, events.messages]).toEqual([['question'], ['answer']]);
+  expect(registry.upgrades[0]).not.toHaveProperty('authorization');
+  transport.close({ code: CloseCode.normal, reason: '' });
+  await events.untilClosed();
+});
+
+test('an executor that is not there is waited for, but not for long', async () => {
+  const { registry, source } = await open(() => Array(5).fill(OFFLINE));
+  await expect(source.open(signal)).rejects.toMatchObject({
+    name: 'ClientError',
+    kind: 'connectFailed',
+    retryable: true,
+    hint: 'its executor is not connected; check that it runs',
+  });
+  expect(registry.asked).toHaveLength(5);
+  for (const [index, base] of [500, 1_000, 2_000, 4_000].entries()) {
+    expect(pauses[index]).toBeGreaterThanOrEqual(base);
+    expect(pauses[index]).toBeLessThanOrEqual(base * 1.5);
+  }
+  const transport = await source.open(signal);
+  const keys = registry.asked.map(({ body }: Asked) => JSON.stringify(body.harness_public_key));
+  expect(new Set(keys).size).toBe(1);
+  await RecordedEvents.of(transport).until(() => true);
+  transport.close({ code: CloseCode.normal, reason: '' });
+});
+
+test.each([401, 403, 404, 409])('HTTP %i is final', async (status) => {
+  const { registry, source } = await open(() => [{ status, body: '' }]);
+  await expect(source.open(signal)).rejects.toMatchObject({ name: 'ClientError', retryable: false });
+  expect(registry.asked).toHaveLength(1);
+});
+
+test('a URL that is refused with 401 is replaced once', async () => {
+  const { registry, source } = await open((scripted) => {
+    scripted.refusals.push(401, 401);
+    return [];
+  });
+  await expect(source.open(signal)).rejects.toMatchObject({ kind: 'connectFailed', retryable: true });
+  expect(registry.asked).toHaveLength(2);
+  registry.refusals.push(401);
+  const transport = await source.open(signal);
+  const events = RecordedEvents.of(transport);
+  transport.close({ code: CloseCode.normal, reason: '' });
+  await events.untilClosed();
+  expect(registry.asked).toHaveLength(4);
+});
+
+test('another refusal of the URL fails the attempt', async () => {
+  const { registry, source } = await open((scripted) => {
+    scripted.refusals.push(403);
+    return [];
+  });
+  await expect(source.open(signal)).rejects.toThrow('the rendezvous cannot be reached');
+  expect(registry.asked).toHaveLength(1);
+});
+
+test('a harness that the executor refuses may try again', async () => {
+  const { source } = await open(() => [], { validate: async () => false });
+  await expect(source.open(signal)).rejects.toMatchObject({ kind: 'connectFailed', retryable: true });
+});
+
+async function connected(...answers: Scripted[]) {
+  const scene = await open();
+  const transport = await scene.source.open(signal);
+  const events = RecordedEvents.of(transport);
+  onTestFinished(() => transport.close({ code: CloseCode.normal, reason: '' }));
+  scene.answers.push(...answers);
+  return { ...scene, transport, events };
+}
+
+test('a lost connection is replaced, and the stream goes on', async () => {
+  const scene = await connected(OFFLINE, 'cut');
+  scene.registry.cutSockets();
+  scene.transport.send('meanwhile');
+  await scene.executor.accepted[0]!.events.untilMessages(1);
+  expect(scene.executor.accepted).toHaveLength(1);
+  expect(scene.registry.asked).toHaveLength(4);
+  expect(scene.events.log).toEqual([]);
+});
+
+test('when another executor has taken over, the stream ends', async () => {
+  const scene = await connected();
+  scene.answers.push(bundle(scene.registry, createIdentity()));
+  scene.registry.cutSockets();
+  expect(await scene.events.untilClosed()).toMatchObject({ reason: 'another executor has taken over' });
+});
+
+test('when the registry says no, the stream ends', async () => {
+  const scene = await connected({ status: 404, body: '' });
+  scene.registry.cutSockets();
+  expect((await scene.events.untilClosed()).reason).toContain('HTTP 404');
+});
+
+test('nobody looks for an executor that nobody needs', async () => {
+  const scene = await connected('silence');
+  scene.registry.cutSockets();
+  await waitFor('the question', () => scene.registry.asked.length === 2);
+  scene.transport.close({ code: CloseCode.normal, reason: '' });
+  await scene.events.untilClosed();
+  await waitFor('the end of the question', () => scene.registry.connectionCount === 0);
+  expect(scene.registry.asked).toHaveLength(2);
+});
+
+test.each([{ registryUrl: 'ws://h' }, { environmentId: 'a b' }, { auth: 'two words' }])(
+  '%j makes no sense',
+  async (options) => {
+    const registry = await ScriptedRegistry.open();
+    expect(() => newSource(registry, options)).toThrow(expect.objectContaining({ kind: 'config' }));
+  },
+);

@@ -1,0 +1,197 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { MAX_REGISTRY_ANSWER_BYTES } from '../../../src/relay/limits.ts';
+import { bearerAuth } from '../../../src/relay/registry-auth.ts';
+import {
+  checkedEnvironmentId,
+  parseRegistryUrl,
+  RegistryClient,
+  type RegistryError,
+} from '../../../src/relay/registry-client.ts';
+import { proxyServer } from '../../support/web-servers.ts';
+import { executorIdentity, harnessIdentity } from './ends.ts';
+import { type Scripted, ScriptedRegistry } from './scripted-registry.ts';
+
+const executorKey = executorIdentity.publicKey;
+const harnessKey = harnessIdentity.publicKey;
+const { signal } = new AbortController();
+
+async function open(base = '', env: Record<string, string> = {}) {
+  const registry = await ScriptedRegistry.open();
+  const url = parseRegistryUrl(`${registry.url}${base}`);
+  const auth = bearerAuth('token-1', { chatgptAccountId: 'me' });
+  return { registry, client: new RegistryClient({ url, environmentId: 'env-1', auth, env }) };
+}
+
+const bundle = (registry: ScriptedRegistry, more: object = {}) =>
+  registry.registration('registration-1', {
+    executor_public_key: executorKey,
+    harness_key_authorization: 'authorization-1',
+    ...more,
+  });
+
+test('a registration says what the reference says, below the path of the registry', async () => {
+  const { registry, client } = await open('/some/base/');
+  registry.answer = () => registry.registration('registration-1', { extra: 1 });
+  expect(await client.register(executorKey, signal)).toEqual({
+    url: `${registry.url.replace('http', 'ws')}/ws?sig=secret`,
+    registrationId: 'registration-1',
+  });
+  expect(registry.asked).toMatchObject([
+    {
+      path: '/some/base/cloud/environment/env-1/register',
+      headers: {
+        authorization: 'Bearer token-1',
+        'chatgpt-account-id': 'me',
+        'content-type': 'application/json',
+        accept: '*/*',
+      },
+      body: { security_profile: 'noise_hybrid_ik_v1', executor_public_key: executorKey.toJSON() },
+    },
+  ]);
+});
+
+test('a bundle has everything that a connection needs', async () => {
+  const { registry, client } = await open();
+  registry.answer = () => bundle(registry);
+  const { executorKey: key, authorization } = await client.connect(harnessKey, signal);
+  expect([key.equals(executorKey), authorization]).toEqual([true, 'authorization-1']);
+  expect(registry.asked[0]!.body).toEqual({ harness_public_key: harnessKey.toJSON() });
+});
+
+test('only true lets a harness in', async () => {
+  const { registry, client } = await open();
+  const claim = { streamId: 'stream-1', harnessKey, registrationId: 'r', authorization: 'a' };
+  const answers: Scripted[] = [{ body: { valid: true } }, { body: { valid: false } }, { body: { valid: 1 } }];
+  registry.answer = () => answers.shift()!;
+  expect([
+    await client.validate(claim, signal),
+    await client.validate({ ...claim, streamId: 'line\nend' }, signal),
+    await client.validate(claim, signal),
+  ]).toEqual([true, false, false]);
+  expect(registry.asked.map(({ headers }) => headers['x-codex-noise-stream-id'])).toEqual([
+    'stream-1',
+    undefined,
+    'stream-1',
+  ]);
+  expect(registry.asked[0]!.body).toEqual({
+    executor_registration_id: 'r',
+    harness_public_key: harnessKey.toJSON(),
+    harness_key_authorization: 'a',
+  });
+});
+
+async function failure(answer: Scripted): Promise<RegistryError> {
+  const { registry, client } = await open();
+  registry.answer = () => answer;
+  return client.connect(harnessKey, signal).then(
+    () => expect.unreachable(),
+    (error: RegistryError) => error,
+  );
+}
+
+test.each([
+  [{ status: 500, body: 'oops' }, true],
+  [{ status: 503, body: '' }, true],
+  [{ status: 408, body: '' }, true],
+  [{ status: 429, body: '' }, true],
+  [{ status: 409, body: { error: { code: 'environment_offline' } } }, true],
+  ['cut' as const, true],
+  [{ status: 409, body: { error: { code: 'superseded' } } }, false],
+  [{ status: 302, body: '' }, false],
+  [{ status: 401, body: '' }, false],
+  [{ status: 404, body: '' }, false],
+  [{ body: 'no JSON' }, false],
+  [{ body: [] }, false],
+  [{ body: {} }, false],
+  [{ body: `"${'x'.repeat(MAX_REGISTRY_ANSWER_BYTES)}"` }, false],
+])('after %j another attempt makes sense: %s', async (answer, retryable) => {
+  expect(await failure(answer)).toMatchObject({ name: 'RegistryError', retryable });
+});
+
+test('a failure tells what the registry says, without what acts on a terminal', async () => {
+  const { message, code } = await failure({
+    status: 403,
+    body: { error: { code: 'not_yours', message: 'go\u001b[31m away' } },
+  });
+  expect(message).toMatch(
+    /^the registry 127\.0\.0\.1:\d+ answered connect with HTTP 403 \(not_yours: go\?\[31m away\)$/,
+  );
+  expect(code).toBe('not_yours');
+});
+
+test.each([
+  [{ environment_id: 'other' }, 'it is about another environment'],
+  [{ security_profile: 'none' }, 'its security profile is not noise_hybrid_ik_v1'],
+  [{ url: 'http://h' }, "'url' is no websocket URL"],
+  [{ executor_registration_id: ' ' }, "'executor_registration_id' is missing"],
+  [{ harness_key_authorization: 'x'.repeat(4_097) }, "'harness_key_authorization' is too long"],
+  [{ executor_public_key: { suite: 'x' } }, 'a public key is an object of three members'],
+])('an answer with %j is refused', async (more, why) => {
+  const { registry, client } = await open();
+  registry.answer = () => bundle(registry, more);
+  await expect(client.connect(harnessKey, signal)).rejects.toThrow(
+    `the registry's answer to connect cannot be used: ${why}`,
+  );
+});
+
+test('an answer that reveals the credential is refused, and not repeated', async () => {
+  const registry = await ScriptedRegistry.open();
+  const auth = { ...bearerAuth('token-1'), revealedIn: (text: string) => text.includes('token-1') };
+  const url = parseRegistryUrl(registry.url);
+  const client = new RegistryClient({ url, environmentId: 'env-1', auth, env: {} });
+  registry.answer = () => registry.registration('with token-1 in it');
+  await expect(client.register(executorKey, signal)).rejects.toThrow('it repeats the credential');
+  registry.answer = () => ({ status: 403, body: { error: { code: 'c', message: 'not token-1' } } });
+  await expect(client.register(executorKey, signal)).rejects.toThrow(/HTTP 403$/);
+});
+
+test('who gives up ends the request', async () => {
+  const { registry, client } = await open();
+  registry.answer = () => 'silence';
+  const giveUp = new AbortController();
+  const asking = client.connect(harnessKey, giveUp.signal);
+  giveUp.abort(new Error('enough'));
+  await expect(asking).rejects.toThrow();
+});
+
+test('a proxy is used, with what it asks for', async () => {
+  const proxy = await proxyServer();
+  onTestFinished(() => proxy.close());
+  const registry = await ScriptedRegistry.open();
+  registry.answer = () => bundle(registry);
+  const client = new RegistryClient({
+    url: parseRegistryUrl(`http://0.0.0.0:${registry.port}`, { allowPlain: true }),
+    environmentId: 'env-1',
+    auth: bearerAuth('token-1'),
+    env: { HTTP_PROXY: proxy.url.replace('//', '//me:pass@') },
+  });
+  await client.connect(harnessKey, signal);
+  const authorization = `Basic ${Buffer.from('me:pass').toString('base64')}`;
+  expect(proxy.seen).toEqual([{ line: `CONNECT 0.0.0.0:${registry.port}`, authorization }]);
+});
+
+describe('the address of a registry', () => {
+  test.each(['https://h', ' https://h/base/ ', 'http://127.0.0.1:1', 'http://localhost', 'http://[::1]:1/x'])(
+    '%j is one',
+    (text) => expect(parseRegistryUrl(text)).toBeInstanceOf(URL),
+  );
+
+  test.each([
+    '',
+    'h',
+    'ws://h',
+    'https://h?x',
+    'https://h#x',
+    'https://me@h',
+    'http://h',
+    'http://127.evil.example',
+  ])('%j is none', (text) => expect(() => parseRegistryUrl(text)).toThrow(TypeError));
+});
+
+test.each(['', 'a/b', '..', 'a?b', 'x'.repeat(65)])('%j is no id of an environment', (id) => {
+  expect(() => checkedEnvironmentId(id)).toThrow(TypeError);
+});
+
+test.each(['', 'two words', 'end\n'])('%j is no token', (token) => {
+  expect(() => bearerAuth(token)).toThrow(TypeError);
+});

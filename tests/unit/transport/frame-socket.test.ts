@@ -1,0 +1,167 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { WebSocket } from 'ws';
+import {
+  connectFrameSocket,
+  type FrameSocket,
+  FrameSocketUpgrader,
+} from '../../../src/transport/frame-socket.ts';
+import type { CloseReason } from '../../../src/transport/transport.ts';
+import { UpgradeRefusedError, type WebSocketOptions } from '../../../src/transport/websocket.ts';
+import { waitFor } from '../../support/wait-for.ts';
+
+/** What a socket told its owner. */
+class Recorded {
+  readonly frames: Buffer[] = [];
+  drained = 0;
+  sentBytes = 0;
+  closed: CloseReason | null = null;
+
+  static of(socket: FrameSocket): Recorded {
+    const recorded = new Recorded();
+    socket.open({
+      frame: (bytes) => recorded.frames.push(Buffer.from(bytes)),
+      sent: (bytes) => {
+        recorded.sentBytes += bytes;
+      },
+      drained: () => {
+        recorded.drained++;
+      },
+      closed: (reason) => {
+        expect(recorded.closed).toBeNull();
+        recorded.closed = reason;
+      },
+    });
+    return recorded;
+  }
+}
+
+/** A server that accepts one frame socket for each client. */
+async function startServer(options: Partial<WebSocketOptions> = {}) {
+  const sockets: FrameSocket[] = [];
+  const upgrader = new FrameSocketUpgrader({
+    maxMessageBytes: 1024 * 1024,
+    pingIntervalMs: 0,
+    peerSilenceTimeoutMs: 0,
+    ...options,
+  });
+  const server = createServer((_request, response) => response.writeHead(418).end());
+  const connections: Socket[] = [];
+  server.on('connection', (socket) => connections.push(socket));
+  server.on('upgrade', (request, socket, head) => {
+    if (request.url === '/no') socket.end('HTTP/1.1 418 no\r\n\r\n');
+    else upgrader.upgrade(request, socket, head, (frames) => sockets.push(frames));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    for (const connection of connections) connection.destroy();
+    server.close();
+  });
+  const url = `ws://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const accepted = async () => {
+    await waitFor('a socket', () => sockets.length > 0);
+    return sockets.shift()!;
+  };
+  return { url, accepted };
+}
+
+async function startPair(options: Partial<WebSocketOptions> = {}) {
+  const { url, accepted } = await startServer(options);
+  const client = await connectFrameSocket(url);
+  onTestFinished(() => client.drop());
+  return { client, server: await accepted() };
+}
+
+test('bytes arrive as they are, in order, and those from before it was opened too', async () => {
+  const { client, server } = await startPair();
+  const frames = [Buffer.from([0xff, 0, 1]), Buffer.alloc(70_000, 7), Buffer.alloc(0), Buffer.from('last')];
+  for (const frame of frames) client.send(frame);
+  const received = Recorded.of(server);
+  await waitFor('the frames', () => received.frames.length === frames.length);
+  expect(received.frames).toEqual(frames);
+});
+
+test('a peer that does not read is noticed, and room again is told', async () => {
+  const { client, server } = await startPair();
+  const [sender, reader] = [Recorded.of(server), Recorded.of(client)];
+  client.setReceiving(false);
+  // More than the buffers of the system hold for one connection.
+  const frame = Buffer.alloc(100_000);
+  const count = 300;
+  let hasRoom = true;
+  for (let index = 0; index < count; index++) hasRoom = server.send(frame);
+  expect([hasRoom, sender.drained]).toEqual([false, 0]);
+  client.setReceiving(true);
+  await waitFor('everything', () => reader.frames.length === count);
+  await waitFor('the news', () => sender.drained === 1 && server.pendingBytes === 0);
+  expect(sender.sentBytes).toBe(count * frame.length);
+});
+
+test('what waits for a peer that is cut off does not wait any longer', async () => {
+  const { client, server } = await startPair();
+  const recorded = Recorded.of(server);
+  Recorded.of(client);
+  client.setReceiving(false);
+  let bytes = 0;
+  for (; server.pendingBytes < 1_000_000 && bytes < 100_000_000; bytes += 100_000) {
+    server.send(Buffer.alloc(100_000));
+  }
+  server.drop();
+  await waitFor('the end', () => recorded.closed);
+  expect([server.pendingBytes, recorded.sentBytes]).toEqual([0, bytes]);
+  expect(server.send(Buffer.alloc(1))).toBe(true);
+  expect(server.pendingBytes).toBe(0);
+});
+
+test('text ends the connection', async () => {
+  const { url, accepted } = await startServer();
+  const client = new WebSocket(url);
+  onTestFinished(() => client.terminate());
+  await once(client, 'open');
+  const recorded = Recorded.of(await accepted());
+  client.send('text');
+  const [code] = await once(client, 'close');
+  expect([code, recorded.frames.length]).toEqual([1008, 0]);
+});
+
+test('a message that is too large ends the connection', async () => {
+  const { client, server } = await startPair({ maxMessageBytes: 1_000 });
+  const [recorded, received] = [Recorded.of(client), Recorded.of(server)];
+  client.send(Buffer.alloc(1_000));
+  client.send(Buffer.alloc(1_001));
+  await waitFor('the end', () => recorded.closed);
+  expect([recorded.closed?.code, received.frames.length]).toEqual([1009, 1]);
+});
+
+test('a close comes after what was sent, with its reason', async () => {
+  const { client, server } = await startPair();
+  const recorded = Recorded.of(client);
+  Recorded.of(server);
+  for (let count = 0; count < 50; count++) server.send(Buffer.alloc(100_000));
+  server.close({ code: 1001, reason: 'x'.repeat(200) });
+  await waitFor('the end', () => recorded.closed);
+  expect(recorded.frames).toHaveLength(50);
+  expect(recorded.closed).toEqual({ code: 1001, reason: 'x'.repeat(123) });
+});
+
+test('pings are answered, and a peer that answers none is dropped', async () => {
+  const { url, accepted } = await startServer({ pingIntervalMs: 20, peerSilenceTimeoutMs: 40 });
+  const mute = new WebSocket(url, { autoPong: false });
+  onTestFinished(() => mute.terminate());
+  const recorded = Recorded.of(await accepted());
+  const good = await connectFrameSocket(url);
+  onTestFinished(() => good.drop());
+  const [goodEnd, goodServer] = [Recorded.of(good), Recorded.of(await accepted())];
+  await waitFor('the end of the mute one', () => recorded.closed);
+  expect([goodEnd.closed, goodServer.closed]).toEqual([null, null]);
+});
+
+test('an upgrade that is refused says so, and one that is aborted ends', async () => {
+  const { url } = await startServer();
+  await expect(connectFrameSocket(`${url}/no`)).rejects.toThrow(UpgradeRefusedError);
+  const aborted = connectFrameSocket(url, { signal: AbortSignal.abort(new Error('enough')) });
+  await expect(aborted).rejects.toThrow('enough');
+});
