@@ -22,7 +22,7 @@ async function main(options) {
 
   const rows = [];
   for (const workload of workloads) {
-    const other = workload.against === 'launcher' ? launcherOf(a, isReference) : a;
+    const other = sideToCompare(workload, a, isReference);
     // Against any other server the launcher row would be the native row once more.
     if (workload.against === 'launcher' && a !== null && other === null) continue;
     const outcomes = await runRounds(workload, other, b, { ...options, work });
@@ -58,6 +58,11 @@ function selectWorkloads(only) {
   if (selected.length === 0)
     throw new Error(`--only ${only.join(',')} matches no workload; --list names them`);
   return selected;
+}
+
+function sideToCompare({ against }, a, isReference) {
+  if (against === 'nothing') return null;
+  return against === 'launcher' ? launcherOf(a, isReference) : a;
 }
 
 function launcherOf(a, isReference) {

@@ -5,6 +5,7 @@ import { folders } from './folders.mjs';
 import { growth } from './growth.mjs';
 import { integrity } from './integrity.mjs';
 import { memory } from './memory.mjs';
+import { relay } from './relay.mjs';
 import { requests } from './requests.mjs';
 import { sandbox } from './sandbox.mjs';
 import { shellState } from './shell-state.mjs';
@@ -38,7 +39,7 @@ import { terminate } from './terminate.mjs';
  * @property {string} name What `--only` looks for.
  * @property {string} title
  * @property {Row[]} rows
- * @property {'launcher'} [against] Compare with the reference as npm installs it instead of its native binary.
+ * @property {'launcher' | 'nothing'} [against] Compare with the reference as npm installs it instead of its native binary, or not at all.
  * @property {boolean} [standalone] It starts its own servers.
  * @property {number} [timeoutSeconds] For one measurement; 60 unless told.
  * @property {(context: Context) => Promise<Record<string, number>>} run Throws when the server is wrong in any way.
@@ -60,5 +61,6 @@ export const WORKLOADS = [
   ...fileBlocks,
   ...folders,
   ...sandbox,
+  ...relay,
   ...growth,
 ];

@@ -2,7 +2,7 @@ import type { Readable, Writable } from 'node:stream';
 import { parseArgs } from 'node:util';
 import { createLogger } from '../observability/log.ts';
 import { UsageError } from './failures.ts';
-import { asRunError, openAuth } from './registry-auth.ts';
+import { asRunError, openAuth, startExecutor } from './registry-auth.ts';
 
 /** The surroundings of a forwarder. */
 export interface ForwardHost {
@@ -45,19 +45,14 @@ export async function forwardCommand(argv: readonly string[], host: ForwardHost)
     host.onSignal(resolve);
     if (flags['exit-on-stdin-close']) host.stdin.once('end', resolve).once('error', () => resolve());
   });
-  const credentialStdin = flags['executor-credential-stdin'] === true;
-  const { auth, ready, ended } = await openAuth({ remote, environmentId, credentialStdin }, host);
+  const registry = { remote, environmentId, credentialStdin: flags['executor-credential-stdin'] === true };
+  const { auth, ready, ended } = await openAuth(registry, host);
   if (flags['exit-on-stdin-close']) host.stdin.resume();
   const log = createLogger('warn', (line) => host.stderr.write(line));
   try {
     if (!(await Promise.race([ready, stopped.then(() => false)]))) return '';
-    const [{ RunningExecutor }, { forwardStream }] = await Promise.all([
-      import('../relay/executor/run-executor.ts'),
-      import('../relay/forward/forward-stream.ts'),
-    ]);
-    const executor = new RunningExecutor({
-      registryUrl: remote,
-      environmentId,
+    const { forwardStream } = await import('../relay/forward/forward-stream.ts');
+    const executor = await startExecutor(registry, {
       auth,
       log,
       accept: (stream) => {

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import type { ExecutorOptions, RunningExecutor } from '../relay/executor/run-executor.ts';
 import type { RegistryAuth } from '../relay/registry-auth.ts';
 import { RunError, UsageError } from './failures.ts';
 
@@ -48,10 +49,22 @@ export async function openAuth(flags: RegistryFlags, { env, stdin }: CredentialP
   }
 }
 
+/** Starts an executor. Throws UsageError for flags that make no sense. */
+export async function startExecutor(
+  { remote: registryUrl, environmentId }: RegistryFlags,
+  options: Omit<ExecutorOptions, 'registryUrl' | 'environmentId'>,
+): Promise<RunningExecutor> {
+  const { RunningExecutor } = await import('../relay/executor/run-executor.ts');
+  try {
+    return new RunningExecutor({ registryUrl, environmentId, ...options });
+  } catch (error) {
+    throw error instanceof TypeError ? new UsageError(`--remote: ${error.message}`) : error;
+  }
+}
+
 /** What goes wrong with a registry or a credential is no defect of this program. */
 export function asRunError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
-  if (error instanceof TypeError) return new UsageError(`--remote: ${error.message}`);
   return error.name === 'RegistryError' || error.name === 'CredentialError'
     ? new RunError(error.message)
     : error;

@@ -3,7 +3,13 @@ import { createLogger } from '../observability/log.ts';
 import type { RunningExecutor } from '../relay/executor/run-executor.ts';
 import type { ExecServerConfig } from '../server/config/config.ts';
 import type { RunningServer } from '../server/serve.ts';
-import { asRunError, type CredentialPlaces, openAuth, type RegistryFlags } from './registry-auth.ts';
+import {
+  asRunError,
+  type CredentialPlaces,
+  openAuth,
+  type RegistryFlags,
+  startExecutor,
+} from './registry-auth.ts';
 
 /**
  * Has a server serve an environment through a relay as well. What is returned ends as the server does, and when the registry refuses
@@ -26,21 +32,11 @@ export async function serveRemotely(
   };
   const run = async () => {
     if (!(await ready) || closing !== null) return;
-    const [{ RunningExecutor }, { serveHarnesses }] = await Promise.all([
-      import('../relay/executor/run-executor.ts'),
-      import('../relay/executor/run-remote-environment.ts'),
-    ]);
-    if (closing !== null) return;
-    const { remote: registryUrl, environmentId, name } = flags;
+    const { serveHarnesses } = await import('../relay/executor/run-remote-environment.ts');
+    const { name } = flags;
     const accept = serveHarnesses(server);
-    executor = new RunningExecutor({
-      registryUrl,
-      environmentId,
-      auth,
-      log,
-      accept,
-      ...(name !== null && { name }),
-    });
+    executor = await startExecutor(flags, { auth, log, accept, ...(name !== null && { name }) });
+    if (closing !== null) executor.close();
     await Promise.race([executor.ended, ended]);
   };
   const finished = run().catch((error: unknown) => {

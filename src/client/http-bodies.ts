@@ -94,11 +94,11 @@ export class HttpBody {
     this.#end();
   }
 
-  /** Forgets what waits; the iteration ends. */
-  drop(): void {
+  /** Forgets what waits; the iteration ends, with the error if there is one. */
+  drop(error: ClientError | null = null): void {
     for (const piece of this.#pieces) this.#count(-piece.length);
     this.#pieces = [];
-    this.#failure = null;
+    this.#failure = error;
     this.#end();
   }
 

@@ -74,8 +74,7 @@ export class RemoteHttp implements ExecutorHttp {
     const giveUp = (error: ClientError | null) => {
       if (open && !body.over) this.#cancel(requestId);
       open = false;
-      if (error === null) body.drop();
-      else body.fail(error);
+      body.drop(error);
       letGo();
     };
     const abort = () =>

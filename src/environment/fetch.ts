@@ -1,4 +1,5 @@
 import type { ExecutorHttp, HttpRequestHeader, HttpStream } from '../client/backend.ts';
+import { onAbort } from '../client/on-abort.ts';
 
 /** `fetch` as the web knows it, for an environment. */
 export type ExecutorFetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
@@ -14,7 +15,7 @@ export function fetchOver(
 ): ExecutorFetch {
   return async (input, init) => {
     const request = new Request(input, init);
-    const { method, url, redirect, signal } = request;
+    const { method, url, redirect } = request;
     const body = request.body === null ? null : new Uint8Array(await request.arrayBuffer());
     const own = Array.from(request.headers, ([name, value]) => ({ name, value }));
     try {
@@ -24,12 +25,12 @@ export function fetchOver(
           headers: [...own, ...extraHeaders],
           redirect: redirect === 'follow' ? 'follow' : 'stop',
         },
-        { signal },
+        { signal: request.signal },
       );
-      return responseOf(answer, redirect === 'error', signal);
+      return responseOf(answer, request);
     } catch (error) {
       // Who aborts gets his own reason back.
-      if (signal.aborted) throw signal.reason;
+      if (request.signal.aborted) throw request.signal.reason;
       throw new TypeError('fetch failed', { cause: error });
     }
   };
@@ -38,14 +39,14 @@ export function fetchOver(
 /** Statuses whose answers have no body. */
 const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
 
-function responseOf(answer: HttpStream, refuseRedirects: boolean, signal: AbortSignal): Response {
+function responseOf(answer: HttpStream, request: Request): Response {
   const { status } = answer;
-  const headers = new Headers(answer.headers.map(({ name, value }): [string, string] => [name, value]));
   try {
-    if (refuseRedirects && status >= 300 && status < 400 && headers.has('location')) {
+    const headers = new Headers(answer.headers.map(({ name, value }): [string, string] => [name, value]));
+    if (request.redirect === 'error' && status >= 300 && status < 400 && headers.has('location')) {
       throw new Error('the server redirects, and redirects are refused');
     }
-    if (!BODILESS.has(status)) return new Response(readable(answer, signal), { status, headers });
+    if (!BODILESS.has(status)) return new Response(readable(answer, request), { status, headers });
     answer.cancel();
     return new Response(null, { status, headers });
   } catch (error) {
@@ -54,19 +55,43 @@ function responseOf(answer: HttpStream, refuseRedirects: boolean, signal: AbortS
   }
 }
 
-/** Pulls a piece only when the reader wants one, so that the executor reads no faster than that. */
-function readable({ body, cancel }: HttpStream, signal: AbortSignal): ReadableStream<Uint8Array> {
+/**
+ * Pulls a piece only when the reader wants one, so that the executor reads no faster than that. Aborting ends it at once, whether
+ * somebody reads or not. It holds the request: a signal of one that was collected as garbage never aborts.
+ */
+function readable({ body, cancel }: HttpStream, request: Request): ReadableStream<Uint8Array> {
   const pieces = body[Symbol.asyncIterator]();
+  let letGo = () => {};
+  const end = () => {
+    letGo();
+    cancel();
+  };
   return new ReadableStream<Uint8Array>(
     {
+      start(controller) {
+        const { signal } = request;
+        const abort = () => {
+          controller.error(signal.reason);
+          end();
+        };
+        if (signal.aborted) abort();
+        else letGo = onAbort(signal, abort);
+      },
       async pull(controller) {
         const { done, value } = await pieces.next().catch((error: unknown) => {
-          throw signal.aborted ? signal.reason : error;
+          letGo();
+          throw error;
         });
-        if (done) controller.close();
-        else controller.enqueue(value);
+        // The reader has been told.
+        if (request.signal.aborted) return;
+        if (done) {
+          letGo();
+          controller.close();
+        } else {
+          controller.enqueue(value);
+        }
       },
-      cancel,
+      cancel: end,
     },
     { highWaterMark: 0 },
   );

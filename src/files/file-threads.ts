@@ -45,13 +45,17 @@ export class FileThreads {
 
   /** Makes sure that a thread will be free soon, unless there are enough. */
   prepare(): void {
-    if (this.#threads.size === MAX_FILE_THREADS || this.#broken === MAX_BROKEN_FILE_THREADS) return;
+    if (this.#threads.size === MAX_FILE_THREADS || this.#broken >= MAX_BROKEN_FILE_THREADS) return;
     if ([...this.#threads].some((thread) => !thread.busy)) return;
-    const thread: FileThread = new FileThread(this.#start(), this.#idleMs, (broken) => {
-      this.#threads.delete(thread);
-      if (broken) this.#broken++;
-    });
-    this.#threads.add(thread);
+    try {
+      const thread: FileThread = new FileThread(this.#start(), this.#idleMs, (broken) => {
+        this.#threads.delete(thread);
+        if (broken) this.#broken++;
+      });
+      this.#threads.add(thread);
+    } catch {
+      this.#broken++;
+    }
   }
 
   /**

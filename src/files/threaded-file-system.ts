@@ -6,70 +6,98 @@ import { contentOf, ReadContent } from './local/read-file.ts';
 import { writeOpened } from './local/write-file.ts';
 import { EncodedWalk } from './thread/encoded-walk.ts';
 
+/** Threads that may not be there yet. */
+export interface ThreadSource {
+  readonly threads: FileThreads | null;
+  /** There is work that they would do better. */
+  prepare(): void;
+}
+
 /**
  * The local files for a server. What takes many calls to the system is done by threads of its own once there is more of it: large
- * walks, and small files. Where links are not followed it takes calls that are made differently, and goes the ordinary way.
+ * walks, and small files. Where links are not followed it takes other calls, and goes the ordinary way.
  */
-export const THREADED_FILE_SYSTEM: FileSystem = {
-  ...LOCAL_FILE_SYSTEM,
+export function threadedFileSystem(source: ThreadSource): FileSystem {
+  const smallFiles = new SmallFiles(() => source.prepare());
+  return {
+    ...LOCAL_FILE_SYSTEM,
 
-  readFile: async (path, options) => {
-    const opened = options.followSymlinks ? await threads?.run({ kind: 'read', path }) : null;
-    if (!opened) {
-      const content = await LOCAL_FILE_SYSTEM.readFile(path, options);
-      if (content.size <= SMALL_FILE_BYTES) smallFiles.note();
-      return content;
-    }
-    const { fd, size, head } = opened;
-    const begin = head === null ? null : Buffer.from(head, 'latin1');
-    return fd === null ? new ReadContent(begin!) : await contentOf(fd, size, begin);
-  },
+    readFile: async (path, options) => {
+      const opened = options.followSymlinks ? await source.threads?.run({ kind: 'read', path }) : null;
+      if (!opened) {
+        const content = await LOCAL_FILE_SYSTEM.readFile(path, options);
+        if (options.followSymlinks && content.size <= SMALL_FILE_BYTES) smallFiles.note();
+        return content;
+      }
+      const head = opened.head === null ? null : Buffer.from(opened.head, 'latin1');
+      return opened.fd === null ? new ReadContent(head!) : await contentOf(opened.fd, opened.size, head);
+    },
 
-  writeFile: async (path, bytes, options, waiting) => {
-    if (!options.followSymlinks || bytes.length > SMALL_FILE_BYTES) {
-      return await LOCAL_FILE_SYSTEM.writeFile(path, bytes, options, waiting);
-    }
-    smallFiles.note();
-    const outcome = await threads?.run({ kind: 'write', path, bytes: latin1(bytes) });
-    if (typeof outcome === 'number') await writeOpened(outcome, bytes, waiting);
-    else if (outcome !== 'written') await LOCAL_FILE_SYSTEM.writeFile(path, bytes, options, waiting);
-  },
+    writeFile: async (path, bytes, options, waiting) => {
+      if (!options.followSymlinks || bytes.length > SMALL_FILE_BYTES) {
+        return await LOCAL_FILE_SYSTEM.writeFile(path, bytes, options, waiting);
+      }
+      smallFiles.note();
+      const outcome = await source.threads?.run({ kind: 'write', path, bytes: latin1(bytes) });
+      if (typeof outcome === 'number') await writeOpened(outcome, bytes, waiting);
+      else if (outcome !== 'written') await LOCAL_FILE_SYSTEM.writeFile(path, bytes, options, waiting);
+    },
 
-  walk: async (path, options, signal) => {
-    const { followSymlinks = true, ...job } = options;
-    const walked = followSymlinks ? await threads?.run({ kind: 'walk', path, options: job }, signal) : null;
-    if (walked) return new EncodedWalk(Buffer.from(walked.text), walked.outcome);
-    const result = await LOCAL_FILE_SYSTEM.walk(path, options, signal);
-    if (followSymlinks && result.entries.length >= LARGE_WALK_ENTRIES) void prepareThreads();
-    return result;
-  },
-};
-
-let threads: FileThreads | null = null;
-
-/** Threads are loaded when they are first wanted. */
-async function prepareThreads(): Promise<void> {
-  const { FileThreads } = await import('./file-threads.ts');
-  threads ??= new FileThreads();
-  threads.prepare();
+    walk: async (path, options, signal) => {
+      const { followSymlinks = true, ...job } = options;
+      const walked = followSymlinks
+        ? await source.threads?.run({ kind: 'walk', path, options: job }, signal)
+        : null;
+      if (walked) return new EncodedWalk(Buffer.from(walked.text), walked.outcome);
+      const result = await LOCAL_FILE_SYSTEM.walk(path, options, signal);
+      if (followSymlinks && result.entries.length >= LARGE_WALK_ENTRIES) source.prepare();
+      return result;
+    },
+  };
 }
 
 /** Notices when small files come one after the other. */
 class SmallFiles {
+  readonly #onMany: () => void;
   #count = 0;
   #sinceMs = 0;
 
+  constructor(onMany: () => void) {
+    this.#onMany = onMany;
+  }
+
   note(): void {
-    if (this.#count === 0) this.#sinceMs = process.uptime() * 1_000;
+    if (this.#count === 0) this.#sinceMs = uptimeMs();
     if (++this.#count < MANY_SMALL_FILES) return;
     this.#count = 0;
-    if (process.uptime() * 1_000 - this.#sinceMs < MANY_SMALL_FILES_MS) void prepareThreads();
+    if (uptimeMs() - this.#sinceMs < MANY_SMALL_FILES_MS) this.#onMany();
   }
 }
 
-const smallFiles = new SmallFiles();
+/** The threads of this process, loaded when they are first wanted. */
+class SharedThreads implements ThreadSource {
+  threads: FileThreads | null = null;
 
-/** Bytes for a message to a thread; a string gets there in half the time. */
+  prepare(): void {
+    void this.#load();
+  }
+
+  async #load(): Promise<void> {
+    const { FileThreads } = await import('./file-threads.ts');
+    this.threads ??= new FileThreads();
+    this.threads.prepare();
+  }
+}
+
+/** The files of this machine for all connections of a server. */
+export const SERVED_FILE_SYSTEM: FileSystem = threadedFileSystem(new SharedThreads());
+
+/** A clock that does not jump. */
+function uptimeMs(): number {
+  return process.uptime() * 1_000;
+}
+
+/** Bytes for a message to a thread: a string gets there sooner. */
 function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
 }

@@ -48,4 +48,4 @@ export function usableState(tracestate: string | null): string | null {
 
 /** Ids of zeros only stand for none, and there is no version ff. */
 const TRACEPARENT =
-  /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.{0,200})?$/;
+  /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-[\x21-\x7e]{0,200})?$/;

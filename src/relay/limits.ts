@@ -120,6 +120,9 @@ export const EXECUTOR_LONGEST_PAUSE_MS = 30_000;
 export const HARNESS_FIRST_PAUSE_MS = 500;
 export const HARNESS_LONGEST_PAUSE_MS = 5_000;
 
+/** A connection to the rendezvous that lasted this long was a good one: another is looked for without a pause. */
+export const GOOD_PIPE_MS = 5_000;
+
 /** How often and how long a harness that connects asks its registry again: the reference's numbers. */
 export const MAX_BUNDLE_RETRIES = 4;
 export const BUNDLE_PHASE_MS = 14_000;

@@ -142,6 +142,12 @@ export class RegistryClient {
     } catch (cause) {
       if (cause instanceof RegistryError || limits.signal.aborted) throw cause;
       const why = signal.aborted ? `no answer within ${limits.timeoutMs / 1_000} s` : reasonOf(cause);
+      if (NOT_TRUSTED.test(codeOf(cause))) {
+        throw new RegistryError(`the registry ${base.host} is not trusted: ${why}`, {
+          retryable: false,
+          cause,
+        });
+      }
       throw new RegistryError(`the registry ${base.host} cannot be reached: ${why}`, {
         retryable: true,
         cause,
@@ -168,7 +174,10 @@ export class RegistryClient {
         ...(connection === undefined ? { agent: false } : { createConnection: () => connection }),
         ...(secure && (tls as object)),
       });
-      asked.once('error', reject);
+      asked.once('error', (error) => {
+        connection?.destroy();
+        reject(error);
+      });
       asked.once('response', (response) => {
         readText(response).then((text) => resolve([response.statusCode ?? 0, text]), reject);
       });
@@ -278,6 +287,14 @@ function malformed(action: Action, what: string): RegistryError {
   return new RegistryError(`the registry's answer to ${action} cannot be used: ${what}`, {
     retryable: false,
   });
+}
+
+/** What Node calls certificates that do not convince it. They do not get better by themselves. */
+const NOT_TRUSTED = /CERT|SELF_SIGNED|UNABLE_TO_/;
+
+function codeOf(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : '';
 }
 
 /** Several addresses of one host fail with one error that has no text of its own. */

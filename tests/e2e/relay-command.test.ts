@@ -2,6 +2,7 @@ import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { get } from 'node:https';
 import { join } from 'node:path';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { RELAY_HELP } from '../../src/cli/relay-command.ts';
 import { connectFrameSocket } from '../../src/transport/frame-socket.ts';
 import { Certificates, pem } from '../support/certificates.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -97,6 +98,13 @@ test('help fits a terminal', async () => {
   const { stdout, code } = await cli.run(['relay', '--help']);
   expect(code).toBe(0);
   expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80);
+});
+
+test('the documentation names no flag that does not exist', () => {
+  const documentation = readFileSync(new URL('../../docs/relay.md', import.meta.url), 'utf8');
+  const commands = documentation.split('\n').filter((line) => line.includes('exec-server relay --'));
+  expect(commands.length).toBeGreaterThan(3);
+  for (const flag of commands.join(' ').match(/--[a-z-]+/g) ?? []) expect(RELAY_HELP).toContain(`  ${flag} `);
 });
 
 test('with a file for its store a relay that was killed knows its executors again', async () => {

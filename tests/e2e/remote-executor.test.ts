@@ -9,6 +9,7 @@ import { runRemoteEnvironment } from '../../src/relay/executor/run-remote-enviro
 import { bearerAuth } from '../../src/relay/registry-auth.ts';
 import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
 import { startServerProcess } from '../../src/testing/index.ts';
+import { shell } from '../support/programs.ts';
 import {
   connectWhenThere,
   ENVIRONMENT,
@@ -46,10 +47,13 @@ function folder(): string {
 const place = (relay: TestRelay) => ['--remote', relay.executorUrl, '--environment-id', ENVIRONMENT];
 
 test('programs do not see the credential', async () => {
-  const { client, close } = await overRelay();
-  onTestFinished(close);
-  const { stdout } = await run(client.backend, ['/usr/bin/env']);
-  expect(Buffer.from(stdout).toString()).not.toContain('API_KEY');
+  const relay = await openRelay();
+  const key = relay.token('executor');
+  stopped(startBin(place(relay), { EXEC_SERVER_API_KEY: key, CODEX_API_KEY: 'another' }));
+  const { stdout } = await run((await connect(relay)).backend, ['/usr/bin/env']);
+  const text = Buffer.from(stdout).toString();
+  expect(text).toContain('PATH=');
+  expect(text).not.toContain('API_KEY');
 });
 
 test('the server can be reached directly as well, and knows who came how', async () => {
@@ -88,22 +92,19 @@ test('a signal ends it in good order', async () => {
   const relay = await openRelay();
   const executor = stopped(startExecutorProgram(relay));
   const client = await connect(relay);
-  const process = await client.backend.start({
-    ...shellOf('trap "exit 3" TERM; echo up; sleep 60 & wait'),
-    cwd: '/',
-  });
+  const script = 'trap "exit 3" TERM; echo up; sleep 60 & wait';
+  const process = await client.backend.start(shell('p', script));
   await waitFor('the program', () => process.wake > 0);
   executor.process.kill('SIGTERM');
   const exits: number[] = [];
   for await (const event of process.events()) {
-    if (event.type === 'exited') exits.push(event.exitCode ?? -1);
-    if (event.type === 'exited') break;
+    if (event.type !== 'exited') continue;
+    exits.push(event.exitCode ?? -1);
+    break;
   }
   expect(exits).toEqual([3]);
   expect(await executor.exited).toBe(0);
 });
-
-const shellOf = (script: string) => ({ processId: 'p', argv: ['/bin/sh', '-c', script] as const });
 
 test('a registry that says no ends it with a reason', async () => {
   const relay = await openRelay();

@@ -54,6 +54,32 @@ test.each(['harnessLink', 'executorLink'] as const)(
   },
 );
 
+test('a relay that is restarted loses nothing of what runs through it', async () => {
+  const { client, relay, states } = await open();
+  const process = await client.backend.start({ ...shell('p', 'cat'), pipeStdin: true });
+  expect(await process.write('before\n')).toBe('accepted');
+  await relay.restart();
+  expect(await process.write('after\n')).toBe('accepted');
+  expect(await process.closeStdin()).toBe(true);
+  const output: Uint8Array[] = [];
+  for await (const event of process.events()) if (event.type === 'output') output.push(event.bytes);
+  expect(Buffer.concat(output).toString()).toBe('before\nafter\n');
+  expect(states).toEqual([]);
+});
+
+test('an executor whose place is taken ends, and says so', async () => {
+  const relay = await TestRelay.open();
+  onTestFinished(() => relay.close());
+  const first = startExecutorProgram(relay);
+  onTestFinished(() => first.stop());
+  const client = await connectWhenThere(relay);
+  onTestFinished(() => client.close());
+  const second = startExecutorProgram(relay);
+  onTestFinished(() => second.stop());
+  expect(await first.exited).toBe(1);
+  expect(first.stderr()).toMatch(/answered register with HTTP 409/);
+});
+
 test('an executor that is started anew is another one: the client learns that its session is gone', async () => {
   const relay = await TestRelay.open();
   onTestFinished(() => relay.close());

@@ -122,6 +122,27 @@ describe.skipIf(skipped).each(['exec-server', 'reference'] as const)(
   },
 );
 
+test.skipIf(skipped)('codex goes on with its command after it has lost its connection', async () => {
+  const relay = await openRelay();
+  startExecutor(relay, 'exec-server');
+  await (await connectWhenThere(relay)).close();
+  const codex = await CodexRun.start({
+    binary: binary as string,
+    url: '',
+    relay: { registryUrl: relay.harnessUrl, environmentId: ENVIRONMENT, authToken: relay.token('harness') },
+  });
+  onTestFinished(() => codex.close());
+  const running = codex.exec('echo one; touch up; until [ -e go ]; do sleep 0.02; done; echo two', {
+    yield_time_ms: 20_000,
+  });
+  await codex.appeared('up');
+  relay.harnessLink.drop();
+  relay.executorLink.drop();
+  codex.touch('go');
+  expect((await running).output).toBe('one\ntwo\n');
+  await codex.finish();
+});
+
 describe.skipIf(skipped)('a forwarder', () => {
   test('of the reference leads to this server', async () => {
     const relay = await openRelay();

@@ -33,7 +33,7 @@ export async function makeAttempts(
   scene: EscapeScene,
   server: EscapeServer,
   attempts: readonly Attempt[],
-  sandbox: SandboxRequest,
+  sandbox: SandboxRequest | null,
   options: RunOptions = {},
 ): Promise<AttemptReport> {
   for (const { name } of attempts) scene.file(targetOf(name));

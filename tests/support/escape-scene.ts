@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import type { StartParams } from '../../src/client/index.ts';
 import type { SandboxRequest } from '../../src/protocol/sandbox.ts';
 import { TestClient } from '../../src/testing/index.ts';
 
@@ -146,6 +147,8 @@ export interface RunOptions {
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly tty?: boolean;
+  /** What the start says of the network. */
+  readonly network?: Pick<StartParams, 'networkProxy' | 'enforceManagedNetwork'>;
 }
 
 /** The built server as a process of its own, and a client of it. */
@@ -191,7 +194,7 @@ export class EscapeServer {
   async start(
     argv: readonly string[],
     sandbox: SandboxRequest | null,
-    { cwd = '/', env = {}, tty = false }: RunOptions = {},
+    { cwd = '/', env = {}, tty = false, network = {} }: RunOptions = {},
   ): Promise<string> {
     const processId = `p${++this.#started}`;
     await this.client.call('process/start', {
@@ -202,6 +205,7 @@ export class EscapeServer {
       tty,
       pipeStdin: true,
       sandbox,
+      ...network,
     });
     return processId;
   }

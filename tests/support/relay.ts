@@ -13,14 +13,28 @@ import { TcpProxy } from '../../src/testing/index.ts';
 import type { ConnectedClient } from './connected-clients.ts';
 
 export const ENVIRONMENT = 'env-1';
+export const SECRET = 'a secret of at least thirty-two bytes';
+
+/** A token of the environment for any relay with the secret. */
+export function relayToken(role: TokenRole): string {
+  const claims = { id: randomUUID(), role, environmentId: ENVIRONMENT, expiresAt: null };
+  return writeToken(new Seal(SECRET), claims);
+}
 
 /** A relay in this process. What it tells both sides leads through links that a test can cut, one for each side. */
 export class TestRelay {
   readonly executorLink: TcpProxy;
   readonly harnessLink: TcpProxy;
-  readonly #relay: RunningRelay;
+  readonly #config: RelayConfig;
+  #relay: RunningRelay;
 
-  private constructor(relay: RunningRelay, executorLink: TcpProxy, harnessLink: TcpProxy) {
+  private constructor(
+    config: RelayConfig,
+    relay: RunningRelay,
+    executorLink: TcpProxy,
+    harnessLink: TcpProxy,
+  ) {
+    this.#config = config;
     this.#relay = relay;
     this.executorLink = executorLink;
     this.harnessLink = harnessLink;
@@ -30,7 +44,7 @@ export class TestRelay {
     const port = await freePort();
     const target = `ws://127.0.0.1:${port}`;
     const [executorLink, harnessLink] = await Promise.all([TcpProxy.open(target), TcpProxy.open(target)]);
-    const relay = await startRelay({
+    const whole: RelayConfig = {
       address: { kind: 'websocket', secure: false, host: '127.0.0.1', port },
       tls: null,
       secret: SECRET,
@@ -42,8 +56,14 @@ export class TestRelay {
       metrics: false,
       log: createLogger('error', () => {}),
       ...config,
-    });
-    return new TestRelay(relay, executorLink, harnessLink);
+    };
+    return new TestRelay(whole, await startRelay(whole), executorLink, harnessLink);
+  }
+
+  /** Ends the relay and starts another one in its place, which has forgotten everything. */
+  async restart(): Promise<void> {
+    await this.#relay.close();
+    this.#relay = await startRelay(this.#config);
   }
 
   /** What executors have as `--remote`. */
@@ -56,8 +76,8 @@ export class TestRelay {
     return this.harnessLink.url.replace('ws', 'http');
   }
 
-  token(role: TokenRole, id: string = randomUUID()): string {
-    return writeToken(new Seal(SECRET), { id, role, environmentId: ENVIRONMENT, expiresAt: null });
+  token(role: TokenRole): string {
+    return relayToken(role);
   }
 
   /** Connects as a harness. One whose executor is not there yet waits for it. */
@@ -160,12 +180,11 @@ export async function connectWhenThere(
   }
 }
 
-const SECRET = 'a secret of at least thirty-two bytes';
 const EXECUTOR_START_MS = 15_000;
 const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
 
 /** Links must know where they lead before the relay listens there. */
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

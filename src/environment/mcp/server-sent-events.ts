@@ -49,7 +49,7 @@ class EventFields {
     const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '');
     this.any = true;
     if (name === 'data') this.#addData(value);
-    else if (name === 'event') this.#event = value;
+    else if (name === 'event') this.#event = value || 'message';
     else if (name === 'id' && !value.includes('\0')) this.#id = value;
     else if (name === 'retry' && /^\d+$/.test(value)) this.#retryMs = Number(value);
   }
@@ -59,7 +59,8 @@ class EventFields {
   }
 
   #addData(value: string): void {
-    this.#size += value.length;
+    // An empty line takes room too.
+    this.#size += value.length + 1;
     if (this.#size > this.#maxBytes) throw new Error(`an event has more than ${this.#maxBytes} bytes`);
     this.#data.push(value);
   }

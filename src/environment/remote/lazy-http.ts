@@ -1,4 +1,5 @@
 import type { CallOptions, ExecutorHttp, HttpAnswer, HttpRequest, HttpStream } from '../../client/backend.ts';
+import { onAbort } from '../../client/on-abort.ts';
 import type { LazyConnection, Lease } from './lazy-connection.ts';
 
 /** Asks web servers through a connection that is opened by the first request. A body that is coming holds it. */
@@ -29,12 +30,21 @@ export class LazyHttp implements ExecutorHttp {
   }
 }
 
-function held({ status, headers, body, cancel }: HttpStream, { release }: Lease): HttpStream {
+/** What is aborted holds nothing, whether its reader comes back or not. */
+function held({ status, headers, body, cancel }: HttpStream, { release, options }: Lease): HttpStream {
+  const { signal } = options;
+  let letGo = () => {};
+  const end = () => {
+    letGo();
+    release();
+  };
+  if (signal?.aborted) release();
+  else if (signal !== undefined) letGo = onAbort(signal, end);
   const pieces = async function* () {
     try {
       yield* body;
     } finally {
-      release();
+      end();
     }
   };
   return {
@@ -43,7 +53,7 @@ function held({ status, headers, body, cancel }: HttpStream, { release }: Lease)
     body: pieces(),
     cancel: () => {
       cancel();
-      release();
+      end();
     },
   };
 }

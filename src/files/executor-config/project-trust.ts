@@ -59,19 +59,18 @@ function trustLevel(directory: string, project: unknown): boolean | null {
   throw badConfig(`projects.${directory}.trust_level must be \`trusted\` or \`untrusted\``);
 }
 
-/** What is said of a directory, by the name it goes by or by its real one; null when nothing is. */
+/** What is said of a directory, by its real name or else by the one it goes by: a link must not undo it. Null when nothing is. */
 async function wordOn(
   files: FileSystem,
   directory: NativePath,
   trusted: ReadonlyMap<NativePath, boolean>,
 ): Promise<boolean | null> {
-  const named = trusted.get(directory);
-  if (named !== undefined) return named;
+  const named = trusted.get(directory) ?? null;
   try {
-    return trusted.get(await files.canonicalize(directory)) ?? null;
+    return trusted.get(await files.canonicalize(directory)) ?? named;
   } catch (error) {
     if (!(error instanceof FileError)) throw error;
-    return null;
+    return named;
   }
 }
 

@@ -65,10 +65,8 @@ async function parseToml(path: string, text: string): Promise<TomlTable> {
   const { parse, TomlError } = await import('smol-toml');
   try {
     const table = parse(text, { integersAsBigInt: true, maxDepth: MAX_TOML_DEPTH });
-    // The parser does not count the tables of dotted keys.
-    if (isDeeper(table, MAX_TOML_DEPTH)) {
-      throw badConfig(`${path}: tables and lists are nested more than ${MAX_TOML_DEPTH} deep`);
-    }
+    const problem = problemIn(table, MAX_TOML_DEPTH);
+    if (problem !== null) throw badConfig(`${path}: ${problem}`);
     return table;
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
@@ -77,9 +75,17 @@ async function parseToml(path: string, text: string): Promise<TomlTable> {
   }
 }
 
-function isDeeper(value: unknown, depth: number): boolean {
-  if (!isTable(value) && !Array.isArray(value)) return false;
-  return depth < 0 || Object.values(value).some((inner) => isDeeper(inner, depth - 1));
+/** What the parser lets pass: the tables of dotted keys, however deep, and integers that no other parser could read. */
+function problemIn(value: unknown, depth: number): string | null {
+  if (typeof value === 'bigint' && BigInt.asIntN(64, value) !== value)
+    return 'an integer has more than 64 bits';
+  if (!isTable(value) && !Array.isArray(value)) return null;
+  if (depth < 0) return `tables and lists are nested more than ${MAX_TOML_DEPTH} deep`;
+  for (const inner of Object.values(value)) {
+    const problem = problemIn(inner, depth - 1);
+    if (problem !== null) return problem;
+  }
+  return null;
 }
 
 function unreadable(path: NativePath, why: string): FileError {

@@ -97,9 +97,7 @@ async function fill(fd: number, bytes: Uint8Array, patience: Patience): Promise<
       written += await writeSome(fd, bytes, written, patience);
     }
   } finally {
-    const stats = await looking;
-    if (stats instanceof Error) throw stats;
-    if (hasRest(stats, written, bytes.length)) await truncateDescriptor(fd, written);
+    await cutRest(fd, await looking, written, bytes.length);
   }
 }
 
@@ -114,6 +112,11 @@ async function writeSome(fd: number, bytes: Uint8Array, start: number, patience:
     }
     await patience.pause();
   }
+}
+
+async function cutRest(fd: number, stats: Stats | Error, written: number, wanted: number): Promise<void> {
+  if (stats instanceof Error) throw stats;
+  if (hasRest(stats, written, wanted)) await truncateDescriptor(fd, written);
 }
 
 /**

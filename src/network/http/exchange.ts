@@ -86,6 +86,8 @@ export function exchangeOverHttp1(
     };
     const options = { key, take, agent: connections, path: target, setHost: false };
     const request = send({ ...options, method: hop.method, maxHeaderSize: MAX_RESPONSE_HEAD_BYTES });
+    // What the head may hold is bounded by its bytes: a number of headers would lose the rest without a word.
+    request.maxHeadersCount = 0;
     // An idle connection has turned up meanwhile and was taken.
     unused?.destroy();
     const abort = () => request.destroy(signal.reason as Error);

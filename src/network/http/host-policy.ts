@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { NetworkError } from '../errors.ts';
-import { isPublicAddress } from '../proxy/addresses.ts';
+import { isPublicAddress, unmappedAddress } from '../proxy/addresses.ts';
 import { parseHost } from '../proxy/host.ts';
 import { HostPatterns } from '../proxy/host-patterns.ts';
 
@@ -26,7 +26,9 @@ export function requireHost({ allowed, denied, privateAddresses }: HostPolicy, u
   const host = bareHost(url);
   const parsed = parseHost(url.hostname);
   // What the lists cannot read they cannot let through.
-  if (denied !== null && (parsed === null || denied.covers(parsed))) throw refused(host, 'httpDeniedHosts');
+  const spellings = [parsed, parseHost(unmappedAddress(host))];
+  if (denied !== null && spellings.some((spelling) => spelling === null || denied.covers(spelling)))
+    throw refused(host, 'httpDeniedHosts');
   if (allowed !== null && (parsed === null || !allowed.covers(parsed)))
     throw refused(host, 'httpAllowedHosts');
   if (isIP(host) !== 0 && !privateAddresses && !isPublic(host)) throw refused(host, 'httpPrivateAddresses');

@@ -17,6 +17,11 @@ export function isOwnAddress(address: string): boolean {
   );
 }
 
+/** The IPv4 address that a mapped one (::ffff:0:0/96) is another spelling of; any other address as it is. */
+export function unmappedAddress(address: string): string {
+  return address.startsWith('::ffff:') ? (embeddedIpv4(address) ?? address) : address;
+}
+
 /** The IPv4 address inside a mapped (::ffff:0:0/96) or translated (64:ff9b::/96) one: that is where packets go. */
 function embeddedIpv4(address: string): string | null {
   const [, high, low] = EMBEDDED.exec(address) ?? [];

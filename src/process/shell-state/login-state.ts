@@ -61,17 +61,22 @@ function exportedVariables(bytes: Buffer): Record<string, string> | null {
 const OF_ONE_RUN = new Set(['PWD', 'OLDPWD', 'SHLVL', '_']);
 
 /**
- * What makes each shell what it was. Aliases come behind the functions, which they would change. Options come last in one command:
- * those that stop or trace a shell must not see the rest; but what zsh needs to read the functions comes first.
+ * What makes each shell what it was. Aliases come before the functions, which may have the names of commands that are needed here,
+ * and are not expanded until all is read: they would change the functions. Options come last in one command: those that stop or
+ * trace a shell must not see the rest; but what a shell needs to read the functions comes first.
  */
 const SCRIPT_MAKERS: Readonly<Record<ShellKind, (parts: Parts) => string[]>> = {
   bash: ({ named }) => [
-    'unalias -a\n',
-    ...linesMatching(named.shellOptions, /^shopt -[su] (?!login_shell$|restricted_shell$)\w+$/),
-    `${named.functions}\n`,
-    ...linesMatching(named.exportedFunctions, /^declare -f\w* .+$/),
+    'shopt -u expand_aliases\nunalias -a\n',
     `${named.aliases}\n`,
-    setOptions(named.options, () => true),
+    ...linesMatching(
+      named.shellOptions,
+      /^shopt -[su] (?!login_shell$|restricted_shell$|expand_aliases$)\w+$/,
+    ),
+    `${named.functions}\n`,
+    ...builtins(linesMatching(named.exportedFunctions, /^declare -f\w* .+$/)),
+    ...builtins(linesMatching(named.shellOptions, /^shopt -s expand_aliases$/)),
+    ...builtins(setOptions(named.options, () => true)),
   ],
   zsh: ({ named }) => {
     const options = linesMatching(named.options, /^[a-z]+$/).map((line) => line.trim());
@@ -79,18 +84,18 @@ const SCRIPT_MAKERS: Readonly<Record<ShellKind, (parts: Parts) => string[]>> = {
     const late = lasting.filter((option) => ZSH_LATE.has(option));
     const early = lasting.filter((option) => !ZSH_LATE.has(option));
     return [
-      'unalias -m "*"\nsetopt rcs\n',
+      'unalias -m "*"\nsetopt rcs noaliases\n',
+      `${named.aliases}\n`,
       ...(early.length > 0 ? [`setopt ${early.join(' ')}\n`] : []),
       `${named.functionPath}\n`,
       `${named.functions}\n`,
-      `${named.aliases}\n`,
-      ...(late.length > 0 ? [`setopt ${late.join(' ')}\n`] : []),
+      ...builtins([`setopt aliases ${late.join(' ')}\n`]),
     ];
   },
   sh: ({ named }) => [
     `${named.functions}\n`,
     ...plainAliases(named.aliases),
-    setOptions(named.options, (sign, name) => sign === '-' && !SH_OF_ONE_RUN.has(name)),
+    ...setOptions(named.options, (sign, name) => sign === '-' && !SH_OF_ONE_RUN.has(name)),
   ],
 };
 
@@ -104,7 +109,7 @@ const ZSH_OF_ONE_RUN = new Set([
   'shinstdin',
   'zle',
 ]);
-const ZSH_LATE = new Set(['errexit', 'errreturn', 'nounset', 'verbose', 'xtrace']);
+const ZSH_LATE = new Set(['allexport', 'errexit', 'errreturn', 'noaliases', 'nounset', 'verbose', 'xtrace']);
 const SH_OF_ONE_RUN = new Set(['interactive', 'stdin', 'monitor', 'privileged', 'noexec', 'nolog', 'debug']);
 
 function linesMatching(text: string | undefined, pattern: RegExp): string[] {
@@ -115,11 +120,16 @@ function linesMatching(text: string | undefined, pattern: RegExp): string[] {
 }
 
 /** One `set` with all options that are wanted; nothing when there are none, because a bare `set` prints. */
-function setOptions(text: string | undefined, wanted: (sign: string, name: string) => boolean): string {
+function setOptions(text: string | undefined, wanted: (sign: string, name: string) => boolean): string[] {
   const options = [...(text ?? '').matchAll(/^set ([-+])o ([a-z-]+)$/gm)]
     .filter(([, sign, name]) => wanted(sign!, name!))
     .map(([, sign, name]) => `${sign}o ${name}`);
-  return options.length === 0 ? '' : `set ${options.join(' ')}\n`;
+  return options.length === 0 ? [] : [`set ${options.join(' ')}\n`];
+}
+
+/** Commands that no function of the user's can take the place of. */
+function builtins(lines: readonly string[]): string[] {
+  return lines.map((line) => `builtin ${line}`);
 }
 
 /**

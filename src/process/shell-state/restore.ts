@@ -38,7 +38,7 @@ const PLAIN_SHELL: Readonly<Record<ShellKind, string>> = { bash: '-pc', zsh: '-f
 const RUN: Readonly<Record<ShellKind, (script: string) => string>> = {
   bash: (script) => script,
   sh: (script) => script,
-  zsh: (script) => `eval -- '${script.replaceAll("'", "'\\''")}'`,
+  zsh: (script) => `builtin eval -- '${script.replaceAll("'", "'\\''")}'`,
 };
 
 /** What was exported, as the policy allows; over it what the request says, and what was laid over the request since. */

@@ -1,7 +1,7 @@
 import type { TransportSource } from '../../client/client-core.ts';
 import { ClientError } from '../../client/errors.ts';
 import { pause } from '../../client/reconnect.ts';
-import { CloseCode, type Transport } from '../../transport/transport.ts';
+import type { Transport } from '../../transport/transport.ts';
 import { type TlsOptions, UpgradeRefusedError } from '../../transport/websocket.ts';
 import { RelayError } from '../errors.ts';
 import {
@@ -23,6 +23,7 @@ import {
   RegistryError,
 } from '../registry-client.ts';
 import { HarnessLink } from '../stream/harness-link.ts';
+import { Reattachment } from './reattach.ts';
 
 /** Which environment to reach, and as whom. */
 export interface RelayOptions {
@@ -90,11 +91,14 @@ export class RelaySource implements TransportSource {
   async #askForBundle(signal: AbortSignal): Promise<Bundle> {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(BUNDLE_PHASE_MS)]);
     const pauses = newPauses();
+    let last: unknown;
     for (let retries = 0; ; retries++) {
       try {
         return await this.#bundle(limited);
       } catch (error) {
+        if (limited.aborted && !signal.aborted) throw last ?? error;
         if (!isPassing(error) || retries === MAX_BUNDLE_RETRIES) throw error;
+        last = error;
         await pause(pauses.next(), limited);
         if (limited.aborted) throw error;
       }
@@ -107,10 +111,13 @@ export class RelaySource implements TransportSource {
 
   async #connect(bundle: Bundle, signal: AbortSignal): Promise<Transport> {
     const { executorKey, registrationId, authorization } = bundle;
-    const ended = new AbortController();
+    const finder = {
+      bundle: (ended: AbortSignal) => this.#bundle(ended),
+      openPipe: (next: Bundle, ended: AbortSignal) => this.#openPipe(next, ended),
+    };
+    const reattachment = new Reattachment(finder, executorKey, newPauses());
     let link: HarnessLink | null = null;
-    const pipe = await this.#openPipe(bundle, signal);
-    link = await HarnessLink.connect(pipe, {
+    link = await HarnessLink.connect(await this.#openPipe(bundle, signal), {
       identity: this.#ownIdentity(),
       executorKey,
       environmentId: this.#environmentId,
@@ -118,37 +125,11 @@ export class RelaySource implements TransportSource {
       authorization,
       signal,
       pipeLost: () => {
-        if (link !== null) void this.#reattach(link, bundle, ended.signal);
+        if (link !== null) void reattachment.pipeLost(link);
       },
-      ended: () => ended.abort(),
+      ended: () => reattachment.end(),
     });
     return link.transport;
-  }
-
-  /**
-   * Finds another way to the executor, for as long as the stream waits for one. When another executor has taken its place, or the
-   * registry says no, the stream ends, and its owner sees to the rest.
-   */
-  async #reattach(link: HarnessLink, { executorKey }: Bundle, ended: AbortSignal): Promise<void> {
-    const pauses = newPauses();
-    while (!ended.aborted) {
-      try {
-        const bundle = await this.#bundle(ended);
-        if (!bundle.executorKey.equals(executorKey)) {
-          link.abort({ code: CloseCode.abnormal, reason: 'another executor has taken over' });
-          return;
-        }
-        link.attach(await this.#openPipe(bundle, ended));
-        return;
-      } catch (error) {
-        if (ended.aborted) return;
-        if (error instanceof RegistryError && !error.retryable) {
-          link.abort({ code: CloseCode.abnormal, reason: error.message });
-          return;
-        }
-      }
-      await pause(pauses.next(), ended);
-    }
   }
 
   #openPipe({ url }: Bundle, signal: AbortSignal) {

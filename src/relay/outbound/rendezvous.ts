@@ -21,7 +21,7 @@ export async function openRendezvous(
 ): Promise<FrameSocket> {
   const limited = AbortSignal.any([signal, AbortSignal.timeout(SOCKET_CONNECT_TIMEOUT_MS)]);
   const connection = await openTunnel(new URL(url), outbound, limited);
-  return connectFrameSocket(url, {
+  const connecting = connectFrameSocket(url, {
     headers,
     text,
     signal: limited,
@@ -31,6 +31,9 @@ export async function openRendezvous(
     ...(connection !== undefined && { connection }),
     ...(outbound.tls !== undefined && { tls: outbound.tls }),
   });
+  // Who gives up in between leaves the tunnel to nobody.
+  connecting.catch(() => connection?.destroy());
+  return connecting;
 }
 
 /** A URL without what may be secret in it. */

@@ -49,6 +49,8 @@ function askProxy(proxy: URL, authority: string, signal: AbortSignal): Promise<D
         reject(new Error(`the proxy ${proxy.host} answered with HTTP ${statusCode}`));
         return;
       }
+      // Whoever uses it hears of errors from its end.
+      socket.on('error', () => {});
       if (head.length > 0) socket.unshift(head);
       resolve(socket);
     });
@@ -72,10 +74,13 @@ function wrapTls(options: ConnectionOptions, signal: AbortSignal): Promise<Duple
     const socket = connectTls(options);
     const abort = () => socket.destroy(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
-    socket.once('error', reject);
+    if (signal.aborted) abort();
+    socket.once('error', (error) => {
+      options.socket?.destroy();
+      reject(error);
+    });
     socket.once('secureConnect', () => {
       signal.removeEventListener('abort', abort);
-      socket.off('error', reject);
       resolve(socket);
     });
   });

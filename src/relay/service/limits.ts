@@ -62,8 +62,8 @@ export const STORE_QUEUE_COMMANDS = 10_000;
 export const STORE_RECONNECT_MS = 1_000;
 export const STORE_SILENCE_MS = 10_000;
 
-/** Lines of the registration file that are out of date before it is written anew. */
-export const REGISTRATION_FILE_STALE_LINES = 10_000;
+/** Lines that are added to the registration file before it is written anew, without those that are out of date. */
+export const REGISTRATION_FILE_APPENDED_LINES = 10_000;
 
 /** Largest registration file that is read: what the environments need, with as much again out of date, and some more. */
 export const MAX_REGISTRATION_FILE_BYTES = 256 * 1024 * 1024;

@@ -80,7 +80,11 @@ export class PolicyHelper {
   /** Null when something else may have been mounted than was planned, because the files have changed since. */
   async #startCurrent(): Promise<{ readonly plan: MountPlan; readonly helper: PooledHelper } | null> {
     const plan = await planMounts(this.#disk, localProbe, 'files');
-    const helper = await this.#start(plan);
+    const helper = await this.#start(plan).catch(async (error: unknown) => {
+      if (await isCurrent(plan, localProbe)) throw error;
+      return null;
+    });
+    if (helper === null) return null;
     try {
       if (await isCurrent(plan, localProbe)) return { plan, helper };
     } catch (error) {

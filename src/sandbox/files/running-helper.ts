@@ -1,6 +1,8 @@
 import { FileError } from '../../files/errors.ts';
-import { type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
+import { childPath, type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
 import type { Child, ExitStatus, Spawner } from '../../process/spawn/spawner.ts';
+import { expectedMount, launcherImage } from '../linux/launcher.ts';
+import type { Architecture } from '../linux/syscalls.ts';
 import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
 import { COMPLAINT_BYTES } from './limits.ts';
@@ -19,6 +21,7 @@ export interface HelperLaunch {
   /** The filter of system calls, as the kernel takes it. */
   readonly filter: Uint8Array;
   readonly env: Readonly<Record<string, string>>;
+  readonly architecture: Architecture;
   /** How long it may take until it answers. */
   readonly startMs: number;
 }
@@ -91,9 +94,14 @@ export class RunningHelper {
 /** Descriptors of bwrap; the first ones are its standard streams. */
 const ARGUMENTS_FD = 3;
 const FILTER_FD = 4;
-const FIRST_EMPTY_FD = 5;
+const LAUNCHER_FD = 5;
+const FIRST_EMPTY_FD = 6;
+/** Where what starts the helper lies. */
+const LAUNCHER = childPath(RUNTIME_DIRECTORY, 'launch');
 
-async function spawnHelper({ spawner, bwrap, runtime, plan, filter, env }: HelperLaunch): Promise<Child> {
+/** The helper is started as programs are, so that the mounts are looked at from inside before it is. */
+async function spawnHelper(launch: HelperLaunch): Promise<Child> {
+  const { spawner, bwrap, runtime, plan, filter, env, architecture } = launch;
   let emptyFiles = 0;
   const mounts = bwrapArguments(plan, {
     isolateNetwork: true,
@@ -105,20 +113,35 @@ async function spawnHelper({ spawner, bwrap, runtime, plan, filter, env }: Helpe
     '--dir',
     RUNTIME_DIRECTORY,
     ...runtime.mounts.flatMap(({ source, path }) => ['--ro-bind', source, path]),
+    ...['--perms', '0555', '--ro-bind-data', String(LAUNCHER_FD), LAUNCHER],
     // A client that may name any path could else write to the memory of the helper.
     ...['/proc', ...fleetingDirectories(plan)].flatMap((path) => ['--remount-ro', path]),
     '--seccomp',
     String(FILTER_FD),
   ];
+  const launcher = launcherImage(
+    {
+      path: runtime.command[0]!,
+      argv: runtime.command,
+      env,
+      descriptor: LAUNCHER_FD,
+      session: null,
+      filter: null,
+      listeners: null,
+      mounts: plan.mounted.map(expectedMount),
+    },
+    architecture,
+  );
   return await spawner.spawn({
     program: bwrap,
-    argv: ['bwrap', '--args', String(ARGUMENTS_FD), '--', ...runtime.command],
+    argv: ['bwrap', '--args', String(ARGUMENTS_FD), '--', LAUNCHER],
     cwd: '/',
-    env,
+    env: {},
     io: { kind: 'pipe', stdin: 'open' },
     inherited: [
       Buffer.from(args.map((arg) => `${arg}\0`).join(''), 'latin1'),
       filter,
+      launcher,
       ...new Array<'empty'>(emptyFiles).fill('empty'),
     ],
     wrapper: 'contains',

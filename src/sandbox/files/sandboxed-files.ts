@@ -94,7 +94,7 @@ export class SandboxedFiles {
   }
 
   async #start(plan: MountPlan, disk: DiskPolicy): Promise<PooledHelper> {
-    const { spawner, env, startMs = HELPER_START_MS, idleMs = HELPER_IDLE_MS } = this.#options;
+    const { spawner, env, architecture, startMs = HELPER_START_MS, idleMs = HELPER_IDLE_MS } = this.#options;
     const bwrap = await this.#options.bwrap.path();
     refuseWritable(bwrap, disk);
     const runtime = await this.#nodeRuntime();
@@ -104,7 +104,7 @@ export class SandboxedFiles {
       this.#checkOpen();
       const own = ownEnvironment(env);
       const filter = this.#filter;
-      const launch = { spawner, bwrap, runtime, plan, filter, env: own, startMs };
+      const launch = { spawner, bwrap, runtime, plan, filter, env: own, architecture, startMs };
       running = await RunningHelper.start(launch);
     } catch (error) {
       this.#places.release();

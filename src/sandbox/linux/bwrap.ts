@@ -93,6 +93,7 @@ const PROBE_PLAN: MountPlan = {
     { kind: 'devices', sharedMemory: 'private' },
     { kind: 'processes' },
   ],
+  mounted: [],
   placeholders: [],
   missing: [],
   fingerprint: '',

@@ -13,7 +13,7 @@ import type { MountPlan } from '../mounts/mount-plan.ts';
 import { planMounts } from '../mounts/plan-mounts.ts';
 import { type DiskPolicy, isFullWrite, type SandboxPolicy } from '../policy/policy.ts';
 import { type Bwrap, descriptorPath } from './bwrap.ts';
-import { launcherImage } from './launcher.ts';
+import { expectedMount, type Launch, launcherImage } from './launcher.ts';
 import { ABANDONED_DEADLINE_MS, PLAN_ATTEMPTS } from './limits.ts';
 import { Placeholders, PlanOutdated } from './placeholders.ts';
 import { type NetworkMode, seccompFilter } from './seccomp.ts';
@@ -143,7 +143,16 @@ export class LinuxEncloser {
     const { argv, env } = spec;
     const own = spec.inherited ?? [];
     const descriptor = FIRST_INHERITED_FD + own.length;
-    const launch = { path, argv, env, descriptor, session: null, filter, listeners: null } as const;
+    const launch = {
+      path,
+      argv,
+      env,
+      descriptor,
+      session: null,
+      filter,
+      listeners: null,
+      mounts: [],
+    } as const;
     return {
       ...spec,
       program: descriptorPath(descriptor),
@@ -174,7 +183,16 @@ export class LinuxEncloser {
     const mailbox = firstEmptyFd + empties.length;
     const listeners =
       proxied === null ? null : { ports: proxied.ports, mailbox, firstFree: mailbox + SPARE_DESCRIPTORS };
-    const launch = { path, argv, env, descriptor: launcherFd, session, filter: null, listeners } as const;
+    const launch: Launch = {
+      path,
+      argv,
+      env,
+      descriptor: launcherFd,
+      session,
+      filter: null,
+      listeners,
+      mounts: plan.mounted.map(expectedMount),
+    };
     const args = [...mounts, ...launcher, '--seccomp', String(filterFd)];
     return {
       ...spec,

@@ -1,5 +1,7 @@
 import { constants } from 'node:os';
-import { type MachineCode, machineCode, REPORT_ENTRY_BYTES } from './machine-code.ts';
+import type { NativePath } from '../../files/native-path.ts';
+import type { MountedPlace } from '../mounts/mount-plan.ts';
+import { type MachineCode, MOUNT_ENTRY_BYTES, machineCode, REPORT_ENTRY_BYTES } from './machine-code.ts';
 import type { Architecture } from './syscalls.ts';
 
 /** What a launcher does, in this order, before it becomes the program. */
@@ -17,6 +19,14 @@ export interface Launch {
   readonly filter: Buffer | null;
   /** Sockets to make and to give away, or null. */
   readonly listeners: Listeners | null;
+  /** What must be mounted, or the program is not executed. */
+  readonly mounts: readonly ExpectedMount[];
+}
+
+/** A path at which something is mounted, and the file that it is; null when any will do. */
+export interface ExpectedMount {
+  readonly path: NativePath;
+  readonly file: { readonly device: bigint; readonly inode: bigint } | null;
 }
 
 /** Sockets that listen on 127.0.0.1 of the program's network but are served by the server. */
@@ -26,6 +36,11 @@ export interface Listeners {
   readonly mailbox: number;
   /** From this number on descriptors are free. */
   readonly firstFree: number;
+}
+
+export function expectedMount({ path, identity }: MountedPlace): ExpectedMount {
+  const [device, inode] = identity?.split(':') ?? [];
+  return { path, file: inode === undefined ? null : { device: BigInt(device!), inode: BigInt(inode) } };
 }
 
 /**
@@ -49,6 +64,7 @@ export function idleImage(architecture: Architecture): Buffer {
 function launchCode(launch: Launch, data: DataSegment, architecture: Architecture): Buffer {
   const code = machineCode(architecture);
   code.call('close', launch.descriptor);
+  if (launch.mounts.length > 0) checkMounts(launch.mounts, data, code);
   if (launch.listeners !== null) giveAway(launch.listeners, data, code);
   if (launch.session !== null) code.call('setsid');
   if (launch.session === 'withTerminal') code.call('ioctl', 0, TIOCSCTTY, 0);
@@ -58,6 +74,17 @@ function launchCode(launch: Launch, data: DataSegment, architecture: Architectur
   code.call('execve', data.string(launch.path), argv, env);
   code.report(data.reportTable(executionFailures(launch.path)));
   return code.bytes();
+}
+
+/**
+ * Paths may have been exchanged after they were looked at and before they were mounted, by another program: then something else may be
+ * mounted, or elsewhere.
+ */
+function checkMounts(mounts: readonly ExpectedMount[], data: DataSegment, code: MachineCode): void {
+  const text =
+    'exec-server: files that the sandbox is about were exchanged while it was built; start again\n';
+  const failures = data.reportTable([{ errno: 0, exitCode: 127, text }]);
+  code.checkMounts(data.mountTable(mounts), () => code.report(failures));
 }
 
 /**
@@ -195,6 +222,19 @@ class DataSegment {
     return this.#add(message);
   }
 
+  mountTable(mounts: readonly ExpectedMount[]): number {
+    const table = Buffer.alloc(MOUNT_ENTRY_BYTES * (mounts.length + 1));
+    for (const [index, { path, file }] of mounts.entries()) {
+      const at = MOUNT_ENTRY_BYTES * index;
+      table.writeUInt32LE(this.#add(Buffer.from(`${path}\0`, 'latin1')), at);
+      if (file === null) continue;
+      table.writeBigUInt64LE(file.inode, at + 8);
+      table.writeUInt32LE(majorOf(file.device), at + 16);
+      table.writeUInt32LE(minorOf(file.device), at + 20);
+    }
+    return this.#add(table);
+  }
+
   filterProgram(filter: Buffer): number {
     const program = Buffer.alloc(FILTER_PROGRAM_BYTES);
     program.writeUInt16LE(filter.length / FILTER_INSTRUCTION_BYTES, 0);
@@ -223,6 +263,15 @@ class DataSegment {
     this.#end = address + bytes.length;
     return address;
   }
+}
+
+/** The numbers of a device are spread over its bits. */
+function majorOf(device: bigint): number {
+  return Number(((device >> 8n) & 0xfffn) | ((device >> 32n) & 0xfffff000n));
+}
+
+function minorOf(device: bigint): number {
+  return Number((device & 0xffn) | ((device >> 12n) & 0xffffff00n));
 }
 
 /** An ELF file with one segment, readable and executable, which begins with the file's own headers. */

@@ -1,7 +1,7 @@
 /** Output in which a confined program's failure is explained: the reference keeps no more. */
 export const DENIAL_WINDOW_BYTES = 1024 * 1024;
 
-/** Placeholders that one server holds at a time. Each is an open descriptor; a command needs three or four, shared by its like. */
+/** Placeholders that one server holds at a time. Each is two open descriptors; a command needs three or four, shared by its like. */
 export const MAX_PLACEHOLDERS = 1_024;
 
 /** How often, and how far apart, a placeholder is tried that another server is just removing: that takes it microseconds. */

@@ -13,8 +13,20 @@ export interface MachineCode {
    * descriptor 2 and ends the process with the code found there. Entries are as {@link REPORT_ENTRY_BYTES} says.
    */
   report(table: number): void;
+  /**
+   * Runs what `onFailure` writes, which must end the process, unless all is well with the mounts in the table at `table`: each path is
+   * where something is mounted, as far as the kernel tells, and is the file it should be. Entries are as {@link MOUNT_ENTRY_BYTES}
+   * says.
+   */
+  checkMounts(table: number, onFailure: () => void): void;
   bytes(): Buffer;
 }
+
+/**
+ * An entry: address of the path (0 ends the table), number of the file (0 is any), and major and minor number of its device, in 8, 8, 4
+ * and 4 bytes.
+ */
+export const MOUNT_ENTRY_BYTES = 24;
 
 /** An entry: errno (0 is any, and ends the table) and exit code in 4 bytes each, address and length of the text in 8 bytes each. */
 export const REPORT_ENTRY_BYTES = 24;
@@ -24,6 +36,19 @@ export function machineCode(architecture: Architecture): MachineCode {
 }
 
 const STDERR = 2;
+/** AT_FDCWD as an unsigned number. */
+const WORKING_DIRECTORY = 0xffffff9c;
+const AT_SYMLINK_NOFOLLOW = 0x100;
+const STATX_INO = 0x100;
+/** STATX_ATTR_MOUNT_ROOT is the thirteenth bit; a kernel that does not know it says so. */
+const MOUNT_ROOT_BIT = 13;
+/** Below the stack there is room for a `struct statx`, which has 256 bytes. */
+const ROOM_BELOW_STACK = 512;
+/** Offsets in it. */
+const ATTRIBUTES = 8;
+const INODE = 32;
+const KNOWN_ATTRIBUTES = 56;
+const DEVICE = 136;
 
 class X64Code implements MachineCode {
   readonly #code: number[] = [];
@@ -60,6 +85,43 @@ class X64Code implements MachineCode {
     // mov edi, [rbx+4]
     this.#code.push(0x8b, 0x7b, 4);
     this.#invoke('exit_group');
+  }
+
+  checkMounts(table: number, onFailure: () => void): void {
+    const failures: number[] = [];
+    const failIf = (jump: number) => failures.push(this.#code.push(jump, 0));
+    // mov ebx, table
+    this.#code.push(0xbb, ...littleEndian(table));
+    // next: mov rsi, [rbx]; test rsi, rsi; jz done
+    const next = this.#code.push(0x48, 0x8b, 0x33, 0x48, 0x85, 0xf6, 0x0f, 0x84, 0, 0, 0, 0) - 12;
+    const toDone = this.#code.length;
+    // mov edi, …; mov edx, …; mov r10d, …
+    this.#code.push(0xbf, ...littleEndian(WORKING_DIRECTORY), 0xba, ...littleEndian(AT_SYMLINK_NOFOLLOW));
+    this.#code.push(0x41, 0xba, ...littleEndian(STATX_INO));
+    // lea r8, [rsp-…]
+    this.#code.push(0x4c, 0x8d, 0x84, 0x24, ...littleEndian(-ROOM_BELOW_STACK));
+    this.#invoke('statx');
+    // test eax, eax; jnz fail
+    this.#code.push(0x85, 0xc0);
+    failIf(0x75);
+    // mov ecx, [r8+…]; mov edx, [r8+…]; not edx; and ecx, edx; test ecx, …; jnz fail
+    this.#code.push(0x41, 0x8b, 0x48, KNOWN_ATTRIBUTES, 0x41, 0x8b, 0x50, ATTRIBUTES);
+    this.#code.push(0xf7, 0xd2, 0x21, 0xd1, 0xf7, 0xc1, ...littleEndian(1 << MOUNT_ROOT_BIT));
+    failIf(0x75);
+    // mov rcx, [rbx+8]; test rcx, rcx; jz advance; cmp rcx, [r8+…]; jne fail
+    const toAdvance = this.#code.push(0x48, 0x8b, 0x4b, 8, 0x48, 0x85, 0xc9, 0x74, 0);
+    this.#code.push(0x49, 0x3b, 0x48, INODE);
+    failIf(0x75);
+    // mov rcx, [rbx+16]; cmp rcx, [r8+…]; jne fail
+    this.#code.push(0x48, 0x8b, 0x4b, 16, 0x49, 0x3b, 0x88, ...littleEndian(DEVICE));
+    failIf(0x75);
+    this.#code[toAdvance - 1] = this.#code.length - toAdvance;
+    // advance: add ebx, 24; jmp next
+    const back = this.#code.push(0x83, 0xc3, MOUNT_ENTRY_BYTES, 0xeb, 0);
+    this.#code[back - 1] = (next - back) & 0xff;
+    for (const from of failures) this.#code[from - 1] = this.#code.length - from;
+    onFailure();
+    this.#code.splice(toDone - 4, 4, ...littleEndian(this.#code.length - toDone));
   }
 
   bytes(): Buffer {
@@ -121,6 +183,42 @@ class Arm64Code implements MachineCode {
     // ldr w0, [x10, #4]
     this.#code.push(0xb9400540);
     this.#invoke('exit_group');
+  }
+
+  checkMounts(table: number, onFailure: () => void): void {
+    const failures: number[] = [];
+    const failIf = (branch: number) => failures.push(this.#code.push(branch) - 1);
+    this.#move(9, table);
+    const next = this.#code.length;
+    this.#code.push(0xf9400121); // next: ldr x1, [x9]
+    const toDone = this.#code.push(0) - 1; // cbz x1, done
+    this.#move(0, WORKING_DIRECTORY);
+    this.#move(2, AT_SYMLINK_NOFOLLOW);
+    this.#move(3, STATX_INO);
+    this.#code.push(0xd10003e4 | (ROOM_BELOW_STACK << 10)); // sub x4, sp, #…
+    this.#invoke('statx');
+    failIf(0x35000000); // cbnz w0, fail
+    this.#code.push(
+      0xb9400085 | ((KNOWN_ATTRIBUTES / 4) << 10), // ldr w5, [x4, #…]
+      0xb9400086 | ((ATTRIBUTES / 4) << 10), // ldr w6, [x4, #…]
+      0x0a2600a5, // bic w5, w5, w6
+    );
+    failIf(0x37000005 | (MOUNT_ROOT_BIT << 19)); // tbnz w5, #…, fail
+    this.#code.push(0xf9400525); // ldr x5, [x9, #8]
+    const toAdvance = this.#code.push(0) - 1; // cbz x5, advance
+    // ldr x6, [x4, #…]; cmp x5, x6; b.ne fail
+    this.#code.push(0xf9400086 | ((INODE / 8) << 10), 0xeb0600bf);
+    failIf(0x54000001);
+    // ldr x5, [x9, #16]; ldr x6, [x4, #…]; cmp x5, x6; b.ne fail
+    this.#code.push(0xf9400925, 0xf9400086 | ((DEVICE / 8) << 10), 0xeb0600bf);
+    failIf(0x54000001);
+    this.#code[toAdvance] = 0xb4000005 | ((this.#code.length - toAdvance) << 5);
+    this.#code.push(0x91006129); // advance: add x9, x9, #24
+    this.#code.push(0x14000000 | ((next - this.#code.length) & 0x3ffffff)); // b next
+    // The distance is in the same place in all three kinds of branches; in one it has fewer bits, which are enough.
+    for (const from of failures) this.#code[from]! |= (this.#code.length - from) << 5;
+    onFailure();
+    this.#code[toDone] = 0xb4000001 | ((this.#code.length - toDone) << 5);
   }
 
   bytes(): Buffer {

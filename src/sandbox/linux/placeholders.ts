@@ -1,8 +1,15 @@
 import { constants } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, rmdir, unlink } from 'node:fs/promises';
+import { type FileHandle, lstat, mkdir, open, readlink, rmdir, unlink } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { errorCode } from '../../files/errors.ts';
-import { type NativePath, systemPath, textOfNativePath } from '../../files/native-path.ts';
+import { HeldDirectory } from '../../files/local/no-follow.ts';
+import {
+  lastName,
+  type NativePath,
+  parentPath,
+  systemPath,
+  textOfNativePath,
+} from '../../files/native-path.ts';
 import type { EnclosingCalls } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
 import { PLACEHOLDER_MODES, type Placeholder } from '../mounts/mount-plan.ts';
@@ -90,29 +97,33 @@ export class Placeholders {
   }
 
   /** The guard hears of it before it exists, so that there is no moment in which the server's death would leave it. */
-  async #acquire(placeholder: Placeholder): Promise<FileHandle> {
+  async #acquire(placeholder: Placeholder): Promise<OpenPlaceholder> {
     const { path, kind } = placeholder;
+    const parent = await holdParent(path);
     this.#calls.removeAfterDeath(path, kind);
     try {
+      const entry = parent.entry(lastName(path));
       for (let attempt = 0; attempt < PLACEHOLDER_ATTEMPTS; attempt++) {
-        const file = await this.#tryAcquire(placeholder);
-        if (file !== null) return file;
+        const file = await this.#tryAcquire(placeholder, entry);
+        if (file !== null) return { parent, entry, file };
         await delay(PLACEHOLDER_RETRY_MS);
       }
       throw new PlanOutdated(`${textOfNativePath(path)} keeps changing`);
     } catch (error) {
+      await parent.close();
       this.#calls.forgetRemoval(path);
       throw error;
     }
   }
 
   /** Null when another server is just removing it. */
-  async #tryAcquire({ path, kind }: Placeholder): Promise<FileHandle | null> {
-    const made = await make(path, kind);
-    const file = made?.file ?? (await openExisting(path, kind));
+  async #tryAcquire(placeholder: Placeholder, entry: NativePath): Promise<FileHandle | null> {
+    const made = await make(placeholder, entry);
+    const file = made?.file ?? (await openExisting(placeholder, entry));
     if (file === null) return null;
     try {
-      if (this.#lock(file, 'shared') && (await isPlaceholder(path, kind, file, made !== null))) return file;
+      if (this.#lock(file, 'shared') && (await isPlaceholder(placeholder, entry, file, made !== null)))
+        return file;
     } catch (error) {
       await file.close();
       throw error;
@@ -122,14 +133,14 @@ export class Placeholders {
   }
 
   async #leave({ path, kind, file: opened }: HeldPlaceholder): Promise<void> {
-    const file = await opened;
+    const { parent, entry, file } = await opened;
     try {
-      if (this.#lock(file, 'exclusive') && (await modeIfAt(path, file)) !== null)
-        await removeIfEmpty(path, kind, file);
+      if (this.#lock(file, 'exclusive') && (await modeIfAt(entry, file)) !== null)
+        await removeIfEmpty(entry, kind, file);
     } catch {
       // What cannot be removed, because its directory is gone or closed to us, is nothing that a sandbox can be blamed for.
     } finally {
-      await file.close();
+      await Promise.all([file.close(), parent.close()]);
       this.#calls.forgetRemoval(path);
     }
   }
@@ -145,21 +156,41 @@ export class Placeholders {
 
 interface HeldPlaceholder extends Placeholder {
   users: number;
-  /** Open and locked. */
-  readonly file: Promise<FileHandle>;
+  readonly file: Promise<OpenPlaceholder>;
   /** Set while it is given up. */
   leaving: Promise<void> | null;
 }
 
+/** A placeholder that is in use. Whatever becomes of the way to its directory, it is reached through that. */
+interface OpenPlaceholder {
+  readonly parent: HeldDirectory;
+  readonly entry: NativePath;
+  /** Open and locked. */
+  readonly file: FileHandle;
+}
+
+/** The directory of a placeholder. Somebody may have put a link in its place since the plan was made. */
+async function holdParent(path: NativePath): Promise<HeldDirectory> {
+  const directory = parentPath(path);
+  try {
+    const parent = await HeldDirectory.at(directory);
+    if ((await readlink(systemPath(parent.path), 'latin1')) === directory) return parent;
+    await parent.close();
+  } catch (error) {
+    throw failure(error, path);
+  }
+  throw new PlanOutdated(`${textOfNativePath(directory)} has been exchanged`);
+}
+
 /** Null when there is something already; a file comes open, a directory has to be opened. */
 async function make(
-  path: NativePath,
-  kind: Placeholder['kind'],
+  { path, kind }: Placeholder,
+  entry: NativePath,
 ): Promise<{ readonly file: FileHandle | null } | null> {
   const mode = PLACEHOLDER_MODES[kind];
   try {
-    if (kind === 'file') return { file: await open(systemPath(path), OPEN_FLAGS.file | CREATE, mode) };
-    await mkdir(systemPath(path), mode);
+    if (kind === 'file') return { file: await open(systemPath(entry), OPEN_FLAGS.file | CREATE, mode) };
+    await mkdir(systemPath(entry), mode);
     return { file: null };
   } catch (error) {
     if (errorCode(error) === 'EEXIST') return null;
@@ -175,9 +206,9 @@ function failure(error: unknown, path: NativePath): Error {
 }
 
 /** Null when it has vanished. */
-async function openExisting(path: NativePath, kind: Placeholder['kind']): Promise<FileHandle | null> {
+async function openExisting({ path, kind }: Placeholder, entry: NativePath): Promise<FileHandle | null> {
   try {
-    return await open(systemPath(path), OPEN_FLAGS[kind]);
+    return await open(systemPath(entry), OPEN_FLAGS[kind]);
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return null;
     throw failure(error, path);
@@ -186,12 +217,12 @@ async function openExisting(path: NativePath, kind: Placeholder['kind']): Promis
 
 /** Whether the path leads to the open file. Throws PlanOutdated when that is something else than a placeholder. */
 async function isPlaceholder(
-  path: NativePath,
-  kind: Placeholder['kind'],
+  { path, kind }: Placeholder,
+  entry: NativePath,
   file: FileHandle,
   ownWork: boolean,
 ): Promise<boolean> {
-  const mode = await modeIfAt(path, file);
+  const mode = await modeIfAt(entry, file);
   if (mode === null) return false;
   if (mode === PLACEHOLDER_MODES[kind]) return true;
   if (!ownWork) throw new PlanOutdated(`${textOfNativePath(path)} has been made by somebody else`);

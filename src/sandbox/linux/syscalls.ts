@@ -70,6 +70,7 @@ const NUMBERS = {
   shutdown: [48, 210],
   socket: [41, 198],
   socketpair: [53, 199],
+  statx: [332, 291],
   swapoff: [168, 225],
   swapon: [167, 224],
   umount2: [166, 39],

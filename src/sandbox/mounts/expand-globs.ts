@@ -1,5 +1,5 @@
 import { errorCode } from '../../files/errors.ts';
-import { childPath, isWithin, type NativePath, textOfNativePath } from '../../files/native-path.ts';
+import { childPath, type NativePath, textOfNativePath } from '../../files/native-path.ts';
 import { unenforceable } from '../errors.ts';
 import { GLOB_DIRECTORIES_AT_ONCE, MAX_GLOB_DIRECTORIES, MAX_GLOB_MATCHES } from '../limits.ts';
 import { type PreparedGlob, prepareGlob } from '../policy/deny-glob.ts';
@@ -7,17 +7,10 @@ import type { DenyGlob } from '../policy/policy.ts';
 import type { FileProbe } from './file-probe.ts';
 import { type ResolvedPath, resolvePath } from './resolve-path.ts';
 
-/** A file that a pattern matches. */
-export interface DeniedFile {
-  readonly path: NativePath;
-  /** The directory within which it can be moved, with directories around it, and still be matched; null where there is none. */
-  readonly keptWithin: NativePath | null;
-}
-
 /** What patterns stand for at the moment. */
 export interface GlobExpansion {
   /** The files, without links, sorted. */
-  readonly files: readonly DeniedFile[];
+  readonly files: readonly NativePath[];
   /** The directories that were looked through, as the patterns name them, and where they are. */
   readonly roots: ReadonlyMap<NativePath, ResolvedPath>;
 }
@@ -30,14 +23,14 @@ export async function expandGlobs(globs: readonly DenyGlob[], probe: FileProbe):
   const byRoot = new Map<NativePath, PreparedGlob[]>();
   for (const glob of globs.map(prepareGlob)) byRoot.set(glob.root, [...(byRoot.get(glob.root) ?? []), glob]);
   const roots = new Map<NativePath, ResolvedPath>();
-  const files = new Map<NativePath, DeniedFile>();
+  const files = new Set<NativePath>();
   const search = new Search(probe, files);
   for (const [root, rooted] of byRoot) {
     const resolved = await resolvePath(root, probe);
     roots.set(root, resolved);
     if (resolved.facts?.type === 'directory') await search.below(resolved.real, rooted);
   }
-  return { files: [...files.keys()].sort().map((path) => files.get(path)!), roots };
+  return { files: [...files].sort(), roots };
 }
 
 interface OpenDirectory {
@@ -48,10 +41,10 @@ interface OpenDirectory {
 
 class Search {
   readonly #probe: FileProbe;
-  readonly #files: Map<NativePath, DeniedFile>;
+  readonly #files: Set<NativePath>;
   #directories = 0;
 
-  constructor(probe: FileProbe, files: Map<NativePath, DeniedFile>) {
+  constructor(probe: FileProbe, files: Set<NativePath>) {
     this.#probe = probe;
     this.#files = files;
   }
@@ -64,7 +57,7 @@ class Search {
       const enter = level[0]!.names.length + 1 < maxDepth;
       for (let at = 0; at < level.length; at += GLOB_DIRECTORIES_AT_ONCE) {
         const some = level.slice(at, at + GLOB_DIRECTORIES_AT_ONCE);
-        await Promise.all(some.map((directory) => this.#look(directory, root, globs, enter ? next : null)));
+        await Promise.all(some.map((directory) => this.#look(directory, globs, enter ? next : null)));
       }
       level = next;
     }
@@ -72,7 +65,6 @@ class Search {
 
   async #look(
     { path, names }: OpenDirectory,
-    root: NativePath,
     globs: readonly PreparedGlob[],
     next: OpenDirectory[] | null,
   ): Promise<void> {
@@ -84,10 +76,8 @@ class Search {
             if (next === null) continue;
             this.#countDirectory();
             next.push({ path: childPath(path, entry.name), names: below });
-          } else if (entry.isFile()) {
-            const matching = globs.filter((glob) => isMatch(glob, below));
-            const isKept = matching.some((glob) => glob.isByLastName);
-            if (matching.length > 0) this.#found(childPath(path, entry.name), isKept ? root : null);
+          } else if (entry.isFile() && globs.some((glob) => isMatch(glob, below))) {
+            this.#found(childPath(path, entry.name));
           }
         }
       }
@@ -103,11 +93,8 @@ class Search {
     );
   }
 
-  /** Of the directories that a file is matched in, the outermost one counts. */
-  #found(path: NativePath, keptWithin: NativePath | null): void {
-    const other = this.#files.get(path)?.keptWithin ?? null;
-    const isInner = other !== null && (keptWithin === null || isWithin(keptWithin, other));
-    this.#files.set(path, { path, keptWithin: isInner ? other : keptWithin });
+  #found(path: NativePath): void {
+    this.#files.add(path);
     if (this.#files.size > MAX_GLOB_MATCHES) {
       throw unenforceable(`the deny patterns of the sandbox match more than ${MAX_GLOB_MATCHES} files`);
     }

@@ -7,7 +7,6 @@ import {
 } from '../../files/native-path.ts';
 import { unenforceable } from '../errors.ts';
 import { AccessMap } from './access-map.ts';
-import type { DeniedFile } from './expand-globs.ts';
 import type { FileProbe } from './file-probe.ts';
 import type { MissingPath, MountStep, Placeholder } from './mount-plan.ts';
 import type { RealEntry, RealPolicy } from './real-policy.ts';
@@ -29,7 +28,7 @@ export type PlanPurpose = 'program' | 'files';
 export async function layMounts(policy: RealPolicy, probe: FileProbe, purpose: PlanPurpose): Promise<Layers> {
   const layout = new Layout(policy.base, probe, purpose);
   for (const entry of policy.entries) await layout.lay(entry);
-  for (const file of policy.denied) layout.denyFile(file);
+  for (const path of policy.denied) layout.denyFile(path);
   for (const link of policy.links) layout.showLink(link.path, link.target);
   return layout.layers();
 }
@@ -82,13 +81,12 @@ class Layout {
     }
   }
 
-  denyFile({ path, keptWithin }: DeniedFile): void {
+  denyFile(path: NativePath): void {
     if (isWithin(path, PROC)) throw belowProc(path);
     const access = this.#access.at(path);
     if (access === 'deny') return;
     this.#hide(path, false);
-    const isFound = keptWithin !== null && isWithin(this.#mountAround(path), keptWithin);
-    if (access === 'write' && !isFound) this.#pin(path);
+    if (access === 'write') this.#pin(path);
   }
 
   /** A link in a hidden directory is made anew: what it leads to may be used by its name. */
@@ -156,12 +154,6 @@ class Layout {
     }
   }
 
-  /** Nothing can be renamed across the boundary of a mount. */
-  #mountAround(path: NativePath): NativePath {
-    for (let at = parentPath(path); at !== ROOT; at = parentPath(at)) if (this.#mounts.has(at)) return at;
-    return ROOT;
-  }
-
   #hide(path: NativePath, isDirectory: boolean): void {
     const kind = isDirectory ? 'emptyDirectory' : 'emptyFile';
     this.#mounts.set(path, { kind, path, mode: 0 });
@@ -174,9 +166,9 @@ class Layout {
   /**
    * Mounts the directories between a path and the writable root around it onto themselves. A mount point cannot be renamed. Without
    * this a program could move `a` away and make `a/b` anew, and so write where it may only read, or have the next program read
-   * `c/b`, which nothing denies. The price is that files cannot be renamed across these directories, only copied. Files that
-   * patterns deny do not get this where the next program's patterns find them wherever they are moved: there may be one in every
-   * directory.
+   * `c/b`, which nothing denies. The price is that files cannot be renamed across these directories, only copied. It is paid
+   * for files that patterns deny as well: even where a pattern finds them wherever they are moved, they could be moved between the
+   * moment in which they are found and that in which they are covered.
    */
   #pin(path: NativePath): void {
     for (let at = parentPath(path); at !== ROOT && at !== DEV; at = parentPath(at)) {

@@ -1,5 +1,6 @@
 import type { NativePath } from '../../files/native-path.ts';
 import type { DenyGlob } from '../policy/policy.ts';
+import type { FileFacts } from './file-probe.ts';
 
 /**
  * One step in building the file tree of a sandbox. Paths are those inside, which are the same outside; none has a symbolic link in
@@ -51,6 +52,8 @@ export interface MissingPath {
 /** The file tree of a sandbox. */
 export interface MountPlan {
   readonly steps: readonly MountStep[];
+  /** Where something of the host is mounted, or something over it, and what that is. */
+  readonly mounted: readonly MountedPlace[];
   /** What is missing on the host and has to be made before the steps can be performed. Empty in a plan for files. */
   readonly placeholders: readonly Placeholder[];
   /**
@@ -65,6 +68,13 @@ export interface MountPlan {
   readonly fingerprint: string;
   /** What the fingerprint was taken from. */
   readonly observed: ObservedFiles;
+}
+
+/** A place of a mount. */
+export interface MountedPlace {
+  readonly path: NativePath;
+  /** The file of the host that is seen there, as {@link FileFacts} tells it from others; null when it is none. */
+  readonly identity: string | null;
 }
 
 /** Where to look to find out whether a plan still holds. */

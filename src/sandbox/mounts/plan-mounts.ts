@@ -5,10 +5,10 @@ import { isWithin, type NativePath, nativePathOfBytes } from '../../files/native
 import { unenforceable } from '../errors.ts';
 import { PROBES_AT_ONCE } from '../limits.ts';
 import type { DiskPolicy } from '../policy/policy.ts';
-import { type DeniedFile, expandGlobs } from './expand-globs.ts';
+import { expandGlobs } from './expand-globs.ts';
 import type { FileProbe } from './file-probe.ts';
 import { layMounts, type Mount, type PlanPurpose } from './lay-mounts.ts';
-import type { MountPlan, MountStep } from './mount-plan.ts';
+import type { MountedPlace, MountPlan, MountStep } from './mount-plan.ts';
 import { realPolicyOf } from './real-policy.ts';
 import { rememberLooks } from './remembered-looks.ts';
 
@@ -37,7 +37,7 @@ export async function isCurrent(plan: MountPlan, probe: FileProbe): Promise<bool
   const looks = rememberLooks(probe);
   try {
     const { files } = await expandGlobs(plan.observed.globs, looks);
-    return (await fingerprintOf(plan.observed.paths, files.map(pathOf), looks)) === plan.fingerprint;
+    return (await fingerprintOf(plan.observed.paths, files, looks)) === plan.fingerprint;
   } catch {
     return false;
   }
@@ -50,11 +50,19 @@ async function plan(disk: DiskPolicy, looks: FileProbe, purpose: PlanPurpose): P
   const paths = [...new Set([...policy.observed, ...mounted])].sort();
   return {
     steps: [...foundation(disk), ...inOrder(mounts)],
+    mounted: await Promise.all(
+      mounts.filter(({ kind }) => kind !== 'link').map((mount) => placeOf(mount, looks)),
+    ),
     placeholders,
     missing,
-    fingerprint: await fingerprintOf(paths, policy.denied.map(pathOf), looks),
+    fingerprint: await fingerprintOf(paths, policy.denied, looks),
     observed: { paths, globs: disk.denyGlobs },
   };
+}
+
+async function placeOf({ kind, path }: Mount, looks: FileProbe): Promise<MountedPlace> {
+  const facts = kind === 'bind' ? await looks.facts(path) : null;
+  return { path, identity: facts === null || facts === 'unreachable' ? null : facts.identity };
 }
 
 /** The tree that the mounts are laid over. */
@@ -69,10 +77,6 @@ function foundation({ base }: DiskPolicy): MountStep[] {
 }
 
 const ROOT = nativePathOfBytes('/');
-
-function pathOf({ path }: DeniedFile): NativePath {
-  return path;
-}
 
 /** What contains comes before what is contained, because a mount covers everything below it; an empty directory is closed last. */
 function inOrder(mounts: readonly Mount[]): MountStep[] {

@@ -19,7 +19,7 @@ import {
   type PolicyEntry,
 } from '../policy/policy.ts';
 import { AccessMap } from './access-map.ts';
-import { type DeniedFile, expandGlobs } from './expand-globs.ts';
+import { expandGlobs } from './expand-globs.ts';
 import type { FileProbe } from './file-probe.ts';
 import { type CrossedLink, type ResolvedPath, resolvePath } from './resolve-path.ts';
 
@@ -36,7 +36,7 @@ export interface RealPolicy {
   /** Each real path once, sorted, so that what contains comes before what is contained. */
   readonly entries: readonly RealEntry[];
   /** The files that patterns deny. */
-  readonly denied: readonly DeniedFile[];
+  readonly denied: readonly NativePath[];
   /** The links that lead to what may be used. */
   readonly links: readonly CrossedLink[];
   /** Every path whose replacement would change any of this, in no particular order. */

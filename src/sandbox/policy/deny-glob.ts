@@ -19,8 +19,6 @@ export interface PreparedGlob {
   readonly root: NativePath;
   /** How many directories below `root` are looked through; null is all. */
   readonly maxDepth: number | null;
-  /** Whether only the last name counts, however deep it lies: a file stays matched when a directory around it is renamed. */
-  readonly isByLastName: boolean;
   /** Whether the names below `root`, in bytes, match as a path. */
   matches(names: readonly string[]): boolean;
 }
@@ -73,17 +71,11 @@ function prepare({ pattern, maxDepth }: DenyGlob): PreparedGlob {
   return {
     root: nativePathOfBytes(`/${root.join('/')}`),
     maxDepth,
-    isByLastName: maxDepth === null && isByLastName(names.slice(fixed)),
     matches: (path) => {
       const text = path.map(textOfName);
       return globs.some((glob) => glob.matches(text, false));
     },
   };
-}
-
-/** Names that begin with `**` may be any; a brace could hold a slash. */
-function isByLastName(names: readonly string[]): boolean {
-  return names.slice(0, -1).every((name) => name === '**') && !/[{}]|^\*\*$/.test(names.at(-1)!);
 }
 
 /** Patterns are texts, so names are compared as texts: what stands for one character is one character of several bytes, too. */

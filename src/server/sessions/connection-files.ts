@@ -10,7 +10,7 @@ import { uriFromPath } from '../../files/path-uri.ts';
 import type { ContentSearch } from '../../files/search/content-search.ts';
 import type { SearchRequest, SearchResult } from '../../files/search/query.ts';
 import { Slots } from '../../files/slots.ts';
-import { THREADED_FILE_SYSTEM } from '../../files/threaded-file-system.ts';
+import { SERVED_FILE_SYSTEM } from '../../files/threaded-file-system.ts';
 import type { ChangeBatch } from '../../files/watch/change-list.ts';
 import type { ConnectionWatches } from '../../files/watch/connection-watches.ts';
 import type { MissingWatch } from '../../files/watch/watch-missing.ts';
@@ -69,7 +69,7 @@ export class ConnectionFiles {
     const trees = new Slots(TREE_OPERATIONS_PER_CONNECTION);
     this.#bounded = (files) =>
       countHandles(limitFileSystem(files, { slots: this.#slots, trees }, this.#ended.signal), enterHandle);
-    this.#fileSystem = this.#bounded(restrict(THREADED_FILE_SYSTEM));
+    this.#fileSystem = this.#bounded(restrict(SERVED_FILE_SYSTEM));
     this.#confined = confined;
     this.#peer = peer;
     this.#search = search;

@@ -3,7 +3,7 @@ import { RunError, reportFailure, UsageError } from '../../../src/cli/failures.t
 import { ConfigError } from '../../../src/server/config/resolve.ts';
 
 const HINT =
-  "\nUsage: exec-server [serve|config|token|audit|doctor|relay] [options]; try 'exec-server --help'.";
+  "\nUsage: exec-server [serve|config|token|audit|doctor|relay|forward] [options]; try 'exec-server --help'.";
 const bug = new TypeError('x is not\n  a function');
 
 test.each([

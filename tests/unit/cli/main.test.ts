@@ -11,7 +11,7 @@ import { firstLine, Workspace } from './run-cli.ts';
 
 const PROJECT = fileURLToPath(new URL('../../../', import.meta.url));
 const HINT =
-  "Usage: exec-server [serve|config|token|audit|doctor|relay] [options]; try 'exec-server --help'.\n";
+  "Usage: exec-server [serve|config|token|audit|doctor|relay|forward] [options]; try 'exec-server --help'.\n";
 
 const workspace = new Workspace();
 afterAll(() => workspace.close());
@@ -63,8 +63,8 @@ test('config shows what each source contributes', async () => {
 });
 
 test.each<[string[], Record<string, string>, string]>([
-  [['--nope'], {}, "unknown flag '--nope'"],
-  [['explode'], {}, "unknown command 'explode'; the commands are serve, config, token, audit, doctor, relay"],
+  [['--nope'], {}, "unknown flag '--nope'; did you mean '--name'?"],
+  [['explode'], {}, "unknown command 'explode'; the commands are serve, config, token, audit, doctor, relay, forward"],
   [
     ['--concurrent-requests', '0'],
     {},

@@ -2,7 +2,11 @@ import { describe, expect, test } from 'vitest';
 import { encodeBase64 } from '../../../src/client/base64.ts';
 import { ClientError } from '../../../src/client/errors.ts';
 import { HttpBodies } from '../../../src/client/http-bodies.ts';
-import { BODY_WINDOW_BYTES } from '../../../src/client/limits.ts';
+import {
+  BODY_QUEUES_MAX_BYTES,
+  BODY_WINDOW_BYTES,
+  MAX_BODY_DELTA_BYTES,
+} from '../../../src/client/limits.ts';
 import { type HttpCaller, RemoteHttp } from '../../../src/client/remote-http.ts';
 import type { Capabilities } from '../../../src/client/wire.ts';
 
@@ -21,8 +25,8 @@ function scene(
   };
   const bodies = new HttpBodies();
   const http = new RemoteHttp({ capabilities, call: call as HttpCaller['call'] }, bodies);
-  const send = (seq: number, bytes: Uint8Array, done = false) =>
-    bodies.receive({ requestId: 'http-1', seq, deltaBase64: encodeBase64(bytes), done, error: null });
+  const send = (seq: number, bytes: Uint8Array, done = false, requestId = 'http-1') =>
+    bodies.receive({ requestId, seq, deltaBase64: encodeBase64(bytes), done, error: null });
   return { http, calls, send };
 }
 
@@ -99,6 +103,22 @@ describe('a stream', () => {
       break;
     }
     expect(calls).toHaveLength(1);
+  });
+
+  test('that is aborted makes room for others, whether it is read on or not', async () => {
+    const { http, send } = scene();
+    const owner = new AbortController();
+    await http.stream({ url: 'http://a/' }, { signal: owner.signal });
+    const piece = new Uint8Array(MAX_BODY_DELTA_BYTES);
+    const count = BODY_QUEUES_MAX_BYTES / MAX_BODY_DELTA_BYTES;
+    for (let seq = 1; seq <= count; seq++) send(seq, piece);
+    owner.abort(new Error('mine'));
+    const { body } = await http.stream({ url: 'http://a/' });
+    send(1, piece, false, 'http-2');
+    send(2, new Uint8Array(0), true, 'http-2');
+    let bytes = 0;
+    for await (const { length } of body) bytes += length;
+    expect(bytes).toBe(piece.length);
   });
 
   test('that is left or aborted is cancelled once', async () => {

@@ -35,6 +35,8 @@ describe('a traceparent', () => {
     `00-${TRACE}-${'0'.repeat(16)}-01`,
     `00-${TRACE}-${SPAN}`,
     ` ${PARENT}`,
+    `01-${TRACE}-${SPAN}-01-\0LD_PRELOAD=x`,
+    `01-${TRACE}-${SPAN}-01-\u00e9`,
   ])('%j is none', (text) => {
     expect(parseTraceparent(text)).toBeNull();
     expect(traceHeaders({ traceparent: text, tracestate: 'a=b' })).toEqual({});

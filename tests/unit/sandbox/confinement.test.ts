@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Confinement } from '../../../src/sandbox/confinement.ts';
 import { unenforceable } from '../../../src/sandbox/errors.ts';
-import type { Sandbox } from '../../../src/sandbox/sandbox.ts';
 import { SANDBOX_PROBE_WAIT_MS } from '../../../src/sandbox/limits.ts';
+import type { Sandbox } from '../../../src/sandbox/sandbox.ts';
 
 /** A sandbox of which only the check matters. */
 function sandboxWith(check: Sandbox['check']): Sandbox {

@@ -63,7 +63,9 @@ test('a text of bytes gives what the string gives, wherever its pieces end and w
         return `${changed.slice(0, index)}${symbol}${changed.slice(index + replaced)}`;
       }, source.toString('base64'));
       const whole = Buffer.from(`<<${text}>>`, 'latin1');
-      expect(decodeInPlace(whole.subarray(2, -2))).toEqual(decodeBase64(text));
+      const [decoded, expected] = [decodeInPlace(whole.subarray(2, -2)), decodeBase64(text)];
+      if (Buffer.isBuffer(expected)) expect(expected.equals(decoded as Buffer)).toBe(true);
+      else expect(decoded).toEqual(expected);
       expect(whole.toString('latin1', whole.length - 2)).toBe('>>');
     }),
     { numRuns: 300 },

@@ -2,24 +2,25 @@ import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promi
 import type { Logger } from '../../../observability/log.ts';
 import { StartError } from '../../../server/start-error.ts';
 import { NoisePublicKey } from '../../noise/public-key.ts';
-import { MAX_REGISTRATION_FILE_BYTES, REGISTRATION_FILE_STALE_LINES } from '../limits.ts';
+import { MAX_REGISTRATION_FILE_BYTES, REGISTRATION_FILE_APPENDED_LINES } from '../limits.ts';
 import type { StoredEnvironment } from './memory-store.ts';
 import { hashKey } from './store.ts';
 
 /**
- * An append-only file of registrations, one line of JSON each; the last line of an environment counts. It is written anew when too
- * many lines are out of date. What cannot be written is logged and tried again with the next registration: an executor whose
+ * An append-only file of registrations, one line of JSON each; the last line of an environment counts. It is written anew when
+ * many lines have been added. What cannot be written is logged and tried again with the next registration: an executor whose
  * registration is lost in a restart simply registers again.
  */
 export class RegistrationFile {
   readonly #path: string;
   readonly #log: Logger;
   #handle: FileHandle;
-  #staleLines = 0;
+  #appendedLines = 0;
   #work: Promise<void> = Promise.resolve();
-  /** What has to be written. The lines of a file that has to be written anew are those of `all`. */
-  #waiting: StoredEnvironment[] = [];
-  #all: ReadonlyMap<string, StoredEnvironment> | null = null;
+  /** What has to be written; of each environment only the latest, however long the disk takes. */
+  #waiting = new Map<string, StoredEnvironment>();
+  /** The lines of a file that has to be written anew. */
+  #all: ReadonlyMap<string, StoredEnvironment> = new Map();
   #writing = false;
   #failed = false;
 
@@ -53,9 +54,8 @@ export class RegistrationFile {
 
   /** Adds a registration; `all` are those that are known with it. Returns at once. */
   append(environment: StoredEnvironment, all: ReadonlyMap<string, StoredEnvironment>): void {
-    this.#staleLines++;
     this.#all = all;
-    this.#waiting.push(environment);
+    this.#waiting.set(environment.registration.environmentId, environment);
     if (this.#writing) return;
     this.#writing = true;
     this.#work = this.#write();
@@ -68,13 +68,13 @@ export class RegistrationFile {
   }
 
   async #write(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting;
-      this.#waiting = [];
+    while (this.#waiting.size > 0) {
+      const batch = [...this.#waiting.values()];
+      this.#waiting.clear();
       try {
         // A file that could not be written may end in half a line.
-        if (this.#failed || this.#staleLines > REGISTRATION_FILE_STALE_LINES) await this.#writeAnew();
-        else await this.#handle.appendFile(batch.map(lineOf).join(''));
+        if (this.#failed || this.#appendedLines >= REGISTRATION_FILE_APPENDED_LINES) await this.#writeAnew();
+        else await this.#append(batch);
         this.#failed = false;
       } catch (error) {
         this.#failed = true;
@@ -84,9 +84,14 @@ export class RegistrationFile {
     this.#writing = false;
   }
 
+  async #append(batch: readonly StoredEnvironment[]): Promise<void> {
+    this.#appendedLines += batch.length;
+    await this.#handle.appendFile(batch.map(lineOf).join(''));
+  }
+
   async #writeAnew(): Promise<void> {
-    await writeAll(this.#path, [...(this.#all?.values() ?? [])]);
-    this.#staleLines = 0;
+    await writeAll(this.#path, [...this.#all.values()]);
+    this.#appendedLines = 0;
     await this.#handle.close();
     this.#handle = await open(this.#path, 'a');
   }

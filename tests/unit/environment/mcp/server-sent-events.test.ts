@@ -34,3 +34,11 @@ test('an event that is too large is an error, in one line or in many', async () 
   await expect(events(10, `data: ${'x'.repeat(11)}\n\n`)).rejects.toThrow('more than 10 bytes');
   await expect(events(10, 'data: xxx\n'.repeat(4))).rejects.toThrow('an event has more than 10 bytes');
 });
+
+test('an event of empty lines without end is too large, too', async () => {
+  await expect(events(10, 'data:\n'.repeat(11))).rejects.toThrow('an event has more than 10 bytes');
+});
+
+test('an event without a name is a message', async () => {
+  expect(await events(100, 'event:\ndata: a\n\n')).toEqual([{ ...PLAIN, data: 'a' }]);
+});

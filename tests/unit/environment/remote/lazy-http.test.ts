@@ -56,3 +56,12 @@ test('a body that is cancelled, or a request that fails, holds nothing', async (
   await settle();
   expect(connector.last.client.state).toBe('closed');
 });
+
+test('a body that is aborted holds nothing, though nobody reads on', async () => {
+  const { http, connector } = scene();
+  const owner = new AbortController();
+  await http.stream({ url: 'x' }, { signal: owner.signal });
+  owner.abort(new Error('enough'));
+  await settle();
+  expect(connector.last.client.state).toBe('closed');
+});

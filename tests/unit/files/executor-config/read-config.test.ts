@@ -237,6 +237,8 @@ describe('projects', () => {
     expect(await found(trust('project'), 'link/sub')).toBe('PS');
     expect(await found(trust('link'), 'link/sub')).toBe('PS');
     expect(await found(trust('link'), 'project/sub')).toBe('');
+    expect(await found(trust('link') + trust('project', 'untrusted'), 'link/sub')).toBe('');
+    expect(await found(trust('link', 'untrusted') + trust('project'), 'link/sub')).toBe('PS');
     user(trust('project'));
     expect((await read({ cwd: 'link' })).config.layers[0]!.baseDir).toBe(`file://${folder}/link/.codex`);
   });
@@ -268,6 +270,7 @@ describe('what is wrong', () => {
     ],
     ['too large', `a = "${'x'.repeat(MAX_EXECUTOR_CONFIG_BYTES)}"`, /more than 1048576 bytes/],
     ['too deep', `a = ${'['.repeat(MAX_TOML_DEPTH + 1)}`, /config\.toml/],
+    ['a large integer', 'a = 9223372036854775808', /an integer has more than 64 bits/],
     ['too deep by its keys', `[${'a.'.repeat(20_000)}a]`, /nested more than 128 deep/],
     ['markers', 'project_root_markers = "x"', /project_root_markers must be an array of strings/],
     ['a marker', 'project_root_markers = [1]', /project_root_markers must be an array of strings/],

@@ -64,6 +64,14 @@ describe('a policy', () => {
     expect(['b.a.example', 'b.example', 'evil.b.example', '1.2.3.4'].map(passes)).not.toContain(true);
   });
 
+  test.each(['http://1.2.3.4/', 'http://0x1020304/', 'http://[::ffff:1.2.3.4]/', 'http://[::ffff:102:304]/'])(
+    'that denies an address denies it as %s, too',
+    (url) => {
+      const policy = { ...ANY_HOST, denied: hostPatterns('1.2.3.4') };
+      expect(() => requireHost(policy, new URL(url))).toThrow('httpDeniedHosts');
+    },
+  );
+
   test('reads no list as none, and refuses what is no pattern', () => {
     expect(hostPatterns(' , ')).toBeNull();
     expect(() => hostPatterns('a b')).toThrow();

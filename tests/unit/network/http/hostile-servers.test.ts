@@ -69,6 +69,17 @@ test('a server that resets connections before TLS has begun only fails its reque
   }
 });
 
+test('an answer has all of its headers, however many', async () => {
+  const server = await webServer((_, response) => {
+    for (let index = 0; index < 3_000; index++) response.setHeader(`x-${index}`, '');
+    response.end();
+  });
+  cleanUps.push(() => server.close());
+  const { fields, cancel } = await client().send(get(server.url), new AbortController().signal);
+  cancel();
+  expect(fields.filter(({ name }) => name.startsWith('x-'))).toHaveLength(3_000);
+});
+
 test('certificates are checked even where Node is told not to', async () => {
   vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
   cleanUps.push(() => vi.unstubAllEnvs());

@@ -172,6 +172,46 @@ c"; alias greet="echo it\\'s"; set -C; ${kind === 'bash' ? 'shopt -s expand_alia
     expect([text, status.code]).toEqual(['f  a\ng\neu', 1]);
   });
 
+  test.each(shells.filter((kind) => kind !== 'sh'))(
+    '%s: functions with the names of commands are there, and not called before',
+    async (kind) => {
+      const names = [
+        'set',
+        'alias',
+        'eval',
+        'unset',
+        'exec',
+        'printf',
+        ...(kind === 'zsh' ? ['setopt'] : []),
+      ];
+      const functions = names.map((name) => `${name}() { echo "my ${name} $1"; }`).join('\n');
+      profile(
+        kind,
+        `alias greet="echo hello"\n${kind === 'bash' ? 'shopt -s expand_aliases' : ''}\n${functions}`,
+      );
+      expect(await stdout(kind, `${names.map((name) => `${name} x\n`).join('')}greet\n`)).toBe(
+        `${names.map((name) => `my ${name} x\n`).join('')}hello\n`,
+      );
+      expect(logins()).toBe(1);
+    },
+  );
+
+  test.each(shells.filter((kind) => kind !== 'sh'))(
+    '%s: aliases do not change functions that were there before them',
+    async (kind) => {
+      const expansion = kind === 'bash' ? 'shopt -s expand_aliases\n' : '';
+      profile(kind, `f() { pwd; }\n${expansion}alias pwd="echo aliased" f2="echo two"`);
+      expect(await stdout(kind, 'f\npwd\nf2')).toBe(`${home}\naliased\ntwo\n`);
+      expect(logins()).toBe(1);
+    },
+  );
+
+  test.skipIf(!shells.includes('zsh'))('zsh: exporting everything exports nothing of its own', async () => {
+    profile('zsh', 'setopt allexport; MINE=1');
+    expect(await stdout('zsh', 'env | grep -c ^FPATH; env | grep ^MINE')).toBe('0\nMINE=1\n');
+    expect(logins()).toBe(1);
+  });
+
   test('bash: the file for interactive shells is read too, and may return early', async () => {
     profile('bash', 'export P=1');
     writeFileSync(join(home, '.bashrc'), 'export RC=1; return 0; export NOT=1\n');

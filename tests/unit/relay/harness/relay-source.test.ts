@@ -143,6 +143,23 @@ test('a lost connection is replaced, and the stream goes on', async () => {
   expect(scene.events.log).toEqual([]);
 });
 
+test('connections that are lost as soon as they are there are not replaced without pauses', async () => {
+  const scene = await connected();
+  const attach = scene.registry.accepted;
+  let left = 6;
+  scene.registry.accepted = (socket) => {
+    if (left-- > 0) socket.drop();
+    else attach(socket);
+  };
+  scene.registry.cutSockets();
+  scene.transport.send('at last');
+  await scene.executor.accepted[0]!.events.untilMessages(1);
+  expect(pauses).toHaveLength(6);
+  for (const [index, base] of [500, 1_000, 2_000, 4_000, 5_000, 5_000].entries()) {
+    expect(pauses[index]).toBeGreaterThanOrEqual(base);
+  }
+});
+
 test('when another executor has taken over, the stream ends', async () => {
   const scene = await connected();
   scene.answers.push(bundle(scene.registry, createIdentity()));

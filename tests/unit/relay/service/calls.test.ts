@@ -3,7 +3,13 @@ import { connect as connectTcp } from 'node:net';
 import { expect, test } from 'vitest';
 import { writeToken } from '../../../../src/relay/service/access/access-tokens.ts';
 import { Seal } from '../../../../src/relay/service/access/sealed-text.ts';
-import { MAX_BODY_BYTES, REQUESTS_PER_PERIOD } from '../../../../src/relay/service/limits.ts';
+import {
+  MAX_BODY_BYTES,
+  MAX_COUNTED_ENVIRONMENTS,
+  REQUEST_PERIOD_MS,
+  REQUESTS_PER_PERIOD,
+} from '../../../../src/relay/service/limits.ts';
+import { RequestBudget } from '../../../../src/relay/service/registry/request-budget.ts';
 import { Environment, post, SECRET, someKey, startTestRelay, TestPeer, token } from './relay-scene.ts';
 
 const PROFILE = 'noise_hybrid_ik_v1';
@@ -314,4 +320,31 @@ test('a request whose client goes away harms nobody', async () => {
   sent.destroy();
   expect((await fetch(`${url}/healthz`)).status).toBe(200);
   expect(lines.filter((line) => line.includes('"error"'))).toEqual([]);
+});
+
+test('who guesses waits longer and longer, and nobody else does', async () => {
+  const environment = new Environment((await startTestRelay()).url);
+  const call = (bearer: string) => post(`${environment.url}/connect`, bearer, { harness_public_key: key });
+  for (let guess = 0; guess < 4; guess++) await call(`guess-${guess}`);
+  const order: string[] = [];
+  await Promise.all([
+    call('guess').then(({ status }) => order.push(`guess ${status}`)),
+    call(environment.harnessToken).then(({ status }) => order.push(`token ${status}`)),
+  ]);
+  expect(order).toEqual(['token 409', 'guess 401']);
+});
+
+test('requests of so many environments are counted, the oldest are forgotten first', () => {
+  let nowMs = 0;
+  const budget = new RequestBudget(() => nowMs);
+  const spendAll = (environmentId: string) => {
+    for (let count = 0; count < REQUESTS_PER_PERIOD; count++) expect(budget.spend(environmentId)).toBe(true);
+  };
+  spendAll('first');
+  spendAll('second');
+  expect([budget.spend('first'), budget.spend('second')]).toEqual([false, false]);
+  for (let index = 2; index <= MAX_COUNTED_ENVIRONMENTS; index++) budget.spend(`${index}`);
+  expect([budget.spend('second'), budget.spend('first')]).toEqual([false, true]);
+  nowMs = REQUEST_PERIOD_MS;
+  expect(budget.spend('2')).toBe(true);
 });

@@ -1,15 +1,15 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { encodeFrame } from '../../../../src/relay/frames/frame.ts';
 import {
   ENVIRONMENT_WINDOW_BYTES,
   HOLD_UP_MS,
+  MAX_STREAMS_PER_ENVIRONMENT,
+  MAX_STREAMS_PER_HARNESS,
   RELAY_WINDOW_BYTES,
   SOCKET_WINDOW_BYTES,
 } from '../../../../src/relay/service/limits.ts';
 import { ByteWindow } from '../../../../src/relay/service/rendezvous/byte-window.ts';
 import { ExecutorSeat } from '../../../../src/relay/service/rendezvous/executor-seat.ts';
-import type { FrameSocket, FrameSocketEvents } from '../../../../src/transport/frame-socket.ts';
-import type { CloseReason } from '../../../../src/transport/transport.ts';
+import { FakeSocket } from './fake-socket.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -18,64 +18,11 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A socket whose peer reads only when the test says so. */
-class FakeSocket {
-  readonly sent: Uint8Array[] = [];
-  pendingBytes = 0;
-  receiving = true;
-  closed: CloseReason | null = null;
-  #events: FrameSocketEvents | null = null;
-
-  open(events: FrameSocketEvents): void {
-    this.#events = events;
-  }
-
-  send(frame: Uint8Array): boolean {
-    if (this.closed !== null) return true;
-    this.sent.push(frame);
-    this.pendingBytes += frame.length;
-    return true;
-  }
-
-  setReceiving(receiving: boolean): void {
-    this.receiving = receiving;
-  }
-
-  close(reason: CloseReason): void {
-    this.#end(reason);
-  }
-
-  drop(): void {
-    this.#end({ code: 1006, reason: '' });
-  }
-
-  /** A frame arrives from the peer. */
-  arrive(streamId: string, bytes = 100): void {
-    const payload = new Uint8Array(bytes);
-    this.#events?.frame(encodeFrame({ streamId, body: { kind: 'data', seq: 0, payload } }));
-  }
-
-  /** The peer reads so much. */
-  drain(bytes = this.pendingBytes): void {
-    this.pendingBytes -= bytes;
-    this.#events?.sent?.(bytes);
-  }
-
-  #end(reason: CloseReason): void {
-    if (this.closed !== null) return;
-    this.closed = reason;
-    const lost = this.pendingBytes;
-    this.pendingBytes = 0;
-    if (lost > 0) this.#events?.sent?.(lost);
-    this.#events?.closed(reason);
-  }
-}
-
 function seatOf(window = new ByteWindow(RELAY_WINDOW_BYTES, () => {})) {
   const cutOff = vi.fn();
   const ended = vi.fn();
   const executor = new FakeSocket();
-  const seat = new ExecutorSeat(executor as unknown as FrameSocket, {
+  const seat = new ExecutorSeat(executor.asSocket, {
     window,
     forwarded: () => {},
     dropped: () => {},
@@ -87,7 +34,7 @@ function seatOf(window = new ByteWindow(RELAY_WINDOW_BYTES, () => {})) {
   /** A harness with a stream of its name. */
   const join = (name: string) => {
     const socket = new FakeSocket();
-    seat.join(socket as unknown as FrameSocket, name, () => {});
+    seat.join(socket.asSocket, name, () => {});
     socket.arrive(name);
     executor.drain();
     return socket;
@@ -131,7 +78,7 @@ test('a harness that joins while the executor does not read waits', () => {
   const one = join('a');
   for (let count = 0; one.receiving && count < 100; count++) one.arrive('a', CHUNK);
   const late = new FakeSocket();
-  seat.join(late as unknown as FrameSocket, 'late', () => {});
+  seat.join(late.asSocket, 'late', () => {});
   expect(late.receiving).toBe(false);
   executor.drain();
   expect(late.receiving).toBe(true);
@@ -224,4 +171,23 @@ test('what waits for a socket that is gone waits no longer', () => {
   expect(window.bytes).toBe(executor.pendingBytes);
   executor.drop();
   expect(window.bytes).toBe(0);
+});
+
+test('an environment has so many streams and not more, until one of them ends', () => {
+  const { seat, executor, join } = seatOf();
+  const harnesses = ['a', 'b', 'c'].map((name) => join(name));
+  const [first, , last] = harnesses as [FakeSocket, FakeSocket, FakeSocket];
+  for (const [index, harness] of harnesses.entries()) {
+    for (let count = 1; count < MAX_STREAMS_PER_HARNESS; count++) harness.arrive(`${index} ${count}`, 1);
+  }
+  expect(seat.streamCount).toBe(MAX_STREAMS_PER_ENVIRONMENT);
+  const refused = last.sent.length;
+  expect(refused).toBeGreaterThan(0);
+  first.drop();
+  executor.drain();
+  last.arrive('another', 1);
+  expect([last.sent.length, seat.streamCount]).toEqual([
+    refused,
+    MAX_STREAMS_PER_ENVIRONMENT - MAX_STREAMS_PER_HARNESS + 1,
+  ]);
 });

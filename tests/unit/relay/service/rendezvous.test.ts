@@ -1,20 +1,29 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect as connectTcp } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { createLogger } from '../../../../src/observability/log.ts';
 import { MAX_FRAME_BYTES } from '../../../../src/relay/limits.ts';
 import {
   EXECUTOR_TICKET_MS,
   HARNESS_TICKET_MS,
   MAX_HARNESSES_PER_ENVIRONMENT,
+  MAX_REVOCATION_FILE_BYTES,
   MAX_STREAMS_PER_HARNESS,
 } from '../../../../src/relay/service/limits.ts';
+import { RelayMetrics } from '../../../../src/relay/service/records/relay-metrics.ts';
+import { RelayRecords } from '../../../../src/relay/service/records/relay-records.ts';
+import { Rendezvous } from '../../../../src/relay/service/rendezvous/rendezvous.ts';
+import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
 import { PEER_LOST_REASON, resumeMark } from '../../../../src/relay/stream/wire-words.ts';
 import { connectFrameSocket } from '../../../../src/transport/frame-socket.ts';
 import { connectWebSocket, UpgradeRefusedError } from '../../../../src/transport/websocket.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
+import { FakeSocket } from './fake-socket.ts';
+import { RedisServer } from './redis-server.ts';
 import { Environment, SECRET, someKey, startTestRelay, TestPeer, token } from './relay-scene.ts';
 
 /** The status with which an upgrade is refused. */
@@ -326,4 +335,76 @@ test('a relay that ends sends everybody away with a reason and takes nobody in',
   expect(executor.closed).toEqual({ code: 1001, reason: 'closing time' });
   expect(harness.closed?.reason).toBe('the executor is gone');
   await expect(fetch(relay.url)).rejects.toThrow();
+});
+
+test('there are so many websockets and not more, until one of them ends', async () => {
+  const environment = await environmentOf({ maxConnections: 2 });
+  await environment.executor();
+  const harness = await environment.harness();
+  const { url } = (await environment.connect(someKey())).body;
+  expect(await refusalOf(url)).toBe(503);
+  harness.socket.drop();
+  await waitFor('a place', () =>
+    connectFrameSocket(url).then(
+      (socket) => {
+        socket.drop();
+        return true;
+      },
+      () => false,
+    ),
+  );
+});
+
+test('connections that do nothing do not keep others out', async () => {
+  const { url } = await startTestRelay({ maxConnections: 1 });
+  const { port } = new URL(url);
+  const idle = Array.from({ length: 200 }, () => connectTcp(Number(port), '127.0.0.1').on('error', () => {}));
+  onTestFinished(() => {
+    for (const socket of idle) socket.destroy();
+  });
+  await waitFor('the oldest to go', () => idle[0]?.destroyed);
+  await new Environment(url).executor();
+});
+
+test('an expired URL waits for a store that is gone: its executor must not register in vain', async () => {
+  const redis = await RedisServer.start();
+  let nowMs = 1_000_000;
+  const relay = await startTestRelay({ store: redis.url, now: () => nowMs });
+  const { url } = (await new Environment(relay.url).register(someKey())).body;
+  nowMs += EXECUTOR_TICKET_MS;
+  expect(await refusalOf(url)).toBe(401);
+  await redis.stop();
+  await waitFor('the loss', async () => (await refusalOf(url)) === 503);
+});
+
+test('a claim that is older than the seat does not get it, whoever comes first', async () => {
+  const lines: string[] = [];
+  const log = createLogger('debug', (line) => lines.push(line));
+  const store = new MemoryStore();
+  const metrics = new RelayMetrics(() => ({ ...rendezvous.counts, leases: 0, storeAvailable: true }));
+  const records = new RelayRecords(metrics, log, null);
+  const rendezvous = new Rendezvous({ store, node: () => ({ id: 'n', url: 'ws://n' }), records, log });
+  onTestFinished(() => rendezvous.leases.close());
+  const result = await store.register('e', someKey());
+  if (result.outcome === 'superseded') throw new Error('superseded');
+  const { registrationId } = result;
+  const ticket = { role: 'executor', environmentId: 'e', registrationId, tokenId: 't' } as const;
+  const [older, newer] = [
+    await rendezvous.leases.claim('e', registrationId),
+    await rendezvous.leases.claim('e', registrationId),
+  ];
+  const [first, second] = [new FakeSocket(), new FakeSocket()];
+  rendezvous.seatExecutor(first.asSocket, newer!, ticket, null);
+  rendezvous.seatExecutor(second.asSocket, older!, ticket, null);
+  expect([first.closed, second.closed?.reason]).toEqual([null, expect.stringMatching(/newer connection/)]);
+  await waitFor('the older one to leave', () => rendezvous.counts.executors === 1);
+  expect((await store.find('e'))?.node).not.toBeNull();
+});
+
+test('a list of revoked tokens that is too large is refused', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'relay-revoked-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const revokedFile = join(folder, 'revoked');
+  writeFileSync(revokedFile, Buffer.alloc(MAX_REVOCATION_FILE_BYTES + 1, '\n'));
+  await expect(startTestRelay({ revokedFile })).rejects.toThrow(/it is too large/);
 });

@@ -1,6 +1,16 @@
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLogger } from '../../../../src/observability/log.ts';
 import {
@@ -8,7 +18,9 @@ import {
   LEASE_MS,
   MAX_AUTHORIZATIONS,
   MAX_ENVIRONMENTS,
+  MAX_REGISTRATION_FILE_BYTES,
   MAX_SUPERSEDED_KEYS,
+  REGISTRATION_FILE_APPENDED_LINES,
 } from '../../../../src/relay/service/limits.ts';
 import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
 import { openStore } from '../../../../src/relay/service/store/open-store.ts';
@@ -158,6 +170,16 @@ test('memory: the environment unused for longest makes room, unless its executor
   expect(await store.find('2')).not.toBeNull();
 });
 
+test('memory: when every executor is connected there is no room for another', async () => {
+  const key = someKey();
+  const store = new MemoryStore();
+  for (let index = 0; index < MAX_ENVIRONMENTS; index++) {
+    const registrationId = await registrationOf(store, key, `${index}`);
+    await store.claim(`${index}`, registrationId, NODE);
+  }
+  await expect(store.register('more', key)).rejects.toThrow(StoreUnavailableError);
+});
+
 test('redis: what is kept ends by itself', async () => {
   const redis = await RedisServer.start();
   const store = await openStore(redis.url, quiet);
@@ -256,16 +278,60 @@ test('file: registrations and replaced executors survive a restart', async () =>
   expect(readFileSync(path, 'utf8').trimEnd().split('\n')).toHaveLength(2);
 });
 
-test('file: it is written anew when too much of it is out of date', async () => {
+const executorKey = someKey().toJSON();
+
+function stored(environmentId: string) {
+  const registration = { environmentId, registrationId: 'r', executorKey, keyHash: 'h' };
+  return { registration, superseded: [] };
+}
+
+/** A file to which so much was added that it is written anew with the next registration. */
+async function fullFile(path: string, log = quiet) {
+  const { file } = await RegistrationFile.open(path, log);
+  const all = new Map([['kept', stored('kept')]]);
+  for (let index = 0; index < REGISTRATION_FILE_APPENDED_LINES; index++) {
+    file.append(stored(`${index}`), all);
+    file.append(stored(`${index}`), all);
+  }
+  await waitFor('the lines', () => linesOf(path) >= REGISTRATION_FILE_APPENDED_LINES);
+  return { file, add: () => file.append(stored('kept'), all) };
+}
+
+function linesOf(path: string): number {
+  return readFileSync(path, 'utf8').split('\n').length - 1;
+}
+
+test('file: it is written anew when much has been added', async () => {
   const path = join(folder(), 'registrations');
-  const { file } = await RegistrationFile.open(path, quiet);
-  const key = someKey().toJSON();
-  const registration = { environmentId: 'e', registrationId: 'r', executorKey: key, keyHash: 'h' };
-  const environment = { registration, superseded: [] };
-  const all = new Map([['e', environment]]);
-  for (let count = 0; count <= 10_000; count++) file.append(environment, all);
+  const { file, add } = await fullFile(path);
+  add();
   await file.close();
-  expect(readFileSync(path, 'utf8').trimEnd().split('\n')).toHaveLength(1);
+  expect(linesOf(path)).toBe(1);
+});
+
+test('file: what could not be written is written with the next registration', async () => {
+  const parent = folder();
+  const path = join(parent, 'below', 'registrations');
+  mkdirSync(dirname(path));
+  const errors: string[] = [];
+  const { file, add } = await fullFile(
+    path,
+    createLogger('error', (line) => errors.push(line)),
+  );
+  renameSync(dirname(path), join(parent, 'elsewhere'));
+  add();
+  await waitFor('the failure', () => errors.length === 1);
+  renameSync(join(parent, 'elsewhere'), dirname(path));
+  add();
+  await file.close();
+  expect([linesOf(path), errors.length]).toEqual([1, 1]);
+});
+
+test('file: one that has grown beyond all measure is not read', async () => {
+  const path = join(folder(), 'registrations');
+  writeFileSync(path, '');
+  truncateSync(path, MAX_REGISTRATION_FILE_BYTES + 1);
+  await expect(openStore(`file://${path}`, quiet)).rejects.toThrow(/it is too large/);
 });
 
 test('file: one that cannot be used is refused', async () => {

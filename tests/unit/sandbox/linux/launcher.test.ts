@@ -18,6 +18,7 @@ const EVERYTHING: Launch = {
   session: 'withTerminal',
   filter: seccompFilter('restricted', 'arm64'),
   listeners: null,
+  mounts: [],
 };
 /** Numbers of system calls on arm64. */
 const IOCTL = 29;
@@ -179,6 +180,7 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
         session: null,
         filter: null,
         listeners: null,
+        mounts: [],
         ...launch,
       },
       'x64',

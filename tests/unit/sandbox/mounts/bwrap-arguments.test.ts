@@ -5,7 +5,14 @@ import type { MountPlan, MountStep } from '../../../../src/sandbox/mounts/mount-
 import { native } from '../native.ts';
 
 function planOf(steps: readonly MountStep[]): MountPlan {
-  return { steps, placeholders: [], missing: [], fingerprint: '', observed: { paths: [], globs: [] } };
+  return {
+    steps,
+    mounted: [],
+    placeholders: [],
+    missing: [],
+    fingerprint: '',
+    observed: { paths: [], globs: [] },
+  };
 }
 
 function argumentsOf(steps: readonly MountStep[], options: Partial<BwrapOptions> = {}): string[] {

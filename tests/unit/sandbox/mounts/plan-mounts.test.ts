@@ -65,7 +65,7 @@ describe('steps', () => {
       'denied files by pattern',
       ['@/w/a/x.env', '@/w/y.env', '@/w/l.env -> y.env', '@/w/d.env/f'],
       ['read /', 'write @/w', 'deny @/w/*.env'],
-      ['write /w', ...readNames('/w'), 'emptyFile(0) /w/a/x.env', 'emptyFile(0) /w/y.env'],
+      ['write /w', ...readNames('/w'), 'write /w/a', 'emptyFile(0) /w/a/x.env', 'emptyFile(0) /w/y.env'],
     ],
     [
       'what is denied outside a root',

@@ -1,0 +1,72 @@
+import { pause } from '../../client/reconnect.ts';
+import { CloseCode } from '../../transport/transport.ts';
+import { GOOD_PIPE_MS } from '../limits.ts';
+import type { NoisePublicKey } from '../noise/public-key.ts';
+import type { Pauses } from '../outbound/pauses.ts';
+import { type Bundle, RegistryError } from '../registry-client.ts';
+import type { FramePipe } from '../stream/frame-pipe.ts';
+import type { HarnessLink } from '../stream/harness-link.ts';
+
+/** How another way to the executor is found. */
+export interface WayFinder {
+  bundle(signal: AbortSignal): Promise<Bundle>;
+  openPipe(bundle: Bundle, signal: AbortSignal): Promise<FramePipe>;
+}
+
+/** Finds other pipes for one stream, for as long as it lives. */
+export class Reattachment {
+  readonly #finder: WayFinder;
+  readonly #executorKey: NoisePublicKey;
+  readonly #pauses: Pauses;
+  readonly #ended = new AbortController();
+  #attachedAtMs = uptimeMs();
+  /** Whether the next pipe is looked for without a pause: once after a good one, so that no loop of lost pipes runs free. */
+  #atOnce = true;
+
+  constructor(finder: WayFinder, executorKey: NoisePublicKey, pauses: Pauses) {
+    this.#finder = finder;
+    this.#executorKey = executorKey;
+    this.#pauses = pauses;
+  }
+
+  /** The stream has ended: nothing more is looked for. */
+  end(): void {
+    this.#ended.abort();
+  }
+
+  /**
+   * Finds another pipe, for as long as the stream waits for one. When another executor has taken the place of the first, or the
+   * registry says no, the stream ends, and its owner sees to the rest.
+   */
+  async pipeLost(link: HarnessLink): Promise<void> {
+    const { signal } = this.#ended;
+    if (uptimeMs() - this.#attachedAtMs >= GOOD_PIPE_MS) {
+      this.#pauses.reset();
+      this.#atOnce = true;
+    }
+    while (!signal.aborted) {
+      if (!this.#atOnce) await pause(this.#pauses.next(), signal);
+      this.#atOnce = false;
+      try {
+        const bundle = await this.#finder.bundle(signal);
+        if (!bundle.executorKey.equals(this.#executorKey)) {
+          link.abort({ code: CloseCode.abnormal, reason: 'another executor has taken over' });
+          return;
+        }
+        const pipe = await this.#finder.openPipe(bundle, signal);
+        this.#attachedAtMs = uptimeMs();
+        link.attach(pipe);
+        return;
+      } catch (error) {
+        if (!signal.aborted && error instanceof RegistryError && !error.retryable) {
+          link.abort({ code: CloseCode.abnormal, reason: error.message });
+        }
+      }
+    }
+  }
+}
+
+/** A clock that does not jump. */
+function uptimeMs(): number {
+  return process.uptime() * 1_000;
+}

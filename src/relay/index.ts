@@ -1,0 +1,8 @@
+export { CredentialError, CredentialFrames } from './executor/credential-frames.ts';
+export { type ExecutorOptions, RunningExecutor } from './executor/run-executor.ts';
+export { type RemoteEnvironmentConfig, runRemoteEnvironment } from './executor/run-remote-environment.ts';
+export { type ForwardTarget, forwardStream } from './forward/forward-stream.ts';
+export { connectRemote, type RemoteOptions } from './harness/connect-remote.ts';
+export { type RelayOptions, RelaySource } from './harness/relay-source.ts';
+export { bearerAuth, type RegistryAuth } from './registry-auth.ts';
+export { RegistryError } from './registry-client.ts';

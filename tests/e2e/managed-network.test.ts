@@ -1,0 +1,216 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { SandboxRequest } from '../../src/protocol/sandbox.ts';
+import { Certificates, pem } from '../support/certificates.ts';
+import { type AttemptReport, makeAttempts, slug } from '../support/escape-attempts.ts';
+import { EscapeScene, type EscapeServer, type RunOptions, SERVER_USERS } from '../support/escape-scene.ts';
+import { HostWitness } from '../support/host-witness.ts';
+import { DIRECT, LOCAL, type NetworkAttempt, OWN, TRICKS } from '../support/network-attempts.ts';
+import { secureWebServer, type WebServer, webServer } from '../support/web-servers.ts';
+
+type Settings = NonNullable<NonNullable<RunOptions['network']>['networkProxy']>['proxy'];
+
+const NOTHING: Settings = {
+  enabled: true,
+  enableSocks5: true,
+  enableSocks5Udp: true,
+  allowUpstreamProxy: false,
+  dangerouslyAllowAllUnixSockets: true,
+  mode: 'full',
+  allowLocalBinding: false,
+};
+/** Every public host. */
+const PUBLIC: Settings = { ...NOTHING, domains: { '*': 'allow' } };
+const EVERYTHING: Settings = {
+  ...PUBLIC,
+  allowLocalBinding: true,
+  domains: { '*': 'allow', '127.0.0.1': 'allow', localhost: 'allow', '::1': 'allow', '0.0.0.0': 'allow' },
+};
+const LOOPBACK: Settings = { ...NOTHING, domains: { '127.0.0.1': 'allow' } };
+
+/** What arrived of an attempt: it says its name. */
+function madeBy(name: string, arrived: readonly string[]): readonly string[] {
+  const exactly = new RegExp(`[ /]${slug(name)}(?![\\w-])`);
+  return arrived.filter((arrival) => exactly.test(arrival));
+}
+
+/** Behind a proxy with these settings, and with nothing else of the network. */
+const enforced = (proxy: Settings) => ({ networkProxy: { proxy }, enforceManagedNetwork: true });
+
+/** A server with programs that have other permissions, and what a program must not reach. */
+class NetworkScene {
+  readonly files: EscapeScene;
+  readonly server: EscapeServer;
+  readonly witness: HostWitness;
+  readonly good: WebServer;
+  /** What the good server was asked for. */
+  readonly asked: string[];
+  readonly #sibling: string;
+
+  private constructor(
+    files: EscapeScene,
+    server: EscapeServer,
+    witness: HostWitness,
+    good: WebServer,
+    asked: string[],
+    sibling: string,
+  ) {
+    this.files = files;
+    this.server = server;
+    this.witness = witness;
+    this.good = good;
+    this.asked = asked;
+    this.#sibling = sibling;
+  }
+
+  static async open(user: (typeof SERVER_USERS)[number]): Promise<NetworkScene> {
+    const files = new EscapeScene(user);
+    const server = await files.serve();
+    const witness = await HostWitness.open(join(files.outside, 'witness'));
+    const asked: string[] = [];
+    const good = await webServer(({ method, url = '' }, response) => {
+      asked.push(`${method} ${url}`);
+      const [, location] = /^\/to\?(.*)$/.exec(url) ?? [];
+      response.writeHead(location === undefined ? 200 : 302, location === undefined ? {} : { location });
+      response.end('good');
+    });
+    // One on the network of the host and one enclosed, both with every permission.
+    const script = 'echo "$HTTP_PROXY "; exec sleep 1000';
+    const network = { networkProxy: { proxy: EVERYTHING } };
+    const shared = await server.start(['/bin/sh', '-c', script], null, { network });
+    await server.start(['/bin/sh', '-c', script], files.profile(), { network: enforced(EVERYTHING) });
+    await server.said(shared, ' ');
+    return new NetworkScene(files, server, witness, good, asked, server.client.process(shared).text().trim());
+  }
+
+  get env(): Readonly<Record<string, string>> {
+    const { port, username, password } = new URL(this.#sibling);
+    return {
+      ...this.witness.env,
+      SERVER: new URL(this.server.url).port,
+      GOOD: String(this.good.port),
+      SIBLING: port,
+      SIBLING_AUTH: `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`,
+    };
+  }
+
+  attempt(
+    attempts: readonly NetworkAttempt[],
+    sandbox: SandboxRequest | null,
+    network: RunOptions['network'] = {},
+  ): Promise<AttemptReport> {
+    return makeAttempts(this.files, this.server, attempts, sandbox, { env: this.env, network });
+  }
+
+  /** Fails for an attempt that was noticed, or that came to an answer other than a refusal. */
+  expectHeld(report: AttemptReport, arrived: readonly string[], { name, answered }: NetworkAttempt): void {
+    const { raised, output } = report[name]!;
+    expect(madeBy(name, arrived)).toEqual([]);
+    if (answered !== true) expect(raised).not.toBeNull();
+    expect(output).not.toContain('reached');
+  }
+
+  async close(): Promise<void> {
+    await this.files.end();
+    await this.witness.close();
+    await this.good.close();
+  }
+}
+
+// The numbers of the calls are those of x64.
+describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', (user) => {
+  let scene: NetworkScene;
+  beforeAll(async () => {
+    scene = await NetworkScene.open(user);
+  });
+  afterAll(() => scene.close());
+
+  describe('without a sandbox the witness sees', () => {
+    let arrived: readonly string[];
+    const ways = DIRECT.filter(({ reaches }) => reaches);
+    beforeAll(async () => {
+      await scene.attempt(ways, null);
+      arrived = await scene.witness.arrivals();
+    });
+    test.each(ways)('$name', ({ name }) => {
+      expect(madeBy(name, arrived)).not.toEqual([]);
+    });
+  });
+
+  const insideATree = () => scene.files.profile();
+  const withAllFiles = (): SandboxRequest => ({
+    permissions: { type: 'external', network: 'enabled' },
+    windowsSandboxLevel: 'disabled',
+  });
+
+  describe.each([
+    ['in a tree of its own', insideATree],
+    ['with all files', withAllFiles],
+  ] as const)('keeps a program %s behind its proxy, though it tries', (_where, sandbox) => {
+    const all = [...DIRECT, ...LOCAL];
+    let report: AttemptReport;
+    let arrived: readonly string[];
+    beforeAll(async () => {
+      report = await scene.attempt(all, sandbox(), enforced(PUBLIC));
+      arrived = await scene.witness.arrivals();
+    });
+    test.each(all)('$name', (attempt) => scene.expectHeld(report, arrived, attempt));
+    test('nothing arrived that has no name', () => expect(arrived).toEqual([]));
+  });
+
+  describe('lets a program past no proxy that allows one host by', () => {
+    let report: AttemptReport;
+    let arrived: readonly string[];
+    beforeAll(async () => {
+      report = await scene.attempt(TRICKS, insideATree(), enforced(LOOPBACK));
+      arrived = await scene.witness.arrivals();
+    });
+    test.each(TRICKS)('$name', (attempt) => scene.expectHeld(report, arrived, attempt));
+    test('nothing arrived that has no name', () => expect(arrived).toEqual([]));
+    test('the good server was asked', () =>
+      expect(scene.asked).toEqual(expect.arrayContaining(['GET /first', 'POST /first'])));
+  });
+
+  describe('behind a proxy that allows everything', () => {
+    const ways = LOCAL.filter(({ reaches }) => reaches);
+    let report: AttemptReport;
+    let arrived: readonly string[];
+    beforeAll(async () => {
+      const network = enforced(EVERYTHING);
+      report = await scene.attempt([...ways, ...OWN], insideATree(), network);
+      arrived = await scene.witness.arrivals();
+    });
+    test.each(ways)('the witness sees $name', ({ name }) => {
+      expect(report[name]!.raised).toBeNull();
+      expect(madeBy(name, arrived)).not.toEqual([]);
+    });
+    test.each(OWN)('this is refused all the same: $name', ({ name }) => {
+      expect(report[name]!.raised).not.toBeNull();
+    });
+  });
+
+  test('a program reaches a host that is allowed over HTTP, TLS and SOCKS5', async () => {
+    const certificates = new Certificates();
+    const authority = certificates.authority('authority');
+    const secure = await secureWebServer(
+      pem(certificates.signedBy(authority, 'server')),
+      (_request, response) => response.end('secure'),
+    );
+    const ca = scene.files.file('outside/ca.pem', readFileSync(authority.cert, 'utf8'));
+    const script = [
+      `curl -sS -m 10 ${scene.good.url}/plain; echo`,
+      `curl -sS -m 10 --cacert ${ca} ${secure.url}/; echo`,
+      `curl -s -m 10 ${secure.url}/; echo $?`,
+      `curl -sS -m 10 -x "$ALL_PROXY" ${scene.good.url}/socks; echo`,
+      `curl -sS -m 10 --proxytunnel ${scene.good.url}/tunnel; echo`,
+    ].join('\n');
+    const ran = await scene.server.run(['/bin/sh', '-c', script], insideATree(), {
+      network: enforced(LOOPBACK),
+    });
+    expect(ran).toEqual({ exitCode: 0, stdout: 'good\nsecure\n60\ngood\ngood\n', stderr: '' });
+    expect(scene.asked).toEqual(expect.arrayContaining(['GET /plain', 'GET /socks', 'GET /tunnel']));
+    await secure.close();
+    certificates.remove();
+  });
+});

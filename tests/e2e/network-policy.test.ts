@@ -1,0 +1,281 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type ExecProcess, ExecServerClient, type NetworkPolicyDecision, type PolicyHandler, type StartParams } from '../../src/client/index.ts';
+import {
+  startServer,
+  TcpProxy,
+  TestClient,
+  type TestServer,
+} from '../../src/testing/index.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { type WebServer, webServer } from '../support/web-servers.ts';
+
+type Launch = NonNullable<StartParams['networkProxy']>;
+
+let folder: string;
+let server: TestServer;
+let web: WebServer;
+let asked: string[];
+const open: { close(): Promise<unknown> }[] = [];
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'network-policy-'));
+  server = await startServer();
+  asked = [];
+  web = await webServer(({ url = '' }, response) => {
+    asked.push(url);
+    response.end('reached');
+  });
+});
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((each) => each.close()));
+  await server.close();
+  await web.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** A proxy that allows nothing by itself, and lets local hosts be allowed: there are no others that a test can reach. */
+function launch(policyDecisionTimeoutMs: number | null = 60_000, domains: Launch['proxy']['domains'] = {}): Launch {
+  return {
+    proxy: {
+      enabled: true,
+      enableSocks5: true,
+      enableSocks5Udp: false,
+      allowUpstreamProxy: false,
+      dangerouslyAllowAllUnixSockets: false,
+      mode: 'full',
+      allowLocalBinding: true,
+      domains,
+    },
+    policyDecisionTimeoutMs,
+  };
+}
+
+/** A shell script, confined to its proxy. Its `fetch` asks the web server. */
+function enforced(processId: string, script: string, networkProxy = launch()): StartParams {
+  return {
+    processId,
+    argv: ['/bin/sh', '-c', `fetch() { curl -s -m 60 --noproxy '' "$@"; echo; }\n${script}`],
+    cwd: 'file:///',
+    env: { PATH: '/usr/bin:/bin' },
+    tty: false,
+    networkProxy,
+    enforceManagedNetwork: true,
+    sandbox: {
+      permissions: {
+        type: 'managed',
+        file_system: {
+          type: 'restricted',
+          entries: [
+            { path: { type: 'special', value: { kind: 'root' } }, access: 'read' },
+            { path: { type: 'path', path: `file://${folder}` }, access: 'write' },
+          ],
+        },
+        network: 'restricted',
+      },
+      windowsSandboxLevel: 'disabled',
+    },
+  };
+}
+
+/** A question as it arrives, and how it is answered. */
+async function question(client: TestClient, number = 1) {
+  await waitFor(`question ${number}`, () => questions(client).length >= number);
+  const { id, params } = questions(client)[number - 1] as { id: number; params: unknown };
+  const answer = (decision: unknown) => client.sendText(JSON.stringify({ id, result: { decision } }));
+  return { id, params, answer };
+}
+
+function questions({ received }: TestClient) {
+  return received.filter(({ method }) => method === 'network/policyRequest');
+}
+
+function decisions({ received }: TestClient): NetworkPolicyDecision[] {
+  return received
+    .filter(({ method }) => method === 'network/policyDecision')
+    .map(({ params }) => params as NetworkPolicyDecision);
+}
+
+describe('a host that no pattern allows', () => {
+  test.each([
+    ['http', (url: string) => `fetch ${url}`],
+    ['https_connect', (url: string) => `fetch --proxytunnel ${url}`],
+    ['socks5_tcp', (url: string) => `fetch -x "$ALL_PROXY" ${url}`],
+  ])('is reached over %s when the client allows it', async (protocol, command) => {
+    const client = await server.connect();
+    await client.call('process/start', enforced('p', command(`${web.url}/allowed`)));
+    const { id, params, answer } = await question(client);
+    expect({ id, params }).toEqual({
+      id: 1,
+      params: { processId: 'p', request: { protocol, host: '127.0.0.1', port: web.port } },
+    });
+    expect(asked).toEqual([]);
+    answer({ type: 'allow' });
+    expect((await client.closedProcess('p')).text('stdout')).toBe('reached\n');
+    expect(decisions(client)).toEqual([
+      expect.objectContaining({
+        decision: 'allow',
+        source: 'decider',
+        reason: 'not_allowed',
+        policyOverride: true,
+      }),
+    ]);
+  });
+
+  test.each([
+    [{ type: 'deny', reason: 'not today' }, 'deny', 'not today'],
+    [{ type: 'ask', reason: 'somebody else' }, 'ask', 'somebody else'],
+    [{ type: 'deny', reason: 'x'.repeat(1025) }, 'deny', 'not_allowed'],
+    [{ type: 'perhaps' }, 'deny', 'not_allowed'],
+  ])('is not reached when the client says %j', async (answer, decision, reason) => {
+    const client = await server.connect();
+    await client.call('process/start', enforced('p', `fetch ${web.url}/`));
+    (await question(client)).answer(answer);
+    const answered = JSON.parse((await client.closedProcess('p')).text('stdout')) as unknown;
+    expect(answered).toMatchObject({ status: 'blocked', decision, reason, source: 'decider' });
+    expect(decisions(client)).toEqual([expect.objectContaining({ decision, reason, policyOverride: false })]);
+    expect(asked).toEqual([]);
+  });
+
+  test('is not reached when no answer comes in time', async () => {
+    const client = await server.connect();
+    await client.call('process/start', enforced('p', `fetch ${web.url}/`, launch(1)));
+    const { answer } = await question(client);
+    expect((await client.closedProcess('p')).text('stdout')).toContain('"reason":"not_allowed"');
+    // A late answer changes nothing and ends nothing.
+    answer({ type: 'allow' });
+    await client.call('environment/status', {});
+    expect(asked).toEqual([]);
+  });
+
+  test('is not reached when the client goes; who comes back is asked the next time', async () => {
+    const client = await server.connect({ handshake: false });
+    const resumeSessionId = await client.handshake();
+    const gate = join(folder, 'gate');
+    const script = `fetch ${web.url}/one; echo denied > ${folder}/denied; until [ -e ${gate} ]; do sleep 0.02; done; fetch ${web.url}/two`;
+    await client.call('process/start', enforced('p', script));
+    await question(client);
+    await client.drop();
+    await waitFor('the denial', () => existsSync(join(folder, 'denied')));
+    const next = await TestClient.connect(server.url);
+    await next.handshake({ clientName: 'test', resumeSessionId });
+    await next.call('fs/writeFile', { path: `file://${gate}`, dataBase64: '' });
+    const { id, answer } = await question(next);
+    expect(id).toBe(1);
+    answer({ type: 'allow' });
+    await waitFor('the answer', () => asked.length > 0);
+    await next.waitFor(({ method }) => method === 'process/closed');
+    expect(asked).toEqual(['/two']);
+    expect(decisions(next).map(({ decision, reason }) => [decision, reason])).toEqual([
+      ['deny', 'not_allowed'],
+      ['allow', 'not_allowed'],
+    ]);
+  });
+
+  test('is not asked about when the program has ended', async () => {
+    const client = await server.connect();
+    await client.call('process/start', enforced('p', `fetch ${web.url}/ & sleep 1000`));
+    const { answer } = await question(client);
+    await client.call('process/terminate', { processId: 'p' });
+    await client.closedProcess('p');
+    answer({ type: 'allow' });
+    await client.call('environment/status', {});
+    expect(asked).toEqual([]);
+  });
+});
+
+describe('the client library', () => {
+  /** A client whose connections can be cut. */
+  async function connect(
+    onNetworkPolicyRequest: PolicyHandler,
+  ): Promise<[ExecServerClient, TcpProxy]> {
+    const proxy = await TcpProxy.open(server.url);
+    const client = await ExecServerClient.connect({ url: proxy.url, onNetworkPolicyRequest });
+    open.push(client, proxy);
+    return [client, proxy];
+  }
+
+  async function outputOf(process: ExecProcess): Promise<string> {
+    let output = '';
+    for await (const event of process.events()) {
+      if (event.type === 'output') output += Buffer.from(event.bytes).toString();
+    }
+    return output;
+  }
+
+  test('decides, and tells what was decided', async () => {
+    const [client] = await connect(({ host, port }) =>
+      host === '127.0.0.1' && port === web.port ? { type: 'allow' } : { type: 'deny', reason: 'elsewhere' },
+    );
+    const told: string[] = [];
+    client.onNotification('network/policyDecision', ({ processId, host, decision, source, reason }) =>
+      told.push([processId, host, decision, source, reason].join(' ')),
+    );
+    const process = await client.backend.start(enforced('p', `fetch ${web.url}/; fetch http://a.example/`));
+    const output = await outputOf(process);
+    expect(output).toMatch(/^reached\n\{"status":"blocked".*"reason":"elsewhere"/);
+    expect(told).toEqual(['p 127.0.0.1 allow decider not_allowed', 'p a.example deny decider elsewhere']);
+  });
+
+  test('goes on deciding on its next connection', async () => {
+    const signals: AbortSignal[] = [];
+    const [client, proxy] = await connect(({ host }, signal) => {
+      signals.push(signal);
+      return host === '127.0.0.1' ? { type: 'allow' } : new Promise(() => {});
+    });
+    const process = await client.backend.start(enforced('p', `fetch http://a.example/; fetch ${web.url}/`));
+    await waitFor('the question', () => signals.length === 1);
+    proxy.drop();
+    await waitFor('the second question', () => signals.length === 2);
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
+    const output = await outputOf(process);
+    expect(output).toMatch(/"reason":"not_allowed".*\nreached\n$/s);
+  });
+});
+
+describe('every decision is told', () => {
+  /** Asks for hosts that are denied, one after another, and says when it is done. */
+  const storm = (count: number) => `python3 - <<'END'
+import os, socket
+s = socket.create_connection(('127.0.0.1', int(os.environ['HTTP_PROXY'].rsplit(':', 1)[1])), 30)
+f = s.makefile('rb')
+for number in range(${count}):
+    s.sendall(b'GET http://h%d.example/ HTTP/1.1\\r\\nHost: h%d.example\\r\\n\\r\\n' % (number, number))
+    length = 0
+    while (line := f.readline()) != b'\\r\\n':
+        if line.lower().startswith(b'content-length:'): length = int(line[15:])
+    f.read(length)
+open('${folder}/done', 'w').close()
+END`;
+
+  const numbers = (told: readonly NetworkPolicyDecision[]) => told.map(({ host }) => Number(/\d+/.exec(host)));
+
+  test('in order to a client that reads', async () => {
+    const client = await server.connect();
+    await client.call('process/start', enforced('p', storm(2000), launch(null)));
+    await client.closedProcess('p');
+    const told = decisions(client);
+    expect(numbers(told)).toEqual(Array.from({ length: 2000 }, (_, number) => number));
+    expect(told.some(({ droppedBefore }) => droppedBefore !== undefined)).toBe(false);
+  });
+
+  test('or counted, when more come while the client is away than can be kept', async () => {
+    const client = await server.connect({ handshake: false });
+    const resumeSessionId = await client.handshake();
+    const gate = join(folder, 'gate');
+    const script = `until [ -e ${gate} ]; do sleep 0.02; done\n${storm(1500)}`;
+    await client.call('process/start', enforced('p', script, launch(null)));
+    await client.drop();
+    const other = await server.connect();
+    await other.call('fs/writeFile', { path: `file://${gate}`, dataBase64: '' });
+    await waitFor('the requests', () => existsSync(join(folder, 'done')));
+    const next = await TestClient.connect(server.url);
+    await next.handshake({ clientName: 'test', resumeSessionId });
+    await waitFor('the decisions', () => decisions(next).length >= 1024);
+    const told = decisions(next);
+    expect(numbers(told)).toEqual(Array.from({ length: 1024 }, (_, number) => number + 476));
+    expect(told.map(({ droppedBefore }) => droppedBefore ?? 0)).toEqual([476, ...Array(1023).fill(0)]);
+  });
+});

@@ -1,0 +1,215 @@
+import { execFileSync } from 'node:child_process';
+import { lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import type { FileSystem, Waiting, WalkOptions } from '../../../src/files/file-system.ts';
+import { FileThreads } from '../../../src/files/file-threads.ts';
+import { LARGE_WALK_ENTRIES, MANY_SMALL_FILES, SMALL_FILE_BYTES } from '../../../src/files/limits.ts';
+import { LOCAL_FILE_SYSTEM } from '../../../src/files/local/local-file-system.ts';
+import { type NativePath, nativePathOfText } from '../../../src/files/native-path.ts';
+import { EncodedWalk } from '../../../src/files/thread/encoded-walk.ts';
+import { threadedFileSystem } from '../../../src/files/threaded-file-system.ts';
+import { waitFor } from '../../support/wait-for.ts';
+import { outcome, Scratch } from './local/scratch.ts';
+
+const scratch = new Scratch();
+const FOLLOW = { followSymlinks: true };
+const NEVER = new AbortController().signal;
+const PATIENT: Waiting = { signal: NEVER, onWait: () => {} };
+const EVERYTHING: WalkOptions = {
+  maxDepth: 64,
+  maxDirectories: 10_000,
+  maxEntries: 50_000,
+  followDirectorySymlinks: false,
+  pruneHiddenDirectories: false,
+};
+
+const threads = new FileThreads(undefined, 60_000);
+const run = vi.spyOn(threads, 'run');
+const files = threadedFileSystem({ threads, prepare: () => {} });
+
+beforeAll(async () => {
+  threads.prepare();
+  await waitFor('a thread', () => threads.run({ kind: 'read', path: nativePathOfText('/proc/version') }));
+});
+
+afterAll(async () => {
+  // A job that is given up ends its thread.
+  const unwanted = new AbortController();
+  const walk = threads.run(
+    { kind: 'walk', path: nativePathOfText('/'), options: EVERYTHING },
+    unwanted.signal,
+  );
+  unwanted.abort(new Error('over'));
+  await expect(walk).rejects.toThrow('over');
+  await waitFor('the end of the thread', () => threads.count === 0);
+});
+
+/** What the last job gave; null where it was not done by a thread. */
+function byThread(): Promise<unknown> {
+  return run.mock.settledResults.length === 0
+    ? Promise.resolve(null)
+    : (run.mock.results.at(-1)!.value as Promise<unknown>);
+}
+
+async function contentOf(from: FileSystem, path: NativePath): Promise<{ size: number; bytes: string }> {
+  const content = await from.readFile(path, FOLLOW);
+  const pieces: Buffer[] = [];
+  for (;;) {
+    const piece = Buffer.alloc(10_000);
+    const length = await content.read(piece);
+    pieces.push(piece.subarray(0, length));
+    if (length < piece.length) break;
+  }
+  await content.close();
+  return { size: content.size, bytes: Buffer.concat(pieces).toString('latin1') };
+}
+
+test.each([0, 1, 1_000, 10_000, SMALL_FILE_BYTES - 1, SMALL_FILE_BYTES, SMALL_FILE_BYTES + 1, 100_000])(
+  'a file of %i bytes is read as ever',
+  async (size) => {
+    const bytes = Buffer.from(Uint8Array.from({ length: size }, (_, index) => index % 251));
+    writeFileSync(scratch.at('file'), bytes);
+    expect(await contentOf(files, scratch.at('file'))).toEqual({ size, bytes: bytes.toString('latin1') });
+    const isSmall = size > 0 && size < SMALL_FILE_BYTES;
+    expect(await byThread()).toMatchObject({ fd: isSmall ? null : expect.any(Number) });
+  },
+);
+
+test('a file that the kernel makes up is read as a whole', async () => {
+  const path = nativePathOfText('/proc/version');
+  expect(await contentOf(files, path)).toEqual({ size: 0, bytes: readFileSync(path, 'latin1') });
+});
+
+test.each(['missing', 'dir', 'dir/sub/f/x', 'loop', '/dev/null'])(
+  'reading %s is refused as ever',
+  async (name) => {
+    scratch.furnish();
+    const expected = await outcome(LOCAL_FILE_SYSTEM.readFile(scratch.at(name), FOLLOW));
+    expect(await outcome(files.readFile(scratch.at(name), FOLLOW))).toEqual(expected);
+    await expect(byThread()).rejects.toThrow();
+  },
+);
+
+test('a small file is written in place by a thread', async () => {
+  writeFileSync(scratch.at('file'), 'x'.repeat(5_000), { mode: 0o640 });
+  const { ino } = lstatSync(scratch.at('file'));
+  symlinkSync('file', scratch.at('link'));
+  for (const text of ['longer than nothing', 'shorter', '', 'é\u0000']) {
+    await files.writeFile(scratch.at('link'), Buffer.from(text), FOLLOW, PATIENT);
+    expect(await byThread()).toBe('written');
+    expect(readFileSync(scratch.at('file'), 'utf8')).toBe(text);
+  }
+  expect(lstatSync(scratch.at('file'))).toMatchObject({ ino, mode: 0o100640 });
+});
+
+test('a new file gets the usual mode, and a large one is not a matter for a thread', async () => {
+  await files.writeFile(scratch.at('new'), Buffer.from('new'), FOLLOW, PATIENT);
+  expect(lstatSync(scratch.at('new')).mode & 0o777).toBe(0o666 & ~process.umask());
+  run.mockClear();
+  const large = Buffer.alloc(SMALL_FILE_BYTES + 1, 'y');
+  await files.writeFile(scratch.at('new'), large, FOLLOW, PATIENT);
+  expect(readFileSync(scratch.at('new')).equals(large)).toBe(true);
+  expect(run).not.toHaveBeenCalled();
+});
+
+test.each(['dir', 'a.txt/x', 'missing/x', 'loop'])('writing %s fails as ever', async (name) => {
+  scratch.furnish();
+  const write = (to: FileSystem) =>
+    outcome(to.writeFile(scratch.at(name), Buffer.from('x'), FOLLOW, PATIENT));
+  expect(await write(files)).toEqual(await write(LOCAL_FILE_SYSTEM));
+});
+
+test('a write that fails half way leaves nothing of what was there before', async () => {
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8k', 'none', mountPoint()]);
+  try {
+    writeFileSync(scratch.at('full/file'), 'o'.repeat(5_000));
+    writeFileSync(scratch.at('full/other'), '');
+    const write = files.writeFile(scratch.at('full/file'), Buffer.alloc(12_000, 'n'), FOLLOW, PATIENT);
+    expect(await outcome(write)).toMatch(/os error 28/);
+    expect(readFileSync(scratch.at('full/file'), 'latin1')).toMatch(/^n+$/);
+  } finally {
+    execFileSync('umount', [scratch.at('full')]);
+  }
+});
+
+function mountPoint(): string {
+  mkdirSync(scratch.at('full'));
+  return scratch.at('full');
+}
+
+test('a FIFO is waited for, and its reader gets everything', async () => {
+  const fifo = scratch.fifo('fifo');
+  const waits = vi.fn();
+  const write = files.writeFile(fifo, Buffer.from('through'), FOLLOW, { signal: NEVER, onWait: waits });
+  await waitFor('the write to wait', () => waits.mock.calls.length === 1);
+  expect(execFileSync('cat', [fifo], { encoding: 'utf8' })).toBe('through');
+  await write;
+});
+
+test('a FIFO that somebody reads already is opened once', async () => {
+  const fifo = scratch.fifo('fifo');
+  const keptOpen = await LOCAL_FILE_SYSTEM.open(scratch.at('/dev/null'), 'read');
+  await keptOpen.close();
+  const reader = import('node:fs/promises').then(({ readFile }) => readFile(fifo, 'utf8'));
+  await waitFor('the reader', async () => {
+    const written = files.writeFile(fifo, Buffer.from('once'), FOLLOW, PATIENT);
+    await written;
+    return true;
+  });
+  expect(await reader).toBe('once');
+});
+
+test.each([
+  {},
+  { maxEntries: 4 },
+  { maxDepth: 0 },
+  { maxDirectories: 2 },
+  { followDirectorySymlinks: true },
+  { pruneHiddenDirectories: true },
+])('a walk finds what it finds without threads (%o)', async (limits) => {
+  scratch.furnish();
+  mkdirSync(scratch.at('.hidden/below'), { recursive: true });
+  writeFileSync(Buffer.from(join(scratch.at('dir'), 'b\xff"\\ ?'), 'latin1'), '');
+  const walk = (from: FileSystem) => from.walk(scratch.at('.'), { ...EVERYTHING, ...limits }, NEVER);
+  const walked = await walk(files);
+  expect(walked).toBeInstanceOf(EncodedWalk);
+  const { entries, errors, truncated } = walked;
+  expect({ entries, errors, truncated }).toEqual(await walk(LOCAL_FILE_SYSTEM));
+});
+
+test.each([['missing'], ['a.txt'], ['lfile']])('a walk of %s ends as ever', async (name) => {
+  scratch.furnish();
+  const walk = (from: FileSystem) =>
+    outcome(from.walk(scratch.at(name), EVERYTHING, NEVER).then(({ entries }) => entries.length));
+  expect(await walk(files)).toEqual(await walk(LOCAL_FILE_SYSTEM));
+});
+
+test('where links are not followed no thread is asked', async () => {
+  writeFileSync(scratch.at('file'), 'x');
+  run.mockClear();
+  const noFollow = { followSymlinks: false };
+  await (await files.readFile(scratch.at('file'), noFollow)).close();
+  await files.writeFile(scratch.at('file'), Buffer.from('y'), noFollow, PATIENT);
+  await files.walk(scratch.at('.'), { ...EVERYTHING, ...noFollow }, NEVER);
+  expect(run).not.toHaveBeenCalled();
+});
+
+test('threads are asked for after a large walk and after many small files, not before', async () => {
+  const prepare = vi.fn();
+  const waiting = threadedFileSystem({ threads: null, prepare });
+  for (let index = 0; index < LARGE_WALK_ENTRIES - 1; index++) writeFileSync(scratch.at(`${index}`), '');
+  await waiting.walk(scratch.at('.'), EVERYTHING, NEVER);
+  expect(prepare).not.toHaveBeenCalled();
+  writeFileSync(scratch.at('one more'), 'x');
+  await waiting.walk(scratch.at('.'), EVERYTHING, NEVER);
+  expect(prepare).toHaveBeenCalledTimes(1);
+
+  for (let index = 0; index < MANY_SMALL_FILES / 2; index++) {
+    await (await waiting.readFile(scratch.at('one more'), FOLLOW)).close();
+    if (index > 0) await waiting.writeFile(scratch.at('one more'), Buffer.from('y'), FOLLOW, PATIENT);
+  }
+  expect(prepare).toHaveBeenCalledTimes(1);
+  await waiting.writeFile(scratch.at('one more'), Buffer.from('y'), FOLLOW, PATIENT);
+  expect(prepare).toHaveBeenCalledTimes(2);
+});

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import * as relay from '../../../src/relay/index.ts';
+import { DEFAULT_CONFIG } from '../../../src/server/config/config.ts';
+
+test('the library offers these names', () => {
+  expect(Object.keys(relay).sort()).toEqual([
+    'CredentialError',
+    'CredentialFrames',
+    'RegistryError',
+    'RelaySource',
+    'RunningExecutor',
+    'bearerAuth',
+    'connectRemote',
+    'forwardStream',
+    'runRemoteEnvironment',
+  ]);
+});
+
+test('who serves an environment must say who it is, and how', () => {
+  const place = { registryUrl: 'https://h', environmentId: 'e' };
+  const auth = relay.bearerAuth('t');
+  const whole: relay.RemoteEnvironmentConfig = { ...place, auth, server: DEFAULT_CONFIG };
+  // @ts-expect-error: nobody is let in without credentials.
+  const anonymous: relay.RemoteEnvironmentConfig = { ...place, server: DEFAULT_CONFIG };
+  // @ts-expect-error: the server must be described.
+  const empty: relay.RemoteEnvironmentConfig = { ...place, auth };
+  expect([whole, anonymous, empty].map((config) => Object.keys(config).length)).toEqual([4, 3, 3]);
+});
