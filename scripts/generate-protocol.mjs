@@ -5,7 +5,9 @@ import { fileURLToPath } from 'node:url';
 import * as z from 'zod/mini';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const { METHODS, NOTIFICATIONS, CAPABILITIES, RpcErrorCode } = await import('../dist/protocol/index.js');
+const { METHODS, CLIENT_METHODS, NOTIFICATIONS, CAPABILITIES, RpcErrorCode } = await import(
+  '../dist/protocol/index.js'
+);
 
 const jsonSchema = (schema, io) =>
   z.toJSONSchema(schema, {
@@ -22,6 +24,16 @@ const methods = Object.entries(METHODS).map(([name, definition]) => ({
   summary: definition.summary,
   params: jsonSchema(definition.params, 'input'),
   result: jsonSchema(definition.result, 'output'),
+}));
+
+// Here the server is the one who writes params and reads results.
+const clientMethods = Object.entries(CLIENT_METHODS).map(([name, definition]) => ({
+  name,
+  origin: definition.origin,
+  capability: definition.capability ?? null,
+  summary: definition.summary,
+  params: jsonSchema(definition.params, 'output'),
+  result: jsonSchema(definition.result, 'input'),
 }));
 
 const notifications = Object.entries(NOTIFICATIONS).map(([name, definition]) => ({
@@ -132,12 +144,18 @@ ${Object.entries(ORIGINS)
     return `## ${title}\n\n${sections.join('\n')}`;
   })
   .join('\n')}
+## Requests of the server
+
+Their ids are integers from 1 on each connection, apart from those of the client. A client answers one that it does not know with an
+error.
+
+${clientMethods.map(methodSection).join('\n')}
 ## Notifications
 
 ${notifications.map(notificationSection).join('\n')}`;
 
 const outputs = {
-  'schema/methods.json': `${JSON.stringify({ methods, notifications }, null, 2)}\n`,
+  'schema/methods.json': `${JSON.stringify({ methods, clientMethods, notifications }, null, 2)}\n`,
   'docs/protocol.md': protocolPage,
 };
 

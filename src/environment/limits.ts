@@ -46,6 +46,8 @@ export const MCP_END_GRACE_MS = 2_000;
 /** Times in a row that the stream of a web MCP server is opened again without anything coming of it, and the pauses between. */
 export const MCP_STREAM_REOPENS = 5;
 export const MCP_STREAM_FIRST_PAUSE_MS = 500;
+/** A server may ask for shorter ones, but not for none: it would be asked again and again without end. */
+export const MCP_STREAM_SHORTEST_PAUSE_MS = 50;
 export const MCP_STREAM_LONGEST_PAUSE_MS = 10_000;
 
 /** How long the end of a session is told to a web MCP server. */

@@ -88,7 +88,6 @@ class FileThread {
   constructor(worker: Worker, idleMs: number, gone: (broken: boolean) => void) {
     this.#worker = worker;
     this.#idleMs = idleMs;
-    worker.unref();
     worker.on('message', (message: ThreadMessage) => this.#hear(message));
     // What went wrong in it shows in that it ends.
     worker.on('error', () => {});
@@ -98,6 +97,8 @@ class FileThread {
       gone(broken);
       this.#settle?.(null);
     });
+    // Last, because listening to it takes this back.
+    worker.unref();
   }
 
   /** Whether it has a job, or will never take one again. */

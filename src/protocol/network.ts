@@ -84,11 +84,14 @@ const Protocol = once(() => z.enum(['http', 'https_connect', 'socks5_tcp', 'sock
 export const NetworkPolicyRequestParams = once(() =>
   z.object({
     processId: Identifier(),
-    request: z.object({
-      protocol: doc(Protocol(), 'How the program asked.'),
-      host: doc(z.string(), 'A name or an address, in lower case.'),
-      port: Port(),
-    }),
+    request: doc(
+      z.object({
+        protocol: doc(Protocol(), 'How the program asked.'),
+        host: doc(z.string(), 'A name or an address, in lower case.'),
+        port: Port(),
+      }),
+      'How the program asked, and for what: a name or an address in lower case, and a port.',
+    ),
   }),
 );
 
@@ -96,11 +99,14 @@ const Reason = once(() => doc(z.string(), 'At most 1024 bytes without control ch
 
 export const NetworkPolicyRequestResult = once(() =>
   z.object({
-    decision: z.discriminatedUnion('type', [
-      z.object({ type: z.literal('allow') }),
-      z.object({ type: z.literal('deny'), reason: Reason() }),
-      z.object({ type: z.literal('ask'), reason: Reason() }),
-    ]),
+    decision: doc(
+      z.discriminatedUnion('type', [
+        z.object({ type: z.literal('allow') }),
+        z.object({ type: z.literal('deny'), reason: Reason() }),
+        z.object({ type: z.literal('ask'), reason: Reason() }),
+      ]),
+      '`ask` blocks like `deny` and is reported as what it is. Reasons have at most 1024 bytes and no control characters.',
+    ),
   }),
 );
 

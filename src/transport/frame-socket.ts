@@ -160,6 +160,11 @@ export interface FrameSocketConnectOptions extends WebSocketConnectOptions {
   readonly text?: FrameSocketOptions['text'];
   /** A connection that leads to the server already, TLS included; a new one is made by default. */
   readonly connection?: Duplex;
+  /**
+   * Masks with zeros, which costs neither end anything. Masks keep a peer from writing words of its own into the connection of
+   * somebody else, for a proxy between them that takes them for HTTP: only where no such proxy can be.
+   */
+  readonly zeroMask?: boolean;
 }
 
 /** Opens a client's end. Rejects with UpgradeRefusedError when the server answers otherwise, or when it is not reached or `signal` aborts. */
@@ -168,11 +173,12 @@ export function connectFrameSocket(
   options: FrameSocketConnectOptions = {},
 ): Promise<FrameSocket> {
   const { headers = {}, signal, maxMessageBytes = 0, pingIntervalMs = 0, peerSilenceTimeoutMs = 0 } = options;
-  const { connection, text = 'refuse' } = options;
+  const { connection, text = 'refuse', zeroMask = false } = options;
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     const ws = new WebSocket(url, {
       ...(connection !== undefined && { createConnection: () => connection as Socket }),
+      ...(zeroMask && { generateMask: (mask: Buffer) => void mask.fill(0) }),
       autoPong: false,
       perMessageDeflate: false,
       maxPayload: maxMessageBytes,

@@ -2,13 +2,14 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type ExecProcess, ExecServerClient, type NetworkPolicyDecision, type PolicyHandler, type StartParams } from '../../src/client/index.ts';
 import {
-  startServer,
-  TcpProxy,
-  TestClient,
-  type TestServer,
-} from '../../src/testing/index.ts';
+  type ExecProcess,
+  ExecServerClient,
+  type NetworkPolicyDecision,
+  type PolicyHandler,
+  type StartParams,
+} from '../../src/client/index.ts';
+import { startServer, TcpProxy, TestClient, type TestServer } from '../../src/testing/index.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type WebServer, webServer } from '../support/web-servers.ts';
 
@@ -37,7 +38,10 @@ afterEach(async () => {
 });
 
 /** A proxy that allows nothing by itself, and lets local hosts be allowed: there are no others that a test can reach. */
-function launch(policyDecisionTimeoutMs: number | null = 60_000, domains: Launch['proxy']['domains'] = {}): Launch {
+function launch(
+  policyDecisionTimeoutMs: number | null = 60_000,
+  domains: Launch['proxy']['domains'] = {},
+): Launch {
   return {
     proxy: {
       enabled: true,
@@ -174,7 +178,7 @@ describe('a host that no pattern allows', () => {
     ]);
   });
 
-  test('is not asked about when the program has ended', async () => {
+  test('is not reached for a program that has ended before the answer', async () => {
     const client = await server.connect();
     await client.call('process/start', enforced('p', `fetch ${web.url}/ & sleep 1000`));
     const { answer } = await question(client);
@@ -188,9 +192,7 @@ describe('a host that no pattern allows', () => {
 
 describe('the client library', () => {
   /** A client whose connections can be cut. */
-  async function connect(
-    onNetworkPolicyRequest: PolicyHandler,
-  ): Promise<[ExecServerClient, TcpProxy]> {
+  async function connect(onNetworkPolicyRequest: PolicyHandler): Promise<[ExecServerClient, TcpProxy]> {
     const proxy = await TcpProxy.open(server.url);
     const client = await ExecServerClient.connect({ url: proxy.url, onNetworkPolicyRequest });
     open.push(client, proxy);
@@ -250,7 +252,8 @@ for number in range(${count}):
 open('${folder}/done', 'w').close()
 END`;
 
-  const numbers = (told: readonly NetworkPolicyDecision[]) => told.map(({ host }) => Number(/\d+/.exec(host)));
+  const numbers = (told: readonly NetworkPolicyDecision[]) =>
+    told.map(({ host }) => Number(/\d+/.exec(host)));
 
   test('in order to a client that reads', async () => {
     const client = await server.connect();

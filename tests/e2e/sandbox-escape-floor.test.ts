@@ -1,4 +1,4 @@
-import { existsSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, rmdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -243,6 +243,44 @@ describe.each(SERVER_USERS)('below the floor of a server run by %s gets nobody w
       });
     },
   );
+
+  test('a directory that another program exchanges for a link all the time', async () => {
+    scene.directory('workspace/place');
+    const flip = `import ctypes
+exchange = ctypes.CDLL(None).renameat2
+print('up', flush=True)
+while True: exchange(-100, b'place', -100, b'link', 2)`;
+    const id = await server.start(['/usr/bin/python3', '-c', flip], scene.profile(), {
+      cwd: scene.workspace,
+    });
+    await server.said(id, 'up');
+    const place = join(scene.workspace, 'place');
+    const sandbox = managed([ROOT_READ, at(place, 'write')]);
+    const outcomes: unknown[] = [];
+    for (let round = 0; round < 30; round++) {
+      const processId = `flip-${round}`;
+      const argv = ['/bin/sh', '-c', `echo escaped > ${scene.outside}/new`];
+      const started = await server.outcome('process/start', {
+        processId,
+        argv,
+        cwd: 'file:///',
+        env: {},
+        tty: false,
+        sandbox,
+      });
+      if (typeof started === 'object') await server.ended(processId);
+      const params = { path: uri(join(place, 'new')), dataBase64: 'eA==', sandbox };
+      outcomes.push(started, await server.outcome('fs/writeFile', params));
+    }
+    await server.terminate(id);
+    expect(outcomes.filter((outcome) => typeof outcome === 'object').length).toBeGreaterThan(0);
+    // bwrap makes places for its mounts before anybody can see that they are in the wrong directory. They stay empty.
+    for (const name of ['.agents', '.aws', '.codex', '.git']) {
+      const made = join(scene.outside, name);
+      if (existsSync(made)) rmdirSync(made);
+    }
+    expectUnharmed('');
+  });
 
   test('the first dialect', async () => {
     const params = {

@@ -336,13 +336,18 @@ describe.each(SERVER_USERS)('of a server run by %s, while a program exchanges', 
   afterAll(() => scene.end());
 
   /** Runs `work` while a confined program exchanges two entries of the workspace all the time. */
-  async function exchanging(one: string, other: string, work: () => Promise<void>): Promise<void> {
+  async function exchanging(
+    one: string,
+    other: string,
+    work: () => Promise<void>,
+    sandbox = scene.profile(),
+  ): Promise<void> {
     const script = `import ctypes
 exchange, [a, b] = ctypes.CDLL(None).renameat2, ${JSON.stringify([one, other])}
 print('up', flush=True)
 while True: exchange(-100, a.encode(), -100, b.encode(), 2)`;
     const options = { cwd: scene.workspace };
-    const id = await server.start(['/usr/bin/python3', '-c', script], scene.profile(), options);
+    const id = await server.start(['/usr/bin/python3', '-c', script], sandbox, options);
     await server.said(id, 'up');
     try {
       await work();
@@ -378,6 +383,25 @@ while True: exchange(-100, a.encode(), -100, b.encode(), 2)`;
     expect(scene.names('outside')).toEqual([]);
     expect(outcomes.filter((outcome) => JSON.stringify(outcome) === '{}').length).toBeGreaterThan(0);
     expect(outcomes.filter((outcome) => String(outcome).startsWith('refused')).length).toBeGreaterThan(0);
+  });
+
+  test('directories around a file that a pattern denies, no other program reads it', async () => {
+    scene.file('workspace/real/.env', SECRET);
+    scene.directory('workspace/decoy');
+    const sandbox = scene.profile(denyGlob(join(scene.workspace, '**/.env')));
+    const read = ['/bin/sh', '-c', 'for i in 1 2 3 4 5 6 7 8; do cat real/.env decoy/.env; done'];
+    await exchanging(
+      'real',
+      'decoy',
+      async () => {
+        for (let round = 0; round < 25; round++) {
+          const ran = await server.run(read, sandbox, { cwd: scene.workspace });
+          expect(ran.stdout).not.toContain(SECRET);
+        }
+      },
+      sandbox,
+    );
+    expect(scene.read('workspace/real/.env')).toBe(SECRET);
   });
 
   test('a directory and a link to a protected name, nothing comes to lie there', async () => {

@@ -254,10 +254,7 @@ export const TRICKS: readonly NetworkAttempt[] = [
     ['a user that looks like a host', 'GET http://127.0.0.1:GOOD@127.0.0.2:WITNESS/ HTTP/1.1'],
     ['two users', 'GET http://a@127.0.0.1:GOOD@127.0.0.2:WITNESS/ HTTP/1.1\nHost: 127.0.0.2'],
     ['a backslash', 'GET http://127.0.0.1:GOOD\\@127.0.0.2:WITNESS/ HTTP/1.1'],
-    [
-      'a fragment before the host',
-      'GET http://127.0.0.1:GOOD#@127.0.0.2:WITNESS/ HTTP/1.1\nHost: 127.0.0.2',
-    ],
+    ['a fragment before the host', 'GET http://127.0.0.1:GOOD#@127.0.0.2:WITNESS/ HTTP/1.1\nHost: 127.0.0.2'],
     ['a target without a scheme', 'GET //127.0.0.2:WITNESS/ HTTP/1.1\nHost: 127.0.0.2'],
     ['two headers', 'GET / HTTP/1.1\nHost: 127.0.0.1:GOOD\nHost: 127.0.0.2:WITNESS'],
     ['a folded header', 'GET / HTTP/1.1\nHost: 127.0.0.1:GOOD\n 127.0.0.2:WITNESS'],

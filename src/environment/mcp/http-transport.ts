@@ -6,6 +6,7 @@ import {
   MCP_STREAM_FIRST_PAUSE_MS,
   MCP_STREAM_LONGEST_PAUSE_MS,
   MCP_STREAM_REOPENS,
+  MCP_STREAM_SHORTEST_PAUSE_MS,
 } from '../limits.ts';
 import { serverSentEvents } from './server-sent-events.ts';
 import { type McpTransport, parseMessage } from './transport.ts';
@@ -227,7 +228,8 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
       signal.removeEventListener('abort', finish);
       resolve();
     };
-    const timer = setTimeout(finish, Math.min(ms, MCP_STREAM_LONGEST_PAUSE_MS));
+    const bounded = Math.max(MCP_STREAM_SHORTEST_PAUSE_MS, Math.min(ms, MCP_STREAM_LONGEST_PAUSE_MS));
+    const timer = setTimeout(finish, bounded);
     signal.addEventListener('abort', finish);
     if (signal.aborted) finish();
   });

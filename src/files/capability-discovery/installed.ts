@@ -8,6 +8,7 @@ import { childPath, isWithin, lastName, type NativePath, parentPath, textOfName 
 import { pathFromUri, uriFromPath } from '../path-uri.ts';
 import { Budget } from './budget.ts';
 import type { LinkRule } from './file-bundle.ts';
+import { isRecord } from './plugin.ts';
 import { type DiscoveredRoot, discoverRoot, type Lookup } from './root.ts';
 import { skillExtras, skillHead } from './skill-metadata.ts';
 import { newestVersion } from './versions.ts';
@@ -203,10 +204,6 @@ function noneWhenMissing(error: unknown): null {
 
 function lastSegment(uri: string): string {
   return textOfName(lastName(pathFromUri(uri)));
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Half a surrogate pair can stand in JSON, but no client could read an answer with one. */

@@ -102,6 +102,7 @@ function membersOf({ contents }: BundledFile): Readonly<Record<string, unknown>>
   }
 }
 
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+/** Whether a value of JSON is an object. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -21,6 +21,9 @@ export function skillHead(instructions: string): SkillHead {
   if (head === undefined) throw new YamlError('it does not begin with metadata between lines of ---');
   const members = parseYaml(head);
   if (!isYamlMap(members)) throw new YamlError('its metadata is no mapping');
+  for (const key of ['name', 'description']) {
+    if (typeof (members[key] ?? '') !== 'string') throw new YamlError(`its ${key} is no text`);
+  }
   const name = oneLine(members.name);
   const description = oneLine(members.description);
   if (description === null) throw new YamlError('it has no description');

@@ -97,8 +97,12 @@ class BlockReader {
   /** A text that may go on on lines that are indented further than `indent`. */
   #scalar(text: string, indent: number): YamlValue {
     if (/^[&*!]/.test(text)) throw new YamlError(`not understood here: ${text}`);
-    const block = /^([|>])([-+]?)(?:\s+#.*)?$/.exec(text);
-    if (block !== null) return this.#blockText(block[1] === '>', block[2]!, indent);
+    const block = /^([|>])([-+]?)([1-9]?)([-+]?)(?:\s+#.*)?$/.exec(text);
+    if (block !== null) {
+      const [, style, before, deeper, behind] = block;
+      const own = deeper === '' ? null : Math.max(0, indent) + Number(deeper);
+      return this.#blockText(style === '>', before || behind!, indent, own);
+    }
     if (text.startsWith('[') || text.startsWith('{'))
       return new FlowReader(this.#joined(text, indent)).whole();
     if (text.startsWith('"') || text.startsWith("'")) return quoted(this.#joined(text, indent));
@@ -115,9 +119,9 @@ class BlockReader {
     return parts.join(' ');
   }
 
-  #blockText(folded: boolean, chomping: string, indent: number): string {
+  /** `own` is how far the text is indented; null when its first line tells. */
+  #blockText(folded: boolean, chomping: string, indent: number, own: number | null): string {
     const lines: string[] = [];
-    let own: number | null = null;
     for (; this.#at < this.#lines.length; this.#at++) {
       const line = this.#lines[this.#at]!;
       const depth = line.length - line.trimStart().length;
@@ -160,11 +164,11 @@ class FlowReader {
     this.#text = text;
   }
 
+  /** What goes on behind its closing bracket is a text that people forgot to quote, such as `[x] y`. */
   whole(): YamlValue {
     const value = this.#value(0);
     const rest = this.#text.slice(this.#at).trim();
-    if (rest !== '' && !rest.startsWith('#')) throw new YamlError(`unexpected text: ${rest}`);
-    return value;
+    return rest === '' || rest.startsWith('#') ? value : withoutComment(this.#text);
   }
 
   #value(depth: number): YamlValue {
@@ -222,8 +226,8 @@ function isItem(text: string): boolean {
 
 /** The key that a line begins with, and what follows its colon. */
 function keyOf(text: string): { readonly key: string; readonly value: string } | null {
-  const length = /^["']/.test(text) ? quotedLength(text) : text.search(/:(?: |$)/);
-  if (length <= 0 || !/^ *:(?: |$)/.test(text.slice(length))) return null;
+  const length = /^["']/.test(text) ? quotedLength(text) : text.search(/:(?:[ \t]|$)/);
+  if (length <= 0 || !/^ *:(?:[ \t]|$)/.test(text.slice(length))) return null;
   const key = text.slice(0, length);
   if (/^[[{#&*!|>%@`]/.test(key)) return null;
   const value = text.slice(text.indexOf(':', length) + 1).trim();

@@ -16,7 +16,7 @@ export function readNow(path: NativePath): ThreadAnswers['read'] {
     const { size } = stats;
     const head = readHead(fd, size);
     // What says that it is empty may be made up by the kernel and have any length.
-    isComplete = head !== null && head.length === size && size > 0;
+    isComplete = head?.length === size && size > 0;
     return { fd: isComplete ? null : fd, size, head };
   } finally {
     if (isComplete) closeSync(fd);
@@ -25,7 +25,7 @@ export function readNow(path: NativePath): ThreadAnswers['read'] {
 
 /** One byte more than there should be is asked for: a file that has grown is not complete. */
 function readHead(fd: number, size: number): string | null {
-  const head = Buffer.allocUnsafe(Math.min(size + 1, SMALL_FILE_BYTES));
+  const head = Buffer.allocUnsafe(Math.min(size, SMALL_FILE_BYTES) + 1);
   try {
     return head.toString('latin1', 0, readSync(fd, head, 0, head.length, 0));
   } catch {

@@ -16,6 +16,7 @@ import {
   RegistryClient,
   RegistryError,
 } from '../registry-client.ts';
+import { dropStream } from '../stream/drop-stream.ts';
 import { ExecutorLink, type RelayPeer } from '../stream/executor-link.ts';
 
 /** Who an executor is, where it registers, and what it does with harnesses. */
@@ -68,7 +69,10 @@ export class RunningExecutor {
       identity: this.#identity,
       environmentId,
       validate: async (claim, signal) => !this.#draining && this.#registry.validate(claim, signal),
-      accept: (transport, peer) => options.accept(transport, peer),
+      accept: (transport, peer) => {
+        if (this.#draining) dropStream(transport, 'the executor is shutting down');
+        else options.accept(transport, peer);
+      },
       pipeLost: () => this.#pipeLost(),
     });
     this.ended = this.#run().finally(() => this.close());

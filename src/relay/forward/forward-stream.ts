@@ -7,6 +7,7 @@ import {
   PING_INTERVAL_MS,
   SOCKET_CONNECT_TIMEOUT_MS,
 } from '../limits.ts';
+import { dropStream } from '../stream/drop-stream.ts';
 
 /** Where streams are forwarded to. */
 export interface ForwardTarget {
@@ -32,7 +33,7 @@ export async function forwardStream(stream: Transport, { url, tls }: ForwardTarg
       ...(tls !== undefined && { tls }),
     });
   } catch (error) {
-    drop(stream);
+    dropStream(stream, 'the server is not reached');
     throw error;
   }
   await Promise.all([fromStream(stream, socket), fromServer(socket, stream)]);
@@ -70,11 +71,4 @@ function fromServer(socket: FrameSocket, stream: Transport): Promise<void> {
       },
     });
   });
-}
-
-/** A stream that nobody opens would wait for ever. */
-function drop(stream: Transport): void {
-  const ignore = () => {};
-  stream.open({ message: ignore, undecodable: ignore, drained: ignore, ended: ignore, closed: ignore });
-  stream.close({ code: CloseCode.tryAgainLater, reason: 'the server is not reached' });
 }

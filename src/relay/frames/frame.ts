@@ -2,6 +2,7 @@ import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/p
 import { RelayError } from '../errors.ts';
 import { MAX_FRAME_BYTES } from '../limits.ts';
 import { type RelayMessageFrame, RelayMessageFrameSchema } from './generated/relay_pb.ts';
+import { encodeRecord } from './record-frame.ts';
 
 /** What a frame is for. */
 export type FrameBody =
@@ -27,6 +28,9 @@ export type ReceivedFrame = RelayFrame & { readonly ack: number; readonly ackBit
 
 export function encodeFrame(frame: RelayFrame): Uint8Array {
   const { streamId, ack = 0, ackBits = 0, body, traceparent, tracestate } = frame;
+  if (body.kind === 'data' && traceparent === undefined && tracestate === undefined) {
+    return encodeRecord({ streamId, ack, ackBits, seq: body.seq, payload: body.payload });
+  }
   return toBinary(
     RelayMessageFrameSchema,
     create(RelayMessageFrameSchema, {

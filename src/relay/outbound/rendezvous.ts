@@ -4,6 +4,7 @@ import {
   type FrameSocketOptions,
 } from '../../transport/frame-socket.ts';
 import { MAX_FRAME_BYTES, PEER_SILENCE_MS, PING_INTERVAL_MS, SOCKET_CONNECT_TIMEOUT_MS } from '../limits.ts';
+import { isLoopbackHost } from './loopback.ts';
 import { type OutboundOptions, openTunnel } from './tunnel.ts';
 
 /** What one end of a relay asks of its rendezvous. */
@@ -24,6 +25,7 @@ export async function openRendezvous(
   const connecting = connectFrameSocket(url, {
     headers,
     text,
+    zeroMask: isPrivate(new URL(url)),
     signal: limited,
     maxMessageBytes: MAX_FRAME_BYTES,
     pingIntervalMs: PING_INTERVAL_MS,
@@ -40,4 +42,9 @@ export async function openRendezvous(
 export function nameOf(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;
+}
+
+/** Whether nobody but the rendezvous can read what is sent there. */
+function isPrivate({ protocol, hostname }: URL): boolean {
+  return protocol === 'wss:' || isLoopbackHost(hostname);
 }

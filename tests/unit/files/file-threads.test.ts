@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -93,7 +94,7 @@ test('a job that is no longer wanted ends its thread', async () => {
   unwanted.abort(new Error('gone'));
   await expect(walk).rejects.toThrow('gone');
   expect(await threads.run(JOB)).toBeNull();
-  await waitFor('the end of the thread', () => threads.count === 0);
+  await once(started[0]!, 'exit');
   expect(await answered(threads)).toEqual({ fd: null, size: 2, head: 'ok' });
   await expect(threads.run(JOB, AbortSignal.abort(new Error('gone before')))).rejects.toThrow('gone before');
 });

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { MCP_STREAM_SHORTEST_PAUSE_MS } from '../../../../src/environment/limits.ts';
 import { McpHttpTransport } from '../../../../src/environment/mcp/http-transport.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { webServer } from '../../../support/web-servers.ts';
@@ -170,4 +171,23 @@ test('closing ends the streams and the session, and is told once', async () => {
   expect(requests.at(-1)).toMatchObject({ method: 'DELETE', headers: { 'mcp-session-id': 's1' } });
   await web.close();
   cleanUps.length = 0;
+});
+
+test('a server that wants no pause between streams has to wait all the same', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  cleanUps.push(() => vi.useRealTimers());
+  let opened = 0;
+  const ask = async (_: unknown, init?: RequestInit) => {
+    if (init?.method !== 'GET') return new Response(null, { status: 202 });
+    opened++;
+    return new Response('retry: 0\ndata: {}\n\n', { headers: { 'content-type': 'text/event-stream' } });
+  };
+  const transport = new McpHttpTransport(ask as never, 'http://a/');
+  cleanUps.push(() => transport.close());
+  await transport.start();
+  await transport.send(INITIALIZED);
+  await vi.advanceTimersByTimeAsync(MCP_STREAM_SHORTEST_PAUSE_MS - 1);
+  expect(opened).toBe(1);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(opened).toBe(2);
 });

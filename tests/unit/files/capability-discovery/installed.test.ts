@@ -41,20 +41,6 @@ test('nothing is installed where there is nothing', async () => {
 });
 
 describe('plugins', () => {
-  test.each([
-    ['a name that is no text', '{"name":"a\\ud800"}'],
-    ['a display name that is no text', '{"interface":{"displayName":"\\udc00"}}'],
-    ['servers nested without end', `{"mcpServers":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`],
-  ])('with %s are left out and disturb no others', async (_, manifest) => {
-    plugin('mkt/bad/1.0.0', manifest);
-    plugin('mkt/good/1.0.0', { name: 'good' });
-    const { plugins, warnings } = await discover();
-    expect(plugins.map(({ id }) => id)).toEqual(['good@mkt']);
-    expect(warnings).toEqual([
-      `plugin file://${home}/.codex/plugins/cache/mkt/bad/1.0.0 has no manifest that can be used`,
-    ]);
-  });
-
   test('are told with their files and their skills, whose names begin with theirs', async () => {
     const root = `file://${home}/.codex/plugins/cache/mkt/plug/1.2.3`;
     plugin('mkt/plug/1.2.3', { name: 'plug', interface: { displayName: ' Plug! ' }, mcpServers: './m.json' });
@@ -127,6 +113,11 @@ describe('plugins', () => {
     ['a name that is no text', () => plugin('m/p/1', { name: 1 })],
     ['a display name that is no text', () => plugin('m/p/1', { name: 'p', interface: { displayName: 1 } })],
     ['apps that are no path', () => plugin('m/p/1', { name: 'p', apps: {} })],
+    ['a name that is half a character', () => plugin('m/p/1', '{"name":"a\\ud800"}')],
+    [
+      'servers nested too deeply',
+      () => plugin('m/p/1', `{"mcpServers":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_001)}`),
+    ],
   ])('with %s are left out with a warning', async (_, make) => {
     make();
     plugin('m/good/1', { name: 'good' });
@@ -186,6 +177,8 @@ describe('skills', () => {
     ['too long a name', head('n'.repeat(65), 'd')],
     ['a broken head', '---\nname: [\n---\n'],
     ['a head that is a list', '---\n- a\n---\n'],
+    ['a name that is a list', head('[a]', 'd')],
+    ['a description that is a mapping', head('a', '{b: c}')],
   ])('with %s are left out with a warning', async (_, text) => {
     put('.codex/skills/bad/SKILL.md', text);
     put('.codex/skills/good/SKILL.md', head('n'.repeat(64), 'd'));

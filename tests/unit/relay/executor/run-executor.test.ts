@@ -1,8 +1,15 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { createLogger } from '../../../../src/observability/log.ts';
+import { RelayError } from '../../../../src/relay/errors.ts';
 import { type ExecutorOptions, RunningExecutor } from '../../../../src/relay/executor/run-executor.ts';
+import { NoisePublicKey } from '../../../../src/relay/noise/public-key.ts';
 import { bearerAuth } from '../../../../src/relay/registry-auth.ts';
+import type { RelayPeer } from '../../../../src/relay/stream/executor-link.ts';
+import { HarnessLink } from '../../../../src/relay/stream/harness-link.ts';
+import { CloseCode } from '../../../../src/transport/transport.ts';
 import { waitFor } from '../../../support/wait-for.ts';
+import { RecordedEvents } from '../../transport/recorded-events.ts';
+import { harnessIdentity, harnessOptions } from '../ends.ts';
 import { type Scripted, ScriptedRegistry } from '../scripted-registry.ts';
 
 const { pauses } = vi.hoisted(() => ({ pauses: [] as number[] }));
@@ -120,4 +127,74 @@ test.each([
 ])('%j makes no sense', async (options, why) => {
   const { run } = await start(() => [], options);
   expect(run).toThrow(why);
+});
+
+/** An executor that is connected, and a harness that has its socket to itself. */
+async function meet(valid: () => unknown, accept: ExecutorOptions['accept'] = () => {}) {
+  const { registry, run } = await start(() => [], { accept });
+  const register = registry.answer;
+  registry.answer = (asked) => (asked.action === 'validate' ? { body: { valid: valid() } } : register(asked));
+  const executor = run();
+  await waitFor('a connection', () => registry.sockets.length === 1);
+  const executorKey = NoisePublicKey.parse(registry.asked[0]!.body.executor_public_key);
+  const connect = () => HarnessLink.connect(registry.sockets[0]!, { ...harnessOptions, executorKey });
+  return { registry, executor, connect };
+}
+
+test('a harness that the registry vouches for is let in', async () => {
+  const peers: RelayPeer[] = [];
+  const { registry, connect } = await meet(
+    () => true,
+    (transport, peer) => {
+      peers.push(peer);
+      RecordedEvents.of(transport);
+      transport.send('welcome');
+    },
+  );
+  const { transport, streamId } = await connect();
+  const events = RecordedEvents.of(transport);
+  await events.untilMessages(1);
+  expect(events.messages).toEqual(['welcome']);
+  expect(peers.map(({ harnessKey }) => harnessKey.equals(harnessIdentity.publicKey))).toEqual([true]);
+  expect(registry.asked[1]).toMatchObject({
+    action: 'validate',
+    headers: { 'x-codex-noise-stream-id': streamId },
+    body: {
+      executor_registration_id: 'registration-1',
+      harness_public_key: harnessIdentity.publicKey.toJSON(),
+      harness_key_authorization: 'authorization-1',
+    },
+  });
+  transport.close({ code: CloseCode.normal, reason: '' });
+});
+
+test('a harness that the registry does not vouch for is refused', async () => {
+  const accept = vi.fn();
+  const { connect } = await meet(() => 'true', accept);
+  await expect(connect()).rejects.toMatchObject({ kind: 'refused' });
+  expect(accept).not.toHaveBeenCalled();
+});
+
+test('an executor that is about to end lets nobody in, and asks nobody', async () => {
+  const { registry, executor, connect } = await meet(() => true);
+  executor.drain();
+  await expect(connect()).rejects.toMatchObject({ kind: 'refused' });
+  expect(registry.actions()).toEqual(['register']);
+});
+
+test('nor a harness whose judgement was under way', async () => {
+  const accept = vi.fn();
+  let drain = () => {};
+  const { executor, connect } = await meet(() => {
+    drain();
+    return true;
+  }, accept);
+  drain = () => executor.drain();
+  // The end may come before the harness has read that it was let in.
+  const ending = connect().then(async ({ transport }) => {
+    await RecordedEvents.of(transport).untilClosed();
+    throw new RelayError('refused', 'closed');
+  });
+  await expect(ending).rejects.toMatchObject({ kind: 'refused' });
+  expect(accept).not.toHaveBeenCalled();
 });

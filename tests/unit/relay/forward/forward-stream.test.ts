@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { forwardStream } from '../../../../src/relay/forward/forward-stream.ts';
 import type { FrameSocket } from '../../../../src/transport/frame-socket.ts';
 import { createMemoryPair } from '../../../../src/transport/memory.ts';
@@ -65,4 +65,33 @@ test('a server that is not reached ends the stream', async () => {
   const events = RecordedEvents.of(harness);
   await expect(forwardStream(stream, { url: server.url.replace('http', 'ws') })).rejects.toThrow('HTTP 503');
   expect(await events.untilClosed()).toMatchObject({ code: CloseCode.tryAgainLater });
+});
+
+const BLOCKS = 128;
+const BLOCK = 'x'.repeat(256 * 1024);
+
+test('a harness that does not read holds the server back', async () => {
+  const { harness, events, socket, received } = await forward();
+  harness.peer.setCongested(true);
+  for (let block = 0; block < BLOCKS; block++) (socket as FrameSocket).send(Buffer.from(BLOCK));
+  await events.untilMessages(1);
+  for (let turn = 1; turn <= 50; turn++) {
+    harness.send('turn');
+    await waitFor('the other direction', () => received.length === turn);
+  }
+  expect(events.messages.length).toBeLessThan(BLOCKS);
+  harness.peer.setCongested(false);
+  await events.untilMessages(BLOCKS);
+});
+
+test('a server that does not read holds the harness back', async () => {
+  const { harness, socket, received } = await forward();
+  const receiving = vi.spyOn(harness.peer, 'setReceiving');
+  (socket as FrameSocket).setReceiving(false);
+  for (let block = 0; block < BLOCKS; block++) harness.send(BLOCK);
+  await waitFor('the pause', () => receiving.mock.calls.length > 0);
+  expect(receiving).toHaveBeenLastCalledWith(false);
+  (socket as FrameSocket).setReceiving(true);
+  await waitFor('all of it', () => received.length === BLOCKS);
+  expect(receiving).toHaveBeenLastCalledWith(true);
 });

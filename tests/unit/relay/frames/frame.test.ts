@@ -102,6 +102,24 @@ describe('any frame', () => {
   });
 });
 
+test('a record is written as the schema writes it', () => {
+  const edges = fc.constantFrom(0, 1, 0x7f, 0x80, 0x3fff, 0x4000, 2 ** 31, 2 ** 32 - 1);
+  const number = fc.oneof(edges, fc.integer({ min: 0, max: 2 ** 32 - 1 }));
+  const payload = fc.oneof(
+    fc.uint8Array({ minLength: 1, maxLength: 300 }),
+    fc.constantFrom(16_383, 16_384, 61_456).map((length) => new Uint8Array(length).fill(7)),
+  );
+  const name = fc.oneof(fc.uuid(), fc.string({ unit: 'grapheme', maxLength: 200 }));
+  fc.assert(
+    fc.property(name, number, number, number, payload, (streamId, ack, ackBits, seq, payload) => {
+      const data = { case: 'data' as const, value: { seq, segmentCount: 1, payload } };
+      const frame = create(RelayMessageFrameSchema, { version: 1, streamId, ack, ackBits, body: data });
+      const encoded = encodeFrame({ streamId, ack, ackBits, body: { kind: 'data', seq, payload } });
+      expect(Buffer.compare(encoded, toBinary(RelayMessageFrameSchema, frame))).toBe(0);
+    }),
+  );
+});
+
 describe('refused:', () => {
   const wire = (init: Record<string, unknown>) =>
     toBinary(

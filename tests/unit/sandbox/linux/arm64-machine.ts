@@ -4,12 +4,31 @@ export interface MadeCall {
   readonly args: readonly number[];
 }
 
+/** What lies below the stack pointer, where calls put what they tell. */
+export interface StackMemory {
+  readonly bytes: Buffer;
+  /** The address of the first byte. */
+  readonly start: number;
+}
+
+const STACK_POINTER = 31;
+const STACK_END = 0x7fff0000;
+const STACK_BYTES = 4096;
+
 /**
  * Runs the machine code of an arm64 executable whose one segment is loaded at `base`, from its entry until `answer` ends it by
  * returning null. Knows only what a launcher needs, by the encodings of the architecture's manual; anything else throws.
  */
-export function runArm64(image: Buffer, base: number, answer: (call: MadeCall) => number | null): void {
+export function runArm64(
+  image: Buffer,
+  base: number,
+  answer: (call: MadeCall, stack: StackMemory) => number | null,
+): void {
   const registers = new Array<number>(32).fill(0);
+  registers[STACK_POINTER] = STACK_END;
+  const stack: StackMemory = { bytes: Buffer.alloc(STACK_BYTES), start: STACK_END - STACK_BYTES };
+  const memory = (address: number) =>
+    address >= stack.start ? stack.bytes.subarray(address - stack.start) : image.subarray(address - base);
   let equal = false;
   let pc = image.readUInt32LE(24) - base;
   for (let steps = 0; steps < 10_000; steps++) {
@@ -24,7 +43,7 @@ export function runArm64(image: Buffer, base: number, answer: (call: MadeCall) =
     else if ((word & 0xffe00000) >>> 0 === 0x72a00000)
       registers[rd] = ((registers[rd]! & 0xffff) | (imm16 << 16)) >>> 0;
     else if (word === 0xd4000001) {
-      const result = answer({ nr: registers[8]!, args: registers.slice(0, 6) });
+      const result = answer({ nr: registers[8]!, args: registers.slice(0, 6) }, stack);
       if (result === null) return;
       registers[0] = result >>> 0;
     } else if ((word & 0xff000000) >>> 0 === 0x34000000) {
@@ -32,14 +51,28 @@ export function runArm64(image: Buffer, base: number, answer: (call: MadeCall) =
     } else if ((word & 0xffe0ffe0) >>> 0 === 0x4b0003e0)
       registers[rd] = -registers[(word >>> 16) & 31]! >>> 0;
     else if ((word & 0xffc00000) >>> 0 === 0xb9400000)
-      registers[rd] = image.readUInt32LE(registers[rn]! - base + imm12 * 4);
+      registers[rd] = memory(registers[rn]! + imm12 * 4).readUInt32LE();
     else if ((word & 0xffc00000) >>> 0 === 0xf9400000) {
-      registers[rd] = Number(image.readBigUInt64LE(registers[rn]! - base + imm12 * 8));
+      registers[rd] = Number(memory(registers[rn]! + imm12 * 8).readBigUInt64LE());
     } else if ((word & 0xffe0fc1f) >>> 0 === 0x6b00001f)
+      equal = registers[rn] === registers[(word >>> 16) & 31];
+    else if ((word & 0xffe0fc1f) >>> 0 === 0xeb00001f)
       equal = registers[rn] === registers[(word >>> 16) & 31];
     else if ((word & 0xff00001f) >>> 0 === 0x54000000) {
       if (equal) next = pc + imm19 * 4;
-    } else if ((word & 0xffc00000) >>> 0 === 0x91000000) registers[rd] = registers[rn]! + imm12;
+    } else if ((word & 0xff00001f) >>> 0 === 0x54000001) {
+      if (!equal) next = pc + imm19 * 4;
+    } else if ((word & 0xff000000) >>> 0 === 0xb4000000) {
+      if (registers[rd] === 0) next = pc + imm19 * 4;
+    } else if ((word & 0xff000000) >>> 0 === 0x35000000) {
+      if (registers[rd] !== 0) next = pc + imm19 * 4;
+    } else if ((word & 0xff000000) >>> 0 === 0x37000000) {
+      const imm14 = ((word >>> 5) << 18) >> 18;
+      if ((registers[rd]! >>> ((word >>> 19) & 31)) & 1) next = pc + imm14 * 4;
+    } else if ((word & 0xffe0fc00) >>> 0 === 0x0a200000)
+      registers[rd] = (registers[rn]! & ~registers[(word >>> 16) & 31]!) >>> 0;
+    else if ((word & 0xffc00000) >>> 0 === 0xd1000000) registers[rd] = registers[rn]! - imm12;
+    else if ((word & 0xffc00000) >>> 0 === 0x91000000) registers[rd] = registers[rn]! + imm12;
     else if ((word & 0xfc000000) >>> 0 === 0x14000000) next = pc + ((word << 6) >> 6) * 4;
     else throw new Error(`unknown instruction 0x${word.toString(16)} at ${pc}`);
     pc = next;

@@ -2,6 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { nativePathOfBytes } from '../../../../src/files/native-path.ts';
 import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { idleImage, type Launch, launcherImage } from '../../../../src/sandbox/linux/launcher.ts';
@@ -26,6 +27,7 @@ const CLOSE = 57;
 const WRITE = 64;
 const EXIT_GROUP = 94;
 const SETSID = 157;
+const STATX = 291;
 const PRCTL = 167;
 const EXECVE = 221;
 const SECCOMP = 277;
@@ -123,6 +125,66 @@ describe('the code for arm64', () => {
     expect(made.map((call) => call.nr)).not.toContain(EXECVE);
     expect(made.at(-1)).toMatchObject({ nr: EXIT_GROUP });
     expect(made.at(-1)!.args[0]).toBe(127);
+  });
+
+  describe('looks at mounts before it does anything', () => {
+    const MOUNTS = [
+      { path: nativePathOfBytes('/w'), file: { device: 0x1234_0000_5678n, inode: 77n } },
+      { path: nativePathOfBytes('/w/.g\xff'), file: null },
+    ];
+    /** The numbers of that device: its bits 8–19 and 32–63, and the others. */
+    const [major, minor] = [0x1056, 0x78 + 0x2340_0000];
+    const well = { attributes: 0x2000, known: 0x2000, inode: 77n, major: 0, minor: 0 };
+
+    /** The paths that were looked at and whether the program was executed, when each look tells this. */
+    function looks(told: (path: string) => Partial<typeof well> | null): {
+      paths: string[];
+      executed: boolean;
+    } {
+      const checked = launcherImage({ ...EVERYTHING, mounts: MOUNTS }, 'arm64');
+      const paths: string[] = [];
+      let executed = false;
+      runArm64(checked, BASE, ({ nr, args }, stack) => {
+        if (nr === EXECVE) executed = true;
+        if (nr === EXECVE || nr === EXIT_GROUP) return null;
+        if (nr !== STATX) return 0;
+        expect([args[0], args[2], args[3]]).toEqual([0xffffff9c, 0x100, 0x100]);
+        const from = args[1]! - BASE;
+        const path = checked.toString('latin1', from, checked.indexOf(0, from));
+        paths.push(path);
+        const facts = told(path);
+        if (facts === null) return -ENOENT;
+        const at = args[4]! - stack.start;
+        const { attributes, known, inode } = { ...well, ...facts };
+        stack.bytes.fill(0);
+        stack.bytes.writeBigUInt64LE(BigInt(attributes), at + 8);
+        stack.bytes.writeBigUInt64LE(inode, at + 32);
+        stack.bytes.writeBigUInt64LE(BigInt(known), at + 56);
+        stack.bytes.writeUInt32LE(facts.major ?? major, at + 136);
+        stack.bytes.writeUInt32LE(facts.minor ?? minor, at + 140);
+        return 0;
+      });
+      return { paths, executed };
+    }
+
+    test('and executes the program when all is as it should be', () => {
+      expect(looks(() => ({}))).toEqual({ paths: ['/w', '/w/.g\xff'], executed: true });
+      // Of the second one nothing is known but that something is mounted there.
+      const other = (path: string) => (path === '/w' ? {} : { inode: 78n, major: 1, minor: 1 });
+      expect(looks(other).executed).toBe(true);
+      // Older kernels do not tell.
+      expect(looks(() => ({ attributes: 0, known: 0 })).executed).toBe(true);
+    });
+
+    test.each([
+      ['nothing is there', null],
+      ['nothing is mounted there', { attributes: 0x1000 }],
+      ['another file is there', { inode: 78n }],
+      ['a file of another device is there', { major: 1 }],
+      ['a file of a device next to it is there', { minor: 1 }],
+    ])('and does not execute it when %s', (_, facts) => {
+      expect(looks((path) => (path === '/w' ? facts : {}))).toEqual({ paths: ['/w'], executed: false });
+    });
   });
 
   test('can do nothing but exit', () => {

@@ -1,0 +1,176 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { StartParams } from '../../src/client/index.ts';
+import type { Capability } from '../../src/protocol/environment.ts';
+import type { SandboxRequest } from '../../src/protocol/sandbox.ts';
+import { startServer, type TestClient, type TestServer } from '../../src/testing/index.ts';
+import { at, managed, ROOT_READ, uri } from '../support/escape-scene.ts';
+import { plain } from '../support/programs.ts';
+import { webServer } from '../support/web-servers.ts';
+
+let folder: string;
+let server: TestServer;
+let client: TestClient;
+let flags: Readonly<Record<string, unknown>>;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'capability-flags-'));
+  writeFileSync(join(folder, 'file'), 'content');
+  vi.stubEnv('FLAG_VARIABLE', 'from the executor');
+  server = await startServer();
+  client = await server.connect();
+  flags = (await client.call('environment/info', {})).capabilities;
+});
+afterAll(async () => {
+  vi.unstubAllEnvs();
+  await server.close();
+  rmSync(folder, { recursive: true });
+});
+
+const path = (name: string) => uri(join(folder, name));
+
+/** What a shell script prints. */
+async function printed(processId: string, script: string, more: Partial<StartParams> = {}): Promise<string> {
+  const env = { PATH: '/usr/bin:/bin', HOME: folder };
+  await client.call('process/start', {
+    ...plain,
+    processId,
+    argv: ['/bin/bash', '-lc', script],
+    env,
+    ...more,
+  } as StartParams);
+  return (await client.closedProcess(processId)).text();
+}
+
+const networkProxy = (more: object) => ({
+  proxy: {
+    enabled: true,
+    enableSocks5: false,
+    enableSocks5Udp: false,
+    allowUpstreamProxy: false,
+    dangerouslyAllowAllUnixSockets: false,
+    mode: 'full' as const,
+    allowLocalBinding: false,
+    ...more,
+  },
+});
+
+/** The root is writable; the files of the test are not all. */
+const writableRoot = (sandboxOverride?: 'escalatedSandboxWithRestrictions') =>
+  managed(
+    [
+      { path: { type: 'special', value: { kind: 'root' } }, access: 'write' },
+      at(join(folder, 'file'), 'read'),
+    ],
+    sandboxOverride && { sandboxOverride },
+  );
+
+/** What each flag of the reference promises on Linux, tried. */
+const TRUE: Readonly<Record<string, () => Promise<void>>> = {
+  networkProxyLaunch: async () => {
+    const launch = { networkProxy: networkProxy({}) };
+    expect(await printed('launch', 'echo $HTTP_PROXY', launch)).toMatch(/^http:.*@127\.0\.0\.1:\d+\n$/);
+  },
+  networkProxyReviewDomains: async () => {
+    const launch = networkProxy({ domains: { '127.0.0.1': 'allow' }, reviewDomains: ['127.0.0.1'] });
+    const answer = await printed('review', 'curl -s http://127.0.0.1:9/', { networkProxy: launch });
+    expect(JSON.parse(answer)).toMatchObject({ status: 'blocked', reason: 'not_allowed' });
+  },
+  capabilityDiscoverySandbox: async () => {
+    writeFileSync(join(folder, 'SKILL.md'), 'a skill');
+    const found = async (sandbox: SandboxRequest | null) => {
+      const roots = [{ id: 'r', path: uri(folder), sandbox }];
+      return JSON.stringify(await client.request('capabilityRoots/discoverV1', { roots }));
+    };
+    expect(await found(managed([ROOT_READ]))).toContain('a skill');
+    expect(await found(managed([ROOT_READ, at(folder, 'deny')]))).not.toContain('a skill');
+  },
+  fsWatchMissing: async () => {
+    const watch = { watchId: 1, missing: [path('missing')], present: uri(folder) };
+    expect(await client.call('fs/watchMissing', watch)).toEqual({ watching: true });
+    writeFileSync(join(folder, 'missing'), '');
+    await client.waitFor(({ method }) => method === 'fs/missingChanged');
+  },
+  capabilityDiscoveryV2: async () => {
+    await client.call('capabilities/discoverV2', { cwd: uri(folder) });
+  },
+  environmentConfigRead: async () => {
+    const params = { cwd: uri(folder), configPaths: [['model']], requirementsPaths: [] };
+    expect(await client.call('environmentConfig/read', params)).toHaveProperty('config.layers');
+  },
+  httpHeaderEnvVars: async () => {
+    const web = await webServer(({ headers }, response) => response.end(headers['x-test']));
+    const headers = [{ name: 'x-test', value: '', valueEnvVar: 'FLAG_VARIABLE' }];
+    const { bodyBase64 } = await client.call('http/request', {
+      method: 'GET',
+      url: web.url,
+      requestId: 'r',
+      headers,
+    });
+    await web.close();
+    expect(Buffer.from(bodyBase64, 'base64').toString()).toBe('from the executor');
+  },
+  sandboxedFileStreaming: async () => {
+    const open = (handleId: string, sandbox: unknown) =>
+      client.request('fs/open', { handleId, path: path('file'), sandbox });
+    await open('h', managed([ROOT_READ, at(folder, 'read')]));
+    const block = await client.call('fs/readBlock', { handleId: 'h', offset: 0, len: 10 });
+    expect(Buffer.from(block.chunk, 'base64').toString()).toBe('content');
+    await client.call('fs/close', { handleId: 'h' });
+    await expect(open('denied', managed([ROOT_READ, at(folder, 'deny')]))).rejects.toThrow();
+  },
+  fileWriteStreaming: async () => {
+    await client.call('fs/open', { handleId: 'w', path: path('written'), mode: 'replace' });
+    const chunk = Buffer.from('streamed').toString('base64');
+    await client.call('fs/writeBlock', { handleId: 'w', offset: 0, chunk });
+    await client.call('fs/close', { handleId: 'w' });
+    expect(readFileSync(join(folder, 'written'), 'utf8')).toBe('streamed');
+  },
+  shellSnapshotV2: async () => {
+    writeFileSync(join(folder, '.bash_profile'), 'greeting() { echo hello; }\n');
+    const shellSnapshot = { scopeId: 's', shell: { name: 'bash', path: '/bin/bash' } };
+    expect(await printed('first', 'greeting', { shellSnapshot })).toBe('hello\n');
+    // Its state is remembered: another login would not know the function.
+    writeFileSync(join(folder, '.bash_profile'), '');
+    expect(await printed('second', 'greeting', { shellSnapshot })).toBe('hello\n');
+  },
+  linuxRootWritePreservesDevices: async () => {
+    const script = `echo x > /dev/null && ls /dev; echo x >> ${folder}/file`;
+    const output = await printed('devices', script, { sandbox: writableRoot() });
+    expect(output).toContain('null\n');
+    expect(output).not.toMatch(/^(?:mem|kmsg|sda|vda|loop0)$/m);
+  },
+  linuxApprovedRootWritePreservesRestrictions: async () => {
+    const script = `echo x >> ${folder}/file; echo new > ${folder}/new; cat ${folder}/file ${folder}/new`;
+    const sandbox = writableRoot('escalatedSandboxWithRestrictions');
+    expect(await printed('approved', script, { sandbox })).toMatch(/Read-only[\s\S]*contentnew\n/);
+  },
+};
+
+describe('a flag that the reference sets on Linux', () => {
+  test.each(Object.keys(TRUE))('%s is set, and holds', async (flag) => {
+    expect(flags[flag]).toBe(true);
+    await TRUE[flag]!();
+  });
+});
+
+/** Set by the reference and not here, each with what is refused in its place. */
+const NOT_HERE: readonly [Capability, object][] = [
+  ['credentialMasking', { credentialMasking: true }],
+  [
+    'credentialMaskingCustomProviders',
+    { credentialMasking: true, credentialProviders: { a: { env: ['A'] } } },
+  ],
+];
+
+test.each(NOT_HERE)('%s is not set, and asking for it is refused', async (flag, settings) => {
+  expect(flags[flag] ?? false).toBe(false);
+  const params = { ...plain, processId: flag, argv: ['true'], networkProxy: networkProxy(settings) };
+  await expect(client.request('process/start', params)).rejects.toMatchObject({ code: -32602 });
+});
+
+test('windowsMxc is not set, as on the reference', () => {
+  expect(flags.windowsMxc ?? false).toBe(false);
+});
