@@ -117,7 +117,10 @@ const FlatStart = once(() =>
     metadata: doc(optional(Metadata()), 'Identifiers handed to the child.'),
     ...limits(),
     sandbox: doc(optional(Sandbox()), 'What the program is confined to; null is nothing of its own.'),
-    enforceManagedNetwork: doc(z._default(z.boolean(), false), 'Without a sandbox it has no effect.'),
+    enforceManagedNetwork: doc(
+      z._default(z.boolean(), false),
+      'The program reaches its proxy and nothing else of the network. Refused without a sandbox.',
+    ),
     managedNetwork: doc(
       optional(ManagedNetwork()),
       'Without effect on Linux, where the environment names the proxy.',

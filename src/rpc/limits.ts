@@ -28,8 +28,11 @@ export const STREAM_BLOCK_BYTES = 192 * 1024;
 /** Buffers for encoded blocks that are kept for the next stream. */
 export const STREAM_IDLE_BUFFERS = 4;
 
-/** Bytes whose base64 text is made at a time: a multiple of three, and small enough for the young generation of the heap. */
-export const ENCODED_AT_ONCE_BYTES = 48 * 1024;
+/**
+ * Bytes whose base64 text is made at a time: a multiple of three, small enough for the young generation of the heap, and for the text
+ * to be copied while the processor still has it.
+ */
+export const ENCODED_AT_ONCE_BYTES = 12 * 1024;
 
 /** Answers from this size on are built in buffers that are used again. */
 export const REUSED_ANSWER_MIN_BYTES = 256 * 1024;

@@ -55,6 +55,10 @@ export const MAX_BODY_DELTA_BYTES = 1024 * 1024;
 /** How long a start waits for file changes that were asked for before it. Longer than any of them takes, unless it hangs. */
 export const CHANGES_BEFORE_START_MS = 2_000;
 
+/** Contents of files from this size on are read into buffers that are used again, and so many of those are kept. */
+export const REUSED_CONTENT_MIN_BYTES = 128 * 1024;
+export const REUSED_CONTENTS_MAX = 2;
+
 /** Base64 characters of a large request that are decoded at a time: a multiple of four, and strings of this size are cheap. */
 export const DECODED_AT_ONCE_CHARACTERS = 16 * 1024;
 

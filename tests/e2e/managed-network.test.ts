@@ -99,8 +99,10 @@ class NetworkScene {
     attempts: readonly NetworkAttempt[],
     sandbox: SandboxRequest | null,
     network: RunOptions['network'] = {},
+    more: Readonly<Record<string, string>> = {},
   ): Promise<AttemptReport> {
-    return makeAttempts(this.files, this.server, attempts, sandbox, { env: this.env, network });
+    const env = { ...this.env, ...more };
+    return makeAttempts(this.files, this.server, attempts, sandbox, { env, network });
   }
 
   /** Fails for an attempt that was noticed, or that came to an answer other than a refusal. */
@@ -156,6 +158,24 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)('a server run by %s', 
       arrived = await scene.witness.arrivals();
     });
     test.each(all)('$name', (attempt) => scene.expectHeld(report, arrived, attempt));
+    test('nothing arrived that has no name', () => expect(arrived).toEqual([]));
+  });
+
+  describe('keeps a program behind the proxies that its environment names, though it tries', () => {
+    let report: AttemptReport;
+    let arrived: readonly string[];
+    beforeAll(async () => {
+      // The good server takes the place of a proxy; the server itself is none.
+      const named = { HTTP_PROXY: scene.good.url, ALL_PROXY: scene.server.url.replace('ws:', 'socks5h:') };
+      report = await scene.attempt(DIRECT, insideATree(), { enforceManagedNetwork: true }, named);
+      arrived = await scene.witness.arrivals();
+      const script = `curl -sS -m 10 -x "$HTTP_PROXY" http://bridged.example/; echo; curl -s -m 10 -x "$ALL_PROXY" http://bridged.example/; echo $?`;
+      const network = { enforceManagedNetwork: true };
+      const ran = await scene.server.run(['/bin/sh', '-c', script], insideATree(), { env: named, network });
+      expect(ran.stdout).toMatch(/^good\n[1-9]\d*\n$/);
+      expect(scene.asked).toContain('GET http://bridged.example/');
+    });
+    test.each(DIRECT)('$name', (attempt) => scene.expectHeld(report, arrived, attempt));
     test('nothing arrived that has no name', () => expect(arrived).toEqual([]));
   });
 

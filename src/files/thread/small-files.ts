@@ -16,7 +16,7 @@ export function readNow(path: NativePath): ThreadAnswers['read'] {
     const { size } = stats;
     const head = readHead(fd, size);
     // What says that it is empty may be made up by the kernel and have any length.
-    isComplete = head?.length === size && size > 0;
+    isComplete = head?.length === size && size > 0 && size <= SMALL_FILE_BYTES;
     return { fd: isComplete ? null : fd, size, head };
   } finally {
     if (isComplete) closeSync(fd);

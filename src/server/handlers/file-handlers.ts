@@ -5,8 +5,9 @@ import { uriFromPath } from '../../files/path-uri.ts';
 import { EncodedWalk, encodeWalkEntry } from '../../files/thread/encoded-walk.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
 import { Base64Result, BytesResult, EncodedResult, StreamedResult } from '../../rpc/answers.ts';
+import { FrameBuffers } from '../../rpc/frame-buffers.ts';
 import type { Handlers } from '../../rpc/router.ts';
-import { INLINE_READ_BYTES } from '../limits.ts';
+import { INLINE_READ_BYTES, REUSED_CONTENT_MIN_BYTES, REUSED_CONTENTS_MAX } from '../limits.ts';
 import { pathParam } from './path-params.ts';
 import type { HandlerServices } from './services.ts';
 import { decodeParam } from './strict-base64.ts';
@@ -145,18 +146,22 @@ const AFTER_DATA = '"}';
 /** A small file is answered in one piece; a large one is read while it is sent. */
 async function contentResult(content: FileContent): Promise<Base64Result | StreamedResult> {
   let streamed = false;
+  const wanted = Math.min(multipleOfThree(content.size + 1), INLINE_READ_BYTES);
+  const buffer = wanted < REUSED_CONTENT_MIN_BYTES ? Buffer.allocUnsafeSlow(wanted) : CONTENTS.take(wanted);
   try {
-    const first = Buffer.allocUnsafeSlow(Math.min(multipleOfThree(content.size + 1), INLINE_READ_BYTES));
+    const first = buffer.subarray(0, wanted);
     const length = await content.read(first);
-    streamed = length === first.length;
+    streamed = length === wanted;
     return streamed
       ? new StreamedResult(BEFORE_DATA, first, content, AFTER_DATA, content.size)
-      : new Base64Result(BEFORE_DATA, first.subarray(0, length), AFTER_DATA);
+      : new Base64Result(BEFORE_DATA, first.subarray(0, length), AFTER_DATA, () => CONTENTS.give(buffer));
   } finally {
     // The bytes are there; how the descriptor ends is nobody's concern.
     if (!streamed) content.close().catch(() => {});
   }
 }
+
+const CONTENTS = new FrameBuffers(INLINE_READ_BYTES, REUSED_CONTENTS_MAX);
 
 function multipleOfThree(bytes: number): number {
   return Math.ceil(bytes / 3) * 3;

@@ -64,7 +64,11 @@ test('config shows what each source contributes', async () => {
 
 test.each<[string[], Record<string, string>, string]>([
   [['--nope'], {}, "unknown flag '--nope'; did you mean '--name'?"],
-  [['explode'], {}, "unknown command 'explode'; the commands are serve, config, token, audit, doctor, relay, forward"],
+  [
+    ['explode'],
+    {},
+    "unknown command 'explode'; the commands are serve, config, token, audit, doctor, relay, forward",
+  ],
   [
     ['--concurrent-requests', '0'],
     {},

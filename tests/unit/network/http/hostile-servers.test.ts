@@ -114,15 +114,15 @@ test('a handshake that hangs holds up no other request', async () => {
 test('the time limit of an answer that nobody reads ends with its signal', async () => {
   const server = await webServer((_, response) => response.write('begun'));
   cleanUps.push(() => server.close());
-  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
-  const via = client();
-  const before = timers();
-  for (let count = 0; count < 20; count++) {
-    const unread = new AbortController();
-    await via.send(get(server.url, { timeoutMs: 1_000_000 }), unread.signal);
-    unread.abort(new Error('enough'));
-  }
-  await waitFor('the ends of the timers', () => timers() < before + 20);
+  const [set, cleared] = [vi.spyOn(globalThis, 'setTimeout'), vi.spyOn(globalThis, 'clearTimeout')];
+  cleanUps.push(() => vi.restoreAllMocks());
+  const unread = new AbortController();
+  await client().send(get(server.url, { timeoutMs: 1_000_000 }), unread.signal);
+  const limit = set.mock.results[set.mock.calls.findIndex(([, ms]) => ms === 1_000_000)]?.value;
+  expect(limit).toBeDefined();
+  expect(cleared).not.toHaveBeenCalledWith(limit);
+  unread.abort(new Error('enough'));
+  expect(cleared).toHaveBeenCalledWith(limit);
 });
 
 test('an HTTP/2 connection on which a silent request was given up is closed when it is idle', async () => {

@@ -1,0 +1,223 @@
+import { expect, test } from 'vitest';
+import { decodeFrame, encodeFrame } from '../../src/relay/frames/frame.ts';
+import { freePort } from '../support/relay.ts';
+import { FaultScene } from '../support/relay-faults.ts';
+import type { FrameFate, PassingFrame } from '../support/relay-frame-proxy.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { RedisServer } from '../unit/relay/service/redis-server.ts';
+import { type RelayNode, relayFolder, startNode } from './relay-nodes.ts';
+
+const SIDES = ['executorSide', 'harnessSide'] as const;
+type Side = (typeof SIDES)[number];
+
+/** The frames of one direction on one side. */
+interface Lane {
+  readonly side: Side;
+  readonly towards: PassingFrame['towards'];
+}
+const LANES: readonly Lane[] = SIDES.flatMap((side) => [
+  { side, towards: 'relay' as const },
+  { side, towards: 'end' as const },
+]);
+
+/** A disturbance of one session. */
+interface Case {
+  readonly what: string;
+  readonly lane: Lane;
+  /** The fate of a frame of the lane. */
+  fate(frame: PassingFrame): FrameFate;
+}
+
+async function startScene(): Promise<FaultScene> {
+  const port = await freePort();
+  const scene = await FaultScene.open(`http://127.0.0.1:${port}`);
+  await startNode(relayFolder(), ...nodeFlags(port, scene));
+  return scene;
+}
+
+function nodeFlags(port: number, { executorSide, harnessSide }: FaultScene): string[] {
+  const listen = ['--listen', `http://127.0.0.1:${port}`];
+  return [...listen, '--public-url', executorSide.url, '--node-url', harnessSide.url];
+}
+
+/** Plays a session for every case, several at a time. Returns what was noticed of those whose frame came along. */
+async function playAll(
+  scene: FaultScene,
+  cases: readonly Case[],
+  otherwise: (side: Side, frame: PassingFrame) => FrameFate = () => 'pass',
+): Promise<{ readonly what: string; readonly states: readonly string[] }[]> {
+  const byEnvironment = new Map<string, Case>();
+  const met = new Set<Case>();
+  for (const side of SIDES) {
+    scene[side].judge = (frame) => {
+      const one = byEnvironment.get(frame.environmentId);
+      const lane = one?.lane.side === side && one.lane.towards === frame.towards;
+      const fate = lane ? one.fate(frame) : 'pass';
+      if (lane && fate !== 'pass') met.add(one);
+      return fate === 'pass' ? otherwise(side, frame) : fate;
+    };
+  }
+  const played: { what: string; states: readonly string[] }[] = [];
+  const queue = [...cases];
+  const worker = async () => {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+      const one = next;
+      const environment = scene.environment();
+      byEnvironment.set(environment.id, one);
+      const { states } = await scene.play(environment.id).catch((error: Error) => {
+        throw new Error(`${one.what}: ${error.message}`, { cause: error });
+      });
+      await environment.close();
+      if (met.has(one)) played.push({ what: one.what, states });
+    }
+  };
+  await Promise.all(Array.from({ length: SESSIONS_AT_ONCE }, worker));
+  return played;
+}
+
+const SESSIONS_AT_ONCE = 24;
+
+/** Disturbs the frame at each place of the first connection, in every lane. */
+function atEveryPlace(what: string, lanes: readonly Lane[], fate: Case['fate']): Case[] {
+  return lanes.flatMap((lane) =>
+    Array.from({ length: PLACES }, (_, place) => ({
+      what: `${what} frame ${place} towards the ${lane.towards}, ${lane.side}`,
+      lane,
+      fate: (frame) => (frame.connection === 0 && frame.place === place ? fate(frame) : 'pass'),
+    })),
+  );
+}
+
+/** Sessions have some more frames in some lanes; where they have fewer, nothing happens. */
+const PLACES = 12;
+
+/** Disturbs every record of a session, in every lane. */
+function inEveryLane(what: string, fate: Case['fate']): Case[] {
+  return LANES.map((lane) => ({
+    what: `${what} towards the ${lane.towards}, ${lane.side}`,
+    lane,
+    fate: (frame) => (isRecord(frame) ? fate(frame) : 'pass'),
+  }));
+}
+
+function isRecord({ bytes }: Pick<PassingFrame, 'bytes'>): boolean {
+  return decodeFrame(bytes).body.kind === 'data';
+}
+
+function tampered({ bytes }: PassingFrame): FrameFate {
+  const copy = Buffer.from(bytes);
+  copy[copy.length - 1]! ^= 1;
+  return [copy];
+}
+
+/** Takes the mark from handshakes that offers receipts: both ends then talk like the reference. */
+function withoutReceipts(side: Side, { bytes, towards }: PassingFrame): FrameFate {
+  const { streamId, body } = decodeFrame(bytes);
+  if (side !== 'harnessSide' || towards !== 'relay' || body.kind !== 'handshake') return 'pass';
+  return [encodeFrame({ streamId, body })];
+}
+
+test('a socket that is cut at any frame costs nothing, and whoever has a session does not notice', async () => {
+  const cases = atEveryPlace('cut at', LANES, () => 'cut');
+  const played = await playAll(await startScene(), cases);
+  expect(played.length).toBeGreaterThan(cases.length / 2);
+  expect(played.filter(({ states }) => states.length > 0)).toEqual([]);
+});
+
+test('records that come twice, late, again or not at all cost nothing, and nobody notices', async () => {
+  const cases = [
+    ...inEveryLane('all twice', ({ bytes }) => [bytes, bytes]),
+    ...inEveryLane('every other late', ({ place }) => (place % 2 === 0 ? 'swap' : 'pass')),
+    ...inEveryLane('all followed by an older one', ({ bytes, place, earlier }) => {
+      const older = earlier[Math.floor(place / 2)];
+      return older !== undefined && isRecord({ bytes: older }) ? [bytes, older] : 'pass';
+    }),
+    ...inEveryLane('every fourth lost', ({ place }) => (place % 4 === 0 ? [] : 'pass')),
+  ];
+  const played = await playAll(await startScene(), cases);
+  expect(played).toHaveLength(cases.length);
+  expect(played.filter(({ states }) => states.length > 0)).toEqual([]);
+});
+
+test('a frame that was tampered with, or is not whole, yields no message, and the session goes on', async () => {
+  const cases = [
+    ...atEveryPlace(
+      'tampered',
+      LANES.filter(({ side }) => side === 'harnessSide'),
+      tampered,
+    ),
+    ...atEveryPlace('truncated', LANES, ({ bytes }) => [bytes.subarray(0, bytes.length / 2)]),
+  ];
+  const played = await playAll(await startScene(), cases);
+  expect(played.length).toBeGreaterThan(cases.length / 2);
+  // A stream that has been tampered with ends: a harness that is told so comes back with another one.
+  expect(played.some(({ states }) => states[0] === 'recovering')).toBe(true);
+});
+
+test('without receipts a lost socket or a broken frame ends the stream, and the session goes on with another', async () => {
+  const cases = [
+    ...atEveryPlace('cut at', LANES, () => 'cut'),
+    ...atEveryPlace(
+      'tampered',
+      LANES.filter(({ side }) => side === 'executorSide'),
+      tampered,
+    ),
+  ].filter((_, index) => index % 3 === 0);
+  const played = await playAll(await startScene(), cases, withoutReceipts);
+  expect(played.length).toBeGreaterThan(cases.length / 2);
+  const noticed = played.filter(({ states }) => states.length > 0);
+  expect(noticed.length).toBeGreaterThan(played.length / 2);
+  for (const { what, states } of noticed)
+    expect(states.slice(0, 2), what).toEqual(['recovering', 'connected']);
+});
+
+test('a relay that is killed and started again loses nothing', async () => {
+  const port = await freePort();
+  const scene = await FaultScene.open(`http://127.0.0.1:${port}`);
+  const folder = relayFolder();
+  let node = await startNode(folder, ...nodeFlags(port, scene));
+  const restart = async () => {
+    await node.stop('SIGKILL');
+    node = await startNode(folder, ...nodeFlags(port, scene));
+  };
+  const { states } = await scene.play(scene.environment().id, { started: restart, printing: restart });
+  expect(states).toEqual([]);
+});
+
+test('sessions move to another node when theirs is drained, and lose nothing', async () => {
+  const { scene, nodes } = await startFleet();
+  const [first] = nodes as [RelayNode];
+  const { states } = await scene.play(scene.environment().id, {
+    printing: async () => {
+      expect(await first.stop('SIGTERM')).toBe(0);
+    },
+  });
+  expect(states).toEqual([]);
+});
+
+test('while the store is gone sessions go on, and who loses a socket meanwhile comes back after it', async () => {
+  const { scene, redis } = await startFleet();
+  const { states } = await scene.play(scene.environment().id, {
+    started: () => redis.stop(),
+    printing: async () => {
+      scene.executorSide.cut();
+      await waitFor('a refusal', () => scene.executorSide.refusals.includes(503));
+      await redis.start();
+    },
+  });
+  expect(states).toEqual([]);
+});
+
+/** Two nodes with a store. Executors land at the first that is there; harnesses go where they are sent. */
+async function startFleet() {
+  const redis = await RedisServer.start();
+  const folder = relayFolder();
+  const urls = [`http://127.0.0.1:${await freePort()}`, `http://127.0.0.1:${await freePort()}`];
+  const scene = await FaultScene.open(...urls);
+  const nodes: RelayNode[] = [];
+  for (const url of urls) {
+    const places = ['--listen', url, '--public-url', scene.executorSide.url, '--node-url', url];
+    nodes.push(await startNode(folder, ...places, '--store', redis.url));
+  }
+  return { scene, redis, nodes };
+}
