@@ -27,8 +27,7 @@ function fingerprint(directory: string): string[] {
     .sort()
     .map((name) => {
       const path = Buffer.from(join(directory, name), 'latin1');
-      const stats = lstatSync(path, { throwIfNoEntry: false });
-      if (stats === undefined) return `${name} is just going`;
+      const stats = lstatSync(path);
       const content = stats.isFile()
         ? createHash('sha256').update(readFileSync(path)).digest('hex')
         : stats.isSymbolicLink()
@@ -36,6 +35,15 @@ function fingerprint(directory: string): string[] {
           : '';
       return [name, stats.mode.toString(8), stats.uid, stats.gid, stats.nlink, content].join(' ');
     });
+}
+
+/** Directories may go while they are looked through. */
+function isAsBefore(before: readonly string[]): boolean {
+  try {
+    return fingerprint(scene.path).join('\n') === before.join('\n');
+  } catch {
+    return false;
+  }
 }
 
 /** A tree in which sandboxes need places for mounts of every kind. */
@@ -109,7 +117,7 @@ test(`a server that is killed ${DEATHS} times leaves nothing behind, whatever it
     server.process.kill('SIGKILL');
     await server.client.closed;
     await waitFor('all to be gone', () => processesWith(mark).length === 0);
-    await waitFor('the disk to be as it was', () => fingerprint(scene.path).join('\n') === before.join('\n'));
+    await waitFor('the disk to be as it was', () => isAsBefore(before));
   }
   expect(fingerprint(scene.path)).toEqual(before);
   expect(existsSync('pwned') || existsSync('/pwned')).toBe(false);

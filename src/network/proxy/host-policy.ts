@@ -1,6 +1,6 @@
 import type { NetworkProxySettings } from '../../protocol/network.ts';
 import { NetworkError } from '../errors.ts';
-import { isPublicAddress } from './addresses.ts';
+import { isPublicAddress, unmappedAddress } from './addresses.ts';
 import type { Host } from './host.ts';
 import { HostPatterns } from './host-patterns.ts';
 
@@ -37,13 +37,20 @@ export class HostPolicy {
   }
 
   judge(host: Host): HostVerdict {
-    if (this.#denied.covers(host)) return { open: false, reason: 'denied' };
+    if (spellingsOf(host).some((spelling) => this.#denied.covers(spelling)))
+      return { open: false, reason: 'denied' };
     const trusted = isLocal(host) && this.#allowed.names(host);
     if (isLocal(host) && !trusted && !this.allowsLocal) return { open: false, reason: 'not_allowed_local' };
     if (!this.#allowed.covers(host) || this.#reviewed.covers(host))
       return { open: false, reason: 'not_allowed' };
     return { open: true, trusted };
   }
+}
+
+/** The host, and by its IPv4 address one that is written as IPv6: denying either denies both. */
+function spellingsOf(host: Host): Host[] {
+  const address = host.address === null ? null : unmappedAddress(host.address);
+  return address === null || address === host.address ? [host] : [host, { ...host, name: address, address }];
 }
 
 /** Whether the name itself says that the host is not a public one. */

@@ -217,6 +217,12 @@ describe('policy', () => {
   test.each([
     ['denial wins over permission', { '*': 'allow', 'b.test': 'deny' }, 'b.test', 'denied'],
     ['denial holds for every spelling of an address', { '*': 'allow', '1.0.0.1': 'deny' }, '1.1', 'denied'],
+    [
+      'denial holds for an address as IPv6',
+      { '*': 'allow', '1.0.0.1': 'deny' },
+      '[::ffff:1.0.0.1]',
+      'denied',
+    ],
     ['what is not listed is not allowed', { 'a.test': 'allow' }, 'b.test', 'not_allowed'],
     ['nothing is allowed without a list', {}, 'a.test', 'not_allowed'],
     ['`none` allows nothing', { 'a.test': 'none' }, 'a.test', 'not_allowed'],
