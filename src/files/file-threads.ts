@@ -18,7 +18,7 @@ function startFileThread(): Worker {
     execArgv: [],
     // What it opens may be handed over, and outlives it then.
     trackUnmanagedFds: false,
-    resourceLimits: { maxOldGenerationSizeMb: FILE_THREAD_HEAP_MB, maxYoungGenerationSizeMb: 16 },
+    resourceLimits: { maxOldGenerationSizeMb: FILE_THREAD_HEAP_MB },
   });
 }
 

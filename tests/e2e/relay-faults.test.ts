@@ -20,6 +20,8 @@ const LANES: readonly Lane[] = SIDES.flatMap((side) => [
   { side, towards: 'end' as const },
 ]);
 
+const HARNESS_LANES = LANES.filter(({ side }) => side === 'harnessSide');
+
 /** A disturbance of one session. */
 interface Case {
   readonly what: string;
@@ -100,14 +102,29 @@ function inEveryLane(what: string, fate: Case['fate']): Case[] {
   }));
 }
 
-function isRecord({ bytes }: Pick<PassingFrame, 'bytes'>): boolean {
-  return decodeFrame(bytes).body.kind === 'data';
+function kindOf({ bytes }: Pick<PassingFrame, 'bytes'>) {
+  return decodeFrame(bytes).body.kind;
 }
 
-function tampered({ bytes }: PassingFrame): FrameFate {
+function isRecord(frame: Pick<PassingFrame, 'bytes'>): boolean {
+  return kindOf(frame) === 'data';
+}
+
+/** A record has its tag at its end. */
+function tampered(frame: PassingFrame): FrameFate {
+  if (!isRecord(frame)) return 'pass';
+  const { bytes } = frame;
   const copy = Buffer.from(bytes);
   copy[copy.length - 1]! ^= 1;
   return [copy];
+}
+
+/** Most sessions were disturbed behind their beginning, and went on. */
+function expectNoticed(played: Awaited<ReturnType<typeof playAll>>): void {
+  const noticed = played.filter(({ states }) => states.length > 0);
+  expect(noticed.length).toBeGreaterThan(played.length / 2);
+  for (const { what, states } of noticed)
+    expect(states.slice(0, 2), what).toEqual(['recovering', 'connected']);
 }
 
 /** Takes the mark from handshakes that offers receipts: both ends then talk like the reference. */
@@ -139,36 +156,30 @@ test('records that come twice, late, again or not at all cost nothing, and nobod
   expect(played.filter(({ states }) => states.length > 0)).toEqual([]);
 });
 
-test('a frame that was tampered with, or is not whole, yields no message, and the session goes on', async () => {
-  const cases = [
-    ...atEveryPlace(
-      'tampered',
-      LANES.filter(({ side }) => side === 'harnessSide'),
-      tampered,
-    ),
-    ...atEveryPlace('truncated', LANES, ({ bytes }) => [bytes.subarray(0, bytes.length / 2)]),
-  ];
+test('a record that was tampered with ends the stream without a message, and the session goes on with another', async () => {
+  const cases = atEveryPlace('tampered', HARNESS_LANES, tampered);
   const played = await playAll(await startScene(), cases);
   expect(played.length).toBeGreaterThan(cases.length / 2);
-  // A stream that has been tampered with ends: a harness that is told so comes back with another one.
-  expect(played.some(({ states }) => states[0] === 'recovering')).toBe(true);
+  expectNoticed(played);
 });
 
-test('without receipts a lost socket or a broken frame ends the stream, and the session goes on with another', async () => {
+test('frames that are not whole cost nothing', async () => {
+  // A handshake that does not arrive is waited for, which takes its time.
+  const cases = atEveryPlace('truncated', LANES, (frame) =>
+    kindOf(frame) === 'handshake' ? 'pass' : [frame.bytes.subarray(0, frame.bytes.length / 2)],
+  );
+  const played = await playAll(await startScene(), cases);
+  expect(played.length).toBeGreaterThan(cases.length / 2);
+});
+
+test('without receipts a lost socket or a broken record ends the stream, and the session goes on with another', async () => {
   const cases = [
     ...atEveryPlace('cut at', LANES, () => 'cut'),
-    ...atEveryPlace(
-      'tampered',
-      LANES.filter(({ side }) => side === 'executorSide'),
-      tampered,
-    ),
+    ...atEveryPlace('tampered', HARNESS_LANES, tampered),
   ].filter((_, index) => index % 3 === 0);
   const played = await playAll(await startScene(), cases, withoutReceipts);
   expect(played.length).toBeGreaterThan(cases.length / 2);
-  const noticed = played.filter(({ states }) => states.length > 0);
-  expect(noticed.length).toBeGreaterThan(played.length / 2);
-  for (const { what, states } of noticed)
-    expect(states.slice(0, 2), what).toEqual(['recovering', 'connected']);
+  expectNoticed(played);
 });
 
 test('a relay that is killed and started again loses nothing', async () => {
@@ -180,7 +191,7 @@ test('a relay that is killed and started again loses nothing', async () => {
     await node.stop('SIGKILL');
     node = await startNode(folder, ...nodeFlags(port, scene));
   };
-  const { states } = await scene.play(scene.environment().id, { started: restart, printing: restart });
+  const { states } = await scene.play(scene.environment().id, { printing: restart });
   expect(states).toEqual([]);
 });
 

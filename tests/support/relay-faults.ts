@@ -132,17 +132,22 @@ async function tell(process: ExecProcess): Promise<Story> {
   return { output: Buffer.concat(parts).toString(), seqs, exitCode };
 }
 
-/** Tries again what its error says may be tried again. */
+/** Tries again what may work the next time. */
 async function again<T>(what: string, attempt: () => Promise<T>): Promise<T> {
   for (const deadline = Date.now() + PATIENCE_MS; ; ) {
     try {
       return await attempt();
     } catch (error) {
-      const passing = error instanceof ClientError && (error.retryable || error.data !== undefined);
-      if (!passing || Date.now() > deadline) throw new Error(`${what} failed`, { cause: error });
+      if (!isPassing(error) || Date.now() > deadline) throw new Error(`${what} failed`, { cause: error });
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }
+}
+
+/** An executor may not be there yet; and what may have happened may be done again here. */
+function isPassing(error: unknown): boolean {
+  if (!(error instanceof ClientError)) return false;
+  return error.retryable || error.kind === 'connectFailed' || error.kind === 'brokenPipe';
 }
 
 const PATIENCE_MS = 20_000;

@@ -83,10 +83,9 @@ class Layout {
 
   denyFile(path: NativePath): void {
     if (isWithin(path, PROC)) throw belowProc(path);
-    const access = this.#access.at(path);
-    if (access === 'deny') return;
+    if (this.#access.at(path) === 'deny') return;
     this.#hide(path, false);
-    if (access === 'write') this.#pin(path);
+    if (this.#access.around(path) === 'write') this.#pin(path);
   }
 
   /** A link in a hidden directory is made anew: what it leads to may be used by its name. */

@@ -68,6 +68,12 @@ describe('steps', () => {
       ['write /w', ...readNames('/w'), 'write /w/a', 'emptyFile(0) /w/a/x.env', 'emptyFile(0) /w/y.env'],
     ],
     [
+      'a writable file that a pattern denies',
+      ['@/d/x.env'],
+      ['read /', 'write @/d/x.env', 'deny @/d/*.env'],
+      ['emptyFile(0) /d/x.env'],
+    ],
+    [
       'what is denied outside a root',
       ['@/d/', '@/f'],
       ['read /', 'deny @/d', 'deny @/f', 'deny @/none'],
