@@ -25,6 +25,7 @@ export const relay = [
       { key: 'direct', label: 'without the relay', unit: 'MB/s', better: 'higher' },
       { key: 'share', label: 'of the rate without', unit: 'x', better: 'higher' },
       { key: 'serverCpu', label: 'server CPU', unit: 's/GB', better: 'lower' },
+      { key: 'directCpu', label: 'server CPU without', unit: 's/GB', better: 'lower' },
       { key: 'relayCpu', label: 'relay CPU', unit: 's/GB', better: 'lower' },
       CLIENT_BUSY,
     ],
@@ -70,6 +71,7 @@ export const relay = [
 async function measureStream({ relay: { pid }, server, direct, relayed }, { quick }) {
   const bytes = (quick ? 2 : 128) * MB;
   for (const client of [direct, relayed]) await output(client, 'warm', 8 * MB);
+  const directBefore = cpuSeconds(server.pid);
   const without = await output(direct, 'measured', bytes);
   const [serverBefore, relayBefore] = [cpuSeconds(server.pid), cpuSeconds(pid)];
   const busy = clientShare();
@@ -79,6 +81,7 @@ async function measureStream({ relay: { pid }, server, direct, relayed }, { quic
     direct: without,
     share: through / without,
     serverCpu: (cpuSeconds(server.pid) - serverBefore) / (bytes / GB),
+    directCpu: (serverBefore - directBefore) / (bytes / GB),
     relayCpu: (cpuSeconds(pid) - relayBefore) / (bytes / GB),
     client: busy(),
   };

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-/** Every workload of the goals, of files and of the growth series. */
+/** Every workload, in the order of the table. */
 const WORKLOADS = [
   'integrity',
   'startup-launcher',
@@ -19,6 +19,7 @@ const WORKLOADS = [
   'start-pipe',
   'start-tty',
   'start-32',
+  'shell-snapshot',
   'pipe-512mb',
   'seq-2m',
   'lines-200k',
@@ -41,6 +42,12 @@ const WORKLOADS = [
   'files-directory-10k',
   'files-walk-31k',
   'files-metadata-1000',
+  'sandbox-start',
+  'sandbox-write',
+  'relay-stream',
+  'relay-echo',
+  'relay-handshakes',
+  'relay-idle',
   'growth-starts',
   'growth-connections',
   'growth-processes',

@@ -13,7 +13,8 @@ export interface RecordFrame {
  */
 export function encodeRecord({ streamId, ack, ackBits, seq, payload }: RecordFrame): Uint8Array {
   const nameBytes = Buffer.byteLength(streamId);
-  const dataBytes = numberBytes(seq) + SEGMENT_COUNT.length + 1 + varintBytes(payload.length) + payload.length;
+  const dataBytes =
+    numberBytes(seq) + SEGMENT_COUNT.length + 1 + varintBytes(payload.length) + payload.length;
   const head = VERSION.length + (nameBytes === 0 ? 0 : 1 + varintBytes(nameBytes) + nameBytes);
   const total = head + numberBytes(ack) + numberBytes(ackBits) + 1 + varintBytes(dataBytes) + dataBytes;
   const frame = Buffer.allocUnsafe(total);

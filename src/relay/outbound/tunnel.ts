@@ -28,7 +28,9 @@ export async function openTunnel(
   const socket = await askProxy(proxy, `${target.hostname}:${port}`, limited);
   if (!secure) return socket;
   const host = target.hostname.replace(/^\[|\]$/g, '');
-  return wrapTls({ socket, ...(isIP(host) === 0 && { servername: host }), ...(tls as object) }, limited);
+  // Without the host a certificate would be held against the name of the proxy.
+  const identity = { host, ...(isIP(host) === 0 && { servername: host }) };
+  return wrapTls({ socket, ...identity, ...(tls as object) }, limited);
 }
 
 function askProxy(proxy: URL, authority: string, signal: AbortSignal): Promise<Duplex> {

@@ -43,14 +43,14 @@ export const MAX_SUPERSEDED_KEYS = 32;
 export const MAX_AUTHORIZATIONS = 65_536;
 
 /**
- * Requests of one environment within a time: many harnesses that come back at once pass, a loop without pauses does not. It also
- * bounds the authorizations in a shared store.
+ * Requests of one kind in one environment within a time: many harnesses that come back at once pass, a loop without pauses does not.
+ * It also bounds the authorizations in a shared store.
  */
 export const REQUESTS_PER_PERIOD = 600;
 export const REQUEST_PERIOD_MS = 10_000;
 
-/** Environments whose requests are counted; beyond, the one that asked first is forgotten. */
-export const MAX_COUNTED_ENVIRONMENTS = 20_000;
+/** Counts of requests, three for an environment that makes all kinds of them; beyond, the one that began first is forgotten. */
+export const MAX_REQUEST_COUNTS = 60_000;
 
 /** Longest that the store may take: a request that waits for it must be answered before its client gives up. */
 export const STORE_TIMEOUT_MS = 2_000;
@@ -92,8 +92,8 @@ export const ENVIRONMENT_WINDOW_BYTES = 8 * 1024 * 1024;
 export const RELAY_WINDOW_BYTES = 256 * 1024 * 1024;
 
 /**
- * How long the sockets of an environment may be held up before the one for which most bytes wait is cut off. Executors drop a
- * connection on which a ping has gone unanswered for 60 seconds.
+ * How long a socket may hold up those of its environment before it is cut off; where they do so together, the one for which most
+ * bytes wait. Executors drop a connection on which a ping has gone unanswered for 60 seconds.
  */
 export const HOLD_UP_MS = 20_000;
 

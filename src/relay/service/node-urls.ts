@@ -45,5 +45,5 @@ export class NodeUrls {
 }
 
 function toWebSocket(url: string): string {
-  return url.replace(/^http/, 'ws').replace(/\/+$/, '');
+  return url.replace(/^http/i, 'ws').replace(/\/+$/, '');
 }

@@ -95,6 +95,7 @@ export class HarnessLink {
   async #connect(pipe: FramePipe): Promise<void> {
     const { identity, executorKey, environmentId, registrationId, authorization, signal } = this.#options;
     const { streamId } = this;
+    this.#pipe = pipe;
     const handshake = await InitiatorHandshake.start({
       identity,
       executorKey,

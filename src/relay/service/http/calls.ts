@@ -51,7 +51,8 @@ export class Calls {
     const token = this.authorize(request, ROLE_FOR[name], environmentId);
     const call: CallFacts = { call: name, token, address };
     try {
-      if (!budget.spend(environmentId)) {
+      // Each call has a count of its own: harnesses that ask without end keep no executor from coming back.
+      if (!budget.spend(`${name} ${environmentId}`)) {
         throw new RequestError(429, 'too_many_requests', 'this environment has too many requests');
       }
       const { body, facts } = await registry[name](environmentId, token, await readJsonObject(request));

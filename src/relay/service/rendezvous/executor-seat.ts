@@ -44,7 +44,8 @@ export class ExecutorSeat {
   readonly #harnesses = new Set<Harness>();
   readonly #streams = new Map<string, Harness>();
   readonly #window = new ByteWindow(ENVIRONMENT_WINDOW_BYTES, () => this.updateReading());
-  #holdUp: NodeJS.Timeout | null = null;
+  /** Runs while the sockets together hold up each other. */
+  #crowding: NodeJS.Timeout | null = null;
   #ended = false;
 
   constructor(socket: FrameSocket, host: SeatHost) {
@@ -53,6 +54,7 @@ export class ExecutorSeat {
       frame: (bytes) => this.#fromExecutor(bytes),
       waiting: (bytes) => this.#count(bytes),
       filled: () => this.updateReading(),
+      heldUp: () => this.#cutOff(this.#executor),
       closed: (reason) => this.#executorGone(reason),
     });
   }
@@ -85,6 +87,7 @@ export class ExecutorSeat {
         frame: (bytes) => this.#fromHarness(harness, bytes),
         waiting: (bytes) => this.#count(bytes),
         filled: () => this.updateReading(),
+        heldUp: () => this.#cutOff(harness.peer),
         closed: (reason) => this.#harnessGone(harness, reason),
       }),
     };
@@ -105,7 +108,7 @@ export class ExecutorSeat {
     const readHarnesses = !crowded && !this.#executor.full;
     this.#executor.setReading(readExecutor);
     for (const { peer } of this.#harnesses) peer.setReading(readHarnesses);
-    this.#watchHoldUp(!(readExecutor && readHarnesses));
+    this.#watchCrowding(crowded);
   }
 
   #fromHarness(harness: Harness, bytes: Uint8Array): void {
@@ -186,7 +189,7 @@ export class ExecutorSeat {
   /** A closed socket makes each harness ask where the executor is now, which may be another node. */
   #executorGone(reason: CloseReason): void {
     this.#ended = true;
-    this.#watchHoldUp(false);
+    this.#watchCrowding(false);
     for (const { peer, streams } of this.#harnesses) {
       for (const streamId of streams) this.#streams.delete(streamId);
       streams.clear();
@@ -202,25 +205,28 @@ export class ExecutorSeat {
     }
   }
 
-  #watchHoldUp(held: boolean): void {
-    if (!held && this.#holdUp !== null) {
-      clearTimeout(this.#holdUp);
-      this.#holdUp = null;
-    } else if (held && !this.#ended) {
-      this.#holdUp ??= setTimeout(() => this.#cutOff(), HOLD_UP_MS);
+  #watchCrowding(crowded: boolean): void {
+    if (!crowded && this.#crowding !== null) {
+      clearTimeout(this.#crowding);
+      this.#crowding = null;
+    } else if (crowded && !this.#ended) {
+      this.#crowding ??= setTimeout(() => this.#cutOffSlowest(), HOLD_UP_MS);
     }
   }
 
-  /** Whoever does not read must not stop those who do. */
-  #cutOff(): void {
-    this.#holdUp = null;
+  /** No socket has too much waiting, but all of them together have. */
+  #cutOffSlowest(): void {
+    this.#crowding = null;
     const peers = [this.#executor, ...[...this.#harnesses].map(({ peer }) => peer)];
     const slowest = peers.reduce((most, peer) => (peer.waitingBytes > most.waitingBytes ? peer : most));
-    if (slowest.waitingBytes > 0) {
-      this.#host.cutOff();
-      slowest.drop();
-    }
+    if (slowest.waitingBytes > 0) this.#cutOff(slowest);
     this.updateReading();
+  }
+
+  /** Whoever does not read must not stop those who do. */
+  #cutOff(peer: Peer): void {
+    this.#host.cutOff();
+    peer.drop();
   }
 }
 

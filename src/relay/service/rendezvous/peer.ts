@@ -1,6 +1,6 @@
 import type { FrameSocket } from '../../../transport/frame-socket.ts';
 import type { CloseReason } from '../../../transport/transport.ts';
-import { SOCKET_WINDOW_BYTES } from '../limits.ts';
+import { HOLD_UP_MS, SOCKET_WINDOW_BYTES } from '../limits.ts';
 import { ByteWindow } from './byte-window.ts';
 
 /** What a peer tells its seat. */
@@ -10,6 +10,8 @@ export interface PeerEvents {
   waiting(bytes: number): void;
   /** More waits for the peer than may, or no longer. */
   filled(): void;
+  /** More than may has waited for the peer for too long. */
+  heldUp(): void;
   closed(reason: CloseReason): void;
 }
 
@@ -18,12 +20,18 @@ export class Peer {
   readonly #socket: FrameSocket;
   readonly #events: PeerEvents;
   readonly #window: ByteWindow;
+  /** Runs while more waits than may. */
+  #holdUp: NodeJS.Timeout | null = null;
   #reading = true;
 
   constructor(socket: FrameSocket, events: PeerEvents) {
     this.#socket = socket;
     this.#events = events;
-    this.#window = new ByteWindow(SOCKET_WINDOW_BYTES, () => events.filled());
+    this.#window = new ByteWindow(SOCKET_WINDOW_BYTES, (full) => {
+      if (full) this.#holdUp = setTimeout(() => events.heldUp(), HOLD_UP_MS);
+      else if (this.#holdUp !== null) clearTimeout(this.#holdUp);
+      events.filled();
+    });
   }
 
   /** Whether so much waits for it that nobody may send it more. */

@@ -136,6 +136,40 @@ test('who reads in time begins anew', () => {
   expect(cutOff).not.toHaveBeenCalled();
 });
 
+test('both directions may be busy at once for as long as they like', () => {
+  const { executor, join, cutOff } = seatOf();
+  const harness = join('a');
+  const fillExecutor = () => {
+    for (let count = 0; harness.receiving && count < 100; count++) harness.arrive('a', CHUNK);
+  };
+  flood(executor, 'a');
+  for (let elapsedMs = 0; elapsedMs < 3 * HOLD_UP_MS; elapsedMs += HOLD_UP_MS / 2) {
+    // One of them is always full, but neither for long.
+    fillExecutor();
+    vi.advanceTimersByTime(HOLD_UP_MS / 4);
+    harness.drain();
+    flood(executor, 'a');
+    vi.advanceTimersByTime(HOLD_UP_MS / 4);
+    executor.drain();
+  }
+  expect(cutOff).not.toHaveBeenCalled();
+  expect([executor.closed, harness.closed]).toEqual([null, null]);
+});
+
+test('where many hold up the rest together, the one for which most waits is cut off', () => {
+  const { executor, join, cutOff } = seatOf();
+  const harnesses = Array.from({ length: 20 }, (_, index) => [`h${index}`, join(`h${index}`)] as const);
+  for (let count = 0; count < 3; count++) executor.arrive('h3', CHUNK);
+  for (let round = 0; executor.receiving && round < 100; round++) {
+    for (const [name] of harnesses) if (executor.receiving) executor.arrive(name, CHUNK);
+  }
+  vi.advanceTimersByTime(HOLD_UP_MS);
+  expect(harnesses.filter(([, { closed }]) => closed !== null).map(([name]) => name)).toEqual(['h3']);
+  expect(cutOff).toHaveBeenCalledOnce();
+  executor.drop();
+  expect(vi.getTimerCount()).toBe(0);
+});
+
 test('an executor that does not read is cut off, and its harnesses are sent away', () => {
   const { executor, join, ended } = seatOf();
   const harness = join('a');

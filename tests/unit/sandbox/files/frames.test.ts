@@ -118,6 +118,18 @@ describe('frames', () => {
     expect(writer.queuedBytes).toBe(0);
   });
 
+  test('an abort does not overtake the rest of its request', () => {
+    const sink = new HeldSink();
+    const writer = new FrameWriter(sink, () => {});
+    writer.send(MessageKind.request, 1, 'long', Buffer.alloc(3 * FRAME_CONTENT_BYTES));
+    writer.send(MessageKind.request, 2, 'other', Buffer.alloc(2 * FRAME_CONTENT_BYTES));
+    writer.send(MessageKind.abort, 1, null);
+    const messages = decode([sink.takeAll()]);
+    const aboutFirst = messages.filter(({ operation }) => operation === 1);
+    expect(aboutFirst.map(({ kind }) => kind)).toEqual([MessageKind.request, MessageKind.abort]);
+    expect(writer.queuedBytes).toBe(0);
+  });
+
   test('a sink that fails is told once, and drops the rest', () => {
     const sink = new HeldSink();
     const failures: Error[] = [];

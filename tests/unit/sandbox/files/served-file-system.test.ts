@@ -156,6 +156,51 @@ describe('files through pipes', () => {
     await Promise.all(patient);
   });
 
+  test('an abort that comes with its request is not lost', async () => {
+    const seen: boolean[] = [];
+    const watched: FileSystem = {
+      ...LOCAL_FILE_SYSTEM,
+      writeFile: async (_path, _bytes, _options, { signal }) => {
+        seen.push(signal.aborted);
+      },
+    };
+    const { files, requests } = await serve(watched);
+    const end = new AbortController();
+    requests.pause();
+    const written = files.writeFile(scratch.at('f'), Buffer.from('x'), FOLLOW, {
+      signal: end.signal,
+      onWait: () => {},
+    });
+    await waitFor('the request', () => requests.readableLength > 0);
+    const requestBytes = requests.readableLength;
+    end.abort();
+    await waitFor('the abort', () => requests.readableLength > requestBytes);
+    // Both are read in one turn.
+    requests.resume();
+    await written;
+    expect(seen).toEqual([true]);
+  });
+
+  test('a long write that is aborted half-way leaves the helper to others', async () => {
+    const { files, requests, timesBroken } = await serve();
+    const end = new AbortController();
+    requests.pause();
+    const write = files.writeFile(scratch.at('long'), Buffer.alloc(4 * 1024 * 1024), FOLLOW, {
+      signal: end.signal,
+      onWait: () => {},
+    });
+    const outcome = write.then(
+      () => 'done',
+      () => 'given up',
+    );
+    await waitFor('the first frame', () => requests.readableLength > 0);
+    end.abort();
+    requests.resume();
+    expect(await outcome).toMatch(/done|given up/);
+    expect(await files.canonicalize(scratch.at('/'))).toBe('/');
+    expect(timesBroken()).toBe(0);
+  });
+
   test('a walk ends at once when it is aborted', async () => {
     const slow: FileSystem = {
       ...LOCAL_FILE_SYSTEM,

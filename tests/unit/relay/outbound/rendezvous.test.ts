@@ -1,0 +1,51 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { WebSocketServer } from 'ws';
+import { openRendezvous } from '../../../../src/relay/outbound/rendezvous.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+
+const FRAME = Buffer.from('a frame that could be read on the way');
+
+/** A websocket server that keeps what arrives, as it was on the wire and as it was meant. */
+async function startServer() {
+  const [raw, frames]: [Buffer[], Buffer[]] = [[], []];
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+  server.on('connection', (socket) => socket.on('message', (data) => frames.push(data as Buffer)));
+  await once(server, 'listening');
+  const tap = createServer((socket) => {
+    socket.on('data', (chunk) => raw.push(chunk));
+    const far = socket
+      .pipe(connect((server.address() as AddressInfo).port, '127.0.0.1'))
+      .once('close', () => socket.destroy());
+    far.pipe(socket).once('close', () => far.destroy());
+  });
+  tap.listen(0, '127.0.0.1');
+  await once(tap, 'listening');
+  onTestFinished(() => {
+    for (const client of server.clients) client.terminate();
+    server.close();
+    tap.close();
+  });
+  return { port: (tap.address() as AddressInfo).port, wire: () => Buffer.concat(raw), frames };
+}
+
+test.each([
+  ['127.0.0.1', true],
+  // It leads to the same place, which nobody can tell from the name.
+  ['0.0.0.0', false],
+])('frames to %s are masked with zeros: %s', async (host, readable) => {
+  const { port, wire, frames } = await startServer();
+  const { signal } = new AbortController();
+  const socket = await openRendezvous(
+    `ws://${host}:${port}`,
+    { text: 'refuse', env: {}, tls: undefined },
+    signal,
+  );
+  onTestFinished(() => socket.drop());
+  socket.open({ frame: () => {}, drained: () => {}, closed: () => {} });
+  socket.send(FRAME);
+  await waitFor('the frame', () => frames.length > 0);
+  expect(frames[0]).toEqual(FRAME);
+  expect(wire().includes(FRAME)).toBe(readable);
+});
