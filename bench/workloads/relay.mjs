@@ -70,7 +70,7 @@ export const relay = [
 
 async function measureStream({ relay: { pid }, server, direct, relayed }, { quick }) {
   const bytes = (quick ? 2 : 128) * MB;
-  for (const client of [direct, relayed]) await output(client, 'warm', 8 * MB);
+  for (const client of [direct, relayed]) await output(client, 'warm', (quick ? 1 : 8) * MB);
   const directBefore = cpuSeconds(server.pid);
   const without = await output(direct, 'measured', bytes);
   const [serverBefore, relayBefore] = [cpuSeconds(server.pid), cpuSeconds(pid)];

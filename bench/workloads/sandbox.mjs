@@ -50,7 +50,9 @@ async function writeTimes({ url, quick }, workspace) {
   const path = pathToFileURL(join(workspace, 'file')).href;
   const confinement = workspaceWrite(workspace);
   const dataBase64 = randomBytes(1024).toString('base64');
-  const write = () => connection.call('fs/writeFile', { path, dataBase64, sandbox: confinement });
+  const write = async () => {
+    await connection.call('fs/writeFile', { path, dataBase64, sandbox: confinement });
+  };
   const began = now();
   await write();
   const first = now() - began;

@@ -120,7 +120,6 @@ export class LocalEnvironment implements Environment {
     this.#listeners.emit(this.connection);
     this.http.dispose();
     await this.#files.dispose();
-    await this.#confinement.close();
     await this.#backend.dispose();
   }
 }

@@ -44,7 +44,7 @@ export interface LocalBackendOptions {
   readonly spawner?: Spawner;
   /** A program sees what was written through these before it was started, whether or not the caller waited for that. */
   readonly files?: LocalExecutorFileSystem;
-  /** Confines programs whose start asks for it; without it such a start is refused. */
+  /** Confines programs whose start asks for it, and is closed with the backend; without it such a start is refused. */
   readonly confinement?: LocalConfinement;
 }
 
@@ -109,10 +109,11 @@ export class LocalBackend implements ExecBackend {
     });
   }
 
-  /** Kills what is left. Nothing can be started afterwards. */
+  /** Kills what is left. Nothing can be started afterwards. What was made for starts that this cuts short is cleared away last. */
   async dispose(): Promise<void> {
     this.#closed = true;
     await this.#processes.close();
+    await this.#confinement?.close();
     await this.#spawner.close();
   }
 }
@@ -278,10 +279,10 @@ function localSpec(params: StartParams): SpawnSpec {
       hint: 'give argv, cwd, env and tty themselves',
     });
   }
-  if (checked.networkProxy != null) {
+  if (checked.networkProxy != null || checked.enforceManagedNetwork) {
     throw new ClientError('server', 'there is no network proxy on this side', {
       code: RpcErrorCode.invalidParams,
-      hint: 'send null to run without one',
+      hint: 'leave out networkProxy and enforceManagedNetwork to run without one',
     });
   }
   const { argv, arg0, env, envPolicy, metadata } = checked;

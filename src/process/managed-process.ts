@@ -34,7 +34,7 @@ export interface DenialJudge {
 export interface Surroundings {
   readonly judge: DenialJudge | null;
   /** Clears away what was made for the program; its exit is reported when that is done. Never rejects. */
-  readonly leave: ((status: ExitStatus) => Promise<void>) | null;
+  readonly leave: (() => Promise<void>) | null;
 }
 
 const OPEN_AIR: Surroundings = { judge: null, leave: null };
@@ -76,7 +76,7 @@ export class ManagedProcess {
   readonly #judge: DenialJudge | null;
   readonly #leave: Surroundings['leave'];
   /** How the program ended, while the judge still waits for its last words. */
-  #unreported: { readonly status: ExitStatus; readonly timer: NodeJS.Timeout } | null = null;
+  #unreported: { readonly end: ProgramEnd; readonly timer: NodeJS.Timeout } | null = null;
   #openStreams: number;
   #exitCode: number | null = null;
   #outOfMemory = false;
@@ -117,8 +117,10 @@ export class ManagedProcess {
     }
     this.#watch.begin(!paused);
     this.#child.onExit((status) => {
-      if (this.#leave === null) this.#exited(status);
-      else void this.#leave(status).then(() => this.#exited(status));
+      // A limit that is exceeded from now on is not why the program ended.
+      const end: ProgramEnd = { status, reason: this.#watch.reason };
+      if (this.#leave === null) this.#exited(end);
+      else void this.#leave().then(() => this.#exited(end));
     });
   }
 
@@ -272,26 +274,26 @@ export class ManagedProcess {
 
   #streamEnded(): void {
     this.#openStreams--;
-    if (this.#openStreams === 0 && this.#unreported !== null) this.#reportExit(this.#unreported.status);
+    if (this.#openStreams === 0 && this.#unreported !== null) this.#reportExit(this.#unreported.end);
     this.#closeWhenDone();
   }
 
   /** A failure that a judge has to explain is told when the output is complete, or after a moment when something keeps it open. */
-  #exited(status: ExitStatus): void {
-    if (this.#judge === null || status.code === 0 || this.#openStreams === 0) {
-      this.#reportExit(status);
+  #exited(end: ProgramEnd): void {
+    if (this.#judge === null || end.status.code === 0 || this.#openStreams === 0) {
+      this.#reportExit(end);
       return;
     }
-    const timer = setTimeout(() => this.#reportExit(status), JUDGED_EXIT_WAIT_MS);
-    this.#unreported = { status, timer };
+    const timer = setTimeout(() => this.#reportExit(end), JUDGED_EXIT_WAIT_MS);
+    this.#unreported = { end, timer };
   }
 
-  #reportExit(status: ExitStatus): void {
+  #reportExit({ status, reason }: ProgramEnd): void {
     clearTimeout(this.#unreported?.timer);
     this.#unreported = null;
     this.#exitCode = status.code ?? 128 + (status.signal ?? 0);
     this.#outOfMemory = status.outOfMemory ?? false;
-    this.#listener.exited(this.#log.mark(), this.#exitCode, this.reason, this.denied);
+    this.#listener.exited(this.#log.mark(), this.#exitCode, this.#outOfMemory ? 'oom' : reason, this.denied);
     this.#changes.notify();
     this.#closeWhenDone();
   }
@@ -323,6 +325,12 @@ export class ManagedProcess {
     const { reason, denied } = this;
     return { chunks, nextSeq, exitCode: this.#exitCode, closed: this.#closed, reason, denied };
   }
+}
+
+/** How a program ended, and the limit that it was ended for. */
+interface ProgramEnd {
+  readonly status: ExitStatus;
+  readonly reason: LimitReason | null;
 }
 
 /** Lets any number of waiters look again whenever something has changed. */

@@ -190,7 +190,7 @@ export class ProcessManager {
     try {
       child = await this.#spawn(entry, enclosure?.spec ?? request.spec);
     } catch (error) {
-      await enclosure?.release?.();
+      if (enclosure !== null) await clearAway(enclosure);
       throw error;
     }
     const events: ProcessListener = {
@@ -257,18 +257,25 @@ interface Entry {
   eviction: NodeJS.Timeout | undefined;
 }
 
-/** What is in an enclosure ends before the enclosure does, unless that was killed itself. */
+/**
+ * What is in an enclosure ends because the enclosure does, a moment later: until then it must not find gone what keeps it from
+ * writing where it may not.
+ */
 function leaveOf(child: Child, enclosure: Enclosure | null): Surroundings['leave'] {
-  const release = enclosure?.release;
-  if (release == null) return null;
-  return async ({ signal }) => {
-    if (signal !== null) await child.killTree();
-    // What is left behind then is found by its mark when the place is used again.
-    await withDeadline(
-      release().catch(() => {}),
-      RELEASE_DEADLINE_MS,
-    );
+  if (enclosure === null || enclosure.release === null) return null;
+  return async () => {
+    await child.killTree();
+    await clearAway(enclosure);
   };
+}
+
+/** Gives back what was made for a program. What is left behind is found by its mark when the place is used again. */
+export async function clearAway({ release }: Pick<Enclosure, 'release'>): Promise<void> {
+  if (release === null) return;
+  await withDeadline(
+    release().catch(() => {}),
+    RELEASE_DEADLINE_MS,
+  );
 }
 
 /** Ends a child that nobody will hear of. */

@@ -1,6 +1,9 @@
 /** Largest frame that either end takes: the reference's limit for a websocket message. */
 export const MAX_FRAME_BYTES = 256 * 1024;
 
+/** Fields of a frame with its body, unknown ones included: twice those that the schema has for the fullest. */
+export const MAX_FRAME_FIELDS = 24;
+
 /** Plaintext of one record: the reference resets a stream that has larger ones. */
 export const RECORD_BYTES = 60 * 1024;
 

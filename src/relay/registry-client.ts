@@ -178,7 +178,11 @@ export class RegistryClient {
         connection?.destroy();
         reject(error);
       });
+      // An answer that switches to another protocol is none, and comes as no event.
+      const unanswered = () => reject(new Error('it closed the connection without an answer'));
+      asked.once('close', unanswered);
       asked.once('response', (response) => {
+        asked.off('close', unanswered);
         readText(response).then((text) => resolve([response.statusCode ?? 0, text]), reject);
       });
       asked.end(body);

@@ -79,14 +79,19 @@ export class Confinement {
     sockets: () => Proxied | null = () => null,
   ): ProgramConfinement {
     if (asked === null && this.#floor === null) return NOT_CONFINED;
-    const host = { cwd: nativePathOfText(spec.cwd), tmpdir: spec.env.TMPDIR };
-    const policy = this.#aboveFloor(asked === null ? null : programPolicy(asked, host));
+    const policy = this.#programPolicy(asked, spec);
     if (policy === null) return NOT_CONFINED;
     return {
       sandboxType: process.platform === 'darwin' ? 'macosSeatbelt' : 'linuxSeccomp',
       enclose: async (inner, signal) =>
         (await this.#sandbox()).encloseProgram(inner, policy, signal, sockets()),
     };
+  }
+
+  /** The same for what is run on behalf of a program that may use its proxy and nothing else of the network: it gets none at all. */
+  withoutNetwork(asked: SandboxContext, spec: SpawnSpec): Enclose {
+    const policy = intersect(this.#programPolicy(asked, spec)!, NO_NETWORK);
+    return async (inner, signal) => (await this.#sandbox()).encloseProgram(inner, policy, signal);
   }
 
   /** The files of a connection that may see only what is `below` a directory, or everything when that is null. */
@@ -112,6 +117,12 @@ export class Confinement {
       fileSystem: deferFileSystem(async () => (await files()).fileSystem),
       search: async (...search) => (await files()).search(...search),
     };
+  }
+
+  /** Null only where nothing is asked for and there is no floor. */
+  #programPolicy(asked: SandboxContext | null, spec: SpawnSpec): SandboxPolicy | null {
+    const host = { cwd: nativePathOfText(spec.cwd), tmpdir: spec.env.TMPDIR };
+    return this.#aboveFloor(asked === null ? null : programPolicy(asked, host));
   }
 
   #aboveFloor(policy: SandboxPolicy | null): SandboxPolicy | null {
@@ -168,6 +179,7 @@ function filePolicy(asked: SandboxContext, access: 'read' | 'write'): SandboxPol
 }
 
 const OPEN: SandboxPolicy = { disk: 'unrestricted', network: 'enabled' };
+const NO_NETWORK: SandboxPolicy = { disk: 'unrestricted', network: 'restricted' };
 
 const NOT_CONFINED: ProgramConfinement = { sandboxType: 'none', enclose: null };
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Enclose } from '../process-manager.ts';
+import { clearAway, type Enclose } from '../process-manager.ts';
 import type { Child, Spawner, SpawnSpec } from '../spawn/spawner.ts';
 import { captureScript } from './capture-script.ts';
 import { CAPTURE_TIMEOUT_MS, MAX_EXPORTED_BYTES, MAX_STATE_BYTES } from './limits.ts';
@@ -40,7 +40,7 @@ export async function captureLoginState(
   } finally {
     for (const source of child?.outputs ?? []) source.destroy();
     child?.release();
-    await enclosure?.release?.();
+    if (enclosure !== null) await clearAway(enclosure);
   }
 }
 

@@ -1,6 +1,7 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { RelayError } from '../errors.ts';
 import { MAX_FRAME_BYTES } from '../limits.ts';
+import { hasFrameFields } from './frame-fields.ts';
 import { type RelayMessageFrame, RelayMessageFrameSchema } from './generated/relay_pb.ts';
 import { encodeRecord } from './record-frame.ts';
 
@@ -48,6 +49,7 @@ export function encodeFrame(frame: RelayFrame): Uint8Array {
 /** Throws RelayError for anything but a valid frame. Payloads are views of `bytes`. */
 export function decodeFrame(bytes: Uint8Array): ReceivedFrame {
   if (bytes.length > MAX_FRAME_BYTES) throw invalid('it is too large');
+  if (!hasFrameFields(bytes)) throw invalid('its fields are not those of a frame');
   let message: RelayMessageFrame;
   try {
     message = fromBinary(RelayMessageFrameSchema, bytes, { readUnknownFields: false });

@@ -7,8 +7,9 @@ type Variables = Readonly<Record<string, string | undefined>>;
  * its address means another one.
  */
 export function proxyFor(url: URL, env: Variables): URL | null {
-  if (isLoopbackHost(url.hostname) || isExempt(url, variable(env, 'no_proxy'))) return null;
   const secure = url.protocol === 'https:' || url.protocol === 'wss:';
+  const port = url.port || (secure ? '443' : '80');
+  if (isLoopbackHost(url.hostname) || isExempt(url.hostname, port, variable(env, 'no_proxy'))) return null;
   const text = variable(env, secure ? 'https_proxy' : 'http_proxy') || variable(env, 'all_proxy');
   if (text === '') return null;
   // A host and port alone are what people write as well.
@@ -20,13 +21,13 @@ export function proxyFor(url: URL, env: Variables): URL | null {
   return proxy;
 }
 
-function isExempt(url: URL, list: string): boolean {
-  const host = url.hostname.toLowerCase().replace(/^\[|\]$/g, '');
+function isExempt(hostname: string, port: string, list: string): boolean {
+  const host = hostname.toLowerCase().replace(/^\[|\]$/g, '');
   return list
     .toLowerCase()
     .split(/[\s,]+/)
     .filter((entry) => entry !== '')
-    .some((entry) => entry === '*' || matches(entry, host, url.port));
+    .some((entry) => entry === '*' || matches(entry, host, port));
 }
 
 /** A name stands for itself and everything below it, with or without a dot or a star in front; a port narrows it. */

@@ -79,7 +79,10 @@ export const MAX_CONNECTIONS_PER_ADDRESS = 4_096;
 /** Harnesses of one environment: twice the streams that an executor takes, because some of them may be gone without its knowledge. */
 export const MAX_HARNESSES_PER_ENVIRONMENT = 256;
 
-/** Streams of one environment, and of one of its harnesses: as above, and what an executor takes. */
+/**
+ * Streams of one environment, and of one of its harnesses: as above, and what an executor takes. So many that have lost their harness
+ * are remembered besides.
+ */
 export const MAX_STREAMS_PER_ENVIRONMENT = 256;
 export const MAX_STREAMS_PER_HARNESS = 128;
 

@@ -45,5 +45,5 @@ export class NodeUrls {
 }
 
 function toWebSocket(url: string): string {
-  return url.replace(/^http/i, 'ws').replace(/\/+$/, '');
+  return url.replace(/^https?/i, (scheme) => (scheme.length > 4 ? 'wss' : 'ws')).replace(/\/+$/, '');
 }

@@ -78,11 +78,13 @@ export class LinuxEncloser {
     const [bwrap, cwd] = await Promise.all([this.#bwrap.path(), realpath(spec.cwd, 'latin1')]);
     refuseWithin(policy, nativePathOfText(bwrap));
     const { plan, release } = await this.#makeReady(diskOf(policy));
-    return {
-      spec: this.#contained({ spec, path, bwrap, cwd: nativePathOfBytes(cwd), plan, network, proxied }),
-      judge,
-      release,
-    };
+    const containment = { spec, path, bwrap, cwd: nativePathOfBytes(cwd), plan, network, proxied };
+    try {
+      return { spec: this.#contained(containment), judge, release };
+    } catch (error) {
+      await release?.();
+      throw error;
+    }
   }
 
   async #untilAborted(enclosing: Promise<Enclosure>, signal: AbortSignal): Promise<Enclosure> {

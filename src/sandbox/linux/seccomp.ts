@@ -23,6 +23,7 @@ export function seccompFilter(mode: NetworkMode, architecture: Architecture): Bu
     program.denyUnless(syscallNumber(call, architecture), argument, allowed);
   }
   program.denyWith(syscallNumber('ioctl', architecture), 1, INPUT_FAKING_REQUESTS);
+  program.denyWith(syscallNumber('prlimit64', architecture), 0, [FIRST_PROCESS]);
   program.allow();
   return program.bytes();
 }
@@ -134,6 +135,12 @@ const NEVER: readonly SyscallName[] = [
 
 /** TIOCSTI and TIOCLINUX put characters into the input of a terminal, as if they had been typed. */
 const INPUT_FAKING_REQUESTS = [0x5412, 0x541c];
+
+/**
+ * All processes of a sandbox end before its first one does, which the server waits for and knows by one of its limits. A program may
+ * change its own limits but not those.
+ */
+const FIRST_PROCESS = 1;
 
 /** Offsets in `struct seccomp_data`. */
 const NUMBER_OFFSET = 0;

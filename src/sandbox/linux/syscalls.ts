@@ -52,6 +52,7 @@ const NUMBERS = {
   pidfd_getfd: [438, 438],
   pivot_root: [155, 41],
   prctl: [157, 167],
+  prlimit64: [302, 261],
   process_vm_readv: [310, 270],
   process_vm_writev: [311, 271],
   ptrace: [101, 117],

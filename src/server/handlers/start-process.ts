@@ -50,8 +50,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     spec,
     () => network?.sockets ?? null,
   );
-  // A login shell that is asked for its state has no use for a proxy, and must not take the program's sockets.
-  const forShell = start.login ? confinement.program(sandbox, spec).enclose : null;
+  const forShell = start.login ? shellConfinement(confinement, start, spec) : null;
   const confined = start.login ? afterLogin(session, start.login, sandbox, { forShell, confine }) : confine;
   const enclose = network === null ? confined : network.around(confined);
   const maxBytes = Math.min(
@@ -97,6 +96,19 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   records.started();
   if (session.lifecycleNotifications) connection.notify('process/started', { processId });
   return sandboxType;
+}
+
+/**
+ * What a login shell runs inside of that is asked for its state. It has no use for a proxy and must not take the program's sockets; nor
+ * may it get at the network that the program is kept from: what it reads may have been written by such a program.
+ */
+function shellConfinement(
+  confinement: HandlerServices['confinement'],
+  { sandbox = null, enforceManagedNetwork = false }: CheckedStart,
+  spec: SpawnSpec,
+): Enclose | null {
+  if (sandbox !== null && enforceManagedNetwork) return confinement.withoutNetwork(sandbox, spec);
+  return confinement.program(sandbox, spec).enclose;
 }
 
 /** Gives the command its login shell's state before it is confined. */

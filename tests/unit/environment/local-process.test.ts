@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { ExecProcess, ProcessEvent, StartParams } from '../../../src/client/backend.ts';
+import type { LocalConfinement } from '../../../src/environment/local-confinement.ts';
 import { LocalExecutorFileSystem } from '../../../src/environment/local-file-system.ts';
 import { LocalBackend } from '../../../src/environment/local-process.ts';
 import { isAlive } from '../../support/machine.ts';
@@ -135,6 +136,7 @@ describe('what is refused', () => {
   test.each<[string, object, number]>([
     ['a sandbox', { sandbox: {} }, -32602],
     ['a network proxy', { networkProxy: {} }, -32602],
+    ['a network that only a proxy leads to', { enforceManagedNetwork: true }, -32602],
     ['a directory that is not UTF-8', { cwd: 'file:///%FF' }, -32603],
     ['a terminal without rows', { tty: true, size: { rows: 0, cols: 1 } }, -32602],
   ])('%s', async (_name, params, code) => {
@@ -166,6 +168,31 @@ test('a program sees files that were being written when it was started', async (
     await backend.dispose();
     rmSync(folder, { recursive: true });
   }
+});
+
+test('a start that is cut short by the end of the backend is cleared away before that is over', async () => {
+  const order: string[] = [];
+  const spawner = new FakeSpawner();
+  spawner.close = async () => void order.push('spawner closed');
+  const enclose = (_spec: unknown, signal: AbortSignal) =>
+    new Promise<never>((_, reject) => {
+      signal.addEventListener('abort', () => {
+        order.push('start cut short');
+        reject(new Error('cut short'));
+      });
+      order.push('start begun');
+    });
+  const confinement = {
+    program: () => ({ sandboxType: 'linuxSeccomp', enclose }),
+    close: async () => void order.push('confinement closed'),
+  } as unknown as LocalConfinement;
+  const backend = new LocalBackend({ spawner, confinement });
+  const sandbox = { type: 'readOnly', networkAccess: false } as const;
+  const started = expect(backend.start({ ...shell('p', ''), sandbox })).rejects.toThrow('cut short');
+  await waitFor('the start', () => order.length > 0);
+  await backend.dispose();
+  await started;
+  expect(order).toEqual(['start begun', 'start cut short', 'confinement closed', 'spawner closed']);
 });
 
 test('disposing of the backend kills what is left', async () => {

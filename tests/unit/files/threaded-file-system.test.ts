@@ -128,18 +128,22 @@ test.each(['dir', 'a.txt/x', 'missing/x', 'loop'])('writing %s fails as ever', a
   expect(await write(files)).toEqual(await write(LOCAL_FILE_SYSTEM));
 });
 
-test('a write that fails half way leaves nothing of what was there before', async () => {
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8k', 'none', mountPoint()]);
-  try {
-    writeFileSync(scratch.at('full/file'), 'o'.repeat(5_000));
-    writeFileSync(scratch.at('full/other'), '');
-    const write = files.writeFile(scratch.at('full/file'), Buffer.alloc(12_000, 'n'), FOLLOW, PATIENT);
-    expect(await outcome(write)).toMatch(/os error 28/);
-    expect(readFileSync(scratch.at('full/file'), 'latin1')).toMatch(/^n+$/);
-  } finally {
-    execFileSync('umount', [scratch.at('full')]);
-  }
-});
+// A disk that is full takes a mount of one's own.
+test.runIf(process.getuid?.() === 0)(
+  'a write that fails half way leaves nothing of what was there before',
+  async () => {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8k', 'none', mountPoint()]);
+    try {
+      writeFileSync(scratch.at('full/file'), 'o'.repeat(5_000));
+      writeFileSync(scratch.at('full/other'), '');
+      const write = files.writeFile(scratch.at('full/file'), Buffer.alloc(12_000, 'n'), FOLLOW, PATIENT);
+      expect(await outcome(write)).toMatch(/os error 28/);
+      expect(readFileSync(scratch.at('full/file'), 'latin1')).toMatch(/^n+$/);
+    } finally {
+      execFileSync('umount', [scratch.at('full')]);
+    }
+  },
+);
 
 function mountPoint(): string {
   mkdirSync(scratch.at('full'));

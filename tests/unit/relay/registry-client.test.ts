@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { MAX_REGISTRY_ANSWER_BYTES } from '../../../src/relay/limits.ts';
 import { bearerAuth } from '../../../src/relay/registry-auth.ts';
@@ -106,6 +108,18 @@ test.each([
   [{ body: `"${'x'.repeat(MAX_REGISTRY_ANSWER_BYTES)}"` }, false],
 ])('after %j another attempt makes sense: %s', async (answer, retryable) => {
   expect(await failure(answer)).toMatchObject({ name: 'RegistryError', retryable });
+});
+
+test('an answer that switches to another protocol is none', async () => {
+  const server = createServer((socket) => {
+    socket.once('data', () => socket.write('HTTP/1.1 101 \r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n'));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const url = parseRegistryUrl(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const client = new RegistryClient({ url, environmentId: 'env-1', auth: bearerAuth('token-1'), env: {} });
+  await expect(client.connect(harnessKey, signal)).rejects.toThrow('without an answer');
 });
 
 test('a failure tells what the registry says, without what acts on a terminal', async () => {

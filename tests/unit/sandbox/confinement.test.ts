@@ -28,6 +28,30 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+test('what runs on behalf of a program without a network of its own gets none, and keeps the rest', async () => {
+  const asked: unknown[] = [];
+  const sandbox: Sandbox = {
+    ...WORKS,
+    encloseProgram: async (spec, policy, _signal, proxied = null) => {
+      asked.push([policy.network, policy.disk !== 'unrestricted' && policy.disk.base, proxied]);
+      return { spec, judge: null, release: null };
+    },
+  };
+  const confinement = new Confinement(
+    null,
+    async () => sandbox,
+    () => true,
+  );
+  const { signal } = new AbortController();
+  const online = { type: 'readOnly', networkAccess: true } as const;
+  await confinement.program(online, SPEC).enclose!(SPEC, signal);
+  await confinement.withoutNetwork(online, SPEC)(SPEC, signal);
+  expect(asked).toEqual([
+    ['enabled', 'read', null],
+    ['restricted', 'read', null],
+  ]);
+});
+
 describe('whether confinements can be enforced', () => {
   test('is guessed once, and nothing is loaded for it', () => {
     const load = vi.fn(async () => WORKS);

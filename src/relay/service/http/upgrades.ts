@@ -35,16 +35,22 @@ export class Upgrades {
     if (typeof ticket === 'string') throw stale(`the URL is ${ticket}`);
     if (ticket.environmentId !== environmentId) throw new GuessError('the URL is for another environment');
     return ticket.role === 'executor'
-      ? await this.#admitExecutor(ticket, address)
+      ? await this.#admitExecutor(ticket, text, address)
       : this.#admitHarness(ticket, address);
   }
 
-  async #admitExecutor(ticket: ExecutorTicket, address: string | null): Promise<Admission> {
+  async #admitExecutor(ticket: ExecutorTicket, text: string, address: string | null): Promise<Admission> {
     const lease = await this.#claim(ticket);
     if (lease === null) throw stale('the registration is not known any more');
+    const abandon = () => void this.#rendezvous.leases.release(lease);
+    // Sockets of revoked tokens are closed at once; this one was none yet when that happened.
+    if (this.#tickets.check(text) === 'revoked') {
+      abandon();
+      throw stale('the URL is revoked');
+    }
     return {
       accept: (socket) => this.#rendezvous.seatExecutor(socket, lease, ticket, address),
-      abandon: () => void this.#rendezvous.leases.release(lease),
+      abandon,
     };
   }
 

@@ -43,6 +43,8 @@ export class ExecutorSeat {
   readonly #executor: Peer;
   readonly #harnesses = new Set<Harness>();
   readonly #streams = new Map<string, Harness>();
+  /** The keys of harnesses that are gone, by the streams which they may come back for; the longest gone first. */
+  readonly #away = new Map<string, string>();
   readonly #window = new ByteWindow(ENVIRONMENT_WINDOW_BYTES, () => this.updateReading());
   /** Runs while the sockets together hold up each other. */
   #crowding: NodeJS.Timeout | null = null;
@@ -156,6 +158,8 @@ export class ExecutorSeat {
       const comesBack = frame.body.kind === 'resume' && resumeKind(frame) === 'request';
       if (!comesBack || owner.keyHash !== harness.keyHash) return false;
       this.#unbind(owner, streamId);
+    } else if ((this.#away.get(streamId) ?? harness.keyHash) !== harness.keyHash) {
+      return false;
     }
     if (
       streamId.length > MAX_STREAM_ID_CHARS ||
@@ -164,6 +168,7 @@ export class ExecutorSeat {
     ) {
       return false;
     }
+    this.#away.delete(streamId);
     this.#streams.set(streamId, harness);
     harness.streams.add(streamId);
     return true;
@@ -179,11 +184,19 @@ export class ExecutorSeat {
     this.#harnesses.delete(harness);
     for (const streamId of [...harness.streams]) {
       this.#unbind(harness, streamId);
+      this.#keepFor(harness, streamId);
       this.#executor.send(reset(streamId, PEER_LOST_REASON));
     }
     harness.gone(reason);
     this.#host.harnessGone();
     if (!this.#ended) this.updateReading();
+  }
+
+  /** Nobody else may have the stream while its harness is away. */
+  #keepFor({ keyHash }: Harness, streamId: string): void {
+    this.#away.set(streamId, keyHash);
+    const [oldest] = this.#away.keys();
+    if (this.#away.size > MAX_STREAMS_PER_ENVIRONMENT && oldest !== undefined) this.#away.delete(oldest);
   }
 
   /** A closed socket makes each harness ask where the executor is now, which may be another node. */

@@ -37,8 +37,8 @@ class FileServer {
   readonly #input: Readable;
   readonly #writer: FrameWriter;
   readonly #held = new HeldFiles();
-  /** What can be aborted, by operation. */
-  readonly #running = new Map<number, AbortController>();
+  /** What is under way, by operation. An abort may come with its request, before that has begun. */
+  readonly #running = new Map<number, Running>();
   #served: Promise<ServedFiles> | null = null;
 
   constructor(prepare: (task: HelperTask) => Promise<ServedFiles>, openInput: OpenInput, output: Writable) {
@@ -78,8 +78,10 @@ class FileServer {
   }
 
   async #answer({ operation, head, content }: Message): Promise<void> {
+    const running = new Running();
+    this.#running.set(operation, running);
     try {
-      const result = await this.#perform(operation, head as OperationHead, content);
+      const result = await this.#perform({ operation, running }, head as OperationHead, content);
       this.#writer.send(MessageKind.answer, operation, result.head ?? null, result.content);
     } catch (error) {
       this.#writer.send(MessageKind.failure, operation, failureHead(error));
@@ -89,7 +91,11 @@ class FileServer {
     this.#holdBack();
   }
 
-  async #perform(operation: number, head: OperationHead, content: Buffer): Promise<OperationResult> {
+  async #perform(
+    { operation, running }: { readonly operation: number; readonly running: Running },
+    head: OperationHead,
+    content: Buffer,
+  ): Promise<OperationResult> {
     if (head[0] === 'prepare') {
       this.#served = this.#prepare(JSON.parse(content.toString()) as HelperTask);
       await this.#served;
@@ -100,11 +106,7 @@ class FileServer {
       served: await this.#served,
       held: this.#held,
       content,
-      signal: () => {
-        const controller = new AbortController();
-        this.#running.set(operation, controller);
-        return controller.signal;
-      },
+      signal: () => running.signal(),
       onWait: () => this.#writer.send(MessageKind.waiting, operation, null),
     };
     return await perform(scene, head);
@@ -119,6 +121,23 @@ class FileServer {
       else this.#writer.onceProgressed(goOn);
     };
     this.#writer.onceProgressed(goOn);
+  }
+}
+
+/** An operation that may be aborted. Most never ask for their signal, so that it is made when one does. */
+class Running {
+  #controller: AbortController | null = null;
+  #aborted = false;
+
+  signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#aborted) this.#controller.abort();
+    return this.#controller.signal;
+  }
+
+  abort(): void {
+    this.#aborted = true;
+    this.#controller?.abort();
   }
 }
 

@@ -107,6 +107,10 @@ export class FrameWriter {
     while (bytes < BATCH_BYTES) {
       const message = this.#queue.shift();
       if (message === undefined) break;
+      if (this.#isEarly(message)) {
+        this.#queue.push(message);
+        continue;
+      }
       const frame = nextFrame(message);
       parts.push(...frame.parts);
       bytes += frame.bytes;
@@ -114,6 +118,11 @@ export class FrameWriter {
       if (message.sent < message.content.length) this.#queue.push(message);
     }
     return bytes <= BATCH_BYTES && parts.length > 1 ? [Buffer.concat(parts, bytes)] : parts;
+  }
+
+  /** Nothing can be aborted before it is known: the rest of a long request goes first. */
+  #isEarly({ kind, operation }: OutgoingMessage): boolean {
+    return kind === MessageKind.abort && this.#queue.some((other) => isRestOf(other, operation));
   }
 }
 
@@ -237,6 +246,10 @@ const CONTINUATION = 6;
 const FRAME_PREFIX_BYTES = 9;
 const MESSAGE_PREFIX_BYTES = 8;
 const MESSAGE_KINDS: ReadonlySet<number> = new Set(Object.values(MessageKind));
+
+function isRestOf({ kind, operation, sent }: OutgoingMessage, wanted: number): boolean {
+  return operation === wanted && kind === MessageKind.request && sent > 0;
+}
 
 /** The next frame of a message; `overhead` are its bytes that are neither head nor content. */
 function nextFrame(message: OutgoingMessage): { parts: Uint8Array[]; bytes: number; overhead: number } {

@@ -8,7 +8,7 @@ import {
   type RelayFrame,
 } from '../../../../src/relay/frames/frame.ts';
 import { RelayMessageFrameSchema } from '../../../../src/relay/frames/generated/relay_pb.ts';
-import { MAX_FRAME_BYTES } from '../../../../src/relay/limits.ts';
+import { MAX_FRAME_BYTES, MAX_FRAME_FIELDS } from '../../../../src/relay/limits.ts';
 import { hex, sha256Hex, vectors } from '../noise-vectors.ts';
 
 const streamId = vectors.stream_id;
@@ -157,6 +157,42 @@ describe('refused:', () => {
 test('unknown fields are skipped', () => {
   const bytes = Buffer.concat([hex(frames.resume_hex!), Buffer.from('9a0603616263', 'hex')]);
   expect(decodeFrame(bytes).body).toEqual({ kind: 'resume', nextSeq: 0 });
+});
+
+describe('the fields of a frame', () => {
+  const hexOf = (...parts: string[]) => Buffer.from(parts.join(''), 'hex');
+  const [version, stream, resume] = ['0801', '120173', '3a00'];
+
+  test.each([
+    ['its own, again', (count: number) => hexOf(stream, resume, version.repeat(count - 2))],
+    ['unknown ones', (count: number) => hexOf(version, stream, resume, 'f80101'.repeat(count - 3))],
+    [
+      'those of its body',
+      (count: number) =>
+        hexOf(version, stream, '3a', (2 * (count - 3)).toString(16), '0800'.repeat(count - 3)),
+    ],
+  ])('are few: %s', (_name, frameOf) => {
+    expect(decodeFrame(frameOf(MAX_FRAME_FIELDS)).body).toEqual({ kind: 'resume', nextSeq: 0 });
+    expect(() => decodeFrame(frameOf(MAX_FRAME_FIELDS + 1))).toThrow('its fields are not those of a frame');
+  });
+
+  test.each([
+    ['a known field of another type', hexOf('0801', stream, '3800')],
+    ['a known field of a body of another type', hexOf(version, stream, '3a020a00')],
+    ['a field whose number does not fit', hexOf(version, stream, resume, '808080801000')],
+    ['a number without end', hexOf(version, stream, resume, 'f801', 'ff'.repeat(10), '00')],
+    ['a length beyond the frame', hexOf(version, stream, resume, 'fa0101')],
+    ['a length beyond the body', hexOf(version, stream, '4202', '0a01', '61')],
+    ['a group', hexOf(version, stream, resume, 'fb01fc01')],
+    ['half a fixed number', hexOf(version, stream, resume, 'fd01000000')],
+  ])('are not %s', (_name, bytes) => {
+    expect(() => decodeFrame(bytes)).toThrow('its fields are not those of a frame');
+  });
+
+  test('may be fixed numbers where they are unknown', () => {
+    const bytes = hexOf(version, stream, resume, 'fd0100000000', 'f9010000000000000000');
+    expect(decodeFrame(bytes).body).toEqual({ kind: 'resume', nextSeq: 0 });
+  });
 });
 
 /** With what is unset spelled out, and bytes in one form. */

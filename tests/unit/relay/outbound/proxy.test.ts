@@ -15,6 +15,8 @@ test.each([
   ['https://notexample', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'example' }, 'p:1'],
   ['https://h:8443', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'h:443' }, 'p:1'],
   ['https://h:8443', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'h:8443' }, null],
+  ['wss://h', { HTTPS_PROXY: 'http://p:1', NO_PROXY: 'h:443' }, null],
+  ['ws://h', { HTTP_PROXY: 'http://p:1', NO_PROXY: 'h:443' }, 'p:1'],
   ['https://h', { HTTPS_PROXY: 'http://p:1', NO_PROXY: '*' }, null],
   ['https://h', { HTTPS_PROXY: ' ' }, null],
 ])('%s with %j goes through %s', (url, env, proxy) => {

@@ -18,6 +18,13 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+/** Whether a frame of a harness for a stream reaches the executor. */
+function passes(executor: FakeSocket, harness: FakeSocket, streamId: string): boolean {
+  const before = executor.sent.length;
+  harness.arrive(streamId, 1);
+  return executor.sent.length > before;
+}
+
 function seatOf(window = new ByteWindow(RELAY_WINDOW_BYTES, () => {})) {
   const cutOff = vi.fn();
   const ended = vi.fn();
@@ -32,9 +39,9 @@ function seatOf(window = new ByteWindow(RELAY_WINDOW_BYTES, () => {})) {
   });
   seat.open();
   /** A harness with a stream of its name. */
-  const join = (name: string) => {
+  const join = (name: string, keyHash = name) => {
     const socket = new FakeSocket();
-    seat.join(socket.asSocket, name, () => {});
+    seat.join(socket.asSocket, keyHash, () => {});
     socket.arrive(name);
     executor.drain();
     return socket;
@@ -224,4 +231,20 @@ test('an environment has so many streams and not more, until one of them ends', 
     refused,
     MAX_STREAMS_PER_ENVIRONMENT - MAX_STREAMS_PER_HARNESS + 1,
   ]);
+});
+
+test('a stream whose harness is gone waits for its key, and for no other', () => {
+  const { executor, join } = seatOf();
+  join('mine', 'my key').drop();
+  const other = join('other');
+  expect(passes(executor, other, 'mine')).toBe(false);
+  expect(passes(executor, other, 'new')).toBe(true);
+  expect(passes(executor, join('second', 'my key'), 'mine')).toBe(true);
+});
+
+test('of the streams whose harnesses are gone, so many are remembered', () => {
+  const { executor, join } = seatOf();
+  for (let count = 0; count <= MAX_STREAMS_PER_ENVIRONMENT; count++) join(`${count}`).drop();
+  const other = join('other');
+  expect([passes(executor, other, '0'), passes(executor, other, '1')]).toEqual([true, false]);
 });

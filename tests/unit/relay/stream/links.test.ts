@@ -3,6 +3,7 @@ import { DEFAULT_MESSAGE_LIMITS } from '../../../../src/protocol/limits.ts';
 import { decodeFrame, encodeFrame } from '../../../../src/relay/frames/frame.ts';
 import { HANDSHAKE_TIMEOUT_MS, REORDER_MAX_DISTANCE } from '../../../../src/relay/limits.ts';
 import { createIdentity } from '../../../../src/relay/noise/identity.ts';
+import { NoisePublicKey } from '../../../../src/relay/noise/public-key.ts';
 import { HarnessLink } from '../../../../src/relay/stream/harness-link.ts';
 import { RpcConnection } from '../../../../src/rpc/connection.ts';
 import { CloseCode } from '../../../../src/transport/transport.ts';
@@ -234,6 +235,11 @@ test('a harness learns why it is not connected', async () => {
   const otherKey = connect({ executorKey: createIdentity().publicKey }, refusing);
   await expect(otherKey.link).rejects.toMatchObject({ kind: 'refused' });
   expect(otherKey.harnessPipe.closed).toBe(true);
+
+  const { x25519 } = createIdentity().publicKey;
+  const noKey = connect({ executorKey: new NoisePublicKey(x25519, Buffer.alloc(1_184, 0xff)) }, null);
+  await expect(noKey.link).rejects.toMatchObject({ kind: 'handshake' });
+  expect(noKey.harnessPipe.closed).toBe(true);
 
   const lost = connect({}, null);
   await waitFor('the handshake', () => lost.harnessPipe.sent.length === 2);

@@ -304,6 +304,17 @@ describe('placeholders', () => {
     expect(readdirSync(workspace)).toEqual([]);
   });
 
+  test('are given back when the sandbox turns out to be more than bwrap can make', async () => {
+    const secrets = join(workspace, 'secrets');
+    mkdirSync(secrets);
+    const files = Array.from({ length: 1_900 }, (_, index) => join(secrets, String(index)));
+    for (const file of files) writeFileSync(file, '');
+    const denied = Object.fromEntries(files.map((file) => [file, 'deny' as const]));
+    const started = start({ ...shell('true'), cwd: workspace }, workspacePolicy(workspace, denied));
+    await expect(started).rejects.toThrow('more mounts than bwrap can make');
+    expect(readdirSync(workspace)).toEqual(['secrets']);
+  });
+
   test('are given back when the start is cancelled while they are made', async () => {
     const cancel = new AbortController();
     let made = 0;

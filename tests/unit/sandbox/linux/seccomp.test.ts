@@ -56,6 +56,13 @@ describe.each(CASES)('%s on %s', (mode, architecture) => {
     expect(denied).toEqual(expectedDenials(mode, architecture));
   });
 
+  test('keeps the limits of the first process, and of no other, from being changed', () => {
+    const prlimit64 = architecture === 'x64' ? 302 : 261;
+    expect(verdict(prlimit64, 1n, 15n)).toBe(DENY_EPERM);
+    expect(verdict(prlimit64, (7n << 32n) | 1n, 15n)).toBe(DENY_EPERM);
+    for (const pid of [0n, 2n, 1_000n]) expect(verdict(prlimit64, pid, 15n)).toBe(ALLOW);
+  });
+
   test('judges sockets by their family, in 32 bits', () => {
     const allowed = (nr: number) =>
       Array.from({ length: 64 }, (_, family) => family).filter(

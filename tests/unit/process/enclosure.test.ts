@@ -1,0 +1,179 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { RELEASE_DEADLINE_MS, START_BEFORE_TERMINATE_MS } from '../../../src/process/limits.ts';
+import { type Enclose, ProcessManager } from '../../../src/process/process-manager.ts';
+import { SpawnError, type SpawnSpec } from '../../../src/process/spawn/spawner.ts';
+import { FakeChild, FakeSpawner } from './fake-child.ts';
+
+const SPEC: SpawnSpec = {
+  program: 'p',
+  argv: ['p'],
+  cwd: '/',
+  env: {},
+  io: { kind: 'pipe', stdin: 'closed' },
+};
+const ENCLOSED: SpawnSpec = { ...SPEC, program: 'wrapper' };
+const NEVER = new Promise<never>(() => {});
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function scene(release: () => Promise<void> = async () => {}) {
+  const spawner = new FakeSpawner();
+  const manager = new ProcessManager(spawner, { maxProcesses: 2, closedRetentionMs: 1_000 });
+  const events: string[] = [];
+  const enclose: Enclose = async () => ({
+    spec: ENCLOSED,
+    judge: null,
+    release: async () => {
+      events.push('released');
+      await release();
+    },
+  });
+  const start = (how: Enclose = enclose) =>
+    manager.start({
+      processId: 'p',
+      spec: SPEC,
+      retention: { maxBytes: 1_000, maxChunks: 10, headBytes: 0 },
+      listener: {
+        output: () => {},
+        exited: (_seq, exitCode) => events.push(`exited ${exitCode}`),
+        closed: () => events.push('closed'),
+      },
+      enclose: how,
+    });
+  /** A running program; `events` hears when its tree is killed. */
+  const running = async () => {
+    const child = new FakeChild();
+    child.onKill = () => {
+      events.push('killed');
+      child.exit({ code: null, signal: 9 });
+      child.endStreams();
+    };
+    const started = start();
+    await settled();
+    spawner.succeed(child);
+    await started;
+    return child;
+  };
+  return { spawner, manager, events, start, running };
+}
+
+const settled = () => new Promise(setImmediate);
+
+describe('an enclosed program', () => {
+  test('is started as its enclosure says, and listed as it was asked for', async () => {
+    const { spawner, manager, running } = scene();
+    await running();
+    expect(spawner.starts.map(({ spec }) => spec)).toEqual([ENCLOSED]);
+    expect(manager.list().map(({ spec }) => spec)).toEqual([SPEC]);
+    await manager.close();
+  });
+
+  test.each([
+    ['by itself', { code: 0, signal: null }, 'exited 0'],
+    ['by a signal', { code: null, signal: 9 }, 'exited 137'],
+  ])('that ends %s leaves nothing running when its enclosure is cleared away', async (_how, status, told) => {
+    const { events, running } = scene();
+    (await running()).exit(status);
+    await settled();
+    expect(events).toEqual(['killed', 'released', told, 'closed']);
+  });
+
+  test('is told of as exited although clearing away fails', async () => {
+    const { events, running } = scene(() => Promise.reject(new Error('EBUSY')));
+    (await running()).finish(2);
+    await settled();
+    expect(events.slice(-2)).toEqual(['exited 2', 'closed']);
+  });
+
+  test('is told of as exited although clearing away does not end', async () => {
+    const { events, running } = scene(() => NEVER);
+    (await running()).finish(2);
+    await settled();
+    expect(events).toEqual(['killed', 'released']);
+    await vi.advanceTimersByTimeAsync(RELEASE_DEADLINE_MS);
+    expect(events.slice(-2)).toEqual(['exited 2', 'closed']);
+  });
+});
+
+describe('a start that fails', () => {
+  test('because nothing encloses it starts nothing and frees the id', async () => {
+    const { spawner, manager, events, start } = scene();
+    const failing: Enclose = () => Promise.reject(new Error('no confinement'));
+    await expect(start(failing)).rejects.toThrow('no confinement');
+    expect([spawner.starts, manager.list(), events]).toEqual([[], [], []]);
+  });
+
+  test('after it was enclosed gives the enclosure back, once', async () => {
+    const { spawner, manager, events, start } = scene();
+    const started = start();
+    await settled();
+    spawner.starts[0]!.reject(new SpawnError('EMFILE', 'no descriptors'));
+    await expect(started).rejects.toThrow('no descriptors');
+    expect([events, manager.list()]).toEqual([['released'], []]);
+  });
+
+  test('says why, whatever becomes of its enclosure', async () => {
+    const { spawner, start } = scene(() => Promise.reject(new Error('EBUSY')));
+    const started = start();
+    await settled();
+    spawner.starts[0]!.reject(new SpawnError('EMFILE', 'no descriptors'));
+    await expect(started).rejects.toThrow('no descriptors');
+  });
+
+  test('is not held up by an enclosure that cannot be cleared away, and neither is the end of the session', async () => {
+    const { spawner, manager, start } = scene(() => NEVER);
+    const started = start();
+    const failed = expect(started).rejects.toThrow('no descriptors');
+    await settled();
+    spawner.starts[0]!.reject(new SpawnError('EMFILE', 'no descriptors'));
+    await settled();
+    const closed = manager.close();
+    await vi.advanceTimersByTimeAsync(RELEASE_DEADLINE_MS);
+    await Promise.all([failed, closed]);
+  });
+});
+
+describe('a start that is given up while it is enclosed', () => {
+  /** Takes as long as nobody gives it up. */
+  const patient: Enclose = (_spec, signal) =>
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(new Error('given up')), { once: true });
+    });
+
+  test('by a terminate is cancelled and starts nothing', async () => {
+    const { spawner, manager, start } = scene();
+    const started = expect(start(patient)).rejects.toThrow('given up');
+    const terminated = manager.terminate('p', { type: 'force' });
+    await vi.advanceTimersByTimeAsync(START_BEFORE_TERMINATE_MS);
+    expect(await terminated).toBe(true);
+    await started;
+    expect(spawner.starts).toEqual([]);
+  });
+
+  test('by the end of the session is cancelled and starts nothing', async () => {
+    const { spawner, manager, start } = scene();
+    const started = expect(start(patient)).rejects.toThrow('given up');
+    await manager.close();
+    await started;
+    expect(spawner.starts).toEqual([]);
+  });
+
+  test('while it is spawned ends what was started before it gives the enclosure back', async () => {
+    const { spawner, manager, events, start } = scene();
+    const started = expect(start()).rejects.toThrow('process p start was cancelled');
+    await settled();
+    const closed = manager.close();
+    const child = new FakeChild();
+    child.onKill = () => events.push('killed');
+    spawner.succeed(child);
+    await Promise.all([started, closed]);
+    expect(events).toEqual(['killed', 'released']);
+    expect(child.released).toBe(1);
+  });
+});

@@ -1,0 +1,27 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:tls';
+import { expect, onTestFinished, test } from 'vitest';
+import { openTunnel } from '../../../../src/relay/outbound/tunnel.ts';
+import { proxyServer } from '../../../support/web-servers.ts';
+
+const fixture = (name: string) =>
+  readFileSync(new URL(`../../../fixtures/localhost-${name}.pem`, import.meta.url), 'utf8');
+
+test('the certificate behind a proxy is held against the address that was asked for', async () => {
+  const proxy = await proxyServer();
+  onTestFinished(() => proxy.close());
+  // Its certificate is good for the proxy's address, and not for this one.
+  const server = createServer({ cert: fixture('cert'), key: fixture('key') });
+  server.listen(0, '0.0.0.0');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const outbound = { env: { HTTPS_PROXY: proxy.url }, tls: { ca: fixture('cert') } };
+  const { signal } = new AbortController();
+  await expect(openTunnel(new URL(`https://0.0.0.0:${port}`), outbound, signal)).rejects.toThrow(
+    /IP: 0\.0\.0\.0 is not in the cert's list/,
+  );
+  expect(proxy.seen).toHaveLength(1);
+});

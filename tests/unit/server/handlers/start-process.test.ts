@@ -1,0 +1,95 @@
+import { expect, test, vi } from 'vitest';
+import type { StartRequest } from '../../../../src/process/process-manager.ts';
+import type { LoginPlace } from '../../../../src/process/shell-state/shell-states.ts';
+import type { SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+import type { SandboxContext } from '../../../../src/protocol/sandbox.ts';
+import { Confinement } from '../../../../src/sandbox/confinement.ts';
+import type { Sandbox } from '../../../../src/sandbox/sandbox.ts';
+import type { HandlerServices } from '../../../../src/server/handlers/services.ts';
+import { type CheckedStart, startProcess } from '../../../../src/server/handlers/start-process.ts';
+
+const ONLINE: SandboxContext = { type: 'readOnly', networkAccess: true };
+const SPEC: SpawnSpec = {
+  program: '/bin/sh',
+  argv: ['/bin/sh', '-lc', 'true'],
+  cwd: '/',
+  env: { HTTP_PROXY: 'http://127.0.0.1:9' },
+  io: { kind: 'pipe', stdin: 'closed' },
+};
+const LOGIN = {} as NonNullable<CheckedStart['login']>;
+
+/** The services of a connection whose starts go as far as their confinement. `enclosed` hears what that is. */
+function scene() {
+  const enclosed: string[] = [];
+  const sandbox: Sandbox = {
+    check: async () => {},
+    encloseProgram: async (spec, policy, _signal, proxied = null) => {
+      enclosed.push(`${spec.program} ${proxied === null ? policy.network : 'proxied'}`);
+      return { spec, judge: null, release: null };
+    },
+    files: () => {
+      throw new TypeError('nobody asks for files');
+    },
+    close: async () => {},
+  };
+  const { signal } = new AbortController();
+  const left = vi.fn();
+  const services = {
+    session: {
+      lifecycleNotifications: false,
+      policyQuestions: {},
+      policyDecisions: { end: () => {} },
+      processes: {
+        start: async ({ enclose, spec }: StartRequest) => {
+          await enclose?.(spec, signal);
+          throw new Error('far enough');
+        },
+      },
+      shellStates: {
+        restored: async (_login: unknown, { enclose, spec }: LoginPlace) => {
+          await enclose?.({ ...spec, program: 'login shell' }, signal);
+          return spec;
+        },
+      },
+    },
+    config: { retainedOutputBytesPerProcess: 1, retainedChunksPerProcess: 1, snapshotHeadBytes: 0 },
+    connection: { notify: () => {} },
+    files: { order: { changesDone: () => null } },
+    quotas: { enterProcess: () => left },
+    records: {
+      watch: (_id: string, listener: unknown) => listener,
+      starting: () => null,
+    },
+    confinement: new Confinement(
+      null,
+      async () => sandbox,
+      () => true,
+    ),
+    proxies: { ownPorts: new Set() },
+    log: { warn: () => {} },
+  } as unknown as HandlerServices;
+  const start = (more: Partial<CheckedStart>) =>
+    startProcess(services, { processId: 'p', spec: SPEC, dialect: 'process', ...more });
+  return { start, enclosed, left };
+}
+
+test.each<[string, Partial<CheckedStart>, string[]]>([
+  ['as it is', {}, []],
+  ['under a sandbox', { sandbox: ONLINE }, ['/bin/sh enabled']],
+  [
+    'with the state of its login shell',
+    { sandbox: ONLINE, login: LOGIN },
+    ['login shell enabled', '/bin/sh enabled'],
+  ],
+  ['behind a proxy', { sandbox: ONLINE, enforceManagedNetwork: true }, ['/bin/sh proxied']],
+  [
+    'behind a proxy that its login shell cannot go around',
+    { sandbox: ONLINE, login: LOGIN, enforceManagedNetwork: true },
+    ['login shell restricted', '/bin/sh proxied'],
+  ],
+])('a program runs %s', async (_how, more, told) => {
+  const { start, enclosed, left } = scene();
+  await expect(start(more)).rejects.toThrow('far enough');
+  expect(enclosed).toEqual(told);
+  expect(left).toHaveBeenCalled();
+});
