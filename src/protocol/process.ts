@@ -92,8 +92,9 @@ const Limits = once(() =>
   }),
 );
 
-const limits = once(() => ({
+const bounds = once(() => ({
   limits: doc(optional(Limits()), "What the program may use at most, within the server's own limits."),
+  sandbox: doc(optional(Sandbox()), 'What the program is confined to; null is nothing of its own.'),
 }));
 
 const Reason = once(() =>
@@ -115,8 +116,7 @@ const FlatStart = once(() =>
     size: doc(optional(TerminalSize()), 'Initial size of the terminal; 24 by 80 when absent.'),
     envPolicy: doc(optional(EnvPolicy()), 'Absent: the child sees exactly `env`.'),
     metadata: doc(optional(Metadata()), 'Identifiers handed to the child.'),
-    ...limits(),
-    sandbox: doc(optional(Sandbox()), 'What the program is confined to; null is nothing of its own.'),
+    ...bounds(),
     enforceManagedNetwork: doc(
       z._default(z.boolean(), false),
       'The program reaches its proxy and nothing else of the network. Refused without a sandbox.',
@@ -138,7 +138,7 @@ const FlatStart = once(() =>
 
 const DirectStart = once(() =>
   z.object({
-    direct: z.object({ processId: ProcessId(), ...program(), ...limits(), io: ProcessIo() }),
+    direct: z.object({ processId: ProcessId(), ...program(), ...bounds(), io: ProcessIo() }),
   }),
 );
 
@@ -147,7 +147,7 @@ const PreparedStart = once(() =>
     prepared: z.object({
       processId: ProcessId(),
       request: z.object(program()),
-      ...limits(),
+      ...bounds(),
       io: ProcessIo(),
     }),
   }),

@@ -245,6 +245,21 @@ describe('process/start', () => {
     await strict.close();
   });
 
+  test('confines whatever form the start is asked in', async () => {
+    const sandbox = { type: 'readOnly' } as const;
+    const { processId: _, tty: _tty, ...program } = shell('', 'echo x > /dev/../confined-start');
+    const io = { type: 'pipe', stdin: 'closed' } as const;
+    const forms = [
+      { direct: { processId: 'confined-direct', ...program, io, sandbox } },
+      { prepared: { processId: 'confined-prepared', request: program, io, sandbox } },
+    ];
+    for (const form of forms) {
+      const { processId, sandboxType } = await client.call('process/start', form);
+      expect(sandboxType).toBe('linuxSeccomp');
+      expect(await client.call('process/wait', { processId })).toMatchObject({ exitCode: 2 });
+    }
+  });
+
   test('refuses a sandbox that makes no sense and starts nothing', async () => {
     const sandbox = {
       permissions: {

@@ -39,9 +39,9 @@ const AT_ONCE = 12;
 export const ROUND = 60;
 /**
  * What the server may have on top of before: descriptors of threads and watches that are kept once they were needed, and memory,
- * because the heap grows to its working size and is not given back.
+ * because the heap grows to its working size and is not given back. Helpers for sandboxed files end when nobody has used them for a while.
  */
-const SPARE = { descriptors: 8, memory: 160 * 1024 * 1024, timeoutMs: 20_000 };
+const SPARE = { descriptors: 8, memory: 160 * 1024 * 1024, timeoutMs: 40_000 };
 
 /**
  * @param {object} options

@@ -59,7 +59,7 @@ export const MAX_HELPERS = 8;
 export const HELPER_WAIT_MS = 10_000;
 
 /** How long a helper that nobody uses stays. */
-export const HELPER_IDLE_MS = 30_000;
+export const HELPER_IDLE_MS = 15_000;
 
 /** How long a helper may take until it answers for the first time; it takes a tenth of a second. */
 export const HELPER_START_MS = 20_000;

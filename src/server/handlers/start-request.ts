@@ -36,7 +36,6 @@ const NOTHING_MORE = {
   enforceManagedNetwork: false,
   envPolicy: null,
   metadata: null,
-  sandbox: null,
   login: null,
 } as const;
 
@@ -45,14 +44,14 @@ export function startRequestParts(params: StartParams, config: ExecServerConfig)
   if ('prepared' in params) {
     if (!config.allowPreparedExec)
       throw invalidRequest('prepared starts are switched off (allowPreparedExec)');
-    const { processId, request, io, limits = null } = params.prepared;
-    return { ...NOTHING_MORE, ...request, processId, arg0: request.arg0, io: childIo(io), limits };
+    const { processId, request, io, limits = null, sandbox = null } = params.prepared;
+    return { ...NOTHING_MORE, ...request, processId, arg0: request.arg0, io: childIo(io), limits, sandbox };
   }
   if (!config.allowDirectExec) throw invalidRequest('direct starts are switched off (allowDirectExec)');
   if ('direct' in params) {
     const { direct } = params;
-    const { arg0, io, limits = null } = direct;
-    return { ...NOTHING_MORE, ...direct, arg0, io: childIo(io), limits };
+    const { arg0, io, limits = null, sandbox = null } = direct;
+    return { ...NOTHING_MORE, ...direct, arg0, io: childIo(io), limits, sandbox };
   }
   return flatParts(params);
 }
