@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -227,9 +227,13 @@ describe('the client library', () => {
       signals.push(signal);
       return host === '127.0.0.1' ? { type: 'allow' } : new Promise(() => {});
     });
-    const process = await client.backend.start(enforced('p', `fetch http://a.example/; fetch ${web.url}/`));
+    // Whoever asks while nobody is attached is denied at once: the program waits until somebody is.
+    const script = `fetch http://a.example/; until [ -e ${folder}/go ]; do sleep 0.02; done; fetch ${web.url}/`;
+    const process = await client.backend.start(enforced('p', script));
     await waitFor('the question', () => signals.length === 1);
     proxy.drop();
+    await waitFor('the next connection', () => client.call('environment/status', {}).catch(() => null));
+    writeFileSync(`${folder}/go`, '');
     await waitFor('the second question', () => signals.length === 2);
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
     const output = await outputOf(process);
