@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type ClientOptions, WebSocket, WebSocketServer } from 'ws';
+import { type ClientOptions, WebSocket, type WebSocketServer } from 'ws';
 import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
 import { CloseCode, type CloseReason } from './transport.ts';
 import {
+  createUpgradeServer,
   Keepalive,
   truncateReason,
   UpgradeRefusedError,
@@ -134,14 +135,7 @@ export class FrameSocketUpgrader {
 
   constructor(options: FrameSocketOptions) {
     this.#options = options;
-    this.#server = new WebSocketServer({
-      noServer: true,
-      clientTracking: false,
-      autoPong: false,
-      perMessageDeflate: false,
-      maxPayload: options.maxMessageBytes,
-      handleProtocols: () => false,
-    });
+    this.#server = createUpgradeServer(options.maxMessageBytes);
   }
 
   /** Completes the handshake; a request that is not a valid one is answered with an HTTP error and yields nothing. */

@@ -30,14 +30,7 @@ export class WebSocketUpgrader {
 
   constructor(options: WebSocketOptions) {
     this.#options = options;
-    this.#server = new WebSocketServer({
-      noServer: true,
-      clientTracking: false,
-      autoPong: false,
-      perMessageDeflate: false,
-      maxPayload: options.maxMessageBytes,
-      handleProtocols: () => false,
-    });
+    this.#server = createUpgradeServer(options.maxMessageBytes);
   }
 
   /** Completes the handshake; a request that is not a valid one is answered with an HTTP error and yields nothing. */
@@ -51,6 +44,18 @@ export class WebSocketUpgrader {
       accepted(new WebSocketTransport(ws, this.#options, socket)),
     );
   }
+}
+
+/** Completes handshakes for others, without compression; pings are answered by whoever owns the socket. */
+export function createUpgradeServer(maxMessageBytes: number): WebSocketServer {
+  return new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    autoPong: false,
+    perMessageDeflate: false,
+    maxPayload: maxMessageBytes,
+    handleProtocols: () => false,
+  });
 }
 
 /** Options of a client connection beside the sizes and times. */

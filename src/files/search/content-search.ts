@@ -4,6 +4,7 @@ import { refused, toFileError } from '../errors.ts';
 import { SEARCH_CONCURRENCY, SEARCH_MAX_RESULTS, SEARCH_MAX_TIMEOUT_MS } from '../limits.ts';
 import { type NativePath, systemPath } from '../native-path.ts';
 import { Slots } from '../slots.ts';
+import { unlessAborted } from '../unless-aborted.ts';
 import { startBuiltin } from './builtin-engine.ts';
 import { Collector } from './collector.ts';
 import { type EngineRun, EngineUnusable, type SearchTask } from './engine.ts';
@@ -130,20 +131,5 @@ async function locate(path: NativePath): Promise<boolean> {
     return isDirectory;
   } catch (error) {
     throw toFileError(error);
-  }
-}
-
-/** The outcome of `work`, unless the signal is aborted before it is known. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  let leave = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    leave = () => reject(signal.reason);
-    signal.addEventListener('abort', leave, { once: true });
-    if (signal.aborted) leave();
-  });
-  try {
-    return await Promise.race([aborted, work]);
-  } finally {
-    signal.removeEventListener('abort', leave);
   }
 }

@@ -12,6 +12,7 @@ import type {
 } from '../../../files/file-system.ts';
 import type { NativePath } from '../../../files/native-path.ts';
 import type { SearchRequest, SearchResult } from '../../../files/search/query.ts';
+import { unlessAborted } from '../../../files/unless-aborted.ts';
 import { INLINE_CONTENT_BYTES, READ_PIECE_BYTES } from '../limits.ts';
 import { decodeEntries, decodeWalk } from './answers.ts';
 import type { HelperChannel } from './helper-channel.ts';
@@ -175,18 +176,3 @@ class HelperFile implements OpenFile {
 }
 
 const FOLLOWED: LinkOption = { followSymlinks: true };
-
-/** The outcome of `work`, unless the signal is aborted before it is known; `work` then goes on by itself. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  let leave = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    leave = () => reject(signal.reason);
-    signal.addEventListener('abort', leave, { once: true });
-    if (signal.aborted) leave();
-  });
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener('abort', leave);
-  }
-}
