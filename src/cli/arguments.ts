@@ -1,4 +1,5 @@
-import { CONFIG_OPTIONS, type ConfigKey } from '../server/config/options.ts';
+import type { ConfigKey } from '../server/config/option-spec.ts';
+import { CONFIG_OPTIONS } from '../server/config/options.ts';
 import { suggestionFor } from '../server/config/suggestion.ts';
 import { quoteValue } from '../server/config/values.ts';
 import { UsageError } from './failures.ts';

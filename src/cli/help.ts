@@ -1,5 +1,6 @@
 import { DEFAULT_CONFIG } from '../server/config/config.ts';
-import { CONFIG_OPTIONS, type ConfigOption, OPTION_GROUPS } from '../server/config/options.ts';
+import { type ConfigOption, OPTION_GROUPS } from '../server/config/option-spec.ts';
+import { CONFIG_OPTIONS } from '../server/config/options.ts';
 import { formatConfigValue } from '../server/config/values.ts';
 import { EXIT_CODES } from './failures.ts';
 

@@ -1,5 +1,6 @@
 import { DEFAULT_CONFIG, type ExecServerConfig } from './config.ts';
-import { CONFIG_OPTIONS, type ConfigKey, type ConfigOption } from './options.ts';
+import type { ConfigKey, ConfigOption } from './option-spec.ts';
+import { CONFIG_OPTIONS } from './options.ts';
 import { suggestionFor } from './suggestion.ts';
 import {
   type ConfigValue,

@@ -1,4 +1,4 @@
-import type { ConfigOption } from './options.ts';
+import type { ConfigOption } from './option-spec.ts';
 
 /** A configured value after parsing. */
 export type ConfigValue = string | number | boolean;

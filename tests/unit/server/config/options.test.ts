@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
-import { CONFIG_OPTIONS, OPTION_GROUPS } from '../../../../src/server/config/options.ts';
+import { OPTION_GROUPS } from '../../../../src/server/config/option-spec.ts';
+import { CONFIG_OPTIONS } from '../../../../src/server/config/options.ts';
 import {
   describeAllowed,
   formatConfigValue,
