@@ -1,11 +1,35 @@
-import { defineConfig } from 'vitest/config';
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 
+/**
+ * Rooms whose unit tests follow each other in one process: they count no children or descriptors of that process. A file in them that
+ * replaces modules is listed below. Everything else gets a process of its own, which costs half a second for each file.
+ */
+export const SHARED =
+  'tests/unit/{agent,client,environment,network,observability,protocol,relay,rpc,scripts,server,transport}/**/*.test.ts';
+export const REPLACES_MODULES =
+  'tests/unit/**/{environment-info,hostile-servers,relay-source,run-executor}.test.ts';
+
+/** Projects start in the order of their names: the long files first, so that none of them is left alone at the end. */
 export default defineConfig({
   test: {
-    include: ['tests/**/*.test.ts'],
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    projects: [
+      project('conformance', ['tests/conformance/**/*.test.ts']),
+      project('e2e', ['tests/{e2e,interop,fuzz,soak}/**/*.test.ts']),
+      project('unit', ['tests/unit/**/*.test.ts'], { exclude: [SHARED] }),
+      project('unit-replacing', [REPLACES_MODULES]),
+      project('unit-shared', [SHARED], { exclude: [REPLACES_MODULES], isolate: false }),
+    ],
   },
 });
+
+function project(
+  name: string,
+  include: string[],
+  more: TestProjectInlineConfiguration['test'] = {},
+): TestProjectInlineConfiguration {
+  return { extends: true, test: { name, include, ...more } };
+}

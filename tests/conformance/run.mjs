@@ -1,14 +1,16 @@
 // npm run conformance -- ws://127.0.0.1:1234 [--server reference|exec-server] [--only text] [--json] [--slow] [--trace]
-// npm run conformance -- --reference
+// npm run conformance -- --reference [--record]
 // npm run conformance -- --own
 import { parseArgs } from 'node:util';
 import { loadCases } from './cases.mjs';
+import { recordProof } from './proven.mjs';
 import { formatFailure, runCases } from './runner.mjs';
 import { learnFacts, startOurs, startReferenceForCases } from './servers.mjs';
 
 const USAGE = `usage: run.mjs <ws url> | --reference | --own
   --server reference|exec-server   whose rules apply where the two differ (default exec-server)
   --only <text>                    only cases whose area or name contains the text
+  --record                         note the areas that the reference passed, so that the suite need not play them on it again
   --slow                           also the cases that take half a minute
   --json                           one JSON object per case instead of lines
   --trace                          print what arrived in each failed case`;
@@ -21,6 +23,7 @@ async function main() {
       only: { type: 'string', default: '' },
       reference: { type: 'boolean', default: false },
       own: { type: 'boolean', default: false },
+      record: { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
       slow: { type: 'boolean', default: false },
       trace: { type: 'boolean', default: false },
@@ -28,7 +31,8 @@ async function main() {
   });
   const server = values.server ?? (values.reference ? 'reference' : 'exec-server');
   const targets = positionals.length + Number(values.reference) + Number(values.own);
-  if (targets !== 1 || !['reference', 'exec-server'].includes(server)) {
+  const isRecordable = values.reference && values.only === '';
+  if (targets !== 1 || (values.record && !isRecordable) || !['reference', 'exec-server'].includes(server)) {
     process.stderr.write(`${USAGE}\n`);
     return 2;
   }
@@ -59,6 +63,7 @@ async function playAll(values, target) {
       }
     },
   });
+  if (values.record) recordProof(cases, results);
   const count = (status) => results.filter((result) => result.status === status).length;
   const summary = `${count('passed')} passed, ${count('failed')} failed`;
   const skipped = count('skipped') > 0 ? `, ${count('skipped')} skipped` : '';

@@ -1,30 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ensureReference, type RunningServer } from '../../scripts/reference.mjs';
-import { loadCases } from './cases.mjs';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { RunningServer } from '../../scripts/reference.mjs';
 import { type Case, formatFailure, type Options, runCase, type ServerKind } from './runner.mjs';
-import { learnFacts, startOurs, startReferenceForCases } from './servers.mjs';
-
-const cases = loadCases().filter(({ slow }) => !slow);
-const whyNoReference = await ensureReference().then(
-  () => undefined,
-  (error: Error) => error.message,
-);
-
-describe('exec-server', () => {
-  play('exec-server', startOurs);
-});
-
-describe.skipIf(whyNoReference)(
-  `reference${whyNoReference ? ` is not available: ${whyNoReference}` : ''}`,
-  () => {
-    play('reference', startReferenceForCases);
-  },
-);
-
-if (whyNoReference) console.warn(`conformance: the reference half is SKIPPED: ${whyNoReference}`);
+import { learnFacts } from './servers.mjs';
 
 /** One test per case that applies to this server; those marked serial come last and run alone. */
-function play(server: ServerKind, launch: NonNullable<Options['launch']>): void {
+export function play(
+  server: ServerKind,
+  launch: NonNullable<Options['launch']>,
+  cases: readonly Case[],
+): void {
   let running: RunningServer;
   let facts: Record<string, boolean>;
 
@@ -41,7 +25,7 @@ function play(server: ServerKind, launch: NonNullable<Options['launch']>): void 
     }
     expect(result).toEqual({ name: testCase.name, status: 'passed' });
   };
-  const applicable = cases.filter(({ only }) => !only || only === server);
+  const applicable = cases.filter(({ only, slow }) => !slow && (!only || only === server));
   for (const testCase of applicable.filter(({ serial }) => !serial)) {
     test.concurrent(`${testCase.area}: ${testCase.name}`, check(testCase));
   }
