@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { FORBIDDEN_READS, FORBIDDEN_WRITES, written } from '../support/escape-requests.ts';
 import {
   at,
   denyGlob,
@@ -13,212 +14,6 @@ import {
   UNTOUCHED,
   uri,
 } from '../support/escape-scene.ts';
-
-/** A file request that must have no effect and show no secret. `W` and `O` stand for the workspace and the directory beside it. */
-interface FileAttempt {
-  readonly name: string;
-  readonly method: string;
-  readonly params: Readonly<Record<string, unknown>>;
-}
-
-const written = { dataBase64: Buffer.from('escaped').toString('base64') };
-
-function writing(name: string, path: string): FileAttempt {
-  return { name, method: 'fs/writeFile', params: { path, ...written } };
-}
-
-const WRITES: readonly FileAttempt[] = [
-  writing('a file outside', 'file://O/target'),
-  writing('a new file outside', 'file://O/new'),
-  writing('two dots', 'file://W/../outside/target'),
-  writing('two dots in other characters', 'file://W/%2e%2e/outside/target'),
-  writing('a slash in other characters', 'file://W/..%2Foutside%2Ftarget'),
-  writing('two slashes', 'file://W//..//outside//new'),
-  writing('a host name', 'file://localhostW/../outside/new'),
-  writing('a link to a file', 'file://W/to-target'),
-  writing('a link to a directory', 'file://W/to-outside/new'),
-  writing('a link to nothing', 'file://W/to-new'),
-  writing('a link to a link', 'file://W/to-link/new'),
-  writing('the root of the process', 'file:///proc/self/rootO/new'),
-  writing('the root of the first process', 'file:///proc/1/rootO/new'),
-  writing('a protected file', 'file://W/.git/config'),
-  writing('a new protected file', 'file://W/.git/hooks/pre-commit'),
-  writing('a protected file with a detour', 'file://W/tree/../.git/./config'),
-  writing('a link to a protected directory', 'file://W/to-git/config'),
-  writing('a name that must not come to exist', 'file://W/.codex'),
-  writing('a link to a name that must not come to exist', 'file://W/to-codex'),
-  writing('a name in the directory by another name', 'file://W/itself/.codex'),
-  writing('what must not come to exist', 'file://W/later/file'),
-  writing('what must not come to exist, by a link', 'file://W/to-later/file'),
-  writing('a read-only file', 'file://W/tree/carved/file'),
-  writing('a denied file', 'file://W/hidden.txt'),
-  writing('a file in a denied directory', 'file://W/denied/new'),
-  writing('the program of the helper', 'file:///dev/.exec-server/node'),
-  writing('a setting of the kernel', 'file:///proc/sys/kernel/core_pattern'),
-  writing('the memory of the helper', 'file:///proc/self/mem'),
-  writing('its input', 'file:///proc/self/fd/0'),
-  {
-    name: 'a directory outside',
-    method: 'fs/createDirectory',
-    params: { path: 'file://O/new/deep', recursive: true },
-  },
-  {
-    name: 'a directory behind a link',
-    method: 'fs/createDirectory',
-    params: { path: 'file://W/to-outside/new/deep', recursive: true },
-  },
-  {
-    name: 'a protected directory',
-    method: 'fs/createDirectory',
-    params: { path: 'file://W/.codex/deep', recursive: true },
-  },
-  {
-    name: 'a protected directory by another name',
-    method: 'fs/createDirectory',
-    params: { path: 'file://W/itself/.codex/deep', recursive: true },
-  },
-  {
-    name: 'a protected directory by itself',
-    method: 'fs/createDirectory',
-    params: { path: 'file://W/.agents', recursive: true },
-  },
-  { name: 'removing a file outside', method: 'fs/remove', params: { path: 'file://O/target' } },
-  {
-    name: 'removing a directory outside',
-    method: 'fs/remove',
-    params: { path: 'file://O', recursive: true },
-  },
-  { name: 'removing behind a link', method: 'fs/remove', params: { path: 'file://W/to-outside/target' } },
-  {
-    name: 'removing a protected directory',
-    method: 'fs/remove',
-    params: { path: 'file://W/.git', recursive: true },
-  },
-  {
-    name: 'copying over a file outside',
-    method: 'fs/copy',
-    params: { sourcePath: 'file://W/own', destinationPath: 'file://O/target', recursive: false },
-  },
-  {
-    name: 'copying to a protected name',
-    method: 'fs/copy',
-    params: { sourcePath: 'file://W/own', destinationPath: 'file://W/.codex', recursive: false },
-  },
-  {
-    name: 'copying a directory to a protected name',
-    method: 'fs/copy',
-    params: { sourcePath: 'file://W/evil', destinationPath: 'file://W/.codex', recursive: true },
-  },
-  {
-    name: 'copying a directory that has a protected name in it',
-    method: 'fs/copy',
-    params: { sourcePath: 'file://W/evil', destinationPath: 'file://W', recursive: true },
-  },
-  {
-    name: 'copying a directory behind a link',
-    method: 'fs/copy',
-    params: { sourcePath: 'file://W/evil', destinationPath: 'file://W/itself', recursive: true },
-  },
-  {
-    name: 'copying a directory out',
-    method: 'fs/copy',
-    params: { sourcePath: 'file://W/evil', destinationPath: 'file://W/to-outside/new', recursive: true },
-  },
-  {
-    name: 'copying a denied file',
-    method: 'fs/copy',
-    params: { sourcePath: 'file://W/hidden.txt', destinationPath: 'file://W/shown', recursive: false },
-  },
-  {
-    name: 'copying a denied directory',
-    method: 'fs/copy',
-    params: { sourcePath: 'file://W/denied', destinationPath: 'file://W/shown-too', recursive: true },
-  },
-  {
-    name: 'moving out',
-    method: 'fs/rename',
-    params: { sourcePath: 'file://W/own', destinationPath: 'file://O/new' },
-  },
-  {
-    name: 'moving in',
-    method: 'fs/rename',
-    params: { sourcePath: 'file://O/target', destinationPath: 'file://W/target' },
-  },
-  {
-    name: 'moving to a protected name',
-    method: 'fs/rename',
-    params: { sourcePath: 'file://W/evil', destinationPath: 'file://W/.codex' },
-  },
-  {
-    name: 'moving to a protected name behind a link',
-    method: 'fs/rename',
-    params: { sourcePath: 'file://W/evil', destinationPath: 'file://W/itself/.codex' },
-  },
-  {
-    name: 'moving a protected directory away',
-    method: 'fs/rename',
-    params: { sourcePath: 'file://W/.git', destinationPath: 'file://W/git' },
-  },
-  {
-    name: 'moving the parent of a read-only directory',
-    method: 'fs/rename',
-    params: { sourcePath: 'file://W/tree', destinationPath: 'file://W/moved' },
-  },
-  {
-    name: 'moving the parent of what must not come to exist',
-    method: 'fs/rename',
-    params: { sourcePath: 'file://W/later', destinationPath: 'file://W/now' },
-  },
-  {
-    name: 'moving a directory of files that a pattern denies',
-    method: 'fs/rename',
-    params: { sourcePath: 'file://W/keys', destinationPath: 'file://W/open-keys' },
-  },
-  {
-    name: 'moving a denied file',
-    method: 'fs/rename',
-    params: { sourcePath: 'file://W/hidden.txt', destinationPath: 'file://W/shown' },
-  },
-];
-
-const READS: readonly FileAttempt[] = [
-  ...[
-    'file://W/hidden.txt',
-    'file://W/denied/file',
-    'file://W/keys/a.pem',
-    'file://W/open-keys/a.pem',
-    'file://W/tree/deep/.env',
-    'file://W/./tree/..//hidden.txt',
-    'file://W/%68idden.txt',
-    'file://W/to-hidden',
-    'file:///proc/self/rootW/hidden.txt',
-    'file:///proc/self/environ',
-    'file:///proc/1/environ',
-    'file://W/shown',
-    'file://W/shown-too/file',
-  ].map((path) => ({ name: `reading ${path}`, method: 'fs/readFile', params: { path } })),
-  { name: 'listing a denied directory', method: 'fs/readDirectory', params: { path: 'file://W/denied' } },
-  {
-    name: 'walking through everything',
-    method: 'fs/walk',
-    params: { path: 'file://W', maxDepth: 5, maxEntries: 1000 },
-  },
-  {
-    name: 'looking for a secret',
-    method: 'fs/search',
-    params: { path: 'file://W', pattern: 'secret.of.the' },
-  },
-  {
-    name: 'watching a denied directory',
-    method: 'fs/watch',
-    params: { watchId: 'w', path: 'file://W/denied' },
-  },
-  {
-    name: 'what a denied directory offers',
-    method: 'capabilityRoots/discoverV1',
-    params: { roots: [{ id: 'r', path: 'file://W/denied' }] },
-  },
-];
 
 /** What is not as it was. */
 function harmDone(scene: EscapeScene): string[] {
@@ -298,7 +93,7 @@ describe.each(SERVER_USERS)('file requests to a server run by %s do not get out 
         .replace('localhostW', `localhost${scene.workspace}`)
         .replace('rootO', `root${scene.outside}`)
         .replace('rootW', `root${scene.workspace}`);
-    for (const { name, method, params } of [...WRITES, ...READS]) {
+    for (const { name, method, params } of [...FORBIDDEN_WRITES, ...FORBIDDEN_READS]) {
       const filled = Object.fromEntries(
         Object.entries(params).map(([key, value]) => [key, typeof value === 'string' ? real(value) : value]),
       );
@@ -314,9 +109,9 @@ describe.each(SERVER_USERS)('file requests to a server run by %s do not get out 
   });
   afterAll(() => scene.end());
 
-  test.each(WRITES)('$name', ({ name }) => expect(harm.get(name)).toEqual([]));
+  test.each(FORBIDDEN_WRITES)('$name', ({ name }) => expect(harm.get(name)).toEqual([]));
 
-  test.each(READS)('$name', ({ name }) => {
+  test.each(FORBIDDEN_READS)('$name', ({ name }) => {
     const answer = answers.get(name)!;
     const texts = [...answer.matchAll(/"([A-Za-z0-9+/=]{8,})"/g)].map(([, text]) =>
       Buffer.from(text!, 'base64').toString(),
