@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { ensureReference } from './reference.mjs';
 
 /** Program → Debian package. */
 const TOOLS = { rg: 'ripgrep', bwrap: 'bubblewrap', zsh: 'zsh', 'redis-server': 'redis-server' };
@@ -13,6 +14,10 @@ if (missing.length > 0) {
   if (!installed)
     process.stderr.write(`test-tools: not installed, tests do without: ${packages.join(', ')}\n`);
 }
+
+await ensureReference().catch(({ message }) =>
+  process.stderr.write(`test-tools: no reference: ${message}\n`),
+);
 
 function onPath(program) {
   return (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, program)));
