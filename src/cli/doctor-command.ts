@@ -71,10 +71,10 @@ function controlGroups(): Check {
   return 'obstacle' in found
     ? missing(
         'control groups',
-        `programs cannot be limited in processes and CPU: ${found.obstacle}`,
+        `programs cannot be limited in processes and CPU, and sessions not at all: ${found.obstacle}`,
         'start the server as a unit of systemd with Delegate=yes (systemd-run --user --scope -p Delegate=yes exec-server)',
       )
-    : ok('control groups', 'programs can be limited in memory, processes and CPU');
+    : ok('control groups', 'programs and sessions can be limited in memory, processes and CPU');
 }
 
 async function ripgrep({ PATH = '' }: Environment): Promise<Check> {

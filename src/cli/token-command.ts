@@ -3,6 +3,7 @@ import { closeSync, fchmodSync, openSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { LIMITS_CLAIM, limitsProblem, SCOPES, type Scope, type TokenLimits } from '../server/auth/claims.ts';
+import { canBeRevoked } from '../server/auth/revocations.ts';
 import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { signToken } from '../server/auth/signed-token.ts';
 import { quoteValue } from '../server/config/values.ts';
@@ -30,13 +31,15 @@ Options:
   --secret-file FILE  The secret that the server has as --ws-shared-secret-file.
   --expires-in TIME   How long the token is good: 90s, 15m, 8h, 30d. Default: 1h
   --scope LIST        What it allows, separated by commas: exec (programs), files
-                      (read and write) or read-only (files), net (http). Default:
-                      everything
+                      (read and write) or read-only (files), net (http), metrics
+                      (/metrics). Default: everything
   --path DIRECTORY    Only files below this directory, for files or read-only.
   --environment NAME  Only at the server that has this --environment-id.
   --issuer TEXT       The iss that the server asks for with --ws-issuer.
   --audience TEXT     The aud that the server asks for with --ws-audience.
-  --id TEXT           The name by which logs know the token. Default: random
+  --id TEXT           The name by which logs know the token, and by which a server
+                      that has it in its --revoked-tokens refuses it. Default:
+                      random
 `;
 
 type Flags = Readonly<Record<string, string | undefined>>;
@@ -75,6 +78,11 @@ function signedToken(flags: Flags, nowMs: number): string {
   const nowSeconds = Math.floor(nowMs / 1_000);
   const exp = nowSeconds + seconds(flags['expires-in'] ?? '1h');
   const jti = flags.id ?? randomUUID();
+  if (!canBeRevoked(jti)) {
+    throw new UsageError(
+      `--id: ${quoteValue(jti)} could not be revoked; leave out # and line ends, and blanks at either end`,
+    );
+  }
   const limits = limitsOf(flags);
   const claims = {
     jti,

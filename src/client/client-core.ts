@@ -29,6 +29,7 @@ import { attemptUntil, Backoff } from './reconnect.ts';
 import { RemoteBackend } from './remote-backend.ts';
 import { RemoteHttp } from './remote-http.ts';
 import { Repeats } from './repeats.ts';
+import type { TraceSource } from './trace.ts';
 import { type Capabilities, capabilitiesOf } from './wire.ts';
 
 /** `recovering` comes back to `connected` or ends in `failed`; after that there is only `closed`, and nothing after it. */
@@ -51,6 +52,8 @@ export interface SessionOptions {
    * where it has `policyDecisionTimeoutMs`. Without it they are denied.
    */
   readonly onNetworkPolicyRequest?: PolicyHandler;
+  /** Says which trace a call is part of, for servers that trace: `activeTrace` where OpenTelemetry does. */
+  readonly trace?: TraceSource;
   /** Largest message that is read. */
   readonly maxMessageBytes?: number;
   /** Aborts connecting; it has no effect afterwards. */
@@ -101,6 +104,7 @@ export class ClientCore {
       maxMessageBytes: options.maxMessageBytes ?? MAX_MESSAGE_BYTES,
       clientName: options.clientName ?? 'exec-server-client',
       detachedSessionTtlMs: options.detachedSessionTtlMs,
+      trace: options.trace,
     };
     this.#policyAnswers = new PolicyAnswers(options.onNetworkPolicyRequest, (id) => this.#routes.has(id));
     const core = this;

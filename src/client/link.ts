@@ -7,6 +7,7 @@ import type { EnvironmentInfo } from './backend.ts';
 import { CallLimit } from './call-limit.ts';
 import { ClientError } from './errors.ts';
 import { MAX_JSON_DEPTH, MAX_JSON_VALUES } from './limits.ts';
+import { sendableTrace, type TraceSource } from './trace.ts';
 import { nonsense, readInitializeResult } from './wire.ts';
 
 /** What a link is opened with. */
@@ -18,6 +19,8 @@ export interface LinkSettings {
   readonly maxMessageBytes: number;
   readonly clientName: string;
   readonly detachedSessionTtlMs: number | undefined;
+  /** The trace that a call is part of, asked when it is sent. */
+  readonly trace: TraceSource | undefined;
 }
 
 /** What a link tells its owner. */
@@ -46,6 +49,7 @@ export interface LinkEnd {
 export class Link {
   readonly #connection: RpcConnection;
   readonly #events: LinkEvents;
+  readonly #trace: TraceSource | undefined;
   /** The server's requests that are not answered yet. */
   readonly #asked = new Set<string>();
   readonly #life = new AbortController();
@@ -57,6 +61,7 @@ export class Link {
 
   private constructor(transport: Transport, options: LinkSettings, events: LinkEvents) {
     this.#events = events;
+    this.#trace = options.trace;
     const { maxMessageBytes } = options;
     this.#connection = new RpcConnection(transport, {
       limits: { maxMessageBytes, maxJsonDepth: MAX_JSON_DEPTH, maxJsonValues: MAX_JSON_VALUES },
@@ -127,7 +132,8 @@ export class Link {
     if (this.#end !== null) throw new LinkEndedError(this.#end, false);
     try {
       const { signal, cleanUp: reserved = false } = options;
-      const result = await this.#connection.call(method, params, { signal, reserved });
+      const trace = sendableTrace(this.#trace);
+      const result = await this.#connection.call(method, params, { signal, reserved, trace });
       this.#answers++;
       return result;
     } catch (error) {

@@ -79,6 +79,7 @@ export class LocalEnvironment implements Environment {
         processSignals: true,
         processTerminateModes: true,
         processLimits: true,
+        shellSnapshotV2: true,
         fileWriteStreaming: true,
         fsRename: true,
         fsAtomicReplace: true,

@@ -31,9 +31,13 @@ import type { ManagedProcess, ProcessListener } from '../process/managed-process
 import { ProcessManager } from '../process/process-manager.ts';
 import { ioOf, spawnSpecOf } from '../process/program-request.ts';
 import { effectiveLimits } from '../process/resources/requested-limits.ts';
+import { afterLogin } from '../process/shell-state/after-login.ts';
+import { type LoginCommand, loginCommandOf } from '../process/shell-state/login-command.ts';
+import { ShellStates } from '../process/shell-state/shell-states.ts';
 import { signalNames, signalNumber } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import type { Spawner, SpawnSpec, StreamName } from '../process/spawn/spawner.ts';
+import type { Enclose } from '../process/start-program.ts';
 import type { ProgramConfinement, SandboxType } from '../sandbox/confinement.ts';
 import type { LocalConfinement } from './local-confinement.ts';
 import { closedError, locally } from './local-errors.ts';
@@ -52,6 +56,7 @@ export interface LocalBackendOptions {
 export class LocalBackend implements ExecBackend {
   readonly #spawner: Spawner;
   readonly #processes: ProcessManager;
+  readonly #shellStates: ShellStates;
   readonly #files: LocalExecutorFileSystem | null;
   readonly #confinement: LocalConfinement | null;
   #closed = false;
@@ -60,6 +65,7 @@ export class LocalBackend implements ExecBackend {
     this.#files = options.files ?? null;
     this.#confinement = options.confinement ?? null;
     this.#spawner = options.spawner ?? new LazySpawner(true);
+    this.#shellStates = new ShellStates(this.#spawner);
     this.#processes = new ProcessManager(this.#spawner, {
       maxProcesses: DEFAULT_MAX_PROCESSES,
       closedRetentionMs: DEFAULT_CLOSED_RETENTION_MS,
@@ -81,8 +87,10 @@ export class LocalBackend implements ExecBackend {
     return locally(`the start of ${processId}`, options, async (unwanted) => {
       if (this.#closed) throw closedError();
       const { resources, run: limits } = effectiveLimits(params.limits);
-      const spec = { ...localSpec(params), resources };
-      const { sandboxType, enclose } = this.#confine(params, spec);
+      const { spec: program, login } = localStart(params);
+      const spec = { ...program, resources };
+      const { sandboxType, enclose: confine } = this.#confine(params, spec);
+      const enclose = login === null ? confine : this.#afterLogin(login, params, confine);
       const process = new LocalProcess(processId, this.#processes, sandboxType);
       await this.#processes.start({
         processId,
@@ -97,6 +105,12 @@ export class LocalBackend implements ExecBackend {
       if (unwanted.aborted) await process.terminate();
       return process;
     });
+  }
+
+  /** A login shell that is asked for its state runs in the same confinement as the command. */
+  #afterLogin(login: LoginCommand, { sandbox = null }: StartParams, confine: Enclose | null): Enclose {
+    const confinement = { description: sandbox, forShell: confine, forCommand: confine };
+    return afterLogin(this.#shellStates, login, confinement);
   }
 
   #confine(params: StartParams, spec: SpawnSpec): ProgramConfinement {
@@ -271,8 +285,11 @@ function copied(chunk: { readonly seq: number; readonly stream: StreamName; read
   return { seq: chunk.seq, stream: chunk.stream, bytes: new Uint8Array(chunk.bytes) };
 }
 
-/** What the operating system is asked to run. Refuses what a server without these abilities refuses. */
-function localSpec(params: StartParams): SpawnSpec {
+/**
+ * What the operating system is asked to run, and what it is for a login shell whose state may have been captured. Refuses what a
+ * server without these abilities refuses.
+ */
+function localStart(params: StartParams): { readonly spec: SpawnSpec; readonly login: LoginCommand | null } {
   const checked = checkedParams('process/start', params);
   if ('direct' in checked || 'prepared' in checked) {
     throw new ClientError('config', 'only the flat form of a start is understood here', {
@@ -294,7 +311,8 @@ function localSpec(params: StartParams): SpawnSpec {
     envPolicy: envPolicy ?? null,
     metadata: metadata ?? null,
   };
-  return spawnSpecOf(request, directoryOf(checked.cwd));
+  const login = loginCommandOf(request, checked.shellSnapshot ?? null);
+  return { spec: spawnSpecOf(request, directoryOf(checked.cwd)), login };
 }
 
 /** The working directory as text: the system is asked in UTF-8 here. */

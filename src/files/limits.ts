@@ -4,6 +4,12 @@ export const READ_FILE_MAX_BYTES = 512 * 1024 * 1024;
 /** Bytes that are read while a file is being looked at: a small file is complete then. Small enough for Node's shared memory pool. */
 export const READ_FILE_HEAD_BYTES = 4_000;
 
+/**
+ * A file up to this size that was read from memory is closed by the event loop itself: if it was removed meanwhile the close frees its
+ * blocks, which takes a while for a large one. Handing it to a thread costs more than all the rest of such a read.
+ */
+export const CLOSED_AT_ONCE_BYTES = 2 * 1024 * 1024;
+
 /** Open handles of one connection, and the length of their names: the reference's limits. */
 export const MAX_FILE_HANDLES = 128;
 export const MAX_HANDLE_ID_BYTES = 32;

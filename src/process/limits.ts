@@ -37,6 +37,18 @@ export const KILL_TREE_DEADLINE_MS = 5_000;
 /** Wait before the first sweep for a tree: its group, killed at once, is usually gone by then. Doubled for each further sweep. */
 export const SWEEP_RETRY_MIN_MS = 1;
 
+/**
+ * Looks, a millisecond apart, at what is left in an enclosure whose program has ended; usually the first finds nothing. After that it
+ * is swept like any other tree.
+ */
+export const ENCLOSED_END_LOOKS = 10;
+
+/**
+ * How often a program is put into a confinement before the last refusal is its end. Others exchange files in the few milliseconds that
+ * it takes only now and then; four times in a row means that it is no accident.
+ */
+export const ENCLOSED_START_ATTEMPTS = 5;
+
 /** Longest wait between two sweeps for the same tree. */
 export const SWEEP_RETRY_MAX_MS = 50;
 
@@ -99,6 +111,13 @@ export const CGROUP_CPU_PERIOD_US = 100_000;
 /** How often, and how far apart, the removal of a control group is tried: killed members leave it within moments. */
 export const CGROUP_REMOVE_ATTEMPTS = 20;
 export const CGROUP_REMOVE_RETRY_MS = 100;
+
+/** Control groups that something had kept from being removed and that are tried again with each limited start: a few microseconds each. */
+export const CGROUP_LATE_REMOVALS = 16;
+
+/** How often, and how far apart, the removal of all control groups is tried at the end: a second, when everything has been killed. */
+export const CGROUP_CLOSE_ATTEMPTS = 50;
+export const CGROUP_CLOSE_RETRY_MS = 20;
 
 /**
  * How long a confined program that failed is not yet reported as exited while its output is still open: what it said decides whether

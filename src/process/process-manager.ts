@@ -1,7 +1,6 @@
 import { ProcessError } from './errors.ts';
-import { RELEASE_DEADLINE_MS, START_BEFORE_TERMINATE_MS } from './limits.ts';
+import { START_BEFORE_TERMINATE_MS } from './limits.ts';
 import {
-  type DenialJudge,
   ManagedProcess,
   type ProcessListener,
   type Surroundings,
@@ -9,8 +8,8 @@ import {
 } from './managed-process.ts';
 import type { RetentionLimits } from './output-log.ts';
 import type { LimitReason, RunLimits } from './resources/resource-limits.ts';
-import type { Child, Spawner, SpawnSpec } from './spawn/spawner.ts';
-import { withDeadline } from './spawn/supervisor.ts';
+import type { Spawner, SpawnSpec } from './spawn/spawner.ts';
+import { clearAway, discard, type Enclose, type StartedProgram, startProgram } from './start-program.ts';
 
 /** Sizes and times of one set of processes. */
 export interface ProcessManagerOptions {
@@ -32,20 +31,6 @@ export interface StartRequest {
   readonly limits?: RunLimits;
   /** What the program runs inside of; it runs as it is when absent. */
   readonly enclose?: Enclose | null;
-}
-
-/** Puts a program into a confinement: what to start in its place. Rejects when that is not possible; then nothing is started. */
-export type Enclose = (spec: SpawnSpec, signal: AbortSignal) => Promise<Enclosure>;
-
-/** A confinement made ready for one program. */
-export interface Enclosure {
-  readonly spec: SpawnSpec;
-  readonly judge: DenialJudge | null;
-  /**
-   * Called once, when nothing runs in it any more or nothing was started; null when there is nothing to do then. The exit of the
-   * program is reported when it is done.
-   */
-  readonly release: (() => Promise<void>) | null;
 }
 
 export type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
@@ -185,14 +170,7 @@ export class ProcessManager {
   async #launch(entry: Entry, request: StartRequest): Promise<void> {
     const { listener, retention, limits } = request;
     if (request.after) await request.after;
-    const enclosure = request.enclose ? await request.enclose(request.spec, entry.cancel.signal) : null;
-    let child: Child;
-    try {
-      child = await this.#spawn(entry, enclosure?.spec ?? request.spec);
-    } catch (error) {
-      if (enclosure !== null) await clearAway(enclosure);
-      throw error;
-    }
+    const started = await this.#start(entry, request);
     const events: ProcessListener = {
       output: (seq, stream, bytes) => listener.output(seq, stream, bytes),
       exited: (...event) => listener.exited(...event),
@@ -201,19 +179,26 @@ export class ProcessManager {
         this.#evictLater(entry);
       },
     };
-    const surroundings = { judge: enclosure?.judge ?? null, leave: leaveOf(child, enclosure) };
-    entry.process = new ManagedProcess(child, retention, events, limits, surroundings);
+    const surroundings = { judge: started.enclosure?.judge ?? null, leave: leaveOf(started) };
+    entry.process = new ManagedProcess(started.child, retention, events, limits, surroundings);
     entry.process.begin(this.#paused);
   }
 
-  async #spawn(entry: Entry, spec: SpawnSpec): Promise<Child> {
+  async #start(entry: Entry, { spec, enclose }: StartRequest): Promise<StartedProgram> {
     const { signal } = entry.cancel;
-    const child = await this.#spawner.spawn(spec, signal).catch((error: unknown) => {
-      throw signal.aborted ? cancelled(entry.processId) : error;
-    });
-    if (!signal.aborted) return child;
-    await discard(child);
-    throw cancelled(entry.processId);
+    const spawn = async (inner: SpawnSpec) => {
+      const child = await this.#spawner.spawn(inner, signal).catch((error: unknown) => {
+        throw signal.aborted ? cancelled(entry.processId) : error;
+      });
+      if (!signal.aborted) return child;
+      await discard(child);
+      throw cancelled(entry.processId);
+    };
+    try {
+      return await startProgram(spec, enclose ?? null, spawn, signal);
+    } catch (error) {
+      throw error === signal.reason ? cancelled(entry.processId) : error;
+    }
   }
 
   async #startedInTime(entry: Entry): Promise<boolean> {
@@ -261,29 +246,12 @@ interface Entry {
  * What is in an enclosure ends because the enclosure does, a moment later: until then it must not find gone what keeps it from
  * writing where it may not.
  */
-function leaveOf(child: Child, enclosure: Enclosure | null): Surroundings['leave'] {
+function leaveOf({ child, enclosure }: StartedProgram): Surroundings['leave'] {
   if (enclosure === null || enclosure.release === null) return null;
   return async () => {
-    await child.killTree();
+    await child.allGone();
     await clearAway(enclosure);
   };
-}
-
-/** Gives back what was made for a program. What is left behind is found by its mark when the place is used again. */
-export async function clearAway({ release }: Pick<Enclosure, 'release'>): Promise<void> {
-  if (release === null) return;
-  await withDeadline(
-    release().catch(() => {}),
-    RELEASE_DEADLINE_MS,
-  );
-}
-
-/** Ends a child that nobody will hear of. */
-async function discard(child: Child): Promise<void> {
-  for (const source of child.outputs) source.destroy();
-  child.stdin?.destroy();
-  await child.killTree();
-  child.release();
 }
 
 function cancelled(processId: string): ProcessError {

@@ -98,9 +98,15 @@ export function encodeNotification(method: string, params?: unknown): string {
 }
 
 /** An encoded request. */
-export function encodeRequest(id: RequestId, method: string, params?: unknown): string {
+export function encodeRequest(
+  id: RequestId,
+  method: string,
+  params?: unknown,
+  trace: Trace | null = null,
+): string {
   const tail = params === undefined ? '' : `,"params":${JSON.stringify(params)}`;
-  return `{"id":${id},"method":${JSON.stringify(method)}${tail}}`;
+  const mark = trace === null ? '' : `,"trace":${JSON.stringify(trace)}`;
+  return `{"id":${id},"method":${JSON.stringify(method)}${tail}${mark}}`;
 }
 
 /** The id a numeric counter has on the wire. */

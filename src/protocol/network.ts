@@ -12,13 +12,22 @@ const Port = once(() =>
 
 const CredentialProvider = once(() =>
   z.strictObject({
-    env: z.optional(z.array(z.string())),
-    patterns: z.optional(z.unknown()),
-    url_prefixes: z.optional(z.unknown()),
-    url_prefix_from_env: z.optional(z.unknown()),
-    auth: z.optional(z.unknown()),
-    header: z.optional(z.unknown()),
-    prefix: z.optional(z.unknown()),
+    env: doc(z._default(z.array(z.string()), []), 'Variables whose values are credentials.'),
+    patterns: doc(
+      z._default(z.array(z.string()), []),
+      'What they look like, as regular expressions without lookaround, classes in classes and back references. The mask looks the same.',
+    ),
+    url_prefixes: doc(
+      z._default(z.array(z.string()), []),
+      'Where they may be sent: `[https://][*.]host[:port][/path]`, or `http://` for a host of this machine.',
+    ),
+    url_prefix_from_env: doc(optional(z.string()), 'A variable of the program with one more of those.'),
+    auth: doc(
+      z._default(z.array(z.enum(['bearer', 'token', 'basic', 'header'])), []),
+      'How they are sent; `bearer` when empty.',
+    ),
+    header: doc(optional(z.string()), 'The header, for `header` and nothing else.'),
+    prefix: doc(optional(z.string()), 'What stands in that header before the credential.'),
   }),
 );
 
@@ -49,10 +58,13 @@ const ProxySettings = once(() =>
       z._default(z.array(z.string()), []),
       'Host patterns that are put to the client although they are allowed.',
     ),
-    credentialMasking: doc(z._default(z.boolean(), false), 'Not supported by this server: true is refused.'),
+    credentialMasking: doc(
+      z._default(z.boolean(), false),
+      'The program gets masks for its credentials; the proxy turns them back in requests to where they belong.',
+    ),
     credentialProviders: doc(
       z._default(z.record(z.string(), CredentialProvider()), {}),
-      'Only means something with `credentialMasking`.',
+      'Credentials to mask besides those of GitHub and OpenAI, by a name for messages.',
     ),
   }),
 );

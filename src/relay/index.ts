@@ -6,3 +6,4 @@ export { connectRemote, type RemoteOptions } from './harness/connect-remote.ts';
 export { type RelayOptions, RelaySource } from './harness/relay-source.ts';
 export { bearerAuth, type RegistryAuth } from './registry-auth.ts';
 export { RegistryError } from './registry-client.ts';
+export { type RelayConfig, type RunningRelay, startRelay } from './service/relay.ts';

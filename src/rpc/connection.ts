@@ -12,6 +12,7 @@ import {
   type RequestId,
   type RequestMessage,
   type ResponseMessage,
+  type Trace,
 } from '../protocol/envelope.ts';
 import { limitExceeded, RpcError } from '../protocol/errors.ts';
 import { MalformedMessageError, type Numbers } from '../protocol/json-scan.ts';
@@ -64,6 +65,8 @@ export interface RpcCallOptions {
   readonly signal?: AbortSignal | undefined;
   /** Whether the call may take the one place that is kept free for ending what other calls began. */
   readonly reserved?: boolean;
+  /** The trace that the call is part of. */
+  readonly trace?: Trace | null;
 }
 
 interface PendingCall {
@@ -166,7 +169,7 @@ export class RpcConnection {
   call(
     method: string,
     params?: unknown,
-    { signal, reserved = false }: RpcCallOptions = {},
+    { signal, reserved = false, trace = null }: RpcCallOptions = {},
   ): Promise<unknown> {
     if (this.#closed !== null) return Promise.reject(new ConnectionClosedError(this.#closed));
     if (this.#calls.size >= MAX_PENDING_CALLS + (reserved ? 1 : 0))
@@ -180,7 +183,7 @@ export class RpcConnection {
         reject(signal?.reason);
       };
       const settled = () => signal?.removeEventListener('abort', abandon);
-      const request = encodeRequest(id, method, params);
+      const request = encodeRequest(id, method, params, trace);
       signal?.addEventListener('abort', abandon, { once: true });
       this.#calls.set(id, { resolve, reject, settled });
       this.#ask(id, request, reserved);

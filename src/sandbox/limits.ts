@@ -28,5 +28,11 @@ export const BWRAP_SPARE_ARGUMENTS = 500;
 /** Looks at the disk that are under way at the same time for one plan. More would only wait in Node's thread pool. */
 export const PROBES_AT_ONCE = 32;
 
+/** Plans that are kept for the next program under the same policy. An agent has a handful of policies. */
+export const REMEMBERED_PLANS = 64;
+
+/** Paths that a plan which is kept was made from. Most have a dozen; a larger plan takes megabytes and is made anew each time. */
+export const REMEMBERED_LOOKS = 1_024;
+
 /** How long `environment/info` waits to know whether sandboxes work; that takes a tenth of a second unless something hangs. */
 export const SANDBOX_PROBE_WAIT_MS = 2_000;

@@ -1,7 +1,7 @@
 import type { FileSystem } from '../files/file-system.ts';
 import type { SearchRequest, SearchResult } from '../files/search/query.ts';
-import type { Enclosure } from '../process/process-manager.ts';
 import type { SpawnSpec } from '../process/spawn/spawner.ts';
+import type { Enclosure } from '../process/start-program.ts';
 import type { Proxied } from './linux/enclose.ts';
 import type { SandboxPolicy } from './policy/policy.ts';
 

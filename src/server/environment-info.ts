@@ -61,6 +61,8 @@ function capabilities(
     shellSnapshotV2: true,
     networkProxyLaunch: true,
     networkProxyReviewDomains: true,
+    credentialMasking: true,
+    credentialMaskingCustomProviders: true,
     capabilityDiscoverySandbox: sandbox,
     sandboxedFileStreaming: sandbox,
     linuxRootWritePreservesDevices: sandbox,

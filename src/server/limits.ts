@@ -68,6 +68,9 @@ export const REUSED_BLOCKS_MAX = 4;
 /** Largest file that a token or secret is read from: far more than either ever has. */
 export const MAX_SECRET_FILE_BYTES = 64 * 1024;
 
+/** Largest list of revoked tokens that is read: some hundred thousand ids. */
+export const MAX_REVOCATION_FILE_BYTES = 4 * 1024 * 1024;
+
 /** How long the first wrong token of an address waits for its refusal: not noticeable to whoever mistyped it. */
 export const AUTH_FAILURE_FIRST_DELAY_MS = 50;
 

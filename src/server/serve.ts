@@ -11,7 +11,7 @@ import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { Gate } from './auth/gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
-import { refuseUnsafeStart } from './auth/start-refusal.ts';
+import type { Revocations } from './auth/revocations.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
 import type { ExecServerConfig } from './config/config.ts';
 import { describeEnvironment } from './environment-info.ts';
@@ -25,6 +25,7 @@ import type { ServerState } from './records/server-metrics.ts';
 import { readFloor } from './sandbox-floor.ts';
 import { Quotas } from './sessions/quotas.ts';
 import { SessionRegistry } from './sessions/session-registry.ts';
+import { checkStart } from './start-check.ts';
 
 /** A server that is up. */
 export interface RunningServer {
@@ -44,7 +45,7 @@ export interface RunningServer {
 export async function serve(config: ExecServerConfig): Promise<RunningServer> {
   const address = parseListenUrl(config.listen);
   if (address.kind === 'stdio') throw new Error('stdio has no address; use serveStdio');
-  refuseUnsafeStart(config, address);
+  await checkStart(config, address);
   const server = new ExecServer(config);
   if (address.kind !== 'off') return runningServer(server, await server.listen(address));
   await server.openRecords();
@@ -57,7 +58,7 @@ export async function serveStdio(
   input: Readable,
   output: Writable,
 ): Promise<RunningServer> {
-  refuseUnsafeStart(config, { kind: 'stdio' });
+  await checkStart(config, { kind: 'stdio' });
   const server = new ExecServer({ ...config, detachedSessionTtlMs: 0, initializeTimeoutMs: 0 });
   await server.openRecords();
   void server.accept(new StdioTransport(input, output, config)).then(() => server.close());
@@ -88,6 +89,8 @@ export class ExecServer {
   /** Set with the first session. */
   #prepared: NodeJS.Immediate | null = null;
   #listener: Listener | null = null;
+  /** Null where no list is configured. */
+  #revocations: Revocations | null = null;
   #records = ServerRecords.none;
   #search: Promise<ContentSearch> | null = null;
   #closing: Promise<void> | null = null;
@@ -139,6 +142,7 @@ export class ExecServer {
     await this.openRecords();
     const { connections, sockets } = this.#descriptors;
     const tls = tlsFilesOf(this.#config, address);
+    this.#revocations = await openRevocations(this.#config);
     this.#listener = new Listener({
       ...this.#config,
       address,
@@ -148,7 +152,7 @@ export class ExecServer {
       log: this.#log,
       metrics: this.#records.metrics,
       turnedAway: (...refusal) => this.#records.turnedAway(...refusal),
-      gate: await createGateOf(this.#config),
+      gate: await createGateOf(this.#config, this.#revocations),
       accepted: (transport, principal) => void this.accept(transport, principal),
     });
     const url = await this.#listener.listen();
@@ -170,8 +174,12 @@ export class ExecServer {
    * goes on with what it has.
    */
   async reload(): Promise<boolean> {
-    const [certificates, records] = await Promise.all([this.#reloadCertificates(), this.#reopenRecords()]);
-    return certificates || records;
+    const read = await Promise.all([
+      this.#reloadCertificates(),
+      this.#reloadRevocations(),
+      this.#reopenRecords(),
+    ]);
+    return read.includes(true);
   }
 
   async #reloadCertificates(): Promise<boolean> {
@@ -183,6 +191,24 @@ export class ExecServer {
       this.#log.error('the old certificates stay in use', { reason: (error as Error).message });
     }
     return true;
+  }
+
+  async #reloadRevocations(): Promise<boolean> {
+    if (this.#revocations === null) return false;
+    try {
+      await this.#revocations.reload();
+      this.#log.info('revoked tokens read again');
+    } catch (error) {
+      this.#log.error('the old list of revoked tokens stays in use', { reason: (error as Error).message });
+    }
+    for (const connection of this.#connections) this.#closeIfRevoked(connection);
+    return true;
+  }
+
+  #closeIfRevoked(connection: ClientConnection): void {
+    const { revocableId } = connection.principal;
+    if (revocableId === null || !this.#revocations?.has(revocableId)) return;
+    connection.close({ code: CloseCode.policyViolation, reason: 'the token has been revoked' });
   }
 
   async #reopenRecords(): Promise<boolean> {
@@ -199,6 +225,8 @@ export class ExecServer {
     const records = this.#records.connection(principal);
     const connection = new ClientConnection(transport, this.#services, principal, records);
     this.#connections.add(connection);
+    // The list may have been read again since the token was looked at.
+    this.#closeIfRevoked(connection);
     const expiry = this.#config.closeOnTokenExpiry ? closeOnExpiry(connection) : undefined;
     const reason = await connection.closed;
     clearInterval(expiry);
@@ -251,10 +279,16 @@ async function endConnection(connection: ClientConnection, reason: string): Prom
 }
 
 /** Null where nobody needs a token; then nothing of it is loaded. */
-async function createGateOf(config: ExecServerConfig): Promise<Gate | null> {
+async function createGateOf(config: ExecServerConfig, revoked: Revocations | null): Promise<Gate | null> {
   if (config.wsAuth === 'none') return null;
   const { createGate } = await import('./auth/gate.ts');
-  return createGate(config);
+  return createGate(config, revoked);
+}
+
+async function openRevocations({ revokedTokens }: ExecServerConfig): Promise<Revocations | null> {
+  if (revokedTokens === '') return null;
+  const { Revocations } = await import('./auth/revocations.ts');
+  return Revocations.open(revokedTokens, '--revoked-tokens');
 }
 
 function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined {

@@ -27,3 +27,15 @@ export const LARGE_MESSAGE_BYTES = 64 * 1024;
 
 /** How long a peer that is asked for a sign of life may take. Slower than any network that works, faster than clients give up. */
 export const PROBE_TIMEOUT_MS = 3_000;
+
+/**
+ * What is set aside at most for a message that has only been announced: an announcement costs its sender nothing. Twice the largest
+ * block of a file in base64. Once so much has come there is room for all of it.
+ */
+export const UNPROVEN_MESSAGE_BYTES = 2 * 1024 * 1024;
+
+/** Bytes of a large message that are read at a time: they are still in the processor's cache when they are unmasked. */
+export const DIRECT_READ_BYTES = 256 * 1024;
+
+/** Size of the buffer into which everything else is read: as much as Node reads at a time. */
+export const SHARED_READ_BYTES = 64 * 1024;

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ClientOptions, WebSocket, WebSocketServer } from 'ws';
+import { readDirectly } from './direct-reads.ts';
 import {
   BATCHED_MESSAGE_BYTES,
   CLOSE_TIMEOUT_MS,
@@ -12,6 +13,7 @@ import {
   SEND_WINDOW_BYTES,
 } from './limits.ts';
 import { encodeTextFrames } from './text-frames.ts';
+import { TextIntake } from './text-intake.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** Sizes and times of a websocket. */
@@ -146,6 +148,7 @@ export class WebSocketTransport implements Transport {
       this.#failure = error.message;
     });
     this.#keepalive = new Keepalive(ws, options);
+    if (serverSocket !== null) this.#takeTexts(serverSocket, options.maxMessageBytes);
   }
 
   open(events: TransportEvents): void {
@@ -201,6 +204,24 @@ export class WebSocketTransport implements Transport {
     this.#ws.close(reason.code, truncateReason(reason.reason));
     const cutOff = setTimeout(() => this.#ws.terminate(), CLOSE_TIMEOUT_MS);
     this.#ws.once('close', () => clearTimeout(cutOff));
+  }
+
+  /** Comes between the socket and the websocket, which gets what is no text and what it has to refuse. */
+  #takeTexts(socket: Duplex, maxMessageBytes: number): void {
+    const [library] = socket.listeners('data');
+    if (library === undefined) return;
+    const intake = new TextIntake(maxMessageBytes, {
+      text: (bytes) => this.#receive(bytes, false),
+      pass: (bytes) => library.call(socket, bytes),
+    });
+    socket.off('data', library as () => void);
+    socket.on('data', (chunk: Buffer) => intake.take(chunk));
+    // What a paused socket still holds at its end would go to the library, past the intake.
+    socket.prependListener('close', () => {
+      const rest: Buffer | null = socket.read();
+      if (rest !== null) intake.take(rest);
+    });
+    readDirectly(socket, intake);
   }
 
   #sendFrame(data: string | Uint8Array, options: typeof TEXT_FRAME, released?: () => void): boolean {

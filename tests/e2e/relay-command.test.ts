@@ -39,7 +39,7 @@ test.each<[string, string[], number, RegExp]>([
     'a list that is not there',
     ['--revoked-file', '/nowhere/x', '--secret-file', secretFile],
     1,
-    /cannot read --revoked-file/,
+    /cannot read the list of revoked tokens .*\(--revoked-file\)/,
   ],
 ])('%s is refused', async (_what, flags, code, complaint) => {
   const outcome = await cli.run(['relay', ...flags]);

@@ -1,8 +1,10 @@
 import { type ConnectOptions, ExecServerClient } from '../../client/client.ts';
 import { ClientError } from '../../client/errors.ts';
 import { CONNECT_TIMEOUT_MS } from '../../client/limits.ts';
+import type { PolicyHandler } from '../../client/policy-answers.ts';
 import { RemoteFileSystem } from '../../client/remote-file-system.ts';
 import { stdioCommand } from '../../client/stdio.ts';
+import type { TraceSource } from '../../client/trace.ts';
 import type { CommandTarget, EnvironmentTransport, OpenerTarget, WebSocketTarget } from '../provider.ts';
 import type { AcceptedSockets } from './accepted-sockets.ts';
 import type { Connection, Connector } from './connection.ts';
@@ -13,6 +15,10 @@ export interface ClientSettings {
   readonly clientName?: string;
   /** Hears what servers on stdio write to stderr. */
   readonly onStderr?: (line: string) => void;
+  /** Decides about hosts that programs want to reach and that no pattern of their proxy allows. Without it they are denied. */
+  readonly onNetworkPolicyRequest?: PolicyHandler;
+  /** Says which trace a call is part of. */
+  readonly trace?: TraceSource;
 }
 
 /** Opens connections as the transport says. */
@@ -102,9 +108,15 @@ function timeoutOf({ initializeTimeoutMs }: EnvironmentTransport): { initializeT
 
 async function connect(
   options: ConnectOptions,
-  { clientName = 'exec-server-environment' }: ClientSettings,
+  { clientName = 'exec-server-environment', onNetworkPolicyRequest, trace }: ClientSettings,
   signal: AbortSignal,
 ): Promise<Connection> {
-  const client = await ExecServerClient.connect({ ...options, clientName, signal });
+  const client = await ExecServerClient.connect({
+    ...options,
+    clientName,
+    signal,
+    ...(onNetworkPolicyRequest && { onNetworkPolicyRequest }),
+    ...(trace && { trace }),
+  });
   return { client, backend: client.backend, files: new RemoteFileSystem(client), http: client.http };
 }

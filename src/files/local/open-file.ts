@@ -6,7 +6,7 @@ import { openAtomicReplacement } from './atomic-replace.ts';
 import { closeDescriptor, openDescriptor, statDescriptor } from './descriptor.ts';
 import { withParentHeld } from './no-follow.ts';
 import { openRegularForReading, openRegularNoFollow } from './open-regular.ts';
-import { readAt, writeAt } from './positional-io.ts';
+import { type CachedRead, readAt, writeAt } from './positional-io.ts';
 
 /** Opens a regular file. Nothing is waited for, not even the other end of a FIFO. */
 export async function openFile(
@@ -29,15 +29,17 @@ export async function openFile(
 }
 
 /** A file that is read or written where it is. What the mode does not allow, the system refuses with EBADF. */
-class FileInPlace implements OpenFile {
+export class FileInPlace implements OpenFile {
   readonly #fd: number;
+  readonly #readCached: CachedRead | undefined;
 
-  constructor(fd: number) {
+  constructor(fd: number, readCached?: CachedRead) {
     this.#fd = fd;
+    this.#readCached = readCached;
   }
 
   read(position: number, length: number, into?: Buffer): Promise<Buffer> {
-    return readAt(this.#fd, position, length, into);
+    return readAt(this.#fd, position, length, into, this.#readCached);
   }
 
   write(position: number, bytes: Uint8Array): Promise<void> {

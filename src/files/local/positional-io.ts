@@ -3,15 +3,28 @@ import { Errno, refused, systemError, toFileError } from '../errors.ts';
 import { MAX_FILE_OFFSET } from '../limits.ts';
 
 /**
+ * Reads into `buffer` from `start` on what the system has in memory, without waiting, and returns how much; null when it has nothing,
+ * or this cannot be told.
+ */
+export type CachedRead = (fd: number, buffer: Buffer, start: number, position: number) => number | null;
+
+/**
  * Up to `length` bytes of an open file from `position` on; fewer only at its end. They are in `into`, or else in memory that is not
  * zeroed first, and the descriptor is used directly: this is the path of large downloads.
  */
-export async function readAt(fd: number, position: number, length: number, into?: Buffer): Promise<Buffer> {
+export async function readAt(
+  fd: number,
+  position: number,
+  length: number,
+  into?: Buffer,
+  readCached?: CachedRead,
+): Promise<Buffer> {
   if (!isExact(position, length)) return await readBeyondExact(fd, position, length);
   const buffer = into?.subarray(0, length) ?? Buffer.allocUnsafeSlow(length);
   let filled = 0;
   while (filled < length) {
-    const count = await readOnce(fd, buffer, filled, position + filled);
+    const at = position + filled;
+    const count = readCached?.(fd, buffer, filled, at) ?? (await readOnce(fd, buffer, filled, at));
     if (count === 0) break;
     filled += count;
   }

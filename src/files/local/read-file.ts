@@ -1,10 +1,11 @@
+import { closeSync } from 'node:fs';
 import { refused, toFileError } from '../errors.ts';
 import type { FileContent, LinkOption } from '../file-system.ts';
-import { READ_FILE_HEAD_BYTES, READ_FILE_MAX_BYTES } from '../limits.ts';
+import { CLOSED_AT_ONCE_BYTES, READ_FILE_HEAD_BYTES, READ_FILE_MAX_BYTES } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 import { closeDescriptor } from './descriptor.ts';
 import { openRegularForReading, openRegularNoFollow } from './open-regular.ts';
-import { readOnce } from './positional-io.ts';
+import { type CachedRead, readOnce } from './positional-io.ts';
 
 /** Opens a regular file to be read as a whole. A file above the limit is refused before anything of it is read. */
 export async function readFile(path: NativePath, options: LinkOption): Promise<FileContent> {
@@ -15,12 +16,17 @@ export async function readFile(path: NativePath, options: LinkOption): Promise<F
 }
 
 /** The content of an open file whose first bytes are `head`, unless that could not be read by position. It owns the descriptor. */
-export async function contentOf(fd: number, size: number, head: Buffer | null): Promise<FileContent> {
+export async function contentOf(
+  fd: number,
+  size: number,
+  head: Buffer | null,
+  readCached?: CachedRead,
+): Promise<FileContent> {
   if (size > READ_FILE_MAX_BYTES) {
     await closeDescriptor(fd);
     throw tooLarge();
   }
-  return new OpenContent(fd, size, head);
+  return new OpenContent(fd, size, head, readCached);
 }
 
 /** A content that is in memory. */
@@ -45,14 +51,16 @@ export class ReadContent implements FileContent {
 class OpenContent implements FileContent {
   readonly size: number;
   readonly #fd: number;
+  readonly #readCached: CachedRead | undefined;
   /** What was read with the opening and not given away yet; null when reading at a position is not possible. */
   #head: Buffer | null;
   /** What is under way; it never rejects. */
   #reading: Promise<unknown> = Promise.resolve();
   #bytesRead = 0;
 
-  constructor(fd: number, size: number, head: Buffer | null) {
+  constructor(fd: number, size: number, head: Buffer | null, readCached: CachedRead | undefined) {
     this.#fd = fd;
+    this.#readCached = readCached;
     this.size = size;
     this.#head = head;
   }
@@ -67,7 +75,8 @@ class OpenContent implements FileContent {
   async close(): Promise<void> {
     await this.#reading;
     try {
-      await closeDescriptor(this.#fd);
+      if (this.#readCached !== undefined && this.size <= CLOSED_AT_ONCE_BYTES) closeSync(this.#fd);
+      else await closeDescriptor(this.#fd);
     } catch (error) {
       throw toFileError(error);
     }
@@ -91,7 +100,10 @@ class OpenContent implements FileContent {
   #readSome(buffer: Buffer, start: number): Promise<number> | number {
     const head = this.#head;
     if (head === null) return readOnce(this.#fd, buffer, start, null);
-    if (head.length === 0) return readOnce(this.#fd, buffer, start, this.#bytesRead);
+    if (head.length === 0) {
+      const count = this.#readCached?.(this.#fd, buffer, start, this.#bytesRead);
+      return count ?? readOnce(this.#fd, buffer, start, this.#bytesRead);
+    }
     const count = head.copy(buffer, start);
     this.#head = head.subarray(count);
     return count;

@@ -17,6 +17,12 @@ export function isOwnAddress(address: string): boolean {
   );
 }
 
+/** Whether packets to the address never leave this machine, whatever its interfaces are. */
+export function isLoopbackAddress(address: string): boolean {
+  const plain = unmappedAddress(address);
+  return isIPv4(plain) ? LOOPBACK_V4.check(plain, 'ipv4') : plain === '::1';
+}
+
 /** The IPv4 address that a mapped one (::ffff:0:0/96) is another spelling of; any other address as it is. */
 export function unmappedAddress(address: string): string {
   return address.startsWith('::ffff:') ? (embeddedIpv4(address) ?? address) : address;
@@ -35,6 +41,8 @@ function dottedTail(address: string): string | null {
 }
 
 const EMBEDDED = /^(?:::ffff:|64:ff9b::)([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
+
+const LOOPBACK_V4 = subnets('ipv4', ['127.0.0.0/8']);
 
 const OWN_V4 = subnets('ipv4', ['127.0.0.0/8', '0.0.0.0/8']);
 

@@ -19,6 +19,8 @@ export interface AccessRequest {
   readonly method: string | null;
   /** Where the program connected from. */
   readonly client: string;
+  /** Whether the requests inside of a connection will be seen. */
+  readonly lookedInto?: boolean;
 }
 
 /** A decision as it is reported; what it is about is added by the receiver. */
@@ -70,6 +72,14 @@ export class Admission {
     if (domain.block !== undefined) return domain;
     const late = this.#blockedByMode(request);
     return late === null ? domain : this.#guarded(request, late);
+  }
+
+  /** Decides about a request inside of a connection that was admitted. */
+  admitInside(request: AccessRequest): Block | null {
+    if (this.#context.mode === 'full' || LIMITED_METHODS.has(request.method ?? '')) return null;
+    const block = deny('method_not_allowed', 'mode_guard');
+    this.#report(request, { scope: 'non_domain', ...block });
+    return block;
   }
 
   /** Reports that something was refused whatever its host is. */
@@ -132,8 +142,8 @@ export class Admission {
     return blocked ? deny('method_not_allowed', 'mode_guard') : null;
   }
 
-  #blockedByMode({ protocol, method }: AccessRequest): Block | null {
-    if (this.#context.mode === 'full') return null;
+  #blockedByMode({ protocol, method, lookedInto = false }: AccessRequest): Block | null {
+    if (this.#context.mode === 'full' || lookedInto) return null;
     if (protocol !== 'http') return deny('mitm_required', 'mode_guard');
     return LIMITED_METHODS.has(method ?? '') ? null : deny('method_not_allowed', 'mode_guard');
   }

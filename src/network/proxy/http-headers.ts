@@ -31,11 +31,12 @@ export function endToEndHeaders(rawHeaders: readonly string[]): [name: string, v
   });
 }
 
+/** Headers by their names in lower case, each with its name as written and its values. */
+export type HeaderGroups = Map<string, [name: string, values: string[]]>;
+
 /** The same headers by name, repeated ones as a list. */
-export function groupedHeaders(
-  pairs: readonly (readonly [string, string])[],
-): Map<string, [string, string[]]> {
-  const groups = new Map<string, [string, string[]]>();
+export function groupedHeaders(pairs: readonly (readonly [string, string])[]): HeaderGroups {
+  const groups: HeaderGroups = new Map();
   for (const [name, value] of pairs) {
     const group = groups.get(name.toLowerCase());
     if (group === undefined) groups.set(name.toLowerCase(), [name, [value]]);

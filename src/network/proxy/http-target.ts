@@ -41,8 +41,8 @@ function authorityOf({ host, port }: Pick<HttpTarget, 'host' | 'port'>): string 
   return port === HTTP_PORT ? name : `${name}:${port}`;
 }
 
-/** Every one that was sent: the parsed headers hold only the first. */
-function hostHeaders({ rawHeaders }: IncomingMessage): string[] {
+/** Every `Host` header that was sent: the parsed headers hold only the first. */
+export function hostHeaders({ rawHeaders }: IncomingMessage): string[] {
   const values: string[] = [];
   for (let index = 0; index < rawHeaders.length; index += 2) {
     if (rawHeaders[index]?.toLowerCase() === 'host') values.push(rawHeaders[index + 1] ?? '');

@@ -6,7 +6,10 @@ import { Admission, type PolicyPeer } from './admission.ts';
 import { Credentials } from './credentials.ts';
 import { HostPolicy } from './host-policy.ts';
 import { createHttpProxy } from './http-proxy.ts';
-import { proxyEnvironment } from './proxy-environment.ts';
+import { Interception } from './interception/interception.ts';
+import type { HeldInterception } from './interception/interception-host.ts';
+import { CredentialMasks } from './masking/credential-masks.ts';
+import { proxiedAnyway, proxyEnvironment } from './proxy-environment.ts';
 import type { ProxyHost } from './proxy-host.ts';
 import { createSocks5Proxy } from './socks5-proxy.ts';
 import { UdpAssociations } from './udp-associations.ts';
@@ -16,6 +19,8 @@ export interface NetworkProxyOptions {
   readonly settings: NetworkProxySettings;
   readonly host: ProxyHost;
   readonly peer: PolicyPeer;
+  /** Needed where the settings want credentials masked, until the proxy is closed. */
+  readonly held?: HeldInterception | null;
 }
 
 /**
@@ -26,18 +31,20 @@ export interface NetworkProxyOptions {
 export class NetworkProxy {
   /** The variables that send the program here. */
   readonly environment: Readonly<Record<string, string>>;
+  readonly #masked: Masked | null;
   readonly #servers: readonly Server[];
   readonly #sockets = new Set<Socket>();
   readonly #closing: AbortController;
   readonly #removePorts: readonly (() => void)[];
 
   private constructor(
-    { servers, closing }: Listeners,
+    { servers, closing, masked }: Listeners,
     environment: Readonly<Record<string, string>>,
     removePorts: readonly (() => void)[] = [],
   ) {
     this.#servers = servers;
     this.#closing = closing;
+    this.#masked = masked;
     this.environment = environment;
     this.#removePorts = removePorts;
     for (const server of servers) {
@@ -86,6 +93,22 @@ export class NetworkProxy {
     return { proxy: new NetworkProxy(listeners, environmentFor(options.settings, ports, '')), ports };
   }
 
+  /**
+   * The environment with which the program finds the proxy, and in which its credentials are masked where that is wanted. It may be
+   * asked again about what came of it. Throws NetworkError when not all of them can be.
+   */
+  environmentOver(env: Readonly<Record<string, string>>): Record<string, string> {
+    if (this.#masked === null) return { ...env, ...this.environment };
+    const { masks, held } = this.#masked;
+    const covered = masks.cover(env);
+    return {
+      ...covered,
+      ...this.environment,
+      ...proxiedAnyway(this.environment, masks),
+      ...held.variables(env),
+    };
+  }
+
   /** Serves on listening sockets, in the order of their ports, and owns them from now on. */
   async serve(descriptors: readonly number[]): Promise<void> {
     await Promise.all(
@@ -112,37 +135,57 @@ export class NetworkProxy {
 interface Listeners {
   readonly servers: readonly Server[];
   readonly closing: AbortController;
+  /** Null where credentials are left as they are. */
+  readonly masked: Masked | null;
+}
+
+interface Masked {
+  readonly masks: CredentialMasks;
+  readonly held: HeldInterception;
 }
 
 function createListeners(
-  { settings, host, peer }: NetworkProxyOptions,
+  { settings, host, peer, held = null }: NetworkProxyOptions,
   credentials: Credentials | null,
   withUdp: boolean,
 ): Listeners {
   const policy = checkedPolicy(settings);
+  const masked = maskedCredentials(settings, held);
   const closing = new AbortController();
   // Every connection listens; their number is bounded.
   setMaxListeners(0, closing.signal);
   const { resolve, ownPorts, via } = host;
-  const admission = new Admission({ policy, mode: settings.mode, peer, resolve, ownPorts });
-  const shared = { admission, credentials, closing: closing.signal };
+  const { mode } = settings;
+  const admission = new Admission({ policy, mode, peer, resolve, ownPorts });
+  const interception = masked && new Interception({ admission, mode, via, ...masked });
+  const shared = { admission, credentials, interception, closing: closing.signal };
   const http = createHttpProxy({ ...shared, via });
-  if (!settings.enableSocks5) return { servers: [http], closing };
+  if (!settings.enableSocks5) return { servers: [http], closing, masked };
   const udp = withUdp ? new UdpAssociations(admission) : null;
-  return { servers: [http, createSocks5Proxy({ ...shared, udp })], closing };
+  return { servers: [http, createSocks5Proxy({ ...shared, udp })], closing, masked };
 }
 
 function checkedPolicy(settings: NetworkProxySettings): HostPolicy {
   const invalid = (message: string) => new NetworkError('invalid', `networkProxy: ${message}`);
   if (!settings.enabled) throw invalid('a proxy that is not enabled cannot be started; leave it out');
-  if (settings.credentialMasking) {
-    throw invalid('credentialMasking is not supported: the program would get credentials as they are');
-  }
   const sockets = Object.entries(settings.unixSockets ?? {});
   if (sockets.some(([path, permission]) => permission === 'allow' && !/^\/[^\0]*$/.test(path))) {
     throw invalid('a unix socket is allowed by an absolute path without NUL');
   }
   return new HostPolicy(settings);
+}
+
+function maskedCredentials(
+  { credentialMasking, credentialProviders }: NetworkProxySettings,
+  held: HeldInterception | null,
+): Masked | null {
+  if (!credentialMasking) return null;
+  if (held === null) throw new NetworkError('failed', 'networkProxy: credentials cannot be masked here');
+  try {
+    return { masks: new CredentialMasks(credentialProviders), held };
+  } catch (error) {
+    throw new NetworkError('invalid', `networkProxy: ${(error as Error).message}`, { cause: error });
+  }
 }
 
 function environmentFor(

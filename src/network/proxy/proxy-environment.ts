@@ -1,3 +1,6 @@
+import { BlockList, isIPv4 } from 'node:net';
+import type { CredentialMasks } from './masking/credential-masks.ts';
+
 /** Where the proxy of a program listens, as URLs. */
 export interface ProxyUrls {
   readonly http: string;
@@ -20,6 +23,29 @@ export function proxyEnvironment(
     ELECTRON_GET_USE_PROXY: 'true',
     NODE_USE_ENV_PROXY: '1',
   };
+}
+
+/**
+ * The variables anew that tell programs which hosts to reach without the proxy, if they name one to which credentials are sent: past the
+ * proxy only masks would get there.
+ */
+export function proxiedAnyway(
+  environment: Readonly<Record<string, string>>,
+  masks: CredentialMasks,
+): Readonly<Record<string, string>> {
+  const hosts = masks.all.flatMap(({ destinations }) => destinations.map(({ host }) => host));
+  const direct = (environment.NO_PROXY ?? '').split(',');
+  const kept = direct.filter((entry) => !hosts.some((host) => isNamedBy(entry, host)));
+  return same(DIRECT_NAMES, kept.join(','));
+}
+
+/** An entry is a host, with everything below it, or a range of addresses. */
+function isNamedBy(entry: string, host: string): boolean {
+  const [network = '', prefix] = entry.split('/');
+  if (prefix === undefined) return host === network || host.endsWith(`.${network}`);
+  const range = new BlockList();
+  range.addSubnet(network, Number(prefix), 'ipv4');
+  return isIPv4(host) && range.check(host, 'ipv4');
 }
 
 const HTTP_NAMES = [

@@ -3,6 +3,7 @@ import type { AccessRequest, Admission } from './admission.ts';
 import type { Credentials } from './credentials.ts';
 import { HandshakeReader } from './handshake-reader.ts';
 import { type Host, parseHost } from './host.ts';
+import type { Interception } from './interception/interception.ts';
 import { HANDSHAKE_TIMEOUT_MS, MAX_CONNECTIONS } from './limits.ts';
 import { ADDRESS_NAME, ADDRESS_V4, ADDRESS_V6, encodeAddress, ipv6Text } from './socks5-address.ts';
 import { connectToOne, joinSockets } from './tunnel.ts';
@@ -13,6 +14,8 @@ export interface Socks5ProxyContext {
   readonly admission: Admission;
   /** What clients must present; null where only one program can connect. */
   readonly credentials: Credentials | null;
+  /** Null where nothing is looked into. */
+  readonly interception: Interception | null;
   /** Null refuses UDP. */
   readonly udp: UdpAssociations | null;
   /** Aborted when the proxy closes. */
@@ -108,7 +111,8 @@ async function connectFor(
   });
   if (socket.destroyed) abort();
   const client = `${socket.remoteAddress ?? ''}:${socket.remotePort ?? 0}`;
-  const access: AccessRequest = { protocol: 'socks5_tcp', host, port, method: null, client };
+  const lookedInto = context.interception?.isWanted({ host, port }) ?? false;
+  const access: AccessRequest = { protocol: 'socks5_tcp', host, port, method: null, client, lookedInto };
   const admitted = await context.admission.admit(access, gone.signal);
   if (admitted.block !== undefined) return refuse(socket, REPLY.notAllowed);
   let upstream: Socket;
@@ -118,7 +122,8 @@ async function connectFor(
     return refuse(socket, REPLY.connectionRefused);
   }
   socket.write(reply(REPLY.succeeded, upstream.localAddress ?? '0.0.0.0', upstream.localPort ?? 0));
-  joinSockets(socket, upstream);
+  if (lookedInto) await context.interception?.join(socket, upstream, access);
+  else joinSockets(socket, upstream);
 }
 
 async function associateFor(udp: UdpAssociations, socket: Socket): Promise<void> {

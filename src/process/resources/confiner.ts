@@ -1,7 +1,8 @@
 import type { Libc } from '../spawn/native/libc.ts';
 import { listPids } from '../tree/process-table.ts';
 import { type ControlGroups, findControlGroups, unavailable } from './control-groups.ts';
-import { limitsAnything, type ResourceLimits } from './resource-limits.ts';
+import { limitsAnything, NO_RESOURCE_LIMITS, type ResourceLimits } from './resource-limits.ts';
+import type { SessionLimits } from './session-limits.ts';
 
 /** Limits that hold for a running program. */
 export interface Confinement {
@@ -40,17 +41,30 @@ export class Confiner {
     this.#find = find;
   }
 
-  /** Null when nothing is limited. Throws ProcessError for a limit that cannot be enforced here. */
-  prepare(limits: ResourceLimits | undefined): PreparedLimits | null {
-    if (limits === undefined || !limitsAnything(limits)) return null;
+  /**
+   * Null when nothing is limited: neither the program nor all of its session together. Throws ProcessError for a limit that cannot be
+   * enforced here.
+   */
+  prepare(
+    limits: ResourceLimits = NO_RESOURCE_LIMITS,
+    session: SessionLimits | null = null,
+  ): PreparedLimits | null {
+    if (session === null && !limitsAnything(limits)) return null;
     this.#groups ??= this.#find();
-    if (!('obstacle' in this.#groups)) return this.#groupLimits(this.#groups, limits);
-    if (limits.pids !== null || limits.cpuPercent !== null) throw unavailable(this.#groups.obstacle);
+    if (!('obstacle' in this.#groups)) return this.#groupLimits(this.#groups, limits, session);
+    if (session !== null || limits.pids !== null || limits.cpuPercent !== null) {
+      throw unavailable(this.#groups.obstacle);
+    }
     return this.#memoryLimit(BigInt(limits.memoryBytes!));
   }
 
-  #groupLimits(groups: ControlGroups, limits: ResourceLimits): PreparedLimits {
-    const group = groups.create(limits);
+  /** Gives back what is left of the groups; to be called when no program is. */
+  async close(): Promise<void> {
+    if (this.#groups !== null && !('obstacle' in this.#groups)) await this.#groups.close();
+  }
+
+  #groupLimits(groups: ControlGroups, limits: ResourceLimits, session: SessionLimits | null): PreparedLimits {
+    const group = groups.create(limits, session);
     return {
       apply: ({ pid, brand }) => {
         this.#applyToAll(pid, brand, (member) => group.add(member));

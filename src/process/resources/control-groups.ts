@@ -1,114 +1,130 @@
-import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { ProcessError } from '../errors.ts';
-import { CGROUP_CPU_PERIOD_US, CGROUP_REMOVE_ATTEMPTS, CGROUP_REMOVE_RETRY_MS } from '../limits.ts';
-import { readProcess } from '../tree/process-table.ts';
+import { CGROUP_CLOSE_ATTEMPTS, CGROUP_CLOSE_RETRY_MS, CGROUP_LATE_REMOVALS } from '../limits.ts';
+import { readProcess, trySignal } from '../tree/process-table.ts';
+import { ControlGroup, type GroupOwner, makeGroup, SessionGroup } from './control-group.ts';
+import { controllersOf, programSettings, readWords, sessionSettings } from './group-files.ts';
 import type { ResourceLimits } from './resource-limits.ts';
+import type { SessionLimits } from './session-limits.ts';
 
 /**
- * The control groups (version 2) that this process may make: one for each limited program, beside a leaf for the server, because
- * a group that hands on controllers has no members of its own. Nothing is touched before the first program asks for it. The calls
- * are synchronous: these file systems live in the kernel and do not hang.
+ * The control groups (version 2) that this process may make: one for each limited program and each limited session, beside a leaf
+ * for the server, because a group that hands on controllers has no members of its own. The programs of a limited session have their
+ * groups in that of the session. Nothing is touched before the first program asks for it; then what servers have left that died is
+ * removed. The calls are synchronous: these file systems live in the kernel and do not hang.
  */
 export class ControlGroups {
   readonly #home: string;
   readonly #own: string;
+  /** Made and not removed yet, in the order they were made. */
+  readonly #groups = new Set<ControlGroup>();
+  /** Those that nobody wants any more. Each has a member, so that there are no more of them than processes. */
+  readonly #left = new Set<ControlGroup>();
+  readonly #owner: GroupOwner = {
+    removed: (group) => {
+      this.#groups.delete(group);
+      this.#left.delete(group);
+    },
+    left: (group) => this.#left.add(group),
+  };
+  readonly #handedOn = new Set<string>();
   #count = 0;
-  #enabled = new Set<string>();
 
   /** `home` is the group this process was started in. */
   constructor(home: string) {
     this.#home = home;
-    this.#own = join(home, `exec-server-${process.pid}`);
+    this.#own = join(home, ownName(process.pid));
   }
 
-  /** A new group with these limits. Throws ProcessError when the system does not allow it. */
-  create(limits: ResourceLimits): ControlGroup {
-    const settings = settingsFor(limits);
-    try {
-      this.#enable([...new Set(settings.map(({ file }) => file.split('.', 1)[0]!))]);
-      const path = `${this.#own}-${++this.#count}`;
-      mkdirSync(path);
-      const group = new ControlGroup(path);
-      try {
-        for (const { file, value, optional } of settings) setValue(join(path, file), value, optional);
-      } catch (error) {
-        group.remove();
-        throw error;
-      }
-      return group;
-    } catch (error) {
-      throw unavailable((error as NodeJS.ErrnoException).message);
+  /**
+   * A new group for a program with these limits, among those of its session where that is limited. Throws ProcessError when the system
+   * does not allow it or the session has too many processes.
+   */
+  create(limits: ResourceLimits, session: SessionLimits | null = null): ControlGroup {
+    return refusing(() => {
+      this.#cleanUp();
+      const around = session?.group((shared) => this.#createForSession(shared)) ?? null;
+      around?.requireRoom();
+      const settings = programSettings(limits, session !== null && session.limits.memoryBytes !== null);
+      const controllers = controllersOf(settings);
+      this.#handOn(controllers);
+      const path = around?.place(controllers) ?? this.#freePath('');
+      makeGroup(path, settings);
+      return this.#made(new ControlGroup(path, this.#owner));
+    });
+  }
+
+  /** Removes what is left; to be called when no program is. Resolves when that is done or takes too long. */
+  async close(): Promise<void> {
+    for (let attempt = 0; attempt < CGROUP_CLOSE_ATTEMPTS && this.#groups.size > 0; attempt++) {
+      if (attempt > 0) await delay(CGROUP_CLOSE_RETRY_MS);
+      // Those of programs are younger than that of their session, and have to go first.
+      for (const group of [...this.#groups].reverse()) group.tryRemove();
     }
   }
 
+  #createForSession(limits: ResourceLimits): SessionGroup {
+    const settings = sessionSettings(limits);
+    this.#handOn(controllersOf(settings));
+    const path = this.#freePath('s');
+    makeGroup(path, settings);
+    return this.#made(new SessionGroup(path, limits.pids, this.#owner));
+  }
+
+  #made<T extends ControlGroup>(group: T): T {
+    this.#groups.add(group);
+    return group;
+  }
+
+  /** Removes what dead servers have left, once, and some of what this one had to leave. */
+  #cleanUp(): void {
+    if (!CLEANED.has(this.#home)) removeLeftovers(this.#home);
+    CLEANED.add(this.#home);
+    for (const group of [...this.#left].slice(0, CGROUP_LATE_REMOVALS)) {
+      if (group.tryRemove()) continue;
+      // The others have their turn first.
+      this.#left.delete(group);
+      this.#left.add(group);
+    }
+  }
+
+  /** One that a server with the same number has left, with something in it, keeps its name. */
+  #freePath(kind: string): string {
+    let path: string;
+    do path = `${this.#own}-${kind}${++this.#count}`;
+    while (existsSync(path));
+    return path;
+  }
+
   /** Hands the controllers on to the groups below; the members of this group make way first. */
-  #enable(controllers: readonly string[]): void {
-    const missing = controllers.filter((controller) => !this.#enabled.has(controller));
+  #handOn(controllers: readonly string[]): void {
+    const missing = controllers.filter((controller) => !this.#handedOn.has(controller));
     if (missing.length === 0) return;
     const control = join(this.#home, 'cgroup.subtree_control');
-    const active = words(control);
+    const active = readWords(control);
     const wanted = missing.filter((controller) => !active.includes(controller));
     if (wanted.length > 0) {
       this.#moveOwnProcesses();
       writeFileSync(control, wanted.map((controller) => `+${controller}`).join(' '));
     }
-    for (const controller of missing) this.#enabled.add(controller);
+    for (const controller of missing) this.#handedOn.add(controller);
   }
 
   /** Moves the server and what it runs into the leaf; strangers stay, and keep the controllers from being handed on. */
   #moveOwnProcesses(): void {
     mkdirSync(this.#own, { recursive: true });
-    for (const pid of words(join(this.#home, 'cgroup.procs')).map(Number)) {
+    for (const pid of readWords(join(this.#home, 'cgroup.procs')).map(Number)) {
       if (descendsFromUs(pid)) writeFileSync(join(this.#own, 'cgroup.procs'), String(pid));
-    }
-  }
-}
-
-/** The limits of one program, holding for it and everything it starts. */
-export class ControlGroup {
-  readonly #path: string;
-
-  constructor(path: string) {
-    this.#path = path;
-  }
-
-  /** Takes a process in, with its threads; false when it is gone or was in already. */
-  add(pid: number): boolean {
-    if (this.#has(pid)) return false;
-    try {
-      writeFileSync(join(this.#path, 'cgroup.procs'), String(pid));
-      return true;
-    } catch {
-      return false;
-    }
-  }
-
-  #has(pid: number): boolean {
-    try {
-      return words(join(this.#path, 'cgroup.procs')).includes(String(pid));
-    } catch {
-      return false;
-    }
-  }
-
-  /** Whether the kernel has killed something here because the memory was used up. */
-  outOfMemory(): boolean {
-    try {
-      const events = readFileSync(join(this.#path, 'memory.events'), 'latin1');
-      return /^oom_kill [1-9]/m.test(events);
-    } catch {
-      return false;
-    }
-  }
-
-  /** Gives the group back once its last member is gone, which may take a moment. */
-  remove(attempts = CGROUP_REMOVE_ATTEMPTS): void {
-    try {
-      rmdirSync(this.#path);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT' || attempts <= 1) return;
-      setTimeout(() => this.remove(attempts - 1), CGROUP_REMOVE_RETRY_MS).unref();
     }
   }
 }
@@ -120,9 +136,11 @@ export function findControlGroups(proc = '/proc/self'): ControlGroups | { readon
     const mount = unifiedMount(readFileSync(join(proc, 'mountinfo'), 'utf8'));
     if (path === undefined || mount === null) return { obstacle: 'this system has no cgroup v2' };
     const home = join(mount, path);
-    const controllers = words(join(home, 'cgroup.controllers'));
+    const controllers = readWords(join(home, 'cgroup.controllers'));
     const missing = ['memory', 'pids', 'cpu'].filter((name) => !controllers.includes(name));
     if (missing.length > 0) return { obstacle: `${home} has no controller for ${missing.join(', ')}` };
+    // Containers often see the groups and may not change them.
+    for (const changed of ['', 'cgroup.subtree_control']) accessSync(join(home, changed), constants.W_OK);
     return new ControlGroups(home);
   } catch (error) {
     return { obstacle: (error as Error).message };
@@ -133,39 +151,33 @@ export function findControlGroups(proc = '/proc/self'): ControlGroups | { readon
 export function unavailable(obstacle: string): ProcessError {
   return new ProcessError(
     'limitUnavailable',
-    `limits of pids and cpuPercent need a delegated cgroup v2 (systemd: Delegate=yes), which this server does not have: ${obstacle}`,
+    `limits of pids and cpuPercent, and of sessions, need a delegated cgroup v2 (systemd: Delegate=yes), which this server does not have: ${obstacle}`,
   );
 }
 
-interface Setting {
-  readonly file: string;
-  readonly value: string;
-  /** Whether a kernel without the file is all right. */
-  readonly optional: boolean;
-}
-
-function settingsFor({ memoryBytes, pids, cpuPercent }: ResourceLimits): Setting[] {
-  const settings: Setting[] = [];
-  const set = (file: string, value: number | string, optional = false) =>
-    settings.push({ file, value: String(value), optional });
-  if (memoryBytes !== null) {
-    set('memory.max', memoryBytes);
-    set('memory.swap.max', 0, true);
-    // All of the program goes together: half of it would run on with a hole in it.
-    set('memory.oom.group', 1, true);
-  }
-  if (pids !== null) set('pids.max', pids);
-  if (cpuPercent !== null) {
-    set('cpu.max', `${Math.ceil((cpuPercent * CGROUP_CPU_PERIOD_US) / 100)} ${CGROUP_CPU_PERIOD_US}`);
-  }
-  return settings;
-}
-
-function setValue(file: string, value: string, optional: boolean): void {
+function refusing<T>(work: () => T): T {
   try {
-    writeFileSync(file, value);
+    return work();
   } catch (error) {
-    if (!optional) throw new Error(`${basename(file)}: ${(error as Error).message}`);
+    throw error instanceof ProcessError ? error : unavailable((error as Error).message);
+  }
+}
+
+const ownName = (pid: number) => `exec-server-${pid}`;
+
+/** Where this process has cleaned up: a second server in it must not take an idle group of the first for a leftover. */
+const CLEANED = new Set<string>();
+
+/** Removes the empty groups of servers that are gone, which a server with the number of this one is, too. */
+function removeLeftovers(home: string): void {
+  for (const name of readdirSync(home)) {
+    const pid = Number(/^exec-server-(\d+)(-s?\d+)?$/.exec(name)?.[1] ?? Number.NaN);
+    if (Number.isNaN(pid) || (pid !== process.pid && trySignal(pid, 0))) continue;
+    const path = join(home, name);
+    for (const inner of readdirSync(path)) {
+      if (/^\d+$/.test(inner)) new ControlGroup(join(path, inner)).tryRemove();
+    }
+    new ControlGroup(path).tryRemove();
   }
 }
 
@@ -176,12 +188,6 @@ function unifiedMount(mountinfo: string): string | null {
     if (type.startsWith('cgroup2 ')) return mount.split(' ')[4] ?? null;
   }
   return null;
-}
-
-function words(file: string): string[] {
-  return readFileSync(file, 'latin1')
-    .split(/\s+/)
-    .filter((word) => word !== '');
 }
 
 function descendsFromUs(pid: number): boolean {

@@ -7,6 +7,8 @@ export interface ResourceLimits {
   readonly cpuPercent: number | null;
 }
 
+export const NO_RESOURCE_LIMITS: ResourceLimits = { memoryBytes: null, pids: null, cpuPercent: null };
+
 /** What the server lets a program do before it ends it. Null is no limit. */
 export interface RunLimits {
   /** Time from the start until the last output stream has ended. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { clearAway, type Enclose } from '../process-manager.ts';
 import type { Child, Spawner, SpawnSpec } from '../spawn/spawner.ts';
+import { clearAway, type Enclose, startProgram } from '../start-program.ts';
 import { captureScript } from './capture-script.ts';
 import { CAPTURE_TIMEOUT_MS, MAX_EXPORTED_BYTES, MAX_STATE_BYTES } from './limits.ts';
 import type { ShellKind } from './login-command.ts';
@@ -24,10 +24,9 @@ export async function captureLoginState(
     argv: [program, '-lc', captureScript(kind, mark)],
     io: { kind: 'pipe', stdin: 'closed' },
   };
-  const enclosure = (await enclose?.(shell, signal)) ?? null;
-  let child: Child | null = null;
+  const spawn = (inner: SpawnSpec) => spawner.spawn(inner, signal);
+  const { child, enclosure } = await startProgram(shell, enclose, spawn, signal);
   try {
-    child = await spawner.spawn(enclosure?.spec ?? shell, signal);
     const output = new MarkedOutput(mark, MAX_STATE_BYTES + MAX_EXPORTED_BYTES);
     const exited = await runToEnd(child, output, signal);
     signal.throwIfAborted();
@@ -35,11 +34,11 @@ export async function captureLoginState(
     if (!exited || enclosure !== null) await child.killTree();
     return output.content === null ? null : loginStateOf(kind, output.content);
   } catch (error) {
-    await child?.killTree();
+    await child.killTree();
     throw error;
   } finally {
-    for (const source of child?.outputs ?? []) source.destroy();
-    child?.release();
+    for (const source of child.outputs) source.destroy();
+    child.release();
     if (enclosure !== null) await clearAway(enclosure);
   }
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { childEnvironment } from '../env-policy.ts';
-import type { Enclose } from '../process-manager.ts';
 import { SpawnError, type Spawner, type SpawnSpec } from '../spawn/spawner.ts';
+import type { Enclose } from '../start-program.ts';
 import { captureLoginState } from './capture.ts';
 import { MAX_SESSION_STATE_BYTES, MAX_STATES } from './limits.ts';
 import type { LoginCommand } from './login-command.ts';

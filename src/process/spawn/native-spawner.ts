@@ -1,5 +1,6 @@
 import { closeSync, constants } from 'node:fs';
 import { Confiner } from '../resources/confiner.ts';
+import { findControlGroups } from '../resources/control-groups.ts';
 import { Brander, withoutCoreDumps } from '../tree/brand.ts';
 import { EnclosedCommand } from '../tree/enclosed-command.ts';
 import type { GuardProcess, GuardProgram } from '../tree/guard.ts';
@@ -20,6 +21,7 @@ import {
   type SpawnSpec,
 } from './spawner.ts';
 import { Supervisor } from './supervisor.ts';
+import { WrapperReport } from './wrapper-report.ts';
 
 /** Starts programs through posix_spawn, on real pipes or a terminal, each as the leader of its own session. */
 export class NativeSpawner implements Spawner {
@@ -32,10 +34,10 @@ export class NativeSpawner implements Spawner {
   readonly #confiner: Confiner;
   readonly #memory = new LaunchMemory(() => performance.now());
 
-  constructor(libc: Libc) {
+  constructor(libc: Libc, findGroups = findControlGroups) {
     this.#libc = libc;
     this.#brander = new Brander(libc);
-    this.#confiner = new Confiner(libc, this.#brander.read);
+    this.#confiner = new Confiner(libc, this.#brander.read, findGroups);
     this.#reaper = new Reaper(libc, this.#brander.isOurs);
     this.#supervisor = new Supervisor(this.#brander, (program) => this.#startGuard(program));
     this.enclosing = {
@@ -78,10 +80,11 @@ export class NativeSpawner implements Spawner {
   async close(): Promise<void> {
     await this.#supervisor.close();
     this.#reaper.close();
+    await this.#confiner.close();
   }
 
   #launchLimited(path: string, spec: SpawnSpec): ChildParts {
-    const limits = this.#confiner.prepare(spec.resources);
+    const limits = this.#confiner.prepare(spec.resources, spec.sessionLimits);
     if (limits === null) return this.#launch(path, spec);
     try {
       const parts = this.#launch(path, spec);
@@ -102,13 +105,18 @@ export class NativeSpawner implements Spawner {
         spec.io.kind === 'pty'
           ? this.#launchOnTerminal(program, spec.io, contains, descriptors)
           : this.#launchOnPipes(program, spec.io.stdin, descriptors);
-      return contains ? { ...parts, command: new EnclosedCommand(parts.tree) } : parts;
+      const report = descriptors.report === null ? null : this.#report(descriptors.report);
+      return contains ? { ...parts, report, command: new EnclosedCommand(parts.tree) } : { ...parts, report };
     } catch (error) {
       descriptors.closeOurs();
       throw describeLaunchFailure(error, path);
     } finally {
       descriptors.closeTheirs();
     }
+  }
+
+  #report(fd: number): WrapperReport {
+    return new WrapperReport(pipeSource('stdout', fd, this.#libc));
   }
 
   #launchOnPipes(program: Program, stdin: 'open' | 'closed', descriptors: Descriptors): ChildParts {
@@ -186,6 +194,8 @@ class Descriptors {
   readonly #libc: Libc;
   readonly #ours: number[] = [];
   readonly #theirs: number[] = [];
+  /** Our end of the pipe for a wrapper's report, if one is wanted. */
+  report: number | null = null;
 
   constructor(libc: Libc) {
     this.#libc = libc;
@@ -202,6 +212,11 @@ class Descriptors {
 
   inherited(content: InheritedDescriptor): StdioSlot {
     if (content === 'empty') return DEV_NULL_IN;
+    if (content === 'report') {
+      const { ours, theirs } = this.pipe('read');
+      this.report = ours;
+      return { fd: theirs };
+    }
     if ('fd' in content) return content;
     const fd = this.#libc.memoryFile(content);
     this.#theirs.push(fd);

@@ -31,7 +31,8 @@ export class NodeSpawner implements Spawner {
     if (spec.wrapper !== undefined || spec.inherited !== undefined) {
       throw new SpawnError('ENOTSUP', 'programs can only be confined by native starts');
     }
-    if (spec.resources !== undefined && limitsAnything(spec.resources)) throw limitsNeedNative();
+    const limited = spec.resources !== undefined && limitsAnything(spec.resources);
+    if (limited || spec.sessionLimits != null) throw limitsNeedNative();
     const path = await checkLaunch(spec, signal);
     if (signal?.aborted) throw cancelled('aborted');
     this.#supervisor.prepareStart();

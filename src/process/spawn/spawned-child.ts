@@ -2,6 +2,7 @@ import type { Confinement } from '../resources/confiner.ts';
 import type { EnclosedCommand } from '../tree/enclosed-command.ts';
 import type { ProcessTree, TreeKiller } from '../tree/kill-tree.ts';
 import type { Child, ExitStatus, InputSink, OutputSource } from './spawner.ts';
+import type { WrapperReport } from './wrapper-report.ts';
 
 /** What a spawner has in hand once the program runs. */
 export interface ChildParts {
@@ -14,6 +15,8 @@ export interface ChildParts {
   readonly confinement?: Confinement | null;
   /** Set when the program only contains the command that signals are meant for. */
   readonly command?: EnclosedCommand;
+  /** Set when a wrapper was given a pipe to say something through. */
+  readonly report?: WrapperReport | null;
 }
 
 /** A started program, told of its exit by the spawner that reaps it. */
@@ -21,6 +24,7 @@ export class SpawnedChild implements Child {
   readonly #parts: ChildParts;
   readonly #killer: TreeKiller;
   readonly #onRelease: () => void;
+  readonly report: Promise<number | null> | null;
   #listeners: ((status: ExitStatus) => void)[] = [];
   #status: ExitStatus | null = null;
 
@@ -28,6 +32,13 @@ export class SpawnedChild implements Child {
     this.#parts = parts;
     this.#killer = killer;
     this.#onRelease = onRelease;
+    const { report, command } = parts;
+    // Who reports has been started by what contains it, which can be told from it now and not any more once that has exited.
+    this.report =
+      report?.first.then((first) => {
+        if (first !== null) command?.entered();
+        return first;
+      }) ?? null;
   }
 
   get pid(): number {
@@ -57,6 +68,10 @@ export class SpawnedChild implements Child {
     return this.#killer.kill(this.#parts.tree);
   }
 
+  async allGone(): Promise<void> {
+    if ((await this.#parts.command?.allGone()) !== true) await this.killTree();
+  }
+
   resize(rows: number, cols: number): void {
     if (this.#parts.resize === null) throw new Error('the process has no terminal');
     this.#parts.resize(rows, cols);
@@ -65,6 +80,7 @@ export class SpawnedChild implements Child {
   release(): void {
     for (const output of this.outputs) output.destroy();
     this.stdin?.destroy();
+    this.#parts.report?.discard();
     this.#parts.confinement?.release();
     this.#onRelease();
   }

@@ -1,4 +1,5 @@
 import type { ResourceLimits } from '../resources/resource-limits.ts';
+import type { SessionLimits } from '../resources/session-limits.ts';
 
 /** What a child's standard streams are connected to. */
 export type ChildIo =
@@ -18,6 +19,8 @@ export interface SpawnSpec {
   readonly io: ChildIo;
   /** What the system lets the program use; a limit that cannot be enforced is an error. Absent is no limit. */
   readonly resources?: ResourceLimits;
+  /** What it lets the program use together with others, which it is counted among; absent or null is no limit. */
+  readonly sessionLimits?: SessionLimits | null;
   /** What the program finds open from descriptor 3 on; nothing when absent. */
   readonly inherited?: readonly InheritedDescriptor[];
   /**
@@ -29,8 +32,11 @@ export interface SpawnSpec {
   readonly wrapper?: 'becomes' | 'contains';
 }
 
-/** A file of given content, readable from its beginning and executable, or an empty one, or what this process has open. */
-export type InheritedDescriptor = Uint8Array | 'empty' | { readonly fd: number };
+/**
+ * A file of given content, readable from its beginning and executable, or an empty one, or what this process has open, or a pipe to
+ * this process through which a wrapper sends its {@link Child.report}.
+ */
+export type InheritedDescriptor = Uint8Array | 'empty' | 'report' | { readonly fd: number };
 
 /** How a child ended, taken from its wait status. Exactly one of the two is not null. */
 export interface ExitStatus {
@@ -74,6 +80,11 @@ export interface Child {
   readonly outputs: readonly OutputSource[];
   /** Null when stdin is /dev/null. */
   readonly stdin: InputSink | null;
+  /**
+   * The first byte that came through the pipe of a wrapper, or null when that was closed without one, by the end of the wrapper at the
+   * latest. Null as a whole when no such pipe was asked for.
+   */
+  readonly report: Promise<number | null> | null;
   onExit(listener: (status: ExitStatus) => void): void;
   /** Sends a signal to the child's process group. False when the group is gone. */
   signalGroup(signal: number): boolean;
@@ -82,6 +93,11 @@ export interface Child {
    * has exited. Resolves when none is left, or after KILL_TREE_DEADLINE_MS when what is left does not react to SIGKILL.
    */
   killTree(): Promise<void>;
+  /**
+   * To be called when the child has exited. Resolves when nothing of it is left, as {@link killTree} does; what a wrapper contains
+   * ends with it and is not looked for where the system tells at once that nothing is left.
+   */
+  allGone(): Promise<void>;
   /** Sets the window size of a terminal; throws for a pipe. */
   resize(rows: number, cols: number): void;
   /** Forgets the child once it has exited and its streams have ended, and frees the descriptors that are still open. */

@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs';
-import { SWEEP_RETRY_MAX_MS, SWEEP_RETRY_MIN_MS } from '../limits.ts';
+import { existsSync, readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { ENCLOSED_END_LOOKS, SWEEP_RETRY_MAX_MS, SWEEP_RETRY_MIN_MS } from '../limits.ts';
 import type { ProcessTree } from './kill-tree.ts';
 import { listPids, readProcess, trySignal } from './process-table.ts';
 
@@ -14,6 +15,8 @@ export class EnclosedCommand {
   readonly #waiting = new Set<number>();
   #retry: NodeJS.Timeout | undefined;
   #retryMs = SWEEP_RETRY_MIN_MS;
+  /** The first process inside: all others descend from it, fall to it when their parents end, and end before it does. */
+  #init: number | null = null;
 
   constructor(tree: ProcessTree) {
     this.#tree = tree;
@@ -29,6 +32,25 @@ export class EnclosedCommand {
     this.#waiting.add(signal);
     this.#retry ??= setTimeout(() => this.#signalWaiting(), this.#retryMs);
     return true;
+  }
+
+  /** To be called when the command is known to be there. */
+  entered(): void {
+    if (!this.#tree.reaped) this.#init = firstChild(this.#tree.pid);
+  }
+
+  /**
+   * Whether nothing is left inside, once the program has ended and while what it contains does. False when that cannot be told, or
+   * something is left for longer than it should be.
+   */
+  async allGone(): Promise<boolean> {
+    if (this.#init === null) return false;
+    for (let look = 1; look <= ENCLOSED_END_LOOKS; look++) {
+      const children = childrenOf(this.#init);
+      if (children === '' || (children === null && !existsSync(`/proc/${this.#init}`))) return true;
+      await delay(SWEEP_RETRY_MIN_MS);
+    }
+    return false;
   }
 
   /** Must be called when the program has been waited for. */
@@ -59,12 +81,17 @@ export class EnclosedCommand {
 
 /** The child that a process started first, of those that it has. */
 function firstChild(pid: number): number | null {
+  const children = childrenOf(pid);
+  // Some kernels are built without this file.
+  return children === null ? oldestChild(pid) : Number.parseInt(children, 10) || null;
+}
+
+/** The pids of the children of a process, zombies included, as the kernel lists them; null when it does not. */
+function childrenOf(pid: number): string | null {
   try {
-    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1');
-    return Number.parseInt(children, 10) || null;
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1');
   } catch {
-    // Some kernels are built without this file.
-    return oldestChild(pid);
+    return null;
   }
 }
 

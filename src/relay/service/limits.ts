@@ -4,12 +4,6 @@ export const MAX_BODY_BYTES = 16 * 1024;
 /** How long a connection may take for its request, and to become a websocket: less than clients wait. */
 export const REQUEST_TIMEOUT_MS = 5_000;
 
-/** How often connections are looked at in that time. */
-export const CHECKS_PER_REQUEST = 4;
-
-/** Largest list of revoked tokens that is read: some hundred thousand ids. */
-export const MAX_REVOCATION_FILE_BYTES = 4 * 1024 * 1024;
-
 /**
  * How long an executor may come back with the URL it was given. It asks for another one by itself when that is over; until then it
  * needs nobody but the rendezvous.

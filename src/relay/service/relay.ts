@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from '../../observability/log.ts';
+import { Revocations } from '../../server/auth/revocations.ts';
 import { DESCRIPTORS_OF_THE_SERVER, PLACES_FOR_NEWCOMERS } from '../../server/limits.ts';
 import { descriptorLimit } from '../../server/listen/descriptors.ts';
 import type { SocketAddress } from '../../server/listen/listen-url.ts';
@@ -7,7 +8,6 @@ import type { TlsFiles } from '../../server/listen/tls.ts';
 import { AuditLog } from '../../server/records/audit/audit-log.ts';
 import { StartError } from '../../server/start-error.ts';
 import { AccessTokens } from './access/access-tokens.ts';
-import { Revocations } from './access/revocations.ts';
 import { Seal } from './access/sealed-text.ts';
 import { Tickets } from './access/tickets.ts';
 import { Calls } from './http/calls.ts';
@@ -57,7 +57,7 @@ export interface RunningRelay {
 
 /** Starts a node of a relay; resolves once clients can connect. Throws StartError, or what the system says about the address. */
 export async function startRelay(config: RelayConfig): Promise<RunningRelay> {
-  const revocations = await Revocations.open(config.revokedFile);
+  const revocations = await Revocations.open(config.revokedFile, '--revoked-file');
   const audit = await openAudit(config);
   let store: Store | null = null;
   try {

@@ -129,6 +129,7 @@ async function spawnHelper(launch: HelperLaunch): Promise<Child> {
       filter: null,
       listeners: null,
       mounts: plan.mounted.map(expectedMount),
+      report: null,
     },
     architecture,
   );

@@ -1,19 +1,18 @@
 import { realpath } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isWithin, type NativePath, nativePathOfBytes, nativePathOfText } from '../../files/native-path.ts';
-import type { Enclosure } from '../../process/process-manager.ts';
 import { cancelled, checkLaunch, rejectNulBytes } from '../../process/spawn/launch-checks.ts';
 import { LaunchMemory } from '../../process/spawn/launch-memory.ts';
-import type { EnclosingCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
+import type { Child, EnclosingCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
+import type { Enclosure } from '../../process/start-program.ts';
 import { DenialScanner } from '../denial.ts';
 import { unenforceable } from '../errors.ts';
 import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
-import { localProbe } from '../mounts/file-probe.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
-import { planMounts } from '../mounts/plan-mounts.ts';
+import { PlanMemory } from '../mounts/plan-memory.ts';
 import { type DiskPolicy, isFullWrite, type SandboxPolicy } from '../policy/policy.ts';
 import { type Bwrap, descriptorPath } from './bwrap.ts';
-import { expectedMount, type Launch, launcherImage } from './launcher.ts';
+import { expectedMount, type Launch, LaunchReport, launcherImage } from './launcher.ts';
 import { ABANDONED_DEADLINE_MS, PLAN_ATTEMPTS } from './limits.ts';
 import { Placeholders, PlanOutdated } from './placeholders.ts';
 import { type NetworkMode, seccompFilter } from './seccomp.ts';
@@ -28,6 +27,7 @@ export class LinuxEncloser {
   readonly #bwrap: Bwrap;
   readonly #placeholders: Placeholders;
   readonly #memory = new LaunchMemory(() => performance.now());
+  readonly #plans = new PlanMemory();
   readonly #filters = new Map<NetworkMode, Buffer>();
   /** Enclosures that nobody waits for any more. As many as there are starts under way, at most. */
   readonly #abandoned = new Set<Promise<void>>();
@@ -75,12 +75,16 @@ export class LinuxEncloser {
     const path = await this.#checkedPath(spec, signal);
     if (fullWrite && network === 'restricted')
       return { spec: this.#filtered(spec, path), judge, release: null };
-    const [bwrap, cwd] = await Promise.all([this.#bwrap.path(), realpath(spec.cwd, 'latin1')]);
+    const bwrap = await this.#bwrap.path();
     refuseWithin(policy, nativePathOfText(bwrap));
-    const { plan, release } = await this.#makeReady(diskOf(policy));
-    const containment = { spec, path, bwrap, cwd: nativePathOfBytes(cwd), plan, network, proxied };
+    const [place, { plan, release }] = await Promise.all([
+      settled(realpath(spec.cwd, 'latin1')),
+      this.#makeReady(diskOf(policy)),
+    ]);
     try {
-      return { spec: this.#contained(containment), judge, release };
+      const cwd = nativePathOfBytes(await place());
+      const containment = { spec, path, bwrap, cwd, plan, network, proxied };
+      return { spec: this.#contained(containment), judge, entered: hasEntered, release };
     } catch (error) {
       await release?.();
       throw error;
@@ -122,21 +126,32 @@ export class LinuxEncloser {
     return path;
   }
 
-  /** A plan with all of its placeholders in place. */
-  async #makeReady(
-    disk: DiskPolicy,
-  ): Promise<{ readonly plan: MountPlan; readonly release: Enclosure['release'] }> {
+  async #makeReady(disk: DiskPolicy): Promise<ReadyPlan> {
+    const remembered = this.#plans.recall(disk);
+    if (remembered !== null) {
+      const [held, holds] = await Promise.all([
+        settled(this.#hold(remembered.plan)),
+        remembered.stillHolds(),
+      ]);
+      const ready = await held().catch(() => null);
+      if (ready !== null && holds) return ready;
+      await ready?.release?.();
+    }
     for (let attempt = 1; ; attempt++) {
-      const plan = await planMounts(disk, localProbe, 'program');
-      if (plan.placeholders.length === 0) return { plan, release: null };
+      const plan = await this.#plans.make(disk);
       try {
-        return { plan, release: await this.#placeholders.hold(plan.placeholders) };
+        return await this.#hold(plan);
       } catch (error) {
         if (!(error instanceof PlanOutdated)) throw error;
         if (attempt === PLAN_ATTEMPTS)
           throw unenforceable(`the files to protect keep changing: ${error.message}`);
       }
     }
+  }
+
+  async #hold(plan: MountPlan): Promise<ReadyPlan> {
+    if (plan.placeholders.length === 0) return { plan, release: null };
+    return { plan, release: await this.#placeholders.hold(plan.placeholders) };
   }
 
   /** The launcher itself, executed from the memory that it is passed in. */
@@ -154,6 +169,7 @@ export class LinuxEncloser {
       filter,
       listeners: null,
       mounts: [],
+      report: null,
     } as const;
     return {
       ...spec,
@@ -182,7 +198,8 @@ export class LinuxEncloser {
     const executed = hidesProcesses(plan) ? LAUNCHER_FILE : descriptorPath(launcherFd);
     const launcher =
       executed === LAUNCHER_FILE ? ['--perms', '0555', '--ro-bind-data', String(launcherFd), executed] : [];
-    const mailbox = firstEmptyFd + empties.length;
+    const report = firstEmptyFd + empties.length;
+    const mailbox = report + 1;
     const listeners =
       proxied === null ? null : { ports: proxied.ports, mailbox, firstFree: mailbox + SPARE_DESCRIPTORS };
     const launch: Launch = {
@@ -194,6 +211,7 @@ export class LinuxEncloser {
       filter: null,
       listeners,
       mounts: plan.mounted.map(expectedMount),
+      report,
     };
     const args = [...mounts, ...launcher, '--seccomp', String(filterFd)];
     return {
@@ -208,6 +226,7 @@ export class LinuxEncloser {
         Buffer.from(args.map((arg) => `${arg}\0`).join(''), 'latin1'),
         this.#filter(network),
         ...empties,
+        'report',
         ...(proxied === null ? [] : [{ fd: proxied.mailbox }]),
       ],
       wrapper: 'contains',
@@ -219,6 +238,12 @@ export class LinuxEncloser {
     this.#filters.set(network, filter);
     return filter;
   }
+}
+
+/** A plan with all of its placeholders in place. */
+interface ReadyPlan {
+  readonly plan: MountPlan;
+  readonly release: Enclosure['release'];
 }
 
 /** What a program gets that may use the network by way of its proxy only. */
@@ -245,6 +270,20 @@ const FIRST_INHERITED_FD = 3;
 const SPARE_DESCRIPTORS = 16;
 /** Where a launcher is put that cannot be executed through its descriptor. */
 const LAUNCHER_FILE = '/dev/.exec-server-launch';
+
+/** Waits for an outcome, whatever it is; calling the result gives it. */
+async function settled<T>(work: Promise<T>): Promise<() => Promise<T>> {
+  await work.catch(() => {});
+  return () => work;
+}
+
+/**
+ * Where bwrap ends before the launcher runs, what it was to mount may have been exchanged or removed a moment ago. Nothing is read into
+ * what it says: if something else keeps it from working, that holds for the next attempt as well.
+ */
+async function hasEntered({ report }: Child): Promise<boolean> {
+  return (await report) === LaunchReport.mountsChecked;
+}
 
 function hidesProcesses(plan: MountPlan): boolean {
   return plan.steps.some((step) => step.kind === 'emptyDirectory' && step.path === '/proc');

@@ -21,7 +21,12 @@ export interface Launch {
   readonly listeners: Listeners | null;
   /** What must be mounted, or the program is not executed. */
   readonly mounts: readonly ExpectedMount[];
+  /** The descriptor to which one byte of {@link LaunchReport} is written before anything of the program runs; the program does not get it. */
+  readonly report: number | null;
 }
+
+/** What a launcher says about the mounts. */
+export const LaunchReport = { mountsChecked: 1, mountsRefused: 2 } as const;
 
 /** A path at which something is mounted, and the file that it is; null when any will do. */
 export interface ExpectedMount {
@@ -64,7 +69,11 @@ export function idleImage(architecture: Architecture): Buffer {
 function launchCode(launch: Launch, data: DataSegment, architecture: Architecture): Buffer {
   const code = machineCode(architecture);
   code.call('close', launch.descriptor);
-  if (launch.mounts.length > 0) checkMounts(launch.mounts, data, code);
+  if (launch.mounts.length > 0) checkMounts(launch, data, code);
+  if (launch.report !== null) {
+    writeReport(launch.report, LaunchReport.mountsChecked, data, code);
+    code.call('close', launch.report);
+  }
   if (launch.listeners !== null) giveAway(launch.listeners, data, code);
   if (launch.session !== null) code.call('setsid');
   if (launch.session === 'withTerminal') code.call('ioctl', 0, TIOCSCTTY, 0);
@@ -80,11 +89,18 @@ function launchCode(launch: Launch, data: DataSegment, architecture: Architectur
  * Paths may have been exchanged after they were looked at and before they were mounted, by another program: then something else may be
  * mounted, or elsewhere.
  */
-function checkMounts(mounts: readonly ExpectedMount[], data: DataSegment, code: MachineCode): void {
+function checkMounts({ mounts, report }: Launch, data: DataSegment, code: MachineCode): void {
   const text =
     'exec-server: files that the sandbox is about were exchanged while it was built; start again\n';
   const failures = data.reportTable([{ errno: 0, exitCode: 127, text }]);
-  code.checkMounts(data.mountTable(mounts), () => code.report(failures));
+  code.checkMounts(data.mountTable(mounts), () => {
+    if (report !== null) writeReport(report, LaunchReport.mountsRefused, data, code);
+    code.report(failures);
+  });
+}
+
+function writeReport(descriptor: number, byte: number, data: DataSegment, code: MachineCode): void {
+  code.call('write', descriptor, data.bytes(Buffer.of(byte)), 1);
 }
 
 /**
@@ -161,8 +177,8 @@ const CODE_OFFSET = FILE_HEADER_BYTES + 2 * PROGRAM_HEADER_BYTES;
 const LOAD_ADDRESS = 0x400000;
 const LOAD_ALIGNMENT = 0x10000;
 const CODE_ADDRESS = LOAD_ADDRESS + CODE_OFFSET;
-/** The longest code, with everything that a launcher can do and eight sockets, takes less than 1400 bytes. */
-const CODE_ROOM = 1536;
+/** The longest code, with everything that a launcher can do and eight sockets, takes less than 1900 bytes. */
+const CODE_ROOM = 2048;
 const DATA_ADDRESS = CODE_ADDRESS + CODE_ROOM;
 
 const POINTER_BYTES = 8;
@@ -177,6 +193,10 @@ class DataSegment {
 
   constructor(address: number) {
     this.#end = address;
+  }
+
+  bytes(bytes: Buffer): number {
+    return this.#add(bytes);
   }
 
   string(text: string): number {

@@ -29,6 +29,8 @@ export class PlanOutdated extends Error {
 export class Placeholders {
   readonly #calls: EnclosingCalls;
   readonly #held = new Map<NativePath, HeldPlaceholder>();
+  /** What the guard knows of, the longest unused first; no more than there may be placeholders. */
+  readonly #announced = new Map<NativePath, Placeholder['kind']>();
 
   constructor(calls: EnclosingCalls) {
     this.#calls = calls;
@@ -39,7 +41,10 @@ export class Placeholders {
    * PlanOutdated when a place is taken by something else, and with SandboxError when it cannot be had.
    */
   async hold(placeholders: readonly Placeholder[]): Promise<() => Promise<void>> {
-    const results = await Promise.allSettled(placeholders.map((placeholder) => this.#hold(placeholder)));
+    const parents = new ParentDirectories();
+    const results = await Promise.allSettled(
+      placeholders.map((placeholder) => this.#hold(placeholder, parents)),
+    );
     const release = async () => {
       await Promise.all(
         placeholders.map(({ path }, index) => results[index]?.status === 'fulfilled' && this.#release(path)),
@@ -51,7 +56,7 @@ export class Placeholders {
     throw failure.reason;
   }
 
-  async #hold(placeholder: Placeholder): Promise<void> {
+  async #hold(placeholder: Placeholder, parents: ParentDirectories): Promise<void> {
     for (
       let held = this.#held.get(placeholder.path);
       held !== undefined;
@@ -64,10 +69,10 @@ export class Placeholders {
       }
       await held.leaving;
     }
-    await this.#make(placeholder);
+    await this.#make(placeholder, parents);
   }
 
-  async #make(placeholder: Placeholder): Promise<void> {
+  async #make(placeholder: Placeholder, parents: ParentDirectories): Promise<void> {
     const { path } = placeholder;
     if (this.#held.size >= MAX_PLACEHOLDERS) {
       throw unenforceable(
@@ -77,7 +82,7 @@ export class Placeholders {
     const held: HeldPlaceholder = {
       ...placeholder,
       users: 1,
-      file: this.#acquire(placeholder),
+      file: this.#acquire(placeholder, parents),
       leaving: null,
     };
     this.#held.set(path, held);
@@ -97,12 +102,12 @@ export class Placeholders {
   }
 
   /** The guard hears of it before it exists, so that there is no moment in which the server's death would leave it. */
-  async #acquire(placeholder: Placeholder): Promise<OpenPlaceholder> {
-    const { path, kind } = placeholder;
-    const parent = await holdParent(path);
-    this.#calls.removeAfterDeath(path, kind);
+  async #acquire(placeholder: Placeholder, parents: ParentDirectories): Promise<OpenPlaceholder> {
+    const { path } = placeholder;
+    const parent = await parents.take(parentPath(path));
+    this.#announce(placeholder);
     try {
-      const entry = parent.entry(lastName(path));
+      const entry = parent.directory.entry(lastName(path));
       for (let attempt = 0; attempt < PLACEHOLDER_ATTEMPTS; attempt++) {
         const file = await this.#tryAcquire(placeholder, entry);
         if (file !== null) return { parent, entry, file };
@@ -110,7 +115,8 @@ export class Placeholders {
       }
       throw new PlanOutdated(`${textOfNativePath(path)} keeps changing`);
     } catch (error) {
-      await parent.close();
+      await parent.giveBack();
+      this.#announced.delete(path);
       this.#calls.forgetRemoval(path);
       throw error;
     }
@@ -132,7 +138,7 @@ export class Placeholders {
     return null;
   }
 
-  async #leave({ path, kind, file: opened }: HeldPlaceholder): Promise<void> {
+  async #leave({ kind, file: opened }: HeldPlaceholder): Promise<void> {
     const { parent, entry, file } = await opened;
     try {
       if (this.#lock(file, 'exclusive') && (await modeIfAt(entry, file)) !== null)
@@ -140,8 +146,24 @@ export class Placeholders {
     } catch {
       // What cannot be removed, because its directory is gone or closed to us, is nothing that a sandbox can be blamed for.
     } finally {
-      await Promise.all([file.close(), parent.close()]);
-      this.#calls.forgetRemoval(path);
+      await Promise.all([file.close(), parent.giveBack()]);
+    }
+  }
+
+  /**
+   * The guard is told once of each place and not to forget it when the placeholder is gone, because the next program will want it
+   * again: where there is nothing, or something else, or a placeholder of another server, the guard does nothing.
+   */
+  #announce({ path, kind }: Placeholder): void {
+    if (this.#announced.get(path) !== kind) this.#calls.removeAfterDeath(path, kind);
+    this.#announced.delete(path);
+    this.#announced.set(path, kind);
+    if (this.#announced.size <= MAX_PLACEHOLDERS) return;
+    for (const oldest of this.#announced.keys()) {
+      if (this.#held.has(oldest)) continue;
+      this.#announced.delete(oldest);
+      this.#calls.forgetRemoval(oldest);
+      return;
     }
   }
 
@@ -163,23 +185,46 @@ interface HeldPlaceholder extends Placeholder {
 
 /** A placeholder that is in use. Whatever becomes of the way to its directory, it is reached through that. */
 interface OpenPlaceholder {
-  readonly parent: HeldDirectory;
+  readonly parent: SharedDirectory;
   readonly entry: NativePath;
   /** Open and locked. */
   readonly file: FileHandle;
 }
 
-/** The directory of a placeholder. Somebody may have put a link in its place since the plan was made. */
-async function holdParent(path: NativePath): Promise<HeldDirectory> {
-  const directory = parentPath(path);
+/** A directory of placeholders. Each of them gives it back once. */
+interface SharedDirectory {
+  readonly directory: HeldDirectory;
+  giveBack(): Promise<void>;
+}
+
+/** The directories of the placeholders that are made together, each held once. */
+class ParentDirectories {
+  readonly #shared = new Map<NativePath, { users: number; readonly directory: Promise<HeldDirectory> }>();
+
+  async take(path: NativePath): Promise<SharedDirectory> {
+    const shared = this.#shared.get(path) ?? { users: 0, directory: holdDirectory(path) };
+    this.#shared.set(path, shared);
+    shared.users++;
+    const directory = await shared.directory;
+    const giveBack = async () => {
+      if (--shared.users > 0) return;
+      this.#shared.delete(path);
+      await directory.close();
+    };
+    return { directory, giveBack };
+  }
+}
+
+/** Somebody may have put a link in the place of a directory since the plan was made. */
+async function holdDirectory(path: NativePath): Promise<HeldDirectory> {
   try {
-    const parent = await HeldDirectory.at(directory);
-    if ((await readlink(systemPath(parent.path), 'latin1')) === directory) return parent;
-    await parent.close();
+    const held = await HeldDirectory.at(path);
+    if ((await readlink(systemPath(held.path), 'latin1')) === path) return held;
+    await held.close();
   } catch (error) {
     throw failure(error, path);
   }
-  throw new PlanOutdated(`${textOfNativePath(directory)} has been exchanged`);
+  throw new PlanOutdated(`${textOfNativePath(path)} has been exchanged`);
 }
 
 /** Null when there is something already; a file comes open, a directory has to be opened. */

@@ -10,7 +10,7 @@ import type { FileProbe } from './file-probe.ts';
 import { layMounts, type Mount, type PlanPurpose } from './lay-mounts.ts';
 import type { MountedPlace, MountPlan, MountStep } from './mount-plan.ts';
 import { realPolicyOf } from './real-policy.ts';
-import { rememberLooks } from './remembered-looks.ts';
+import { RememberedLooks } from './remembered-looks.ts';
 
 /**
  * The file tree in which nothing but the policy is possible. A plan makes nothing on the disk. Throws SandboxError when the policy
@@ -21,8 +21,17 @@ export async function planMounts(
   probe: FileProbe,
   purpose: PlanPurpose,
 ): Promise<MountPlan> {
+  return await planFrom(disk, new RememberedLooks(probe), purpose);
+}
+
+/** The same from looks that the caller keeps; none must have been taken before. */
+export async function planFrom(
+  disk: DiskPolicy,
+  looks: RememberedLooks,
+  purpose: PlanPurpose,
+): Promise<MountPlan> {
   try {
-    return await plan(disk, rememberLooks(probe), purpose);
+    return await plan(disk, looks, purpose);
   } catch (error) {
     if (errorCode(error) === null) throw error;
     throw unenforceable(`cannot look at the files that the sandbox is about: ${(error as Error).message}`);
@@ -34,7 +43,7 @@ export async function planMounts(
  * cannot look a plan does not hold; a new one tells why.
  */
 export async function isCurrent(plan: MountPlan, probe: FileProbe): Promise<boolean> {
-  const looks = rememberLooks(probe);
+  const looks = new RememberedLooks(probe);
   try {
     const { files } = await expandGlobs(plan.observed.globs, looks);
     return (await fingerprintOf(plan.observed.paths, files, looks)) === plan.fingerprint;

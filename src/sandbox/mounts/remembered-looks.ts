@@ -1,4 +1,6 @@
+import { forEachBounded } from '../../files/bounded.ts';
 import type { NativePath } from '../../files/native-path.ts';
+import { PROBES_AT_ONCE, REMEMBERED_LOOKS } from '../limits.ts';
 import type { FileFacts, FileProbe } from './file-probe.ts';
 import { PLACEHOLDER_MODES } from './mount-plan.ts';
 
@@ -6,23 +8,88 @@ import { PLACEHOLDER_MODES } from './mount-plan.ts';
  * Looks at the disk for one plan: each path is looked at once, so that every part of the plan goes by the same facts. What is only
  * there to be mounted on counts as missing: it goes when the sandbox goes that needed it.
  */
-export function rememberLooks(probe: FileProbe): FileProbe {
-  const known = new Map<NativePath, Promise<FileFacts | 'unreachable' | null>>();
-  const look = async (path: NativePath) => {
-    const facts = await probe.facts(path);
-    return facts !== null && facts !== 'unreachable' && isPlaceholder(facts) ? null : facts;
-  };
-  return {
-    ...probe,
-    facts: (path) => {
-      let facts = known.get(path);
-      if (facts === undefined) {
-        facts = look(path);
-        known.set(path, facts);
-      }
-      return facts;
-    },
-  };
+export class RememberedLooks implements FileProbe {
+  readonly #probe: FileProbe;
+  readonly #facts = new Map<NativePath, Promise<FileFacts | 'unreachable' | null>>();
+  readonly #creatable = new Map<NativePath, Promise<boolean>>();
+  /** Whether something was looked at that tells less about itself than it has shown: a listing, or a content. */
+  #unrepeatable = false;
+
+  constructor(probe: FileProbe) {
+    this.#probe = probe;
+  }
+
+  facts(path: NativePath): Promise<FileFacts | 'unreachable' | null> {
+    return remembered(this.#facts, path, async () => {
+      const facts = await this.#probe.facts(path);
+      return facts !== null && facts !== 'unreachable' && isPlaceholder(facts) ? null : facts;
+    });
+  }
+
+  /** A link that leads elsewhere is another one, which its facts tell. */
+  linkTarget(path: NativePath): Promise<string> {
+    return this.#probe.linkTarget(path);
+  }
+
+  entries(directory: NativePath): ReturnType<FileProbe['entries']> {
+    this.#unrepeatable = true;
+    return this.#probe.entries(directory);
+  }
+
+  beginning(path: NativePath, maxBytes: number): Promise<string> {
+    this.#unrepeatable = true;
+    return this.#probe.beginning(path, maxBytes);
+  }
+
+  mayCreateIn(directory: NativePath): Promise<boolean> {
+    return remembered(this.#creatable, directory, () => this.#probe.mayCreateIn(directory));
+  }
+
+  /** Whether all looks can be repeated, and are few enough to be worth it. */
+  get repeatable(): boolean {
+    return !this.#unrepeatable && this.#facts.size <= REMEMBERED_LOOKS;
+  }
+
+  /**
+   * Whether all looks would show the same now. Then everything that was concluded from them holds, because nothing else went into it.
+   * False where a look fails. Only for looks that are repeatable.
+   */
+  async wouldRepeat(): Promise<boolean> {
+    const now = new RememberedLooks(this.#probe);
+    let same = true;
+    const compare = async (look: (from: RememberedLooks) => Promise<string>) => {
+      if (same && (await look(this)) !== (await look(now))) same = false;
+    };
+    const looks = [
+      ...[...this.#facts.keys()].map((path) => async (from: RememberedLooks) => told(await from.facts(path))),
+      ...[...this.#creatable.keys()].map(
+        (path) => async (from: RememberedLooks) => String(await from.mayCreateIn(path)),
+      ),
+    ];
+    try {
+      await forEachBounded(looks, PROBES_AT_ONCE, compare);
+    } catch {
+      return false;
+    }
+    return same;
+  }
+}
+
+function remembered<T>(
+  known: Map<NativePath, Promise<T>>,
+  path: NativePath,
+  look: () => Promise<T>,
+): Promise<T> {
+  let result = known.get(path);
+  if (result === undefined) {
+    result = look();
+    known.set(path, result);
+  }
+  return result;
+}
+
+function told(facts: FileFacts | 'unreachable' | null): string {
+  return facts === null || facts === 'unreachable' ? String(facts) : facts.identity;
 }
 
 function isPlaceholder({ type, mode }: FileFacts): boolean {

@@ -1,5 +1,5 @@
-import type { Enclosure } from '../../process/process-manager.ts';
 import type { Spawner, SpawnSpec } from '../../process/spawn/spawner.ts';
+import type { Enclosure } from '../../process/start-program.ts';
 import { SandboxError } from '../errors.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { type Attempt, FORBIDDEN, PERMITTED } from './attempts.ts';

@@ -1,5 +1,5 @@
-import type { Enclosure } from '../../process/process-manager.ts';
 import type { OutputSource, Spawner } from '../../process/spawn/spawner.ts';
+import type { Enclosure } from '../../process/start-program.ts';
 import { PROGRAM_DEADLINE_MS, PROGRAM_OUTPUT_BYTES } from './limits.ts';
 
 /** How a program of the self-test ended. */

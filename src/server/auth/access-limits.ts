@@ -17,6 +17,7 @@ export async function accessWithin({ scopes, path }: TokenLimits): Promise<Acces
     exec: scopes.includes('exec'),
     files,
     net: scopes.includes('net'),
+    metrics: scopes.includes('metrics'),
     below,
     restrict: (all) => (below === null ? all : confineFileSystem(all, below)),
   };

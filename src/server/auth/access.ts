@@ -10,6 +10,8 @@ export interface Access {
   readonly files: 'none' | 'read' | 'write';
   /** Whether web servers may be asked from this machine. Programs go where they like; this is about requests without one. */
   readonly net: boolean;
+  /** Whether it may read the metrics of the server, which tell of everybody. No method needs this. */
+  readonly metrics: boolean;
   /** The directory below which files may be touched; null where all may be. */
   readonly below: NativePath | null;
   /** The same files with those left out that are not below the directory. */
@@ -21,11 +23,12 @@ export const FULL_ACCESS: Access = {
   exec: true,
   files: 'write',
   net: true,
+  metrics: true,
   below: null,
   restrict: (files) => files,
 };
 
-/** Equal for connections that may do the same. */
+/** Equal for connections whose methods may do the same. */
 export function accessKey({ exec, files, net, below }: Access): string {
   return JSON.stringify([exec, files, net, below]);
 }

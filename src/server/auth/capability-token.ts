@@ -5,6 +5,12 @@ import { fingerprint, sha256, type TokenVerifier } from './token-check.ts';
 export function capabilityTokenVerifier(expected: Buffer): TokenVerifier {
   return (token) =>
     timingSafeEqual(sha256(token), expected)
-      ? { kind: 'capabilityToken', tokenId: fingerprint(token), limits: {}, expiresAtMs: null }
+      ? {
+          kind: 'capabilityToken',
+          tokenId: fingerprint(token),
+          revocableId: null,
+          limits: {},
+          expiresAtMs: null,
+        }
       : { problem: 'invalid websocket bearer token' };
 }

@@ -1,7 +1,7 @@
 import { normalize } from 'node:path/posix';
 
 /** Kinds of access a token can be limited to. */
-export const SCOPES = ['exec', 'files', 'read-only', 'net'] as const;
+export const SCOPES = ['exec', 'files', 'read-only', 'net', 'metrics'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** The private claim with which a signed token says less than "everything". Its members are those of {@link TokenLimits}. */
@@ -19,7 +19,7 @@ export interface TokenLimits {
 export function limitsProblem({ scopes, path, environment }: TokenLimits): string | null {
   if (scopes?.length === 0) return 'a token without any scope allows nothing';
   if (scopes?.includes('read-only') && (scopes.includes('files') || scopes.includes('exec')))
-    return 'read-only stands alone or with net: other scopes write';
+    return 'read-only stands alone or with net or metrics: other scopes write';
   if (environment === '') return 'the environment has no name';
   if (path === undefined) return null;
   // A program goes where it likes: nothing here keeps it below a directory.

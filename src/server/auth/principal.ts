@@ -5,6 +5,8 @@ export interface Principal {
   readonly kind: 'anonymous' | 'capabilityToken' | 'signedToken' | 'harness';
   /** Tells tokens apart, or the keys of harnesses, and does not reveal them; null where there was none. */
   readonly tokenId: string | null;
+  /** The id by which its token can be revoked; null where it has none. */
+  readonly revocableId: string | null;
   /** The peer's IP address; null where the transport has none. */
   readonly address: string | null;
   readonly access: Access;
@@ -14,10 +16,17 @@ export interface Principal {
 
 /** A peer that came through a relay, whose registry has let it in. */
 export function harnessPrincipal(keyId: string): Principal {
-  return { kind: 'harness', tokenId: keyId, address: null, access: FULL_ACCESS, expiresAtMs: null };
+  return { ...anonymousPrincipal(null), kind: 'harness', tokenId: keyId };
 }
 
 /** A peer that need not show a token. */
 export function anonymousPrincipal(address: string | null): Principal {
-  return { kind: 'anonymous', tokenId: null, address, access: FULL_ACCESS, expiresAtMs: null };
+  return {
+    kind: 'anonymous',
+    tokenId: null,
+    revocableId: null,
+    address,
+    access: FULL_ACCESS,
+    expiresAtMs: null,
+  };
 }

@@ -1,19 +1,21 @@
 import { readFile, stat } from 'node:fs/promises';
-import { StartError } from '../../../server/start-error.ts';
 import { MAX_REVOCATION_FILE_BYTES } from '../limits.ts';
+import { StartError } from '../start-error.ts';
 
 /** The ids of tokens that are no longer good: one per line of a file, `#` begins a comment. */
 export class Revocations {
   readonly #file: string | null;
+  readonly #option: string;
   #ids: ReadonlySet<string> = new Set();
 
-  private constructor(file: string | null) {
+  private constructor(file: string | null, option: string) {
     this.#file = file;
+    this.#option = option;
   }
 
-  /** Reads the list; without a file nothing is revoked. Throws StartError when it cannot be read. */
-  static async open(file: string | null): Promise<Revocations> {
-    const revocations = new Revocations(file);
+  /** Reads the list; without a file nothing is revoked. Throws StartError, which names the option, when it cannot be read. */
+  static async open(file: string | null, option: string): Promise<Revocations> {
+    const revocations = new Revocations(file, option);
     await revocations.reload();
     return revocations;
   }
@@ -25,16 +27,23 @@ export class Revocations {
   /** Reads the list again. Throws StartError and goes on with the old one. */
   async reload(): Promise<void> {
     if (this.#file === null) return;
-    const lines = (await readList(this.#file)).split('\n');
+    const lines = (await readList(this.#file, this.#option)).split('\n');
     this.#ids = new Set(lines.map((line) => line.replace(/#.*/, '').trim()).filter((id) => id !== ''));
   }
 }
 
-async function readList(file: string): Promise<string> {
+/** Whether an id, written into the list, would be read as it is. */
+export function canBeRevoked(id: string): boolean {
+  return id !== '' && id === id.trim() && !/[#\n]/.test(id);
+}
+
+async function readList(file: string, option: string): Promise<string> {
   try {
     if ((await stat(file)).size > MAX_REVOCATION_FILE_BYTES) throw new Error('it is too large');
     return await readFile(file, 'utf8');
   } catch (error) {
-    throw new StartError(`cannot read --revoked-file ${file}: ${(error as Error).message}`);
+    throw new StartError(
+      `cannot read the list of revoked tokens ${file} (${option}): ${(error as Error).message}`,
+    );
   }
 }

@@ -89,6 +89,7 @@ function accepted({ exp, jti, limits }: Claims, token: string, rules: SignedToke
   return {
     kind: 'signedToken',
     tokenId: jti === null ? fingerprint(token) : printable(jti, MAX_SHOWN_ID),
+    revocableId: jti,
     limits,
     expiresAtMs: (exp + rules.maxClockSkewSeconds) * 1_000,
   };

@@ -4,7 +4,7 @@ import { StartError } from '../start-error.ts';
 
 /** Throws StartError for settings of access that contradict each other, or that would let everybody in. */
 export function refuseUnsafeStart(config: ExecServerConfig, address: ListenAddress): void {
-  const problem = authProblem(config) ?? listenerProblem(config, address);
+  const problem = authProblem(config) ?? revocationProblem(config) ?? listenerProblem(config, address);
   if (problem !== null) throw new StartError(problem);
 }
 
@@ -39,6 +39,12 @@ function authProblem(config: ExecServerConfig): string | null {
         ? null
         : '`--ws-shared-secret-file` is required when `--ws-auth signed-bearer-token` is set';
   }
+}
+
+function revocationProblem({ wsAuth, revokedTokens }: ExecServerConfig): string | null {
+  return revokedTokens === '' || wsAuth === 'signed-bearer-token'
+    ? null
+    : '`--revoked-tokens` requires `--ws-auth signed-bearer-token`: only signed tokens have ids';
 }
 
 function listenerProblem(config: ExecServerConfig, address: ListenAddress): string | null {

@@ -7,6 +7,8 @@ export type TokenCheck = VerifiedToken | { readonly problem: string };
 export interface VerifiedToken {
   readonly kind: 'capabilityToken' | 'signedToken';
   readonly tokenId: string;
+  /** The id by which the token can be revoked; null where it has none. */
+  readonly revocableId: string | null;
   readonly limits: TokenLimits;
   /** Null for a token that does not expire. */
   readonly expiresAtMs: number | null;

@@ -32,6 +32,8 @@ export interface ExecServerConfig {
   readonly wsMaxClockSkewSeconds: number;
   /** End a connection when its signed token expires; otherwise a token only counts when a client connects. */
   readonly closeOnTokenExpiry: boolean;
+  /** File with the ids (`jti`) of signed tokens that are no longer good, one per line. Read again on SIGHUP. */
+  readonly revokedTokens: string;
   /** The name of this environment; signed tokens that are for another one are refused. */
   readonly environmentId: string;
   /** Listen without tokens on addresses that other machines reach: whoever reaches the port can run programs. */
@@ -116,6 +118,12 @@ export interface ExecServerConfig {
   readonly maxProcessIdleMs: number;
   /** How much a program may write; 0 is no limit. */
   readonly maxProcessOutputBytes: number;
+  /** Memory of all programs of a session together, which needs control groups; 0 is no limit. */
+  readonly maxSessionMemoryBytes: number;
+  /** Processes and threads of all programs of a session together, which needs control groups; 0 is no limit. */
+  readonly maxSessionPids: number;
+  /** Share of one processor for all programs of a session together, which needs control groups; 0 is no limit. */
+  readonly maxSessionCpuPercent: number;
   /** Hosts that `http/request` may reach; every host when empty. */
   readonly httpAllowedHosts: string;
   /** Hosts that `http/request` may not reach. */
@@ -161,6 +169,7 @@ export const DEFAULT_CONFIG: ExecServerConfig = Object.freeze({
   wsAudience: '',
   wsMaxClockSkewSeconds: 30,
   closeOnTokenExpiry: false,
+  revokedTokens: '',
   environmentId: '',
   insecureNoAuth: false,
   allowedHost: '',
@@ -203,6 +212,9 @@ export const DEFAULT_CONFIG: ExecServerConfig = Object.freeze({
   maxProcessWallMs: 0,
   maxProcessIdleMs: 0,
   maxProcessOutputBytes: 0,
+  maxSessionMemoryBytes: 0,
+  maxSessionPids: 0,
+  maxSessionCpuPercent: 0,
   httpAllowedHosts: '',
   httpDeniedHosts: '',
   httpPrivateAddresses: true,

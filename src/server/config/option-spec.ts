@@ -13,6 +13,7 @@ export const OPTION_GROUPS = [
   'Protocol',
   'Sandbox',
   'Limits of programs',
+  'Limits of sessions',
   'Requests to web servers',
   'Records',
 ] as const;
@@ -46,3 +47,6 @@ export type SpecFor<T> = Described &
       : string extends T
         ? TextSpec
         : EnumSpec<T>);
+
+/** A spec for every key. */
+export type OptionSpecs = { readonly [K in ConfigKey]: SpecFor<ExecServerConfig[K]> };

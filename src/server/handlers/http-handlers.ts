@@ -15,23 +15,28 @@ type HttpMethod = Extract<keyof Handlers, `http/${string}`>;
 export function httpHandlers({ http, confinement, records }: HandlerServices): Pick<Handlers, HttpMethod> {
   return {
     'http/request': async (params, { bulk, signal, park, trace }) => {
-      if (confinement.networkForbidden) throw new NetworkError('refused', NETWORK_FORBIDDEN);
       const { requestId, streamResponse, windowBytes, bodyBase64 } = params;
       const body = bytesParam({ bodyBase64: bodyBase64 ?? '' }, 'bodyBase64', bulk);
-      const span = records.tracedHttp(params.method, trace);
-      const request = requestOf(params, body, span?.context ?? null);
-      park();
+      const carriedOut = <T extends { readonly status: number }>(
+        send: (request: HttpRequest) => Promise<T>,
+      ) =>
+        records.httpRequest(params, async () => {
+          if (confinement.networkForbidden) throw new NetworkError('refused', NETWORK_FORBIDDEN);
+          const span = records.tracedHttp(params.method, trace);
+          const request = requestOf(params, body, span?.context ?? null);
+          park();
+          return await tracedBy(span, send(request));
+        });
       if (!streamResponse) {
         const {
           status,
           fields,
           body: answer,
           release,
-        } = await tracedBy(span, http.fetch(requestId, request, signal));
+        } = await carriedOut((request) => http.fetch(requestId, request, signal));
         return answerOf(status, fields, answer, release);
       }
-      const { status, fields, start } = await tracedBy(
-        span,
+      const { status, fields, start } = await carriedOut((request) =>
         http.stream(requestId, request, windowBytes ?? null),
       );
       // Encoding is the last thing that is done before the answer is sent, so that the body always follows it.

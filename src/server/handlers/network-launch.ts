@@ -1,9 +1,16 @@
 import { LoopbackBridge } from '../../network/bridge/loopback-bridge.ts';
 import { loopbackProxyPorts } from '../../network/bridge/proxy-endpoints.ts';
-import { NetworkProxy } from '../../network/proxy/network-proxy.ts';
+import {
+  type HeldInterception,
+  InterceptionHost,
+} from '../../network/proxy/interception/interception-host.ts';
+import { NetworkProxy, type NetworkProxyOptions } from '../../network/proxy/network-proxy.ts';
+import type { ProxyHost } from '../../network/proxy/proxy-host.ts';
 import { DescriptorMailbox } from '../../process/spawn/descriptor-mailbox.ts';
 import type { NetworkProxyLaunch } from '../../protocol/network.ts';
 import { type ProxyServices, proxyOptions } from './network-proxy.ts';
+
+type Environment = Readonly<Record<string, string>>;
 
 /** What a start says about the network. */
 export interface NetworkRequest {
@@ -24,8 +31,11 @@ export interface WantedSockets {
 
 /** The network of one program, from before its start until after its end. */
 export interface ProgramNetwork {
-  /** Variables to lay over the program's environment. */
-  readonly environment: Readonly<Record<string, string>>;
+  /**
+   * The environment of the program in this network, made from the one it would have had or from what came of that. Throws NetworkError
+   * when it holds more than can be masked.
+   */
+  environmentOver(env: Environment): Environment;
   /** Null for a program that shares the network of this machine. */
   readonly sockets: WantedSockets | null;
   /** To be called once the program has been executed. A program whose sockets do not come has no network; that is told by `lost`. */
@@ -44,38 +54,64 @@ export async function openNetwork(
   serverEnv: Readonly<Record<string, string | undefined>>,
 ): Promise<ProgramNetwork | null> {
   const { processId, env, networkProxy, enclosed } = request;
-  const options = networkProxy === null ? null : proxyOptions(processId, networkProxy, services, serverEnv);
-  if (!enclosed)
-    return options === null ? null : sharedNetwork(await NetworkProxy.open(options), request, services);
-  if (options !== null) {
-    const { proxy, ports } = NetworkProxy.enclosed(options);
-    return enclosedNetwork(proxy.environment, ports, request, services, {
-      serve: (descriptors) => proxy.serve(descriptors),
-      close: () => proxy.close(),
-    });
+  if (networkProxy !== null) {
+    const options = proxyOptions(processId, networkProxy, services, serverEnv);
+    const held = networkProxy.proxy.credentialMasking ? await holdInterception(services.proxies) : null;
+    try {
+      const proxied = { ...options, held };
+      if (!enclosed) return sharedNetwork(await NetworkProxy.open(proxied), held, request, services);
+      return await proxiedNetwork(proxied, held, request, services);
+    } catch (error) {
+      held?.release();
+      throw error;
+    }
   }
+  if (!enclosed) return null;
   const ports = loopbackProxyPorts(env);
   const bridge = new LoopbackBridge(services.proxies.ownPorts);
-  return enclosedNetwork({}, ports, request, services, {
+  return enclosedNetwork((given) => given, ports, request, services, {
     serve: (descriptors) => bridge.serve(ports, descriptors),
     close: () => bridge.close(),
   });
 }
 
+function holdInterception(proxies: ProxyHost): Promise<HeldInterception> {
+  proxies.interception ??= new InterceptionHost(proxies.bundlePath, proxies.env);
+  return proxies.interception.hold();
+}
+
 function sharedNetwork(
   proxy: NetworkProxy,
+  held: HeldInterception | null,
   { processId }: NetworkRequest,
   { policyDecisions }: ProxyServices,
 ): ProgramNetwork {
   return {
-    environment: proxy.environment,
+    environmentOver: (env) => proxy.environmentOver(env),
     sockets: null,
     started: () => {},
     close: () => {
       void proxy.close();
+      held?.release();
       policyDecisions.end(processId);
     },
   };
+}
+
+function proxiedNetwork(
+  options: NetworkProxyOptions,
+  held: HeldInterception | null,
+  request: NetworkRequest,
+  services: ProxyServices,
+): Promise<ProgramNetwork> {
+  const { proxy, ports } = NetworkProxy.enclosed(options);
+  return enclosedNetwork((env) => proxy.environmentOver(env), ports, request, services, {
+    serve: (descriptors) => proxy.serve(descriptors),
+    close: async () => {
+      held?.release();
+      await proxy.close();
+    },
+  });
 }
 
 /** What answers on the sockets. */
@@ -85,7 +121,7 @@ interface Attendant {
 }
 
 async function enclosedNetwork(
-  environment: Readonly<Record<string, string>>,
+  environmentOver: ProgramNetwork['environmentOver'],
   ports: readonly number[],
   { processId }: NetworkRequest,
   { policyDecisions }: ProxyServices,
@@ -97,7 +133,7 @@ async function enclosedNetwork(
   const ending = new AbortController();
   let serving: Promise<void> = Promise.resolve();
   return {
-    environment,
+    environmentOver,
     sockets: { ports, mailbox: mailbox.theirs },
     started: (lost) => {
       serving = mailbox

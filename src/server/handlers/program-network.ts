@@ -1,5 +1,8 @@
-import type { Enclose } from '../../process/process-manager.ts';
+import { nativePathOfText } from '../../files/native-path.ts';
+import { uriFromPath } from '../../files/path-uri.ts';
+import type { Enclose } from '../../process/start-program.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
+import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { ProgramNetwork, WantedSockets } from './network-launch.ts';
 import type { HandlerServices } from './services.ts';
 import type { CheckedStart } from './start-process.ts';
@@ -7,8 +10,12 @@ import type { CheckedStart } from './start-process.ts';
 /** What a start asks of the network, made when the program is about to be started and gone with it. */
 export interface StartNetwork {
   readonly sockets: WantedSockets | null;
+  /** What the program is confined to, with what it must read of its network besides. */
+  readonly sandbox: SandboxContext | null;
   /** Makes it before the program is confined. */
   around(confined: Enclose | null): Enclose;
+  /** Goes over the environment again: a login shell may have brought credentials since. Masked programs with one depend on it. */
+  inside(confine: Enclose | null): Enclose;
   started(): void;
   close(): void;
 }
@@ -16,7 +23,13 @@ export interface StartNetwork {
 /** Null when nothing is asked for, which is most often so. Throws RpcError for what the server's floor rules out. */
 export function programNetwork(
   { session, proxies, confinement, log }: HandlerServices,
-  { processId, sandbox = null, networkProxy = null, enforceManagedNetwork = false }: CheckedStart,
+  {
+    processId,
+    sandbox = null,
+    networkProxy = null,
+    enforceManagedNetwork = false,
+    login = null,
+  }: CheckedStart,
 ): StartNetwork | null {
   const enclosed = enforceManagedNetwork && sandbox !== null;
   if (networkProxy === null && !enclosed) return null;
@@ -27,23 +40,53 @@ export function programNetwork(
   }
   const { policyQuestions, policyDecisions } = session;
   const services = { proxies, policyQuestions, policyDecisions };
+  const isMasked = networkProxy?.proxy.credentialMasking ?? false;
   let network: ProgramNetwork | null = null;
+  let isGoneOver = login === null;
   return {
     get sockets() {
       return network?.sockets ?? null;
     },
+    sandbox: isMasked ? withReadable(sandbox, proxies.bundlePath) : sandbox,
     around: (confined) => async (spec, signal) => {
+      if (isMasked && !isGoneOver) {
+        throw invalidRequest(
+          'credentialMasking is not possible with shellSnapshot: the login shell may bring credentials',
+        );
+      }
       const { openNetwork } = await import('./network-launch.ts');
-      network = await openNetwork(
+      // A program that has to be confined once more keeps its network.
+      network ??= await openNetwork(
         { processId, env: spec.env, networkProxy, enclosed },
         services,
         process.env,
       );
-      const inNetwork = { ...spec, env: { ...spec.env, ...network?.environment } };
+      const inNetwork = network === null ? spec : { ...spec, env: network.environmentOver(spec.env) };
       return (await confined?.(inNetwork, signal)) ?? { spec: inNetwork, judge: null, release: null };
+    },
+    inside: (confine) => {
+      isGoneOver = true;
+      return async (spec, signal) => {
+        const covered = network === null ? spec : { ...spec, env: network.environmentOver(spec.env) };
+        return (await confine?.(covered, signal)) ?? { spec: covered, judge: null, release: null };
+      };
     },
     started: () =>
       network?.started((error) => log.warn('a program has no network', { processId, reason: error.message })),
     close: () => network?.close(),
   };
+}
+
+/** The same confinement, in which the file can be read and not written. Confinements by name leave every file readable. */
+function withReadable(sandbox: SandboxContext | null, path: string): SandboxContext | null {
+  if (sandbox === null || !('permissions' in sandbox)) return sandbox;
+  const { permissions } = sandbox;
+  if (permissions.type !== 'managed' || permissions.file_system.type !== 'restricted') return sandbox;
+  const uri = uriFromPath(nativePathOfText(path));
+  const readable = { path: { type: 'path', path: uri }, access: 'read' } as const;
+  const file_system = {
+    ...permissions.file_system,
+    entries: [...permissions.file_system.entries, readable],
+  };
+  return { ...sandbox, permissions: { ...permissions, file_system } };
 }

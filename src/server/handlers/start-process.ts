@@ -1,8 +1,9 @@
 import type { ProcessListener } from '../../process/managed-process.ts';
-import type { Enclose } from '../../process/process-manager.ts';
 import { effectiveLimits, type RequestedLimits } from '../../process/resources/requested-limits.ts';
+import { afterLogin } from '../../process/shell-state/after-login.ts';
 import type { LoginCommand } from '../../process/shell-state/login-command.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
+import type { Enclose } from '../../process/start-program.ts';
 import type { NetworkProxyLaunch } from '../../protocol/network.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { SandboxType } from '../../sandbox/confinement.ts';
@@ -42,7 +43,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     idleMs: config.maxProcessIdleMs,
     outputBytes: config.maxProcessOutputBytes,
   });
-  const spec = { ...start.spec, resources };
+  const spec = { ...start.spec, resources, sessionLimits: session.limits };
   const sandbox = start.sandbox ?? null;
   const network = programNetwork(services, start);
   const { sandboxType, enclose: confine } = confinement.program(
@@ -51,7 +52,9 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     () => network?.sockets ?? null,
   );
   const forShell = start.login ? shellConfinement(confinement, start, spec) : null;
-  const confined = start.login ? afterLogin(session, start.login, sandbox, { forShell, confine }) : confine;
+  const confined = start.login
+    ? afterLogin(session.shellStates, start.login, { description: sandbox, forShell, forCommand: confine })
+    : confine;
   const enclose = network === null ? confined : network.around(confined);
   const maxBytes = Math.min(
     config.retainedOutputBytesPerProcess,
@@ -109,17 +112,4 @@ function shellConfinement(
 ): Enclose | null {
   if (sandbox !== null && enforceManagedNetwork) return confinement.withoutNetwork(sandbox, spec);
   return confinement.program(sandbox, spec).enclose;
-}
-
-/** Gives the command its login shell's state before it is confined. */
-function afterLogin(
-  { shellStates }: HandlerServices['session'],
-  login: LoginCommand,
-  confinement: SandboxContext | null,
-  { forShell, confine }: { readonly forShell: Enclose | null; readonly confine: Enclose | null },
-): Enclose {
-  return async (spec, signal) => {
-    const restored = await shellStates.restored(login, { spec, confinement, enclose: forShell }, signal);
-    return (await confine?.(restored, signal)) ?? { spec: restored, judge: null, release: null };
-  };
 }

@@ -60,6 +60,11 @@ export function unauthorized(reason: string): HttpAnswer {
   return answer(401, reason, { 'www-authenticate': 'Bearer' });
 }
 
+/** Says what a token is not for. */
+export function forbidden(reason: string): HttpAnswer {
+  return answer(403, reason);
+}
+
 /** Says that there is no place now. */
 export function unavailable(reason: string): HttpAnswer {
   return answer(503, `${reason}\n`);

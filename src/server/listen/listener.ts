@@ -1,28 +1,20 @@
-import { once } from 'node:events';
-import {
-  createServer,
-  type IncomingMessage,
-  type Server,
-  type ServerOptions,
-  type ServerResponse,
-  STATUS_CODES,
-} from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '../../observability/log.ts';
 import type { Transport } from '../../transport/transport.ts';
 import { type WebSocketOptions, WebSocketUpgrader } from '../../transport/websocket.ts';
-import type { Gate } from '../auth/gate.ts';
+import type { Gate, Refused } from '../auth/gate.ts';
 import { createHostCheck, type HostCheck } from '../auth/host-check.ts';
 import { anonymousPrincipal, type Principal } from '../auth/principal.ts';
-import { CHECKS_PER_HANDSHAKE } from '../limits.ts';
 import { answerMetrics, asksForMetrics } from '../records/metrics-route.ts';
 import type { ServerMetrics } from '../records/server-metrics.ts';
-import { type ConnectionLimits, ConnectionPlaces, type Peer } from './connection-places.ts';
+import type { ConnectionLimits } from './connection-places.ts';
 import {
   answerHttp,
   encodeAnswer,
+  forbidden,
   type HttpAnswer,
   handshakeProblem,
   type ListenerState,
@@ -31,7 +23,8 @@ import {
   unavailable,
 } from './http-routes.ts';
 import type { SocketAddress, UnixAddress } from './listen-url.ts';
-import type { TlsFiles, TlsServer } from './tls.ts';
+import type { TlsFiles } from './tls.ts';
+import { addressOf, WebServer } from './web-server.ts';
 
 /** Where to listen and what to do with who comes. */
 export interface ListenerOptions extends WebSocketOptions, ConnectionLimits {
@@ -48,7 +41,7 @@ export interface ListenerOptions extends WebSocketOptions, ConnectionLimits {
   /** Null where no metrics are served. */
   readonly metrics?: ServerMetrics | null;
   /** Told of every client that is not let in. */
-  turnedAway?(status: number, reason: string, address: string | null): void;
+  turnedAway?(status: number, reason: string, address: string | null, tokenId: string | null): void;
   accepted(transport: Transport, principal: Principal): void;
 }
 
@@ -56,16 +49,21 @@ export interface ListenerOptions extends WebSocketOptions, ConnectionLimits {
 export class Listener {
   readonly #upgrader: WebSocketUpgrader;
   readonly #options: ListenerOptions;
-  readonly #places: ConnectionPlaces;
+  readonly #server: WebServer;
   readonly #answersTo: HostCheck;
-  #server: Server | null = null;
-  #tls: TlsServer | null = null;
   #draining = false;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
     this.#upgrader = new WebSocketUpgrader(options);
-    this.#places = new ConnectionPlaces(options);
+    this.#server = new WebServer(
+      { ...options, requestTimeoutMs: options.handshakeTimeoutMs },
+      {
+        request: (request, response) => this.#answer(request, response),
+        upgrade: (request, socket, head) => this.#upgrade(request, socket, head),
+        crowded: (leaving) => this.#sendAway(leaving),
+      },
+    );
     const { address, allowedHost } = options;
     // No web page reaches a socket in the file system.
     this.#answersTo = address.kind === 'unix' ? () => true : createHostCheck(address.host, allowedHost);
@@ -73,15 +71,7 @@ export class Listener {
 
   /** Binds the address; resolves with the URL that reaches it. */
   async listen(): Promise<string> {
-    const server = await this.#createServer();
-    this.#server = server;
-    server.on('request', (request, response) => this.#answer(request, response));
-    server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head));
-    server.on('connection', (socket) => this.#arrived(socket));
-    const url = await bind(server, this.#options.address);
-    // The system may refuse a connection, for want of descriptors for instance; the next one may succeed.
-    server.on('error', ({ message }) => this.#options.log.warn('a connection was lost', { reason: message }));
-    return url;
+    return urlOf(this.#options.address, await this.#server.listen());
   }
 
   /** Refuses new connections and reports not ready; probes are still answered. */
@@ -91,49 +81,31 @@ export class Listener {
 
   /** Reads certificates again; a listener without TLS has nothing to read. Throws StartError and goes on with the old ones. */
   async reload(): Promise<void> {
-    await this.#tls?.reload();
+    await this.#server.reload();
   }
 
   /** Frees the address and cuts what is left. */
   async close(): Promise<void> {
-    const server = this.#server;
-    if (server === null) return;
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    server.closeAllConnections();
-    for (const socket of [...this.#places.pending, ...this.#places.admitted]) socket.destroy();
-    await closed;
+    await this.#server.close();
   }
 
-  async #createServer(): Promise<Server> {
-    const { tls, handshakeTimeoutMs } = this.#options;
-    const options: ServerOptions = {
-      headersTimeout: handshakeTimeoutMs,
-      requestTimeout: handshakeTimeoutMs,
-      connectionsCheckingInterval: Math.ceil(handshakeTimeoutMs / CHECKS_PER_HANDSHAKE),
-    };
-    if (tls === null) return createServer(options);
-    const { createTlsServer } = await import('./tls.ts');
-    this.#tls = await createTlsServer(tls, options, handshakeTimeoutMs);
-    return this.#tls.server;
-  }
-
-  #arrived(socket: Socket): void {
-    socket.setNoDelay(true);
-    const leaving = this.#places.arrived(socket);
-    if (leaving === null) return;
+  #sendAway(leaving: Duplex): void {
     // Before TLS there is no language to say it in.
-    if (this.#tls === null) end(leaving, unavailable(CROWDED));
+    const canTell = this.#options.tls === null;
+    if (canTell) end(leaving, unavailable(CROWDED));
     // One that leaves what it is sent unread would keep its descriptor, and nobody counts it any more.
-    if (this.#tls !== null || leaving.writableLength > 0) leaving.destroy();
+    if (!canTell || leaving.writableLength > 0) leaving.destroy();
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const refused = this.#refusalOf(request);
     const { metrics = null, gate } = this.#options;
     if (refused === null && metrics !== null && asksForMetrics(request)) {
-      void answerMetrics(request, metrics, gate, (reason, delayMs) =>
-        this.#unauthorized(request.socket, reason, delayMs),
-      ).then((answer) => send(request, response, answer));
+      const { socket } = request;
+      void answerMetrics(request, metrics, gate, {
+        unauthorized: (refused) => this.#unauthorized(socket, refused),
+        forbidden: (reason, principal) => this.#forbidden(socket, reason, principal),
+      }).then((answer) => send(request, response, answer));
     } else {
       send(request, response, refused ?? answerHttp(request, false, this.#state(request.socket)));
     }
@@ -157,7 +129,7 @@ export class Listener {
     }
     const admission = await gate(request.headers.authorization, addressOf(socket));
     if ('refusal' in admission) {
-      end(socket, await this.#unauthorized(socket, admission.refusal, admission.delayMs));
+      end(socket, await this.#unauthorized(socket, admission));
       return;
     }
     const obstacle = answerHttp(request, true, this.#state(socket));
@@ -166,26 +138,37 @@ export class Listener {
   }
 
   /** The answer to a client without a good token, on record before it has waited its time. */
-  async #unauthorized(socket: Duplex, reason: string, delayMs: number): Promise<HttpAnswer> {
+  async #unauthorized(socket: Duplex, refused: Refused): Promise<HttpAnswer> {
+    const { refusal: reason, delayMs } = refused;
+    const tokenId = refused.tokenId ?? null;
     const address = addressOf(socket);
     // What costs a client nothing must not fill the log.
     const level = delayMs > 0 ? 'warn' : 'info';
-    this.#options.log[level]('a client was refused', { reason, address });
+    this.#options.log[level]('a client was refused', { reason, address, token: tokenId });
     const refusal = unauthorized(reason);
-    this.#options.turnedAway?.(refusal.status, reason, address);
+    this.#options.turnedAway?.(refusal.status, reason, address, tokenId);
     await delay(delayMs, undefined, { ref: false });
     return refusal;
   }
 
+  /** The answer to a client whose token is good for something else. */
+  #forbidden(socket: Duplex, reason: string, { tokenId }: Principal): HttpAnswer {
+    const address = addressOf(socket);
+    this.#options.log.info('a client was refused', { reason, address, token: tokenId });
+    const refusal = forbidden(reason);
+    this.#options.turnedAway?.(refusal.status, reason, address, tokenId);
+    return refusal;
+  }
+
   #admit(request: IncomingMessage, socket: Duplex, head: Buffer, principal: Principal): void {
-    this.#places.admit(socket);
+    this.#server.places.admit(socket);
     this.#upgrader.upgrade(request, socket, head, (transport) =>
       this.#options.accepted(transport, principal),
     );
   }
 
   #turnAway(socket: Duplex, answer: HttpAnswer): void {
-    this.#options.turnedAway?.(answer.status, answer.body.trim(), addressOf(socket));
+    this.#options.turnedAway?.(answer.status, answer.body.trim(), addressOf(socket), null);
     end(socket, answer);
   }
 
@@ -194,28 +177,16 @@ export class Listener {
   }
 
   #state(socket: Duplex): ListenerState {
-    return { draining: this.#draining, obstacle: this.#places.obstacle(socket) };
+    return { draining: this.#draining, obstacle: this.#server.places.obstacle(socket) };
   }
 }
 
 const CROWDED = 'too many connections have not become websockets yet; this was the oldest';
 
-async function bind(server: Server, address: SocketAddress | UnixAddress): Promise<string> {
-  if (address.kind === 'unix') {
-    const { listenOnUnixSocket } = await import('./unix-socket.ts');
-    await listenOnUnixSocket(server, address.path);
-    return `unix://${address.path}`;
-  }
-  const listening = once(server, 'listening');
-  server.listen(address.port, address.host);
-  await listening;
-  const bound = server.address() as AddressInfo;
-  const host = bound.family === 'IPv6' ? `[${bound.address}]` : bound.address;
-  return `${address.secure ? 'wss' : 'ws'}://${host}:${bound.port}`;
-}
-
-function addressOf(socket: Peer): string | null {
-  return socket.remoteAddress ?? null;
+function urlOf(address: SocketAddress | UnixAddress, bound: AddressInfo | null): string {
+  if (address.kind === 'unix') return `unix://${address.path}`;
+  const { family, address: ip, port } = bound!;
+  return `${address.secure ? 'wss' : 'ws'}://${family === 'IPv6' ? `[${ip}]` : ip}:${port}`;
 }
 
 function send(request: IncomingMessage, response: ServerResponse, answer: HttpAnswer | null): void {

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import type { Gate } from '../auth/gate.ts';
+import type { Gate, Refused } from '../auth/gate.ts';
+import type { Principal } from '../auth/principal.ts';
 import { answer, type HttpAnswer, pathOf } from '../listen/http-routes.ts';
 import type { ServerMetrics } from './server-metrics.ts';
 
@@ -8,23 +9,33 @@ export function asksForMetrics(request: IncomingMessage): boolean {
   return pathOf(request) === '/metrics';
 }
 
+/** Makes the answers to scrapers that are not let in; whoever guesses here is slowed and recorded as at the websocket. */
+export interface MetricsRefusals {
+  unauthorized(refused: Refused): Promise<HttpAnswer>;
+  forbidden(reason: string, principal: Principal): HttpAnswer;
+}
+
 /**
- * The metrics for whoever may connect: where clients need a token, a scraper needs one too, of any scope. `refuse` makes the answer
- * to a wrong one: whoever guesses here is slowed and recorded as at the websocket.
+ * The metrics for whoever may read them: where clients need a token a scraper needs one too, of the scope `metrics` or without any.
+ * They tell of what everybody does, which a token that is limited to something else is not for.
  */
 export async function answerMetrics(
   request: IncomingMessage,
   metrics: ServerMetrics,
   gate: Gate | null,
-  refuse: (reason: string, delayMs: number) => Promise<HttpAnswer>,
+  refusals: MetricsRefusals,
 ): Promise<HttpAnswer> {
   if (request.headers.origin !== undefined) return answer(403);
   if (request.method !== 'GET' && request.method !== 'HEAD') return answer(405, '', { allow: 'GET,HEAD' });
   const admission = await gate?.(request.headers.authorization, request.socket.remoteAddress ?? null);
-  if (admission !== undefined && 'refusal' in admission) {
-    return await refuse(admission.refusal, admission.delayMs);
+  if (admission !== undefined) {
+    if ('refusal' in admission) return await refusals.unauthorized(admission);
+    const { principal } = admission;
+    if (!principal.access.metrics) return refusals.forbidden(OTHER_SCOPE, principal);
   }
   const body = metrics.text();
   const headers = { 'content-type': metrics.contentType, 'content-length': String(Buffer.byteLength(body)) };
   return { status: 200, body, headers };
 }
+
+const OTHER_SCOPE = 'the token does not allow /metrics: it needs the scope `metrics`';

@@ -1,3 +1,4 @@
+import { NetworkError } from '../../network/errors.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { TraceContext } from '../../observability/trace-context.ts';
 import type { RequestSpan, RequestTracer } from '../../observability/tracing.ts';
@@ -12,7 +13,7 @@ import type { ExecServerConfig } from '../config/config.ts';
 import { StartError } from '../start-error.ts';
 import type { AuditLog } from './audit/audit-log.ts';
 import type { auditedHandlers } from './audit/audited-handlers.ts';
-import type { ConnectionTrail } from './audit/trail.ts';
+import type { ConnectionTrail, HttpOutcome } from './audit/trail.ts';
 import type { TurnedAway } from './audit/turned-away.ts';
 import type { MeasuredRequest, ServerMetrics, ServerState } from './server-metrics.ts';
 
@@ -65,9 +66,9 @@ export class ServerRecords {
   }
 
   /** A client was not let in. */
-  turnedAway(status: number, reason: string, address: string | null): void {
+  turnedAway(status: number, reason: string, address: string | null, tokenId: string | null): void {
     this.metrics?.refused(`http ${status}`);
-    this.#audit?.turnedAway.record(status, reason, address);
+    this.#audit?.turnedAway.record(status, reason, address, tokenId);
   }
 
   /** Goes on in a new audit log when the old one was moved away. False when there is none. */
@@ -139,7 +140,24 @@ export class ConnectionRecords {
     const cause = causeOfRefusal(error, answer);
     if (cause === null) return;
     this.#metrics?.refused(cause);
-    this.#trail?.refused(method, answer);
+    // A request to a web server that got this far has a record of its own.
+    if (!(error instanceof NetworkError && method === 'http/request')) this.#trail?.refused(method, answer);
+  }
+
+  /** Sends a request to a web server and records how it went. Rejects with RpcError while nothing can be recorded. */
+  async httpRequest<T extends { readonly status: number }>(
+    request: { readonly method: string; readonly url: string },
+    send: () => Promise<T>,
+  ): Promise<T> {
+    this.requireWritable();
+    try {
+      const answer = await send();
+      this.#trail?.httpRequest(request, { outcome: 'answered', status: answer.status });
+      return answer;
+    } catch (error) {
+      this.#trail?.httpRequest(request, outcomeOf(error));
+      throw error;
+    }
   }
 
   /** What a start has to wait for, if anything. Throws or rejects with RpcError when the start must not be. */
@@ -163,9 +181,17 @@ export class ConnectionRecords {
   }
 }
 
-/** Why the server says no: because of who asks, or of how much is going on. Null for errors that are failures. */
+/** Only a refusal by the server's own rules has a text that shows nothing of the request but its host. */
+function outcomeOf(error: unknown): HttpOutcome {
+  return error instanceof NetworkError && (error.kind === 'refused' || error.kind === 'limit')
+    ? { outcome: 'refused', reason: error.message }
+    : { outcome: 'failed' };
+}
+
+/** Why the server says no: because of who asks or for what, or of how much is going on. Null for errors that are failures. */
 function causeOfRefusal(error: unknown, { code }: RpcError): 'forbidden' | 'limit' | null {
   if (code === RpcErrorCode.forbidden) return 'forbidden';
+  if (error instanceof NetworkError && error.kind === 'refused') return 'forbidden';
   const crowded = error instanceof ProcessError && error.code === 'tooManyProcesses';
   return crowded || code === RpcErrorCode.limitExceeded ? 'limit' : null;
 }

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { type CachedCallSource, type CachedCalls, cachedFileSystem } from '../../files/cached-file-system.ts';
 import { countHandles } from '../../files/counted-handles.ts';
 import { FileError, refused } from '../../files/errors.ts';
 import { FileHandles } from '../../files/file-handles.ts';
@@ -14,6 +15,7 @@ import { SERVED_FILE_SYSTEM } from '../../files/threaded-file-system.ts';
 import type { ChangeBatch } from '../../files/watch/change-list.ts';
 import type { ConnectionWatches } from '../../files/watch/connection-watches.ts';
 import type { MissingWatch } from '../../files/watch/watch-missing.ts';
+import { obstacleToNative } from '../../process/spawn/native-obstacles.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
@@ -69,7 +71,7 @@ export class ConnectionFiles {
     const trees = new Slots(TREE_OPERATIONS_PER_CONNECTION);
     this.#bounded = (files) =>
       countHandles(limitFileSystem(files, { slots: this.#slots, trees }, this.#ended.signal), enterHandle);
-    this.#fileSystem = this.#bounded(restrict(SERVED_FILE_SYSTEM));
+    this.#fileSystem = this.#bounded(restrict(SERVED_FILES));
     this.#confined = confined;
     this.#peer = peer;
     this.#search = search;
@@ -156,6 +158,26 @@ export class ConnectionFiles {
     return loaded;
   }
 }
+
+/** The native calls of this process, loaded when files are first read. */
+class NativeCachedCalls implements CachedCallSource {
+  calls: CachedCalls | null = null;
+  #asked = false;
+
+  prepare(): void {
+    if (this.#asked) return;
+    this.#asked = true;
+    void this.#load().catch(() => {});
+  }
+
+  async #load(): Promise<void> {
+    if (obstacleToNative(true) !== null) return;
+    const { loadCachedCalls } = await import('../../process/spawn/native/cached-calls.ts');
+    this.calls = await loadCachedCalls();
+  }
+}
+
+const SERVED_FILES = cachedFileSystem(SERVED_FILE_SYSTEM, new NativeCachedCalls());
 
 /** Memory for blocks of files, shared by all connections. */
 const BLOCKS = new FrameBuffers(MAX_BLOCK_BYTES, REUSED_BLOCKS_MAX);

@@ -6,6 +6,7 @@ import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import { base64Length, writeBase64 } from '../../rpc/answers.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../limits.ts';
+import { hostPolicyOf } from './http-hosts.ts';
 
 type BodyDelta = NotificationParamsOf<'http/request/bodyDelta'>;
 
@@ -228,17 +229,12 @@ export class ConnectionHttp {
   }
 }
 
-/** The client for one connection, as the configuration wants it. Rejects with NetworkError when that cannot be read. */
+/** The client for one connection, as the configuration wants it. */
 export async function openHttpClient(config: ExecServerConfig): Promise<HttpClient> {
-  const [{ HttpClient }, { hostPatterns }] = await Promise.all([
+  const [{ HttpClient }, policy] = await Promise.all([
     import('../../network/http/http-client.ts'),
-    import('../../network/http/host-policy.ts'),
+    hostPolicyOf(config),
   ]);
-  const policy = {
-    allowed: hostPatterns(config.httpAllowedHosts),
-    denied: hostPatterns(config.httpDeniedHosts),
-    privateAddresses: config.httpPrivateAddresses,
-  };
   return new HttpClient({ env: process.env, policy });
 }
 

@@ -1,4 +1,7 @@
 import { setMaxListeners } from 'node:events';
+import { effectiveLimits } from '../../process/resources/requested-limits.ts';
+import { limitsAnything } from '../../process/resources/resource-limits.ts';
+import { SessionLimits } from '../../process/resources/session-limits.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { invalidRequest, limitExceeded, printable, sessionAttached } from '../../protocol/errors.ts';
 import { FULL_ACCESS_KEY } from '../auth/access.ts';
@@ -31,7 +34,8 @@ export class SessionRegistry {
     if (this.#sessions.size >= this.#config.maxSessions) this.#makeRoom();
     const { maxProcessesPerConnection, closedProcessRetentionMs, detachedSessionTtlMs } = this.#config;
     const options = { maxProcesses: maxProcessesPerConnection, closedRetentionMs: closedProcessRetentionMs };
-    const session = new Session(this.#spawner, options, detachedSessionTtlMs, accessKey);
+    const limits = sessionLimits(this.#config);
+    const session = new Session(this.#spawner, options, detachedSessionTtlMs, accessKey, limits);
     this.#sessions.set(session.id, session);
     return session;
   }
@@ -72,8 +76,7 @@ export class SessionRegistry {
     clearTimeout(this.#expiries.get(session));
     this.#expiries.delete(session);
     this.#sessions.delete(session.id);
-    session.detach();
-    const ended = session.processes.close().finally(() => this.#ending.delete(ended));
+    const ended = session.close().finally(() => this.#ending.delete(ended));
     this.#ending.add(ended);
   }
 
@@ -109,4 +112,13 @@ export class SessionRegistry {
   #refuseWhenClosing(): void {
     if (this.#closing) throw invalidRequest('the server is shutting down');
   }
+}
+
+function sessionLimits(config: ExecServerConfig): SessionLimits | null {
+  const { resources } = effectiveLimits(null, {
+    memoryBytes: config.maxSessionMemoryBytes,
+    pids: config.maxSessionPids,
+    cpuPercent: config.maxSessionCpuPercent,
+  });
+  return limitsAnything(resources) ? new SessionLimits(resources) : null;
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { ProcessManager, type ProcessManagerOptions } from '../../process/process-manager.ts';
+import type { SessionLimits } from '../../process/resources/session-limits.ts';
 import { ShellStates } from '../../process/shell-state/shell-states.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { PolicyDecisions } from './policy-decisions.ts';
@@ -25,6 +26,8 @@ export class Session implements EventSink {
   readonly shellStates: ShellStates;
   readonly policyQuestions = new PolicyQuestions(() => this.#peer);
   readonly policyDecisions = new PolicyDecisions(this);
+  /** What its programs may use together; null is no limit. */
+  readonly limits: SessionLimits | null;
   /** What its connections may do; the same for all of them. */
   readonly accessKey: string;
   /** How long the session outlives its connection. */
@@ -33,8 +36,15 @@ export class Session implements EventSink {
   lifecycleNotifications = false;
   #peer: SessionPeer | null = null;
 
-  constructor(spawner: Spawner, options: ProcessManagerOptions, detachedTtlMs: number, accessKey: string) {
+  constructor(
+    spawner: Spawner,
+    options: ProcessManagerOptions,
+    detachedTtlMs: number,
+    accessKey: string,
+    limits: SessionLimits | null,
+  ) {
     this.accessKey = accessKey;
+    this.limits = limits;
     this.processes = new ProcessManager(spawner, options);
     this.shellStates = new ShellStates(spawner);
     this.detachedTtlMs = detachedTtlMs;
@@ -58,6 +68,13 @@ export class Session implements EventSink {
   detach(): void {
     this.#peer = null;
     this.processes.setPaused(false);
+  }
+
+  /** Kills its processes and gives back what was made for them. Resolves when that is done. */
+  async close(): Promise<void> {
+    this.detach();
+    await this.processes.close();
+    this.limits?.close();
   }
 
   /** Somebody else wants the session: is its client still there? */

@@ -84,6 +84,8 @@ test.each<[string[], RegExp]>([
   [['signed', '--secret-file', secretFile, '--scope', 'files', '--path', 'srv'], /not absolute/],
   [['signed', '--secret-file', secretFile, '--expires-in', '1w'], /'1w' is not a time/],
   [['signed', '--secret-file', secretFile, '--expires-in', '0s'], /'0s' is not a time/],
+  [['signed', '--secret-file', secretFile, '--id', 'a#b'], /could not be revoked/],
+  [['signed', '--secret-file', secretFile, '--id', ''], /could not be revoked/],
   [['--scope', 'exec'], /Unknown option '--scope'; try/],
   [['mint'], /Unexpected argument 'mint'/],
   [['--out'], /argument missing/],

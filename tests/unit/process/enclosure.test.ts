@@ -1,7 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { RELEASE_DEADLINE_MS, START_BEFORE_TERMINATE_MS } from '../../../src/process/limits.ts';
-import { type Enclose, ProcessManager } from '../../../src/process/process-manager.ts';
+import {
+  ENCLOSED_START_ATTEMPTS,
+  RELEASE_DEADLINE_MS,
+  START_BEFORE_TERMINATE_MS,
+} from '../../../src/process/limits.ts';
+import { ProcessManager } from '../../../src/process/process-manager.ts';
 import { SpawnError, type SpawnSpec } from '../../../src/process/spawn/spawner.ts';
+import type { Enclose } from '../../../src/process/start-program.ts';
 import { FakeChild, FakeSpawner } from './fake-child.ts';
 
 const SPEC: SpawnSpec = {
@@ -175,5 +180,84 @@ describe('a start that is given up while it is enclosed', () => {
     await Promise.all([started, closed]);
     expect(events).toEqual(['killed', 'released']);
     expect(child.released).toBe(1);
+  });
+});
+
+describe('a child that does not enter its enclosure', () => {
+  /** What the enclosures say of their children, one after the other; the last one goes on. */
+  function reluctant(entered: readonly boolean[]) {
+    const world = scene();
+    let made = 0;
+    const enclose: Enclose = async () => {
+      const name = ++made;
+      return {
+        spec: { ...ENCLOSED, argv: [String(name)] },
+        judge: null,
+        entered: async () => entered[name - 1] ?? entered.at(-1)!,
+        release: async () => void world.events.push(`released ${name}`),
+      };
+    };
+    const children: FakeChild[] = [];
+    const begin = async (count: number) => {
+      const started = world.start(enclose);
+      for (let index = 0; index < count; index++) {
+        await settled();
+        const child = new FakeChild();
+        children.push(child);
+        world.spawner.starts[index]!.resolve(child);
+      }
+      await started;
+    };
+    return { ...world, children, begin };
+  }
+
+  test('is ended and another takes its place, of which alone is heard', async () => {
+    const { events, children, begin, spawner } = reluctant([false, false, true]);
+    await begin(3);
+    expect(children.map(({ killed, released }) => [killed, released])).toEqual([
+      [1, 1],
+      [1, 1],
+      [0, 0],
+    ]);
+    expect(spawner.starts.map(({ spec }) => spec.argv[0])).toEqual(['1', '2', '3']);
+    children[2]!.finish(0);
+    await settled();
+    expect(events).toEqual(['released 1', 'released 2', 'released 3', 'exited 0', 'closed']);
+  });
+
+  test('is heard when it is the last of a few', async () => {
+    const { events, children, begin, spawner } = reluctant([false]);
+    await begin(ENCLOSED_START_ATTEMPTS);
+    children.at(-1)!.finish(127);
+    await settled();
+    expect(spawner.starts).toHaveLength(ENCLOSED_START_ATTEMPTS);
+    expect(events.slice(-2)).toEqual(['exited 127', 'closed']);
+  });
+
+  test('is killed when the start is given up, and nothing is started again', async () => {
+    const { spawner, manager, events, start } = scene();
+    const child = new FakeChild();
+    let isKilled = () => {};
+    const killed = new Promise<void>((resolve) => {
+      isKilled = resolve;
+    });
+    child.onKill = isKilled;
+    const started = start(async () => ({
+      spec: ENCLOSED,
+      judge: null,
+      entered: async () => {
+        await killed;
+        return false;
+      },
+      release: async () => void events.push('released'),
+    }));
+    const given = expect(started).rejects.toThrow('start was cancelled');
+    await settled();
+    spawner.succeed(child);
+    const terminated = manager.terminate('p', { type: 'force' });
+    await vi.advanceTimersByTimeAsync(START_BEFORE_TERMINATE_MS);
+    expect(await terminated).toBe(true);
+    await given;
+    expect([spawner.starts.length, child.released, events]).toEqual([1, 1, ['released']]);
   });
 });

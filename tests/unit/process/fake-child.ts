@@ -150,6 +150,12 @@ export class FakeChild implements Child {
     return this.#status === null;
   }
 
+  readonly report: Promise<number | null> | null = null;
+
+  async allGone(): Promise<void> {
+    await this.killTree();
+  }
+
   async killTree(): Promise<void> {
     this.killed++;
     this.onKill();

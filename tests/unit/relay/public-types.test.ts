@@ -13,6 +13,7 @@ test('the library offers these names', () => {
     'connectRemote',
     'forwardStream',
     'runRemoteEnvironment',
+    'startRelay',
   ]);
 });
 

@@ -1,5 +1,5 @@
+import type { Revocations } from '../../../server/auth/revocations.ts';
 import { EXECUTOR_TICKET_MS, HARNESS_TICKET_MS } from '../limits.ts';
-import type { Revocations } from './revocations.ts';
 import type { Seal } from './sealed-text.ts';
 
 /** What an executor's websocket URL proves. */

@@ -1,28 +1,16 @@
-import { once } from 'node:events';
-import {
-  createServer,
-  type IncomingMessage,
-  type Server,
-  type ServerOptions,
-  type ServerResponse,
-  STATUS_CODES,
-} from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '../../../observability/log.ts';
 import { FailureDelay } from '../../../server/auth/failure-delay.ts';
-import {
-  type ConnectionLimits,
-  ConnectionPlaces,
-  type Peer,
-} from '../../../server/listen/connection-places.ts';
+import type { ConnectionLimits } from '../../../server/listen/connection-places.ts';
 import { encodeAnswer, type HttpAnswer, handshakeProblem } from '../../../server/listen/http-routes.ts';
 import type { SocketAddress } from '../../../server/listen/listen-url.ts';
-import type { TlsFiles, TlsServer } from '../../../server/listen/tls.ts';
+import type { TlsFiles } from '../../../server/listen/tls.ts';
+import { addressOf, WebServer } from '../../../server/listen/web-server.ts';
 import { FrameSocketUpgrader } from '../../../transport/frame-socket.ts';
 import { MAX_FRAME_BYTES } from '../../limits.ts';
-import { CHECKS_PER_REQUEST, PEER_SILENCE_MS, PING_INTERVAL_MS, REQUEST_TIMEOUT_MS } from '../limits.ts';
+import { PEER_SILENCE_MS, PING_INTERVAL_MS, REQUEST_TIMEOUT_MS } from '../limits.ts';
 import type { RelayRecords } from '../records/relay-records.ts';
 import { RequestError } from '../registry/request-error.ts';
 import { type Calls, callOf, GuessError } from './calls.ts';
@@ -47,35 +35,31 @@ export interface RelayListenerOptions extends ConnectionLimits {
 /** The HTTP side of a relay: the registry's calls, probes and metrics, and the upgrades to websockets. */
 export class RelayListener {
   readonly #options: RelayListenerOptions;
-  readonly #places: ConnectionPlaces;
+  readonly #server: WebServer;
   readonly #upgrader = new FrameSocketUpgrader({
     maxMessageBytes: MAX_FRAME_BYTES,
     pingIntervalMs: PING_INTERVAL_MS,
     peerSilenceTimeoutMs: PEER_SILENCE_MS,
   });
   readonly #failures = new FailureDelay();
-  #server: Server | null = null;
-  #tls: TlsServer | null = null;
   #draining = false;
 
   constructor(options: RelayListenerOptions) {
     this.#options = options;
-    this.#places = new ConnectionPlaces(options);
+    this.#server = new WebServer(
+      { ...options, requestTimeoutMs: REQUEST_TIMEOUT_MS },
+      {
+        request: (request, response) => void this.#respond(request, response),
+        upgrade: (request, socket, head) => void this.#upgrade(request, socket, head),
+        crowded: (leaving) => leaving.destroy(),
+      },
+    );
   }
 
   /** Binds the address; resolves with the port. Rejects as the system does. */
   async listen(): Promise<number> {
-    const server = await this.#createServer();
-    this.#server = server;
-    server.on('request', (request, response) => void this.#respond(request, response));
-    server.on('upgrade', (request, socket, head) => void this.#upgrade(request, socket, head));
-    server.on('connection', (socket) => this.#arrived(socket));
-    const { host, port } = this.#options.address;
-    const listening = once(server, 'listening');
-    server.listen(port, host);
-    await listening;
-    server.on('error', ({ message }) => this.#options.log.warn('a connection was lost', { reason: message }));
-    return (server.address() as AddressInfo).port;
+    const bound = await this.#server.listen();
+    return bound!.port;
   }
 
   /** Refuses new websockets and reports not ready; calls and probes are still answered. */
@@ -85,36 +69,12 @@ export class RelayListener {
 
   /** Reads certificates again. Throws StartError and goes on with the old ones. */
   async reload(): Promise<void> {
-    await this.#tls?.reload();
+    await this.#server.reload();
   }
 
   /** Frees the address and cuts what is left. */
   async close(): Promise<void> {
-    const server = this.#server;
-    if (server === null) return;
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    server.closeAllConnections();
-    for (const socket of [...this.#places.pending, ...this.#places.admitted]) socket.destroy();
-    await closed;
-  }
-
-  async #createServer(): Promise<Server> {
-    const options: ServerOptions = {
-      headersTimeout: REQUEST_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      connectionsCheckingInterval: REQUEST_TIMEOUT_MS / CHECKS_PER_REQUEST,
-    };
-    const { tls } = this.#options;
-    if (tls === null) return createServer(options);
-    const { createTlsServer } = await import('../../../server/listen/tls.ts');
-    this.#tls = await createTlsServer(tls, options, REQUEST_TIMEOUT_MS);
-    return this.#tls.server;
-  }
-
-  /** When there are too many connections, the one that has been no websocket for longest goes. */
-  #arrived(socket: Socket): void {
-    socket.setNoDelay(true);
-    this.#places.arrived(socket)?.destroy();
+    await this.#server.close();
   }
 
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -151,7 +111,7 @@ export class RelayListener {
       let accepted = false;
       this.#upgrader.upgrade(request, socket, head, (frames) => {
         accepted = true;
-        this.#places.admit(socket);
+        this.#server.places.admit(socket);
         admission.accept(frames);
       });
       if (!accepted) admission.abandon();
@@ -168,7 +128,7 @@ export class RelayListener {
     const malformed = handshakeProblem(request);
     if (malformed !== null) throw new RequestError(malformed.status, 'invalid_request', malformed.body);
     this.#refuseWhileDraining();
-    const obstacle = this.#places.obstacle(socket);
+    const obstacle = this.#server.places.obstacle(socket);
     if (obstacle !== null) throw new RequestError(503, 'too_many_connections', obstacle);
     const ticket = new URLSearchParams(request.url?.split('?')[1]).get('ticket') ?? '';
     const admission = await this.#options.admit(environmentId, ticket, address);
@@ -245,8 +205,4 @@ function textAnswer(status: number, body: string, type = 'text/plain; charset=ut
     'cache-control': 'no-store',
   };
   return { status, body, headers };
-}
-
-function addressOf(socket: Peer): string | null {
-  return socket.remoteAddress ?? null;
 }

@@ -87,6 +87,11 @@ export class ConnectionTrail {
     return this.#record({ event: 'file', ...change });
   }
 
+  /** A request to a web server that was answered, or was not: path and query may hold secrets and are left out. */
+  httpRequest(request: { readonly method: string; readonly url: string }, outcome: HttpOutcome): void {
+    this.#note({ event: 'http', method: request.method, host: hostOf(request.url), ...outcome });
+  }
+
   /** Records without waiting: the log keeps it and says itself when it cannot write. */
   #note(record: AuditRecord): void {
     this.#record(record).catch(() => {});
@@ -112,6 +117,16 @@ export interface FileChange {
   readonly bytes: number | null;
   readonly outcome: 'done' | 'failed';
   readonly reason?: string;
+}
+
+/** What became of a request to a web server. Only refusals have a reason: what else goes wrong is told with the path. */
+export type HttpOutcome =
+  | { readonly outcome: 'answered'; readonly status: number }
+  | { readonly outcome: 'refused'; readonly reason: string }
+  | { readonly outcome: 'failed' };
+
+function hostOf(url: string): string | null {
+  return URL.canParse(url) ? new URL(url).host : null;
 }
 
 /** Values of variables are never recorded, only their names. */

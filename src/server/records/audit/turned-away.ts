@@ -17,7 +17,7 @@ export class TurnedAway {
     this.#now = now;
   }
 
-  record(status: number, reason: string, address: string | null): void {
+  record(status: number, reason: string, address: string | null, tokenId: string | null = null): void {
     const nowMs = this.#now();
     if (nowMs - this.#since >= AUDIT_TURNED_AWAY_MS) {
       this.#since = nowMs;
@@ -29,7 +29,7 @@ export class TurnedAway {
     }
     this.#recorded++;
     this.tellUnrecorded();
-    this.#append({ status, reason, address });
+    this.#append({ status, reason, address, ...(tokenId !== null && { tokenId }) });
   }
 
   /** To be called at the end as well, when nobody may follow. */

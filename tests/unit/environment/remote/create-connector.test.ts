@@ -3,7 +3,10 @@ import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { EnvironmentManager } from '../../../../src/environment/manager.ts';
 import { createConnector } from '../../../../src/environment/remote/create-connector.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { FakeServer, startParams } from '../../client/fake-server.ts';
 
 const never = new AbortController().signal;
 
@@ -96,4 +99,32 @@ it('connecting is given up with the signal', async () => {
   await once(server, 'connection');
   abort.abort();
   await failed;
+});
+
+it('questions about the network reach the program, and calls carry its trace', async () => {
+  const executor = new FakeServer();
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  const asked: string[] = [];
+  const environments = new EnvironmentManager(
+    { environments: [], default: null, includeLocal: false },
+    {
+      onNetworkPolicyRequest: ({ host }) => {
+        asked.push(host);
+        return { type: 'allow' };
+      },
+      trace: () => ({ traceparent }),
+    },
+  );
+  try {
+    const environment = environments.add('e', { type: 'opener', resumable: true, open: executor.open });
+    await environment.backend.start(startParams());
+    expect(executor.requests('process/start')).toMatchObject([{ trace: { traceparent } }]);
+    const request = { protocol: 'https_connect', host: 'a.example', port: 443 };
+    executor.link.send({ id: 1, method: 'network/policyRequest', params: { processId: 'p', request } });
+    await waitFor('the answer', () => executor.link.responses.length === 1);
+    expect(executor.link.responses).toEqual([{ id: 1, result: { decision: { type: 'allow' } } }]);
+    expect(asked).toEqual(['a.example']);
+  } finally {
+    await environments.dispose();
+  }
 });

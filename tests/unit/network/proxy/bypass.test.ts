@@ -258,7 +258,6 @@ describe('real programs', () => {
 
 test.each([
   ['is not enabled', { enabled: false }],
-  ['would hide credentials', { credentialMasking: true }],
   ['allows a relative unix socket', { unixSockets: { 'a/b': 'allow' } }],
   ['denies everything', { domains: { '*': 'deny' } }],
   ['has a pattern that is none', { reviewDomains: ['['] }],

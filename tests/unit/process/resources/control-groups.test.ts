@@ -3,11 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ProcessError } from '../../../../src/process/errors.ts';
-import {
-  ControlGroup,
-  ControlGroups,
-  findControlGroups,
-} from '../../../../src/process/resources/control-groups.ts';
+import { ControlGroup } from '../../../../src/process/resources/control-group.ts';
+import { ControlGroups, findControlGroups } from '../../../../src/process/resources/control-groups.ts';
 
 let root: string;
 let home: string;
@@ -47,6 +44,7 @@ test.each([
     () => writeFileSync(join(home, 'cgroup.controllers'), 'cpu hugetlb\n'),
     /no controller for memory, pids/,
   ],
+  ['where it may not be changed', () => rmSync(join(home, 'cgroup.subtree_control')), /subtree_control/],
   ['without /proc', () => rmSync(proc, { recursive: true }), /ENOENT/],
 ])('%s the obstacle is named', (_name, arrange, expected) => {
   arrange();
@@ -81,6 +79,32 @@ test('a system that does not allow it refuses the limit and says what would help
   const create = () => new ControlGroups(home).create({ ...NOTHING, pids: 1 });
   expect(create).toThrow(ProcessError);
   expect(create).toThrow(/Delegate=yes.*ENOENT/);
+});
+
+test('groups that dead servers left are removed with the first start, also those of one with the same number', () => {
+  const dead = join(home, 'exec-server-2147480000');
+  const living = join(home, `exec-server-${process.ppid}`);
+  const left = [dead, `${dead}-1`, `${dead}-s2`, join(`${dead}-s2`, '7'), own(), `${own()}-1`, `${own()}-s1`];
+  const kept = [
+    living,
+    `${living}-3`,
+    join(home, 'exec-server-x'),
+    `${dead}-s9`,
+    join(`${dead}-s9`, 'other'),
+  ];
+  for (const path of [...left, ...kept]) mkdirSync(path);
+  const groups = new ControlGroups(home);
+  expect(left.every(existsSync)).toBe(true);
+  groups.create(NOTHING);
+  // The first of its own number is in use again.
+  expect(left.filter(existsSync)).toEqual([`${own()}-1`]);
+  expect(kept.filter(existsSync)).toEqual(kept);
+});
+
+test('the name of a group that is still there is not taken', () => {
+  mkdirSync(join(`${own()}-1`, 'busy'), { recursive: true });
+  new ControlGroups(home).create({ ...NOTHING, pids: 9 });
+  expect(text(`${own()}-2`, 'pids.max')).toBe('9');
 });
 
 test('members are added, a kill for memory is noticed, and an empty group is removed', () => {

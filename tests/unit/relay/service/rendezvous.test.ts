@@ -10,7 +10,6 @@ import {
   EXECUTOR_TICKET_MS,
   HARNESS_TICKET_MS,
   MAX_HARNESSES_PER_ENVIRONMENT,
-  MAX_REVOCATION_FILE_BYTES,
   MAX_STREAMS_PER_HARNESS,
 } from '../../../../src/relay/service/limits.ts';
 import { RelayMetrics } from '../../../../src/relay/service/records/relay-metrics.ts';
@@ -18,6 +17,7 @@ import { RelayRecords } from '../../../../src/relay/service/records/relay-record
 import { Rendezvous } from '../../../../src/relay/service/rendezvous/rendezvous.ts';
 import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
 import { PEER_LOST_REASON, resumeMark } from '../../../../src/relay/stream/wire-words.ts';
+import { MAX_REVOCATION_FILE_BYTES } from '../../../../src/server/limits.ts';
 import { connectFrameSocket } from '../../../../src/transport/frame-socket.ts';
 import { connectWebSocket, UpgradeRefusedError } from '../../../../src/transport/websocket.ts';
 import { waitFor } from '../../../support/wait-for.ts';

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLogger } from '../../../../src/observability/log.ts';
-import { Revocations } from '../../../../src/relay/service/access/revocations.ts';
 import { Seal } from '../../../../src/relay/service/access/sealed-text.ts';
 import { Tickets } from '../../../../src/relay/service/access/tickets.ts';
 import { Upgrades } from '../../../../src/relay/service/http/upgrades.ts';
@@ -12,6 +11,7 @@ import { RelayRecords } from '../../../../src/relay/service/records/relay-record
 import { Rendezvous } from '../../../../src/relay/service/rendezvous/rendezvous.ts';
 import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
 import type { Lease } from '../../../../src/relay/service/store/store.ts';
+import { Revocations } from '../../../../src/server/auth/revocations.ts';
 import { SECRET, someKey } from './relay-scene.ts';
 
 /** A store that is slow to give a lease: something happens before it does. */
@@ -30,7 +30,7 @@ test('a token that is revoked while its executor connects opens nothing', async 
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const revokedFile = join(folder, 'revoked');
   writeFileSync(revokedFile, '');
-  const revocations = await Revocations.open(revokedFile);
+  const revocations = await Revocations.open(revokedFile, '--revoked-file');
   const tickets = new Tickets(new Seal(SECRET), revocations, Date.now);
   const store = new SlowStore();
   const log = createLogger('error', () => {});

@@ -1,13 +1,15 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { ChildIo } from '../../../../src/process/spawn/spawner.ts';
+import { LaunchReport } from '../../../../src/sandbox/linux/launcher.ts';
 import {
   childPids,
   command,
+  INPUT,
   isAlive,
   NO_INPUT,
   openDescriptors,
@@ -148,6 +150,38 @@ describe('killing', () => {
     const pids = family(program.child.pid);
     process.kill(program.child.pid, 'SIGKILL');
     await waitFor('the sandbox to die', () => !pids.some(isAlive));
+    await program.finish();
+  });
+});
+
+describe('the end of a program', () => {
+  test('is that of all it has left behind, which is known without looking for it', async () => {
+    const program = await script(
+      'setsid sleep 60 >&- 2>&- & (setsid sleep 60 >&- 2>&- &) ; echo up; read line',
+      INPUT,
+    );
+    const { child } = program;
+    expect(await child.report).toBe(LaunchReport.mountsChecked);
+    await says(program, 'up');
+    await waitFor('all of them', () => family(child.pid).length >= 5);
+    const pids = family(child.pid);
+    const sweep = vi.spyOn(child, 'killTree');
+    child.stdin?.end();
+    await program.exited;
+    await child.allGone();
+    expect(pids.filter(isAlive)).toEqual([]);
+    expect(sweep).not.toHaveBeenCalled();
+    await program.finish();
+  });
+
+  test('is looked for where nobody has told that it was there', async () => {
+    const program = await script('echo up; read line', INPUT);
+    await says(program, 'up');
+    process.kill(program.child.pid, 'SIGKILL');
+    await program.exited;
+    const { child } = program;
+    await child.allGone();
+    expect(family(child.pid)).toEqual([]);
     await program.finish();
   });
 });

@@ -5,9 +5,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { nativePathOfBytes } from '../../../../src/files/native-path.ts';
 import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
-import { idleImage, type Launch, launcherImage } from '../../../../src/sandbox/linux/launcher.ts';
+import {
+  idleImage,
+  type Launch,
+  LaunchReport,
+  launcherImage,
+} from '../../../../src/sandbox/linux/launcher.ts';
 import { seccompFilter } from '../../../../src/sandbox/linux/seccomp.ts';
-import { NO_INPUT, type Outcome, run, type TERMINAL } from '../../../support/children.ts';
+import { NO_INPUT, type Outcome, record, run, type TERMINAL } from '../../../support/children.ts';
 import { type MadeCall, runArm64 } from './arm64-machine.ts';
 
 const BASE = 0x400000;
@@ -20,6 +25,7 @@ const EVERYTHING: Launch = {
   filter: seccompFilter('restricted', 'arm64'),
   listeners: null,
   mounts: [],
+  report: null,
 };
 /** Numbers of system calls on arm64. */
 const IOCTL = 29;
@@ -136,16 +142,29 @@ describe('the code for arm64', () => {
     const [major, minor] = [0x1056, 0x78 + 0x2340_0000];
     const well = { attributes: 0x2000, known: 0x2000, inode: 77n, major: 0, minor: 0 };
 
-    /** The paths that were looked at and whether the program was executed, when each look tells this. */
+    const REPORT = 8;
+
+    /** The paths that were looked at, what was reported, and whether the program was executed, when each look tells this. */
     function looks(told: (path: string) => Partial<typeof well> | null): {
       paths: string[];
+      reports: number[];
       executed: boolean;
     } {
-      const checked = launcherImage({ ...EVERYTHING, mounts: MOUNTS }, 'arm64');
+      const checked = launcherImage({ ...EVERYTHING, mounts: MOUNTS, report: REPORT }, 'arm64');
       const paths: string[] = [];
+      const reports: number[] = [];
+      const closed: number[] = [];
       let executed = false;
       runArm64(checked, BASE, ({ nr, args }, stack) => {
-        if (nr === EXECVE) executed = true;
+        if (nr === CLOSE) closed.push(args[0]!);
+        if (nr === WRITE && args[0] === REPORT) {
+          expect(args[2]).toBe(1);
+          reports.push(checked[args[1]! - BASE]!);
+        }
+        if (nr === EXECVE) {
+          executed = true;
+          expect(closed).toContain(REPORT);
+        }
         if (nr === EXECVE || nr === EXIT_GROUP) return null;
         if (nr !== STATX) return 0;
         expect([args[0], args[2], args[3]]).toEqual([0xffffff9c, 0x100, 0x100]);
@@ -164,11 +183,15 @@ describe('the code for arm64', () => {
         stack.bytes.writeUInt32LE(facts.minor ?? minor, at + 140);
         return 0;
       });
-      return { paths, executed };
+      return { paths, reports, executed };
     }
 
     test('and executes the program when all is as it should be', () => {
-      expect(looks(() => ({}))).toEqual({ paths: ['/w', '/w/.g\xff'], executed: true });
+      expect(looks(() => ({}))).toEqual({
+        paths: ['/w', '/w/.g\xff'],
+        reports: [LaunchReport.mountsChecked],
+        executed: true,
+      });
       // Of the second one nothing is known but that something is mounted there.
       const other = (path: string) => (path === '/w' ? {} : { inode: 78n, major: 1, minor: 1 });
       expect(looks(other).executed).toBe(true);
@@ -183,7 +206,11 @@ describe('the code for arm64', () => {
       ['a file of another device is there', { major: 1 }],
       ['a file of a device next to it is there', { minor: 1 }],
     ])('and does not execute it when %s', (_, facts) => {
-      expect(looks((path) => (path === '/w' ? facts : {}))).toEqual({ paths: ['/w'], executed: false });
+      expect(looks((path) => (path === '/w' ? facts : {}))).toEqual({
+        paths: ['/w'],
+        reports: [LaunchReport.mountsRefused],
+        executed: false,
+      });
     });
   });
 
@@ -209,10 +236,12 @@ describe('the bytes', () => {
 
   test.each(['x64', 'arm64'] as const)('have room for the longest code on %s', (architecture) => {
     const small: Launch = { ...EVERYTHING, argv: [], env: {}, filter: null };
-    expect(launcherImage(small, architecture).length).toBeLessThan(2560);
+    expect(launcherImage(small, architecture).length).toBeLessThan(3072);
     const ports = Array.from({ length: 8 }, (_, index) => 61_000 + index);
     const listeners = { ports, mailbox: 9, firstFree: 30 };
-    expect(() => launcherImage({ ...EVERYTHING, listeners }, architecture)).not.toThrow();
+    const mounts = [{ path: nativePathOfBytes('/'), file: null }];
+    const longest: Launch = { ...EVERYTHING, listeners, mounts, report: 8 };
+    expect(() => launcherImage(longest, architecture)).not.toThrow();
   });
 });
 
@@ -243,6 +272,7 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
         filter: null,
         listeners: null,
         mounts: [],
+        report: null,
         ...launch,
       },
       'x64',
@@ -277,6 +307,43 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
     expect(stdout.match(/\d+ -> \S+/g)).toHaveLength(4);
     expect(stdout).not.toContain('memfd');
   });
+
+  test.each([
+    ['all is as it should be', '/', LaunchReport.mountsChecked, 'said\n', 0],
+    ['something is not there', '/no/such/place', LaunchReport.mountsRefused, '', 127],
+  ])(
+    'reports when %s, through a descriptor that the program does not get',
+    async (_, place, report, said, code) => {
+      const image = launcherImage(
+        {
+          path: '/bin/sh',
+          argv: ['sh', '-c', 'echo said; { echo no >&4; } 2>/dev/null; exit 0'],
+          env: {},
+          descriptor: 3,
+          session: null,
+          filter: null,
+          listeners: null,
+          mounts: [{ path: nativePathOfBytes(place), file: null }],
+          report: 4,
+        },
+        'x64',
+      );
+      const spec = {
+        program: '/proc/self/fd/3',
+        argv: ['launcher'],
+        cwd: '/',
+        env: {},
+        io: NO_INPUT,
+        inherited: [image, 'report'] as const,
+        wrapper: 'becomes' as const,
+      };
+      const transcript = record(await spawner.spawn(spec));
+      expect(await transcript.child.report).toBe(report);
+      const [status] = await Promise.all([transcript.exited, transcript.ended]);
+      transcript.child.release();
+      expect([transcript.text('stdout'), status.code]).toEqual([said, code]);
+    },
+  );
 
   test('takes arguments as long as the system does', async () => {
     const argv = ['sh', '-c', 'printf %s "$1$2" | wc -c', 'sh', 'x'.repeat(100_000), 'ü'.repeat(50_000)];

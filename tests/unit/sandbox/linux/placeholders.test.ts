@@ -28,12 +28,16 @@ let descriptors: number;
 /** What one server would use; it remembers what its guard was told. */
 function server(lock: EnclosingCalls['lock'] = (fd, mode) => libc.lock(fd, mode)) {
   const guarded = new Set<string>();
+  const told: string[] = [];
   const calls: EnclosingCalls = {
     lock,
-    removeAfterDeath: (path) => void guarded.add(path),
+    removeAfterDeath: (path) => {
+      told.push(path);
+      guarded.add(path);
+    },
     forgetRemoval: (path) => void guarded.delete(path),
   };
-  return { placeholders: new Placeholders(calls), guarded };
+  return { placeholders: new Placeholders(calls), guarded, told };
 }
 
 const at = (name: string, kind: Placeholder['kind'] = 'directory'): Placeholder => ({
@@ -65,7 +69,28 @@ describe('what is held', () => {
     expect([...guarded].sort()).toEqual(wanted.map(({ path }) => path).sort());
     await release();
     expect(readdirSync(folder)).toEqual([]);
-    expect(guarded.size).toBe(0);
+  });
+
+  test('is told to the guard once, until it has been unused for longer than as many others as there may be', async () => {
+    const { placeholders, guarded, told } = server();
+    const use = async (...wanted: Placeholder[]) => (await placeholders.hold(wanted))();
+    await use(at('.git'));
+    await use(at('.git'));
+    expect(told).toEqual([at('.git').path]);
+    const held = await placeholders.hold([at('.aws')]);
+    await use(...Array.from({ length: MAX_PLACEHOLDERS - 2 }, (_, index) => at(`p${index}`)));
+    expect(guarded.size).toBe(MAX_PLACEHOLDERS);
+    await use(at('.git'));
+    await use(at('one more'));
+    expect(guarded.size).toBe(MAX_PLACEHOLDERS);
+    // The longest unused that is not in use.
+    expect([at('.git'), at('.aws'), at('p0'), at('one more')].map(({ path }) => guarded.has(path))).toEqual([
+      true,
+      true,
+      false,
+      true,
+    ]);
+    await held();
   });
 
   test('has its mode whatever the umask takes away', async () => {
@@ -189,7 +214,7 @@ describe('what cannot be held', () => {
     const { placeholders, guarded } = server();
     await expect(placeholders.hold([at('.git'), at('theirs'), at('.aws')])).rejects.toThrow(PlanOutdated);
     expect(readdirSync(folder)).toEqual(['theirs']);
-    expect(guarded.size).toBe(0);
+    expect(guarded.has(at('theirs').path)).toBe(false);
     const release = await placeholders.hold([at('.git')]);
     await release();
   });

@@ -16,12 +16,16 @@ function file(name: string, content: string | Uint8Array): string {
   return path;
 }
 
-const gateOf = (config: Partial<ExecServerConfig>) => createGate({ ...DEFAULT_CONFIG, ...config });
+const gateOf = (config: Partial<ExecServerConfig>, revoked: readonly string[] = []) =>
+  createGate({ ...DEFAULT_CONFIG, ...config }, new Set(revoked));
 const capability = (config: Partial<ExecServerConfig>) => gateOf({ wsAuth: 'capability-token', ...config });
 
 const SECRET = 'k'.repeat(32);
-const signed = (config: Partial<ExecServerConfig> = {}) =>
-  gateOf({ wsAuth: 'signed-bearer-token', wsSharedSecretFile: file('secret', `${SECRET}\n`), ...config });
+const signed = (config: Partial<ExecServerConfig> = {}, revoked: readonly string[] = []) =>
+  gateOf(
+    { wsAuth: 'signed-bearer-token', wsSharedSecretFile: file('secret', `${SECRET}\n`), ...config },
+    revoked,
+  );
 const bearer = (limits: unknown) =>
   `Bearer ${signToken({ exp: Math.floor(Date.now() / 1_000) + 60, exec_server: limits }, SECRET)}`;
 
@@ -100,7 +104,9 @@ test.each<[unknown, object]>([
   [{ scopes: ['files'] }, { exec: false, files: 'write', below: null }],
   [{ scopes: ['exec', 'files'] }, { exec: true, files: 'write', below: null }],
   [{ scopes: ['read-only'] }, { exec: false, files: 'read', net: false, below: null }],
-  [{ scopes: ['net'] }, { exec: false, files: 'none', net: true, below: null }],
+  [{ scopes: ['net'] }, { exec: false, files: 'none', net: true, metrics: false, below: null }],
+  [{ scopes: ['metrics'] }, { exec: false, files: 'none', net: false, metrics: true, below: null }],
+  [{}, { exec: true, files: 'write', net: true, metrics: true, below: null }],
   [
     { scopes: ['read-only'], path: folder },
     { exec: false, files: 'read', below: folder },
@@ -135,4 +141,17 @@ test('a token for an environment is good there and nowhere else', async () => {
       refusal: 'websocket jwt environment mismatch',
     });
   }
+});
+
+test('a revoked token is refused at once and by name; others are not, and none without an id', async () => {
+  const long = 'x'.repeat(100);
+  const gate = signed({}, ['lost', long, '']);
+  const show = (claims: object) =>
+    gate(`Bearer ${signToken({ exp: Math.floor(Date.now() / 1_000) + 60, ...claims }, SECRET)}`, null);
+  const refused = { refusal: 'revoked websocket jwt', delayMs: 0 };
+  expect(await show({ jti: 'lost' })).toEqual({ ...refused, tokenId: 'lost' });
+  expect(await show({ jti: long })).toMatchObject(refused);
+  expect(await show({ jti: 'other' })).toMatchObject({ principal: { revocableId: 'other' } });
+  expect(await show({ jti: '' })).toMatchObject({ principal: { revocableId: null } });
+  expect(await show({})).toMatchObject({ principal: { revocableId: null } });
 });

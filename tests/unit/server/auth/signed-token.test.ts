@@ -26,6 +26,7 @@ test('a token within its time is accepted, and without limits it is for everythi
   expect(check(signToken(claims({ jti: 'one' }), SECRET))).toEqual({
     kind: 'signedToken',
     tokenId: 'one',
+    revocableId: 'one',
     limits: {},
     expiresAtMs: (NOW_SECONDS + 60 + 30) * 1_000,
   });

@@ -43,6 +43,11 @@ test.each<[string, Partial<ExecServerConfig>, string]>([
     { ...capability, wsTokenSha256: DIGEST, wsIssuer: 'me' },
     '`--ws-shared-secret-file`, `--ws-issuer`, `--ws-audience`, and `--ws-max-clock-skew-seconds` require `--ws-auth signed-bearer-token`',
   ],
+  [
+    'revoked tokens for one token',
+    { ...capability, wsTokenSha256: DIGEST, revokedTokens: 'r' },
+    '`--revoked-tokens` requires `--ws-auth signed-bearer-token`: only signed tokens have ids',
+  ],
   ['no secret', signed, '`--ws-shared-secret-file` is required when `--ws-auth signed-bearer-token` is set'],
   [
     'a token for signed ones',

@@ -50,7 +50,7 @@ async function fetchEnclosed(network: ProgramNetwork, url: string): Promise<stri
   const sandbox = ['--unshare-user', '--unshare-net', '--dev-bind', '/', '/', '--die-with-parent', '--'];
   const command = [process.execPath, SENDER, ports.join(','), 'curl', '-sS', '-m', '10', url];
   const child = spawn(BWRAP, [...sandbox, ...command], {
-    env: { PATH: process.env.PATH ?? '', ...network.environment },
+    env: { ...network.environmentOver({ PATH: process.env.PATH ?? '' }) },
     stdio: ['ignore', 'pipe', 'inherit', mailbox],
   });
   network.started((error) => {
@@ -68,9 +68,10 @@ test('a program on the network of this machine gets a proxy, whose last decision
   const { sink, launch, open } = scene();
   const network = await open({ networkProxy: launch({}) });
   expect(network?.sockets).toBeNull();
-  const { port } = new URL(network?.environment.HTTP_PROXY ?? '');
+  const env = network?.environmentOver({ PATH: process.env.PATH ?? '' }) ?? {};
+  const { port } = new URL(env.HTTP_PROXY ?? '');
   const { stdout } = spawn('curl', ['-s', 'http://a.test/'], {
-    env: { PATH: process.env.PATH ?? '', ...network?.environment },
+    env,
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   expect(await text(stdout!)).toContain('"reason":"not_allowed"');
@@ -98,7 +99,8 @@ test('an enclosed program without a proxy of its own finds those that its enviro
   const { open } = scene();
   const env = { http_proxy: 'http://127.0.0.1:5' };
   const network = await open({ env, enclosed: true });
-  expect(network).toMatchObject({ environment: {}, sockets: { ports: [5] } });
+  expect(network?.environmentOver(env)).toEqual(env);
+  expect(network).toMatchObject({ sockets: { ports: [5] } });
   network?.close();
   await expect(open({ enclosed: true })).rejects.toThrow('requires proxy environment variables');
 });

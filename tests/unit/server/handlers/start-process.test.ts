@@ -1,5 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import type { StartRequest } from '../../../../src/process/process-manager.ts';
+import { NO_RESOURCE_LIMITS } from '../../../../src/process/resources/resource-limits.ts';
+import { SessionLimits } from '../../../../src/process/resources/session-limits.ts';
 import type { LoginPlace } from '../../../../src/process/shell-state/shell-states.ts';
 import type { SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import type { SandboxContext } from '../../../../src/protocol/sandbox.ts';
@@ -19,8 +21,9 @@ const SPEC: SpawnSpec = {
 const LOGIN = {} as NonNullable<CheckedStart['login']>;
 
 /** The services of a connection whose starts go as far as their confinement. `enclosed` hears what that is. */
-function scene() {
+function scene(limits: SessionLimits | null = null) {
   const enclosed: string[] = [];
+  const specs: SpawnSpec[] = [];
   const sandbox: Sandbox = {
     check: async () => {},
     encloseProgram: async (spec, policy, _signal, proxied = null) => {
@@ -36,11 +39,13 @@ function scene() {
   const left = vi.fn();
   const services = {
     session: {
+      limits,
       lifecycleNotifications: false,
       policyQuestions: {},
       policyDecisions: { end: () => {} },
       processes: {
         start: async ({ enclose, spec }: StartRequest) => {
+          specs.push(spec);
           await enclose?.(spec, signal);
           throw new Error('far enough');
         },
@@ -70,7 +75,7 @@ function scene() {
   } as unknown as HandlerServices;
   const start = (more: Partial<CheckedStart>) =>
     startProcess(services, { processId: 'p', spec: SPEC, dialect: 'process', ...more });
-  return { start, enclosed, left };
+  return { start, enclosed, left, specs };
 }
 
 test.each<[string, Partial<CheckedStart>, string[]]>([
@@ -93,3 +98,12 @@ test.each<[string, Partial<CheckedStart>, string[]]>([
   expect(enclosed).toEqual(told);
   expect(left).toHaveBeenCalled();
 });
+
+test.each([null, new SessionLimits({ ...NO_RESOURCE_LIMITS, pids: 5 })])(
+  'a program counts among those of its session (limits: %j)',
+  async (limits) => {
+    const { start, specs } = scene(limits);
+    await expect(start({})).rejects.toThrow('far enough');
+    expect(specs.map(({ sessionLimits }) => sessionLimits)).toEqual([limits]);
+  },
+);

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { createLogger } from '../../../../src/observability/log.ts';
+import { FULL_ACCESS } from '../../../../src/server/auth/access.ts';
 import { anonymousPrincipal, type Principal } from '../../../../src/server/auth/principal.ts';
 import { Listener, type ListenerOptions } from '../../../../src/server/listen/listener.ts';
 import type { ServerMetrics } from '../../../../src/server/records/server-metrics.ts';
@@ -149,8 +150,22 @@ test('a wrong token for the metrics is refused, told and logged like one for the
   const metrics = { contentType: 'text/plain', text: () => 'secret_total 1' } as unknown as ServerMetrics;
   const { port, lines } = await listen({ metrics, turnedAway: (...refusal) => turnedAway.push(refusal) });
   expect(await answer(port, 'GET /metrics', { Authorization: 'Bearer wrong' })).toMatch(/^HTTP\/1.1 401 /);
-  expect(turnedAway).toEqual([[401, 'not you', '127.0.0.1']]);
+  expect(turnedAway).toEqual([[401, 'not you', '127.0.0.1', null]]);
   expect(lines.join('')).toContain('a client was refused');
   expect(await answer(port, 'GET /metrics', RIGHT)).toContain('secret_total 1');
   expect(turnedAway).toHaveLength(1);
+});
+
+test('a token that is good for something else does not open the metrics, and that is told', async () => {
+  const turnedAway: unknown[][] = [];
+  const metrics = { contentType: 'text/plain', text: () => 'secret_total 1' } as unknown as ServerMetrics;
+  const principal = { ...ROBOT, access: { ...FULL_ACCESS, metrics: false } };
+  const { port } = await listen({
+    metrics,
+    gate: async () => ({ principal }),
+    turnedAway: (...refusal) => turnedAway.push(refusal),
+  });
+  const refusal = await answer(port, 'GET /metrics', RIGHT);
+  expect(refusal).toMatch(/^HTTP\/1.1 403 [\s\S]*the token does not allow \/metrics: .*`metrics`$/);
+  expect(turnedAway).toEqual([[403, expect.stringContaining('scope `metrics`'), '127.0.0.1', 'robot']]);
 });

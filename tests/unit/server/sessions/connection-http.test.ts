@@ -5,6 +5,7 @@ import type { HttpRequest } from '../../../../src/network/http/request.ts';
 import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
 import { HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../../../../src/server/limits.ts';
 import { ConnectionHttp, openHttpClient } from '../../../../src/server/sessions/connection-http.ts';
+import { StartError } from '../../../../src/server/start-error.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 const REQUEST = {} as HttpRequest;
@@ -199,5 +200,5 @@ test('a connection has so many requests under way and no more', async () => {
 });
 
 test('a configured list of hosts that cannot be read lets no request through', async () => {
-  await expect(openHttpClient({ ...DEFAULT_CONFIG, httpAllowedHosts: 'a b' })).rejects.toThrow(NetworkError);
+  await expect(openHttpClient({ ...DEFAULT_CONFIG, httpAllowedHosts: 'a b' })).rejects.toThrow(StartError);
 });

@@ -241,3 +241,22 @@ describe('closing', () => {
     expect(warnings).toEqual([]);
   });
 });
+
+describe('limits of a session', () => {
+  test('there are none where none are configured', () => {
+    expect(createRegistry().attached().limits).toBeNull();
+  });
+
+  test('each session has its own, and gives them back when its processes are gone', async () => {
+    const { attached, registry, run } = createRegistry({ maxSessionPids: 7, maxSessionMemoryBytes: 4096 });
+    const [first, second] = [attached(), attached()];
+    expect(first.limits?.limits).toEqual({ memoryBytes: 4096, pids: 7, cpuPercent: null });
+    expect(second.limits).not.toBe(first.limits);
+    const close = vi.spyOn(first.limits!, 'close');
+    const child = await run(first);
+    registry.end(first);
+    expect(close).not.toHaveBeenCalled();
+    child.exit({ code: null, signal: 9 });
+    await vi.waitFor(() => expect(close).toHaveBeenCalledOnce());
+  });
+});

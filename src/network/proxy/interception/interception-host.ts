@@ -1,0 +1,104 @@
+import { mkdir, rm, rmdir, writeFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { SecureContext } from 'node:tls';
+import { NetworkError } from '../../errors.ts';
+import { trustedAuthorities } from '../../http/trusted-authorities.ts';
+import type { ServerVariables } from '../proxy-host.ts';
+import { Authority } from './authority.ts';
+import { programTrust } from './program-trust.ts';
+
+/** What interception needs, for as long as it is held. */
+export interface HeldInterception {
+  readonly authority: Authority;
+  /** Whom the web servers have to be vouched for by. */
+  readonly trust: SecureContext;
+  /** What the program has to trust, over its environment `env`. */
+  variables(env: Readonly<Record<string, string>>): Record<string, string>;
+  /** To be called once. */
+  release(): void;
+}
+
+/**
+ * What the proxies of a server share to look into connections: an authority, and a file with its certificate and those that programs
+ * trust anyway. The file is there as long as somebody needs it.
+ */
+export class InterceptionHost {
+  readonly #bundlePath: string;
+  readonly #env: ServerVariables;
+  #authority: Promise<Authority> | null = null;
+  #shared: Shared | null = null;
+  /** Settled when what was there before is gone. */
+  #cleared: Promise<void> = Promise.resolve();
+
+  constructor(bundlePath: string, env: ServerVariables) {
+    this.#bundlePath = bundlePath;
+    this.#env = env;
+  }
+
+  /** Rejects with NetworkError when that cannot be had; then nothing is left behind. */
+  async hold(): Promise<HeldInterception> {
+    this.#shared ??= { made: this.#make(), holders: 0 };
+    const shared = this.#shared;
+    shared.holders++;
+    const release = () => this.#release(shared);
+    try {
+      return { ...(await shared.made), variables: (env) => this.#variables(env), release };
+    } catch (error) {
+      release();
+      const reason = (error as Error).message.replace(/^http\/request failed: /, '');
+      throw new NetworkError('failed', `networkProxy: credentialMasking: ${reason}`, { cause: error });
+    }
+  }
+
+  #release(shared: Shared): void {
+    if (--shared.holders > 0) return;
+    if (this.#shared === shared) this.#shared = null;
+    this.#cleared = shared.made.catch(() => {}).then(() => this.#remove());
+  }
+
+  async #make(): Promise<Pick<HeldInterception, 'authority' | 'trust'>> {
+    this.#authority ??= Authority.create();
+    const [authority, trust] = await Promise.all([
+      this.#authority,
+      trustedAuthorities(this.#env),
+      this.#cleared,
+    ]);
+    const bundle = [...(await programTrust(this.#env)), authority.certificate];
+    await mkdir(dirname(this.#bundlePath), { recursive: true, mode: 0o700 });
+    await writeFile(this.#bundlePath, bundle.join('\n'), { mode: 0o644 });
+    return { authority, trust };
+  }
+
+  /** The folder above is shared with others, who may have something in it. */
+  async #remove(): Promise<void> {
+    const folder = dirname(this.#bundlePath);
+    await rm(folder, { recursive: true, force: true }).catch(() => {});
+    await rmdir(dirname(folder)).catch(() => {});
+  }
+
+  /** What the program's own request says about a variable stands; what it only has from the server does not: the file has that too. */
+  #variables(env: Readonly<Record<string, string>>): Record<string, string> {
+    const isFree = (name: string) => !env[name] || env[name] === this.#env[name];
+    return Object.fromEntries(BUNDLE_VARIABLES.filter(isFree).map((name) => [name, this.#bundlePath]));
+  }
+}
+
+interface Shared {
+  readonly made: Promise<Pick<HeldInterception, 'authority' | 'trust'>>;
+  holders: number;
+}
+
+/** What programs and their libraries read to find out whom to trust. */
+const BUNDLE_VARIABLES = [
+  'CODEX_CA_CERTIFICATE',
+  'SSL_CERT_FILE',
+  'REQUESTS_CA_BUNDLE',
+  'CURL_CA_BUNDLE',
+  'NODE_EXTRA_CA_CERTS',
+  'GIT_SSL_CAINFO',
+  'CARGO_HTTP_CAINFO',
+  'PIP_CERT',
+  'BUNDLE_SSL_CA_CERT',
+  'npm_config_cafile',
+  'NPM_CONFIG_CAFILE',
+];

@@ -1,0 +1,308 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import { isLoopbackAddress } from '../addresses.ts';
+import type { AccessRequest, Admission } from '../admission.ts';
+import { blockedBody, blockedText } from '../blocked-texts.ts';
+import { type Host, parseAuthority } from '../host.ts';
+import {
+  answer,
+  endWith,
+  exchange,
+  type Outgoing,
+  outgoingRequest,
+  requestHeaders,
+  Turns,
+  unforwardable,
+} from '../http-exchange.ts';
+import { endToEndHeaders, type HeaderGroups } from '../http-headers.ts';
+import { hostHeaders } from '../http-target.ts';
+import { IDLE_TIMEOUT_MS, KEEP_ALIVE_MS, MAX_HEADER_BYTES } from '../limits.ts';
+import type { CredentialMasks } from '../masking/credential-masks.ts';
+import type { Scheme } from '../masking/destination.ts';
+import { unmask } from '../masking/unmask.ts';
+import { joinSockets } from '../tunnel.ts';
+import { firstByte } from './first-byte.ts';
+import type { HeldInterception } from './interception-host.ts';
+import { TLS_HANDSHAKE_MS } from './limits.ts';
+import { SoleConnection, secureTo } from './upstream-connection.ts';
+
+/** What the interception of one proxy works with. */
+export interface InterceptionContext {
+  readonly admission: Admission;
+  readonly masks: CredentialMasks;
+  readonly held: HeldInterception;
+  readonly mode: 'limited' | 'full';
+  /** How this server names itself in `Via`. */
+  readonly via: string;
+}
+
+/** Where a connection leads. */
+interface Target {
+  readonly host: Host;
+  readonly port: number;
+}
+
+/**
+ * Looks into the connections of one program that lead to where its credentials belong, and into no others. Inside it speaks HTTP/1.1
+ * with both sides; to the program it is the host, by a certificate that the program was told to trust, and the host has to prove
+ * itself before it is sent anything.
+ */
+export class Interception {
+  readonly #context: InterceptionContext;
+  readonly #server: Server;
+  readonly #turns = new Turns();
+  readonly #connections = new WeakMap<object, Connection>();
+
+  constructor(context: InterceptionContext) {
+    this.#context = context;
+    this.#server = createServer({
+      maxHeaderSize: MAX_HEADER_BYTES,
+      requestTimeout: 0,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      requireHostHeader: false,
+    });
+    this.#server.maxHeadersCount = 0;
+    this.#server.timeout = IDLE_TIMEOUT_MS;
+    this.#server.on('request', (incoming, response) => {
+      this.#turns.take(incoming.socket, () => this.#forward(incoming, response));
+    });
+    this.#server.on('upgrade', (incoming, socket, head) => {
+      if (head.length > 0) socket.unshift(head);
+      this.#upgrade(incoming, socket as Socket).catch(() => socket.destroy());
+    });
+  }
+
+  /** Whether a connection to there is looked into. */
+  isWanted(target: Target): boolean {
+    return this.#speaks(target, 'https') || this.#speaks(target, 'http');
+  }
+
+  /** Joins a program with a host that it is connected to, with a look at what it sends. */
+  async join(client: Socket, upstream: Socket, access: AccessRequest): Promise<void> {
+    const byte = await firstByte(client, upstream);
+    if (client.destroyed || upstream.destroyed) {
+      client.destroy();
+      upstream.destroy();
+    } else if (byte === TLS_HANDSHAKE && this.#speaks(access, 'https')) {
+      const secured = secureTo(access.host, upstream, this.#context.held.trust);
+      this.#asHost(client, new Connection(access, 'https', secured));
+    } else if (byte !== null && isUpperCase(byte) && this.#speaks(access, 'http')) {
+      this.#serve(client, new Connection(access, 'http', Promise.resolve(upstream)));
+    } else if (this.#context.mode === 'full') {
+      joinSockets(client, upstream);
+    } else {
+      client.destroy();
+      upstream.destroy();
+    }
+  }
+
+  /** Puts credentials into a request that goes to a web server on this machine. */
+  unmaskPlain(
+    headers: HeaderGroups,
+    { host, port, path }: Target & { readonly path: string },
+    method: string,
+    upstream: Socket,
+  ): void {
+    // A name of this machine may lead elsewhere.
+    if (!isLoopbackAddress(upstream.remoteAddress ?? '')) return;
+    const place = { scheme: 'http', host: nameOf(host), port, path: withoutQuery(path) } as const;
+    unmask(this.#context.masks, headers, place, method);
+  }
+
+  #speaks({ host, port }: Target, scheme: Scheme): boolean {
+    return this.#context.masks.all.some(({ destinations }) =>
+      destinations.some((one) => one.scheme === scheme && one.isAt(nameOf(host), port)),
+    );
+  }
+
+  #asHost(client: Socket, connection: Connection): void {
+    const secured = new TLSSocket(client, {
+      isServer: true,
+      secureContext: this.#context.held.authority.contextFor(nameOf(connection.access.host)),
+      ALPNProtocols: ['http/1.1'],
+    });
+    const timer = setTimeout(() => secured.destroy(), TLS_HANDSHAKE_MS);
+    secured.once('secure', () => {
+      clearTimeout(timer);
+      this.#serve(secured, connection);
+    });
+    secured.once('close', () => {
+      clearTimeout(timer);
+      connection.end();
+    });
+    secured.on('error', () => {});
+  }
+
+  #serve(client: Socket, connection: Connection): void {
+    this.#connections.set(client, connection);
+    client.once('close', () => connection.end());
+    connection.onIdleEnd(() => client.destroySoon());
+    this.#server.emit('connection', client);
+  }
+
+  async #forward(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const connection = this.#connections.get(incoming.socket)!;
+    const refusal = this.#refusal(incoming, connection);
+    if (refusal !== null) return answer(response, refusal.status, refusal.text);
+    const access: AccessRequest = { ...connection.access, method: incoming.method ?? 'GET' };
+    const block = this.#context.admission.admitInside(access);
+    if (block !== null) {
+      const headers = { 'content-type': 'application/json', 'x-proxy-error': blockedText(block).proxyError };
+      return answer(response, 403, blockedBody(access, block), headers);
+    }
+    const done = connection.begin();
+    try {
+      await exchange(incoming, response, await this.#outgoing(incoming, connection));
+    } catch (error) {
+      answer(response, 502, failureText(error));
+    } finally {
+      done();
+    }
+  }
+
+  /** What was agreed on after an upgrade is none of our business; where methods are limited there must be no such thing. */
+  async #upgrade(incoming: IncomingMessage, client: Socket): Promise<void> {
+    client.on('error', () => {});
+    const connection = this.#connections.get(client)!;
+    const refusal = this.#refusal(incoming, connection);
+    if (refusal !== null) return endWith(client, refusal.status, 'Refused', [], refusal.text);
+    if (this.#context.mode !== 'full')
+      return endWith(client, 403, 'Forbidden', [], 'upgrades are not allowed');
+    const done = connection.begin();
+    let out: Outgoing;
+    try {
+      out = await this.#outgoing(incoming, connection);
+    } catch (error) {
+      done();
+      return endWith(client, 502, 'Bad Gateway', [], failureText(error));
+    }
+    out.headers.set('connection', ['Connection', ['Upgrade']]);
+    out.headers.set('upgrade', ['Upgrade', [incoming.headers.upgrade ?? '']]);
+    const outgoing = outgoingRequest(incoming, out);
+    let isAnswered = false;
+    outgoing.on('error', () => {
+      if (isAnswered) client.destroy();
+      else endWith(client, 502, 'Bad Gateway', [], 'upstream failure');
+    });
+    outgoing.on('upgrade', (answered, upstream, head) => {
+      isAnswered = true;
+      client.write(headOf(answered, [`Connection: Upgrade`, `Upgrade: ${answered.headers.upgrade ?? ''}`]));
+      if (head.length > 0) upstream.unshift(head);
+      joinSockets(client, upstream as Socket);
+    });
+    outgoing.on('response', (answered) => {
+      isAnswered = true;
+      client.write(headOf(answered, ['Connection: close']));
+      answered.pipe(client);
+      answered.on('error', () => client.destroy());
+    });
+    client.once('close', () => outgoing.destroy());
+    outgoing.end();
+  }
+
+  /** The request as it goes to the host, with credentials where they belong. Rejects when the host cannot be trusted. */
+  async #outgoing(incoming: IncomingMessage, connection: Connection): Promise<Outgoing> {
+    const { access, scheme } = connection;
+    const agent = await connection.agent;
+    const { via, masks } = this.#context;
+    const path = incoming.url ?? '/';
+    const headers = requestHeaders(incoming, authorityOf(access, scheme), connection.address, via);
+    const isSafe = scheme === 'https' || isLoopbackAddress(connection.address ?? '');
+    const place = { scheme, host: nameOf(access.host), port: access.port, path: withoutQuery(path) };
+    if (isSafe) unmask(masks, headers, place, incoming.method ?? 'GET');
+    return { path, headers, connection: { agent } };
+  }
+
+  /** A request is for the host that its connection leads to, or for nobody. */
+  #refusal(incoming: IncomingMessage, { access, scheme }: Connection): ReturnType<typeof unforwardable> {
+    const given = hostHeaders(incoming).map((text) => parseAuthority(text, DEFAULT_PORTS[scheme]));
+    const isOther = given.some(
+      (authority) =>
+        authority === null || authority.host.name !== access.host.name || authority.port !== access.port,
+    );
+    if (given.length > 1 || isOther) return { status: 400, text: 'host mismatch' };
+    if (!/^(?:\/|\*$)/.test(incoming.url ?? '')) return { status: 400, text: 'a path was expected' };
+    return unforwardable(incoming, this.#context.via);
+  }
+}
+
+/** A program's connection and the one to the host, which end together. */
+class Connection {
+  readonly access: AccessRequest;
+  readonly scheme: Scheme;
+  readonly agent: Promise<SoleConnection>;
+  /** Known once there is an agent. */
+  address: string | undefined;
+  readonly #upstream: Promise<Socket>;
+  #busy = 0;
+  #ended = false;
+  #onIdleEnd = () => {};
+
+  constructor(access: AccessRequest, scheme: Scheme, upstream: Promise<Socket>) {
+    this.access = access;
+    this.scheme = scheme;
+    this.#upstream = upstream;
+    this.agent = upstream.then((socket) => {
+      this.address = socket.remoteAddress;
+      socket.once('close', () => {
+        this.#ended = true;
+        if (this.#busy === 0) this.#onIdleEnd();
+      });
+      return new SoleConnection(socket);
+    });
+    this.agent.catch(() => {});
+  }
+
+  /** Called when the host goes while nothing is asked of it: no further request could be answered. */
+  onIdleEnd(listener: () => void): void {
+    this.#onIdleEnd = listener;
+  }
+
+  /** To be called around each request. */
+  begin(): () => void {
+    this.#busy++;
+    return () => {
+      this.#busy--;
+      if (this.#busy === 0 && this.#ended) this.#onIdleEnd();
+    };
+  }
+
+  end(): void {
+    this.#upstream.then((socket) => socket.destroy()).catch(() => {});
+  }
+}
+
+/** What the first byte of TLS says. */
+const TLS_HANDSHAKE = 0x16;
+const DEFAULT_PORTS: Readonly<Record<Scheme, number>> = { http: 80, https: 443 };
+
+/** As the methods of HTTP are. */
+function isUpperCase(byte: number): boolean {
+  return byte >= 0x41 && byte <= 0x5a;
+}
+
+/** Addresses by their usual spelling. */
+function nameOf({ name, address }: Host): string {
+  return address ?? name;
+}
+
+function withoutQuery(path: string): string {
+  return path.replace(/[?#].*$/s, '');
+}
+
+function authorityOf({ host, port }: Target, scheme: Scheme): string {
+  const name = host.name.includes(':') ? `[${host.name}]` : host.name;
+  return port === DEFAULT_PORTS[scheme] ? name : `${name}:${port}`;
+}
+
+function failureText(error: unknown): string {
+  const { code = '' } = error as NodeJS.ErrnoException;
+  const isDoubt = /CERT|ISSUER|SIGNATURE|SELF_SIGNED|CRL|ALTNAME/.test(code);
+  return isDoubt ? `the certificate of the web server cannot be trusted: ${code}` : 'upstream failure';
+}
+
+function headOf({ statusCode, statusMessage, rawHeaders }: IncomingMessage, more: readonly string[]): string {
+  const lines = endToEndHeaders(rawHeaders).map(([name, value]) => `${name}: ${value}`);
+  return [`HTTP/1.1 ${statusCode} ${statusMessage}`, ...lines, ...more, '', ''].join('\r\n');
+}

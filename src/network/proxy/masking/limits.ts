@@ -1,0 +1,44 @@
+/** Providers of one start; each guards a family of credentials. */
+export const MAX_PROVIDERS = 64;
+
+/** Variables, patterns and URL prefixes that one provider may name. */
+export const MAX_PROVIDER_ENTRIES = 64;
+
+/** Longest pattern of a credential: the reference's number. */
+export const MAX_PATTERN_LENGTH = 2048;
+
+/** Groups inside groups of a pattern; reading and running one recurses. */
+export const MAX_GROUP_DEPTH = 32;
+
+/** Largest number in braces: a state is made for every repetition. */
+export const MAX_REPEAT = 1024;
+
+/** States of one pattern; a repetition of a repetition multiplies them. */
+export const MAX_PATTERN_STATES = 8192;
+
+/** Steps that comparing an environment with all patterns may take: a fraction of a second. Whoever needs more is refused. */
+export const MAX_MATCH_STEPS = 20_000_000;
+
+/** Repetitions in a mask where a pattern leaves their number open: long enough to be told from ordinary text. */
+export const MASK_REPETITIONS = 24;
+
+/** Longest mask. Longer credentials get one that is shorter than they are. */
+export const MAX_MASK_LENGTH = 1024;
+
+/** Shortest mask that owes nothing to a pattern. */
+export const MIN_MASK_LENGTH = 24;
+
+/** How often a mask is drawn from a pattern before one without its shape is taken. */
+export const MASK_ATTEMPTS = 16;
+
+/** Credentials of one program. */
+export const MAX_MASKS = 256;
+
+/** A credential that is shorter is only found where it is all of a value: it might be a part of any text. */
+export const MIN_EMBEDDED_LENGTH = 16;
+
+/** Characters at the beginning of a pattern that must be given for it to be looked for in values of other names. */
+export const MIN_DISTINCTIVE_PREFIX = 4;
+
+/** A credential that is shorter is only masked in the variables of its provider: other variables hold such values by chance. */
+export const MIN_REPEATED_LENGTH = 8;

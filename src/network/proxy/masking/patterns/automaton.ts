@@ -1,0 +1,132 @@
+import { NetworkError } from '../../../errors.ts';
+import { MAX_MATCH_STEPS, MAX_PATTERN_STATES } from '../limits.ts';
+import { type CharRange, contains, type PatternNode, type Place, WORD } from './syntax.ts';
+
+/** Steps that may still be taken; shared by everything that is compared for one start. */
+export interface MatchBudget {
+  left: number;
+}
+
+export function newBudget(): MatchBudget {
+  return { left: MAX_MATCH_STEPS };
+}
+
+type State =
+  | { readonly kind: 'set'; readonly ranges: readonly CharRange[]; readonly next: number }
+  | { readonly kind: 'place'; readonly place: Place; readonly next: number }
+  | { readonly kind: 'either'; next: readonly number[] }
+  | { readonly kind: 'end' };
+
+/**
+ * A pattern that texts are compared with in a time that grows with their length and nothing else: all ways through the pattern are
+ * followed at once.
+ */
+export class Automaton {
+  readonly #states: State[] = [{ kind: 'end' }];
+  readonly #first: number;
+
+  /** Without `anchored` the pattern may stand anywhere, whatever it says of the start and the end. Throws when it is too large. */
+  constructor(pattern: PatternNode, anchored: boolean) {
+    this.#first = this.#build(pattern, 0, anchored);
+  }
+
+  /** Whether the pattern describes the whole text. */
+  matches(text: string, budget: MatchBudget): boolean {
+    return this.#run(text, 0, budget).includes(text.length);
+  }
+
+  /** Where the longest part ends that begins at `start`; null when there is none. */
+  longestFrom(text: string, start: number, budget: MatchBudget): number | null {
+    return this.#run(text, start, budget).at(-1) ?? null;
+  }
+
+  /** The state from which `node` leads to `next`. */
+  #build(node: PatternNode, next: number, anchored: boolean): number {
+    switch (node.kind) {
+      case 'set':
+        return this.#add({ kind: 'set', ranges: node.ranges, next });
+      case 'place': {
+        const ignored = !anchored && (node.place === 'start' || node.place === 'end');
+        return ignored ? next : this.#add({ kind: 'place', place: node.place, next });
+      }
+      case 'sequence':
+        return node.parts.reduceRight((after, part) => this.#build(part, after, anchored), next);
+      case 'choice':
+        return this.#add({
+          kind: 'either',
+          next: node.options.map((option) => this.#build(option, next, anchored)),
+        });
+      case 'repeat':
+        return this.#repeat(node, next, anchored);
+    }
+  }
+
+  #repeat(
+    { part, min, max }: Extract<PatternNode, { kind: 'repeat' }>,
+    next: number,
+    anchored: boolean,
+  ): number {
+    let first = next;
+    if (max === Number.POSITIVE_INFINITY) {
+      const again: State = { kind: 'either', next: [] };
+      first = this.#add(again);
+      again.next = [this.#build(part, first, anchored), next];
+    } else {
+      for (let count = min; count < max; count++) {
+        first = this.#add({ kind: 'either', next: [this.#build(part, first, anchored), next] });
+      }
+    }
+    for (let count = 0; count < min; count++) first = this.#build(part, first, anchored);
+    return first;
+  }
+
+  #add(state: State): number {
+    if (this.#states.length >= MAX_PATTERN_STATES) {
+      throw new NetworkError('invalid', 'a pattern is too large: its repetitions multiply');
+    }
+    return this.#states.push(state) - 1;
+  }
+
+  /** Every end that a match from `start` can have, the longest last. */
+  #run(text: string, start: number, budget: MatchBudget): number[] {
+    const ends: number[] = [];
+    let current = this.#reach([this.#first], text, start, budget);
+    for (let at = start; current.size > 0; at++) {
+      if (current.has(0)) ends.push(at);
+      if (at === text.length) break;
+      const unit = text.charCodeAt(at);
+      const next: number[] = [];
+      for (const index of current) {
+        const state = this.#states[index]!;
+        if (state.kind === 'set' && contains(state.ranges, unit)) next.push(state.next);
+      }
+      current = this.#reach(next, text, at + 1, budget);
+    }
+    return ends;
+  }
+
+  /** The states that are reached from these without a character. */
+  #reach(from: number[], text: string, at: number, budget: MatchBudget): Set<number> {
+    const reached = new Set<number>();
+    const open = from;
+    while (open.length > 0) {
+      const index = open.pop()!;
+      if (reached.has(index)) continue;
+      reached.add(index);
+      if (budget.left-- <= 0) {
+        throw new NetworkError('invalid', 'comparing the environment with the patterns takes too long');
+      }
+      const state = this.#states[index]!;
+      if (state.kind === 'either') open.push(...state.next);
+      else if (state.kind === 'place' && isAt(state.place, text, at)) open.push(state.next);
+    }
+    return reached;
+  }
+}
+
+function isAt(place: Place, text: string, at: number): boolean {
+  if (place === 'start') return at === 0;
+  if (place === 'end') return at === text.length;
+  const isWord = (index: number) => contains(WORD, text.charCodeAt(index));
+  return (isWord(at - 1) !== isWord(at)) === (place === 'wordEdge');
+}

@@ -1,0 +1,68 @@
+import type { HeaderGroups } from '../http-headers.ts';
+import type { CredentialMasks, Mask } from './credential-masks.ts';
+import type { RequestPlace } from './destination.ts';
+import type { AuthMethod } from './provider.ts';
+
+/**
+ * Puts credentials in the place of masks, in requests to where they belong and in the headers that their providers name. Everything
+ * else goes out with the mask. TRACE does in any case: it is answered with what was sent.
+ */
+export function unmask(
+  masks: CredentialMasks,
+  headers: HeaderGroups,
+  place: RequestPlace,
+  method: string,
+): void {
+  if (method.toUpperCase() === 'TRACE') return;
+  const valid = masks.all.filter(
+    ({ credential, destinations }) =>
+      PRINTABLE.test(credential) && destinations.some((destination) => destination.covers(place)),
+  );
+  if (valid.length === 0) return;
+  const authorization = onlyValue(headers, 'authorization');
+  if (authorization !== null) setValue(headers, 'authorization', authorizationOf(authorization, valid));
+  for (const mask of valid) {
+    if (mask.provider.header === null) continue;
+    const { name, prefix } = mask.provider.header;
+    if (onlyValue(headers, name) === `${prefix}${mask.text}`) {
+      setValue(headers, name, `${prefix}${mask.credential}`);
+    }
+  }
+}
+
+function authorizationOf(value: string, masks: readonly Mask[]): string {
+  const [, scheme = '', space = '', text = ''] = /^([A-Za-z]+)( +)(.*?) *$/s.exec(value) ?? [];
+  const method = scheme.toLowerCase();
+  if (method === 'basic') return `${scheme}${space}${basicOf(text, masks)}`;
+  if (method !== 'bearer' && method !== 'token') return value;
+  return `${scheme}${space}${credentialOf(text, method, masks)}`;
+}
+
+/** A credential may be the user, the password, or both with the colon between them. */
+function basicOf(encoded: string, masks: readonly Mask[]): string {
+  const decoded = Buffer.from(encoded, 'base64').toString('latin1');
+  const whole = credentialOf(decoded, 'basic', masks);
+  const [, user, password] = /^([^:]*):(.*)$/s.exec(decoded) ?? [];
+  if (whole !== decoded) return Buffer.from(whole, 'latin1').toString('base64');
+  if (user === undefined || password === undefined) return encoded;
+  const pair = `${credentialOf(user, 'basic', masks)}:${credentialOf(password, 'basic', masks)}`;
+  return pair === decoded ? encoded : Buffer.from(pair, 'latin1').toString('base64');
+}
+
+function credentialOf(text: string, method: AuthMethod, masks: readonly Mask[]): string {
+  const mask = masks.find((one) => one.text === text && one.provider.methods.has(method));
+  return mask?.credential ?? text;
+}
+
+/** A header that was sent twice is left alone: nobody knows which of them counts. */
+function onlyValue(headers: HeaderGroups, name: string): string | null {
+  const values = headers.get(name)?.[1] ?? [];
+  return values.length === 1 ? (values[0] ?? null) : null;
+}
+
+function setValue(headers: HeaderGroups, name: string, value: string): void {
+  const header = headers.get(name);
+  if (header !== undefined) header[1] = [value];
+}
+
+const PRINTABLE = /^[\x20-\x7e]+$/;

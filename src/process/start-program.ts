@@ -1,0 +1,104 @@
+import { ENCLOSED_START_ATTEMPTS, RELEASE_DEADLINE_MS } from './limits.ts';
+import type { DenialJudge } from './managed-process.ts';
+import type { Child, SpawnSpec } from './spawn/spawner.ts';
+import { withDeadline } from './spawn/supervisor.ts';
+
+/** Puts a program into a confinement: what to start in its place. Rejects when that is not possible; then nothing is started. */
+export type Enclose = (spec: SpawnSpec, signal: AbortSignal) => Promise<Enclosure>;
+
+/** A confinement made ready for one program. */
+export interface Enclosure {
+  readonly spec: SpawnSpec;
+  readonly judge: DenialJudge | null;
+  /**
+   * Whether the confinement of a child that has been started is complete, so that the child executes the program. When not, the program
+   * has not been executed and never will be. Absent when nothing can come in between.
+   */
+  readonly entered?: (child: Child) => Promise<boolean>;
+  /**
+   * Called once, when nothing runs in it any more or nothing was started; null when there is nothing to do then. The exit of the
+   * program is reported when it is done.
+   */
+  readonly release: (() => Promise<void>) | null;
+}
+
+/** A program that has been started, and what it was put into. */
+export interface StartedProgram {
+  readonly child: Child;
+  readonly enclosure: Enclosure | null;
+}
+
+/**
+ * Starts a program in a confinement, if there is to be one. Files may be exchanged by others while a confinement is built; then it is
+ * made anew, and of the child that was to run in it nothing is heard. The last of a few attempts counts however it ends: what the
+ * child says about it is what went wrong. Rejects with the reason of `signal` when that aborts; nothing is left then.
+ */
+export async function startProgram(
+  spec: SpawnSpec,
+  enclose: Enclose | null,
+  spawn: (spec: SpawnSpec) => Promise<Child>,
+  signal: AbortSignal,
+): Promise<StartedProgram> {
+  if (enclose === null) return { child: await spawn(spec), enclosure: null };
+  for (let attempt = 1; ; attempt++) {
+    const enclosure = await enclose(spec, signal);
+    const child = await spawnInside(enclosure, spawn, signal, attempt === ENCLOSED_START_ATTEMPTS);
+    if (child !== null) return { child, enclosure };
+  }
+}
+
+/** Gives back what was made for a program. What is left behind is found by its mark when the place is used again. */
+export async function clearAway({ release }: Pick<Enclosure, 'release'>): Promise<void> {
+  if (release === null) return;
+  await withDeadline(
+    release().catch(() => {}),
+    RELEASE_DEADLINE_MS,
+  );
+}
+
+/** Ends a child that nobody will hear of. */
+export async function discard(child: Child): Promise<void> {
+  for (const source of child.outputs) source.destroy();
+  child.stdin?.destroy();
+  await child.killTree();
+  child.release();
+}
+
+/** Null when the enclosure was not what it should be, and is cleared away. */
+async function spawnInside(
+  enclosure: Enclosure,
+  spawn: (spec: SpawnSpec) => Promise<Child>,
+  signal: AbortSignal,
+  isLast: boolean,
+): Promise<Child | null> {
+  let child: Child | null = null;
+  try {
+    child = await spawn(enclosure.spec);
+    const entered = enclosure.entered === undefined || (await hasEntered(enclosure.entered, child, signal));
+    signal.throwIfAborted();
+    if (entered || isLast) return child;
+  } catch (error) {
+    if (child !== null) await discard(child);
+    await clearAway(enclosure);
+    throw error;
+  }
+  await discard(child);
+  await clearAway(enclosure);
+  return null;
+}
+
+/** A child that is killed while it builds its confinement has not entered it. */
+async function hasEntered(
+  entered: NonNullable<Enclosure['entered']>,
+  child: Child,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const kill = () => void child.killTree();
+  signal.addEventListener('abort', kill, { once: true });
+  try {
+    if (signal.aborted) kill();
+    return await entered(child);
+  } finally {
+    signal.removeEventListener('abort', kill);
+  }
+}

@@ -1,0 +1,42 @@
+import { obstacleToNative } from '../../process/spawn/native-obstacles.ts';
+import type { ExecServerConfig } from '../config/config.ts';
+import { StartError } from '../start-error.ts';
+
+/** Looks for control groups: an object with an obstacle says why there are none. */
+export type FindControlGroups = () => object | { readonly obstacle: string };
+
+/**
+ * Rejects with StartError when the server is told to keep limits that this system cannot keep: it would refuse every program. Memory of
+ * a single program is not among them, because it can be limited without control groups.
+ */
+export async function refuseUnenforceableLimits(
+  config: ExecServerConfig,
+  find?: FindControlGroups,
+): Promise<void> {
+  const [wanted] = NEED_GROUPS.filter(({ key }) => config[key] > 0);
+  if (wanted === undefined) return;
+  const obstacle = nativeObstacle(config) ?? (await groupObstacle(find));
+  if (obstacle === null) return;
+  throw new StartError(
+    `${wanted.flag} cannot be kept: ${obstacle}. It needs a cgroup v2 with the controllers memory, pids and cpu that is delegated to the ` +
+      'server: start it as a unit of systemd (`systemd-run --user --scope -p Delegate=yes exec-server ...`), or leave the option out',
+  );
+}
+
+const NEED_GROUPS = [
+  { key: 'maxProcessPids', flag: '--max-process-pids' },
+  { key: 'maxProcessCpuPercent', flag: '--max-process-cpu-percent' },
+  { key: 'maxSessionMemoryBytes', flag: '--max-session-memory-bytes' },
+  { key: 'maxSessionPids', flag: '--max-session-pids' },
+  { key: 'maxSessionCpuPercent', flag: '--max-session-cpu-percent' },
+] as const;
+
+function nativeObstacle({ nativeSpawn }: ExecServerConfig): string | null {
+  return obstacleToNative(nativeSpawn) === null ? null : 'there are no native starts (nativeSpawn) here';
+}
+
+async function groupObstacle(find?: FindControlGroups): Promise<string | null> {
+  const look = find ?? (await import('../../process/resources/control-groups.ts')).findControlGroups;
+  const found = look();
+  return 'obstacle' in found ? (found.obstacle as string) : null;
+}

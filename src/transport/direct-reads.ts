@@ -1,0 +1,46 @@
+import { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { DIRECT_READ_BYTES, SHARED_READ_BYTES } from './limits.ts';
+
+/** Takes what a socket receives, in one of two ways. */
+export interface ReadTarget {
+  /** Memory for what comes next; null when it is for {@link take}. */
+  readonly room: Buffer | null;
+  /** So many bytes are in the room. */
+  fill(bytes: number): void;
+  /** Bytes that are good during the call only. */
+  take(chunk: Buffer): void;
+}
+
+/**
+ * Has the system put what a socket receives where it belongs, or into one buffer that all sockets share. Otherwise Node allocates 64 KiB
+ * for each read, which is most of the garbage of a server that is sent a lot. It is what the option `onread` does for sockets that a
+ * program opens itself; for those that it accepts Node has no such option, but the same parts inside. Returns false, and changes
+ * nothing, where they are not found: then there are only `data` events. What the socket holds already comes as such in either case.
+ */
+export function readDirectly(socket: Duplex, target: ReadTarget): boolean {
+  if (!(socket instanceof Socket) || socket.constructor !== Socket) return false;
+  const { _handle: handle } = socket as unknown as { _handle?: Partial<StreamHandle> | null };
+  const inside = socket as unknown as Record<symbol, unknown>;
+  const [buffer, callback, next] = ['kBuffer', 'kBufferCb', 'kBufferGen'].map((name) =>
+    Object.getOwnPropertySymbols(socket).find(({ description }) => description === name),
+  );
+  if (typeof handle?.useUserBuffer !== 'function' || !buffer || !callback || !next) return false;
+  inside[buffer] = SHARED;
+  inside[next] = () => target.room?.subarray(0, DIRECT_READ_BYTES) ?? SHARED;
+  inside[callback] = (bytes: number, used: Buffer) => {
+    if (used === SHARED) target.take(SHARED.subarray(0, bytes));
+    else target.fill(bytes);
+    return true;
+  };
+  handle.useUserBuffer(SHARED);
+  return true;
+}
+
+/** The part of Node's stream handles that reads into given memory. */
+interface StreamHandle {
+  useUserBuffer(buffer: Buffer): void;
+}
+
+/** What is in it is used up before the next read. */
+const SHARED = Buffer.allocUnsafeSlow(SHARED_READ_BYTES);

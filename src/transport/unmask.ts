@@ -1,0 +1,44 @@
+/** Bytes of a masking key. */
+const KEY_BYTES = 4;
+/** Words that are unmasked before the loop looks whether it is done, which halves the time. */
+const WORDS_AT_ONCE = 8;
+
+/**
+ * Takes the mask off a piece of a payload, in place; `position` is where in the payload the piece begins. Four bytes at a time: what a
+ * client sends may be large, and every byte of it is masked.
+ */
+export function unmask(piece: Uint8Array, key: Uint8Array, position: number): void {
+  if ((key[0]! | key[1]! | key[2]! | key[3]!) === 0) return;
+  const { buffer, byteOffset, length } = piece;
+  const start = Math.min(-byteOffset & (KEY_BYTES - 1), length);
+  const words = (length - start) >>> 2;
+  const end = start + words * KEY_BYTES;
+  unmaskBytes(piece, key, position, 0, start);
+  unmaskWords(new Int32Array(buffer, byteOffset + start, words), wordAt(key, position + start));
+  unmaskBytes(piece, key, position, end, length);
+}
+
+function unmaskBytes(piece: Uint8Array, key: Uint8Array, position: number, from: number, to: number): void {
+  for (let at = from; at < to; at++) piece[at]! ^= key[(position + at) & (KEY_BYTES - 1)]!;
+}
+
+function unmaskWords(words: Int32Array, mask: number): void {
+  const rounds = words.length - (words.length % WORDS_AT_ONCE);
+  for (let at = 0; at < rounds; at += WORDS_AT_ONCE) {
+    words[at]! ^= mask;
+    words[at + 1]! ^= mask;
+    words[at + 2]! ^= mask;
+    words[at + 3]! ^= mask;
+    words[at + 4]! ^= mask;
+    words[at + 5]! ^= mask;
+    words[at + 6]! ^= mask;
+    words[at + 7]! ^= mask;
+  }
+  for (let at = rounds; at < words.length; at++) words[at]! ^= mask;
+}
+
+/** The key from `position` on as a word of this machine. */
+function wordAt(key: Uint8Array, position: number): number {
+  const turned = Uint8Array.from(key, (_, index) => key[(position + index) & (KEY_BYTES - 1)]!);
+  return new Int32Array(turned.buffer)[0]!;
+}

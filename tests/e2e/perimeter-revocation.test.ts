@@ -1,0 +1,59 @@
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { startServerProcess, TestClient } from '../../src/testing/index.ts';
+import { Workspace } from '../unit/cli/run-cli.ts';
+
+const cli = new Workspace();
+const folder = mkdtempSync(join(tmpdir(), 'perimeter-revocation-'));
+const secret = join(folder, 'secret');
+const list = join(folder, 'revoked');
+afterAll(() => {
+  cli.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** The lines `name: value` that `exec-server token` prints. */
+async function token(...args: string[]): Promise<Record<string, string>> {
+  const { code, stdout } = await cli.run(['token', ...args]);
+  expect(code).toBe(0);
+  const lines = stdout.trimEnd().split('\n');
+  return Object.fromEntries(lines.map((line) => line.split(': ') as [string, string]));
+}
+
+test('SIGHUP takes back a token; what others have opened stays, and metrics have a scope of their own', async () => {
+  await token('--out', secret);
+  writeFileSync(list, '');
+  const auth = ['--ws-auth', 'signed-bearer-token', '--ws-shared-secret-file', secret];
+  const server = await startServerProcess([...auth, '--revoked-tokens', list, '--metrics']);
+  onTestFinished(() => server.close());
+  const sign = (...args: string[]) => token('signed', '--secret-file', secret, ...args);
+  const connect = async (text: string) => {
+    const client = await TestClient.connect(server.url, { authorization: `Bearer ${text}` });
+    onTestFinished(() => client.close());
+    await client.handshake();
+    return client;
+  };
+  const scrape = async (text: string) => {
+    const headers = { authorization: `Bearer ${text}` };
+    return (await fetch(`${server.url.replace('ws', 'http')}/metrics`, { headers })).status;
+  };
+  const [lost, kept, files, scraper] = await Promise.all([
+    sign(),
+    sign(),
+    sign('--scope', 'files'),
+    sign('--scope', 'metrics'),
+  ]);
+  const [first, second] = [await connect(lost.token!), await connect(kept.token!)];
+  appendFileSync(list, `${lost.id}\n`);
+  server.process.kill('SIGHUP');
+  expect(await first.closed).toMatchObject({ code: 1008, reason: 'the token has been revoked' });
+  await expect(connect(lost.token!)).rejects.toThrow(/401/);
+  await second.call('environment/status', {});
+  expect(await Promise.all([lost, kept, files, scraper].map((one) => scrape(one.token!)))).toEqual([
+    401, 200, 403, 200,
+  ]);
+  const idle = await connect(scraper.token!);
+  await expect(idle.request('fs/getMetadata', { path: 'file:///' })).rejects.toMatchObject({ code: -32003 });
+});

@@ -1,0 +1,315 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { waitFor } from '../../../../support/wait-for.ts';
+import {
+  CREDENTIAL,
+  EchoServers,
+  type MaskedScene,
+  type MaskedSceneOptions,
+  maskedScene,
+} from './masked-scene.ts';
+
+const run = promisify(execFile);
+
+let servers: EchoServers;
+const scenes: MaskedScene[] = [];
+
+async function open(
+  changes: Parameters<typeof maskedScene>[1] = {},
+  options: MaskedSceneOptions = {},
+): Promise<MaskedScene & { readonly mask: string; readonly bearer: readonly string[] }> {
+  const scene = await maskedScene(servers, changes, options);
+  scenes.push(scene);
+  const mask = scene.env.ACME_KEY ?? '';
+  return { ...scene, mask, bearer: ['-H', `Authorization: Bearer ${mask}`] };
+}
+
+beforeAll(async () => {
+  servers = await new EchoServers().listen();
+});
+beforeEach(() => {
+  servers.received.length = 0;
+});
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await Promise.all(scenes.splice(0).map((scene) => scene.close()));
+});
+afterAll(() => servers.close());
+
+describe('where a credential belongs', () => {
+  test('it arrives, and the program has never seen it', async () => {
+    const { mask, env, bearer, curl, decisions } = await open();
+    expect(mask).toMatch(/^acme_[a-z]{24}$/);
+    expect(JSON.stringify(env)).not.toContain(CREDENTIAL);
+    expect(await curl(...bearer, `${servers.secureUrl}/v1/x?y=1`)).toBe(`Bearer ${CREDENTIAL} - \n`);
+    expect(servers.received[0]?.line).toBe('GET /v1/x?y=1');
+    expect(decisions).toMatchObject([{ decision: 'allow', protocol: 'https_connect', host: '127.0.0.1' }]);
+    expect(JSON.stringify(decisions)).not.toContain(CREDENTIAL);
+  });
+
+  test('it arrives in each way that its provider names', async () => {
+    const { mask, curl } = await open();
+    const url = `${servers.secureUrl}/v1`;
+    const basic = Buffer.from(`me:${CREDENTIAL}`).toString('base64');
+    expect(await curl('-u', `me:${mask}`, url)).toBe(`Basic ${basic} - \n`);
+    expect(await curl('-H', `x-key: K ${mask}`, url)).toBe(`- K ${CREDENTIAL} \n`);
+  });
+
+  test('it arrives by SOCKS5, in a plain request to this machine, and in a tunnel to one', async () => {
+    const { bearer, curl, env } = await open();
+    const expected = `Bearer ${CREDENTIAL} - \n`;
+    const socks = ['--proxy', env.ALL_PROXY ?? ''];
+    expect(await curl(...socks, ...bearer, `${servers.secureUrl}/v1/x`)).toBe(expected);
+    expect(await curl(...socks, ...bearer, `${servers.plainUrl}/v1/x`)).toBe(expected);
+    expect(await curl(...bearer, `${servers.plainUrl}/v1/x`)).toBe(expected);
+    expect(await curl('--proxytunnel', ...bearer, `${servers.plainUrl}/v1/x`)).toBe(expected);
+  });
+
+  test('requests follow each other on one connection, with bodies of known and of unknown length', async () => {
+    const { bearer, curl } = await open();
+    const before = servers.connections;
+    const url = `${servers.secureUrl}/v1/x`;
+    const again = ['--next', '-sS', ...bearer, '-H', 'Transfer-Encoding: chunked', '-d', 'second', url];
+    const large = 'x'.repeat(100_000);
+    const output = await run('curl', ['-sS', ...bearer, '-d', 'first', url, ...again], {
+      env: scenes[0]!.env,
+    });
+    expect(output.stdout).toBe(`Bearer ${CREDENTIAL} - first\nBearer ${CREDENTIAL} - second\n`);
+    expect(servers.connections - before).toBe(1);
+    expect(await curl(...bearer, '-H', 'Expect: 100-continue', '-d', large, url)).toContain(large);
+  });
+
+  test('a node program trusts the proxy by its environment', async () => {
+    const { env } = await open();
+    const script = `
+      const tunnel = require('http').request({ method: 'CONNECT', path: process.argv[1].split('/')[2],
+        port: new URL(process.env.HTTP_PROXY).port, headers: { 'proxy-authorization':
+        'Basic ' + btoa(new URL(process.env.HTTP_PROXY).username + ':' + new URL(process.env.HTTP_PROXY).password) } });
+      tunnel.on('connect', (_, socket) => require('https').get(process.argv[1], { socket, agent: false,
+        headers: { authorization: 'Bearer ' + process.env.ACME_KEY } }, (answer) => answer.pipe(process.stdout)));
+      tunnel.end();`;
+    const { stdout } = await run(process.execPath, ['-e', script, `${servers.secureUrl}/v1/x`], { env });
+    expect(stdout).toBe(`Bearer ${CREDENTIAL} - \n`);
+  });
+
+  test('a websocket is opened with it, and what follows passes as it is', async () => {
+    servers.secure.once('upgrade', (request, socket: Socket) => {
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
+      socket.write(`${request.headers.authorization}|`);
+      socket.on('data', (data) => socket.end(data));
+    });
+    const { mask, env } = await open();
+    const { stdout } = await upgraded(env, servers.secureUrl, mask);
+    expect(stdout).toContain('HTTP/1.1 101 Switching Protocols');
+    expect(stdout).toContain(`Bearer ${CREDENTIAL}|echo ${mask}`);
+  });
+
+  test('a web server that does not want to be upgraded is heard', async () => {
+    const { mask, env } = await open();
+    const { stdout } = await upgraded(env, servers.secureUrl, mask);
+    expect(stdout).toMatch(/^HTTP\/1\.1 200 OK[\s\S]*Bearer acme_abcdefghijklmnopqrstuvwx - \n/);
+  });
+});
+
+/** Asks for a websocket; sends the mask once there is one. */
+function upgraded(
+  env: Record<string, string>,
+  url: string,
+  mask: string,
+): Promise<{ readonly stdout: string }> {
+  return insideTunnel(
+    env,
+    url,
+    ['GET /v1/ws HTTP/1.1', 'Connection: Upgrade', 'Upgrade: websocket', `Authorization: Bearer ${mask}`],
+    `echo ${mask}`,
+  );
+}
+
+/** A program that sends a request by TLS through a tunnel, and something else once it has received a `|`; with all it receives. */
+function insideTunnel(
+  env: Record<string, string>,
+  url: string,
+  [first = '', ...headers]: readonly string[],
+  then: string,
+): Promise<{ readonly stdout: string }> {
+  const script = `
+    const { username, password, port } = new URL(process.env.HTTP_PROXY);
+    const [host, hostname, head, then] = process.argv.slice(1);
+    const socket = require('net').connect(port, '127.0.0.1', () => socket.write('CONNECT ' + host + ' HTTP/1.1\\r\\n' +
+      'Proxy-Authorization: Basic ' + btoa(username + ':' + password) + '\\r\\n\\r\\n'));
+    socket.once('data', () => {
+      const secure = require('tls').connect({ socket, host: hostname }, () => secure.write(head));
+      let text = '';
+      secure.on('data', (data) => {
+        text += data;
+        if (text.endsWith('|')) secure.write(then);
+      });
+      secure.on('end', () => { process.stdout.write(text); secure.destroy(); });
+    });`;
+  const { host, hostname } = new URL(url);
+  const head = [first, `Host: ${host}`, ...headers, '', ''].join('\r\n');
+  return run(process.execPath, ['-e', script, host, hostname, head, then], { env });
+}
+
+describe('everywhere else the mask is what arrives', () => {
+  test.each([
+    ['below another path', '/v2/x'],
+    ['next to the path', '/v1x'],
+    ['by a way round', '/v1/../v2'],
+    ['by an encoded way round', '/v1/%2e%2e/v2'],
+    ['by an encoded separator', '/v1/..%2fv2'],
+    ['by a parameter', '/v1/..;/v2'],
+    ['by a backslash', '/v1/..\\v2'],
+  ])('%s', async (_name, path) => {
+    const { mask, bearer, curl } = await open();
+    expect(await curl('--path-as-is', ...bearer, `${servers.secureUrl}${path}`)).toBe(`Bearer ${mask} - \n`);
+  });
+
+  test('in other headers, in other schemes, twice, and in the body', async () => {
+    const { mask, curl } = await open();
+    const url = `${servers.secureUrl}/v1/x`;
+    expect(await curl('-H', `Authorization: Token ${mask}`, url)).toBe(`Token ${mask} - \n`);
+    expect(await curl('-H', `x-key: ${mask}`, url)).toBe(`- ${mask} \n`);
+    await curl('-H', `x-other: ${mask}`, '-d', mask, url);
+    const twice = ['-H', `x-key: K ${mask}`, '-H', `x-key: K ${mask}`];
+    await curl(...twice, url);
+    expect(JSON.stringify(servers.received)).not.toContain(CREDENTIAL);
+    expect(servers.received[2]).toMatchObject({ body: mask, rawHeaders: expect.arrayContaining([mask]) });
+  });
+
+  test('in a TRACE, which is answered with what was sent', async () => {
+    const { mask, bearer, curl } = await open();
+    expect(await curl('-X', 'TRACE', ...bearer, `${servers.secureUrl}/v1/x`)).toBe(`Bearer ${mask} - \n`);
+  });
+
+  test('from another program', async () => {
+    const owner = await open();
+    const other = await open();
+    expect(other.mask).not.toBe(owner.mask);
+    expect(await other.curl(...owner.bearer, `${servers.secureUrl}/v1/x`)).toBe(`Bearer ${owner.mask} - \n`);
+  });
+
+  test('and a host that no provider names is not looked into', async () => {
+    const acme = { env: ['ACME_KEY'], patterns: ['acme_[a-z]{24}'], auth: [] };
+    const { mask, bearer, curl } = await open({
+      credentialProviders: { acme: { ...acme, url_prefixes: ['https://elsewhere.test'] } },
+    });
+    // The certificate is the web server's own.
+    const output = await curl('--cacert', servers.authority.cert, ...bearer, `${servers.secureUrl}/v1/x`);
+    expect(output).toBe(`Bearer ${mask} - \n`);
+  });
+});
+
+describe('what is refused', () => {
+  test('a host that nobody vouches for: it is sent nothing', async () => {
+    vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
+    const { bearer, curl } = await open({}, { serverEnv: {} });
+    const output = await curl('-k', '-w', '%{http_code}', ...bearer, `${servers.secureUrl}/v1/x`);
+    expect(output).toMatch(/^the certificate of the web server cannot be trusted: [A-Z_]+502$/);
+    expect(servers.received).toEqual([]);
+  });
+
+  test.each([
+    ['another host', ['-H', 'Host: other.test']],
+    ['another port', ['-H', 'Host: 127.0.0.1']],
+  ])('a request for %s than the connection leads to', async (_name, header) => {
+    const { bearer, curl } = await open();
+    expect(await curl(...header, ...bearer, `${servers.secureUrl}/v1/x`)).toBe('host mismatch');
+    expect(servers.received).toEqual([]);
+  });
+
+  test('a request that came through this proxy before', async () => {
+    const { bearer, curl } = await open();
+    await curl(...bearer, `${servers.secureUrl}/v1/x`);
+    const { rawHeaders } = servers.received[0]!;
+    const via = rawHeaders[rawHeaders.indexOf('Via') + 1] ?? '';
+    expect(via).toMatch(/^1\.1 exec-server-/);
+    const code = await curl('-H', `Via: ${via}`, '-w', '%{http_code}', `${servers.secureUrl}/v1/x`);
+    expect(code).toBe('the request came through this proxy before508');
+  });
+
+  test('other methods, upgrades and other protocols in limited mode', async () => {
+    const { mask, bearer, curl, env, decisions } = await open({ mode: 'limited', enableSocks5: false });
+    const url = `${servers.secureUrl}/v1/x`;
+    expect(await curl(...bearer, url)).toBe(`Bearer ${CREDENTIAL} - \n`);
+    expect(JSON.parse(await curl(...bearer, '-d', 'x', url))).toMatchObject({ reason: 'method_not_allowed' });
+    expect((await upgraded(env, servers.secureUrl, mask)).stdout).toMatch(/^HTTP\/1\.1 403 /);
+    await expect(curl('--proxytunnel', ...bearer, url.replace('https', 'http'))).rejects.toThrow();
+    expect(decisions).toContainEqual(
+      expect.objectContaining({ decision: 'deny', reason: 'method_not_allowed', method: 'POST' }),
+    );
+    expect(servers.received).toHaveLength(1);
+  });
+});
+
+describe('connections end together', () => {
+  test('an opaque protocol in which the host speaks first passes', async () => {
+    const greeter = createServer((socket) => socket.end('hello\n')).listen(0, '127.0.0.1');
+    await once(greeter, 'listening');
+    const { port } = greeter.address() as { port: number };
+    const acme = { env: ['ACME_KEY'], patterns: ['acme_[a-z]{24}'], auth: [] };
+    const { env } = await open({
+      credentialProviders: { acme: { ...acme, url_prefixes: [`https://127.0.0.1:${port}`] } },
+    });
+    expect(await tunnelled(env, port, '')).toContain('hello\n');
+    greeter.close();
+    await once(greeter, 'close');
+  });
+
+  test('a program that goes takes its connection to the host with it, and so does a proxy that closes', async () => {
+    const scene = await open();
+    const port = Number(new URL(servers.secureUrl).port);
+    const sockets = await Promise.all([0, 1].map(() => tunnel(scene.env, port)));
+    expect(await count()).toBe(2);
+    sockets[0]?.destroy();
+    await waitFor('one connection to go', async () => (await count()) === 1);
+    await scene.proxy.close();
+    await waitFor('the other to go', async () => (await count()) === 0);
+  });
+
+  test('when the host ends an idle connection the program learns of it', async () => {
+    const { keepAliveTimeout } = servers.secure;
+    servers.secure.keepAliveTimeout = 1;
+    try {
+      const { env, mask } = await open();
+      const head = ['GET /v1/x HTTP/1.1', `Authorization: Bearer ${mask}`];
+      // It ends with the connection.
+      const { stdout } = await insideTunnel(env, servers.secureUrl, head, '');
+      expect(stdout).toContain(`Bearer ${CREDENTIAL}`);
+    } finally {
+      servers.secure.keepAliveTimeout = keepAliveTimeout;
+    }
+  });
+
+  function count(): Promise<number> {
+    return promisify(servers.secure.getConnections.bind(servers.secure))();
+  }
+});
+
+/** A connection of the program to the host, by way of the proxy. */
+async function tunnel(env: Record<string, string>, port: number): Promise<Socket> {
+  const { port: proxyPort, username, password } = new URL(env.HTTP_PROXY ?? '');
+  const socket = connect(Number(proxyPort), '127.0.0.1');
+  const proof = Buffer.from(`${username}:${password}`).toString('base64');
+  socket.on('error', () => {});
+  socket.write(`CONNECT 127.0.0.1:${port} HTTP/1.1\r\nProxy-Authorization: Basic ${proof}\r\n\r\n`);
+  await once(socket, 'data');
+  return socket;
+}
+
+async function tunnelled(env: Record<string, string>, port: number, text: string): Promise<string> {
+  const { port: proxyPort, username, password } = new URL(env.HTTP_PROXY ?? '');
+  const socket = connect(Number(proxyPort), '127.0.0.1');
+  const proof = Buffer.from(`${username}:${password}`).toString('base64');
+  socket.write(`CONNECT 127.0.0.1:${port} HTTP/1.1\r\nProxy-Authorization: Basic ${proof}\r\n\r\n${text}`);
+  let output = '';
+  socket.on('data', (data) => {
+    output += data;
+  });
+  await once(socket, 'end');
+  socket.destroy();
+  return output;
+}

@@ -1,0 +1,120 @@
+import { describe, expect, test } from 'vitest';
+import { MAX_PATTERN_LENGTH } from '../../../../../src/network/proxy/masking/limits.ts';
+import { newBudget } from '../../../../../src/network/proxy/masking/patterns/automaton.ts';
+import { CredentialPattern } from '../../../../../src/network/proxy/masking/patterns/credential-pattern.ts';
+
+const KEY = 'acme_abcdefghijklmnopqrstuvwx';
+
+describe('a pattern', () => {
+  test.each([
+    ['acme_[a-z]{24}', [KEY], ['acme_', `${KEY}y`, `x${KEY}`]],
+    ['^acme_[a-z]+$', [KEY, 'acme_a'], ['acme_', 'acme_A']],
+    ['\\Aacme_\\w+\\z', [KEY, 'acme__9'], ['acme_-']],
+    ['(?i)ACME_(?:[A-C]+|x)', ['acme_abc', 'AcMe_X'], ['acme_d']],
+    ['(?i:a)b', ['ab', 'Ab'], ['aB']],
+    ['a|bc|', ['a', 'bc'], ['b']],
+    ['(?P<name>a)(?<other>b)(c)', ['abc'], ['ab']],
+    ['[]x^-]+', [']', 'x^-'], ['y']],
+    ['[^\\d\\s]{2}', ['ab'], ['a1', 'a ']],
+    ['\\x41\\x{42}\\u{43}\\.\\-\\/', ['ABC.-/'], ['ABCx-/']],
+    ['.', ['a'], ['\n']],
+    ['(?s).', ['a', '\n'], ['']],
+    ['a.?b{2,3}?c*', ['abb', 'axbbbcc'], ['ab', 'abbbbb']],
+    ['\\bkey\\b', ['key'], ['keys']],
+    ['a\\Bb', ['ab'], ['a b']],
+    ['[\\w.-]{3}', ['a.-'], ['a+-']],
+    ['x{0,2}y', ['y', 'xxy'], ['xxxy']],
+  ])('%s describes what it says', (text, right, wrong) => {
+    if (text.endsWith('|')) return expect(() => new CredentialPattern(text)).toThrow('without characters');
+    const pattern = new CredentialPattern(text);
+    for (const one of right) expect([one, pattern.matches(one, newBudget())]).toEqual([one, true]);
+    for (const one of wrong) expect([one, pattern.matches(one, newBudget())]).toEqual([one, false]);
+  });
+
+  test.each([
+    ['(', 'a `(` has no `)`'],
+    [')', 'a `)` has no `(`'],
+    ['[a', 'a `[` has no `]`'],
+    ['*a', 'repeats nothing'],
+    ['a{', 'no repetition'],
+    ['a{3,2}', 'ends before it begins'],
+    ['a{1025}', 'more than 1024 times'],
+    ['a{1,1025}', 'more than 1024 times'],
+    ['(?:a{1000}){1000}', 'too large'],
+    ['[z-a]', 'a range in `[]` is none'],
+    ['[\\d-z]', 'a range in `[]` is none'],
+    ['[[:alpha:]]', 'sets in sets'],
+    ['[a&&b]', 'sets in sets'],
+    ['(?=a)b', 'not supported'],
+    ['(?<!a)b', 'not supported'],
+    ['(a)\\1', '`\\1` is not supported'],
+    ['\\pL', '`\\p` is not supported'],
+    ['(?x)a', 'flag `x`'],
+    ['a\\', 'not supported'],
+    ['[a-z]*', 'without characters'],
+    ['^$', 'without characters'],
+    [`${'('.repeat(33)}a${')'.repeat(33)}`, 'nested too deep'],
+    ['a'.repeat(MAX_PATTERN_LENGTH + 1), 'longer than'],
+  ])('%s is refused', (text, message) => {
+    expect(() => new CredentialPattern(text)).toThrow(message);
+  });
+});
+
+describe('looking for credentials', () => {
+  const find = (pattern: string, text: string) => [
+    ...new CredentialPattern(pattern).findIn(text, newBudget()),
+  ];
+
+  test('finds those that stand by themselves, whatever the pattern says of the ends', () => {
+    expect(find('acme_[a-z]{24}', `x=${KEY};y=${KEY}`)).toEqual([KEY, KEY]);
+    expect(find('^acme_[a-z]+$', `postgres://u:${KEY}@h/db`)).toEqual([KEY]);
+  });
+
+  test('passes over parts of longer words, and over short ones', () => {
+    expect(find('acme_[a-z]{24}', `x${KEY} ${KEY}y ${KEY}_ ${KEY}-`)).toEqual([]);
+    expect(find('acme_[a-z]+', 'acme_abc')).toEqual([]);
+  });
+
+  test('is not done for what begins with nothing in particular', () => {
+    expect(find('[a-z_]{29}', KEY)).toEqual([]);
+    expect(find('acm[a-z_]{26}', KEY)).toEqual([]);
+  });
+});
+
+describe('time', () => {
+  test('does not explode with a pattern that makes others explode', () => {
+    const pattern = new CredentialPattern('(?:a+)+b');
+    const budget = newBudget();
+    const before = budget.left;
+    expect(pattern.matches('a'.repeat(2000), budget)).toBe(false);
+    expect(before - budget.left).toBeLessThan(20_000);
+  });
+
+  test('is limited however much there is to compare', () => {
+    const pattern = new CredentialPattern('acme_(?:[a-z_.]?){500}');
+    expect(() => [...pattern.findIn('acme_.'.repeat(20_000), newBudget())]).toThrow('takes too long');
+  });
+});
+
+describe('a sample', () => {
+  test.each([
+    'acme_[a-z]{24}',
+    '(?i)key-(?:[a-f]{20}|[0-9]{30})',
+    '\\bacme_[^\\s/]{20}\\b',
+    '.{16}',
+    '\\S{16,}',
+    'k(?:ab)+',
+  ])('of %s is of its shape, and another one each time', (text) => {
+    const pattern = new CredentialPattern(text);
+    const samples = Array.from({ length: 5 }, () => pattern.sample(newBudget()) ?? '');
+    for (const sample of samples) {
+      expect([sample, pattern.matches(sample, newBudget())]).toEqual([sample, true]);
+      expect(sample).toMatch(/^[!-~]{16,}$/);
+    }
+    if (!text.startsWith('k')) expect(new Set(samples).size).toBe(5);
+  });
+
+  test.each(['short', '\\x00{20}', 'a{1024}b{1024}', 'a{20}\\bb'])('of %s cannot be had', (text) => {
+    expect(new CredentialPattern(text).sample(newBudget())).toBeNull();
+  });
+});

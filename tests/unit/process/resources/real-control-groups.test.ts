@@ -1,0 +1,146 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { ControlGroups } from '../../../../src/process/resources/control-groups.ts';
+import { NO_RESOURCE_LIMITS } from '../../../../src/process/resources/resource-limits.ts';
+import { SessionLimits } from '../../../../src/process/resources/session-limits.ts';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
+import type { Child, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+import { readProcess } from '../../../../src/process/tree/process-table.ts';
+import { INPUT, record, shell } from '../../../support/children.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+
+/** A hierarchy of version 2 in which this user may make groups; it need not have any controllers. */
+const HIERARCHY = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified'].find(canMakeGroups) ?? null;
+
+function canMakeGroups(path: string): boolean {
+  try {
+    if (!statSync(join(path, 'cgroup.procs')).isFile()) return false;
+    rmdirSync(mkdtempSync(join(path, 'exec-server-test-')));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe.skipIf(HIERARCHY === null)(
+  'in the hierarchy of the kernel (skipped where no group can be made)',
+  () => {
+    let home: string;
+    let spawner: NativeSpawner;
+    let session: SessionLimits;
+
+    beforeEach(() => {
+      home = mkdtempSync(join(HIERARCHY ?? '', 'exec-server-test-'));
+      const groups = new ControlGroups(home);
+      spawner = new NativeSpawner(loadLibc(), () => groups);
+      session = new SessionLimits(NO_RESOURCE_LIMITS);
+    });
+    afterEach(async () => {
+      await spawner.close();
+      // Nothing is left behind: only an empty group can be removed.
+      rmdirSync(home);
+    });
+
+    const subgroups = (path: string) =>
+      readdirSync(path, { withFileTypes: true }).flatMap((entry) =>
+        entry.isDirectory() ? [entry.name] : [],
+      );
+    const groupOf = (pid: number) => /^0::(.*)$/m.exec(readFileSync(`/proc/${pid}/cgroup`, 'utf8'))?.[1];
+    const sessionName = () => `exec-server-${process.pid}-s1`;
+
+    async function start(script: string, more: Partial<SpawnSpec> = {}): Promise<Child> {
+      return spawner.spawn({ ...shell(script, INPUT), sessionLimits: session, ...more });
+    }
+
+    async function end(child: Child): Promise<void> {
+      const recording = record(child);
+      await child.killTree();
+      await recording;
+      child.release();
+    }
+
+    test('programs of a session, and what they start, are in groups of their own in its group', async () => {
+      const first = await start('sleep 1000 & read go');
+      const second = await start('read go');
+      const place = (name: string) => expect.stringMatching(new RegExp(`/${sessionName()}/${name}$`));
+      expect(groupOf(first.pid)).toEqual(place('1'));
+      expect(groupOf(second.pid)).toEqual(place('2'));
+      const members = () =>
+        readFileSync(join(home, sessionName(), '1', 'cgroup.procs'), 'utf8')
+          .trim()
+          .split('\n');
+      await waitFor('what the first one started', () => members().length === 2);
+      await Promise.all([end(first), end(second)]);
+      await waitFor('the end of their groups', () => subgroups(join(home, sessionName())).length === 0);
+      // The session may start another.
+      const third = await start('read go');
+      expect(groupOf(third.pid)).toEqual(place('3'));
+      await end(third);
+      session.close();
+      await waitFor('the end of its group', () => subgroups(home).length === 0);
+    });
+
+    test('what a program has left running keeps the group of its session until the server ends', async () => {
+      const child = await start('setsid sh -c "exec sleep 1000 <&- >&- 2>&-" & read go');
+      const recording = record(child);
+      const daemon = await waitFor('the daemon', () => {
+        const pids = readFileSync(join(home, sessionName(), '1', 'cgroup.procs'), 'utf8')
+          .trim()
+          .split('\n');
+        return pids.map(Number).find((pid) => pid !== child.pid && readProcess(pid)?.session === pid);
+      });
+      child.stdin?.write(Buffer.from('go\n'), () => {});
+      await recording;
+      child.release();
+      session.close();
+      expect(groupOf(daemon as number)).toMatch(/-s1\/1$/);
+      await spawner.close();
+      expect(subgroups(home)).toEqual([]);
+      expect(readProcess(daemon as number)).toBeNull();
+    });
+
+    test('what a dead server left is removed, except for what has a member', async () => {
+      const dead = join(home, 'exec-server-2147480000');
+      for (const path of [dead, `${dead}-s1`, join(`${dead}-s1`, '1'), `${dead}-2`]) mkdirSync(path);
+      const survivor = spawn('sleep', ['1000']);
+      const survived = once(survivor, 'exit');
+      writeFileSync(join(`${dead}-2`, 'cgroup.procs'), String(survivor.pid));
+      try {
+        const child = await start('read go');
+        expect(subgroups(home).sort()).toEqual([sessionName(), 'exec-server-2147480000-2'].sort());
+        await end(child);
+        session.close();
+      } finally {
+        survivor.kill('SIGKILL');
+        await survived;
+        await waitFor(
+          'the group to be empty',
+          () => readFileSync(join(`${dead}-2`, 'cgroup.procs'), 'utf8') === '',
+        );
+        rmdirSync(`${dead}-2`);
+      }
+    });
+
+    test('two servers in one process leave each other alone', async () => {
+      await end(await start('read go'));
+      const other = new ControlGroups(home);
+      other.create(NO_RESOURCE_LIMITS);
+      await waitFor('the end of the first program', () => subgroups(join(home, sessionName())).length === 0);
+      await end(await start('read go'));
+      session.close();
+      await other.close();
+    });
+  },
+);

@@ -1,0 +1,138 @@
+import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import type { NativePath } from '../../../../src/files/native-path.ts';
+import { REMEMBERED_LOOKS, REMEMBERED_PLANS } from '../../../../src/sandbox/limits.ts';
+import { type FileFacts, type FileProbe, localProbe } from '../../../../src/sandbox/mounts/file-probe.ts';
+import { PLACEHOLDER_MODES } from '../../../../src/sandbox/mounts/mount-plan.ts';
+import { PlanMemory } from '../../../../src/sandbox/mounts/plan-memory.ts';
+import { type Line, useTree } from './tree.ts';
+
+const tree = useTree();
+const LINES: Line[] = ['read /', 'write @/l', 'write @/later', 'deny @/w/d', 'read @/w/r/s', 'deny @/secret'];
+
+/** The old one stays, so that its number is not given to the new one. */
+function remake(path: string): void {
+  renameSync(tree.real(path), `${tree.path}/old`);
+  mkdirSync(tree.real(path));
+}
+
+describe('a remembered plan', () => {
+  test.each<[string, boolean, () => void]>([
+    ['holds as long as nothing happens', true, () => {}],
+    ['holds when files are made', true, () => writeFileSync(tree.real('@/w/a'), '')],
+    [
+      'holds when another sandbox needs a place',
+      true,
+      () => mkdirSync(tree.real('@/w/.aws'), PLACEHOLDER_MODES.directory),
+    ],
+    ['does not hold when a protected name is made', false, () => mkdirSync(tree.real('@/w/.git'))],
+    [
+      'does not hold when a protected name is gone',
+      false,
+      () => rmSync(tree.real('@/w/.codex/'), { recursive: true }),
+    ],
+    ['does not hold when a root is made anew', false, () => remake('@/w')],
+    ['does not hold when a root is made that was missing', false, () => mkdirSync(tree.real('@/later'))],
+    ['does not hold when a denied directory is made anew', false, () => remake('@/w/d')],
+    ['does not hold when something denied appears', false, () => writeFileSync(tree.real('@/secret'), '')],
+    ['does not hold when something missing is made', false, () => mkdirSync(tree.real('@/w/r'))],
+    [
+      'does not hold when a link is turned',
+      false,
+      () => {
+        unlinkSync(tree.real('@/l'));
+        symlinkSync('o', tree.real('@/l'));
+      },
+    ],
+  ])('%s', async (_, holds, change) => {
+    tree.make('@/w/d/', '@/w/.codex/', '@/o/', '@/l -> w');
+    const disk = tree.disk(...LINES);
+    const memory = new PlanMemory();
+    const plan = await memory.make(disk);
+    const remembered = memory.recall(disk)!;
+    expect(remembered.plan).toBe(plan);
+    change();
+    expect(await remembered.stillHolds()).toBe(holds);
+    const { fingerprint, steps, placeholders } = await tree.plan(disk);
+    expect(fingerprint === plan.fingerprint).toBe(holds);
+    if (holds)
+      expect({ steps, placeholders }).toEqual({ steps: plan.steps, placeholders: plan.placeholders });
+  });
+
+  /** A disk on which something changes that a test cannot change. */
+  const changing = (change: Partial<FileProbe>) => {
+    const state = { changed: false };
+    const probe: FileProbe = {
+      ...localProbe,
+      facts: (path) => (state.changed ? (change.facts ?? localProbe.facts) : localProbe.facts)(path),
+      mayCreateIn: (path) =>
+        (state.changed ? (change.mayCreateIn ?? localProbe.mayCreateIn) : localProbe.mayCreateIn)(path),
+    };
+    return { state, probe };
+  };
+  const socketDirectory: FileFacts = { type: 'directory', identity: '1:2:directory', mode: 0o700, uid: 0 };
+  const withDaemon = async (path: NativePath) =>
+    path.startsWith('/tmp/codex-daemon-') ? socketDirectory : localProbe.facts(path);
+
+  test.each<[string, Partial<FileProbe>]>([
+    ['a directory is closed', { mayCreateIn: async () => false }],
+    ['a daemon listens', { facts: withDaemon }],
+    ['one cannot look', { facts: () => Promise.reject(new Error('EIO')) }],
+  ])('does not hold when %s', async (_, change) => {
+    tree.make('@/w/');
+    const { state, probe } = changing(change);
+    const disk = tree.disk('read /', 'write @/w');
+    const memory = new PlanMemory(probe);
+    await memory.make(disk);
+    expect(await memory.recall(disk)!.stillHolds()).toBe(true);
+    state.changed = true;
+    expect(await memory.recall(disk)!.stillHolds()).toBe(false);
+  });
+});
+
+describe('nothing is remembered', () => {
+  test.each<[string, string[], Line[]]>([
+    ['of files that patterns match', ['@/w/a.env'], ['read /', 'write @/w', 'deny @/w/**/*.env']],
+    ['of what a file names', ['@/w/.git'], ['read /', 'write @/w']],
+  ])('%s', async (_, files, lines) => {
+    tree.make(...files);
+    const memory = new PlanMemory();
+    await memory.make(tree.disk(...lines));
+    expect(memory.recall(tree.disk(...lines))).toBeNull();
+  });
+
+  test('of a policy that could not be kept', async () => {
+    tree.make('@/w/', '@/l -> w');
+    const disk = tree.disk('read /', 'write @/l');
+    const memory = new PlanMemory();
+    await memory.make(disk);
+    unlinkSync(tree.real('@/l'));
+    tree.make('@/w/.git -> x', '@/l -> w');
+    await expect(memory.make(disk)).rejects.toThrow('writable symlink');
+    expect(memory.recall(disk)).toBeNull();
+  });
+
+  test('of more paths than are worth it', async () => {
+    const many = (count: number) =>
+      tree.disk('read /', ...Array.from({ length: count }, (_, index): Line => `deny @/n${index}`));
+    const memory = new PlanMemory();
+    await memory.make(many(REMEMBERED_LOOKS / 2));
+    expect(memory.recall(many(REMEMBERED_LOOKS / 2))).not.toBeNull();
+    await memory.make(many(REMEMBERED_LOOKS));
+    expect(memory.recall(many(REMEMBERED_LOOKS))).toBeNull();
+  });
+
+  test('of the policies that have been unused for longest', async () => {
+    const memory = new PlanMemory();
+    const disk = (index: number) => tree.disk('read /', `deny @/n${index}`);
+    for (let index = 0; index < REMEMBERED_PLANS; index++) await memory.make(disk(index));
+    memory.recall(disk(0));
+    await memory.make(disk(REMEMBERED_PLANS));
+    expect([0, 1, 2, REMEMBERED_PLANS].map((index) => memory.recall(disk(index)) !== null)).toEqual([
+      true,
+      false,
+      true,
+      true,
+    ]);
+  });
+});

@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest';
+import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
+import { serve } from '../../../../src/server/serve.ts';
+import { hostPolicyOf } from '../../../../src/server/sessions/http-hosts.ts';
+import { StartError } from '../../../../src/server/start-error.ts';
+
+test.each([
+  ['httpAllowedHosts', '--http-allowed-hosts'],
+  ['httpDeniedHosts', '--http-denied-hosts'],
+] as const)('%s that cannot be read stops the server, and the option is named', async (key, option) => {
+  const start = serve({ ...DEFAULT_CONFIG, [key]: 'a.example, a b' });
+  await expect(start).rejects.toThrow(StartError);
+  await expect(start).rejects.toThrow(new RegExp(`^${option}: .*a b`));
+});
+
+test('without lists every host may be reached', async () => {
+  expect(await hostPolicyOf(DEFAULT_CONFIG)).toEqual({ allowed: null, denied: null, privateAddresses: true });
+});
