@@ -1,8 +1,7 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
-import { refused } from './errors.ts';
 import type { FileSystem, LinkOption } from './file-system.ts';
 import { FileInPlace } from './local/open-file.ts';
-import { NOT_REGULAR, notAFile, READ_WITHOUT_WAITING } from './local/open-regular.ts';
+import { READ_WITHOUT_WAITING } from './local/open-regular.ts';
 import type { CachedRead } from './local/positional-io.ts';
 import { contentOf } from './local/read-file.ts';
 import type { NativePath } from './native-path.ts';
@@ -53,7 +52,7 @@ interface OpenCached {
   readonly read: CachedRead;
 }
 
-/** What is no regular file is never opened, only looked at: a driver may take its time. */
+/** What is no regular file is only looked at and never opened here: a driver may take its time. */
 function openCached(
   source: CachedCallSource,
   path: NativePath,
@@ -68,7 +67,7 @@ function openCached(
   if (place === null) return null;
   try {
     const stats = fstatSync(place);
-    if (!stats.isFile()) throw refused(followSymlinks ? notAFile(path) : NOT_REGULAR);
+    if (!stats.isFile()) return null;
     const fd = openIfAllowed(`/proc/self/fd/${place}`);
     return fd === null ? null : { fd, size: stats.size, read: calls.read };
   } finally {

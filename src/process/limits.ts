@@ -38,10 +38,10 @@ export const KILL_TREE_DEADLINE_MS = 5_000;
 export const SWEEP_RETRY_MIN_MS = 1;
 
 /**
- * Looks, a millisecond apart, at what is left in an enclosure whose program has ended; usually the first finds nothing. After that it
- * is swept like any other tree.
+ * Looks, a millisecond apart, at what is left in an enclosure whose program has ended. Usually the first finds nothing; what is left
+ * needs a few milliseconds to be killed by the system, more on a busy one. After that it is swept like any other tree.
  */
-export const ENCLOSED_END_LOOKS = 10;
+export const ENCLOSED_END_LOOKS = 100;
 
 /**
  * How often a program is put into a confinement before the last refusal is its end. Others exchange files in the few milliseconds that

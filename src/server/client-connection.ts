@@ -37,6 +37,7 @@ import type { ConnectionRecords } from './records/records.ts';
 import { ConnectionFiles } from './sessions/connection-files.ts';
 import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
 import type { Quotas } from './sessions/quotas.ts';
+import { servedFiles } from './sessions/served-files.ts';
 import type { Session } from './sessions/session.ts';
 import type { SessionRegistry } from './sessions/session-registry.ts';
 
@@ -208,7 +209,7 @@ export class ClientConnection {
       this.#connection,
       search,
       () => quotas.enterFileHandle(),
-      access.restrict,
+      access.restrict(servedFiles(config.nativeSpawn)),
       confinement.files(access.below),
     );
     const http = new ConnectionHttp(this.#connection, {

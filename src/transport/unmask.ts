@@ -10,8 +10,12 @@ const WORDS_AT_ONCE = 8;
 export function unmask(piece: Uint8Array, key: Uint8Array, position: number): void {
   if ((key[0]! | key[1]! | key[2]! | key[3]!) === 0) return;
   const { buffer, byteOffset, length } = piece;
-  const start = Math.min(-byteOffset & (KEY_BYTES - 1), length);
-  const words = (length - start) >>> 2;
+  const start = -byteOffset & (KEY_BYTES - 1);
+  if (length <= start) {
+    unmaskBytes(piece, key, position, 0, length);
+    return;
+  }
+  const words = Math.floor((length - start) / KEY_BYTES);
   const end = start + words * KEY_BYTES;
   unmaskBytes(piece, key, position, 0, start);
   unmaskWords(new Int32Array(buffer, byteOffset + start, words), wordAt(key, position + start));

@@ -233,10 +233,6 @@ wire_api = "responses"
 experimental_bearer_token = "dummy"
 request_max_retries = 0
 stream_max_retries = 0
-# Servers of other tests make and remove places for their mounts in /tmp at the same time.
-[sandbox_workspace_write]
-exclude_slash_tmp = true
-exclude_tmpdir_env_var = true
 [features]
 enable_request_compression = false
 plugins = false

@@ -28,7 +28,10 @@ export class PlanOutdated extends Error {
  */
 export class Placeholders {
   readonly #calls: EnclosingCalls;
+  /** By where they are. */
   readonly #held = new Map<NativePath, HeldPlaceholder>();
+  /** Those included that are no longer where they were made. */
+  readonly #all = new Set<HeldPlaceholder>();
   /** What the guard knows of, the longest unused first; no more than there may be placeholders. */
   readonly #announced = new Map<NativePath, Placeholder['kind']>();
 
@@ -47,7 +50,7 @@ export class Placeholders {
     );
     const release = async () => {
       await Promise.all(
-        placeholders.map(({ path }, index) => results[index]?.status === 'fulfilled' && this.#release(path)),
+        results.map((result) => result.status === 'fulfilled' && this.#release(result.value)),
       );
     };
     const failure = results.find((result) => result.status === 'rejected');
@@ -56,25 +59,25 @@ export class Placeholders {
     throw failure.reason;
   }
 
-  async #hold(placeholder: Placeholder, parents: ParentDirectories): Promise<void> {
-    for (
-      let held = this.#held.get(placeholder.path);
-      held !== undefined;
-      held = this.#held.get(placeholder.path)
-    ) {
-      if (held.leaving === null) {
-        held.users++;
-        await held.file;
-        return;
+  async #hold(placeholder: Placeholder, parents: ParentDirectories): Promise<HeldPlaceholder> {
+    const { path } = placeholder;
+    for (let held = this.#held.get(path); held !== undefined; held = this.#held.get(path)) {
+      if (held.leaving !== null) {
+        await held.leaving;
+        continue;
       }
-      await held.leaving;
+      held.users++;
+      if (await isInPlace(held)) return held;
+      // Somebody has moved it away with its directory. It stays with those who use it there.
+      await this.#release(held);
+      if (this.#held.get(path) === held) this.#held.delete(path);
     }
-    await this.#make(placeholder, parents);
+    return await this.#make(placeholder, parents);
   }
 
-  async #make(placeholder: Placeholder, parents: ParentDirectories): Promise<void> {
+  async #make(placeholder: Placeholder, parents: ParentDirectories): Promise<HeldPlaceholder> {
     const { path } = placeholder;
-    if (this.#held.size >= MAX_PLACEHOLDERS) {
+    if (this.#all.size >= MAX_PLACEHOLDERS) {
       throw unenforceable(
         `the sandbox needs an entry ${textOfNativePath(path)} for a moment, and this server holds too many such entries`,
       );
@@ -86,19 +89,25 @@ export class Placeholders {
       leaving: null,
     };
     this.#held.set(path, held);
+    this.#all.add(held);
     try {
       await held.file;
+      return held;
     } catch (error) {
-      this.#held.delete(path);
+      this.#forget(held);
       throw error;
     }
   }
 
-  async #release(path: NativePath): Promise<void> {
-    const held = this.#held.get(path)!;
+  async #release(held: HeldPlaceholder): Promise<void> {
     if (--held.users > 0) return;
-    held.leaving = this.#leave(held).finally(() => this.#held.delete(path));
+    held.leaving = this.#leave(held).finally(() => this.#forget(held));
     await held.leaving;
+  }
+
+  #forget(held: HeldPlaceholder): void {
+    this.#all.delete(held);
+    if (this.#held.get(held.path) === held) this.#held.delete(held.path);
   }
 
   /** The guard hears of it before it exists, so that there is no moment in which the server's death would leave it. */
@@ -109,8 +118,8 @@ export class Placeholders {
     try {
       const entry = parent.directory.entry(lastName(path));
       for (let attempt = 0; attempt < PLACEHOLDER_ATTEMPTS; attempt++) {
-        const file = await this.#tryAcquire(placeholder, entry);
-        if (file !== null) return { parent, entry, file };
+        const acquired = await this.#tryAcquire(placeholder, entry);
+        if (acquired !== null) return { parent, entry, ...acquired };
         await delay(PLACEHOLDER_RETRY_MS);
       }
       throw new PlanOutdated(`${textOfNativePath(path)} keeps changing`);
@@ -123,13 +132,15 @@ export class Placeholders {
   }
 
   /** Null when another server is just removing it. */
-  async #tryAcquire(placeholder: Placeholder, entry: NativePath): Promise<FileHandle | null> {
+  async #tryAcquire(placeholder: Placeholder, entry: NativePath): Promise<AcquiredFile | null> {
     const made = await make(placeholder, entry);
     const file = made?.file ?? (await openExisting(placeholder, entry));
     if (file === null) return null;
     try {
-      if (this.#lock(file, 'shared') && (await isPlaceholder(placeholder, entry, file, made !== null)))
-        return file;
+      if (this.#lock(file, 'shared')) {
+        const identity = await placeholderIdentity(placeholder, entry, file, made !== null);
+        if (identity !== null) return { file, identity };
+      }
     } catch (error) {
       await file.close();
       throw error;
@@ -139,9 +150,9 @@ export class Placeholders {
   }
 
   async #leave({ kind, file: opened }: HeldPlaceholder): Promise<void> {
-    const { parent, entry, file } = await opened;
+    const { parent, entry, file, identity } = await opened;
     try {
-      if (this.#lock(file, 'exclusive') && (await modeIfAt(entry, file)) !== null)
+      if (this.#lock(file, 'exclusive') && isSame(await lstat(systemPath(entry)), identity))
         await removeIfEmpty(entry, kind, file);
     } catch {
       // What cannot be removed, because its directory is gone or closed to us, is nothing that a sandbox can be blamed for.
@@ -183,12 +194,22 @@ interface HeldPlaceholder extends Placeholder {
   leaving: Promise<void> | null;
 }
 
-/** A placeholder that is in use. Whatever becomes of the way to its directory, it is reached through that. */
-interface OpenPlaceholder {
-  readonly parent: SharedDirectory;
-  readonly entry: NativePath;
+/** What tells a file from all others that exist at the same time. */
+interface FileIdentity {
+  readonly dev: number;
+  readonly ino: number;
+}
+
+interface AcquiredFile {
   /** Open and locked. */
   readonly file: FileHandle;
+  readonly identity: FileIdentity;
+}
+
+/** A placeholder that is in use. Whatever becomes of the way to its directory, it is reached through that. */
+interface OpenPlaceholder extends AcquiredFile {
+  readonly parent: SharedDirectory;
+  readonly entry: NativePath;
 }
 
 /** A directory of placeholders. Each of them gives it back once. */
@@ -260,26 +281,32 @@ async function openExisting({ path, kind }: Placeholder, entry: NativePath): Pro
   }
 }
 
-/** Whether the path leads to the open file. Throws PlanOutdated when that is something else than a placeholder. */
-async function isPlaceholder(
+/** Null when the path does not lead to the open file. Throws PlanOutdated when that is something else than a placeholder. */
+async function placeholderIdentity(
   { path, kind }: Placeholder,
   entry: NativePath,
   file: FileHandle,
   ownWork: boolean,
-): Promise<boolean> {
-  const mode = await modeIfAt(entry, file);
-  if (mode === null) return false;
-  if (mode === PLACEHOLDER_MODES[kind]) return true;
-  if (!ownWork) throw new PlanOutdated(`${textOfNativePath(path)} has been made by somebody else`);
-  // The umask has taken bits away.
-  await file.chmod(PLACEHOLDER_MODES[kind]);
-  return true;
+): Promise<FileIdentity | null> {
+  const [at, opened] = await Promise.all([lstat(systemPath(entry)).catch(() => null), file.stat()]);
+  if (at === null || !isSame(at, opened)) return null;
+  if ((opened.mode & 0o7777) !== PLACEHOLDER_MODES[kind]) {
+    if (!ownWork) throw new PlanOutdated(`${textOfNativePath(path)} has been made by somebody else`);
+    // The umask has taken bits away.
+    await file.chmod(PLACEHOLDER_MODES[kind]);
+  }
+  return { dev: opened.dev, ino: opened.ino };
 }
 
-/** The mode of an open file, or null when the path does not lead to it. */
-async function modeIfAt(path: NativePath, file: FileHandle): Promise<number | null> {
-  const [entry, opened] = await Promise.all([lstat(systemPath(path)).catch(() => null), file.stat()]);
-  return entry !== null && entry.ino === opened.ino && entry.dev === opened.dev ? opened.mode & 0o7777 : null;
+/** Whether a placeholder is still where it was made. Throws when it could not be made. */
+async function isInPlace({ path, file }: HeldPlaceholder): Promise<boolean> {
+  const { identity } = await file;
+  const at = await lstat(systemPath(path)).catch(() => null);
+  return at !== null && isSame(at, identity);
+}
+
+function isSame(one: FileIdentity, other: FileIdentity): boolean {
+  return one.ino === other.ino && one.dev === other.dev;
 }
 
 /** What somebody has filled meanwhile is theirs now and gets an ordinary mode. */

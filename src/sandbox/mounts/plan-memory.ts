@@ -9,7 +9,10 @@ import { RememberedLooks } from './remembered-looks.ts';
 /** A plan that was made before. */
 export interface RememberedPlan {
   readonly plan: MountPlan;
-  /** Whether it is what a new plan would be. It must not be relied upon before. */
+  /**
+   * Whether it is what a new plan would be, if all of its placeholders could be made or were there. It must not be relied upon before
+   * both are known.
+   */
   stillHolds(): Promise<boolean>;
 }
 
@@ -33,7 +36,9 @@ export class PlanMemory {
     if (known === undefined) return null;
     this.#plans.delete(key);
     this.#plans.set(key, known);
-    return { plan: known.plan, stillHolds: () => known.looks.wouldRepeat() };
+    const { plan, looks } = known;
+    const made = new Set(plan.placeholders.map(({ path }) => path));
+    return { plan, stillHolds: () => looks.wouldRepeat(made) };
   }
 
   /** A new plan. Throws SandboxError when the policy cannot be kept with what is on the disk. */

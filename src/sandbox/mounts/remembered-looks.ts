@@ -1,5 +1,5 @@
 import { forEachBounded } from '../../files/bounded.ts';
-import type { NativePath } from '../../files/native-path.ts';
+import { type NativePath, parentPath } from '../../files/native-path.ts';
 import { PROBES_AT_ONCE, REMEMBERED_LOOKS } from '../limits.ts';
 import type { FileFacts, FileProbe } from './file-probe.ts';
 import { PLACEHOLDER_MODES } from './mount-plan.ts';
@@ -52,19 +52,21 @@ export class RememberedLooks implements FileProbe {
 
   /**
    * Whether all looks would show the same now. Then everything that was concluded from them holds, because nothing else went into it.
-   * False where a look fails. Only for looks that are repeatable.
+   * False where a look fails. Only for looks that are repeatable. Of the `proven` paths it is known by other means that they are as
+   * they were, and that something could be made in the directories around them.
    */
-  async wouldRepeat(): Promise<boolean> {
+  async wouldRepeat(proven: ReadonlySet<NativePath>): Promise<boolean> {
     const now = new RememberedLooks(this.#probe);
     let same = true;
     const compare = async (look: (from: RememberedLooks) => Promise<string>) => {
       if (same && (await look(this)) !== (await look(now))) same = false;
     };
+    const seen = [...this.#facts.keys()].filter((path) => !proven.has(path));
+    const around = new Set([...proven].map(parentPath));
+    const asked = [...this.#creatable.keys()].filter((path) => !around.has(path));
     const looks = [
-      ...[...this.#facts.keys()].map((path) => async (from: RememberedLooks) => told(await from.facts(path))),
-      ...[...this.#creatable.keys()].map(
-        (path) => async (from: RememberedLooks) => String(await from.mayCreateIn(path)),
-      ),
+      ...seen.map((path) => async (from: RememberedLooks) => told(await from.facts(path))),
+      ...asked.map((path) => async (from: RememberedLooks) => String(await from.mayCreateIn(path))),
     ];
     try {
       await forEachBounded(looks, PROBES_AT_ONCE, compare);

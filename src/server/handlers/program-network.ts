@@ -14,22 +14,14 @@ export interface StartNetwork {
   readonly sandbox: SandboxContext | null;
   /** Makes it before the program is confined. */
   around(confined: Enclose | null): Enclose;
-  /** Goes over the environment again: a login shell may have brought credentials since. Masked programs with one depend on it. */
-  inside(confine: Enclose | null): Enclose;
   started(): void;
   close(): void;
 }
 
-/** Null when nothing is asked for, which is most often so. Throws RpcError for what the server's floor rules out. */
+/** Null when nothing is asked for, which is most often so. Throws RpcError for what the server's floor rules out or cannot be kept. */
 export function programNetwork(
   { session, proxies, confinement, log }: HandlerServices,
-  {
-    processId,
-    sandbox = null,
-    networkProxy = null,
-    enforceManagedNetwork = false,
-    login = null,
-  }: CheckedStart,
+  { processId, sandbox = null, networkProxy = null, enforceManagedNetwork = false }: CheckedStart,
 ): StartNetwork | null {
   const enclosed = enforceManagedNetwork && sandbox !== null;
   if (networkProxy === null && !enclosed) return null;
@@ -42,18 +34,12 @@ export function programNetwork(
   const services = { proxies, policyQuestions, policyDecisions };
   const isMasked = networkProxy?.proxy.credentialMasking ?? false;
   let network: ProgramNetwork | null = null;
-  let isGoneOver = login === null;
   return {
     get sockets() {
       return network?.sockets ?? null;
     },
     sandbox: isMasked ? withReadable(sandbox, proxies.bundlePath) : sandbox,
     around: (confined) => async (spec, signal) => {
-      if (isMasked && !isGoneOver) {
-        throw invalidRequest(
-          'credentialMasking is not possible with shellSnapshot: the login shell may bring credentials',
-        );
-      }
       const { openNetwork } = await import('./network-launch.ts');
       // A program that has to be confined once more keeps its network.
       network ??= await openNetwork(
@@ -63,13 +49,6 @@ export function programNetwork(
       );
       const inNetwork = network === null ? spec : { ...spec, env: network.environmentOver(spec.env) };
       return (await confined?.(inNetwork, signal)) ?? { spec: inNetwork, judge: null, release: null };
-    },
-    inside: (confine) => {
-      isGoneOver = true;
-      return async (spec, signal) => {
-        const covered = network === null ? spec : { ...spec, env: network.environmentOver(spec.env) };
-        return (await confine?.(covered, signal)) ?? { spec: covered, judge: null, release: null };
-      };
     },
     started: () =>
       network?.started((error) => log.warn('a program has no network', { processId, reason: error.message })),

@@ -45,15 +45,16 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   });
   const spec = { ...start.spec, resources, sessionLimits: session.limits };
   const sandbox = start.sandbox ?? null;
+  const login = sharedLogin(start);
   const network = programNetwork(services, start);
   const { sandboxType, enclose: confine } = confinement.program(
-    sandbox,
+    network === null ? sandbox : network.sandbox,
     spec,
     () => network?.sockets ?? null,
   );
-  const forShell = start.login ? shellConfinement(confinement, start, spec) : null;
-  const confined = start.login
-    ? afterLogin(session.shellStates, start.login, { description: sandbox, forShell, forCommand: confine })
+  const forShell = login ? shellConfinement(confinement, start, spec) : null;
+  const confined = login
+    ? afterLogin(session.shellStates, login, { description: sandbox, forShell, forCommand: confine })
     : confine;
   const enclose = network === null ? confined : network.around(confined);
   const maxBytes = Math.min(
@@ -99,6 +100,14 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   records.started();
   if (session.lifecycleNotifications) connection.notify('process/started', { processId });
   return sandboxType;
+}
+
+/**
+ * The state that a shell is asked for is shared by programs, and made with the request's own environment. A program that must not see
+ * its credentials logs in by itself.
+ */
+function sharedLogin({ login = null, networkProxy = null }: CheckedStart): LoginCommand | null {
+  return networkProxy?.proxy.credentialMasking ? null : login;
 }
 
 /**

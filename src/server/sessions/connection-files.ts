@@ -1,5 +1,4 @@
 import { setMaxListeners } from 'node:events';
-import { type CachedCallSource, type CachedCalls, cachedFileSystem } from '../../files/cached-file-system.ts';
 import { countHandles } from '../../files/counted-handles.ts';
 import { FileError, refused } from '../../files/errors.ts';
 import { FileHandles } from '../../files/file-handles.ts';
@@ -11,11 +10,9 @@ import { uriFromPath } from '../../files/path-uri.ts';
 import type { ContentSearch } from '../../files/search/content-search.ts';
 import type { SearchRequest, SearchResult } from '../../files/search/query.ts';
 import { Slots } from '../../files/slots.ts';
-import { SERVED_FILE_SYSTEM } from '../../files/threaded-file-system.ts';
 import type { ChangeBatch } from '../../files/watch/change-list.ts';
 import type { ConnectionWatches } from '../../files/watch/connection-watches.ts';
 import type { MissingWatch } from '../../files/watch/watch-missing.ts';
-import { obstacleToNative } from '../../process/spawn/native-obstacles.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
@@ -56,14 +53,14 @@ export class ConnectionFiles {
   readonly #ended = new AbortController();
 
   /**
-   * `enterHandle` is asked before a file is opened through a handle; it may refuse, and returns what to call at the end. `restrict`
-   * leaves out the files that are none of the client's business; `confined` does the same for requests under a sandbox.
+   * `enterHandle` is asked before a file is opened through a handle; it may refuse, and returns what to call at the end. `files` are
+   * those that are the client's business; `confined` has them for requests under a sandbox.
    */
   constructor(
     peer: FileNewsPeer,
     search: () => Promise<ContentSearch>,
     enterHandle: () => () => void,
-    restrict: (files: FileSystem) => FileSystem,
+    files: FileSystem,
     confined: ConfinedFiles,
   ) {
     // Every operation that waits for its place listens; their number is bounded by the dispatcher.
@@ -71,7 +68,7 @@ export class ConnectionFiles {
     const trees = new Slots(TREE_OPERATIONS_PER_CONNECTION);
     this.#bounded = (files) =>
       countHandles(limitFileSystem(files, { slots: this.#slots, trees }, this.#ended.signal), enterHandle);
-    this.#fileSystem = this.#bounded(restrict(SERVED_FILES));
+    this.#fileSystem = this.#bounded(files);
     this.#confined = confined;
     this.#peer = peer;
     this.#search = search;
@@ -158,26 +155,6 @@ export class ConnectionFiles {
     return loaded;
   }
 }
-
-/** The native calls of this process, loaded when files are first read. */
-class NativeCachedCalls implements CachedCallSource {
-  calls: CachedCalls | null = null;
-  #asked = false;
-
-  prepare(): void {
-    if (this.#asked) return;
-    this.#asked = true;
-    void this.#load().catch(() => {});
-  }
-
-  async #load(): Promise<void> {
-    if (obstacleToNative(true) !== null) return;
-    const { loadCachedCalls } = await import('../../process/spawn/native/cached-calls.ts');
-    this.calls = await loadCachedCalls();
-  }
-}
-
-const SERVED_FILES = cachedFileSystem(SERVED_FILE_SYSTEM, new NativeCachedCalls());
 
 /** Memory for blocks of files, shared by all connections. */
 const BLOCKS = new FrameBuffers(MAX_BLOCK_BYTES, REUSED_BLOCKS_MAX);

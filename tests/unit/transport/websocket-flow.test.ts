@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { PONG_WINDOW_BYTES, SEND_WINDOW_BYTES } from '../../../src/transport/limits.ts';
 import { WebSocketTransport } from '../../../src/transport/websocket.ts';
+import { waitFor } from '../../support/wait-for.ts';
 import { RecordedEvents } from './recorded-events.ts';
 import { frame, listen, PING, PONG, pair, QUIET, rawClient, TEXT } from './websocket-peers.ts';
 
@@ -80,9 +81,9 @@ describe('signs of life', () => {
     const { client, events, socket } = await pair({ pingIntervalMs: ms, peerSilenceTimeoutMs: 40 });
     for (let round = 0; round < 10; round++) {
       await pinged(client, 20);
-      const arrived = once(socket, 'data');
+      const before = socket.bytesRead;
       client.pong();
-      await arrived;
+      await waitFor('the pong', () => socket.bytesRead > before);
     }
     expect(events.log).toEqual([]);
     pass(40);

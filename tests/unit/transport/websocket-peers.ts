@@ -24,10 +24,10 @@ export async function listen(options: Partial<WebSocketOptions> = {}) {
   const upgrader = new WebSocketUpgrader({ ...QUIET, ...options });
   const waiting: ((transport: Transport) => void)[] = [];
   const arrived: Transport[] = [];
-  const sockets: Duplex[] = [];
+  const sockets: Socket[] = [];
   const server = createServer();
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    sockets.push(socket);
+    sockets.push(socket as Socket);
     upgrader.upgrade(request, socket, head, (transport) => {
       const next = waiting.shift();
       if (next === undefined) arrived.push(transport);

@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs';
 import { mkdir, rm, rmdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { SecureContext } from 'node:tls';
@@ -64,6 +65,7 @@ export class InterceptionHost {
       this.#cleared,
     ]);
     const bundle = [...(await programTrust(this.#env)), authority.certificate];
+    process.once('exit', this.#removeAtOnce);
     await mkdir(dirname(this.#bundlePath), { recursive: true, mode: 0o700 });
     await writeFile(this.#bundlePath, bundle.join('\n'), { mode: 0o644 });
     return { authority, trust };
@@ -74,7 +76,11 @@ export class InterceptionHost {
     const folder = dirname(this.#bundlePath);
     await rm(folder, { recursive: true, force: true }).catch(() => {});
     await rmdir(dirname(folder)).catch(() => {});
+    process.off('exit', this.#removeAtOnce);
   }
+
+  /** A process that ends waits for nothing. */
+  readonly #removeAtOnce = (): void => rmSync(dirname(this.#bundlePath), { recursive: true, force: true });
 
   /** What the program's own request says about a variable stands; what it only has from the server does not: the file has that too. */
   #variables(env: Readonly<Record<string, string>>): Record<string, string> {

@@ -69,7 +69,7 @@ export class Interception {
     });
     this.#server.on('upgrade', (incoming, socket, head) => {
       if (head.length > 0) socket.unshift(head);
-      this.#upgrade(incoming, socket as Socket).catch(() => socket.destroy());
+      this.#turns.take(incoming.socket, () => this.#upgrade(incoming, incoming.socket));
     });
   }
 

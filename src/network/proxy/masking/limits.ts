@@ -17,7 +17,7 @@ export const MAX_REPEAT = 1024;
 export const MAX_PATTERN_STATES = 8192;
 
 /** Steps that comparing an environment with all patterns may take: a fraction of a second. Whoever needs more is refused. */
-export const MAX_MATCH_STEPS = 20_000_000;
+export const MAX_MATCH_STEPS = 4_000_000;
 
 /** Repetitions in a mask where a pattern leaves their number open: long enough to be told from ordinary text. */
 export const MASK_REPETITIONS = 24;

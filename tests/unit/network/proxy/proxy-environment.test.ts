@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { proxyEnvironment } from '../../../../src/network/proxy/proxy-environment.ts';
+import { CredentialMasks } from '../../../../src/network/proxy/masking/credential-masks.ts';
+import { proxiedAnyway, proxyEnvironment } from '../../../../src/network/proxy/proxy-environment.ts';
 
 const LOCAL = 'localhost,127.0.0.1,::1,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16';
 
@@ -75,5 +76,25 @@ test('without SOCKS5 the HTTP proxy serves in its place, and local hosts are rea
     NO_PROXY: LOCAL,
     npm_config_noproxy: LOCAL,
     CODEX_NETWORK_ALLOW_LOCAL_BINDING: '1',
+  });
+});
+
+test.each([
+  ['https://a.test', LOCAL],
+  ['http://localhost:1', LOCAL.replace('localhost,', '')],
+  ['https://127.0.0.1', LOCAL.replace('127.0.0.1,', '')],
+  ['http://[::1]', LOCAL.replace('::1,', '')],
+  ['https://api.localhost', LOCAL.replace('localhost,', '')],
+  ['https://10.1.2.3', LOCAL.replace('10.0.0.0/8,', '')],
+  ['https://172.32.0.1', LOCAL],
+])('a local host that gets credentials is reached by the proxy: %s', (url, direct) => {
+  const acme = { env: ['ACME_KEY'], patterns: ['acme_[a-z]{24}'], url_prefixes: [url], auth: [] };
+  const masks = new CredentialMasks({ acme });
+  masks.cover({ ACME_KEY: 'acme_abcdefghijklmnopqrstuvwx' });
+  const env = proxyEnvironment({ http: 'http://127.0.0.1:1', socks: null }, true);
+  expect(proxiedAnyway(env, masks)).toMatchObject({
+    NO_PROXY: direct,
+    no_proxy: direct,
+    NPM_CONFIG_NOPROXY: direct,
   });
 });

@@ -5,6 +5,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -122,6 +123,23 @@ describe('what is held', () => {
       await release();
     }
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('is made anew where it is missing because its directory was moved, and goes in both places', async () => {
+    const { placeholders } = server();
+    mkdirSync(join(folder, 'a'));
+    const first = await placeholders.hold([at('a/.git')]);
+    renameSync(join(folder, 'a'), join(folder, 'b'));
+    mkdirSync(join(folder, 'a'));
+    const second = await placeholders.hold([at('a/.git')]);
+    const third = await placeholders.hold([at('a/.git')]);
+    expect([readdirSync(join(folder, 'a')), readdirSync(join(folder, 'b'))]).toEqual([['.git'], ['.git']]);
+    await first();
+    expect([readdirSync(join(folder, 'a')), readdirSync(join(folder, 'b'))]).toEqual([['.git'], []]);
+    await second();
+    expect(readdirSync(join(folder, 'a'))).toEqual(['.git']);
+    await third();
+    expect(readdirSync(join(folder, 'a'))).toEqual([]);
   });
 
   test('is the same for all at any time, however often it comes and goes', async () => {

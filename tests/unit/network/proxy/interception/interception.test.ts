@@ -3,6 +3,9 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { groupedHeaders } from '../../../../../src/network/proxy/http-headers.ts';
+import { Interception } from '../../../../../src/network/proxy/interception/interception.ts';
+import { CredentialMasks } from '../../../../../src/network/proxy/masking/credential-masks.ts';
 import { waitFor } from '../../../../support/wait-for.ts';
 import {
   CREDENTIAL,
@@ -313,3 +316,20 @@ async function tunnelled(env: Record<string, string>, port: number, text: string
   socket.destroy();
   return output;
 }
+
+test('a name of this machine that leads elsewhere is sent the mask', async () => {
+  const acme = { env: ['ACME_KEY'], patterns: ['acme_[a-z]{24}'], auth: [] };
+  const masks = new CredentialMasks({ acme: { ...acme, url_prefixes: ['http://localhost:80'] } });
+  const { ACME_KEY: mask } = masks.cover({ ACME_KEY: CREDENTIAL });
+  const interception = new Interception({ masks, mode: 'full', via: 'x' } as never);
+  const sentTo = (remoteAddress: string) => {
+    const headers = groupedHeaders([['Authorization', `Bearer ${mask}`]]);
+    const target = { host: { name: 'localhost', address: null }, port: 80, path: '/' };
+    interception.unmaskPlain(headers, target, 'GET', { remoteAddress } as Socket);
+    return headers.get('authorization')?.[1];
+  };
+  for (const near of ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1']) {
+    expect(sentTo(near)).toEqual([`Bearer ${CREDENTIAL}`]);
+  }
+  for (const far of ['10.0.0.1', '0.0.0.0', '::', '8.8.8.8']) expect(sentTo(far)).toEqual([`Bearer ${mask}`]);
+});

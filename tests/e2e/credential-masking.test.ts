@@ -1,0 +1,223 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { StartParams } from '../../src/client/index.ts';
+import { type ServerProcess, startServerProcess, type TestClient } from '../../src/testing/index.ts';
+import { Certificates, pem } from '../support/certificates.ts';
+import { at, managed, ROOT_READ } from '../support/escape-scene.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { secureWebServer, type WebServer } from '../support/web-servers.ts';
+
+const ACME = 'acme_abcdefghijklmnopqrstuvwx';
+const GITHUB = 'ghp_abcdefghijklmnopqrstuvwxyz0123456789';
+const INHERITED = 'ghp_9876543210zyxwvutsrqponmlkjihgfedcba';
+
+type Settings = NonNullable<StartParams['networkProxy']>['proxy'];
+
+let certificates: Certificates;
+let web: WebServer;
+let folder: string;
+let home: string;
+let server: ServerProcess;
+let client: TestClient;
+
+beforeAll(async () => {
+  certificates = new Certificates();
+  const authority = certificates.authority('upstream');
+  const signed = pem(certificates.signedBy(authority, 'server'));
+  web = await secureWebServer(signed, ({ url, headers }, response) =>
+    response.end(`${url} ${headers.authorization}\n`),
+  );
+  folder = mkdtempSync(join(tmpdir(), 'credential-masking-'));
+});
+afterAll(async () => {
+  await web.close();
+  certificates.remove();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+beforeEach(async () => {
+  home = mkdtempSync(join(folder, 'home-'));
+  server = await startServerProcess(['--log-level', 'debug', '--audit-log', join(home, 'audit')], {
+    CODEX_HOME: home,
+    SSL_CERT_FILE: certificates.path('upstream.pem'),
+    GITHUB_TOKEN: INHERITED,
+  });
+  client = await server.connect();
+});
+afterEach(() => server.close());
+
+function networkProxy(changes: Partial<Settings> = {}) {
+  const acme = {
+    env: ['ACME_KEY'],
+    patterns: ['acme_[a-z]{24}'],
+    url_prefixes: [`${web.url}/v1`],
+  };
+  const proxy: Settings = {
+    enabled: true,
+    enableSocks5: true,
+    enableSocks5Udp: false,
+    allowUpstreamProxy: false,
+    dangerouslyAllowAllUnixSockets: false,
+    mode: 'full',
+    allowLocalBinding: false,
+    domains: { '127.0.0.1': 'allow' },
+    credentialMasking: true,
+    credentialProviders: { acme },
+    ...changes,
+  };
+  return { proxy };
+}
+
+/** What a program prints. */
+async function printed(argv: string[], more: object = {}): Promise<string> {
+  const processId = `p${client.received.length}`;
+  await client.request('process/start', {
+    processId,
+    argv,
+    cwd: 'file:///',
+    env: { PATH: process.env.PATH ?? '', ACME_KEY: ACME, GH_TOKEN: GITHUB },
+    tty: false,
+    networkProxy: networkProxy(),
+    ...more,
+  });
+  return (await client.closedProcess(processId)).text();
+}
+
+const FETCH = 'curl -sS -m 20 -H "Authorization: Bearer $ACME_KEY"';
+
+const SYSTEM_READ = ['/usr', '/bin', '/lib', '/lib64'].map((path) => at(path, 'read'));
+
+/** Behind the proxy, and with nothing else of the network. */
+const enforced = {
+  sandbox: managed([ROOT_READ], { network: 'enabled' }),
+  enforceManagedNetwork: true,
+};
+
+describe.each([
+  ['a program', {}],
+  ['a program in a sandbox', { sandbox: managed([ROOT_READ], { network: 'enabled' }) }],
+  ['a program that has only its proxy', enforced],
+  ['a program that may read little', { sandbox: managed(SYSTEM_READ, { network: 'enabled' }) }],
+])('%s', (_name, more) => {
+  test('sends its credential where it belongs, and elsewhere what it has of it', async () => {
+    const script = `echo $ACME_KEY; ${FETCH} ${web.url}/v1/x; ${FETCH} ${web.url}/v2`;
+    const [mask = '', ...answers] = (await printed(['/bin/sh', '-c', script], more)).split('\n');
+    expect(mask).toMatch(/^acme_[a-z]{24}$/);
+    expect(mask).not.toBe(ACME);
+    expect(answers).toEqual([`/v1/x Bearer ${ACME}`, `/v2 Bearer ${mask}`, '']);
+  });
+});
+
+test('a program in a sandbox cannot change whom programs trust', async () => {
+  const script = 'cat "$SSL_CERT_FILE" | head -1; : >> "$SSL_CERT_FILE"';
+  const tried = await printed(['/bin/sh', '-c', script], enforced);
+  expect(tried).toMatch(/^-----BEGIN CERTIFICATE-----\n.*Read-only file system\n$/);
+});
+
+describe('no credential is in the environment', () => {
+  test.each([
+    ['of a program without a shell', ['/usr/bin/env']],
+    ['of a shell', ['/bin/sh', '-c', 'env']],
+    ['of a login shell', ['/bin/bash', '-lc', 'env']],
+  ])('%s', async (_name, argv) => {
+    const env = await printed(argv);
+    expect(env).toMatch(/^ACME_KEY=acme_[a-z]{24}$/m);
+    expect(env).toMatch(/^GH_TOKEN=ghp_masked/m);
+    for (const credential of [ACME, GITHUB]) expect(env).not.toContain(credential);
+  });
+
+  test('that the server has itself and passes on', async () => {
+    const envPolicy = { inherit: 'all', ignoreDefaultExcludes: true, exclude: [], set: {}, includeOnly: [] };
+    const env = await printed(['/usr/bin/env'], { envPolicy, env: {} });
+    expect(env).toMatch(/^GITHUB_TOKEN=ghp_masked/m);
+    expect(env).not.toContain(INHERITED);
+  });
+
+  test('of a login shell whose state is wanted: it logs in by itself', async () => {
+    const own = join(home, 'user');
+    mkdirSync(own);
+    writeFileSync(join(own, '.bash_profile'), 'env >> "$HOME/seen"\n');
+    const shellSnapshot = { scopeId: 's', shell: { name: 'bash', path: '/bin/bash' } };
+    const env = { PATH: '/usr/bin:/bin', HOME: own, ACME_KEY: ACME };
+    const output = await printed(['/bin/bash', '-lc', 'env'], { env, shellSnapshot });
+    const seen = readFileSync(join(own, 'seen'), 'utf8');
+    for (const text of [output, seen]) {
+      expect(text).toMatch(/^ACME_KEY=acme_[a-z]{24}$/m);
+      expect(text).not.toContain(ACME);
+    }
+  });
+});
+
+test('no credential is in a log, in the audit, in a message or in an error', async () => {
+  await printed([
+    '/bin/sh',
+    '-c',
+    `${FETCH} ${web.url}/v1/x >/dev/null; ${FETCH} https://other.test/ || true`,
+  ]);
+  await printed(['/nowhere'], {}).catch(() => {});
+  await client.request('process/list', {});
+  expect(client.received.filter(({ method }) => method === 'network/policyDecision')).toHaveLength(2);
+  const everything = [
+    JSON.stringify(client.received),
+    server.stderr(),
+    readFileSync(join(home, 'audit'), 'utf8'),
+  ];
+  for (const text of everything) {
+    expect(text).not.toContain(ACME);
+    expect(text).not.toContain(GITHUB);
+  }
+});
+
+describe('what cannot be masked is not started', () => {
+  test.each([
+    [{ credentialProviders: { acme: {} } }, 'credentialProviders["acme"]: no environment variable is named'],
+    [
+      { credentialProviders: { acme: { env: ['A'], patterns: ['('], url_prefixes: ['a.test'] } } },
+      'credentialProviders["acme"]: a pattern cannot be used',
+    ],
+  ])('%j', async (changes, message) => {
+    await expect(printed(['/bin/true'], { networkProxy: networkProxy(changes) })).rejects.toMatchObject({
+      code: -32602,
+      message: expect.stringContaining(message),
+    });
+    await waitFor('the file to go', () => !existsSync(join(home, 'proxy')));
+  });
+
+  test('where the file cannot be kept that programs have to read', async () => {
+    writeFileSync(join(home, 'proxy'), '');
+    await expect(printed(['/bin/true'])).rejects.toMatchObject({
+      message: expect.stringMatching(/^networkProxy: credentialMasking: .*(?:EEXIST|ENOTDIR)/),
+    });
+  });
+});
+
+test('nothing is left behind, neither by a program that ends nor by a server that does', async () => {
+  const start = (processId: string) =>
+    client.request('process/start', {
+      processId,
+      argv: ['/bin/sh', '-c', 'echo up; cat'],
+      cwd: 'file:///',
+      env: {},
+      tty: false,
+      pipeStdin: true,
+      networkProxy: networkProxy(),
+    });
+  await start('one');
+  expect(readdirSync(join(home, 'proxy'))).toHaveLength(1);
+  await client.request('process/terminate', { processId: 'one' });
+  await waitFor('the file to go', () => !existsSync(join(home, 'proxy')));
+  await start('two');
+  expect(readdirSync(join(home, 'proxy'))).toHaveLength(1);
+  await server.close();
+  expect(existsSync(join(home, 'proxy')) ? readdirSync(join(home, 'proxy')) : []).toEqual([]);
+});

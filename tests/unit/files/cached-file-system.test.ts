@@ -1,0 +1,138 @@
+import { mkdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import { beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { type CachedCalls, cachedFileSystem } from '../../../src/files/cached-file-system.ts';
+import type { FileSystem } from '../../../src/files/file-system.ts';
+import { CLOSED_AT_ONCE_BYTES } from '../../../src/files/limits.ts';
+import { LOCAL_FILE_SYSTEM } from '../../../src/files/local/local-file-system.ts';
+import type { NativePath } from '../../../src/files/native-path.ts';
+import { loadCachedCalls } from '../../../src/process/spawn/native/cached-calls.ts';
+import { waitFor } from '../../support/wait-for.ts';
+import { outcome, Scratch } from './local/scratch.ts';
+
+const scratch = new Scratch();
+const FOLLOW = { followSymlinks: true };
+const NO_FOLLOW = { followSymlinks: false };
+let native: CachedCalls;
+let calls: CachedCalls;
+let files: FileSystem;
+const ordinary = {
+  ...LOCAL_FILE_SYSTEM,
+  readFile: vi.fn(LOCAL_FILE_SYSTEM.readFile),
+  open: vi.fn(LOCAL_FILE_SYSTEM.open),
+};
+
+beforeAll(async () => {
+  native = await loadCachedCalls();
+});
+
+beforeEach(() => {
+  vi.clearAllMocks();
+  calls = { openPath: vi.fn(native.openPath), read: vi.fn(native.read) };
+  files = cachedFileSystem(ordinary, { calls, prepare: () => {} });
+});
+
+function fileOf(content: string): NativePath {
+  const path = scratch.at('file');
+  writeFileSync(path, content);
+  return path;
+}
+
+async function contentAt(path: NativePath, options = FOLLOW, from = files): Promise<string> {
+  const content = await from.readFile(path, options);
+  try {
+    const buffer = Buffer.alloc(content.size + 10);
+    return buffer.toString('latin1', 0, await content.read(buffer));
+  } finally {
+    await content.close();
+  }
+}
+
+test.each([
+  ['an empty file', ''],
+  ['a small file', 'content'],
+  ['a large file', 'x'.repeat(CLOSED_AT_ONCE_BYTES + 1)],
+])('%s in memory is read without the others, and closed', async (_name, content) => {
+  const path = fileOf(content);
+  expect(await contentAt(path)).toBe(content);
+  expect(await contentAt(path, NO_FOLLOW)).toBe(content);
+  expect(ordinary.readFile).not.toHaveBeenCalled();
+  expect(calls.read).toHaveBeenCalled();
+  await waitFor('the close', () => scratch.heldOpen().length === 0);
+});
+
+test('a content that is not in memory is waited for, also in the middle', async () => {
+  const path = fileOf('0123456789');
+  const read = vi.mocked(calls.read);
+  read.mockImplementationOnce((fd, buffer, start, position) =>
+    native.read(fd, buffer.subarray(0, start + 4), start, position),
+  );
+  read.mockImplementationOnce(() => null);
+  expect(await contentAt(path)).toBe('0123456789');
+  expect(ordinary.readFile).not.toHaveBeenCalled();
+});
+
+test('a handle for reading gives blocks, from memory or not', async () => {
+  const path = fileOf('0123456789');
+  const file = await files.open(path, 'read');
+  expect((await file.read(2, 3)).toString()).toBe('234');
+  vi.mocked(calls.read).mockImplementationOnce(() => null);
+  expect((await file.read(5, 3, Buffer.alloc(20))).toString()).toBe('567');
+  expect((await file.read(8, 5)).toString()).toBe('89');
+  expect((await file.read(10, 5)).length).toBe(0);
+  await expect(file.write(0, Buffer.from('x'))).rejects.toThrow('(os error 9)');
+  await file.close();
+  expect(ordinary.open).not.toHaveBeenCalled();
+  expect(scratch.heldOpen()).toEqual([]);
+});
+
+test('a handle for writing is the business of the others', async () => {
+  const path = fileOf('old');
+  const file = await files.open(path, 'replace');
+  await file.write(0, Buffer.from('new'));
+  await file.close();
+  expect(await contentAt(path)).toBe('new');
+  expect(ordinary.open).toHaveBeenCalledOnce();
+  expect(calls.openPath).toHaveBeenCalledOnce();
+});
+
+test('failures are those of the others', async () => {
+  fileOf('x');
+  mkdirSync(scratch.at('directory'));
+  symlinkSync('file', scratch.at('link'));
+  scratch.fifo('fifo');
+  const paths = ['missing', 'directory', 'fifo', 'file/below', 'link', 'directory/../file', 'loop'];
+  symlinkSync('loop', scratch.at('loop'));
+  for (const path of [...paths, '/dev/null', '/proc/version', '/'].map((name) => scratch.at(name))) {
+    for (const options of [FOLLOW, NO_FOLLOW]) {
+      const expected = await outcome(contentAt(path, options, LOCAL_FILE_SYSTEM));
+      expect([path, await outcome(contentAt(path, options))]).toEqual([path, expected]);
+      const open = (from: FileSystem) => from.open(path, 'read', options).then((file) => file.close());
+      expect([path, await outcome(open(files))]).toEqual([path, await outcome(open(LOCAL_FILE_SYSTEM))]);
+    }
+  }
+  await waitFor('the closes', () => scratch.heldOpen().length === 0);
+});
+
+test('what is no regular file is left to the others', async () => {
+  const fifo = scratch.fifo('fifo');
+  ordinary.readFile.mockRejectedValueOnce(new Error('seen'));
+  await expect(contentAt(fifo)).rejects.toThrow('seen');
+  expect(scratch.heldOpen()).toEqual([]);
+});
+
+test('a file that is removed while it is read stays what it was', async () => {
+  const path = fileOf('content');
+  const content = await files.readFile(path, FOLLOW);
+  unlinkSync(path);
+  const buffer = Buffer.alloc(10);
+  expect(buffer.toString('latin1', 0, await content.read(buffer))).toBe('content');
+  await content.close();
+});
+
+test('without the calls everything goes the ordinary way, and they are asked for', async () => {
+  const prepare = vi.fn();
+  const unready = cachedFileSystem(ordinary, { calls: null, prepare });
+  expect(await contentAt(fileOf('content'), FOLLOW, unready)).toBe('content');
+  expect(ordinary.readFile).toHaveBeenCalledOnce();
+  expect(prepare).toHaveBeenCalledOnce();
+});

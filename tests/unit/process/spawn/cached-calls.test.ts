@@ -1,0 +1,134 @@
+import { execFileSync } from 'node:child_process';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  fsyncSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type CachedCalls, loadCachedCalls } from '../../../../src/process/spawn/native/cached-calls.ts';
+
+let folder: string;
+let calls: CachedCalls;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'cached-calls-'));
+  calls = await loadCachedCalls();
+});
+
+afterEach(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe('a path', () => {
+  const inodeOf = (path: string, followSymlinks = true): number | null => {
+    const fd = calls.openPath(path, followSymlinks);
+    if (fd === null) return null;
+    try {
+      return fstatSync(fd).ino;
+    } finally {
+      closeSync(fd);
+    }
+  };
+  const realInode = (path: string): number => {
+    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      return fstatSync(fd).ino;
+    } finally {
+      closeSync(fd);
+    }
+  };
+
+  test('that was just used is found, also one that is not UTF-8', () => {
+    const file = join(folder, 'file');
+    writeFileSync(file, 'x');
+    expect(inodeOf(file)).toBe(realInode(file));
+    const odd = Buffer.concat([Buffer.from(`${folder}/`), Buffer.of(0xff)]);
+    writeFileSync(odd, 'y');
+    expect(inodeOf(odd.toString('latin1'))).not.toBeNull();
+  });
+
+  test('through links is found where links are followed, and only there', () => {
+    writeFileSync(join(folder, 'file'), 'x');
+    symlinkSync('file', join(folder, 'link'));
+    symlinkSync(folder, join(folder, 'above'));
+    for (const path of [join(folder, 'link'), join(folder, 'above', 'file')]) {
+      expect(inodeOf(path)).toBe(realInode(path));
+      expect(inodeOf(path, false)).toBeNull();
+    }
+    expect(inodeOf(join(folder, 'file'), false)).toBe(realInode(join(folder, 'file')));
+  });
+
+  test('to a FIFO is named without opening it', () => {
+    const fifo = join(folder, 'fifo');
+    execFileSync('mkfifo', [fifo]);
+    const fd = calls.openPath(fifo, true)!;
+    // Who opens it for writing without waiting is told that nobody reads.
+    expect(() => openSync(fifo, constants.O_WRONLY | constants.O_NONBLOCK)).toThrow('ENXIO');
+    closeSync(fd);
+  });
+
+  test('behind a mount point, or to nothing, is left to others', () => {
+    expect(calls.openPath('/proc/self/status', true)).toBeNull();
+    expect(calls.openPath(join(folder, 'missing'), true)).toBeNull();
+    symlinkSync('/proc/self/status', join(folder, 'away'));
+    expect(calls.openPath(join(folder, 'away'), true)).toBeNull();
+  });
+});
+
+test('nothing stays open', () => {
+  const before = readdirSync('/proc/self/fd').length;
+  writeFileSync(join(folder, 'file'), 'x');
+  for (let round = 0; round < 20; round++) {
+    calls.openPath(join(folder, 'missing'), true);
+    closeSync(calls.openPath(join(folder, 'file'), true)!);
+  }
+  expect(readdirSync('/proc/self/fd').length).toBe(before);
+});
+
+describe('reading', () => {
+  const opened = (content: Buffer): number => {
+    writeFileSync(join(folder, 'file'), content);
+    return openSync(join(folder, 'file'), 'r');
+  };
+
+  test('gives what is in memory, from any position into any place', () => {
+    const fd = opened(Buffer.from('0123456789'));
+    const buffer = Buffer.alloc(12, '.').subarray(2);
+    expect(calls.read(fd, buffer, 3, 4)).toBe(6);
+    expect(buffer.toString()).toBe('...456789.');
+    expect(calls.read(fd, buffer, 0, 10)).toBe(0);
+    expect(calls.read(fd, buffer.subarray(0, 2), 0, 1)).toBe(2);
+    expect(buffer.toString('latin1', 0, 2)).toBe('12');
+    closeSync(fd);
+  });
+
+  test('does not wait for the disk', () => {
+    const fd = opened(Buffer.alloc(100_000, 'x'));
+    fsyncSync(fd);
+    execFileSync('dd', [`if=${join(folder, 'file')}`, 'iflag=nocache', 'count=0', 'status=none']);
+    const buffer = Buffer.alloc(100_000);
+    expect(calls.read(fd, buffer, 0, 0)).toBeNull();
+    readSync(fd, buffer, 0, buffer.length, 0);
+    expect(calls.read(fd, buffer, 0, 0)).toBe(100_000);
+    closeSync(fd);
+  });
+
+  test('gives nothing where there is nothing to read', () => {
+    const fd = opened(Buffer.from('x'));
+    closeSync(fd);
+    expect(calls.read(fd, Buffer.alloc(1), 0, 0)).toBeNull();
+    const directory = openSync(folder, 'r');
+    expect(calls.read(directory, Buffer.alloc(1), 0, 0)).toBeNull();
+    closeSync(directory);
+  });
+});

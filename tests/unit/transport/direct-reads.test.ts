@@ -1,0 +1,194 @@
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { duplexPair } from 'node:stream';
+import { afterEach, describe, expect, test } from 'vitest';
+import { type ReadTarget, readDirectly } from '../../../src/transport/direct-reads.ts';
+import { DIRECT_READ_BYTES, LARGE_MESSAGE_BYTES, SHARED_READ_BYTES } from '../../../src/transport/limits.ts';
+import type { Transport } from '../../../src/transport/transport.ts';
+import { WebSocketUpgrader } from '../../../src/transport/websocket.ts';
+import { waitFor } from '../../support/wait-for.ts';
+import { RecordedEvents } from './recorded-events.ts';
+import { frame, listen, QUIET, rawClient, TEXT } from './websocket-peers.ts';
+
+const cleanups: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+/** Two ends of a connection, the first one accepted. */
+async function sockets(): Promise<[Socket, Socket]> {
+  const server = createServer({ pauseOnConnect: true });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const [accepted] = (await once(server, 'connection')) as [Socket];
+  cleanups.push(() => {
+    client.destroy();
+    accepted.destroy();
+    server.close();
+  });
+  return [accepted, client];
+}
+
+/** Keeps what it is given; from `roomAt` bytes on it offers room for `roomBytes` more. */
+class Keeper implements ReadTarget {
+  readonly taken: Buffer[] = [];
+  readonly #room: Buffer;
+  #filled = 0;
+  largestFill = 0;
+
+  constructor(roomBytes: number) {
+    this.#room = Buffer.alloc(roomBytes);
+  }
+
+  get room(): Buffer | null {
+    return this.taken.length === 0 || this.#filled === this.#room.length
+      ? null
+      : this.#room.subarray(this.#filled);
+  }
+
+  get bytes(): Buffer {
+    return Buffer.concat([
+      ...this.taken.slice(0, 1),
+      this.#room.subarray(0, this.#filled),
+      ...this.taken.slice(1),
+    ]);
+  }
+
+  fill(bytes: number): void {
+    this.#filled += bytes;
+    this.largestFill = Math.max(this.largestFill, bytes);
+  }
+
+  take(chunk: Buffer): void {
+    this.taken.push(Buffer.from(chunk));
+  }
+}
+
+test('bytes go where there is room for them, and to the shared buffer otherwise', async () => {
+  const [accepted, client] = await sockets();
+  const sent = Buffer.from(Array.from({ length: 2_000_000 }, (_, index) => (index * 31) & 0xff));
+  const keeper = new Keeper(1_500_000);
+  const events: Buffer[] = [];
+  // This is what tells when a Node comes that has other parts inside.
+  expect(readDirectly(accepted, keeper)).toBe(true);
+  accepted.on('data', (chunk: Buffer) => events.push(chunk));
+  accepted.resume();
+  client.end(sent);
+  await once(accepted, 'end');
+  expect(keeper.bytes.equals(sent)).toBe(true);
+  expect(events).toEqual([]);
+  expect(keeper.largestFill).toBeLessThanOrEqual(DIRECT_READ_BYTES);
+  expect(Math.max(...keeper.taken.map(({ length }) => length))).toBeLessThanOrEqual(SHARED_READ_BYTES);
+});
+
+test('a paused socket is not read, and goes on where it was', async () => {
+  const [accepted, client] = await sockets();
+  const keeper = new Keeper(10);
+  readDirectly(accepted, keeper);
+  accepted.resume();
+  client.write('first');
+  await waitFor('the first bytes', () => keeper.taken.length === 1);
+  accepted.pause();
+  const before = accepted.bytesRead;
+  client.write('and second');
+  const other = await sockets();
+  const arrived = once(other[1], 'data');
+  other[0].write('a sign that the loop went round');
+  await arrived;
+  expect(accepted.bytesRead).toBe(before);
+  accepted.resume();
+  await waitFor('the rest', () => keeper.bytes.toString() === 'firstand second');
+});
+
+test('what is no socket of the system is left alone', () => {
+  const [end] = duplexPair();
+  expect(readDirectly(end, new Keeper(0))).toBe(false);
+});
+
+describe('a websocket on a stream that only has events', () => {
+  /** The server's end of a websocket, and what its client writes to. */
+  function open() {
+    const [server, client] = duplexPair();
+    const headers = {
+      connection: 'Upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
+    };
+    const request = { method: 'GET', headers } as unknown as IncomingMessage;
+    const upgrader = new WebSocketUpgrader({ ...QUIET, maxMessageBytes: 10_000_000 });
+    let transport: Transport | null = null;
+    upgrader.upgrade(request, server, Buffer.alloc(0), (accepted) => {
+      transport = accepted;
+    });
+    client.on('data', () => {});
+    cleanups.push(() => {
+      client.destroy();
+      server.destroy();
+    });
+    return { server, client, transport: transport! as Transport };
+  }
+
+  test('its messages arrive, large and small', async () => {
+    const { client, transport } = open();
+    const events = RecordedEvents.of(transport);
+    const large = largeFrame('x');
+    client.write(frame(TEXT, 'before'));
+    client.write(large.subarray(0, 70_000));
+    client.write(large.subarray(70_000));
+    client.write(frame(TEXT, 'behind'));
+    await events.untilMessages(3);
+    expect(events.messages).toEqual(['before', 'x'.repeat(LARGE_BYTES), 'behind']);
+  });
+
+  test('what it holds when it ends paused belongs to the message that was begun', async () => {
+    const { server, client, transport } = open();
+    const events = RecordedEvents.of(transport);
+    const large = largeFrame('y');
+    client.write(large.subarray(0, 70_000));
+    await waitFor('the first half', () => server.readableLength === 0);
+    transport.setReceiving(false);
+    client.write(Buffer.concat([large.subarray(70_000), frame(TEXT, 'behind')]));
+    await waitFor('the second half', () => server.readableLength > 0);
+    server.destroy();
+    await events.untilClosed();
+    expect(events.messages).toEqual(['y'.repeat(LARGE_BYTES), 'behind']);
+    expect(events.closeReason).toEqual({ code: 1006, reason: '' });
+  });
+});
+
+test("connections that are sent large messages at once do not get each other's bytes", async () => {
+  const server = await listen({ maxMessageBytes: 10_000_000 });
+  const letters = ['a', 'b', 'c', 'd'];
+  const clients: Socket[] = [];
+  const events: RecordedEvents[] = [];
+  for (const _ of letters) {
+    clients.push(await rawClient(server));
+    events.push(RecordedEvents.of(await server.accepted()));
+  }
+  const frames = letters.map((letter) => largeFrame(letter));
+  for (let at = 0; at < frames[0]!.length; at += 50_000) {
+    for (const [index, client] of clients.entries()) client.write(frames[index]!.subarray(at, at + 50_000));
+    await new Promise(setImmediate);
+  }
+  for (const [index, letter] of letters.entries()) {
+    await events[index]!.untilMessages(1);
+    expect(events[index]!.messages).toEqual([letter.repeat(LARGE_BYTES)]);
+  }
+});
+
+const LARGE_BYTES = 5 * LARGE_MESSAGE_BYTES;
+
+/** A text of one letter, masked. */
+function largeFrame(letter: string): Buffer {
+  const key = Buffer.of(1, 2, 3, 4);
+  const header = Buffer.alloc(10);
+  header[0] = 0x80 | TEXT!;
+  header[1] = 0x80 | 127;
+  header.writeBigUInt64BE(BigInt(LARGE_BYTES), 2);
+  const payload = Buffer.alloc(LARGE_BYTES, letter).map((byte, index) => byte ^ key[index % 4]!);
+  return Buffer.concat([header, key, payload]);
+}
