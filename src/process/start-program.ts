@@ -87,18 +87,21 @@ async function spawnInside(
   return null;
 }
 
-/** A child that is killed while it builds its confinement has not entered it. */
+/** Nobody waits for a child whose start is given up: one that hangs in the kernel may never say anything. */
 async function hasEntered(
   entered: NonNullable<Enclosure['entered']>,
   child: Child,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const kill = () => void child.killTree();
-  signal.addEventListener('abort', kill, { once: true });
+  let onAbort = () => {};
+  const aborted = new Promise<false>((resolve) => {
+    onAbort = () => resolve(false);
+  });
+  signal.addEventListener('abort', onAbort, { once: true });
   try {
-    if (signal.aborted) kill();
-    return await entered(child);
+    if (signal.aborted) return false;
+    return await Promise.race([entered(child), aborted]);
   } finally {
-    signal.removeEventListener('abort', kill);
+    signal.removeEventListener('abort', onAbort);
   }
 }

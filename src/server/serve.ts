@@ -47,9 +47,15 @@ export async function serve(config: ExecServerConfig): Promise<RunningServer> {
   if (address.kind === 'stdio') throw new Error('stdio has no address; use serveStdio');
   await checkStart(config, address);
   const server = new ExecServer(config);
-  if (address.kind !== 'off') return runningServer(server, await server.listen(address));
-  await server.openRecords();
-  return runningServer(server, null);
+  try {
+    if (address.kind !== 'off') return runningServer(server, await server.listen(address));
+    await server.openRecords();
+    return runningServer(server, null);
+  } catch (error) {
+    // The records may be open already.
+    await server.close();
+    throw error;
+  }
 }
 
 /** Serves one client over a pair of streams. Its end is the server's end, and nothing is kept for a resume. */

@@ -16,7 +16,8 @@ export interface ReadTarget {
  * Has the system put what a socket receives where it belongs, or into one buffer that all sockets share. Otherwise Node allocates 64 KiB
  * for each read, which is most of the garbage of a server that is sent a lot. It is what the option `onread` does for sockets that a
  * program opens itself; for those that it accepts Node has no such option, but the same parts inside. Returns false, and changes
- * nothing, where they are not found: then there are only `data` events. What the socket holds already comes as such in either case.
+ * nothing, where they are not found: then there are only `data` events. What a socket holds because it is or was paused comes as such in
+ * either case. A socket that reads directly stops at once when it is paused, and does not notice its end then; `read(0)` has it go on.
  */
 export function readDirectly(socket: Duplex, target: ReadTarget): boolean {
   if (!(socket instanceof Socket) || socket.constructor !== Socket) return false;
@@ -29,6 +30,9 @@ export function readDirectly(socket: Duplex, target: ReadTarget): boolean {
   inside[buffer] = SHARED;
   inside[next] = () => target.room?.subarray(0, DIRECT_READ_BYTES) ?? SHARED;
   inside[callback] = (bytes: number, used: Buffer) => {
+    // A paused socket keeps what comes, as any does, until it has enough, and what it keeps goes first.
+    if (socket.isPaused() || socket.readableLength > 0)
+      return socket.push(Buffer.from(used.subarray(0, bytes)));
     if (used === SHARED) target.take(SHARED.subarray(0, bytes));
     else target.fill(bytes);
     return true;

@@ -193,7 +193,7 @@ export class WebSocketTransport implements Transport {
   setReceiving(receiving: boolean): void {
     // The peer's answer to a close must be read.
     if (receiving || this.#closing) this.#ws.resume();
-    else this.#ws.pause();
+    else this.#pause();
   }
 
   close(reason: CloseReason): void {
@@ -222,6 +222,12 @@ export class WebSocketTransport implements Transport {
       if (rest !== null) intake.take(rest);
     });
     readDirectly(socket, intake);
+  }
+
+  /** What comes is kept below, in bounds; the end of the connection is noticed all the same. */
+  #pause(): void {
+    this.#ws.pause();
+    this.#serverSocket?.read(0);
   }
 
   #sendFrame(data: string | Uint8Array, options: typeof TEXT_FRAME, released?: () => void): boolean {

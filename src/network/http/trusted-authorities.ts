@@ -10,14 +10,31 @@ import type { Variables } from './header-fields.ts';
  * names. A file that cannot be read fails; nothing of it is remembered, so that it can be put right.
  */
 export async function trustedAuthorities(env: Variables): Promise<SecureContext> {
+  return trustIn(await authorityFiles(env));
+}
+
+/** What is trusted besides the authorities that Node knows, as text; null where there is nothing. */
+export interface AuthorityFiles {
+  readonly system: string | null;
+  /** Named by the environment. */
+  readonly added: { readonly path: string; readonly text: string } | null;
+}
+
+/** Rejects like {@link trustedAuthorities}. */
+export async function authorityFiles(env: Variables): Promise<AuthorityFiles> {
   const variable = VARIABLES.find((name) => env[name]);
-  const added = variable === undefined ? null : await authorityFile(variable, env[variable] ?? '');
-  const system = await systemAuthorities();
-  const ca = [...rootCertificates, ...[system, added].filter((file) => file !== null)];
+  const path = env[variable ?? ''] ?? '';
+  const added = variable === undefined ? null : { path, text: await authorityFile(variable, path) };
+  return { system: await systemAuthorities(), added };
+}
+
+/** Throws NetworkError for certificates that are none. */
+export function trustIn({ system, added }: AuthorityFiles): SecureContext {
+  const ca = [...rootCertificates, ...[system, added?.text ?? null].filter((text) => text !== null)];
   try {
     return createSecureContext({ ca });
   } catch (error) {
-    throw failed(`the certificates of ${env[variable ?? ''] ?? 'the system'} cannot be used`, error);
+    throw failed(`the certificates of ${added?.path ?? 'the system'} cannot be used`, error);
   }
 }
 

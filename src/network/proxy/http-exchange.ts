@@ -20,10 +20,15 @@ export function exchange(incoming: IncomingMessage, response: ServerResponse, ou
     const outgoing = outgoingRequest(incoming, out);
     let isAnswered = false;
     outgoing.on('error', reject);
+    // A web server that switches protocols unasked ends like this, too.
     outgoing.on('close', () => {
-      if (!isAnswered) resolve();
+      if (!isAnswered) reject(new Error('the web server has ended the connection'));
     });
     outgoing.on('response', (answered) => {
+      if (!isForwardable(answered)) {
+        outgoing.destroy(new Error('the web server does not speak HTTP'));
+        return;
+      }
       isAnswered = true;
       response.sendDate = false;
       // Two connections that belong together end together.
@@ -39,6 +44,11 @@ export function exchange(incoming: IncomingMessage, response: ServerResponse, ou
   });
 }
 
+/** Whether the first line of an answer can be repeated. Any text is read as one, but what no server may say is not written. */
+function isForwardable({ statusCode = 0, statusMessage = '' }: IncomingMessage): boolean {
+  return statusCode >= 200 && /^[\t\x20-\x7e\x80-\xff]*$/.test(statusMessage);
+}
+
 /** The request that {@link exchange} sends, without its body. */
 export function outgoingRequest(incoming: IncomingMessage, { path, headers, connection }: Outgoing) {
   const outgoing = request({
@@ -46,6 +56,7 @@ export function outgoingRequest(incoming: IncomingMessage, { path, headers, conn
     path,
     setHost: false,
     maxHeaderSize: MAX_HEADER_BYTES,
+    insecureHTTPParser: false,
     timeout: IDLE_TIMEOUT_MS,
     ...connection,
   });
@@ -69,6 +80,8 @@ export function requestHeaders(
   if (!headers.has('host')) headers.set('host', ['Host', [hostHeader]]);
   if (incoming.headers['transfer-encoding'] !== undefined) {
     headers.set('transfer-encoding', ['Transfer-Encoding', ['chunked']]);
+    // With both, the next one might find another end of the body.
+    headers.delete('content-length');
   }
   // Only something near could send the request back here, and web servers elsewhere need not know of the proxy.
   if (!isPublicAddress(address ?? '')) {

@@ -42,6 +42,8 @@ export interface HttpProxyContext {
 export function createHttpProxy(context: HttpProxyContext): Server {
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
+    // Whatever the server's options for Node say about it.
+    insecureHTTPParser: false,
     headersTimeout: HEAD_TIMEOUT_MS,
     requestTimeout: 0,
     keepAliveTimeout: KEEP_ALIVE_MS,

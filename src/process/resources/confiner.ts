@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs';
 import type { Libc } from '../spawn/native/libc.ts';
-import { listPids } from '../tree/process-table.ts';
+import { killProcess, listPids } from '../tree/process-table.ts';
 import { type ControlGroups, findControlGroups, unavailable } from './control-groups.ts';
 import { limitsAnything, NO_RESOURCE_LIMITS, type ResourceLimits } from './resource-limits.ts';
 import type { SessionLimits } from './session-limits.ts';
@@ -23,7 +24,7 @@ export interface PreparedLimits {
 /**
  * Puts limits of the system on programs: a control group where this process may make one, else a limit of the memory of each
  * process by itself. A program runs for an instant before its limits hold; what it started in that instant carries its brand and
- * is brought under them too.
+ * is brought under them too. A program on which the system does not let them be put is killed.
  */
 export class Confiner {
   readonly #libc: Pick<Libc, 'lowerLimit'>;
@@ -67,7 +68,7 @@ export class Confiner {
     const group = groups.create(limits, session);
     return {
       apply: ({ pid, brand }) => {
-        this.#applyToAll(pid, brand, (member) => group.add(member));
+        this.#limitOrKill(pid, brand, (member) => group.add(member));
         return { outOfMemory: () => group.outOfMemory(), release: () => group.remove() };
       },
       cancel: () => group.remove(),
@@ -77,11 +78,30 @@ export class Confiner {
   #memoryLimit(bytes: bigint): PreparedLimits {
     return {
       apply: ({ pid, brand }) => {
-        this.#applyToAll(pid, brand, (member) => this.#libc.lowerLimit(member, RLIMIT_DATA, bytes));
+        this.#limitOrKill(pid, brand, (member) => this.#lowerMemory(member, bytes));
         return { outOfMemory: () => false, release: () => {} };
       },
       cancel: () => {},
     };
+  }
+
+  /** Whether the limit is new to the process. Throws when it goes on without. */
+  #lowerMemory(pid: number, bytes: bigint): boolean {
+    if (this.#libc.lowerLimit(pid, RLIMIT_DATA, bytes)) return true;
+    if (exceedsMemory(pid, bytes)) throw new Error('the limit of a process cannot be changed');
+    return false;
+  }
+
+  /** A limit that one process escapes is none: a program that changes its user as it starts may be out of reach, for instance. */
+  #limitOrKill(pid: number, brand: bigint | null, limit: (pid: number) => boolean): void {
+    try {
+      this.#applyToAll(pid, brand, limit);
+    } catch {
+      this.#applyToAll(pid, brand, (member) => {
+        killProcess(member);
+        return true;
+      });
+    }
   }
 
   /** Repeats until a look finds none without the limit. What a limited process starts has it from the beginning. */
@@ -97,6 +117,17 @@ export class Confiner {
         grown = limit(other) || grown;
       }
     }
+  }
+}
+
+/** Whether a process may use more private memory than this, or allow itself to; false when it is gone. */
+function exceedsMemory(pid: number, bytes: bigint): boolean {
+  try {
+    const limits = readFileSync(`/proc/${pid}/limits`, 'latin1');
+    const [, hard = '0'] = /^Max data size +\w+ +(\w+)/m.exec(limits) ?? [];
+    return hard === 'unlimited' || BigInt(hard) > bytes;
+  } catch {
+    return false;
   }
 }
 

@@ -15,20 +15,26 @@ export interface GroupOwner {
 export class ControlGroup {
   readonly path: string;
   readonly #owner: GroupOwner | null;
+  /** Another server in this process may have made a group of the same name since. */
+  #removed = false;
 
   constructor(path: string, owner: GroupOwner | null = null) {
     this.path = path;
     this.#owner = owner;
   }
 
-  /** Takes a process in, with its threads; false when it is gone or was in already. */
+  /**
+   * Takes a process in, with its threads; false when it is gone or was in already. Throws what the system says when it has to stay
+   * outside, where nothing limits it.
+   */
   add(pid: number): boolean {
     if (this.#has(pid)) return false;
     try {
       writeFileSync(join(this.path, 'cgroup.procs'), String(pid));
       return true;
-    } catch {
-      return false;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+      throw error;
     }
   }
 
@@ -59,11 +65,13 @@ export class ControlGroup {
 
   /** Whether the group is gone; it stays while it has members. */
   tryRemove(): boolean {
+    if (this.#removed) return true;
     try {
       rmdirSync(this.path);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') return false;
     }
+    this.#removed = true;
     this.#owner?.removed(this);
     return true;
   }

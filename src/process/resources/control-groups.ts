@@ -123,8 +123,9 @@ export class ControlGroups {
   /** Moves the server and what it runs into the leaf; strangers stay, and keep the controllers from being handed on. */
   #moveOwnProcesses(): void {
     mkdirSync(this.#own, { recursive: true });
+    const leaf = new ControlGroup(this.#own);
     for (const pid of readWords(join(this.#home, 'cgroup.procs')).map(Number)) {
-      if (descendsFromUs(pid)) writeFileSync(join(this.#own, 'cgroup.procs'), String(pid));
+      if (descendsFromUs(pid)) leaf.add(pid);
     }
   }
 }
@@ -139,8 +140,9 @@ export function findControlGroups(proc = '/proc/self'): ControlGroups | { readon
     const controllers = readWords(join(home, 'cgroup.controllers'));
     const missing = ['memory', 'pids', 'cpu'].filter((name) => !controllers.includes(name));
     if (missing.length > 0) return { obstacle: `${home} has no controller for ${missing.join(', ')}` };
-    // Containers often see the groups and may not change them.
-    for (const changed of ['', 'cgroup.subtree_control']) accessSync(join(home, changed), constants.W_OK);
+    // Containers often see the groups and may not change them. Who moves a process must be allowed to where both groups are.
+    for (const changed of ['', 'cgroup.procs', 'cgroup.subtree_control'])
+      accessSync(join(home, changed), constants.W_OK);
     return new ControlGroups(home);
   } catch (error) {
     return { obstacle: (error as Error).message };
@@ -174,10 +176,17 @@ function removeLeftovers(home: string): void {
     const pid = Number(/^exec-server-(\d+)(-s?\d+)?$/.exec(name)?.[1] ?? Number.NaN);
     if (Number.isNaN(pid) || (pid !== process.pid && trySignal(pid, 0))) continue;
     const path = join(home, name);
-    for (const inner of readdirSync(path)) {
-      if (/^\d+$/.test(inner)) new ControlGroup(join(path, inner)).tryRemove();
-    }
+    for (const inner of programsIn(path)) new ControlGroup(join(path, inner)).tryRemove();
     new ControlGroup(path).tryRemove();
+  }
+}
+
+/** The groups of programs in one of a session; none when another server has removed that meanwhile. */
+function programsIn(path: string): string[] {
+  try {
+    return readdirSync(path).filter((name) => /^\d+$/.test(name));
+  } catch {
+    return [];
   }
 }
 

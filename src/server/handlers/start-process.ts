@@ -82,7 +82,8 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     // A client that writes a script and starts it need not wait for the first answer; a dead mount is not waited for.
     const changes = files.order.changesDone();
     const changesDone = changes && waitAtMost(CHANGES_BEFORE_START_MS, changes);
-    recorded = records.starting(processId, spec, { ...resources, ...limits });
+    const policy = { sandbox: sandboxType, limits: { ...resources, ...limits } };
+    recorded = records.starting(processId, spec, policy);
     const after = recorded === null ? changesDone : Promise.all([changesDone, recorded]).then(() => {});
     // Whoever finds the id taken does not wait for it.
     after?.catch(() => {});

@@ -13,7 +13,7 @@ import type { ExecServerConfig } from '../config/config.ts';
 import { StartError } from '../start-error.ts';
 import type { AuditLog } from './audit/audit-log.ts';
 import type { auditedHandlers } from './audit/audited-handlers.ts';
-import type { ConnectionTrail, HttpOutcome } from './audit/trail.ts';
+import type { ConnectionTrail, HttpOutcome, StartPolicy } from './audit/trail.ts';
 import type { TurnedAway } from './audit/turned-away.ts';
 import type { MeasuredRequest, ServerMetrics, ServerState } from './server-metrics.ts';
 
@@ -161,9 +161,9 @@ export class ConnectionRecords {
   }
 
   /** What a start has to wait for, if anything. Throws or rejects with RpcError when the start must not be. */
-  starting(processId: string, spec: SpawnSpec, limits: unknown): Promise<void> | null {
+  starting(processId: string, spec: SpawnSpec, policy: StartPolicy): Promise<void> | null {
     this.requireWritable();
-    return this.#trail?.starting(processId, spec, limits) ?? null;
+    return this.#trail?.starting(processId, spec, policy) ?? null;
   }
 
   started(): void {

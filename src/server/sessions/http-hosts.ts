@@ -11,11 +11,15 @@ export async function refuseBadHosts(config: ExecServerConfig): Promise<void> {
 export async function hostPolicyOf(config: ExecServerConfig): Promise<HostPolicy> {
   const { hostPatterns } = await import('../../network/http/host-policy.ts');
   const read = (list: string, option: string) => {
+    let patterns: HostPolicy['allowed'];
     try {
-      return hostPatterns(list);
+      patterns = hostPatterns(list);
     } catch (error) {
       throw new StartError(`${option}: ${(error as Error).message}`);
     }
+    // Whoever gives a list means to keep something out; one that is empty by mistake must not let everything through.
+    if (patterns === null && list !== '') throw new StartError(`${option}: there is no host in the list`);
+    return patterns;
   };
   return {
     allowed: read(config.httpAllowedHosts, '--http-allowed-hosts'),

@@ -60,6 +60,12 @@ test.each<[TraceContext | null | undefined, unknown]>([
     { traceparent: TRACEPARENT, tracestate: 'a\nb' },
     { traceparent: TRACEPARENT, tracestate: null },
   ],
+  [
+    { traceparent: TRACEPARENT, tracestate: createTraceState('a=b') as unknown as string },
+    { traceparent: TRACEPARENT, tracestate: null },
+  ],
+  [{ traceparent: { toString: () => TRACEPARENT } as unknown as string }, undefined],
+  [{ traceparent: `${TRACEPARENT}\n` }, undefined],
   [{ traceparent: 'nonsense' }, undefined],
   [{ traceparent: 7 as unknown as string }, undefined],
   [null, undefined],
@@ -72,6 +78,15 @@ test.each<[TraceContext | null | undefined, unknown]>([
   expect([traces('environment/status'), traces('process/start'), traces('process/terminate')]).toEqual(
     Array.from({ length: 3 }, () => [sent]),
   );
+  await client.close();
+});
+
+test('a call is made although its trace cannot be told', async () => {
+  const { client, traces } = await connect(() => {
+    throw new Error('no traces today');
+  });
+  await client.call('environment/status', null);
+  expect(traces('environment/status')).toEqual([undefined]);
   await client.close();
 });
 

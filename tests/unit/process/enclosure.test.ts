@@ -234,21 +234,13 @@ describe('a child that does not enter its enclosure', () => {
     expect(events.slice(-2)).toEqual(['exited 127', 'closed']);
   });
 
-  test('is killed when the start is given up, and nothing is started again', async () => {
+  test('is killed when the start is given up, whether or not it says anything, and nothing is started again', async () => {
     const { spawner, manager, events, start } = scene();
     const child = new FakeChild();
-    let isKilled = () => {};
-    const killed = new Promise<void>((resolve) => {
-      isKilled = resolve;
-    });
-    child.onKill = isKilled;
     const started = start(async () => ({
       spec: ENCLOSED,
       judge: null,
-      entered: async () => {
-        await killed;
-        return false;
-      },
+      entered: () => NEVER,
       release: async () => void events.push('released'),
     }));
     const given = expect(started).rejects.toThrow('start was cancelled');
@@ -258,6 +250,6 @@ describe('a child that does not enter its enclosure', () => {
     await vi.advanceTimersByTimeAsync(START_BEFORE_TERMINATE_MS);
     expect(await terminated).toBe(true);
     await given;
-    expect([spawner.starts.length, child.released, events]).toEqual([1, 1, ['released']]);
+    expect([spawner.starts.length, child.killed, child.released, events]).toEqual([1, 1, 1, ['released']]);
   });
 });

@@ -162,6 +162,21 @@ test('a paused intake makes the peer feel it, and loses nothing', async () => {
   expect(client.bufferedAmount).toBe(0);
 });
 
+test.each(['end', 'resetAndDestroy'] as const)(
+  'a peer that leaves is noticed while the intake is paused (%s)',
+  async (how) => {
+    const server = await listen();
+    const client = await rawClient(server);
+    const transport = await server.accepted();
+    const events = RecordedEvents.of(transport);
+    client.write(frame(TEXT, 'first'));
+    await events.untilMessages(1);
+    transport.setReceiving(false);
+    client[how]();
+    expect(await events.untilClosed()).toMatchObject({ code: 1006 });
+  },
+);
+
 test('a peer that does not read makes the transport ask to wait, until it reads again', async () => {
   const { client, transport, events } = await pair();
   client.pause();

@@ -49,6 +49,11 @@ test('messages sent before the opening are kept', async () => {
   const client = await rawClient(server);
   const transport = await server.accepted();
   await new Promise((resolve) => client.write(frame(TEXT, 'early'), resolve));
+  // What comes to the server later is answered: it has seen the message before.
+  const other = await rawClient(server);
+  const otherEvents = RecordedEvents.of(await server.accepted());
+  other.write(frame(TEXT, 'later'));
+  await otherEvents.untilMessages(1);
   const events = RecordedEvents.of(transport);
   await events.untilMessages(1);
   expect(events.messages).toEqual(['early']);

@@ -3,9 +3,10 @@ import { mkdir, rm, rmdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { SecureContext } from 'node:tls';
 import { NetworkError } from '../../errors.ts';
-import { trustedAuthorities } from '../../http/trusted-authorities.ts';
+import { authorityFiles, trustIn } from '../../http/trusted-authorities.ts';
 import type { ServerVariables } from '../proxy-host.ts';
 import { Authority } from './authority.ts';
+import { removeOrphans } from './owned-folders.ts';
 import { programTrust } from './program-trust.ts';
 
 /** What interception needs, for as long as it is held. */
@@ -59,15 +60,19 @@ export class InterceptionHost {
 
   async #make(): Promise<Pick<HeldInterception, 'authority' | 'trust'>> {
     this.#authority ??= Authority.create();
-    const [authority, trust] = await Promise.all([
+    const folder = dirname(this.#bundlePath);
+    const [authority, files] = await Promise.all([
       this.#authority,
-      trustedAuthorities(this.#env),
+      authorityFiles(this.#env),
       this.#cleared,
+      removeOrphans(dirname(folder)),
     ]);
-    const bundle = [...(await programTrust(this.#env)), authority.certificate];
+    const trust = trustIn(files);
+    const bundle = [...programTrust(files), authority.certificate];
     process.once('exit', this.#removeAtOnce);
-    await mkdir(dirname(this.#bundlePath), { recursive: true, mode: 0o700 });
-    await writeFile(this.#bundlePath, bundle.join('\n'), { mode: 0o644 });
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    // Nobody else can have made it, unless to have something else overwritten.
+    await writeFile(this.#bundlePath, bundle.join('\n'), { mode: 0o644, flag: 'wx' });
     return { authority, trust };
   }
 

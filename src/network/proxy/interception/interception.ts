@@ -58,6 +58,8 @@ export class Interception {
     this.#context = context;
     this.#server = createServer({
       maxHeaderSize: MAX_HEADER_BYTES,
+      // Whatever the server's options for Node say about it.
+      insecureHTTPParser: false,
       requestTimeout: 0,
       keepAliveTimeout: KEEP_ALIVE_MS,
       requireHostHeader: false,
@@ -207,7 +209,10 @@ export class Interception {
     const agent = await connection.agent;
     const { via, masks } = this.#context;
     const path = incoming.url ?? '/';
-    const headers = requestHeaders(incoming, authorityOf(access, scheme), connection.address, via);
+    const authority = authorityOf(access, scheme);
+    const headers = requestHeaders(incoming, authority, connection.address, via);
+    // In the spelling that was judged: by another one, with a dot at its end, a web server may find another site of its own.
+    headers.set('host', ['Host', [authority]]);
     const isSafe = scheme === 'https' || isLoopbackAddress(connection.address ?? '');
     const place = { scheme, host: nameOf(access.host), port: access.port, path: withoutQuery(path) };
     if (isSafe) unmask(masks, headers, place, incoming.method ?? 'GET');
@@ -287,12 +292,13 @@ function nameOf({ name, address }: Host): string {
   return address ?? name;
 }
 
+/** What follows a `#` is a part of the path to some web servers. */
 function withoutQuery(path: string): string {
-  return path.replace(/[?#].*$/s, '');
+  return path.replace(/\?.*$/s, '');
 }
 
 function authorityOf({ host, port }: Target, scheme: Scheme): string {
-  const name = host.name.includes(':') ? `[${host.name}]` : host.name;
+  const name = nameOf(host).includes(':') ? `[${nameOf(host)}]` : nameOf(host);
   return port === DEFAULT_PORTS[scheme] ? name : `${name}:${port}`;
 }
 

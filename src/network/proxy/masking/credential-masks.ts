@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { NetworkError } from '../../errors.ts';
 import type { Destination } from './destination.ts';
+import { changedInside, decodedParts, SPELLINGS } from './encodings.ts';
 import { KNOWN_PROVIDERS, KNOWN_VARIABLES } from './known-providers.ts';
 import {
   MASK_ATTEMPTS,
@@ -11,12 +12,19 @@ import {
   MIN_MASK_LENGTH,
   MIN_REPEATED_LENGTH,
 } from './limits.ts';
-import { type MatchBudget, newBudget } from './patterns/automaton.ts';
+import {
+  type MatchBudget,
+  newBudget,
+  newStates,
+  type StateBudget,
+  spendSearch,
+} from './patterns/automaton.ts';
 import {
   type CredentialProvider,
   type Environment,
   type ProviderSettings,
   readProvider,
+  valueIn,
 } from './provider.ts';
 
 /** A credential and what its program has in its place. */
@@ -44,8 +52,9 @@ export class CredentialMasks {
     }
     const taken = new Set(KNOWN_VARIABLES);
     const providers = [...KNOWN_PROVIDERS];
+    const states = newStates();
     for (const [name, settings] of entries) {
-      providers.push(namedProvider(name, settings, taken));
+      providers.push(namedProvider(name, settings, taken, states));
       for (const variable of settings.env) taken.add(variable);
     }
     this.#providers = providers;
@@ -57,26 +66,28 @@ export class CredentialMasks {
 
   /**
    * The same environment with masks. What a variable of a provider holds is a credential, whatever it looks like; elsewhere
-   * it is known by what it looks like, or by being one of those. Masks that are in the environment already stay. Throws NetworkError
-   * when there are more credentials than can be kept.
+   * it is known by what it looks like, or by being one of those, also in base64 and as URLs and JSON write it. Masks that are in the
+   * environment already stay. Throws NetworkError when there are more credentials than can be kept, or too much to look through.
    */
   cover(env: Environment): Record<string, string> {
     const budget = newBudget();
     const masked: Record<string, string> = { ...env };
     for (const provider of this.#providers) {
       for (const variable of provider.variables) {
-        const value = (env[variable] ?? '').trim();
+        const value = (valueIn(env, variable) ?? '').trim();
         if (value !== '') masked[variable] = this.#maskOf(value, provider, variable, env, budget);
       }
     }
     this.#discover(masked, env, budget);
-    for (const [name, value] of Object.entries(masked)) masked[name] = this.#replaced(value);
+    const replaced = this.#replacer(budget);
+    for (const [name, value] of Object.entries(masked)) masked[name] = replaced(value);
     return { ...masked, ...this.#marks(masked) };
   }
 
   /** Finds credentials in variables that belong to no provider. Where known ones and masks may be sent is settled already. */
   #discover(masked: Environment, env: Environment, budget: MatchBudget): void {
-    for (const value of Object.values(masked)) {
+    const values = Object.values(masked);
+    for (const value of [...values, ...values.flatMap(decodedParts)]) {
       for (const provider of this.#providers) {
         for (const pattern of provider.patterns) {
           for (const found of pattern.findIn(value, budget)) {
@@ -106,19 +117,48 @@ export class CredentialMasks {
     if (this.#masks.length >= MAX_MASKS) {
       throw new NetworkError('invalid', `credentialMasking: there are more than ${MAX_MASKS} credentials`);
     }
-    const text = newMask(value, provider, budget);
+    const text = this.#newMask(value, provider, budget);
     this.#masks.push({ provider, credential: value, text, destinations: [...destinations] });
     return text;
   }
 
-  /** The longest first: one credential may be the beginning of another. */
-  #replaced(value: string): string {
-    let text = value;
-    for (const mask of [...this.#masks].sort((a, b) => b.credential.length - a.credential.length)) {
-      if (text === mask.credential && text.length >= MIN_REPEATED_LENGTH) return mask.text;
-      if (mask.credential.length >= MIN_EMBEDDED_LENGTH) text = text.replaceAll(mask.credential, mask.text);
+  /** Of the credential's shape if that can be had: programs may check it before they use it. */
+  #newMask(credential: string, provider: CredentialProvider, budget: MatchBudget): string {
+    if (provider.mask !== null) {
+      const { prefixes, usual, length } = provider.mask;
+      const prefix = prefixes.find((one) => credential.startsWith(one)) ?? usual;
+      return anyMask(prefix, Math.max(length, credential.length));
     }
-    return text;
+    // A shape that leaves little open may give the same again, or what it is to stand for.
+    const isTaken = (text: string) =>
+      text === credential || this.#masks.some((mask) => mask.text === text || mask.credential === text);
+    const pattern = provider.patterns.find((one) => one.matches(credential, budget));
+    for (let attempt = 0; pattern !== undefined && attempt < MASK_ATTEMPTS; attempt++) {
+      const sample = pattern.sample(budget);
+      // Whether there is a colon in it decides which half of a user's name and password it is.
+      if (sample !== null && !isTaken(sample) && sample.includes(':') === credential.includes(':'))
+        return sample;
+    }
+    return anyMask('', Math.max(MIN_MASK_LENGTH, credential.length));
+  }
+
+  /** Replaces credentials in texts. */
+  #replacer(budget: MatchBudget): (value: string) => string {
+    const pairs = this.#masks
+      .filter(({ credential }) => credential.length >= MIN_EMBEDDED_LENGTH)
+      // The longest first: one credential may be the beginning of another.
+      .sort((a, b) => b.credential.length - a.credential.length)
+      .flatMap(({ credential, text }) => spelledPairs(credential, text));
+    const replaced = (value: string) =>
+      pairs.reduce((text, [credential, mask]) => {
+        spendSearch(budget, text);
+        return text.replaceAll(credential, () => mask);
+      }, value);
+    return (value) => {
+      const same = this.#masks.find(({ credential }) => credential === value);
+      if (same !== undefined && value.length >= MIN_REPEATED_LENGTH) return same.text;
+      return changedInside(replaced(value), replaced);
+    };
   }
 
   /** What tells programs that know of it which variables hold masks. */
@@ -137,6 +177,15 @@ export class CredentialMasks {
   }
 }
 
+/** Both in each way of writing them, once where several are the same for the credential. */
+function spelledPairs(credential: string, mask: string): [credential: string, mask: string][] {
+  const pairs = new Map<string, string>();
+  for (const spell of SPELLINGS) {
+    if (!pairs.has(spell(credential))) pairs.set(spell(credential), spell(mask));
+  }
+  return [...pairs];
+}
+
 function addMissing(list: Destination[], more: readonly Destination[]): void {
   for (const one of more) if (!list.some((other) => other.key === one.key)) list.push(one);
 }
@@ -148,32 +197,16 @@ function namedProvider(
   name: string,
   settings: ProviderSettings,
   taken: ReadonlySet<string>,
+  states: StateBudget,
 ): CredentialProvider {
   try {
-    return readProvider(settings, taken);
+    return readProvider(settings, taken, states);
   } catch (error) {
     throw new NetworkError(
       'invalid',
       `credentialProviders[${JSON.stringify(name)}]: ${(error as Error).message}`,
     );
   }
-}
-
-/** Of the credential's shape if that can be had: programs may check it before they use it. */
-function newMask(credential: string, provider: CredentialProvider, budget: MatchBudget): string {
-  if (provider.mask !== null) {
-    const { prefixes, usual, length } = provider.mask;
-    const prefix = prefixes.find((one) => credential.startsWith(one)) ?? usual;
-    return anyMask(prefix, Math.max(length, credential.length));
-  }
-  const pattern = provider.patterns.find((one) => one.matches(credential, budget));
-  for (let attempt = 0; pattern !== undefined && attempt < MASK_ATTEMPTS; attempt++) {
-    const sample = pattern.sample(budget);
-    // Whether there is a colon in it decides which half of a user's name and password it is.
-    if (sample !== null && sample !== credential && sample.includes(':') === credential.includes(':'))
-      return sample;
-  }
-  return anyMask('', Math.max(MIN_MASK_LENGTH, credential.length));
 }
 
 function anyMask(prefix: string, length: number): string {

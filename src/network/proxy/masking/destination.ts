@@ -56,11 +56,13 @@ export class Destination {
     return this.#below ? host.endsWith(`.${this.host}`) : host === this.host;
   }
 
-  /** A path that the other side may read in another way than it is written is never covered. */
+  /** Below a path, one that the other side may read in another way than it is written is never covered. */
   covers({ scheme, host, port, path }: RequestPlace): boolean {
-    if (scheme !== this.scheme || !this.isAt(host, port) || !isPlainPath(path)) return false;
+    if (scheme !== this.scheme || !this.isAt(host, port)) return false;
+    // However it is read, it does not lead out of the host.
+    if (this.#path === '/') return path.startsWith('/');
     const folder = this.#path.endsWith('/') ? this.#path : `${this.#path}/`;
-    return path === this.#path || path.startsWith(folder);
+    return (path === this.#path || path.startsWith(folder)) && isPlainPath(path);
   }
 }
 
@@ -71,14 +73,15 @@ function schemeOf(scheme: string | undefined, isLocal: boolean): Scheme {
 }
 
 /**
- * Whether a path can be read in one way only. Web servers differ about backslashes, about what is encoded, and about parameters
- * behind a semicolon; all of that can turn into `..` on the way.
+ * Whether a path can be read in one way only. Web servers differ about backslashes, about what is encoded, about parameters behind a
+ * semicolon, about a `#` that no client should send, and about what ends a name; all of that can turn into `..` on the way.
  */
 function isPlainPath(path: string): boolean {
   return path.split('/').every((segment) => {
-    if (/[\\]|%(?![0-9A-Fa-f]{2})|%(?:25|2f|5c|3b)/i.test(segment)) return false;
-    const name = segment.replace(/%2e/gi, '.').replace(/;.*$/s, '');
-    return name !== '.' && name !== '..';
+    if (/[^\x21-\x7e]|[\\#]|%(?![0-9A-Fa-f]{2})|%(?:25|2f|5c|3b|3f|23|[01].|7f|c[01])/i.test(segment))
+      return false;
+    const name = segment.replace(/%2e/gi, '.').replace(/%20/g, '').replace(/;.*$/s, '');
+    return !/^\.+$/.test(name);
   });
 }
 

@@ -13,11 +13,20 @@ export const MAX_GROUP_DEPTH = 32;
 /** Largest number in braces: a state is made for every repetition. */
 export const MAX_REPEAT = 1024;
 
+/** Repetitions behind each other that repeat what is before them all; reading and running one recurses. */
+export const MAX_REPEATS_OF_REPEATS = 4;
+
 /** States of one pattern; a repetition of a repetition multiplies them. */
 export const MAX_PATTERN_STATES = 8192;
 
+/** States of all patterns of one start: about 10 MB, kept as long as the program runs. */
+export const MAX_ALL_STATES = 128 * 1024;
+
 /** Steps that comparing an environment with all patterns may take: a fraction of a second. Whoever needs more is refused. */
 export const MAX_MATCH_STEPS = 4_000_000;
+
+/** Characters that are searched for a fixed text in the time of one such step. */
+export const SEARCHED_PER_STEP = 256;
 
 /** Repetitions in a mask where a pattern leaves their number open: long enough to be told from ordinary text. */
 export const MASK_REPETITIONS = 24;
@@ -36,6 +45,9 @@ export const MAX_MASKS = 256;
 
 /** A credential that is shorter is only found where it is all of a value: it might be a part of any text. */
 export const MIN_EMBEDDED_LENGTH = 16;
+
+/** Characters that a credential has in base64 which is long enough to be a part of a text. */
+export const MIN_ENCODED_LENGTH = Math.ceil((MIN_EMBEDDED_LENGTH * 4) / 3);
 
 /** Characters at the beginning of a pattern that must be given for it to be looked for in values of other names. */
 export const MIN_DISTINCTIVE_PREFIX = 4;

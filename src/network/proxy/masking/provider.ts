@@ -1,10 +1,16 @@
 import { NetworkError } from '../../errors.ts';
 import { Destination } from './destination.ts';
 import { MAX_PROVIDER_ENTRIES } from './limits.ts';
+import type { StateBudget } from './patterns/automaton.ts';
 import { CredentialPattern } from './patterns/credential-pattern.ts';
 
 /** The variables of a program. */
 export type Environment = Readonly<Record<string, string>>;
+
+/** What a variable holds; nothing else that objects have by themselves. */
+export function valueIn(env: Environment, variable: string): string | undefined {
+  return Object.hasOwn(env, variable) ? env[variable] : undefined;
+}
 
 /** How a credential is sent: in `Authorization` in one of three ways, or alone in a header of its own. */
 export type AuthMethod = 'bearer' | 'token' | 'basic' | 'header';
@@ -41,7 +47,11 @@ export interface ProviderSettings {
  * Reads a provider. Throws NetworkError when it makes no sense: whoever describes one relies on it, so that leaving it out would give
  * its credentials away.
  */
-export function readProvider(settings: ProviderSettings, taken: ReadonlySet<string>): CredentialProvider {
+export function readProvider(
+  settings: ProviderSettings,
+  taken: ReadonlySet<string>,
+  states: StateBudget,
+): CredentialProvider {
   const { env, url_prefix_from_env: from = null } = settings;
   for (const [name, list] of Object.entries({
     env,
@@ -62,10 +72,10 @@ export function readProvider(settings: ProviderSettings, taken: ReadonlySet<stri
   const fixed = settings.url_prefixes.map((prefix) => new Destination(prefix));
   return {
     variables: env,
-    patterns: settings.patterns.map((pattern) => new CredentialPattern(pattern)),
+    patterns: settings.patterns.map((pattern) => new CredentialPattern(pattern, states)),
     methods,
     header: readHeader(settings, methods.has('header')),
-    destinations: (_, program) => [...fixed, ...(from === null ? [] : destinationIn(program[from]))],
+    destinations: (_, program) => [...fixed, ...(from === null ? [] : destinationIn(valueIn(program, from)))],
     mask: null,
   };
 }

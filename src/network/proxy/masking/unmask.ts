@@ -14,44 +14,46 @@ export function unmask(
   method: string,
 ): void {
   if (method.toUpperCase() === 'TRACE') return;
-  const valid = masks.all.filter(
-    ({ credential, destinations }) =>
-      PRINTABLE.test(credential) && destinations.some((destination) => destination.covers(place)),
-  );
-  if (valid.length === 0) return;
+  const mayGo = ({ credential, destinations }: Mask) =>
+    PRINTABLE.test(credential) && destinations.some((destination) => destination.covers(place));
   const authorization = onlyValue(headers, 'authorization');
-  if (authorization !== null) setValue(headers, 'authorization', authorizationOf(authorization, valid));
-  for (const mask of valid) {
+  if (authorization !== null) {
+    const credentialOf = (text: string, how: AuthMethod) => {
+      const mask = masks.all.find((one) => one.text === text && one.provider.methods.has(how));
+      return mask !== undefined && mayGo(mask) ? mask.credential : text;
+    };
+    setValue(headers, 'authorization', authorizationOf(authorization, credentialOf));
+  }
+  for (const mask of masks.all) {
     if (mask.provider.header === null) continue;
     const { name, prefix } = mask.provider.header;
-    if (onlyValue(headers, name) === `${prefix}${mask.text}`) {
+    if (onlyValue(headers, name) === `${prefix}${mask.text}` && mayGo(mask)) {
       setValue(headers, name, `${prefix}${mask.credential}`);
     }
   }
 }
 
-function authorizationOf(value: string, masks: readonly Mask[]): string {
-  const [, scheme = '', space = '', text = ''] = /^([A-Za-z]+)( +)(.*?) *$/s.exec(value) ?? [];
+/** What a text that is sent in one of these ways stands for: a credential, or itself. */
+type Translate = (text: string, how: AuthMethod) => string;
+
+function authorizationOf(value: string, credentialOf: Translate): string {
+  const [, scheme = '', space = '', rest = ''] = /^([A-Za-z]+)( +)(.*)$/s.exec(value) ?? [];
+  const text = rest.trimEnd();
   const method = scheme.toLowerCase();
-  if (method === 'basic') return `${scheme}${space}${basicOf(text, masks)}`;
+  if (method === 'basic') return `${scheme}${space}${basicOf(text, credentialOf)}`;
   if (method !== 'bearer' && method !== 'token') return value;
-  return `${scheme}${space}${credentialOf(text, method, masks)}`;
+  return `${scheme}${space}${credentialOf(text, method)}`;
 }
 
 /** A credential may be the user, the password, or both with the colon between them. */
-function basicOf(encoded: string, masks: readonly Mask[]): string {
+function basicOf(encoded: string, credentialOf: Translate): string {
   const decoded = Buffer.from(encoded, 'base64').toString('latin1');
-  const whole = credentialOf(decoded, 'basic', masks);
+  const whole = credentialOf(decoded, 'basic');
   const [, user, password] = /^([^:]*):(.*)$/s.exec(decoded) ?? [];
   if (whole !== decoded) return Buffer.from(whole, 'latin1').toString('base64');
   if (user === undefined || password === undefined) return encoded;
-  const pair = `${credentialOf(user, 'basic', masks)}:${credentialOf(password, 'basic', masks)}`;
+  const pair = `${credentialOf(user, 'basic')}:${credentialOf(password, 'basic')}`;
   return pair === decoded ? encoded : Buffer.from(pair, 'latin1').toString('base64');
-}
-
-function credentialOf(text: string, method: AuthMethod, masks: readonly Mask[]): string {
-  const mask = masks.find((one) => one.text === text && one.provider.methods.has(method));
-  return mask?.credential ?? text;
 }
 
 /** A header that was sent twice is left alone: nobody knows which of them counts. */

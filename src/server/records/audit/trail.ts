@@ -3,6 +3,7 @@ import { redactArguments } from '../../../observability/redact.ts';
 import type { ProcessListener } from '../../../process/managed-process.ts';
 import type { SpawnSpec } from '../../../process/spawn/spawner.ts';
 import type { RpcError } from '../../../protocol/errors.ts';
+import type { SandboxType } from '../../../sandbox/confinement.ts';
 import type { CloseReason } from '../../../transport/transport.ts';
 import type { Principal } from '../../auth/principal.ts';
 import type { AuditLog, AuditRecord } from './audit-log.ts';
@@ -21,9 +22,9 @@ export class ConnectionTrail {
     this.#log = log;
     this.#who = { kind, tokenId, address };
     this.#connection = `${process.pid}.${id}`;
-    const { exec, files, below } = access;
+    const { exec, files, net, metrics, below } = access;
     const directory = below === null ? null : textOfNativePath(below);
-    this.#tell({ event: 'connected', access: { exec, files, below: directory } });
+    this.#tell({ event: 'connected', access: { exec, files, net, metrics, below: directory } });
   }
 
   /** Throws RpcError while new work must not begin. */
@@ -47,13 +48,8 @@ export class ConnectionTrail {
   }
 
   /** Resolves when the intent to start is on record, which must precede the start. Rejects with RpcError when it cannot be. */
-  starting(processId: string, spec: SpawnSpec, limits: unknown): Promise<void> {
-    return this.#record({
-      event: 'start',
-      processId,
-      ...describeStart(spec),
-      policy: { sandbox: 'none', limits },
-    });
+  starting(processId: string, spec: SpawnSpec, policy: StartPolicy): Promise<void> {
+    return this.#record({ event: 'start', processId, ...describeStart(spec), policy });
   }
 
   startFailed(processId: string, error: Error): void {
@@ -106,6 +102,12 @@ export class ConnectionTrail {
     const common = { connection: this.#connection, session: this.#session, who: this.#who };
     return this.#log.append({ event, ...common, ...rest }, kind);
   }
+}
+
+/** What a program is kept to. */
+export interface StartPolicy {
+  readonly sandbox: SandboxType;
+  readonly limits: Readonly<Record<string, number | null>>;
 }
 
 /** What was done to files by which method. */

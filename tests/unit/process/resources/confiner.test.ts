@@ -1,14 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { Confiner } from '../../../../src/process/resources/confiner.ts';
+import { ControlGroups } from '../../../../src/process/resources/control-groups.ts';
 import { createSpawner } from '../../../../src/process/spawn/create-spawner.ts';
 import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import type { ExitStatus, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 
+const noGroups = () => ({ obstacle: 'no groups here' });
 const NOTHING = { memoryBytes: null, pids: null, cpuPercent: null };
 const MIB = 1024 * 1024;
 const RLIMIT_DATA = 2;
@@ -61,8 +63,7 @@ test('nothing to limit is nothing to do', () => {
 test('without control groups the memory of each process is limited, and what needs groups is refused', () => {
   const limited: [number, bigint][] = [];
   const libc = { lowerLimit: (pid: number, _: number, bytes: bigint) => limited.push([pid, bytes]) > 0 };
-  const find = () => ({ obstacle: 'no groups here' });
-  const confiner = new Confiner(libc, (pid) => (pid === process.pid ? 5n : null), find);
+  const confiner = new Confiner(libc, (pid) => (pid === process.pid ? 5n : null), noGroups);
   const confinement = confiner.prepare({ ...NOTHING, memoryBytes: MIB })?.apply({ pid: 1, brand: 5n });
   expect(limited).toEqual([
     [1, BigInt(MIB)],
@@ -115,6 +116,66 @@ test('a process that has the limit already, as what a limited one starts does, i
   } finally {
     sleeper.kill('SIGKILL');
     await ended;
+  }
+});
+
+test('a program that cannot be put under its limits is killed, with what it started', async () => {
+  const program = spawn('sleep', ['1000']);
+  const started = spawn('sleep', ['1000']);
+  const bystander = spawn('sleep', ['1000']);
+  const ends = [program, started, bystander].map((child) => once(child, 'exit'));
+  try {
+    // As the system answers for a program that has become another user.
+    const libc = { lowerLimit: () => false };
+    const confiner = new Confiner(libc, (pid) => (pid === started.pid ? 5n : null), noGroups);
+    confiner.prepare({ ...NOTHING, memoryBytes: MIB })?.apply({ pid: program.pid!, brand: 5n });
+    expect(await Promise.all(ends.slice(0, 2))).toEqual([
+      [null, 'SIGKILL'],
+      [null, 'SIGKILL'],
+    ]);
+    expect(bystander.exitCode).toBeNull();
+  } finally {
+    for (const child of [program, started, bystander]) child.kill('SIGKILL');
+    await Promise.all(ends);
+  }
+});
+
+test('a program that is gone, or has less already, needs no limit', async () => {
+  const sleeper = spawn('sh', ['-c', 'ulimit -d 1000; echo; exec sleep 1000']);
+  const ended = once(sleeper, 'exit');
+  try {
+    await once(sleeper.stdout, 'data');
+    const confiner = new Confiner({ lowerLimit: () => false }, () => null, noGroups);
+    const limits = confiner.prepare({ ...NOTHING, memoryBytes: MIB });
+    limits?.apply({ pid: sleeper.pid!, brand: null });
+    limits?.apply({ pid: 2 ** 22 + 1, brand: null });
+    sleeper.kill('SIGTERM');
+    expect(await ended).toEqual([null, 'SIGTERM']);
+  } finally {
+    sleeper.kill('SIGKILL');
+    await ended;
+  }
+});
+
+test('a program that its group does not take in is killed', async () => {
+  const home = mkdtempSync(join(tmpdir(), 'confiner-'));
+  const program = spawn('sleep', ['1000']);
+  const ended = once(program, 'exit');
+  try {
+    writeFileSync(join(home, 'cgroup.subtree_control'), 'pids');
+    const confiner = new Confiner(
+      { lowerLimit: () => false },
+      () => null,
+      () => new ControlGroups(home),
+    );
+    const limits = confiner.prepare({ ...NOTHING, pids: 1 });
+    rmSync(join(home, `exec-server-${process.pid}-1`), { recursive: true });
+    limits?.apply({ pid: program.pid!, brand: null });
+    expect(await ended).toEqual([null, 'SIGKILL']);
+  } finally {
+    program.kill('SIGKILL');
+    await ended;
+    rmSync(home, { recursive: true });
   }
 });
 

@@ -45,6 +45,7 @@ test.each([
     /no controller for memory, pids/,
   ],
   ['where it may not be changed', () => rmSync(join(home, 'cgroup.subtree_control')), /subtree_control/],
+  ['where no process may be moved', () => rmSync(join(home, 'cgroup.procs')), /cgroup.procs/],
   ['without /proc', () => rmSync(proc, { recursive: true }), /ENOENT/],
 ])('%s the obstacle is named', (_name, arrange, expected) => {
   arrange();
@@ -123,5 +124,23 @@ test('members are added, a kill for memory is noticed, and an empty group is rem
   rmSync(join(path, 'cgroup.procs'));
   group.remove();
   expect(existsSync(path)).toBe(false);
-  expect(group.add(42)).toBe(false);
+  // Whoever asks to have a program limited must hear that it is not.
+  expect(() => group.add(42)).toThrow(/ENOENT/);
+});
+
+test('a group that is gone is not removed again when its name is given to another', () => {
+  const path = join(root, 'group');
+  mkdirSync(path);
+  const group = new ControlGroup(path);
+  expect(group.tryRemove()).toBe(true);
+  mkdirSync(path);
+  expect(group.tryRemove()).toBe(true);
+  expect(existsSync(path)).toBe(true);
+});
+
+test('what cannot be looked into does not keep a program from starting', () => {
+  // Another server that cleans up at the same time makes names go; a file has no names in it either.
+  writeFileSync(join(home, 'exec-server-2147480000-s1'), '');
+  new ControlGroups(home).create({ ...NOTHING, pids: 1 });
+  expect(text(`${own()}-1`, 'pids.max')).toBe('1');
 });

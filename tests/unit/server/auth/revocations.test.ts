@@ -1,10 +1,13 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { afterAll, expect, test } from 'vitest';
 import { canBeRevoked, Revocations } from '../../../../src/server/auth/revocations.ts';
 import { MAX_REVOCATION_FILE_BYTES } from '../../../../src/server/limits.ts';
 import { StartError } from '../../../../src/server/start-error.ts';
+import { waitFor } from '../../../support/wait-for.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'revocations-'));
 const file = join(folder, 'list');
@@ -37,14 +40,78 @@ test('a list that cannot be read stops the start, and changes nothing later', as
 });
 
 test.each([
+  ['a pipe, which is empty the second time', join(folder, 'pipe')],
+  ['a directory', folder],
+  ['a device', '/dev/null'],
+])('%s is no list', async (_name, path) => {
+  if (path.endsWith('pipe')) execFileSync('mkfifo', [path]);
+  await expect(Revocations.open(path, '--list')).rejects.toThrow(/not a file/);
+});
+
+test.each(['utf16le', 'latin1'] as const)(
+  'a list in %s, in which no id would be found, changes nothing',
+  async (encoding) => {
+    writeFileSync(file, 'one');
+    const list = await Revocations.open(file, '--list');
+    writeFileSync(file, Buffer.from('one\ntwo # für Bob\n', encoding));
+    await expect(list.reload()).rejects.toThrow(/UTF-8/);
+    expect(['one', 'two'].filter((id) => list.has(id))).toEqual(['one']);
+  },
+);
+
+test('a list that takes long to be read does not replace a newer one', async () => {
+  let content = 'old';
+  const reads: (() => void)[] = [];
+  const read = () => {
+    const seen = content;
+    return new Promise<string>((resolve) => reads.push(() => resolve(seen)));
+  };
+  /** Lets the read end that began last. */
+  const endOne = async () => {
+    await waitFor('a read', () => reads.length > 0);
+    reads.pop()!();
+  };
+  const opening = Revocations.open('list', '--list', read);
+  await endOne();
+  const list = await opening;
+  const first = list.reload();
+  await waitFor('the first read', () => reads.length === 1);
+  content = 'newest';
+  const second = list.reload();
+  // However many ask, one more read is enough for all of them.
+  expect(list.reload()).toBe(second);
+  await setImmediate();
+  await endOne();
+  await endOne();
+  await Promise.all([first, second]);
+  expect(['old', 'newest'].filter((id) => list.has(id))).toEqual(['newest']);
+});
+
+test('a reload that fails does not keep the next from being done', async () => {
+  writeFileSync(file, 'one');
+  const list = await Revocations.open(file, '--list');
+  rmSync(file);
+  const failing = list.reload();
+  await expect(failing).rejects.toThrow(/ENOENT/);
+  writeFileSync(file, 'two');
+  await list.reload();
+  expect(list.has('two')).toBe(true);
+});
+
+test.each([
   ['one', true],
   ['two words', true],
   ['', false],
   [' one', false],
   ['a#b', false],
   ['a\nb', false],
+  ['a\0b', false],
 ])('whether %j can be revoked: %j', async (id, possible) => {
   expect(canBeRevoked(id)).toBe(possible);
   writeFileSync(file, id);
-  expect((await Revocations.open(file, '--list')).has(id)).toBe(possible);
+  const found = Revocations.open(file, '--list').then(
+    (list) => list.has(id),
+    () => false,
+  );
+  expect(await found).toBe(possible);
 });

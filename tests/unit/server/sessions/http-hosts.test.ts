@@ -13,6 +13,12 @@ test.each([
   await expect(start).rejects.toThrow(new RegExp(`^${option}: .*a b`));
 });
 
+test.each([',', ' ', ' , '])('%j is no list: nothing would be kept out', async (list) => {
+  for (const key of ['httpAllowedHosts', 'httpDeniedHosts'] as const) {
+    await expect(serve({ ...DEFAULT_CONFIG, [key]: list })).rejects.toThrow(/no host in the list/);
+  }
+});
+
 test('without lists every host may be reached', async () => {
   expect(await hostPolicyOf(DEFAULT_CONFIG)).toEqual({ allowed: null, denied: null, privateAddresses: true });
 });

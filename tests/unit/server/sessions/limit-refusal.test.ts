@@ -29,3 +29,10 @@ test('what can be kept without groups stops nobody', async () => {
   const config = { ...DEFAULT_CONFIG, maxProcessMemoryBytes: 1, maxProcessWallMs: 1 };
   await expect(refuseUnenforceableLimits(config, nowhere)).resolves.toBeUndefined();
 });
+
+test('memory cannot be limited without native starts', async () => {
+  const config = { ...DEFAULT_CONFIG, maxProcessMemoryBytes: 1, nativeSpawn: false };
+  const refusal = refuseUnenforceableLimits(config, everywhere);
+  await expect(refusal).rejects.toThrow(StartError);
+  await expect(refusal).rejects.toThrow(/^--max-process-memory-bytes .*nativeSpawn/);
+});

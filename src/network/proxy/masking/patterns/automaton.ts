@@ -1,5 +1,5 @@
 import { NetworkError } from '../../../errors.ts';
-import { MAX_MATCH_STEPS, MAX_PATTERN_STATES } from '../limits.ts';
+import { MAX_ALL_STATES, MAX_MATCH_STEPS, MAX_PATTERN_STATES, SEARCHED_PER_STEP } from '../limits.ts';
 import { type CharRange, contains, type PatternNode, type Place, WORD } from './syntax.ts';
 
 /** Steps that may still be taken; shared by everything that is compared for one start. */
@@ -9,6 +9,28 @@ export interface MatchBudget {
 
 export function newBudget(): MatchBudget {
   return { left: MAX_MATCH_STEPS };
+}
+
+/** Takes steps from the budget. Throws NetworkError when they are used up. */
+export function spend(budget: MatchBudget, steps: number): void {
+  budget.left -= steps;
+  if (budget.left < 0) {
+    throw new NetworkError('invalid', 'comparing the environment with the patterns takes too long');
+  }
+}
+
+/** Takes what it costs to search a text for a fixed one. */
+export function spendSearch(budget: MatchBudget, text: string): void {
+  spend(budget, Math.ceil(text.length / SEARCHED_PER_STEP));
+}
+
+/** States that may still be made; shared by all patterns of one start. */
+export interface StateBudget {
+  left: number;
+}
+
+export function newStates(): StateBudget {
+  return { left: MAX_ALL_STATES };
 }
 
 type State =
@@ -24,9 +46,11 @@ type State =
 export class Automaton {
   readonly #states: State[] = [{ kind: 'end' }];
   readonly #first: number;
+  readonly #budget: StateBudget;
 
   /** Without `anchored` the pattern may stand anywhere, whatever it says of the start and the end. Throws when it is too large. */
-  constructor(pattern: PatternNode, anchored: boolean) {
+  constructor(pattern: PatternNode, anchored: boolean, budget: StateBudget) {
+    this.#budget = budget;
     this.#first = this.#build(pattern, 0, anchored);
   }
 
@@ -84,6 +108,7 @@ export class Automaton {
     if (this.#states.length >= MAX_PATTERN_STATES) {
       throw new NetworkError('invalid', 'a pattern is too large: its repetitions multiply');
     }
+    if (this.#budget.left-- <= 0) throw new NetworkError('invalid', 'the patterns are too large together');
     return this.#states.push(state) - 1;
   }
 
@@ -98,7 +123,9 @@ export class Automaton {
       const next: number[] = [];
       for (const index of current) {
         const state = this.#states[index]!;
-        if (state.kind === 'set' && contains(state.ranges, unit)) next.push(state.next);
+        if (state.kind !== 'set') continue;
+        spend(budget, state.ranges.length);
+        if (contains(state.ranges, unit)) next.push(state.next);
       }
       current = this.#reach(next, text, at + 1, budget);
     }
@@ -113,9 +140,7 @@ export class Automaton {
       const index = open.pop()!;
       if (reached.has(index)) continue;
       reached.add(index);
-      if (budget.left-- <= 0) {
-        throw new NetworkError('invalid', 'comparing the environment with the patterns takes too long');
-      }
+      spend(budget, 1);
       const state = this.#states[index]!;
       if (state.kind === 'either') open.push(...state.next);
       else if (state.kind === 'place' && isAt(state.place, text, at)) open.push(state.next);

@@ -1,6 +1,13 @@
 import { NetworkError } from '../../../errors.ts';
 import { MIN_DISTINCTIVE_PREFIX, MIN_EMBEDDED_LENGTH } from '../limits.ts';
-import { Automaton, type MatchBudget, newBudget } from './automaton.ts';
+import {
+  Automaton,
+  type MatchBudget,
+  newBudget,
+  newStates,
+  type StateBudget,
+  spendSearch,
+} from './automaton.ts';
 import { parsePattern } from './parse.ts';
 import { sampleOf } from './sample.ts';
 import { contains, type PatternNode, range, WORD } from './syntax.ts';
@@ -9,16 +16,18 @@ import { contains, type PatternNode, range, WORD } from './syntax.ts';
 export class CredentialPattern {
   readonly #node: PatternNode;
   readonly #whole: Automaton;
-  readonly #anywhere: Automaton;
+  /** Null for a shape that is not looked for. */
+  readonly #anywhere: Automaton | null;
   /** What every text of this shape begins with. */
   readonly #prefix: string;
 
   /** Throws NetworkError when it cannot be used: see {@link parsePattern}. */
-  constructor(text: string) {
+  constructor(text: string, states: StateBudget = newStates()) {
     this.#node = parsePattern(text);
-    this.#whole = new Automaton(this.#node, true);
-    this.#anywhere = new Automaton(this.#node, false);
+    this.#whole = new Automaton(this.#node, true, states);
     this.#prefix = fixedPrefix(this.#node);
+    const isDistinctive = this.#prefix.length >= MIN_DISTINCTIVE_PREFIX;
+    this.#anywhere = isDistinctive ? new Automaton(this.#node, false, states) : null;
     if (this.#whole.matches('', newBudget())) {
       throw new NetworkError('invalid', 'a pattern cannot be used: it describes a text without characters');
     }
@@ -33,7 +42,8 @@ export class CredentialPattern {
    * particular is not looked for: it might be anything.
    */
   *findIn(text: string, budget: MatchBudget): Generator<string> {
-    if (this.#prefix.length < MIN_DISTINCTIVE_PREFIX) return;
+    if (this.#anywhere === null) return;
+    spendSearch(budget, text);
     let start = text.indexOf(this.#prefix);
     while (start !== -1) {
       const end = isEdge(text, start - 1) ? this.#anywhere.longestFrom(text, start, budget) : null;
@@ -45,7 +55,7 @@ export class CredentialPattern {
 
   /** A random text of this shape that is long enough to be told from others, or null when none was found. */
   sample(budget: MatchBudget): string | null {
-    const sample = sampleOf(this.#node);
+    const sample = sampleOf(this.#node, budget);
     if (sample === null || sample.length < MIN_EMBEDDED_LENGTH) return null;
     return this.matches(sample, budget) ? sample : null;
   }

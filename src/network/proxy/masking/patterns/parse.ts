@@ -1,5 +1,5 @@
 import { NetworkError } from '../../../errors.ts';
-import { MAX_GROUP_DEPTH, MAX_PATTERN_LENGTH, MAX_REPEAT } from '../limits.ts';
+import { MAX_GROUP_DEPTH, MAX_PATTERN_LENGTH, MAX_REPEAT, MAX_REPEATS_OF_REPEATS } from '../limits.ts';
 import {
   type CharRange,
   complement,
@@ -103,9 +103,12 @@ class PatternReader {
 
   #repeated(part: PatternNode): PatternNode {
     let node = part;
-    for (;;) {
+    for (let count = 0; ; count++) {
       const bounds = this.#bounds();
       if (bounds === null) return node;
+      if (count >= MAX_REPEATS_OF_REPEATS) throw this.#wrong('repetitions are repeated too often');
+      // It would be done over and over without getting anywhere.
+      if (!hasCharacters(node)) throw this.#wrong('a repetition repeats nothing');
       // A lazy repetition has the same shape.
       if (this.#peek() === '?') this.#at++;
       node = { kind: 'repeat', part: node, ...bounds };
@@ -204,6 +207,22 @@ class PatternReader {
 
   #wrong(what: string): NetworkError {
     return new NetworkError('invalid', `a pattern cannot be used (at character ${this.#at}): ${what}`);
+  }
+}
+
+/** Whether there is a text with characters that this describes. */
+function hasCharacters(node: PatternNode): boolean {
+  switch (node.kind) {
+    case 'set':
+      return true;
+    case 'place':
+      return false;
+    case 'sequence':
+      return node.parts.some(hasCharacters);
+    case 'choice':
+      return node.options.some(hasCharacters);
+    case 'repeat':
+      return node.max > 0 && hasCharacters(node.part);
   }
 }
 

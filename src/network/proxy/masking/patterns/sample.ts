@@ -1,16 +1,25 @@
 import { randomInt } from 'node:crypto';
 import { MASK_REPETITIONS, MAX_MASK_LENGTH } from '../limits.ts';
+import { type MatchBudget, spend } from './automaton.ts';
 import { type CharRange, common, type PatternNode, range } from './syntax.ts';
 
-/** A random text of the pattern's shape, as far as that can be told from its parts; null when it would be too long. */
-export function sampleOf(pattern: PatternNode): string | null {
-  const text = new Sample();
+/**
+ * A random text of the pattern's shape, as far as that can be told from its parts; null when it would be too long. Throws
+ * NetworkError when the budget is used up.
+ */
+export function sampleOf(pattern: PatternNode, budget: MatchBudget): string | null {
+  const text = new Sample(budget);
   text.add(pattern);
   return text.text;
 }
 
 class Sample {
+  readonly #budget: MatchBudget;
   #text: string | null = '';
+
+  constructor(budget: MatchBudget) {
+    this.#budget = budget;
+  }
 
   get text(): string | null {
     return this.#text;
@@ -18,6 +27,7 @@ class Sample {
 
   add(node: PatternNode): void {
     if (this.#text === null) return;
+    spend(this.#budget, node.kind === 'set' ? node.ranges.length : 1);
     switch (node.kind) {
       case 'set':
         this.#append(node.ranges);

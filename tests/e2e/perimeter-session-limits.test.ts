@@ -1,0 +1,170 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type Incoming, TestClient } from '../../src/testing/index.ts';
+import { shell } from '../support/programs.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
+
+/** Where the system has its control groups, and in which of them this process is; null where it has none of version 2. */
+const HIERARCHY = unifiedHierarchy();
+
+function unifiedHierarchy(): { readonly mount: string; readonly group: string } | null {
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
+  const mount = mounts.find((line) => line.includes(' - cgroup2 '))?.split(' ')[4];
+  const group = /^0::(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1];
+  const ownMounts = spawnSync('unshare', ['-m', 'true']).status === 0;
+  return mount === undefined || group === undefined || !ownMounts ? null : { mount, group };
+}
+
+let standIn: string;
+let home: string;
+let server: ChildProcess | null;
+let clients: TestClient[];
+
+/** A directory that only the server sees in place of the kernel's groups: what it writes there can be looked at. */
+beforeEach(() => {
+  standIn = mkdtempSync(join(tmpdir(), 'session-limits-'));
+  home = join(standIn, HIERARCHY?.group ?? '');
+  mkdirSync(home, { recursive: true });
+  writeFileSync(join(home, 'cgroup.controllers'), 'cpu memory pids\n');
+  writeFileSync(join(home, 'cgroup.subtree_control'), '');
+  writeFileSync(join(home, 'cgroup.procs'), '');
+  server = null;
+  clients = [];
+});
+afterEach(async () => {
+  await Promise.all(clients.map((client) => client.close()));
+  if (server !== null && server.exitCode === null) {
+    const exited = once(server, 'exit');
+    server.kill('SIGTERM');
+    await exited;
+  }
+  rmSync(standIn, { recursive: true });
+});
+
+/** Runs the server where the stand-in is mounted over the hierarchy, for it alone. */
+function spawnServer(flags: readonly string[]): ChildProcess {
+  const script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"';
+  const command = [process.execPath, BIN, ...flags];
+  server = spawn('unshare', ['-m', 'sh', '-c', script, 'sh', standIn, HIERARCHY!.mount, ...command], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  return server;
+}
+
+async function start(...flags: string[]): Promise<string> {
+  const child = spawnServer(flags);
+  const failed = once(child, 'exit').then(() => Promise.reject(new Error('the server has ended')));
+  failed.catch(() => {});
+  const [url] = await Promise.race([once(createInterface({ input: child.stdout! }), 'line'), failed]);
+  return url;
+}
+
+async function connect(url: string): Promise<TestClient> {
+  const client = await TestClient.connect(url);
+  clients.push(client);
+  await client.handshake();
+  return client;
+}
+
+const group = (...path: string[]) => join(home, `exec-server-${server!.pid}-${path[0]}`, ...path.slice(1));
+const text = (...path: string[]) => readFileSync(group(...path), 'utf8');
+
+/** Starts a program that says its number and waits. */
+async function startWaiting(client: TestClient, processId: string): Promise<number> {
+  await client.call('process/start', { ...shell(processId, 'echo $$; read go'), pipeStdin: true });
+  const said = await client.waitFor(
+    ({ method, params }: Incoming) =>
+      method === 'process/output' && (params as { processId: string }).processId === processId,
+  );
+  return Number(Buffer.from((said.params as { chunk: string }).chunk, 'base64').toString());
+}
+
+/** The kernel's groups are removed with their files; of a stand-in the files have to go first. */
+async function removed(path: string): Promise<void> {
+  await waitFor(`the removal of ${path}`, () => {
+    const files = existsSync(path) ? readdirSync(path, { withFileTypes: true }) : [];
+    for (const file of files.filter((entry) => entry.isFile())) unlinkSync(join(path, file.name));
+    return !existsSync(path);
+  });
+}
+
+describe.skipIf(HIERARCHY === null)(
+  'a server with limits of sessions (skipped without cgroup v2 or mounts of one’s own)',
+  () => {
+    test('programs of a session are in its group, which has the limits and goes with the session', async () => {
+      const url = await start(
+        ...['--max-session-memory-bytes', '64MiB', '--max-session-cpu-percent', '50'],
+        ...['--detached-session-ttl', '0'],
+      );
+      const [one, other] = [await connect(url), await connect(url)];
+      const first = await startWaiting(one, 'p');
+      const second = await startWaiting(one, 'q');
+      const third = await startWaiting(other, 'p');
+      expect(text('s1', 'memory.max')).toBe(String(64 * 1024 * 1024));
+      expect(text('s1', 'cpu.max')).toBe('50000 100000');
+      expect([text('s1', '1', 'cgroup.procs'), text('s1', '2', 'cgroup.procs')]).toEqual(
+        [first, second].map(String),
+      );
+      expect([text('s2', 'memory.max'), text('s2', '1', 'cgroup.procs')]).toEqual([
+        text('s1', 'memory.max'),
+        String(third),
+      ]);
+
+      // The kernel has killed the first one, because the memory of the session was used up.
+      writeFileSync(group('s1', '1', 'memory.events'), 'oom 1\noom_kill 1\n');
+      process.kill(first, 'SIGKILL');
+      await one.closedProcess('p');
+      const exit = await one.waitFor(({ method }) => method === 'process/exited');
+      expect(exit.params).toMatchObject({ processId: 'p', exitCode: 137, reason: 'oom' });
+
+      await one.close();
+      await removed(group('s1', '1'));
+      await removed(group('s1', '2'));
+      await removed(group('s1'));
+      expect(text('s2', '1', 'cgroup.procs')).toBe(String(third));
+    });
+
+    test('a session that has as many processes as it may gets no other, and nothing runs unlimited', async () => {
+      const client = await connect(await start('--max-session-pids', '5'));
+      // Nothing tells how many there are: the stand-in has no such file yet.
+      await expect(startWaiting(client, 'p')).rejects.toThrow(/pids\.current/);
+      writeFileSync(group('s1', 'pids.current'), '5\n');
+      await expect(startWaiting(client, 'p')).rejects.toThrow(/5 processes and threads.*maxSessionPids/);
+      expect((await client.call('process/list', {})).processes).toEqual([]);
+      writeFileSync(group('s1', 'pids.current'), '4\n');
+      const pid = await startWaiting(client, 'p');
+      expect([text('s1', 'pids.max'), text('s1', '1', 'cgroup.procs')]).toEqual(['5', String(pid)]);
+    });
+
+    test('without the controllers it does not start, and says what is missing', async () => {
+      writeFileSync(join(home, 'cgroup.controllers'), 'cpu\n');
+      const child = spawnServer(['--max-session-pids', '5']);
+      let said = '';
+      child.stderr!.on('data', (chunk: Buffer) => {
+        said += chunk;
+      });
+      const [code] = await once(child, 'close');
+      expect(code).toBe(1);
+      expect(said).toMatch(
+        /--max-session-pids cannot be kept: .*no controller for memory, pids.*Delegate=yes/,
+      );
+    });
+  },
+);
