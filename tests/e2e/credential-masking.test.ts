@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
@@ -124,15 +125,35 @@ test('a program in a sandbox cannot change whom programs trust', async () => {
   expect(tried).toMatch(/^-----BEGIN CERTIFICATE-----\n.*Read-only file system\n$/);
 });
 
+test('a program that may write around the file cannot have others trust whom it likes', async () => {
+  await start('one');
+  const sandbox = managed([ROOT_READ, at(home, 'write')], { network: 'enabled' });
+  const [folder] = readdirSync(join(home, 'proxy'));
+  const script = `cd ${home}; mv proxy moved && mkdir -p proxy/${folder} && echo evil > proxy/${folder}/ca-bundle.pem`;
+  const shown = ['/bin/sh', '-c', 'cat "$SSL_CERT_FILE"'];
+  expect(await printed(['/bin/sh', '-c', script], { sandbox })).toMatch(/^mv: .* busy\n$/);
+  expect(await printed(shown)).toMatch(/^-----BEGIN CERTIFICATE-----\n/);
+  // Without masks of its own it does not have to read the file, which is a place like others to it then.
+  expect(await printed(['/bin/sh', '-c', script], { sandbox, networkProxy: null })).toBe('');
+  await expect(printed(shown)).rejects.toThrow('was changed or removed by somebody else');
+});
+
 describe('no credential is in the environment', () => {
   test.each([
     ['of a program without a shell', ['/usr/bin/env']],
     ['of a shell', ['/bin/sh', '-c', 'env']],
     ['of a login shell', ['/bin/bash', '-lc', 'env']],
+    ['of any process that it can see', ['/bin/sh', '-c', 'cat /proc/[0-9]*/environ | tr "\\0" "\\n"']],
   ])('%s', async (_name, argv) => {
     const env = await printed(argv);
     expect(env).toMatch(/^ACME_KEY=acme_[a-z]{24}$/m);
     expect(env).toMatch(/^GH_TOKEN=ghp_masked/m);
+    for (const credential of [ACME, GITHUB]) expect(env).not.toContain(credential);
+  });
+
+  test('of any process inside of its sandbox', async () => {
+    const env = await printed(['/bin/sh', '-c', 'cat /proc/[0-9]*/environ | tr "\\0" "\\n"'], enforced);
+    expect(env).toMatch(/^ACME_KEY=acme_[a-z]{24}$/m);
     for (const credential of [ACME, GITHUB]) expect(env).not.toContain(credential);
   });
 
@@ -201,17 +222,46 @@ describe('what cannot be masked is not started', () => {
   });
 });
 
+/** Starts a program that goes on. */
+function start(processId: string, on = client) {
+  return on.request('process/start', {
+    processId,
+    argv: ['/bin/sh', '-c', 'echo up; cat'],
+    cwd: 'file:///',
+    env: {},
+    tty: false,
+    pipeStdin: true,
+    networkProxy: networkProxy(),
+  });
+}
+
+test('what a killed server has left goes with the next program, and what a living one has stays', async () => {
+  const next = await startServerProcess([], {
+    CODEX_HOME: home,
+    SSL_CERT_FILE: certificates.path('upstream.pem'),
+  });
+  try {
+    const other = await next.connect();
+    const folders = () => readdirSync(join(home, 'proxy'));
+    await start('one');
+    const [first = ''] = folders();
+    await start('one', other);
+    expect(folders()).toHaveLength(2);
+    await other.request('process/terminate', { processId: 'one' });
+    await waitFor('the second folder to go', () => folders().length === 1);
+    expect(folders()).toEqual([first]);
+    server.process.kill('SIGKILL');
+    await once(server.process, 'exit');
+    expect(folders()).toEqual([first]);
+    await start('two', other);
+    expect(folders()).toHaveLength(1);
+    expect(folders()).not.toEqual([first]);
+  } finally {
+    await next.close();
+  }
+});
+
 test('nothing is left behind, neither by a program that ends nor by a server that does', async () => {
-  const start = (processId: string) =>
-    client.request('process/start', {
-      processId,
-      argv: ['/bin/sh', '-c', 'echo up; cat'],
-      cwd: 'file:///',
-      env: {},
-      tty: false,
-      pipeStdin: true,
-      networkProxy: networkProxy(),
-    });
   await start('one');
   expect(readdirSync(join(home, 'proxy'))).toHaveLength(1);
   await client.request('process/terminate', { processId: 'one' });

@@ -26,8 +26,8 @@ export class ProxyHost {
   }
 
   /**
-   * Where programs find whom to trust while their connections are looked into. It is in the configuration folder, which is protected
-   * by its name: no sandbox lets a program write there.
+   * Where programs find whom to trust while their connections are looked into. It is in the configuration folder, which sandboxes
+   * protect where it has its usual name.
    */
   get bundlePath(): string {
     const home = this.env.CODEX_HOME || join(this.env.HOME || homedir(), '.codex');

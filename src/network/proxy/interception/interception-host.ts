@@ -1,5 +1,5 @@
-import { rmSync } from 'node:fs';
-import { mkdir, rm, rmdir, writeFile } from 'node:fs/promises';
+import { type BigIntStats, rmSync } from 'node:fs';
+import { lstat, mkdir, open, rm, rmdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { SecureContext } from 'node:tls';
 import { NetworkError } from '../../errors.ts';
@@ -44,7 +44,9 @@ export class InterceptionHost {
     shared.holders++;
     const release = () => this.#release(shared);
     try {
-      return { ...(await shared.made), variables: (env) => this.#variables(env), release };
+      const { authority, trust, identity } = await shared.made;
+      await this.#checkUnchanged(identity);
+      return { authority, trust, variables: (env) => this.#variables(env), release };
     } catch (error) {
       release();
       const reason = (error as Error).message.replace(/^http\/request failed: /, '');
@@ -58,7 +60,7 @@ export class InterceptionHost {
     this.#cleared = shared.made.catch(() => {}).then(() => this.#remove());
   }
 
-  async #make(): Promise<Pick<HeldInterception, 'authority' | 'trust'>> {
+  async #make(): Promise<Made> {
     this.#authority ??= Authority.create();
     const folder = dirname(this.#bundlePath);
     const [authority, files] = await Promise.all([
@@ -72,8 +74,19 @@ export class InterceptionHost {
     process.once('exit', this.#removeAtOnce);
     await mkdir(folder, { recursive: true, mode: 0o700 });
     // Nobody else can have made it, unless to have something else overwritten.
-    await writeFile(this.#bundlePath, bundle.join('\n'), { mode: 0o644, flag: 'wx' });
-    return { authority, trust };
+    const file = await open(this.#bundlePath, 'wx', 0o644);
+    try {
+      await file.writeFile(bundle.join('\n'));
+      return { authority, trust, identity: identityOf(await file.stat({ bigint: true })) };
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** A program that may write around it could have others trust whom it likes. */
+  async #checkUnchanged(identity: string): Promise<void> {
+    const found = await lstat(this.#bundlePath, { bigint: true }).then(identityOf, () => null);
+    if (found !== identity) throw new Error(`${this.#bundlePath} was changed or removed by somebody else`);
   }
 
   /** The folder above is shared with others, who may have something in it. */
@@ -94,9 +107,19 @@ export class InterceptionHost {
   }
 }
 
+interface Made extends Pick<HeldInterception, 'authority' | 'trust'> {
+  /** Of the file as it was written. */
+  readonly identity: string;
+}
+
 interface Shared {
-  readonly made: Promise<Pick<HeldInterception, 'authority' | 'trust'>>;
+  readonly made: Promise<Made>;
   holders: number;
+}
+
+/** Another one for another file, and for the same with other contents. */
+function identityOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
+  return [dev, ino, size, mtimeNs, ctimeNs].join();
 }
 
 /** What programs and their libraries read to find out whom to trust. */

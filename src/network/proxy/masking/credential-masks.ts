@@ -117,29 +117,9 @@ export class CredentialMasks {
     if (this.#masks.length >= MAX_MASKS) {
       throw new NetworkError('invalid', `credentialMasking: there are more than ${MAX_MASKS} credentials`);
     }
-    const text = this.#newMask(value, provider, budget);
+    const text = newMask(value, provider, budget);
     this.#masks.push({ provider, credential: value, text, destinations: [...destinations] });
     return text;
-  }
-
-  /** Of the credential's shape if that can be had: programs may check it before they use it. */
-  #newMask(credential: string, provider: CredentialProvider, budget: MatchBudget): string {
-    if (provider.mask !== null) {
-      const { prefixes, usual, length } = provider.mask;
-      const prefix = prefixes.find((one) => credential.startsWith(one)) ?? usual;
-      return anyMask(prefix, Math.max(length, credential.length));
-    }
-    // A shape that leaves little open may give the same again, or what it is to stand for.
-    const isTaken = (text: string) =>
-      text === credential || this.#masks.some((mask) => mask.text === text || mask.credential === text);
-    const pattern = provider.patterns.find((one) => one.matches(credential, budget));
-    for (let attempt = 0; pattern !== undefined && attempt < MASK_ATTEMPTS; attempt++) {
-      const sample = pattern.sample(budget);
-      // Whether there is a colon in it decides which half of a user's name and password it is.
-      if (sample !== null && !isTaken(sample) && sample.includes(':') === credential.includes(':'))
-        return sample;
-    }
-    return anyMask('', Math.max(MIN_MASK_LENGTH, credential.length));
   }
 
   /** Replaces credentials in texts. */
@@ -207,6 +187,22 @@ function namedProvider(
       `credentialProviders[${JSON.stringify(name)}]: ${(error as Error).message}`,
     );
   }
+}
+
+/** Of the credential's shape if that can be had: programs may check it before they use it. */
+function newMask(credential: string, provider: CredentialProvider, budget: MatchBudget): string {
+  if (provider.mask !== null) {
+    const { prefixes, usual, length } = provider.mask;
+    const prefix = prefixes.find((one) => credential.startsWith(one)) ?? usual;
+    return anyMask(prefix, Math.max(length, credential.length));
+  }
+  const pattern = provider.patterns.find((one) => one.matches(credential, budget));
+  for (let attempt = 0; pattern !== undefined && attempt < MASK_ATTEMPTS; attempt++) {
+    const sample = pattern.sample(budget);
+    // Whether there is a colon in it decides which half of a user's name and password it is.
+    if (sample !== null && sample.includes(':') === credential.includes(':')) return sample;
+  }
+  return anyMask('', Math.max(MIN_MASK_LENGTH, credential.length));
 }
 
 function anyMask(prefix: string, length: number): string {

@@ -37,6 +37,9 @@ export const MAX_MASK_LENGTH = 1024;
 /** Shortest mask that owes nothing to a pattern. */
 export const MIN_MASK_LENGTH = 24;
 
+/** Bits of chance in a mask: with fewer it might be the next credential itself, or stand for two. */
+export const MIN_MASK_BITS = 48;
+
 /** How often a mask is drawn from a pattern before one without its shape is taken. */
 export const MASK_ATTEMPTS = 16;
 

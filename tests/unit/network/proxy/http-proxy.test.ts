@@ -167,6 +167,23 @@ describe('forwarding', () => {
     nonsense.close();
   });
 
+  test.each([
+    ['characters that no status has', 'HTTP/1.1 200 O\x01K\r\nContent-Length: 0\r\n\r\n'],
+    ['a status that is none', 'HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n'],
+    ['another protocol that nobody asked for', 'HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n'],
+  ])('an answer with %s is a 502', async (_name, answer) => {
+    const strange = createTcpServer((socket) => {
+      socket.on('error', () => {});
+      socket.once('data', () => socket.end(answer, 'latin1'));
+    });
+    strange.listen(0, '127.0.0.1');
+    await once(strange, 'listening');
+    const scene = await openScene({ domains: LOOPBACK });
+    const { port } = strange.address() as AddressInfo;
+    expect(await get(scene, `127.0.0.1:${port}`)).toMatch(/^HTTP\/1\.1 502 .*upstream failure$/s);
+    strange.close();
+  });
+
   test('an answer that breaks off ends the connection', async () => {
     const half = createTcpServer((socket) => {
       socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf'));

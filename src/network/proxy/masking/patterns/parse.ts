@@ -226,8 +226,9 @@ function hasCharacters(node: PatternNode): boolean {
   }
 }
 
+/** Each character is in one of the ranges only. */
 function cased(ranges: readonly CharRange[], { ignoreCase }: Flags): readonly CharRange[] {
-  return ignoreCase ? inEitherCase(ranges) : ranges;
+  return complement(complement(ignoreCase ? inEitherCase(ranges) : ranges));
 }
 
 const PLACES: Readonly<Record<string, Place>> = { A: 'start', z: 'end', b: 'wordEdge', B: 'noWordEdge' };

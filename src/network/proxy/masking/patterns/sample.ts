@@ -1,11 +1,11 @@
 import { randomInt } from 'node:crypto';
-import { MASK_REPETITIONS, MAX_MASK_LENGTH } from '../limits.ts';
+import { MASK_REPETITIONS, MAX_MASK_LENGTH, MIN_MASK_BITS } from '../limits.ts';
 import { type MatchBudget, spend } from './automaton.ts';
 import { type CharRange, common, type PatternNode, range } from './syntax.ts';
 
 /**
- * A random text of the pattern's shape, as far as that can be told from its parts; null when it would be too long. Throws
- * NetworkError when the budget is used up.
+ * A random text of the pattern's shape, as far as that can be told from its parts; null when it would be too long, or
+ * the pattern leaves too little to chance. Throws NetworkError when the budget is used up.
  */
 export function sampleOf(pattern: PatternNode, budget: MatchBudget): string | null {
   const text = new Sample(budget);
@@ -16,13 +16,15 @@ export function sampleOf(pattern: PatternNode, budget: MatchBudget): string | nu
 class Sample {
   readonly #budget: MatchBudget;
   #text: string | null = '';
+  /** Of what was drawn. Choices do not count: their options may be the same. */
+  #bits = 0;
 
   constructor(budget: MatchBudget) {
     this.#budget = budget;
   }
 
   get text(): string | null {
-    return this.#text;
+    return this.#bits < MIN_MASK_BITS ? null : this.#text;
   }
 
   add(node: PatternNode): void {
@@ -56,6 +58,7 @@ class Sample {
       return;
     }
     const [from, to] = choice[randomInt(choice.length)]!;
+    this.#bits += Math.log2(choice.length * (to - from + 1));
     this.#text += String.fromCharCode(randomInt(from, to + 1));
   }
 }

@@ -1,15 +1,18 @@
 import {
+  appendFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { InterceptionHost } from '../../../../../src/network/proxy/interception/interception-host.ts';
 import { NetworkProxy } from '../../../../../src/network/proxy/network-proxy.ts';
@@ -115,6 +118,41 @@ describe('what cannot be had is refused', () => {
     await waitFor('the file to go', () => readdirSync(home).length === 0);
   });
 
+  test.each([
+    ['changed', (path: string) => appendFileSync(path, 'x')],
+    ['replaced by the same', (path: string) => writeFileSync(path, readFileSync(path))],
+    ['removed', (path: string) => rmSync(path)],
+    [
+      'replaced by a link',
+      (path: string) => {
+        renameSync(path, `${path}.old`);
+        symlinkSync(`${path}.old`, path);
+      },
+    ],
+    [
+      'replaced with its folder',
+      (path: string) => {
+        renameSync(dirname(path), join(home, 'moved'));
+        mkdirSync(dirname(path));
+        writeFileSync(path, readFileSync(join(home, 'moved', 'ca-bundle.pem')));
+      },
+    ],
+  ])('a file that was %s; once nobody holds it there is a new one', async (_name, change) => {
+    const { host, bundlePath } = hostWith();
+    const first = await host.hold();
+    change(bundlePath);
+    await expect(host.hold()).rejects.toMatchObject({
+      kind: 'failed',
+      message: expect.stringContaining('was changed or removed by somebody else'),
+    });
+    first.release();
+    const second = await host.hold();
+    expect(readFileSync(bundlePath, 'utf8')).toContain(second.authority.certificate.trim());
+    second.release();
+    rmSync(join(home, 'moved'), { recursive: true, force: true });
+    await waitFor('the file to go', () => readdirSync(home).length === 0);
+  });
+
   test('a folder that cannot be made', async () => {
     const blocked = join(home, 'file');
     writeFileSync(blocked, '');
@@ -132,6 +170,17 @@ describe('what cannot be had is refused', () => {
     await expect(NetworkProxy.open(options)).rejects.toMatchObject({ name: 'NetworkError', kind: 'failed' });
     expect(() => NetworkProxy.enclosed(options)).toThrow('credentials cannot be masked here');
   });
+});
+
+test('what a dead server has left goes', async () => {
+  const { host, bundlePath } = hostWith();
+  const [, , place] = basename(dirname(bundlePath)).split('-');
+  const orphan = join(home, 'proxy', `exec-server-${place}-${process.pid}-1-0123456789abcdef`);
+  mkdirSync(orphan, { recursive: true });
+  const held = await host.hold();
+  expect(readdirSync(join(home, 'proxy'))).toEqual([basename(dirname(bundlePath))]);
+  held.release();
+  await waitFor('the file to go', () => readdirSync(home).length === 0);
 });
 
 test('what others keep next to it stays', async () => {

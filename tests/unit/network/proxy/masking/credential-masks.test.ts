@@ -20,6 +20,9 @@ const acme: ProviderSettings = {
   auth: [],
 };
 
+const base64 = (text: string) => Buffer.from(text).toString('base64');
+const decoded = (text: string) => Buffer.from(text, 'base64').toString('latin1');
+
 /** What goes out for a request with a header. */
 function sent(masks: CredentialMasks, url: string, name: string, value: string, method = 'GET'): string {
   const { protocol, hostname, port, pathname } = new URL(url);
@@ -88,6 +91,57 @@ describe('an environment', () => {
     const env = new CredentialMasks({ acme: { ...acme, patterns } }).cover({ ACME_KEY: ACME });
     expect(env.ACME_KEY).not.toBe(ACME);
     expect(env.ACME_KEY?.length).toBeGreaterThanOrEqual(16);
+  });
+
+  test.each([
+    ['base64 of a user and a password', `Basic ${base64(`me:${GITHUB}`)}`],
+    ['base64 without padding', base64(`me:${GITHUB}`).replace(/=+$/, '')],
+    ['base64 for URLs', `x.${Buffer.from(`\xff\xfe${GITHUB}?>`, 'latin1').toString('base64url')}.y`],
+    ['base64 in JSON', JSON.stringify({ auths: { 'ghcr.io': { auth: base64(`x:${GITHUB}`) } } })],
+  ])('has no credential in %s', (_name, value) => {
+    for (const known of [{ GH_TOKEN: GITHUB }, {}]) {
+      const masks = new CredentialMasks({});
+      const env = masks.cover({ ...known, OTHER: value });
+      const plain = (text = '') => (text.match(/[\w+/-]{22,}/g) ?? []).map(decoded).join();
+      expect(plain(value)).toContain(GITHUB);
+      expect(plain(env.OTHER)).not.toContain(GITHUB);
+      expect(masks.all).toHaveLength(1);
+      expect(plain(env.OTHER)).toContain(masks.all[0]?.text);
+      expect(plain(env.OTHER).replace(masks.all[0]?.text ?? '', GITHUB)).toBe(plain(value));
+      expect(env.OTHER).toHaveLength(value.length);
+      expect(masks.cover(env)).toEqual(env);
+    }
+  });
+
+  test('has no credential as URLs and JSON write it', () => {
+    const credential = 'a/b"c@d\\e&fghijklmnop';
+    const url = (text: string) => `https://me:${encodeURIComponent(text)}@a.test/`;
+    const masks = new CredentialMasks({ acme: { ...acme, patterns: ['x'] } });
+    const env = masks.cover({
+      ACME_KEY: credential,
+      URL: url(credential),
+      SMALL: url(credential).replace(/%../g, (code) => code.toLowerCase()),
+      JSON: JSON.stringify({ key: credential }),
+    });
+    const mask = env.ACME_KEY ?? '';
+    expect(env).toMatchObject({ URL: url(mask), SMALL: url(mask), JSON: JSON.stringify({ key: mask }) });
+  });
+
+  test('has different masks for different credentials, however little their shape leaves open', () => {
+    const shape = { ...acme, patterns: ['acme_(?:abcdefghijkl){2,3}', 'acme_(?:abcdefghijkl){4}'] };
+    const [first, second] = [`acme_${'abcdefghijkl'.repeat(2)}`, `acme_${'abcdefghijkl'.repeat(3)}`];
+    const env = new CredentialMasks({ acme: shape }).cover({ ACME_KEY: first, ACME_OTHER_KEY: second });
+    expect(new Set([first, second, env.ACME_KEY, env.ACME_OTHER_KEY]).size).toBe(4);
+  });
+
+  test('has nothing of what objects have by themselves', () => {
+    const settings = { ...acme, env: ['constructor', '__proto__'], url_prefix_from_env: 'toString' };
+    const env = new CredentialMasks({ acme: settings }).cover({ A: 'b' });
+    expect(Object.keys(env).sort()).toEqual([
+      'A',
+      'CODEX_NETWORK_PROXY_BROKERED_CREDENTIALS',
+      'CODEX_NETWORK_PROXY_CREDENTIAL_BROKER_ACTIVE',
+    ]);
   });
 
   test('keeps empty variables, and values that are a short credential by chance', () => {
@@ -224,6 +278,16 @@ describe('a credential is sent', () => {
     expect(bearer(masks, 'https://acme.test/v1', env.ACME_KEY)).toBe(env.ACME_KEY);
   });
 
+  test('or not, in a time that grows with the header and nothing else', () => {
+    const masks = new CredentialMasks({ acme });
+    masks.cover({ ACME_KEY: ACME });
+    const value = `Bearer a${' '.repeat(30_000)}b`;
+    // Were it to grow with its square this would take minutes.
+    for (let count = 0; count < 200; count++) {
+      expect(sent(masks, 'https://acme.test/v1', 'Authorization', value)).toBe(value);
+    }
+  });
+
   test('never with a character that ends a header', () => {
     const masks = new CredentialMasks({ acme });
     const env = masks.cover({ ACME_KEY: 'a\r\nHost: evil' });
@@ -259,6 +323,16 @@ describe('a provider', () => {
     const described = { 'my acme': { ...acme, ...changes } };
     expect(() => new CredentialMasks(described)).toThrow('credentialProviders["my acme"]: ');
     expect(() => new CredentialMasks(described)).toThrow(message);
+  });
+
+  test('may not have patterns that are too large together', () => {
+    const patterns = Array(MAX_PROVIDER_ENTRIES).fill('a{1000}{8}');
+    expect(() => new CredentialMasks({ acme: { ...acme, patterns } })).toThrow(
+      'credentialProviders["acme"]: the patterns are too large together',
+    );
+    const one = (index: number) => ({ ...acme, env: [`A${index}`], patterns: ['a{1000}{8}'] });
+    const many = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`p${index}`, one(index)]));
+    expect(() => new CredentialMasks(many)).toThrow('the patterns are too large together');
   });
 
   test('may be the only one for its variables, and there may not be too many', () => {

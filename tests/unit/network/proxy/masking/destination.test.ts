@@ -31,6 +31,8 @@ describe('a URL prefix', () => {
     ['127.1:9', 'http://127.0.0.1:9/'],
     ['http://[::1]:9/v1', 'http://[::1]:9/v1'],
     ['https://localhost', 'https://localhost/'],
+    ['https://a.test', 'https://a.test/projects/a%2Fb'],
+    ['https://a.test/', 'https://a.test/a/../b;c#d'],
   ])('%s covers %s', (prefix, url) => expect(covers(prefix, url)).toBe(true));
 
   test.each([
@@ -62,6 +64,15 @@ describe('a URL prefix', () => {
     '/v1/%zz',
     '/v1/..;a/x',
     '/v1/..%3ba',
+    '/v1/...',
+    '/v1/..%20/x',
+    '/v1/..%00/x',
+    '/v1/..%0d/x',
+    '/v1/%c0%ae%c0%ae/x',
+    '/v1/x#/../y',
+    '/v1/x%23',
+    '/v1/x%3f',
+    '/v1/\xe9',
   ])('does not cover %s, which may be read in two ways', (path) => {
     const place = { scheme: 'https', host: 'a.test', port: 443 } as const;
     const destination = new Destination('https://a.test/v1');
