@@ -91,11 +91,12 @@ export class TextIntake {
     }
     if (!isControl) {
       this.#messageBytes += length;
+      this.#unfinished ??= opcode === Opcode.text ? 'text' : 'other';
       if (this.#messageBytes > this.#maxMessageBytes) {
-        this.#refuse(textHeader(this.#messageBytes));
+        // Of what is no text the library has had all that came before.
+        this.#refuse(this.#unfinished === 'text' ? textHeader(this.#messageBytes) : Buffer.from(header));
         return;
       }
-      this.#unfinished ??= opcode === Opcode.text ? 'text' : 'other';
     }
     const kind = isControl || this.#unfinished === 'other' ? 'other' : 'text';
     const key = Uint8Array.prototype.slice.call(header, header.length - KEY_BYTES);

@@ -230,6 +230,10 @@ describe.each([
     expect(await storyOf(tooLong, [tooLong], 79)).toEqual([
       'error WS_ERR_UNSUPPORTED_MESSAGE_LENGTH Max payload size exceeded',
     ]);
+    const binary = Buffer.concat([part(BINARY, false), part(CONTINUATION, true), text('next')]);
+    expect(await storyOf(binary, [binary], 79)).toEqual([
+      'error WS_ERR_UNSUPPORTED_MESSAGE_LENGTH Max payload size exceeded',
+    ]);
     expect(await storyOf(tooLong, [frameOfLength(81n)], 80)).toEqual([
       'error WS_ERR_UNSUPPORTED_MESSAGE_LENGTH Max payload size exceeded',
     ]);
