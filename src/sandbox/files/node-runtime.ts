@@ -27,7 +27,7 @@ export const RUNTIME_DIRECTORY = nativePathOfBytes('/dev/.exec-server');
  * place that Node's executable names for it need not exist in the sandbox.
  */
 export async function nodeRuntime(program: HelperProgram, executable: string): Promise<NodeRuntime> {
-  const { interpreter } = await readElf(executable);
+  const [{ interpreter }, libraries] = await Promise.all([readElf(executable), loadedLibraries()]);
   const mounts = [
     mount(executable, 'node'),
     mount(program.main, 'dist/bin/file-helper.cjs'),
@@ -36,7 +36,6 @@ export async function nodeRuntime(program: HelperProgram, executable: string): P
   ];
   const node = [inside('node'), inside('dist/bin/file-helper.cjs')];
   if (interpreter === null) return { mounts, command: node };
-  const libraries = await loadedLibraries();
   return {
     mounts: [
       ...mounts,
@@ -51,12 +50,13 @@ export async function nodeRuntime(program: HelperProgram, executable: string): P
 async function loadedLibraries(): Promise<Map<string, string>> {
   const maps = await readFile('/proc/self/maps', 'utf8');
   const paths = new Set(maps.split('\n').flatMap((line) => LIBRARY.exec(line)?.[1] ?? []));
-  const libraries = new Map<string, string>();
-  for (const path of paths) {
-    const facts = await readElf(path).catch(() => null);
-    if (facts !== null) libraries.set(facts.soname ?? basename(path), path);
-  }
-  return libraries;
+  const libraries = await Promise.all(
+    Array.from(paths, async (path): Promise<[string, string][]> => {
+      const facts = await readElf(path).catch(() => null);
+      return facts === null ? [] : [[facts.soname ?? basename(path), path]];
+    }),
+  );
+  return new Map(libraries.flat());
 }
 
 /** The path of a mapped file that is named like a shared library. */

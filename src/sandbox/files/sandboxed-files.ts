@@ -26,7 +26,7 @@ import { filesThrough } from './used-files.ts';
 /** What helpers are made with, and how many there may be. */
 export interface SandboxedFilesOptions {
   readonly spawner: Spawner;
-  readonly bwrap: Pick<Bwrap, 'path'>;
+  readonly bwrap: Pick<Bwrap, 'path' | 'trusted'>;
   readonly architecture: Architecture;
   /** The environment of the server, of which helpers get what concerns temporary files. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -84,6 +84,8 @@ export class SandboxedFiles {
     if (policy === undefined) {
       policy = new PolicyHelper(disk, (plan) => this.#start(plan, disk));
       this.#policies.set(key, policy);
+      // What a helper takes besides its plan is found out at the same time.
+      void this.#findMeans().catch(() => {});
     }
     try {
       return await policy.enter();
@@ -95,9 +97,8 @@ export class SandboxedFiles {
 
   async #start(plan: MountPlan, disk: DiskPolicy): Promise<PooledHelper> {
     const { spawner, env, architecture, startMs = HELPER_START_MS, idleMs = HELPER_IDLE_MS } = this.#options;
-    const bwrap = await this.#options.bwrap.path();
+    const { bwrap, runtime } = await this.#findMeans();
     refuseWritable(bwrap, disk);
-    const runtime = await this.#nodeRuntime();
     await this.#takePlace();
     let running: RunningHelper;
     try {
@@ -108,6 +109,8 @@ export class SandboxedFiles {
       running = await RunningHelper.start(launch);
     } catch (error) {
       this.#places.release();
+      // If it is bwrap that does not work here, the trial says so, and what helps.
+      await this.#options.bwrap.path();
       throw error;
     }
     const helper = new PooledHelper(running, idleMs, { onIdle: this.#onIdle, onGone: this.#onGone });
@@ -160,6 +163,11 @@ export class SandboxedFiles {
 
   #forgetIdlePolicies(): void {
     for (const [key, policy] of this.#policies) if (policy.isIdle) this.#policies.delete(key);
+  }
+
+  async #findMeans(): Promise<{ readonly bwrap: string; readonly runtime: NodeRuntime }> {
+    const [bwrap, runtime] = await Promise.all([this.#options.bwrap.trusted(), this.#nodeRuntime()]);
+    return { bwrap, runtime };
   }
 
   /** Found out once; a failure is not kept. */

@@ -39,6 +39,7 @@ export class Bwrap {
   readonly #searchPath: string;
   readonly #architecture: Architecture;
   #attempt: { readonly path: Promise<string>; failedAt: number | null } | null = null;
+  #trusted: Promise<string> | null = null;
 
   constructor(spawner: Spawner, searchPath: string, architecture: Architecture) {
     this.#spawner = spawner;
@@ -59,8 +60,22 @@ export class Bwrap {
     return this.#attempt.path;
   }
 
+  /**
+   * Its real path, which nobody else can have put there, before it has been shown to work. For whoever can do without the trial, because
+   * a bwrap that does not work is noticed anyway; {@link path} then says why. Rejects with BwrapUnavailable.
+   */
+  async trusted(): Promise<string> {
+    this.#trusted ??= findBwrap(this.#searchPath);
+    try {
+      return await this.#trusted;
+    } catch (error) {
+      this.#trusted = null;
+      throw error;
+    }
+  }
+
   async #findWorking(): Promise<string> {
-    const path = await findBwrap(this.#searchPath);
+    const path = await this.trusted();
     const complaint = await this.#try(path);
     if (complaint === null) return path;
     throw new BwrapUnavailable(`${path} does not work here: ${complaint}`, cureFor(complaint));

@@ -201,8 +201,8 @@ describe('the helper', () => {
 
   describe('that cannot be started', () => {
     test('fails the operation with the reason', async () => {
-      const bwrap = { path: () => Promise.reject(unenforceable('bwrap was not found; install bubblewrap')) };
-      const pool = scene.pool({ bwrap });
+      const absent = () => Promise.reject(unenforceable('bwrap was not found; install bubblewrap'));
+      const pool = scene.pool({ bwrap: { path: absent, trusted: absent } });
       const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed: bwrap was not found; install bubblewrap',
@@ -244,10 +244,11 @@ describe('the helper', () => {
       let moves = 0;
       const bwrap = new Bwrap(scene.spawner, process.env.PATH ?? '', process.arch as 'x64' | 'arm64');
       const restless = {
-        path: () => {
+        path: () => bwrap.path(),
+        trusted: () => {
           renameSync(at('ws'), at(`moved-${++moves}`));
           mkdirSync(at('ws'));
-          return bwrap.path();
+          return bwrap.trusted();
         },
       };
       const pool = scene.pool({ bwrap: restless });
@@ -255,7 +256,8 @@ describe('the helper', () => {
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed: the files to protect keep changing',
       );
-      expect(moves).toBe(HELPER_START_ATTEMPTS);
+      // It is also looked for while the first plan is made.
+      expect(moves).toBe(1 + HELPER_START_ATTEMPTS);
       await waitFor('all helpers to be ended', () => pool.pids.length === 0);
     });
 
@@ -286,10 +288,20 @@ describe('the helper', () => {
     });
 
     test('because bwrap is none', async () => {
-      const pool = scene.pool({ bwrap: { path: async () => '/bin/false' } });
+      const none = async () => '/bin/false';
+      const pool = scene.pool({ bwrap: { path: none, trusted: none } });
       const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed with status exit status: 1',
+      );
+    });
+
+    test('because bwrap does not work here says what helps', async () => {
+      const path = () => Promise.reject(unenforceable('bwrap does not work here; allow user namespaces'));
+      const pool = scene.pool({ bwrap: { path, trusted: async () => '/bin/false' } });
+      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      expect(await outcome(write(files, at('ws/a')))).toBe(
+        'failed: fs sandbox helper failed: bwrap does not work here; allow user namespaces',
       );
     });
 
