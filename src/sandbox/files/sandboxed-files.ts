@@ -82,7 +82,7 @@ export class SandboxedFiles {
   async #enter(key: string, disk: DiskPolicy): Promise<PooledHelper> {
     let policy = this.#policies.get(key);
     if (policy === undefined) {
-      policy = new PolicyHelper(disk, (plan) => this.#start(plan, disk));
+      policy = new PolicyHelper(disk, (plan) => this.#startOrExplain(plan, disk));
       this.#policies.set(key, policy);
       // What a helper takes besides its plan is found out at the same time.
       void this.#findMeans().catch(() => {});
@@ -92,6 +92,17 @@ export class SandboxedFiles {
     } catch (error) {
       this.#forgetIdlePolicies();
       throw explained(error);
+    }
+  }
+
+  /** If it is bwrap that does not work here, its trial says so, and what helps. */
+  async #startOrExplain(plan: MountPlan, disk: DiskPolicy): Promise<PooledHelper> {
+    try {
+      return await this.#start(plan, disk);
+    } catch (error) {
+      this.#checkOpen();
+      await this.#options.bwrap.path();
+      throw error;
     }
   }
 
@@ -109,8 +120,6 @@ export class SandboxedFiles {
       running = await RunningHelper.start(launch);
     } catch (error) {
       this.#places.release();
-      // If it is bwrap that does not work here, the trial says so, and what helps.
-      await this.#options.bwrap.path();
       throw error;
     }
     const helper = new PooledHelper(running, idleMs, { onIdle: this.#onIdle, onGone: this.#onGone });

@@ -78,6 +78,8 @@ export class Bwrap {
     const path = await this.trusted();
     const complaint = await this.#try(path);
     if (complaint === null) return path;
+    // Another one may be there the next time.
+    this.#trusted = null;
     throw new BwrapUnavailable(`${path} does not work here: ${complaint}`, cureFor(complaint));
   }
 

@@ -75,13 +75,14 @@ describe('the helper', () => {
     const pool = scene.pool();
     const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
     writeFileSync(at('ws/big'), Buffer.alloc(MEGABYTE));
-    const [file, content] = await Promise.all([
+    const [file, content, written] = await Promise.all([
       files.open(at('ws/big'), 'read'),
       files.readFile(at('ws/big'), FOLLOW),
+      files.open(at('ws/a'), 'replace'),
     ]);
     const [first] = pool.pids;
-    const hanging = Array.from({ length: 50 }, () =>
-      outcome(write(files, at('ws/a'), Buffer.alloc(MEGABYTE))),
+    const hanging = Array.from({ length: 50 }, (_, index) =>
+      outcome(written.write(index * MEGABYTE, Buffer.alloc(MEGABYTE))),
     );
     process.kill(inside(first!), 'SIGKILL');
     const failures = (await Promise.all(hanging)).filter((said) => said !== 'done');
@@ -92,7 +93,7 @@ describe('the helper', () => {
     );
     expect(await outcome(content.read(Buffer.alloc(MEGABYTE)))).toMatch(/^failed: fs sandbox helper /);
     expect(await outcome(file.close())).toMatch(/^failed: fs sandbox helper /);
-    await file.discard();
+    await Promise.all([file.discard(), written.discard()]);
     await content.close().catch(() => {});
     await write(files, at('ws/b'));
     expect(pool.pids).not.toContain(first);
