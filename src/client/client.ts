@@ -1,4 +1,4 @@
-import type { TlsOptions } from '../transport/websocket.ts';
+import type { TlsOptions } from '../transport/open-websocket.ts';
 import { ClientCore, type SessionOptions, type TransportSource } from './client-core.ts';
 import { MAX_MESSAGE_BYTES, PEER_SILENCE_TIMEOUT_MS, PING_INTERVAL_MS } from './limits.ts';
 import { openWebSocket } from './open-websocket.ts';

@@ -1,5 +1,6 @@
+import { type TlsOptions, UpgradeRefusedError } from '../transport/open-websocket.ts';
 import type { Transport } from '../transport/transport.ts';
-import { connectWebSocket, type TlsOptions, UpgradeRefusedError } from '../transport/websocket.ts';
+import { connectWebSocket } from '../transport/websocket.ts';
 import { ClientError } from './errors.ts';
 import { parseServerUrl, refusedUpgrade, unreachable } from './server-url.ts';
 

@@ -1,17 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type ClientOptions, WebSocket, type WebSocketServer } from 'ws';
+import { WebSocket, type WebSocketServer } from 'ws';
 import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
+import { openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
 import { CloseCode, type CloseReason } from './transport.ts';
-import {
-  createUpgradeServer,
-  Keepalive,
-  truncateReason,
-  UpgradeRefusedError,
-  type WebSocketConnectOptions,
-  type WebSocketOptions,
-} from './websocket.ts';
+import { createUpgradeServer, Keepalive, truncateReason, type WebSocketOptions } from './websocket.ts';
 
 /** What a socket tells its owner. No event comes before `open`, and nothing after `closed`. */
 export interface FrameSocketEvents {
@@ -166,37 +160,12 @@ export function connectFrameSocket(
   url: string,
   options: FrameSocketConnectOptions = {},
 ): Promise<FrameSocket> {
-  const { headers = {}, signal, maxMessageBytes = 0, pingIntervalMs = 0, peerSilenceTimeoutMs = 0 } = options;
   const { connection, text = 'refuse', zeroMask = false } = options;
-  return new Promise((resolve, reject) => {
-    signal?.throwIfAborted();
-    const ws = new WebSocket(url, {
-      ...(connection !== undefined && { createConnection: () => connection as Socket }),
-      ...(zeroMask && { generateMask: (mask: Buffer) => void mask.fill(0) }),
-      autoPong: false,
-      perMessageDeflate: false,
-      maxPayload: maxMessageBytes,
-      headers,
-      ...(options.tls as ClientOptions),
-    });
-    let refusal: Error | null = null;
-    const abort = () => ws.terminate();
-    const refused = (error: Error) => {
-      signal?.removeEventListener('abort', abort);
-      reject(refusal ?? error);
-    };
-    signal?.addEventListener('abort', abort, { once: true });
-    ws.once('unexpected-response', (_request, response) => {
-      refusal = new UpgradeRefusedError(response.statusCode ?? 0);
-      ws.terminate();
-    });
-    ws.once('error', refused);
-    ws.once('open', () => {
-      signal?.removeEventListener('abort', abort);
-      ws.off('error', refused);
-      resolve(new FrameSocket(ws, { maxMessageBytes, pingIntervalMs, peerSilenceTimeoutMs, text }));
-    });
-  });
+  const means = {
+    ...(connection !== undefined && { createConnection: () => connection as Socket }),
+    ...(zeroMask && { generateMask: (mask: Buffer) => void mask.fill(0) }),
+  };
+  return openWebSocket(url, options, means, (ws, sizes) => new FrameSocket(ws, { ...sizes, text }));
 }
 
 const BINARY_FRAME = { binary: true, compress: false, fin: true };

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type ClientOptions, WebSocket, WebSocketServer } from 'ws';
+import { WebSocket, WebSocketServer } from 'ws';
 import { readDirectly } from './direct-reads.ts';
 import {
   BATCHED_MESSAGE_BYTES,
@@ -12,6 +12,7 @@ import {
   PROBE_TIMEOUT_MS,
   SEND_WINDOW_BYTES,
 } from './limits.ts';
+import { openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
 import { encodeTextFrames } from './text-frames.ts';
 import { TextIntake } from './text-intake.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
@@ -60,69 +61,19 @@ export function createUpgradeServer(maxMessageBytes: number): WebSocketServer {
   });
 }
 
-/** Options of a client connection beside the sizes and times. */
-export interface WebSocketConnectOptions extends Partial<WebSocketOptions> {
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly signal?: AbortSignal;
-  readonly tls?: TlsOptions;
-}
-
-/** How a client trusts a server, and shows who it is itself. PEM texts. */
-export interface TlsOptions {
-  /** Whom to trust in place of the authorities that come with Node. */
-  readonly ca?: string | Uint8Array | readonly (string | Uint8Array)[];
-  readonly cert?: string | Uint8Array;
-  readonly key?: string | Uint8Array;
-  /** Default true. False accepts any server that can be reached, also an impostor. */
-  readonly rejectUnauthorized?: boolean;
-}
-
-/** The server answered the request for a websocket with an ordinary HTTP response. */
-export class UpgradeRefusedError extends Error {
-  override readonly name = 'UpgradeRefusedError';
-  readonly status: number;
-
-  constructor(status: number) {
-    super(`the server answered with HTTP ${status}`);
-    this.status = status;
-  }
-}
-
 /** Opens a client connection to `ws:`, `wss:` or `unix:///PATH`. Rejects when the server is not reached or refuses, or `signal` aborts. */
 export function connectWebSocket(
   url: string,
   options: WebSocketConnectOptions = {},
 ): Promise<WebSocketTransport> {
-  const { headers = {}, signal, maxMessageBytes = 0, pingIntervalMs = 0, peerSilenceTimeoutMs = 0 } = options;
-  return new Promise((resolve, reject) => {
-    signal?.throwIfAborted();
-    const socketPath = url.startsWith(UNIX_SCHEME) ? url.slice(UNIX_SCHEME.length) : null;
-    const ws = new WebSocket(socketPath === null ? url : 'ws://localhost/', {
-      ...(socketPath !== null && { createConnection: () => connect(socketPath) }),
-      autoPong: false,
-      perMessageDeflate: false,
-      maxPayload: maxMessageBytes,
-      headers,
-      ...(options.tls as ClientOptions),
-    });
-    let refusal: Error | null = null;
-    const abort = () => ws.terminate();
-    const refused = (error: Error) => {
-      signal?.removeEventListener('abort', abort);
-      reject(refusal ?? error);
-    };
-    signal?.addEventListener('abort', abort, { once: true });
-    ws.once('unexpected-response', (_request, response) => {
-      refusal = new UpgradeRefusedError(response.statusCode ?? 0);
-      ws.terminate();
-    });
-    ws.once('error', refused);
-    ws.once('open', () => {
-      signal?.removeEventListener('abort', abort);
-      ws.off('error', refused);
-      resolve(new WebSocketTransport(ws, { maxMessageBytes, pingIntervalMs, peerSilenceTimeoutMs }));
-    });
-  });
+  const socketPath = url.startsWith(UNIX_SCHEME) ? url.slice(UNIX_SCHEME.length) : null;
+  const means = socketPath === null ? {} : { createConnection: () => connect(socketPath) };
+  return openWebSocket(
+    socketPath === null ? url : 'ws://localhost/',
+    options,
+    means,
+    (ws, sizes) => new WebSocketTransport(ws, sizes),
+  );
 }
 
 /** One websocket as a transport: a text frame per message out, text or binary frames in. */

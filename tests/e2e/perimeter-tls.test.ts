@@ -2,7 +2,8 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:tls';
 import { afterAll, afterEach, expect, test } from 'vitest';
 import { type ServerProcess, startServerProcess, TestClient } from '../../src/testing/index.ts';
-import { connectWebSocket, type TlsOptions } from '../../src/transport/websocket.ts';
+import type { TlsOptions } from '../../src/transport/open-websocket.ts';
+import { connectWebSocket } from '../../src/transport/websocket.ts';
 import { Certificates, pem } from '../support/certificates.ts';
 import { waitFor } from '../support/wait-for.ts';
 

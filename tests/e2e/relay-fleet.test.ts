@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { connectFrameSocket } from '../../src/transport/frame-socket.ts';
-import { UpgradeRefusedError } from '../../src/transport/websocket.ts';
+import { UpgradeRefusedError } from '../../src/transport/open-websocket.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { RedisServer } from '../unit/relay/service/redis-server.ts';
 import { Environment, someKey, TestPeer } from '../unit/relay/service/relay-scene.ts';

@@ -8,7 +8,7 @@ import { bearerAuth } from '../../src/relay/registry-auth.ts';
 import { startRelay } from '../../src/relay/service/relay.ts';
 import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
 import { serve } from '../../src/server/serve.ts';
-import type { TlsOptions } from '../../src/transport/websocket.ts';
+import type { TlsOptions } from '../../src/transport/open-websocket.ts';
 import { Certificates } from '../support/certificates.ts';
 import { ENVIRONMENT, freePort, relayToken, SECRET } from '../support/relay.ts';
 import { waitFor } from '../support/wait-for.ts';

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { pause } from '../../client/reconnect.ts';
 import type { Logger } from '../../observability/log.ts';
+import { UpgradeRefusedError } from '../../transport/open-websocket.ts';
 import { CloseCode, type Transport } from '../../transport/transport.ts';
-import { UpgradeRefusedError } from '../../transport/websocket.ts';
 import { EXECUTOR_FIRST_PAUSE_MS, EXECUTOR_LONGEST_PAUSE_MS } from '../limits.ts';
 import { createIdentity } from '../noise/identity.ts';
 import { Pauses } from '../outbound/pauses.ts';

@@ -1,6 +1,6 @@
 import { connectFrameSocket, type FrameSocket } from '../../transport/frame-socket.ts';
+import type { TlsOptions } from '../../transport/open-websocket.ts';
 import { CloseCode, type Transport } from '../../transport/transport.ts';
-import type { TlsOptions } from '../../transport/websocket.ts';
 import {
   MAX_MESSAGE_BYTES,
   PEER_SILENCE_MS,

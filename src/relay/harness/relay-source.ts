@@ -1,8 +1,8 @@
 import type { TransportSource } from '../../client/client-core.ts';
 import { ClientError } from '../../client/errors.ts';
 import { pause } from '../../client/reconnect.ts';
+import { type TlsOptions, UpgradeRefusedError } from '../../transport/open-websocket.ts';
 import type { Transport } from '../../transport/transport.ts';
-import { type TlsOptions, UpgradeRefusedError } from '../../transport/websocket.ts';
 import { RelayError } from '../errors.ts';
 import {
   BUNDLE_PHASE_MS,

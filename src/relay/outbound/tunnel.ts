@@ -3,7 +3,7 @@ import { request as requestSecure } from 'node:https';
 import { isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
-import type { TlsOptions } from '../../transport/websocket.ts';
+import type { TlsOptions } from '../../transport/open-websocket.ts';
 import { TUNNEL_TIMEOUT_MS } from '../limits.ts';
 import { proxyFor } from './proxy.ts';
 

@@ -8,8 +8,9 @@ import {
   type FrameSocket,
   FrameSocketUpgrader,
 } from '../../../src/transport/frame-socket.ts';
+import { UpgradeRefusedError } from '../../../src/transport/open-websocket.ts';
 import type { CloseReason } from '../../../src/transport/transport.ts';
-import { UpgradeRefusedError, type WebSocketOptions } from '../../../src/transport/websocket.ts';
+import type { WebSocketOptions } from '../../../src/transport/websocket.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 /** What a socket told its owner. */

@@ -19,7 +19,8 @@ import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts
 import { PEER_LOST_REASON, resumeMark } from '../../../../src/relay/stream/wire-words.ts';
 import { MAX_REVOCATION_FILE_BYTES } from '../../../../src/server/limits.ts';
 import { connectFrameSocket } from '../../../../src/transport/frame-socket.ts';
-import { connectWebSocket, UpgradeRefusedError } from '../../../../src/transport/websocket.ts';
+import { UpgradeRefusedError } from '../../../../src/transport/open-websocket.ts';
+import { connectWebSocket } from '../../../../src/transport/websocket.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
 import { FakeSocket } from './fake-socket.ts';
