@@ -219,7 +219,11 @@ describe('a half-open connection', () => {
     const { url } = await server();
     const proxy = await TcpProxy.open(url);
     cleanups.push(() => proxy.close());
-    const client = await ExecServerClient.connect({ url: proxy.url, pingIntervalMs: 20, pongTimeoutMs: 60 });
+    const client = await ExecServerClient.connect({
+      url: proxy.url,
+      pingIntervalMs: 200,
+      pongTimeoutMs: 1_500,
+    });
     const process = await client.backend.start({ ...shell('p', 'cat'), pipeStdin: true });
     // Nothing arrives any more, and nobody says so.
     proxy.setStalled(true);
@@ -233,12 +237,12 @@ describe('a half-open connection', () => {
   test('that is merely quiet is kept', async () => {
     const client = await ExecServerClient.connect({
       url: (await server()).url,
-      pingIntervalMs: 10,
-      pongTimeoutMs: 300,
+      pingIntervalMs: 50,
+      pongTimeoutMs: 1_500,
     });
     const states: string[] = [];
     client.onStateChange((state) => states.push(state));
-    await new Promise((resolve) => setTimeout(resolve, 700));
+    await new Promise((resolve) => setTimeout(resolve, 2_500));
     expect(states).toEqual([]);
     await client.close();
   });
