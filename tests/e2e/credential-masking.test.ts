@@ -15,6 +15,7 @@ import type { StartParams } from '../../src/client/index.ts';
 import { type ServerProcess, startServerProcess, type TestClient } from '../../src/testing/index.ts';
 import { Certificates, pem } from '../support/certificates.ts';
 import { at, managed, ROOT_READ } from '../support/escape-scene.ts';
+import { CLOSED_PROXY } from '../support/proxy-settings.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { secureWebServer, type WebServer } from '../support/web-servers.ts';
 
@@ -64,13 +65,7 @@ function networkProxy(changes: Partial<Settings> = {}) {
     url_prefixes: [`${web.url}/v1`],
   };
   const proxy: Settings = {
-    enabled: true,
-    enableSocks5: true,
-    enableSocks5Udp: false,
-    allowUpstreamProxy: false,
-    dangerouslyAllowAllUnixSockets: false,
-    mode: 'full',
-    allowLocalBinding: false,
+    ...CLOSED_PROXY,
     domains: { '127.0.0.1': 'allow' },
     credentialMasking: true,
     credentialProviders: { acme },

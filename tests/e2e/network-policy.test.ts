@@ -10,6 +10,7 @@ import {
   type StartParams,
 } from '../../src/client/index.ts';
 import { startServer, TcpProxy, TestClient, type TestServer } from '../../src/testing/index.ts';
+import { CLOSED_PROXY } from '../support/proxy-settings.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type WebServer, webServer } from '../support/web-servers.ts';
 
@@ -44,12 +45,7 @@ function launch(
 ): Launch {
   return {
     proxy: {
-      enabled: true,
-      enableSocks5: true,
-      enableSocks5Udp: false,
-      allowUpstreamProxy: false,
-      dangerouslyAllowAllUnixSockets: false,
-      mode: 'full',
+      ...CLOSED_PROXY,
       allowLocalBinding: true,
       domains,
     },

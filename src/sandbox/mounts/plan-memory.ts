@@ -1,6 +1,5 @@
 import { REMEMBERED_PLANS } from '../limits.ts';
-import type { DiskPolicy } from '../policy/policy.ts';
-import { policyKey } from '../policy/policy.ts';
+import { type DiskPolicy, policyKey } from '../policy/policy.ts';
 import { type FileProbe, localProbe } from './file-probe.ts';
 import type { MountPlan } from './mount-plan.ts';
 import { planFrom } from './plan-mounts.ts';

@@ -9,17 +9,12 @@ import type {
   NetworkPolicyQuestion,
   NetworkProxySettings,
 } from '../../../../src/protocol/network.ts';
+import { CLOSED_PROXY } from '../../../support/proxy-settings.ts';
 
 /** Settings of a proxy that allows nothing, with changes. */
 export function settings(changes: Partial<NetworkProxySettings> = {}): NetworkProxySettings {
   return {
-    enabled: true,
-    enableSocks5: true,
-    enableSocks5Udp: false,
-    allowUpstreamProxy: false,
-    dangerouslyAllowAllUnixSockets: false,
-    mode: 'full',
-    allowLocalBinding: false,
+    ...CLOSED_PROXY,
     reviewDomains: [],
     credentialMasking: false,
     credentialProviders: {},

@@ -5,16 +5,7 @@ import { METHODS } from '../../../../src/protocol/registry.ts';
 import { proxyOptions } from '../../../../src/server/handlers/network-proxy.ts';
 import { PolicyDecisions } from '../../../../src/server/sessions/policy-decisions.ts';
 import { PolicyQuestions } from '../../../../src/server/sessions/policy-questions.ts';
-
-const PROXY = {
-  enabled: true,
-  enableSocks5: true,
-  enableSocks5Udp: false,
-  allowUpstreamProxy: false,
-  dangerouslyAllowAllUnixSockets: false,
-  mode: 'full',
-  allowLocalBinding: false,
-};
+import { CLOSED_PROXY } from '../../../support/proxy-settings.ts';
 
 const START = { processId: 'p', argv: ['/bin/true'], cwd: 'file:///', env: {}, tty: false };
 
@@ -22,7 +13,7 @@ const START = { processId: 'p', argv: ['/bin/true'], cwd: 'file:///', env: {}, t
 function launch(more: object = {}, proxy: object = {}): NetworkProxyLaunch {
   const parsed = METHODS['process/start'].params.parse({
     ...START,
-    networkProxy: { proxy: { ...PROXY, ...proxy }, ...more },
+    networkProxy: { proxy: { ...CLOSED_PROXY, ...proxy }, ...more },
   });
   return (parsed as { networkProxy: NetworkProxyLaunch }).networkProxy;
 }
