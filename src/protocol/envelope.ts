@@ -21,14 +21,16 @@ export interface RequestMessage {
   readonly trace: Trace | null;
   /** Encoded size; what the message costs while it waits. */
   readonly bytes: number;
-  /** A parameter that was too large to be decoded with the others. */
-  readonly bulk?: BulkText;
+  /** A parameter in base64 that was decoded on its way in. */
+  readonly bulk?: BulkBytes;
 }
 
-/** A text of ASCII characters that was left as bytes; in the params something else stands in its place. */
-export interface BulkText {
+/** What the base64 of a parameter stands for; in the params something else is in its place. */
+export interface BulkBytes {
   readonly field: string;
-  readonly bytes: Uint8Array;
+  readonly bytes: Buffer;
+  /** Nobody reads the bytes any more, also not in a thread: their memory may be used again. Need not be called. */
+  release(): void;
 }
 
 export interface NotificationMessage {

@@ -17,7 +17,7 @@ import {
 import { limitExceeded, RpcError } from '../protocol/errors.ts';
 import { MalformedMessageError, type Numbers } from '../protocol/json-scan.ts';
 import type { MessageLimits } from '../protocol/limits.ts';
-import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
+import { CloseCode, type CloseReason, type LargeMessage, type Transport } from '../transport/transport.ts';
 import {
   Base64Result,
   BytesResult,
@@ -55,8 +55,14 @@ export interface ConnectionOptions {
   readonly maxResponseBytes?: number;
   /** Default `integers`. */
   readonly numbers?: Numbers;
-  /** How large messages are decoded; like others by default. */
-  readonly decodeLarge?: (bytes: Buffer, limits: MessageLimits) => Message;
+  /** What takes in a large message; without it they are decoded like others. */
+  readonly receiveLarge?: (expectedBytes: number) => ArrivingMessage;
+}
+
+/** A large message while it is received. */
+export interface ArrivingMessage extends Omit<LargeMessage, 'end'> {
+  /** The message, when all of it is there. Throws MalformedMessageError. */
+  decode(limits: MessageLimits): Message;
 }
 
 /** How a call may end early, and which place it takes. */
@@ -104,12 +110,15 @@ export class RpcConnection {
 
   /** Starts delivery; must be called once. */
   open(events: ConnectionEvents): void {
+    const { receiveLarge } = this.#options;
     this.#events = events;
     this.#transport.open({
       message: (text) => {
         this.#receive(() => decodeMessage(text, this.#options.limits, this.#options.numbers));
       },
-      ...(this.#options.decodeLarge && { largeMessage: (bytes: Buffer) => this.#receiveLarge(bytes) }),
+      ...(receiveLarge && {
+        largeMessage: (expectedBytes: number) => this.#begin(receiveLarge(expectedBytes)),
+      }),
       undecodable: (reason) => this.#malformed(reason),
       drained: () => this.#outbox.drained(),
       ended: () => events.ended(),
@@ -258,9 +267,12 @@ export class RpcConnection {
     );
   }
 
-  #receiveLarge(bytes: Buffer): void {
-    const { decodeLarge, limits } = this.#options;
-    if (decodeLarge !== undefined) this.#receive(() => decodeLarge(bytes, limits));
+  #begin(message: ArrivingMessage): LargeMessage {
+    return {
+      add: (piece) => message.add(piece),
+      isUtf8: () => message.isUtf8(),
+      end: () => this.#receive(() => message.decode(this.#options.limits)),
+    };
   }
 
   #receive(decode: () => Message): void {

@@ -43,5 +43,8 @@ export const REUSED_ANSWER_BYTES = 1368 * 1024;
 /** Such buffers that are kept: what a client that asks ahead has under way. */
 export const REUSED_ANSWERS_MAX = 4;
 
-/** A text from this size on is left as bytes where it can be: making it a string and parsing it would copy it twice. */
-export const BULK_TEXT_MIN_BYTES = 64 * 1024;
+/** So far into a large message a parameter in base64 is looked for: behind a path, each byte of which may take three in a URI. */
+export const BULK_BEGINS_WITHIN_BYTES = 32 * 1024;
+
+/** Base64 characters that are decoded at a time: a multiple of four, and strings of this size are cheap. */
+export const DECODED_AT_ONCE_CHARACTERS = 64 * 1024;

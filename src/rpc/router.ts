@@ -1,9 +1,9 @@
-import type { BulkText, RequestMessage, Trace } from '../protocol/envelope.ts';
+import type { BulkBytes, RequestMessage, Trace } from '../protocol/envelope.ts';
 import { methodNotFound } from '../protocol/errors.ts';
 import { isMethod, METHODS, type Method, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
 import { validateParams } from '../protocol/validate.ts';
 import type { Answer } from './answers.ts';
-import { paramsWithText } from './bulk-text.ts';
+import { paramsWithText } from './arriving-request.ts';
 
 /** What a handler may know about the request it serves. */
 export interface RequestContext {
@@ -12,7 +12,7 @@ export interface RequestContext {
   /** What to carry on to whatever the request starts; null unless requests are traced. */
   readonly trace: Trace | null;
   /** The large parameter that the method's definition names, if it came as bytes; the params hold nothing of it. */
-  readonly bulk: BulkText | null;
+  readonly bulk: BulkBytes | null;
   /** Gives up the request's slot while it only waits. */
   park(): void;
 }
@@ -31,7 +31,7 @@ export interface RoutedRequest {
   readonly params: unknown;
   readonly lane: 'ordinary' | 'control';
   readonly subject: string | null;
-  readonly bulk: BulkText | null;
+  readonly bulk: BulkBytes | null;
 }
 
 /** Looks the method up and checks the params. Throws RpcError. */

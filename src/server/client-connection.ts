@@ -11,7 +11,7 @@ import {
   type RpcError,
 } from '../protocol/errors.ts';
 import { METHODS, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
-import { decodeLargeMessage } from '../rpc/bulk-text.ts';
+import { ArrivingRequest } from '../rpc/arriving-request.ts';
 import { RpcConnection } from '../rpc/connection.ts';
 import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
 import { type Handlers, invoke, type RoutedRequest, route } from '../rpc/router.ts';
@@ -105,7 +105,7 @@ export class ClientConnection {
         config.maxResponseBytes,
         transport.maxMessageBytes ?? config.maxResponseBytes,
       ),
-      decodeLarge: decodeLargeMessage,
+      receiveLarge: (expectedBytes) => new ArrivingRequest(expectedBytes),
     });
     this.#dispatcher = new Dispatcher(config.concurrentRequests, config.maxRequestBytesInFlight, (open) =>
       this.#connection.setReceiving(open),

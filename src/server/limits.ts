@@ -59,9 +59,6 @@ export const CHANGES_BEFORE_START_MS = 2_000;
 export const REUSED_CONTENT_MIN_BYTES = 128 * 1024;
 export const REUSED_CONTENTS_MAX = 2;
 
-/** Base64 characters of a large request that are decoded at a time: a multiple of four, and strings of this size are cheap. */
-export const DECODED_AT_ONCE_CHARACTERS = 16 * 1024;
-
 /** Buffers for blocks of files that are kept: what a client that asks ahead has under way. */
 export const REUSED_BLOCKS_MAX = 4;
 

@@ -1,20 +1,18 @@
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { DIRECT_READ_BYTES, SHARED_READ_BYTES } from './limits.ts';
+import { largeReadBuffer } from './large-reads.ts';
+import { SHARED_READ_BYTES } from './limits.ts';
 
-/** Takes what a socket receives, in one of two ways. */
+/** Takes what a socket receives. */
 export interface ReadTarget {
-  /** Memory for what comes next; null when it is for {@link take}. */
-  readonly room: Buffer | null;
-  /** So many bytes are in the room. */
-  fill(bytes: number): void;
-  /** Bytes that are good during the call only. */
+  /** Whether much is to come. */
+  readonly expectsMuch: boolean;
+  /** Bytes that are good during the call only, and may be changed. */
   take(chunk: Buffer): void;
 }
 
 /**
- * Has the system put what a socket receives where it belongs, or into one buffer that all sockets share. Otherwise Node allocates 64 KiB
- * for each read, which is most of the garbage of a server that is sent a lot. It is what the option `onread` does for sockets that a
+ * Has the system put what a socket receives into a buffer that all sockets share, a larger one where much is to come. Otherwise Node allocates 64 KiB for each read, which is most of the garbage of a server that is sent a lot. It is what the option `onread` does for sockets that a
  * program opens itself; for those that it accepts Node has no such option, but the same parts inside. Returns false, and changes
  * nothing, where they are not found: then there are only `data` events. What a socket holds because it is or was paused comes as such in
  * either case. A socket that reads directly stops at once when it is paused, and does not notice its end then; `read(0)` has it go on.
@@ -28,13 +26,12 @@ export function readDirectly(socket: Duplex, target: ReadTarget): boolean {
   );
   if (typeof handle?.useUserBuffer !== 'function' || !buffer || !callback || !next) return false;
   inside[buffer] = SHARED;
-  inside[next] = () => target.room?.subarray(0, DIRECT_READ_BYTES) ?? SHARED;
+  inside[next] = () => (target.expectsMuch ? largeReadBuffer() : SHARED);
   inside[callback] = (bytes: number, used: Buffer) => {
+    const chunk = used.subarray(0, bytes);
     // A paused socket keeps what comes, as any does, until it has enough, and what it keeps goes first.
-    if (socket.isPaused() || socket.readableLength > 0)
-      return socket.push(Buffer.from(used.subarray(0, bytes)));
-    if (used === SHARED) target.take(SHARED.subarray(0, bytes));
-    else target.fill(bytes);
+    if (socket.isPaused() || socket.readableLength > 0) return socket.push(Buffer.from(chunk));
+    target.take(chunk);
     return true;
   };
   handle.useUserBuffer(SHARED);

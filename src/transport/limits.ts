@@ -22,7 +22,7 @@ export const COMMAND_STATUS_TIMEOUT_MS = 500;
 /** Longest line of a command's stderr that is passed on; the rest of it is left out. */
 export const STDERR_LINE_MAX_BYTES = 8 * 1024;
 
-/** Messages from this size on are handed over as bytes to an owner who takes them so. */
+/** Messages from this size on are handed over piece by piece to an owner who takes them so. */
 export const LARGE_MESSAGE_BYTES = 64 * 1024;
 
 /** How long a peer that is asked for a sign of life may take. Slower than any network that works, faster than clients give up. */
@@ -34,8 +34,15 @@ export const PROBE_TIMEOUT_MS = 3_000;
  */
 export const UNPROVEN_MESSAGE_BYTES = 2 * 1024 * 1024;
 
-/** Bytes of a large message that are read at a time: they are still in the processor's cache when they are unmasked. */
-export const DIRECT_READ_BYTES = 256 * 1024;
+/** Bytes of a large message that are read at a time: they are still in the processor's cache when they are unmasked and decoded. */
+export const LARGE_READ_BYTES = 256 * 1024;
 
 /** Size of the buffer into which everything else is read: as much as Node reads at a time. */
 export const SHARED_READ_BYTES = 64 * 1024;
+
+/** Memory of large messages that is kept to be used again, and for how long at the longest: a client that writes a file block by block. */
+export const SPARE_MEMORY_BYTES = 16 * 1024 * 1024;
+export const SPARE_MEMORY_MS = 1_000;
+
+/** Such memory comes in multiples of this, so that messages of about the same length fit into it. */
+export const SPARE_MEMORY_UNIT_BYTES = 256 * 1024;

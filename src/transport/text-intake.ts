@@ -1,11 +1,14 @@
-import { isAscii, isUtf8 } from 'node:buffer';
-import { LARGE_MESSAGE_BYTES, UNPROVEN_MESSAGE_BYTES } from './limits.ts';
+import { isUtf8 } from 'node:buffer';
+import { LARGE_MESSAGE_BYTES } from './limits.ts';
+import type { LargeMessage } from './transport.ts';
 import { unmask } from './unmask.ts';
 
 /** What becomes of what a client sends. */
 export interface TextIntakeEvents {
-  /** A whole text, valid UTF-8. Below `LARGE_MESSAGE_BYTES` the bytes are good during the call only; from there on they are the owner's. */
+  /** A whole text that is not large, valid UTF-8. The bytes are good during the call only. */
   text(bytes: Buffer): void;
+  /** A text begins that is large or comes in pieces; these go to whoever is returned. */
+  begin(expectedBytes: number): LargeMessage;
   /**
    * Bytes for the websocket library, in memory of their own: frames that are no text, and what violates the protocol, which it
    * refuses in its way. Behind a violation or a close there is nothing more.
@@ -14,8 +17,8 @@ export interface TextIntakeEvents {
 }
 
 /**
- * Takes texts out of what a client sends, whole or in fragments. A large one is put together where it stays, each piece unmasked while
- * the processor still has it: the library gathers pieces, joins them, and goes over the whole again.
+ * Takes texts out of what a client sends, whole or in fragments. Each piece of a large one is unmasked and handed on while the processor
+ * still has it: the library gathers pieces, joins them, and goes over the whole again.
  */
 export class TextIntake {
   readonly #maxMessageBytes: number;
@@ -29,11 +32,8 @@ export class TextIntake {
   #unfinished: 'text' | 'other' | null = null;
   /** What all frames of the current message announced. */
   #messageBytes = 0;
-  /** The text that is arriving, and how much of it is there. */
-  #text = NOTHING;
-  #textBytes = 0;
-  /** Whether all of it is ASCII, and need not be looked at again. */
-  #isAscii = true;
+  /** The text that is arriving in pieces. */
+  #arriving: LargeMessage | null = null;
   #isOver = false;
 
   /** A message longer than `maxMessageBytes` is refused; 0 refuses none. */
@@ -42,18 +42,9 @@ export class TextIntake {
     this.#events = events;
   }
 
-  /** Where the next bytes may be put, and then told of by {@link fill}; null where they are for {@link take}. */
-  get room(): Buffer | null {
-    const frame = this.#frame;
-    if (frame?.kind !== 'text' || this.#textBytes === 0) return null;
-    this.#reserve(frame);
-    return this.#text.subarray(this.#textBytes, this.#textBytes + frame.left);
-  }
-
-  /** So many bytes were put into the room. */
-  fill(bytes: number): void {
-    const frame = this.#frame;
-    if (frame !== null) this.#arrived(frame, bytes);
+  /** Whether a large text is arriving. */
+  get expectsMuch(): boolean {
+    return this.#frame?.kind === 'text' && this.#frame.left >= LARGE_MESSAGE_BYTES;
   }
 
   /** Takes bytes as they arrived; they may be changed, and are not looked at afterwards. */
@@ -113,17 +104,18 @@ export class TextIntake {
 
   #takeText(frame: Frame, chunk: Buffer, from: number): number {
     const piece = chunk.subarray(from, from + frame.left);
-    const isWhole = frame.isFinal && this.#textBytes === 0 && piece.length === frame.left;
+    unmask(piece, frame.key, frame.position);
+    frame.position += piece.length;
+    frame.left -= piece.length;
+    const isWhole = frame.isFinal && frame.left === 0 && this.#arriving === null;
     if (isWhole && piece.length < LARGE_MESSAGE_BYTES) {
-      unmask(piece, frame.key, frame.position);
-      this.#deliver(piece, isUtf8(piece));
+      this.#endText();
+      if (isUtf8(piece)) this.#events.text(piece);
+      else this.#refuse(INVALID_TEXT);
     } else {
-      for (let at = 0; at < piece.length; ) {
-        this.#reserve(frame);
-        const count = piece.copy(this.#text, this.#textBytes, at);
-        this.#arrived(frame, count);
-        at += count;
-      }
+      this.#arriving ??= this.#events.begin(piece.length + frame.left);
+      this.#arriving.add(piece);
+      if (frame.left === 0) this.#end(frame);
     }
     return from + piece.length;
   }
@@ -136,22 +128,10 @@ export class TextIntake {
     return from + piece.length;
   }
 
-  /** Bytes of the frame are in the text, behind what was there. */
-  #arrived(frame: Frame, bytes: number): void {
-    const piece = this.#text.subarray(this.#textBytes, this.#textBytes + bytes);
-    unmask(piece, frame.key, frame.position);
-    this.#isAscii &&= isAscii(piece);
-    this.#textBytes += bytes;
-    frame.position += bytes;
-    frame.left -= bytes;
-    if (frame.left === 0) this.#end(frame);
-  }
-
   #end(frame: Frame): void {
     this.#frame = null;
     if (frame.kind === 'text') {
-      const text = this.#text.subarray(0, this.#textBytes);
-      if (frame.isFinal) this.#deliver(text, this.#isAscii || isUtf8(text));
+      if (frame.isFinal) this.#deliver();
     } else if (frame.opcode === Opcode.close) {
       this.#isOver = true;
     } else if (frame.opcode < Opcode.close && frame.isFinal) {
@@ -160,26 +140,20 @@ export class TextIntake {
     }
   }
 
-  #deliver(bytes: Buffer, isValid: boolean): void {
+  /** All of a text has come that did not come at once, or is empty. */
+  #deliver(): void {
+    const text = this.#arriving;
+    this.#endText();
+    if (text === null) this.#events.text(NOTHING);
+    else if (text.isUtf8()) text.end();
+    else this.#refuse(INVALID_TEXT);
+  }
+
+  #endText(): void {
     this.#frame = null;
     this.#unfinished = null;
     this.#messageBytes = 0;
-    this.#text = NOTHING;
-    this.#textBytes = 0;
-    this.#isAscii = true;
-    if (isValid) this.#events.text(bytes);
-    else this.#refuse(Buffer.concat([textHeader(bytes.length), bytes]));
-  }
-
-  /** Makes room for bytes of the frame where there is none. */
-  #reserve(frame: Frame): void {
-    if (this.#textBytes < this.#text.length) return;
-    const wanted = this.#textBytes + frame.left;
-    const isProven = this.#textBytes >= UNPROVEN_MESSAGE_BYTES;
-    const grown = frame.isFinal ? wanted : Math.max(wanted, this.#text.length * 2);
-    const larger = Buffer.allocUnsafeSlow(isProven ? grown : Math.min(grown, UNPROVEN_MESSAGE_BYTES));
-    this.#text.copy(larger, 0, 0, this.#textBytes);
-    this.#text = larger;
+    this.#arriving = null;
   }
 
   #refuse(bytes: Buffer): void {
@@ -238,6 +212,9 @@ function isWellFormed(header: Buffer, length: number): boolean {
   const isLengthAllowed = length <= MAX_CONTROL_BYTES && !(opcode === Opcode.close && length === 1);
   return (first & FINAL_BIT) !== 0 && isLengthAllowed;
 }
+
+/** A text that the library refuses for what it holds. */
+const INVALID_TEXT = Buffer.of(FINAL_BIT | Opcode.text, MASK_BIT | 1, 0, 0, 0, 0, 0xff);
 
 /** The header of a whole text that is not really masked. */
 function textHeader(length: number): Buffer {

@@ -8,8 +8,8 @@ export interface CloseReason {
 export interface TransportEvents {
   /** One whole message. The text may be anything: decoding is the owner's business. */
   message(text: string): void;
-  /** Like `message`, for one that is large and valid UTF-8; without this it comes as text too. */
-  largeMessage?(bytes: Buffer): void;
+  /** A large message begins, probably of so many bytes; who is returned gets them as they arrive. Without this it comes as text too. */
+  largeMessage?(expectedBytes: number): LargeMessage;
   /** Something arrived that is not text; the transport goes on. */
   undecodable(reason: string): void;
   /** Everything handed over has been passed on to the system after `send` returned false. */
@@ -18,6 +18,16 @@ export interface TransportEvents {
   ended(): void;
   /** The end, exactly once, whoever caused it. */
   closed(reason: CloseReason): void;
+}
+
+/** Takes a large message piece by piece. One that is cut off, or is not UTF-8, does not end. */
+export interface LargeMessage {
+  /** The next bytes, good during the call only. */
+  add(piece: Buffer): void;
+  /** Whether what was added is valid UTF-8; asked before the end, where that is not known. */
+  isUtf8(): boolean;
+  /** All of it has come. */
+  end(): void;
 }
 
 /**

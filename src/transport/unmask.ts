@@ -1,3 +1,5 @@
+import { unmaskVectors } from './large-reads.ts';
+
 /** Bytes of a masking key. */
 const KEY_BYTES = 4;
 /** Words that are unmasked before the loop looks whether it is done, which halves the time. */
@@ -9,6 +11,11 @@ const WORDS_AT_ONCE = 8;
  */
 export function unmask(piece: Uint8Array, key: Uint8Array, position: number): void {
   if ((key[0]! | key[1]! | key[2]! | key[3]!) === 0) return;
+  const done = unmaskVectors(piece, wordAt(key, position));
+  unmaskScalars(done === 0 ? piece : piece.subarray(done), key, position + done);
+}
+
+function unmaskScalars(piece: Uint8Array, key: Uint8Array, position: number): void {
   const { buffer, byteOffset, length } = piece;
   const start = -byteOffset & (KEY_BYTES - 1);
   if (length <= start) {
@@ -43,6 +50,9 @@ function unmaskWords(words: Int32Array, mask: number): void {
 
 /** The key from `position` on as a word of this machine. */
 function wordAt(key: Uint8Array, position: number): number {
-  const turned = Uint8Array.from(key, (_, index) => key[(position + index) & (KEY_BYTES - 1)]!);
-  return new Int32Array(turned.buffer)[0]!;
+  for (let at = 0; at < KEY_BYTES; at++) WORD_BYTES[at] = key[(position + at) & (KEY_BYTES - 1)]!;
+  return WORD[0]!;
 }
+
+const WORD = new Int32Array(1);
+const WORD_BYTES = new Uint8Array(WORD.buffer);

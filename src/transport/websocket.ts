@@ -15,7 +15,14 @@ import {
 import { openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
 import { encodeTextFrames } from './text-frames.ts';
 import { TextIntake } from './text-intake.ts';
-import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
+import {
+  CloseCode,
+  type CloseReason,
+  type LargeMessage,
+  type Transport,
+  type TransportEvents,
+} from './transport.ts';
+import { WholeMessage } from './whole-message.ts';
 
 /** Sizes and times of a websocket. */
 export interface WebSocketOptions {
@@ -163,6 +170,7 @@ export class WebSocketTransport implements Transport {
     if (library === undefined) return;
     const intake = new TextIntake(maxMessageBytes, {
       text: (bytes) => this.#receive(bytes, false),
+      begin: (expectedBytes) => this.#beginLarge(expectedBytes),
       pass: (bytes) => library.call(socket, bytes),
     });
     socket.off('data', library as () => void);
@@ -224,9 +232,31 @@ export class WebSocketTransport implements Transport {
     this.#keepalive.heard();
     if (this.#closing) return;
     if (isBinary && !isUtf8(data)) this.#events?.undecodable('a binary frame is not valid UTF-8');
-    else if (data.length >= LARGE_MESSAGE_BYTES && this.#events?.largeMessage !== undefined)
-      this.#events.largeMessage(data);
+    else if (data.length >= LARGE_MESSAGE_BYTES) this.#receiveLarge(data);
     else this.#events?.message(data.toString());
+  }
+
+  #receiveLarge(data: Buffer): void {
+    const message = this.#beginLarge(data.length);
+    message.add(data);
+    message.end();
+  }
+
+  #beginLarge(expectedBytes: number): LargeMessage {
+    const events = this.#events;
+    const message =
+      events?.largeMessage?.(expectedBytes) ??
+      new WholeMessage(expectedBytes, (bytes) => events?.message(bytes.toString()));
+    return {
+      add: (piece) => {
+        this.#keepalive.heard();
+        message.add(piece);
+      },
+      isUtf8: () => message.isUtf8(),
+      end: () => {
+        if (!this.#closing) message.end();
+      },
+    };
   }
 
   #sent(bytes: number): void {

@@ -1,6 +1,7 @@
 import { connectFrameSocket, type FrameSocket } from '../../transport/frame-socket.ts';
 import type { TlsOptions } from '../../transport/open-websocket.ts';
 import { CloseCode, type Transport } from '../../transport/transport.ts';
+import { WholeMessage } from '../../transport/whole-message.ts';
 import {
   MAX_MESSAGE_BYTES,
   PEER_SILENCE_MS,
@@ -46,7 +47,7 @@ function fromStream(stream: Transport, socket: FrameSocket): Promise<void> {
     };
     stream.open({
       message: (text) => pass(Buffer.from(text)),
-      largeMessage: pass,
+      largeMessage: (expectedBytes) => new WholeMessage(expectedBytes, pass),
       undecodable: () => stream.close({ code: CloseCode.protocolError, reason: 'a message is not UTF-8' }),
       drained: () => socket.setReceiving(true),
       ended: () => socket.close(),

@@ -214,7 +214,9 @@ export class NoiseStream implements Transport, FrameSource {
 
   #deliver(message: Buffer): void {
     if (message.length >= LARGE_MESSAGE_BYTES && this.#events?.largeMessage !== undefined) {
-      this.#events.largeMessage(message);
+      const large = this.#events.largeMessage(message.length);
+      large.add(message);
+      large.end();
     } else {
       this.#events?.message(message.toString());
     }

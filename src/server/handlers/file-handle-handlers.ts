@@ -3,9 +3,9 @@ import type { NativePath } from '../../files/native-path.ts';
 import type { Access } from '../../files/path-order.ts';
 import { Base64Result } from '../../rpc/answers.ts';
 import type { Handlers } from '../../rpc/router.ts';
+import { bytesParam } from './base64-params.ts';
 import { pathParam } from './path-params.ts';
 import type { HandlerServices } from './services.ts';
-import { bytesParam } from './strict-base64.ts';
 
 type FileHandleMethod = `fs/${'open' | 'readBlock' | 'writeBlock' | 'close'}`;
 
@@ -72,6 +72,7 @@ export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, F
       if (claim?.turn) park();
       try {
         await handles.writeBlock(handleId, offset, bytes, claim?.turn);
+        bulk?.release();
         return {};
       } finally {
         claim?.release();

@@ -8,9 +8,9 @@ import { Base64Result, BytesResult, EncodedResult, StreamedResult } from '../../
 import { FrameBuffers } from '../../rpc/frame-buffers.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { INLINE_READ_BYTES, REUSED_CONTENT_MIN_BYTES, REUSED_CONTENTS_MAX } from '../limits.ts';
+import { decodeParam } from './base64-params.ts';
 import { pathParam } from './path-params.ts';
 import type { HandlerServices } from './services.ts';
-import { decodeParam } from './strict-base64.ts';
 
 /** Methods about whole files and directories; those about handles and watches have files of their own. */
 type WholeFileMethod =
@@ -41,6 +41,7 @@ export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFi
           park();
         };
         await fileSystem.writeFile(path, bytes, links(params), { signal, onWait });
+        bulk?.release();
         return {};
       });
     },

@@ -6,8 +6,8 @@ import type { RequestSpan } from '../../observability/tracing.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import { Base64Result } from '../../rpc/answers.ts';
 import type { Handlers } from '../../rpc/router.ts';
+import { bytesParam } from './base64-params.ts';
 import type { HandlerServices } from './services.ts';
-import { bytesParam } from './strict-base64.ts';
 
 type HttpMethod = Extract<keyof Handlers, `http/${string}`>;
 

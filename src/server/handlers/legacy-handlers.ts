@@ -1,10 +1,10 @@
 import { ioOf } from '../../process/program-request.ts';
 import { invalidRequest, printable } from '../../protocol/errors.ts';
 import type { Handlers } from '../../rpc/router.ts';
+import { bytesParam } from './base64-params.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { spawnSpec } from './start-request.ts';
-import { bytesParam } from './strict-base64.ts';
 
 type LegacyMethod = Extract<keyof Handlers, `command/${string}`>;
 

@@ -7,10 +7,10 @@ import { signalNames, signalNumber } from '../../process/signals.ts';
 import { invalidParams } from '../../protocol/errors.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { given } from '../sessions/process-events.ts';
+import { bytesParam } from './base64-params.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { spawnSpec, startRequestParts } from './start-request.ts';
-import { bytesParam } from './strict-base64.ts';
 
 type ProcessMethod = Extract<keyof Handlers, `process/${string}`>;
 

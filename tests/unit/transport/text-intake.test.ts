@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import * as ws from 'ws';
-import { LARGE_MESSAGE_BYTES, UNPROVEN_MESSAGE_BYTES } from '../../../src/transport/limits.ts';
+import { largeReadBuffer } from '../../../src/transport/large-reads.ts';
+import { LARGE_MESSAGE_BYTES } from '../../../src/transport/limits.ts';
 import { TextIntake } from '../../../src/transport/text-intake.ts';
+import { WholeMessage } from '../../../src/transport/whole-message.ts';
 
 const [CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG] = [0, 1, 2, 8, 9, 10];
 
@@ -74,26 +76,22 @@ async function libraryStory(chunks: readonly Buffer[], maxBytes: number): Promis
   return { log };
 }
 
-/** What the intake, with the library behind it, makes of chunks; `direct` has them put into the room that it offers. */
-async function intakeStory(chunks: readonly Buffer[], maxBytes: number, direct: boolean): Promise<Story> {
+/** What the intake, with the library behind it, makes of chunks; `large` has them come in the buffer for large messages. */
+async function intakeStory(chunks: readonly Buffer[], maxBytes: number, large: boolean): Promise<Story> {
   const log: string[] = [];
   const behind = library(log, maxBytes);
+  const take = (bytes: Buffer) => log.push(`text ${bytes.toString('latin1')}`);
   const intake = new TextIntake(maxBytes, {
-    text: (bytes) => log.push(`text ${bytes.toString('latin1')}`),
+    text: take,
+    begin: (expectedBytes) => new WholeMessage(expectedBytes, take),
     pass: (bytes) => behind.take(bytes),
   });
   for (const chunk of chunks) {
-    let at = 0;
-    while (at < chunk.length) {
-      const room = direct ? intake.room : null;
-      if (room === null) {
-        intake.take(Buffer.from(chunk.subarray(at)));
-        at = chunk.length;
-      } else {
-        const count = chunk.copy(room, 0, at);
-        intake.fill(count);
-        at += count;
-      }
+    for (let at = 0; at < chunk.length; ) {
+      const buffer = large ? largeReadBuffer() : Buffer.alloc(chunk.length);
+      const count = chunk.copy(buffer, 0, at);
+      intake.take(buffer.subarray(0, count));
+      at += count;
     }
     await new Promise(setImmediate);
   }
@@ -112,11 +110,11 @@ const NO_LIMIT = 0;
 const every = (bytes: Buffer) => Array.from(bytes, (byte) => Buffer.of(byte));
 
 describe.each([
-  ['taken', false],
-  ['put into the room', true],
-])('bytes that are %s', (_how, direct) => {
+  ['in memory of their own', false],
+  ['in the buffer for large messages', true],
+])('bytes %s', (_where, large) => {
   const storyOf = async (bytes: Buffer, chunks = [bytes], maxBytes = NO_LIMIT) =>
-    (await intakeStory(chunks, maxBytes, direct)).log;
+    (await intakeStory(chunks, maxBytes, large)).log;
 
   test.each([0, 1, 125, 126, 127, 65_535, 65_536, LARGE_MESSAGE_BYTES - 1, LARGE_MESSAGE_BYTES, 300_000])(
     'a text of %i bytes arrives, whole or in pieces',
@@ -270,7 +268,7 @@ describe.each([
         async (frames, places, maxBytes) => {
           const chunks = cut(Buffer.concat(frames.map((parts) => frame(parts))), places);
           const { log } = await libraryStory(chunks, maxBytes);
-          expect((await intakeStory(chunks, maxBytes, direct)).log).toEqual(log);
+          expect((await intakeStory(chunks, maxBytes, large)).log).toEqual(log);
         },
       ),
       { numRuns: 300 },
@@ -278,26 +276,42 @@ describe.each([
   }, 60_000);
 });
 
-test('an announcement alone sets little aside, and a long message is taken all the same', () => {
-  const texts: Buffer[] = [];
-  const intake = new TextIntake(NO_LIMIT, { text: (bytes) => texts.push(bytes), pass: () => {} });
-  const length = 3 * UNPROVEN_MESSAGE_BYTES;
-  const whole = text('x'.repeat(length));
-  intake.take(Buffer.from(whole.subarray(0, 100)));
-  expect(intake.room!.buffer.byteLength).toBe(UNPROVEN_MESSAGE_BYTES);
-  intake.take(Buffer.from(whole.subarray(100)));
-  expect(texts.map((bytes) => bytes.equals(Buffer.alloc(length, 'x')))).toEqual([true]);
+test('much is expected while a large text arrives, and only then', () => {
+  const intake = new TextIntake(NO_LIMIT, {
+    text: () => {},
+    begin: (expectedBytes) => new WholeMessage(expectedBytes, () => {}),
+    pass: () => {},
+  });
+  const expected = (bytes: Buffer) => {
+    intake.take(Buffer.from(bytes));
+    return intake.expectsMuch;
+  };
+  const whole = text('x'.repeat(3 * LARGE_MESSAGE_BYTES));
+  expect(intake.expectsMuch).toBe(false);
+  expect(expected(whole.subarray(0, 100))).toBe(true);
+  expect(expected(whole.subarray(100, 2 * LARGE_MESSAGE_BYTES))).toBe(true);
+  expect(expected(whole.subarray(2 * LARGE_MESSAGE_BYTES, -100))).toBe(false);
+  expect(expected(whole.subarray(-100))).toBe(false);
+  const binary = frame({ opcode: BINARY, payload: Buffer.alloc(2 * LARGE_MESSAGE_BYTES) });
+  expect(expected(binary.subarray(0, 100))).toBe(false);
 });
 
-test("large texts are the owner's: what comes next does not change them", () => {
-  const texts: Buffer[] = [];
-  const intake = new TextIntake(NO_LIMIT, { text: (bytes) => texts.push(bytes), pass: () => {} });
-  const shared = Buffer.alloc(2 * LARGE_MESSAGE_BYTES);
-  for (const letter of ['a', 'b']) {
-    const length = text(letter.repeat(LARGE_MESSAGE_BYTES)).copy(shared);
-    intake.take(shared.subarray(0, length));
-  }
-  expect(texts.map((bytes) => bytes.toString('latin1', 0, 1))).toEqual(['a', 'b']);
+test('what is large or comes in pieces is announced with its length, and nothing else is', () => {
+  const announced: number[] = [];
+  const intake = new TextIntake(NO_LIMIT, {
+    text: ({ length }) => announced.push(-length),
+    begin: (expectedBytes) => {
+      announced.push(expectedBytes);
+      return new WholeMessage(expectedBytes, () => {});
+    },
+    pass: () => {},
+  });
+  intake.take(text('whole'));
+  for (const piece of cut(text('in pieces'), [0.9])) intake.take(Buffer.from(piece));
+  intake.take(text('x'.repeat(LARGE_MESSAGE_BYTES)));
+  intake.take(text('first', { final: false }));
+  intake.take(text('second', { opcode: CONTINUATION }));
+  expect(announced).toEqual([-5, 9, LARGE_MESSAGE_BYTES, 5]);
 });
 
 const NONE = new Uint8Array(0);

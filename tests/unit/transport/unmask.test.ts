@@ -1,8 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { largeReadBuffer, unmaskVectors } from '../../../src/transport/large-reads.ts';
+import { LARGE_READ_BYTES } from '../../../src/transport/limits.ts';
 import { unmask } from '../../../src/transport/unmask.ts';
 
-test('every byte is unmasked by its place in the payload, wherever the piece lies and whatever lies around it', () => {
+test.each([
+  ['memory of its own', (bytes: number) => new Uint8Array(bytes)],
+  ['the buffer for large messages', (bytes: number) => largeReadBuffer().subarray(0, bytes).fill(0)],
+])('in %s every byte is unmasked by its place in the payload, and nothing around it', (_, memoryOf) => {
   fc.assert(
     fc.property(
       fc.uint8Array({ maxLength: 200 }),
@@ -10,7 +15,7 @@ test('every byte is unmasked by its place in the payload, wherever the piece lie
       fc.nat(8),
       fc.nat(1_000),
       (payload, key, offset, position) => {
-        const memory = new Uint8Array(offset + payload.length + 8);
+        const memory = memoryOf(offset + payload.length + 8);
         memory.set(payload, offset);
         unmask(memory.subarray(offset, offset + payload.length), key, position);
         const expected = new Uint8Array(memory.length);
@@ -18,8 +23,19 @@ test('every byte is unmasked by its place in the payload, wherever the piece lie
           payload.map((byte, index) => byte ^ key[(position + index) % 4]!),
           offset,
         );
-        expect(memory).toEqual(expected);
+        expect(Buffer.from(memory).equals(expected)).toBe(true);
       },
     ),
   );
+});
+
+test('the buffer for large messages has vector instructions, and all of it can be unmasked', () => {
+  const buffer = largeReadBuffer();
+  expect(buffer.buffer.byteLength).toBe(LARGE_READ_BYTES);
+  expect(unmaskVectors(buffer, 0)).toBe(LARGE_READ_BYTES);
+  expect(unmaskVectors(Buffer.alloc(64), 0)).toBe(0);
+  const expected = Buffer.alloc(LARGE_READ_BYTES, Buffer.of(1, 2, 3, 4));
+  buffer.fill(0);
+  unmask(buffer, Buffer.of(1, 2, 3, 4), 0);
+  expect(buffer.equals(expected)).toBe(true);
 });

@@ -1,5 +1,5 @@
 import { FileError } from '../../../files/errors.ts';
-import type { BulkText } from '../../../protocol/envelope.ts';
+import type { BulkBytes } from '../../../protocol/envelope.ts';
 import { METHODS, type Method } from '../../../protocol/registry.ts';
 import type { Handlers, RequestContext } from '../../../rpc/router.ts';
 import type { ConnectionTrail, FileChange } from './trail.ts';
@@ -109,11 +109,10 @@ function pathsOf(params: Params): string[] {
 }
 
 /** How many bytes a request carries in base64; null when it carries none. */
-function bytesOf(params: Params, bulk: BulkText | null): number | null {
-  const text = bulk?.bytes ?? params.dataBase64 ?? params.chunk;
-  if (typeof text !== 'string' && !(text instanceof Uint8Array)) return null;
-  const padding = [text.at(-1), text.at(-2)].filter((last) => last === '=' || last === EQUALS_SIGN).length;
+function bytesOf(params: Params, bulk: BulkBytes | null): number | null {
+  if (bulk !== null) return bulk.bytes.length;
+  const text = params.dataBase64 ?? params.chunk;
+  if (typeof text !== 'string') return null;
+  const padding = [text.at(-1), text.at(-2)].filter((last) => last === '=').length;
   return (text.length / 4) * 3 - padding;
 }
-
-const EQUALS_SIGN = 61;

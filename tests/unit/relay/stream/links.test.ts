@@ -7,6 +7,7 @@ import { NoisePublicKey } from '../../../../src/relay/noise/public-key.ts';
 import { HarnessLink } from '../../../../src/relay/stream/harness-link.ts';
 import { RpcConnection } from '../../../../src/rpc/connection.ts';
 import { CloseCode } from '../../../../src/transport/transport.ts';
+import { WholeMessage } from '../../../../src/transport/whole-message.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
 import {
@@ -65,7 +66,8 @@ describe.each([
       accept: (transport) =>
         transport.open({
           message: (text) => sizes.push(-text.length),
-          largeMessage: (bytes) => sizes.push(bytes.length),
+          largeMessage: (expectedBytes) =>
+            new WholeMessage(expectedBytes, (bytes) => sizes.push(bytes.length)),
           undecodable: () => {},
           drained: () => {},
           ended: () => {},

@@ -1,0 +1,119 @@
+import { isUtf8 } from 'node:buffer';
+import { randomUUID } from 'node:crypto';
+import { type BulkBytes, decodeMessage, type Message } from '../protocol/envelope.ts';
+import type { MessageLimits } from '../protocol/limits.ts';
+import { METHODS } from '../protocol/registry.ts';
+import { GrowingBytes } from '../transport/growing-bytes.ts';
+import { ArrivingBase64 } from './arriving-base64.ts';
+import { BULK_BEGINS_WITHIN_BYTES } from './limits.ts';
+
+/**
+ * A large message while it is received. Where a parameter holds much base64, that is decoded as it arrives: it never becomes a string and
+ * goes with the request as {@link BulkBytes}. The rest is decoded at the end, as usual.
+ */
+export class ArrivingRequest {
+  readonly #expectedBytes: number;
+  /** The message without the base64. */
+  readonly #text = new GrowingBytes(BULK_BEGINS_WITHIN_BYTES);
+  /** Whether the base64 is looked for, is arriving, has arrived, or is left in the text. */
+  #state: 'before' | 'inside' | 'behind' | 'without' = 'before';
+  /** Where in the text the base64 belongs; before that is known, up to where it was looked for. */
+  #place = 0;
+  #field = '';
+  #base64 = new ArrivingBase64(0);
+  #receivedBytes = 0;
+
+  constructor(expectedBytes: number) {
+    this.#expectedBytes = expectedBytes;
+  }
+
+  add(piece: Buffer): void {
+    this.#receivedBytes += piece.length;
+    this.#take(piece);
+  }
+
+  /** Base64 is ASCII: what stands before and behind it can be judged without it. */
+  isUtf8(): boolean {
+    return isUtf8(this.#text.bytes);
+  }
+
+  /** The message, when all of it is there. Throws MalformedMessageError. */
+  decode(limits: MessageLimits): Message {
+    if (this.#state === 'behind') {
+      const message = decodeMessage(this.#textWith(PLACEHOLDER), limits);
+      if (message.kind === 'request' && memberOf(message.params, this.#field) === PLACEHOLDER) {
+        const base64 = this.#base64;
+        const bulk = { field: this.#field, bytes: base64.bytes, release: () => base64.release() };
+        return { ...message, bytes: this.#receivedBytes, bulk };
+      }
+    }
+    return decodeMessage(this.#textWith(this.#base64.text()), limits);
+  }
+
+  #take(piece: Buffer): void {
+    if (this.#state === 'before') this.#takeBeginning(piece);
+    else if (this.#state === 'inside') this.#takeBase64(piece);
+    else this.#text.add(piece);
+  }
+
+  #takeBeginning(piece: Buffer): void {
+    const before = this.#text.length;
+    const looked = piece.subarray(0, BULK_BEGINS_WITHIN_BYTES - before);
+    this.#text.add(looked);
+    const opening = OPENING.exec(this.#text.bytes.toString('latin1', this.#place));
+    if (opening !== null) {
+      this.#place += opening.index + opening[0].length;
+      this.#field = opening[1]!;
+      this.#base64 = new ArrivingBase64(this.#expectedBytes - this.#place);
+      this.#text.cut(this.#place);
+      this.#state = 'inside';
+      this.#take(piece.subarray(this.#place - before));
+    } else if (this.#text.length < BULK_BEGINS_WITHIN_BYTES) {
+      this.#place = Math.max(0, this.#text.length - LONGEST_OPENING);
+    } else {
+      this.#state = 'without';
+      this.#take(piece.subarray(looked.length));
+    }
+  }
+
+  #takeBase64(piece: Buffer): void {
+    const quote = piece.indexOf(QUOTE);
+    const end = quote < 0 ? piece.length : quote;
+    const taken = this.#base64.add(piece.subarray(0, end));
+    if (taken < end || (quote >= 0 && !this.#base64.end())) {
+      this.#text.add(Buffer.from(this.#base64.text(), 'latin1'));
+      this.#base64 = new ArrivingBase64(0);
+      this.#state = 'without';
+      this.#take(piece.subarray(taken));
+    } else if (quote >= 0) {
+      this.#state = 'behind';
+      this.#take(piece.subarray(quote));
+    }
+  }
+
+  #textWith(base64: string): string {
+    const text = this.#text.bytes;
+    if (base64 === '') return text.toString();
+    return `${text.toString('utf8', 0, this.#place)}${base64}${text.toString('utf8', this.#place)}`;
+  }
+}
+
+/** The params with the text put back, for a method that expects one. */
+export function paramsWithText(params: unknown, { field, bytes }: BulkBytes): unknown {
+  return { ...(params as object), [field]: bytes.toString('base64') };
+}
+
+/** Stands for the base64 in the message. Nobody outside knows it, so that no text of a client can be taken for it. */
+const PLACEHOLDER = randomUUID();
+
+const FIELDS = [...new Set(Object.values(METHODS).flatMap(({ bulk }) => bulk ?? []))];
+/** What stands before the text of a field. Inside another text its quotes would be escaped. */
+const OPENING = new RegExp(`"(${FIELDS.join('|')})":"`);
+const LONGEST_OPENING = Math.max(...FIELDS.map((field) => `"${field}":"`.length));
+const QUOTE = 0x22;
+
+function memberOf(params: unknown, field: string): unknown {
+  return typeof params === 'object' && params !== null
+    ? (params as Record<string, unknown>)[field]
+    : undefined;
+}

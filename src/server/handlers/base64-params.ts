@@ -1,0 +1,21 @@
+import type { BulkBytes } from '../../protocol/envelope.ts';
+import { invalidParams } from '../../protocol/errors.ts';
+import { type Decoded, decodeBase64 } from '../../rpc/strict-base64.ts';
+
+/** The bytes of a parameter in base64, which may have been decoded already; a refusal names it. */
+export function bytesParam<Name extends string>(
+  params: Readonly<Record<Name, string>>,
+  name: Name,
+  bulk: BulkBytes | null,
+): Buffer {
+  const bytes = decodeParam(params[name], bulk);
+  if ('problem' in bytes) {
+    throw invalidParams(`params.${name}: expected standard base64 with padding: ${bytes.problem}`);
+  }
+  return bytes;
+}
+
+/** The bytes of a parameter in base64, which may have been decoded already, or what is wrong with it. */
+export function decodeParam(param: string, bulk: BulkBytes | null): Decoded {
+  return bulk === null ? decodeBase64(param) : bulk.bytes;
+}

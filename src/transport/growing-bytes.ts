@@ -1,0 +1,59 @@
+import { UNPROVEN_MESSAGE_BYTES } from './limits.ts';
+import { SPARE_MEMORY } from './spare-memory.ts';
+
+/** Bytes that are put behind one another, in memory that grows: what is expected is set aside once a good part of it has come. */
+export class GrowingBytes {
+  readonly #expectedBytes: number;
+  #memory: Buffer = NOTHING;
+  #length = 0;
+
+  constructor(expectedBytes: number) {
+    this.#expectedBytes = expectedBytes;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** The bytes so far, in the memory to which others may be added. */
+  get bytes(): Buffer {
+    return this.#memory.subarray(0, this.#length);
+  }
+
+  add(piece: Uint8Array): void {
+    this.room(piece.length).set(piece);
+    this.grow(piece.length);
+  }
+
+  /** Memory for `count` bytes or more behind those that are there; {@link grow} tells how many of them were filled. */
+  room(count: number): Buffer {
+    const wanted = this.#length + count;
+    if (wanted > this.#memory.length) {
+      const isProven = this.#length >= UNPROVEN_MESSAGE_BYTES;
+      const expected = isProven ? this.#expectedBytes : Math.min(this.#expectedBytes, UNPROVEN_MESSAGE_BYTES);
+      const larger = SPARE_MEMORY.take(wanted <= expected ? expected : 2 * wanted);
+      this.#memory.copy(larger, 0, 0, this.#length);
+      SPARE_MEMORY.give(this.#memory);
+      this.#memory = larger;
+    }
+    return this.#memory.subarray(this.#length);
+  }
+
+  grow(count: number): void {
+    this.#length += count;
+  }
+
+  /** Gives the memory away: nobody may look at the bytes any more. */
+  release(): void {
+    SPARE_MEMORY.give(this.#memory);
+    this.#memory = NOTHING;
+    this.#length = 0;
+  }
+
+  /** Keeps the first `length` bytes. */
+  cut(length: number): void {
+    this.#length = length;
+  }
+}
+
+const NOTHING = Buffer.alloc(0);

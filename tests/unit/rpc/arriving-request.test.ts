@@ -1,0 +1,122 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { decodeMessage, type RequestMessage } from '../../../src/protocol/envelope.ts';
+import { MalformedMessageError } from '../../../src/protocol/json-scan.ts';
+import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
+import { ArrivingRequest, paramsWithText } from '../../../src/rpc/arriving-request.ts';
+import { BULK_BEGINS_WITHIN_BYTES } from '../../../src/rpc/limits.ts';
+import { route } from '../../../src/rpc/router.ts';
+
+const LARGE = Buffer.alloc(30_000, 7).toString('base64');
+
+/** What comes of bytes that arrive in pieces, cut where the fractions say. */
+function receive(bytes: Buffer, places: readonly number[] = []): RequestMessage {
+  const ends = [...places.map((place) => Math.floor(place * bytes.length)), bytes.length];
+  const arriving = new ArrivingRequest(bytes.length);
+  let at = 0;
+  for (const end of ends.sort((a, b) => a - b)) {
+    const piece = Buffer.from(bytes.subarray(at, end));
+    arriving.add(piece);
+    piece.fill(0);
+    at = end;
+  }
+  expect(arriving.isUtf8()).toBe(true);
+  return arriving.decode(DEFAULT_MESSAGE_LIMITS) as RequestMessage;
+}
+
+function decode(message: unknown): RequestMessage {
+  return receive(Buffer.from(JSON.stringify(message)));
+}
+
+test('a base64 parameter arrives as bytes, and the rest is decoded', () => {
+  const message = {
+    id: 'ä',
+    method: 'fs/writeFile',
+    params: { path: 'file:///ü', dataBase64: LARGE },
+    trace: null,
+  };
+  const decoded = decode(message);
+  expect(decoded).toMatchObject({ id: '"ä"', method: 'fs/writeFile', params: { path: 'file:///ü' } });
+  expect(decoded.bytes).toBe(Buffer.byteLength(JSON.stringify(message)));
+  expect(decoded.bulk!.bytes.equals(Buffer.from(LARGE, 'base64'))).toBe(true);
+  expect(decoded.bulk!.field).toBe('dataBase64');
+});
+
+test.each([
+  ['a text with an escape', { path: 'file:///', dataBase64: `${LARGE}\\` }],
+  ['a text that is not base64', { path: 'file:///', dataBase64: `${LARGE}!` }],
+  ['a text whose padding is wrong', { path: 'file:///', dataBase64: `${LARGE}aGk` }],
+  ['a text that is not canonical', { path: 'file:///', dataBase64: `${LARGE}aGl=` }],
+  ['a text that comes late', { path: 'x'.repeat(BULK_BEGINS_WITHIN_BYTES), dataBase64: LARGE }],
+  ['a text that is not a parameter', { path: 'file:///', nested: { dataBase64: LARGE } }],
+  ['a text inside an array', [{ chunk: LARGE }]],
+  ['a look-alike inside a text', { path: `"chunk":"${LARGE}"` }],
+  ['another field', { other: LARGE }],
+])('%s is decoded as usual', (_, params) => {
+  const decoded = decode({ id: 1, method: 'fs/writeFile', params });
+  expect(decoded.bulk).toBeUndefined();
+  expect(decoded.params).toEqual(params);
+});
+
+test('a method that does not expect bulk text gets a string', () => {
+  const params = { processId: 'p', chunk: LARGE };
+  const routed = route(decode({ id: 1, method: 'command/exec/write', params }));
+  expect(routed).toMatchObject({ bulk: null, params });
+});
+
+test('a method that does gets it beside its params', () => {
+  const routed = route(
+    decode({ id: 1, method: 'fs/writeBlock', params: { handleId: 'h', offset: 3, chunk: LARGE } }),
+  );
+  expect(routed.bulk?.field).toBe('chunk');
+  expect(routed.params).toMatchObject({ handleId: 'h', offset: 3 });
+});
+
+test.each([0, 1, 5, 16, 17])('a text that is found %i bytes before it is too late', (bytes) => {
+  const start = '{"id":1,"method":"m","params":{"path":"';
+  const path = 'x'.repeat(BULK_BEGINS_WITHIN_BYTES - start.length - '","chunk":"'.length - bytes);
+  const whole = Buffer.from(`${start}${path}","chunk":"${LARGE}"}}`);
+  for (const places of [[], [0.1, 0.2, 0.3, 0.31, 0.32]]) {
+    expect(receive(whole, places).bulk?.bytes.equals(Buffer.from(LARGE, 'base64'))).toBe(true);
+  }
+});
+
+test('limits hold and what is no JSON is refused', () => {
+  const broken = Buffer.from(`{"id":1,"method":"m","params":{"chunk":"${LARGE}"`);
+  expect(() => receive(broken)).toThrow(MalformedMessageError);
+  expect(() => receive(broken.subarray(0, -1))).toThrow(MalformedMessageError);
+  const twice = Buffer.from(`{"id":1,"method":"m","params":{"chunk":"${LARGE}","chunk":""}}`);
+  expect(() => receive(twice)).toThrow('duplicate key');
+});
+
+test('what is not UTF-8 is noticed before and behind the base64', () => {
+  const message = (before: number[], behind: number[]) => {
+    const arriving = new ArrivingRequest(0);
+    for (const piece of [[...before], [...Buffer.from(`"chunk":"${LARGE}"`)], [...behind]])
+      arriving.add(Buffer.from(piece));
+    return arriving.isUtf8();
+  };
+  expect(message([0x7b], [0x7d])).toBe(true);
+  expect(message([0xff], [0x7d])).toBe(false);
+  expect(message([0x7b], [0xc3])).toBe(false);
+});
+
+test('every message means the same as when it is decoded whole, wherever it is cut', () => {
+  const text = fc.oneof(
+    fc.constantFrom(LARGE, `${LARGE}"`, `${LARGE}aA==`, 'aGk=', 'aGl=', ''),
+    fc.string({ unit: 'binary' }),
+  );
+  const member = fc.constantFrom('chunk', 'dataBase64', 'bodyBase64', 'path', 'é');
+  const params = fc.dictionary(member, fc.oneof(text, fc.dictionary(member, text), fc.array(text)));
+  const places = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 6 });
+  fc.assert(
+    fc.property(params, fc.boolean(), places, (given, spaced, cuts) => {
+      const bytes = Buffer.from(JSON.stringify({ id: 1, method: 'm', params: given }, null, spaced ? 1 : 0));
+      const whole = decodeMessage(bytes.toString(), DEFAULT_MESSAGE_LIMITS) as RequestMessage;
+      const { bulk, ...decoded } = receive(bytes, cuts);
+      const params = bulk === undefined ? decoded.params : paramsWithText(decoded.params, bulk);
+      expect({ ...decoded, params, bytes: 0 }).toEqual({ ...whole, bytes: 0 });
+    }),
+    { numRuns: 300 },
+  );
+});

@@ -1,0 +1,47 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { isCanonicalBase64 } from '../../../src/protocol/scalars.ts';
+import { decodeBase64 } from '../../../src/rpc/strict-base64.ts';
+
+test.each([
+  ['', ''],
+  ['aGk=', 'hi'],
+  ['aA==', 'h'],
+  ['YWJj', 'abc'],
+])('%s is decoded', (text, bytes) => {
+  expect(decodeBase64(text)).toEqual(Buffer.from(bytes));
+});
+
+test.each([
+  ['!aaa', 'Invalid symbol 33, offset 0.'],
+  ['aa_a', 'Invalid symbol 95, offset 2.'],
+  ['a-aa', 'Invalid symbol 45, offset 1.'],
+  ['aGk=\n', 'Invalid symbol 10, offset 4.'],
+  ['aa\naa', 'Invalid symbol 10, offset 2.'],
+  ['a', 'Invalid padding'],
+  ['aGk', 'Invalid padding'],
+  ['aGk==', 'Invalid padding'],
+  ['aGl=', 'Invalid last symbol 108, offset 2.'],
+  ['aB==', 'Invalid last symbol 66, offset 1.'],
+  ['a=aa', 'Invalid symbol 61, offset 1.'],
+  // Its low byte is that of an A, and Node takes it for one.
+  ['YWJj\u0141AAA', 'Invalid symbol 321, offset 4.'],
+])('%j is refused: %s', (text, problem) => {
+  expect(decodeBase64(text)).toEqual({ problem });
+});
+
+test('it accepts exactly the canonical texts', () => {
+  const text = fc.oneof(
+    fc.string({ unit: fc.constantFrom(...'ABab01+/=-_ \néŁ') }),
+    fc.uint8Array().map((bytes) => Buffer.from(bytes).toString('base64')),
+    fc
+      .tuple(fc.base64String(), fc.constantFrom('', '=', '==', 'A', '=A=='))
+      .map(([start, end]) => `${start}${end}`),
+  );
+  fc.assert(
+    fc.property(text, (candidate) => {
+      expect(Buffer.isBuffer(decodeBase64(candidate))).toBe(isCanonicalBase64(candidate));
+    }),
+    { numRuns: 5_000 },
+  );
+});

@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest';
+import { GrowingBytes } from '../../../src/transport/growing-bytes.ts';
+import { SPARE_MEMORY_BYTES, UNPROVEN_MESSAGE_BYTES } from '../../../src/transport/limits.ts';
+import { SPARE_MEMORY } from '../../../src/transport/spare-memory.ts';
+
+const MB = 1024 * 1024;
+
+test('what is added stands behind one another, whatever was expected', () => {
+  for (const expected of [0, 5, 10, 1_000_000]) {
+    const growing = new GrowingBytes(expected);
+    const pieces = Array.from({ length: 50 }, (_, index) => Buffer.alloc(index * index, index));
+    for (const piece of pieces) growing.add(piece);
+    expect(growing.bytes.equals(Buffer.concat(pieces))).toBe(true);
+    expect(growing.length).toBe(growing.bytes.length);
+  }
+});
+
+test('an announcement alone sets little aside; once a part of it has come there is room for all', () => {
+  const growing = new GrowingBytes(10 * UNPROVEN_MESSAGE_BYTES);
+  growing.add(Buffer.from('x'));
+  expect(growing.bytes.buffer.byteLength).toBe(UNPROVEN_MESSAGE_BYTES);
+  growing.add(Buffer.alloc(UNPROVEN_MESSAGE_BYTES - 1));
+  growing.add(Buffer.from('x'));
+  expect(growing.bytes.buffer.byteLength).toBe(10 * UNPROVEN_MESSAGE_BYTES);
+});
+
+test('bytes are put where there is room, and cut off again', () => {
+  const growing = new GrowingBytes(0);
+  growing.add(Buffer.from('abc'));
+  growing.grow(growing.room(10).write('defghij'));
+  expect(growing.bytes.toString()).toBe('abcdefghij');
+  growing.cut(4);
+  growing.add(Buffer.from('!'));
+  expect(growing.bytes.toString()).toBe('abcd!');
+});
+
+test('memory that was released, or outgrown, is spare', () => {
+  const growing = new GrowingBytes(MB);
+  growing.add(Buffer.alloc(MB));
+  const outgrown = growing.bytes.buffer;
+  growing.add(Buffer.alloc(MB));
+  const released = growing.bytes.buffer;
+  growing.release();
+  expect(growing.length).toBe(0);
+  const spare = [MB, 2 * MB].flatMap((bytes) =>
+    Array.from({ length: SPARE_MEMORY_BYTES / MB }, () => SPARE_MEMORY.take(bytes).buffer),
+  );
+  expect([outgrown, released].map((memory) => spare.includes(memory))).toEqual([true, true]);
+});

@@ -1,0 +1,36 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { SPARE_MEMORY_BYTES, SPARE_MEMORY_MS } from '../../../src/transport/limits.ts';
+import { SpareMemory } from '../../../src/transport/spare-memory.ts';
+
+const MB = 1024 * 1024;
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+test('a block is used again, once, for what needs about as much', () => {
+  const spare = new SpareMemory();
+  const block = spare.take(MB);
+  expect(block.length).toBeGreaterThanOrEqual(MB);
+  spare.give(block);
+  expect(spare.take(1_000) === block).toBe(false);
+  expect(spare.take(2 * MB) === block).toBe(false);
+  expect(spare.take(MB - 1_000) === block).toBe(true);
+  expect(spare.take(MB) === block).toBe(false);
+});
+
+test('so much is kept and no more', () => {
+  const spare = new SpareMemory();
+  const blocks = Array.from({ length: SPARE_MEMORY_BYTES / MB + 3 }, () => spare.take(MB));
+  for (const block of blocks) spare.give(block);
+  const again = blocks.map(() => spare.take(MB)).filter((block) => blocks.includes(block));
+  expect(again).toHaveLength(SPARE_MEMORY_BYTES / MB);
+});
+
+test('what nobody takes is dropped after a moment', () => {
+  const spare = new SpareMemory();
+  const block = spare.take(MB);
+  spare.give(block);
+  vi.advanceTimersByTime(SPARE_MEMORY_MS);
+  expect(spare.take(MB) === block).toBe(false);
+  expect(vi.getTimerCount()).toBe(0);
+});
