@@ -1,7 +1,7 @@
 import type { RequestId } from '../protocol/envelope.ts';
+import { base64Length, writeBase64 } from './base64.ts';
 import { FrameBuffers } from './frame-buffers.ts';
 import {
-  ENCODED_AT_ONCE_BYTES,
   REUSED_ANSWER_BYTES,
   REUSED_ANSWER_MIN_BYTES,
   REUSED_ANSWERS_MAX,
@@ -77,26 +77,6 @@ export class StreamedResult {
 /** What a handler may answer: a result as the schema has it, or one in a cheaper form. */
 export type Answer<Result> = Result | EncodedResult | BytesResult | Base64Result | StreamedResult;
 
-/**
- * Writes the bytes as base64 into `frame` from `start` on, and `after` behind them; returns the end. The text comes to be in pieces
- * that the engine can throw away cheaply: it keeps large strings apart and collects them late.
- */
-export function writeBase64(frame: Buffer, start: number, bytes: Uint8Array, after: Uint8Array): number {
-  const source = asBuffer(bytes);
-  let end = start;
-  for (let from = 0; from < source.length; from += ENCODED_AT_ONCE_BYTES) {
-    const text = source.toString('base64', from, Math.min(from + ENCODED_AT_ONCE_BYTES, source.length));
-    end += frame.write(text, end, 'latin1');
-  }
-  frame.set(after, end);
-  return end + after.length;
-}
-
-/** Length of `bytes` bytes in base64. */
-export function base64Length(bytes: number): number {
-  return Math.ceil(bytes / 3) * 4;
-}
-
 /** The message that answers a request with a {@link Base64Result}, in a buffer that may be used again when it is released. */
 export function encodeBase64Result(id: RequestId, result: Base64Result): StreamPart {
   const { before, bytes, after, release } = result;
@@ -156,8 +136,4 @@ function encodePart(bytes: Uint8Array): StreamPart {
   const buffer = PARTS.take(base64Length(bytes.length));
   const end = writeBase64(buffer, 0, bytes, NOTHING);
   return { bytes: buffer.subarray(0, end), released: () => PARTS.give(buffer) };
-}
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

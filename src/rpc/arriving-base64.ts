@@ -1,6 +1,6 @@
 import { GrowingBytes } from '../transport/growing-bytes.ts';
-import { DECODED_AT_ONCE_CHARACTERS } from './limits.ts';
-import { decodeBase64, isStrict } from './strict-base64.ts';
+import { decodeGroups } from './base64.ts';
+import { decodeBase64 } from './strict-base64.ts';
 
 /** Standard base64 with padding that is decoded while it arrives, wherever it is cut. */
 export class ArrivingBase64 {
@@ -30,15 +30,13 @@ export class ArrivingBase64 {
       if (this.#heldCount < GROUP) {
         this.#held[this.#heldCount++] = characters[at++]!;
       } else {
-        if (!this.#decode(this.#held, 0, GROUP)) return at;
+        if (!this.#decode(this.#held)) return at;
         this.#heldCount = 0;
       }
     }
     if (at === characters.length) return at;
     const end = characters.length - ((characters.length - at) % GROUP || GROUP);
-    for (; at < end; at = Math.min(at + DECODED_AT_ONCE_CHARACTERS, end)) {
-      if (!this.#decode(characters, at, Math.min(at + DECODED_AT_ONCE_CHARACTERS, end))) return at;
-    }
+    if (at < end && !this.#decode(characters.subarray(at, end))) return at;
     this.#heldCount = characters.copy(this.#held, 0, end);
     return characters.length;
   }
@@ -57,12 +55,10 @@ export class ArrivingBase64 {
     return `${this.bytes.toString('base64')}${this.#held.toString('latin1', 0, this.#heldCount)}`;
   }
 
-  #decode(characters: Buffer, from: number, to: number): boolean {
-    const text = characters.toString('latin1', from, to);
-    const count = this.#decoded.room(((to - from) / GROUP) * 3).write(text, 'base64');
-    if (!isStrict(text, 0, count)) return false;
-    this.#decoded.grow(count);
-    return true;
+  #decode(groups: Buffer): boolean {
+    const count = decodeGroups(groups, this.#decoded.room((groups.length / GROUP) * 3));
+    this.#decoded.grow(count ?? 0);
+    return count !== null;
   }
 }
 

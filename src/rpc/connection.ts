@@ -21,13 +21,13 @@ import { CloseCode, type CloseReason, type LargeMessage, type Transport } from '
 import {
   Base64Result,
   BytesResult,
-  base64Length,
   EncodedResult,
   encodeBase64Result,
   encodeBytesResult,
   StreamedResult,
   streamResult,
 } from './answers.ts';
+import { base64Length } from './base64.ts';
 import { Intake } from './intake.ts';
 import { MAX_PENDING_CALLS } from './limits.ts';
 import { Outbox, type OutboxEvents } from './outbox.ts';

@@ -4,6 +4,7 @@ import { ProxyHost } from '../network/proxy/proxy-host.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
+import { useBase64Coder } from '../rpc/base64.ts';
 import { Confinement } from '../sandbox/confinement.ts';
 import { sandboxIsLikely } from '../sandbox/prediction.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
@@ -264,7 +265,8 @@ export class ExecServer {
 
   async #prepare(): Promise<void> {
     const { pty } = await this.#spawner.prepare();
-    if (!pty.available) this.#log.warn('terminals are not available', { reason: pty.reason });
+    if (pty.available) await useNativeBase64();
+    else this.#log.warn('terminals are not available', { reason: pty.reason });
   }
 
   async #shutDown(reason: string): Promise<void> {
@@ -277,6 +279,13 @@ export class ExecServer {
     await this.#records.close();
     this.#resolveClosed();
   }
+}
+
+/** Where native calls work; a Node that lacks these goes on as it is. */
+async function useNativeBase64(): Promise<void> {
+  const { loadBase64 } = await import('../process/spawn/native/base64.ts');
+  const coder = loadBase64();
+  if (coder !== null) useBase64Coder(coder);
 }
 
 async function endConnection(connection: ClientConnection, reason: string): Promise<void> {

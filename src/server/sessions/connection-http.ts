@@ -3,7 +3,7 @@ import type { HttpAnswer, HttpClient } from '../../network/http/http-client.ts';
 import type { HttpRequest } from '../../network/http/request.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
-import { base64Length, writeBase64 } from '../../rpc/answers.ts';
+import { base64Length, writeBase64 } from '../../rpc/base64.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../limits.ts';
 import { hostPolicyOf } from './http-hosts.ts';

@@ -3,7 +3,7 @@ import type { LimitReason } from '../../process/resources/resource-limits.ts';
 import type { StreamName } from '../../process/spawn/spawner.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { Notification, NotificationParamsOf } from '../../protocol/registry.ts';
-import { base64Length, writeBase64 } from '../../rpc/answers.ts';
+import { base64Length, writeBase64 } from '../../rpc/base64.ts';
 import { FrameBuffers } from '../../rpc/frame-buffers.ts';
 import { REUSED_FRAME_BYTES, REUSED_FRAME_MIN_BYTES, REUSED_FRAMES_MAX } from '../limits.ts';
 

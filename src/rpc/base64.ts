@@ -1,0 +1,71 @@
+import { DECODED_AT_ONCE_CHARACTERS, ENCODED_AT_ONCE_BYTES } from './limits.ts';
+import { isStrict } from './strict-base64.ts';
+
+/** Makes base64 out of bytes and bytes out of base64, from memory to memory. */
+export interface Base64Coder {
+  /** Writes the base64 of `bytes` to the beginning of `into`, which has room for it; returns its length. */
+  encode(bytes: Uint8Array, into: Buffer): number;
+  /**
+   * Writes what `text` stands for to the beginning of `into`, which has room for it, and returns its length; null when it is not
+   * base64. Whitespace may be skipped, and padding be taken or not.
+   */
+  decode(text: Uint8Array, into: Buffer): number | null;
+}
+
+/** From now on base64 is made by this coder. */
+export function useBase64Coder(better: Base64Coder): void {
+  coder = better;
+}
+
+/** Writes the bytes as base64 into `frame` from `start` on, and `after` behind them; returns the end. */
+export function writeBase64(frame: Buffer, start: number, bytes: Uint8Array, after: Uint8Array): number {
+  const end = start + coder.encode(bytes, frame.subarray(start));
+  frame.set(after, end);
+  return end + after.length;
+}
+
+/** Decodes base64 in groups of four characters, none of them padding, to the beginning of `into`; null when it is anything else. */
+export function decodeGroups(text: Buffer, into: Buffer): number | null {
+  const count = coder.decode(text, into);
+  return count === (text.length / 4) * 3 ? count : null;
+}
+
+/** Length of `bytes` bytes in base64. */
+export function base64Length(bytes: number): number {
+  return Math.ceil(bytes / 3) * 4;
+}
+
+/**
+ * What Node offers, with strings in between. They come to be in pieces that the engine can throw away cheaply: it keeps large ones apart
+ * and collects them late.
+ */
+export const STRING_CODER: Base64Coder = {
+  encode(bytes, into) {
+    const source = asBuffer(bytes);
+    let end = 0;
+    for (let from = 0; from < source.length; from += ENCODED_AT_ONCE_BYTES) {
+      const piece = source.toString('base64', from, Math.min(from + ENCODED_AT_ONCE_BYTES, source.length));
+      end += into.write(piece, end, 'latin1');
+    }
+    return end;
+  },
+
+  decode(text, into) {
+    const source = asBuffer(text);
+    let end = 0;
+    for (let from = 0; from < source.length; from += DECODED_AT_ONCE_CHARACTERS) {
+      const behind = Math.min(from + DECODED_AT_ONCE_CHARACTERS, source.length);
+      const piece = source.toString('latin1', from, behind);
+      const count = into.write(piece, end, 'base64');
+      if (!isStrict(piece, 0, count)) return null;
+      end += count;
+    }
+    return end;
+  },
+};
+
+let coder = STRING_CODER;
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
