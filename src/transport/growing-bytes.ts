@@ -29,7 +29,7 @@ export class GrowingBytes {
   room(count: number): Buffer {
     const wanted = this.#length + count;
     if (wanted > this.#memory.length) {
-      const isProven = this.#length >= UNPROVEN_MESSAGE_BYTES;
+      const isProven = wanted > UNPROVEN_MESSAGE_BYTES;
       const expected = isProven ? this.#expectedBytes : Math.min(this.#expectedBytes, UNPROVEN_MESSAGE_BYTES);
       const larger = SPARE_MEMORY.take(wanted <= expected ? expected : 2 * wanted);
       this.#memory.copy(larger, 0, 0, this.#length);
