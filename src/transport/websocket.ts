@@ -232,14 +232,11 @@ export class WebSocketTransport implements Transport {
     this.#keepalive.heard();
     if (this.#closing) return;
     if (isBinary && !isUtf8(data)) this.#events?.undecodable('a binary frame is not valid UTF-8');
-    else if (data.length >= LARGE_MESSAGE_BYTES) this.#receiveLarge(data);
-    else this.#events?.message(data.toString());
-  }
-
-  #receiveLarge(data: Buffer): void {
-    const message = this.#beginLarge(data.length);
-    message.add(data);
-    message.end();
+    else if (data.length >= LARGE_MESSAGE_BYTES && this.#events?.largeMessage !== undefined) {
+      const message = this.#events.largeMessage(data.length);
+      message.add(data);
+      message.end();
+    } else this.#events?.message(data.toString());
   }
 
   #beginLarge(expectedBytes: number): LargeMessage {
