@@ -5,15 +5,19 @@ import {
   FILE_THREAD_IDLE_MS,
   MAX_BROKEN_FILE_THREADS,
   MAX_FILE_THREADS,
+  WRITE_WAIT_MS,
+  WRITE_WAIT_PAUSE_MS,
 } from './limits.ts';
 import type { ThreadAnswers, ThreadJob, ThreadMessage } from './thread/thread-messages.ts';
+import { WriteDesk, type WriteJob } from './thread/write-desk.ts';
 
 /**
  * Starts a thread that works on files. Its program is a file of the built package, however this module is run, and this module
  * stands here because the way to that file is the same from `src/files`, `dist/files` and `dist/bin`.
  */
-function startFileThread(): Worker {
+function startFileThread(desk: SharedArrayBuffer): Worker {
   return new Worker(new URL('../../dist/files/thread/worker.js', import.meta.url), {
+    workerData: desk,
     env: {},
     execArgv: [],
     // What it opens may be handed over, and outlives it then.
@@ -28,12 +32,15 @@ function startFileThread(): Worker {
  * it; they keep no process alive. Whoever finds none free does the work the ordinary way, also when all of them hang on a dead mount.
  */
 export class FileThreads {
-  readonly #start: () => Worker;
+  readonly #start: (desk: SharedArrayBuffer) => Worker;
   readonly #idleMs: number;
   readonly #threads = new Set<FileThread>();
   #broken = 0;
+  /** Whether a write was waited for in this turn of the event loop. */
+  #hasWaited = false;
+  #waitsAgainMs = 0;
 
-  constructor(start: () => Worker = startFileThread, idleMs = FILE_THREAD_IDLE_MS) {
+  constructor(start: (desk: SharedArrayBuffer) => Worker = startFileThread, idleMs = FILE_THREAD_IDLE_MS) {
     this.#start = start;
     this.#idleMs = idleMs;
   }
@@ -43,12 +50,17 @@ export class FileThreads {
     return this.#threads.size;
   }
 
+  /** How many would take a job now. */
+  get free(): number {
+    return [...this.#threads].filter((thread) => thread.free).length;
+  }
+
   /** Makes sure that a thread will be free soon, unless there are enough. */
   prepare(): void {
     if (this.#threads.size === MAX_FILE_THREADS || this.#broken >= MAX_BROKEN_FILE_THREADS) return;
     if ([...this.#threads].some((thread) => !thread.busy)) return;
     try {
-      const thread: FileThread = new FileThread(this.#start(), this.#idleMs, (broken) => {
+      const thread: FileThread = new FileThread(this.#start, this.#idleMs, (broken) => {
         this.#threads.delete(thread);
         if (broken) this.#broken++;
       });
@@ -67,27 +79,59 @@ export class FileThreads {
     signal?: AbortSignal,
   ): Promise<ThreadAnswers[Job['kind']] | null> {
     signal?.throwIfAborted();
+    const thread = this.#take();
+    return thread && ((await thread.run(job, signal)) as ThreadAnswers[Job['kind']] | null);
+  }
+
+  /** Has a small file written; the outcome is there at once if that was done in a moment. Otherwise like {@link run}. */
+  write(job: WriteJob): ThreadAnswers['write'] | Promise<ThreadAnswers['write'] | null> | null {
+    const mayWait = this.#mayWait();
+    const thread = WriteDesk.fits(job) ? this.#take() : null;
+    if (thread === null) return null;
+    const outcome = thread.write(job, mayWait ? WRITE_WAIT_MS : 0) as ReturnType<FileThreads['write']>;
+    if (mayWait) this.#noteWait(outcome === 'written');
+    return outcome;
+  }
+
+  #take(): FileThread | null {
     for (const thread of this.#threads) {
-      if (thread.free) return (await thread.run(job, signal)) as ThreadAnswers[Job['kind']] | null;
+      if (thread.free) return thread;
     }
     if (this.#threads.size > 0) this.prepare();
     return null;
   }
+
+  #mayWait(): boolean {
+    if (this.#hasWaited || performance.now() < this.#waitsAgainMs) return false;
+    return ![...this.#threads].some((thread) => thread.busy);
+  }
+
+  #noteWait(wasWorthIt: boolean): void {
+    this.#hasWaited = true;
+    setImmediate(() => {
+      this.#hasWaited = false;
+    });
+    if (!wasWorthIt) this.#waitsAgainMs = performance.now() + WRITE_WAIT_PAUSE_MS;
+  }
 }
 
+type Answered = ThreadAnswers[keyof ThreadAnswers];
+
 class FileThread {
+  readonly #desk = new WriteDesk();
   readonly #worker: Worker;
-  readonly #idleMs: number;
+  /** Ends a thread that has had nothing to do for a while. */
+  readonly #idle: NodeJS.Timeout;
   #ready = false;
   #ended = false;
   /** Takes what the thread says about its job; null when it has ended. */
   #settle: ((message: ThreadMessage | null) => void) | null = null;
-  #idle: NodeJS.Timeout | null = null;
 
   /** `gone` hears whether it ended by itself. */
-  constructor(worker: Worker, idleMs: number, gone: (broken: boolean) => void) {
+  constructor(start: (desk: SharedArrayBuffer) => Worker, idleMs: number, gone: (broken: boolean) => void) {
+    const worker = start(this.#desk.memory);
     this.#worker = worker;
-    this.#idleMs = idleMs;
+    this.#idle = setTimeout(() => this.free && this.#end(), idleMs).unref();
     worker.on('message', (message: ThreadMessage) => this.#hear(message));
     // What went wrong in it shows in that it ends.
     worker.on('error', () => {});
@@ -110,8 +154,19 @@ class FileThread {
     return this.#ready && !this.busy;
   }
 
-  run(job: ThreadJob, signal: AbortSignal | undefined): Promise<ThreadAnswers[ThreadJob['kind']] | null> {
-    this.#rest(false);
+  run(job: ThreadJob, signal: AbortSignal | undefined): Promise<Answered | null> {
+    this.#worker.postMessage(job);
+    this.#desk.ring();
+    return this.#answer(signal);
+  }
+
+  write(job: WriteJob, waitMs: number): 'written' | Promise<Answered | null> {
+    if (!this.#desk.write(job, waitMs)) return this.#answer();
+    this.#idle.refresh();
+    return 'written';
+  }
+
+  #answer(signal?: AbortSignal): Promise<Answered | null> {
     return new Promise((resolve, reject) => {
       const abandon = () => {
         this.#end();
@@ -125,26 +180,19 @@ class FileThread {
           reject(new FileError(message.errorKind, message.message, message.errno));
         else resolve(message?.kind === 'done' ? message.answer : null);
       };
-      this.#worker.postMessage(job);
     });
   }
 
   #hear(message: ThreadMessage): void {
     if (message.kind === 'ready') this.#ready = true;
     else this.#settle?.(message);
-    if (!this.#ended) this.#rest(true);
-  }
-
-  /** A thread that rests long enough is ended. */
-  #rest(rests: boolean): void {
-    if (this.#idle !== null) clearTimeout(this.#idle);
-    this.#idle = rests ? setTimeout(() => this.#end(), this.#idleMs).unref() : null;
+    this.#idle.refresh();
   }
 
   #end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#rest(false);
+    clearTimeout(this.#idle);
     void this.#worker.terminate();
   }
 }

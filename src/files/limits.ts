@@ -68,9 +68,18 @@ export const SMALL_FILE_BYTES = 16 * 1024;
 export const MANY_SMALL_FILES = 64;
 export const MANY_SMALL_FILES_MS = 1_000;
 
-/** Bytes of the text of a walk that a thread begins with; they double up to what an answer may have. And characters written at a time. */
-export const WALK_TEXT_BYTES = 256 * 1024;
-export const WALK_TEXT_AT_ONCE_CHARACTERS = 8 * 1024;
+/** Longest path of a file that such a thread writes; the system takes none that is longer. */
+export const WRITE_DESK_PATH_BYTES = 4_096;
+
+/**
+ * How long the event loop waits for such a write, once per turn and only while nothing else is asked of the threads: nearly all
+ * are done by then, and nobody notices so little. After a wait in vain, because of a slow disk or busy processors, it does without for a while.
+ */
+export const WRITE_WAIT_MS = 0.15;
+export const WRITE_WAIT_PAUSE_MS = 10;
+
+/** Directories of one depth that are worth dividing among threads: reading them takes ten times what handing them out does. */
+export const WALK_SHARED_DIRECTORIES = 64;
 
 /** Bytes of a file that are copied at a time; together with the number of copies it bounds the memory that copying takes. */
 export const COPY_BLOCK_BYTES = 512 * 1024;

@@ -4,7 +4,7 @@ import { LARGE_WALK_ENTRIES, MANY_SMALL_FILES, MANY_SMALL_FILES_MS, SMALL_FILE_B
 import { LOCAL_FILE_SYSTEM } from './local/local-file-system.ts';
 import { contentOf, ReadContent } from './local/read-file.ts';
 import { writeOpened } from './local/write-file.ts';
-import { EncodedWalk } from './thread/encoded-walk.ts';
+import { walkByThreads } from './thread/divided-walk.ts';
 
 /** Threads that may not be there yet. */
 export interface ThreadSource {
@@ -38,17 +38,16 @@ export function threadedFileSystem(source: ThreadSource): FileSystem {
         return await LOCAL_FILE_SYSTEM.writeFile(path, bytes, options, waiting);
       }
       smallFiles.note();
-      const outcome = await source.threads?.run({ kind: 'write', path, bytes: latin1(bytes) });
+      const outcome = await source.threads?.write({ path, bytes });
       if (typeof outcome === 'number') await writeOpened(outcome, bytes, waiting);
       else if (outcome !== 'written') await LOCAL_FILE_SYSTEM.writeFile(path, bytes, options, waiting);
     },
 
     walk: async (path, options, signal) => {
       const { followSymlinks = true, ...job } = options;
-      const walked = followSymlinks
-        ? await source.threads?.run({ kind: 'walk', path, options: job }, signal)
-        : null;
-      if (walked) return new EncodedWalk(Buffer.from(walked.text), walked.outcome);
+      const { threads } = source;
+      const walked = followSymlinks && threads ? await walkByThreads(threads, path, job, signal) : null;
+      if (walked !== null) return walked;
       const result = await LOCAL_FILE_SYSTEM.walk(path, options, signal);
       if (followSymlinks && result.entries.length >= LARGE_WALK_ENTRIES) source.prepare();
       return result;
@@ -95,9 +94,4 @@ export const SERVED_FILE_SYSTEM: FileSystem = threadedFileSystem(new SharedThrea
 /** A clock that does not jump. */
 function uptimeMs(): number {
   return process.uptime() * 1_000;
-}
-
-/** Bytes for a message to a thread: a string gets there sooner. */
-function latin1(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
 }

@@ -15,7 +15,13 @@ import {
 } from '../limits.ts';
 import { childPath, isWithin, type NativePath, nativePathOfBytes, systemPath } from '../native-path.ts';
 import { escapeBytes, uriFromPath } from '../path-uri.ts';
-import { directoryBatches, type ListedEntry, readSmallDirectory, resolveLinks } from './directory-listing.ts';
+import {
+  directoryBatches,
+  type ListedEntry,
+  readSmallDirectory,
+  readSmallDirectoryNow,
+  resolveLinks,
+} from './directory-listing.ts';
 import { getMetadata } from './metadata.ts';
 import { withDirectoryHeld } from './no-follow.ts';
 import { FirstInOrder, inByteOrder } from './sorted-entries.ts';
@@ -29,30 +35,80 @@ export async function walk(
   options: WalkOptions & Partial<LinkOption>,
   signal: AbortSignal,
 ): Promise<WalkResult> {
+  checkWalkLimits(options);
   const entries: WalkEntry[] = [];
-  const found = (uri: string, kind: WalkEntry['kind']) => void entries.push({ uri, kind });
-  const outcome = await walkWith(readSmallDirectory, path, options, found, signal);
-  return { entries, ...outcome };
+  const found: WalkFound = (directory, name, kind) => void entries.push({ uri: directory + name, kind });
+  const means = { readSmall: readSmallDirectory, readAhead: WALK_READ_AHEAD, found, signal };
+  const { errors, truncated } = await outcomeOf(new Walk(means, options, WHOLE_WALK).run(path));
+  return { entries, errors, truncated };
+}
+
+/**
+ * A walk, or a piece of one, for a thread that may hang and is ended when the walk is not wanted any more. It begins with one path, or
+ * goes on with directories that another piece has left.
+ */
+export async function walkNow(
+  start: WalkStart,
+  options: WalkOptions,
+  reach: WalkReach,
+  found: WalkFound,
+): Promise<WalkOutcome> {
+  const { signal } = new AbortController();
+  const walk = new Walk({ readSmall: readSmallDirectoryNow, readAhead: 1, found, signal }, options, reach);
+  return await outcomeOf('path' in start ? walk.run(start.path) : walk.goOn(start));
+}
+
+/** Hears of each entry as it is found. Its URI is in two pieces; the first is one string for all entries of a directory. */
+export type WalkFound = (directory: string, name: string, kind: WalkEntry['kind']) => void;
+
+/** What to walk: a path, or directories that are all at one depth, in their order. */
+export type WalkStart = { readonly path: NativePath } | WalkRest;
+
+export interface WalkRest {
+  readonly directories: readonly NativePath[];
+  readonly depth: number;
+}
+
+/** How far one piece of a walk goes, besides what the options say. */
+export interface WalkReach {
+  /** What is left of the room for entries and errors. */
+  readonly responseBytes: number;
+  /** It ends before a depth at which so many directories are to be read. */
+  readonly stopsAt: number;
 }
 
 /** What there is to say about a walk besides its entries. */
-export type WalkOutcome = Omit<WalkResult, 'entries'>;
+export interface WalkOutcome extends Omit<WalkResult, 'entries'> {
+  /** Where it stopped; null when it has ended. */
+  readonly rest: WalkRest | null;
+  readonly spent: WalkSpent;
+}
 
-/** Tells of each entry as it is found, and reads directories in the way that is given; one that answers at once is not waited for. */
-export async function walkWith(
-  readSmall: (path: NativePath) => ListedEntry[] | null | Promise<ListedEntry[] | null>,
-  path: NativePath,
-  options: WalkOptions & Partial<LinkOption>,
-  found: (uri: string, kind: WalkEntry['kind']) => void,
-  signal: AbortSignal,
-): Promise<WalkOutcome> {
-  checkWalkLimits(options);
+/** What a walk or a piece of it has taken of its limits: entries that were looked at, directories that were found and may be entered. */
+export interface WalkSpent {
+  readonly entries: number;
+  readonly directories: number;
+  readonly responseBytes: number;
+}
+
+async function outcomeOf(walking: Promise<WalkOutcome>): Promise<WalkOutcome> {
   try {
-    return await new Walk(readSmall, options, found, signal).run(path);
+    return await walking;
   } catch (error) {
     throw toFileError(error);
   }
 }
+
+/** How a walk gets at directories, how many it reads before it is their turn, and who hears of it. */
+interface WalkMeans {
+  /** One that answers at once is not waited for. */
+  readonly readSmall: (path: NativePath) => ListedEntry[] | null | Promise<ListedEntry[] | null>;
+  readonly readAhead: number;
+  readonly found: WalkFound;
+  readonly signal: AbortSignal;
+}
+
+const WHOLE_WALK: WalkReach = { responseBytes: WALK_RESPONSE_BYTES, stopsAt: Number.POSITIVE_INFINITY };
 
 interface PendingDirectory {
   readonly path: NativePath;
@@ -75,12 +131,11 @@ interface Failure {
 }
 
 class Walk {
-  readonly #readSmall: Parameters<typeof walkWith>[0];
-  readonly #found: Parameters<typeof walkWith>[3];
+  readonly #means: WalkMeans;
+  readonly #reach: WalkReach;
   readonly #options: WalkOptions;
   /** Whether links are followed at all; if not, not even those to directories. */
   readonly #followsLinks: boolean;
-  readonly #signal: AbortSignal;
   readonly #queue: PendingDirectory[] = [];
   /** Real paths of all directories that were ever queued. */
   readonly #visited = new Set<NativePath>();
@@ -90,18 +145,13 @@ class Walk {
   #responseBytes = 0;
   readonly #errors: { uri: string; message: string }[] = [];
   #truncated = false;
+  #rest: WalkRest | null = null;
 
-  constructor(
-    readSmall: Parameters<typeof walkWith>[0],
-    options: WalkOptions & Partial<LinkOption>,
-    found: Parameters<typeof walkWith>[3],
-    signal: AbortSignal,
-  ) {
-    this.#readSmall = readSmall;
-    this.#found = found;
+  constructor(means: WalkMeans, options: WalkOptions & Partial<LinkOption>, reach: WalkReach) {
+    this.#means = means;
+    this.#reach = reach;
     this.#options = options;
     this.#followsLinks = options.followSymlinks ?? true;
-    this.#signal = signal;
   }
 
   async run(path: NativePath): Promise<WalkOutcome> {
@@ -110,7 +160,27 @@ class Walk {
       this.#enqueue(path, realPath, 0);
       await this.#walkQueue();
     }
-    return { errors: this.#errors, truncated: this.#truncated };
+    return this.#outcome(0);
+  }
+
+  /** Only for walks that follow no links to directories: nothing is known about what was met before. */
+  async goOn({ directories, depth }: WalkRest): Promise<WalkOutcome> {
+    for (const path of directories) this.#enqueue(path, null, depth);
+    await this.#walkQueue();
+    return this.#outcome(directories.length);
+  }
+
+  #outcome(knownBefore: number): WalkOutcome {
+    return {
+      errors: this.#errors,
+      truncated: this.#truncated,
+      rest: this.#rest,
+      spent: {
+        entries: this.#examined,
+        directories: this.#queue.length - knownBefore,
+        responseBytes: this.#responseBytes,
+      },
+    };
   }
 
   async #isWalkable(path: NativePath): Promise<boolean> {
@@ -123,17 +193,26 @@ class Walk {
 
   async #walkQueue(): Promise<void> {
     for (let index = 0; index < this.#queue.length; index++) {
-      this.#startReading(index + WALK_READ_AHEAD);
       const directory = this.#queue[index]!;
+      if (directory.depth !== this.#queue[index - 1]?.depth && this.#stops(index)) return;
+      this.#startReading(index + this.#means.readAhead);
       const listing = await this.#listingOf(directory);
       directory.listing = null;
-      this.#signal.throwIfAborted();
+      this.#means.signal.throwIfAborted();
       const goesOn =
         'error' in listing
           ? this.#addError(uriFromPath(directory.path), listing.error)
           : await this.#examine(directory, listing);
       if (!goesOn) return;
     }
+  }
+
+  /** Whether to leave all that is queued from `index` on, where a depth begins, to another piece of the walk. */
+  #stops(index: number): boolean {
+    if (index === 0 || this.#queue.length - index < this.#reach.stopsAt) return false;
+    const directories = this.#queue.slice(index);
+    this.#rest = { directories: directories.map(({ path }) => path), depth: directories[0]!.depth };
+    return true;
   }
 
   #startReading(end: number): void {
@@ -151,7 +230,7 @@ class Walk {
   async #readAll(directory: PendingDirectory): Promise<Listing | Failure | 'large'> {
     try {
       const entries = await this.#reading(directory.path, async (path) => {
-        const small = await this.#readSmall(path);
+        const small = await this.#means.readSmall(path);
         return small && (await this.#resolved(path, small));
       });
       if (entries === null) return 'large';
@@ -167,7 +246,7 @@ class Walk {
     try {
       await this.#reading(directory.path, async (path) => {
         for await (const batch of directoryBatches(path)) {
-          this.#signal.throwIfAborted();
+          this.#means.signal.throwIfAborted();
           first.add(await this.#resolved(path, batch));
         }
       });
@@ -200,7 +279,7 @@ class Walk {
 
   /** False when a limit ends the walk. */
   async #examine(directory: PendingDirectory, { entries, realPaths }: Listing): Promise<boolean> {
-    const uriOf = childUris(directory.path);
+    const parentUri = childUriStart(directory.path);
     for (const entry of entries) {
       if (++this.#atThisStretch > WALK_ENTRIES_AT_A_STRETCH) await this.#pause();
       if (this.#examined === this.#options.maxEntries) {
@@ -210,13 +289,14 @@ class Walk {
       this.#examined++;
       const kind = this.#kindOf(entry);
       if (kind === null) continue;
-      const uri = uriOf(entry.name);
-      if (!this.#reserve(uri.length)) return false;
-      this.#found(uri, kind);
+      const name =
+        parentUri === '' ? uriFromPath(childPath(directory.path, entry.name)) : escapeBytes(entry.name);
+      if (!this.#reserve(parentUri.length + name.length)) return false;
+      this.#means.found(parentUri, name, kind);
       if (kind === 'directory' && this.#mayEnter(directory, entry)) {
         const realPath = this.#entered(realPaths.get(entry.name)) ?? realPathOfChild(directory, entry);
         if (realPath !== null && typeof realPath === 'object') {
-          if (!this.#addError(uri, realPath.error)) return false;
+          if (!this.#addError(parentUri + name, realPath.error)) return false;
         } else {
           this.#enqueue(childPath(directory.path, entry.name), realPath, directory.depth + 1);
         }
@@ -228,7 +308,7 @@ class Walk {
   async #pause(): Promise<void> {
     this.#atThisStretch = 0;
     await nextTurn();
-    this.#signal.throwIfAborted();
+    this.#means.signal.throwIfAborted();
   }
 
   #kindOf(entry: ListedEntry): WalkEntry['kind'] | null {
@@ -270,7 +350,7 @@ class Walk {
   /** False when the answer has no room for so many bytes. */
   #reserve(bytes: number): boolean {
     const total = this.#responseBytes + bytes + WALK_ITEM_BYTES;
-    if (total > WALK_RESPONSE_BYTES) {
+    if (total > this.#reach.responseBytes) {
       this.#truncated = true;
       return false;
     }
@@ -299,11 +379,8 @@ function realPathOfChild(parent: PendingDirectory, entry: ListedEntry): NativePa
   return parent.realPath === null ? null : childPath(parent.realPath, entry.name);
 }
 
-/** Makes the URIs of the entries of a directory. Nearly always the name is all that is left to spell. */
-function childUris(directory: NativePath): (name: string) => string {
+/** What the URIs of all entries of a directory begin with; nearly always the name is all that is left to spell. Empty if it is not. */
+function childUriStart(directory: NativePath): string {
   const uri = uriFromPath(directory);
-  if (directory === '/' || uri !== `file://${escapeBytes(directory)}`) {
-    return (name) => uriFromPath(childPath(directory, name));
-  }
-  return (name) => `${uri}/${escapeBytes(name)}`;
+  return directory === '/' || uri !== `file://${escapeBytes(directory)}` ? '' : `${uri}/`;
 }

@@ -1,5 +1,5 @@
 import type { WalkEntry, WalkResult } from '../file-system.ts';
-import { WALK_TEXT_AT_ONCE_CHARACTERS, WALK_TEXT_BYTES } from '../limits.ts';
+import { WALK_RESPONSE_BYTES } from '../limits.ts';
 
 /** The result of a walk whose entries are JSON already, as an answer has them: most of the time nobody looks at them one by one. */
 export class EncodedWalk implements WalkResult {
@@ -9,8 +9,9 @@ export class EncodedWalk implements WalkResult {
   readonly truncated: boolean;
   #entries: readonly WalkEntry[] | null = null;
 
-  constructor(text: Buffer, { errors, truncated }: Omit<WalkResult, 'entries'>) {
-    this.text = text;
+  /** Takes texts as {@link WalkText} gives them, in their order. */
+  constructor(texts: readonly ArrayBuffer[], { errors, truncated }: Omit<WalkResult, 'entries'>) {
+    this.text = joined(texts).subarray(0, -COMMA.length);
     this.errors = errors;
     this.truncated = truncated;
   }
@@ -28,43 +29,68 @@ interface EncodedEntry {
   readonly kind: WalkEntry['kind'];
 }
 
+function joined(texts: readonly ArrayBuffer[]): Buffer {
+  const buffers = texts.map((text) => Buffer.from(text));
+  return buffers.length === 1 ? buffers[0]! : Buffer.concat(buffers);
+}
+
 /** An entry as JSON. Path URIs have nothing that JSON would escape, and nothing outside ASCII. */
 export function encodeWalkEntry(uri: string, kind: WalkEntry['kind']): string {
-  return `{"path":"${uri}","kind":"${kind}"}`;
+  return `${BEFORE_URI}${uri}${AFTER_URI[kind]}`;
+}
+
+const COMMA = ',';
+const BEFORE_URI = '{"path":"';
+const AFTER_URI = { file: '","kind":"file"}', directory: '","kind":"directory"}' } as const;
+
+/** Room for the text of any walk: what {@link encodeWalkEntry} and a comma add to a URI is less than what an entry is counted for. */
+export function roomForWalkText(): Buffer {
+  return Buffer.allocUnsafeSlow(WALK_RESPONSE_BYTES);
 }
 
 /**
- * Gathers the entries of a walk. They become bytes, which is what a thread can hand over, some at a time: writing costs more per call
- * than per character.
+ * Gathers the entries of a walk as bytes, which is what a thread can hand over. What entries have in common is copied from the one
+ * before: making a string of each took twice the time.
  */
 export class WalkText {
-  #bytes = Buffer.allocUnsafeSlow(WALK_TEXT_BYTES);
+  readonly #bytes: Buffer;
   #length = 0;
-  #unwritten = '';
-  #isFirst = true;
+  #directory: string | null = null;
+  /** Where an entry of that directory begins, and how much of it all its entries have. */
+  #model = 0;
+  #modelLength = 0;
 
-  add(uri: string, kind: WalkEntry['kind']): void {
-    this.#unwritten += this.#isFirst ? encodeWalkEntry(uri, kind) : `,${encodeWalkEntry(uri, kind)}`;
-    this.#isFirst = false;
-    if (this.#unwritten.length >= WALK_TEXT_AT_ONCE_CHARACTERS) this.#write();
+  /** Overwrites `room` and never has more than that. */
+  constructor(room: Buffer) {
+    this.#bytes = room;
   }
 
-  /** The text, in memory of its own that can be handed over. */
-  take(): ArrayBuffer {
-    this.#write();
-    return this.#bytes.buffer.slice(0, this.#length) as ArrayBuffer;
+  /** Adds an entry with a comma behind it. `directory` is what its URI begins with, `name` the rest of it. */
+  add(directory: string, name: string, kind: WalkEntry['kind']): void {
+    if (directory === this.#directory) {
+      this.#bytes.copyWithin(this.#length, this.#model, this.#model + this.#modelLength);
+      this.#length += this.#modelLength;
+    } else {
+      this.#directory = directory;
+      this.#model = this.#length;
+      this.#write(BEFORE_URI);
+      this.#write(directory);
+      this.#modelLength = this.#length - this.#model;
+    }
+    this.#write(name);
+    this.#write(AFTER_URI[kind]);
+    this.#write(COMMA);
   }
 
-  #write(): void {
-    const text = this.#unwritten;
-    this.#unwritten = '';
-    if (this.#length + text.length > this.#bytes.length) this.#grow(text.length);
-    this.#length += this.#bytes.write(text, this.#length, 'latin1');
+  /** A copy of the text, in memory of its own that can be handed over. */
+  copy(): ArrayBuffer {
+    return new Uint8Array(this.#bytes.subarray(0, this.#length)).buffer;
   }
 
-  #grow(bytes: number): void {
-    const larger = Buffer.allocUnsafeSlow(Math.max(this.#bytes.length * 2, this.#length + bytes));
-    this.#bytes.copy(larger, 0, 0, this.#length);
-    this.#bytes = larger;
+  #write(text: string): void {
+    const bytes = this.#bytes;
+    const start = this.#length;
+    for (let index = 0; index < text.length; index++) bytes[start + index] = text.charCodeAt(index);
+    this.#length = start + text.length;
   }
 }

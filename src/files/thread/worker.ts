@@ -1,37 +1,55 @@
-import { parentPort } from 'node:worker_threads';
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { FileError, toFileError } from '../errors.ts';
-import { readSmallDirectoryNow } from '../local/directory-listing.ts';
-import { walkWith } from '../local/walk.ts';
-import { WalkText } from './encoded-walk.ts';
+import { walkNow } from '../local/walk.ts';
+import { roomForWalkText, WalkText } from './encoded-walk.ts';
 import { readNow, writeNow } from './small-files.ts';
 import type { ThreadAnswers, ThreadJob, ThreadMessage, WalkJob } from './thread-messages.ts';
+import { WriteDesk, type WriteJob } from './write-desk.ts';
+
+const port = parentPort!;
+const desk = new WriteDesk(workerData as SharedArrayBuffer);
+/** For the texts of all walks, one after the other; made by the first. */
+let room: Buffer | null = null;
 
 // A thread that works on files and waits for each call itself: a dead mount holds it and nobody else. Whoever wants it to stop ends it.
-parentPort?.on('message', async (job: ThreadJob) => {
+send({ kind: 'ready' });
+for (;;) {
+  const next = desk.next();
   try {
-    if (job.kind === 'walk') await walk(job);
-    else if (job.kind === 'read') done(readNow(job.path));
-    else done(writeNow(job.path, Buffer.from(job.bytes, 'latin1')));
+    if (next !== 'message') write(next);
+    else await answer(receiveMessageOnPort(port)!.message as ThreadJob);
   } catch (thrown) {
     const error = toFileError(thrown);
     if (!(error instanceof FileError)) throw error;
     send({ kind: 'failed', errorKind: error.kind, message: error.message, errno: error.errno });
+    desk.tell('other');
   }
-});
-send({ kind: 'ready' });
-
-async function walk({ path, options }: WalkJob): Promise<void> {
-  const found = new WalkText();
-  const add = found.add.bind(found);
-  const outcome = await walkWith(readSmallDirectoryNow, path, options, add, new AbortController().signal);
-  const text = found.take();
-  done({ text, outcome }, [text]);
 }
 
-function done(answer: ThreadAnswers[ThreadJob['kind']], handedOver: ArrayBuffer[] = []): void {
-  send({ kind: 'done', answer }, handedOver);
+function write({ path, bytes }: WriteJob): void {
+  const outcome = writeNow(path, bytes);
+  if (outcome === 'written' && desk.tell('written')) return;
+  done(outcome);
+  desk.tell('other');
+}
+
+async function answer(job: ThreadJob): Promise<void> {
+  if (job.kind === 'walk') await walk(job);
+  else done(readNow(job.path));
+}
+
+async function walk({ start, options, reach }: WalkJob): Promise<void> {
+  room ??= roomForWalkText();
+  const entries = new WalkText(room);
+  const outcome = await walkNow(start, options, reach, entries.add.bind(entries));
+  const text = entries.copy();
+  done({ ...outcome, text }, [text]);
+}
+
+function done(answered: ThreadAnswers[keyof ThreadAnswers], handedOver: ArrayBuffer[] = []): void {
+  send({ kind: 'done', answer: answered }, handedOver);
 }
 
 function send(message: ThreadMessage, handedOver: ArrayBuffer[] = []): void {
-  parentPort?.postMessage(message, handedOver);
+  port.postMessage(message, handedOver);
 }

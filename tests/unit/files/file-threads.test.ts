@@ -1,14 +1,20 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { FileThreads } from '../../../src/files/file-threads.ts';
-import { MAX_BROKEN_FILE_THREADS, MAX_FILE_THREADS } from '../../../src/files/limits.ts';
+import {
+  MAX_BROKEN_FILE_THREADS,
+  MAX_FILE_THREADS,
+  WRITE_WAIT_MS,
+  WRITE_WAIT_PAUSE_MS,
+} from '../../../src/files/limits.ts';
 import { nativePathOfText } from '../../../src/files/native-path.ts';
+import type { WalkJob } from '../../../src/files/thread/thread-messages.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 let folder: string;
@@ -25,13 +31,15 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Threads that run a program of the test's. `parentPort` and `job` are what it knows. */
-function threadsThat(does: string, idleMs?: number): FileThreads {
-  const program = `const { parentPort } = require('node:worker_threads');
+/** Threads that run programs of the test's, when there is a message and when there is a write. `parentPort` and `job` are what they know. */
+function threadsThat(does: string, idleMs?: number, writes = ''): FileThreads {
+  const program = `const { parentPort, workerData } = require('node:worker_threads');
+    const task = new Int32Array(workerData, 0, 1);
     parentPort.on('message', (job) => { ${does} });
+    setInterval(() => { if (Atomics.exchange(task, 0, 0) === 2) { ${writes} } }, 1);
     parentPort.postMessage({ kind: 'ready' });`;
-  const start = () => {
-    const worker = new Worker(program, { eval: true });
+  const start = (desk: SharedArrayBuffer) => {
+    const worker = new Worker(program, { eval: true, workerData: desk });
     started.push(worker);
     return worker;
   };
@@ -89,8 +97,8 @@ test('a job that is no longer wanted ends its thread', async () => {
   const threads = threadsThat(`if (job.kind === 'walk') ${HANGS} else ${ANSWERS}`);
   await answered(threads);
   const unwanted = new AbortController();
-  const options = {} as never;
-  const walk = threads.run({ kind: 'walk', path: JOB.path, options }, unwanted.signal);
+  const walkJob = { kind: 'walk', start: { path: JOB.path }, options: {}, reach: {} } as unknown as WalkJob;
+  const walk = threads.run(walkJob, unwanted.signal);
   unwanted.abort(new Error('gone'));
   await expect(walk).rejects.toThrow('gone');
   expect(await threads.run(JOB)).toBeNull();
@@ -128,6 +136,97 @@ test('a thread that has nothing to do for a while is ended, and does not count a
     expect(threads.count).toBe(1);
     await waitFor('the end of the thread', () => threads.count === 0);
   }
+});
+
+/** A write of a file of the test's. */
+function writeOf(text: string, name = 'file') {
+  return { path: nativePathOfText(join(folder, name)), bytes: Buffer.from(text) };
+}
+
+/** How often this thread waits while `act` goes on. */
+function waits(act: () => void): number {
+  const wait = vi.spyOn(Atomics, 'wait');
+  try {
+    act();
+    return wait.mock.calls.filter(([, , , ms]) => ms === WRITE_WAIT_MS).length;
+  } finally {
+    wait.mockRestore();
+  }
+}
+
+test('a write is done when the moment is over that it is waited for, once per turn, or tells later how it ended', async () => {
+  const threads = new FileThreads();
+  expect(threads.write(writeOf('x'))).toBeNull();
+  threads.prepare();
+  let count = 0;
+  await waitFor('a write that is done at once', async () => {
+    const outcome = threads.write(writeOf(`text ${++count}`));
+    if (outcome !== null) expect(await outcome).toBe('written');
+    if (outcome !== 'written') return false;
+    expect(readFileSync(join(folder, 'file'), 'utf8')).toBe(`text ${count}`);
+    const inTheSameTurn = threads.write(writeOf('again'));
+    expect(inTheSameTurn).toBeInstanceOf(Promise);
+    expect(await inTheSameTurn).toBe('written');
+    return true;
+  });
+  await expect(threads.write(writeOf('x', 'missing/file'))).rejects.toMatchObject({ kind: 'notFound' });
+  expect(threads.write(writeOf('x', 'x'.repeat(5_000)))).toBeNull();
+  expect(threads.write(writeOf('x'.repeat(100_000)))).toBeNull();
+  expect(threads.free).toBe(1);
+});
+
+const WRITES = "parentPort.postMessage({ kind: 'done', answer: 'written' });";
+
+test('after a wait in vain writes are not waited for for a while', async () => {
+  const threads = threadsThat(ANSWERS, undefined, WRITES);
+  await answered(threads);
+  let outcome: unknown;
+  const write = () => {
+    outcome = threads.write(writeOf('x'));
+  };
+  expect(waits(write)).toBe(1);
+  expect(await outcome).toBe('written');
+  const now = performance.now();
+  const clock = vi.spyOn(performance, 'now');
+  try {
+    clock.mockReturnValue(now);
+    expect(waits(write)).toBe(0);
+    expect(await outcome).toBe('written');
+    clock.mockReturnValue(now + WRITE_WAIT_PAUSE_MS);
+    expect(waits(write)).toBe(1);
+    expect(await outcome).toBe('written');
+  } finally {
+    clock.mockRestore();
+  }
+});
+
+test('while a thread has something else to do, writes are not waited for', async () => {
+  const threads = threadsThat(`if (job.path !== 'hang') { ${ANSWERS} }`, undefined, WRITES);
+  await answered(threads);
+  const hanging = threads.run({ kind: 'read', path: nativePathOfText('hang') });
+  await answered(threads);
+  let outcome: unknown;
+  expect(
+    waits(() => {
+      outcome = threads.write(writeOf('x'));
+    }),
+  ).toBe(0);
+  expect(await outcome).toBe('written');
+  await Promise.all(started.map((worker) => worker.terminate()));
+  expect(await hanging).toBeNull();
+});
+
+test('the write of a thread that breaks is given back', async () => {
+  const threads = threadsThat(ANSWERS, undefined, "throw new Error('broken');");
+  await answered(threads);
+  expect(await threads.write(writeOf('x'))).toBeNull();
+  expect(threads.count).toBe(0);
+});
+
+test('a thread that sleeps can be ended', async () => {
+  const threads = new FileThreads(undefined, 1);
+  threads.prepare();
+  await waitFor('the end of the thread', () => threads.count === 0);
 });
 
 test('a thread keeps no process alive', async () => {

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, type Mock, test, vi } from 'vitest';
 import type { FileSystem, Waiting, WalkOptions } from '../../../src/files/file-system.ts';
 import { FileThreads } from '../../../src/files/file-threads.ts';
 import { LARGE_WALK_ENTRIES, MANY_SMALL_FILES, SMALL_FILE_BYTES } from '../../../src/files/limits.ts';
@@ -36,6 +36,7 @@ const EVERYTHING: WalkOptions = {
 
 const threads = new FileThreads(undefined, 60_000);
 const run = vi.spyOn(threads, 'run');
+const write = vi.spyOn(threads, 'write');
 const files = threadedFileSystem({ threads, prepare: () => {} });
 
 beforeAll(async () => {
@@ -46,18 +47,15 @@ beforeAll(async () => {
 afterAll(async () => {
   // A job that is given up ends its thread.
   const unwanted = new AbortController();
-  const walk = threads.run(
-    { kind: 'walk', path: nativePathOfText('/'), options: EVERYTHING },
-    unwanted.signal,
-  );
+  const walk = files.walk(nativePathOfText('/'), EVERYTHING, unwanted.signal);
   unwanted.abort(new Error('over'));
   await expect(walk).rejects.toThrow('over');
   await waitFor('the end of the thread', () => threads.count === 0);
 });
 
 /** What the last job gave. */
-function byThread(): Promise<unknown> {
-  return run.mock.results.at(-1)!.value as Promise<unknown>;
+function byThread(asked: Mock = run): unknown {
+  return asked.mock.results.at(-1)!.value;
 }
 
 async function contentOf(from: FileSystem, path: NativePath): Promise<{ size: number; bytes: string }> {
@@ -105,7 +103,7 @@ test('a small file is written in place by a thread', async () => {
   symlinkSync('file', scratch.at('link'));
   for (const text of ['longer than nothing', 'shorter', '', 'é\u0000']) {
     await files.writeFile(scratch.at('link'), Buffer.from(text), FOLLOW, PATIENT);
-    expect(await byThread()).toBe('written');
+    expect(await byThread(write)).toBe('written');
     expect(readFileSync(scratch.at('file'), 'utf8')).toBe(text);
   }
   expect(lstatSync(scratch.at('file'))).toMatchObject({ ino, mode: 0o100640 });
@@ -114,18 +112,18 @@ test('a small file is written in place by a thread', async () => {
 test('a new file gets the usual mode, and a large one is not a matter for a thread', async () => {
   await files.writeFile(scratch.at('new'), Buffer.from('new'), FOLLOW, PATIENT);
   expect(lstatSync(scratch.at('new')).mode & 0o777).toBe(0o666 & ~process.umask());
-  run.mockClear();
+  write.mockClear();
   const large = Buffer.alloc(SMALL_FILE_BYTES + 1, 'y');
   await files.writeFile(scratch.at('new'), large, FOLLOW, PATIENT);
   expect(readFileSync(scratch.at('new')).equals(large)).toBe(true);
-  expect(run).not.toHaveBeenCalled();
+  expect(write).not.toHaveBeenCalled();
 });
 
 test.each(['dir', 'a.txt/x', 'missing/x', 'loop'])('writing %s fails as ever', async (name) => {
   scratch.furnish();
-  const write = (to: FileSystem) =>
+  const written = (to: FileSystem) =>
     outcome(to.writeFile(scratch.at(name), Buffer.from('x'), FOLLOW, PATIENT));
-  expect(await write(files)).toEqual(await write(LOCAL_FILE_SYSTEM));
+  expect(await written(files)).toEqual(await written(LOCAL_FILE_SYSTEM));
 });
 
 // A disk that is full takes a mount of one's own.
@@ -136,8 +134,8 @@ test.runIf(process.getuid?.() === 0)(
     try {
       writeFileSync(scratch.at('full/file'), 'o'.repeat(5_000));
       writeFileSync(scratch.at('full/other'), '');
-      const write = files.writeFile(scratch.at('full/file'), Buffer.alloc(12_000, 'n'), FOLLOW, PATIENT);
-      expect(await outcome(write)).toMatch(/os error 28/);
+      const writing = files.writeFile(scratch.at('full/file'), Buffer.alloc(12_000, 'n'), FOLLOW, PATIENT);
+      expect(await outcome(writing)).toMatch(/os error 28/);
       expect(readFileSync(scratch.at('full/file'), 'latin1')).toMatch(/^n+$/);
     } finally {
       execFileSync('umount', [scratch.at('full')]);
@@ -153,11 +151,11 @@ function mountPoint(): string {
 test('a FIFO is waited for, and its reader gets everything', async () => {
   const fifo = scratch.fifo('fifo');
   const waits = vi.fn();
-  const write = files.writeFile(fifo, Buffer.from('through'), FOLLOW, { signal: NEVER, onWait: waits });
+  const writing = files.writeFile(fifo, Buffer.from('through'), FOLLOW, { signal: NEVER, onWait: waits });
   await waitFor('the write to wait', () => waits.mock.calls.length === 1);
-  expect(await byThread()).toBe('notOpened');
+  expect(await byThread(write)).toBe('notOpened');
   const reader = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
-  await write;
+  await writing;
   expect(takeAll(reader)).toBe('through');
 });
 
@@ -165,7 +163,7 @@ test('a FIFO that has a reader is opened by the thread and written without it', 
   const fifo = scratch.fifo('fifo');
   const reader = openSync(fifo, constants.O_RDONLY | constants.O_NONBLOCK);
   await files.writeFile(fifo, Buffer.from('once'), FOLLOW, PATIENT);
-  expect(await byThread()).toEqual(expect.any(Number));
+  expect(await byThread(write)).toEqual(expect.any(Number));
   expect(takeAll(reader)).toBe('once');
 });
 
@@ -206,11 +204,13 @@ test.each([['missing'], ['a.txt'], ['lfile']])('a walk of %s ends as ever', asyn
 test('where links are not followed no thread is asked', async () => {
   writeFileSync(scratch.at('file'), 'x');
   run.mockClear();
+  write.mockClear();
   const noFollow = { followSymlinks: false };
   await (await files.readFile(scratch.at('file'), noFollow)).close();
   await files.writeFile(scratch.at('file'), Buffer.from('y'), noFollow, PATIENT);
   await files.walk(scratch.at('.'), { ...EVERYTHING, ...noFollow }, NEVER);
   expect(run).not.toHaveBeenCalled();
+  expect(write).not.toHaveBeenCalled();
 });
 
 test('threads are asked for after a large walk and after many small files, not before', async () => {

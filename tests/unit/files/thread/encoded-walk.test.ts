@@ -1,38 +1,69 @@
 import { expect, test } from 'vitest';
-import { WALK_TEXT_BYTES } from '../../../../src/files/limits.ts';
-import { EncodedWalk, WalkText } from '../../../../src/files/thread/encoded-walk.ts';
+import { WALK_ITEM_BYTES, WALK_RESPONSE_BYTES } from '../../../../src/files/limits.ts';
+import {
+  EncodedWalk,
+  encodeWalkEntry,
+  roomForWalkText,
+  WalkText,
+} from '../../../../src/files/thread/encoded-walk.ts';
 
 const OUTCOME = { errors: [{ uri: 'file:///e', message: 'no' }], truncated: true };
 
+/** A text of the entries, given by the two pieces of their URIs. */
+function textOf(room: Buffer, ...entries: [string, string, 'file' | 'directory'][]): ArrayBuffer {
+  const text = new WalkText(room);
+  for (const entry of entries) text.add(...entry);
+  return text.copy();
+}
+
 test('a walk that found nothing has no text', () => {
-  const walk = new EncodedWalk(Buffer.from(new WalkText().take()), { errors: [], truncated: false });
-  expect(walk.text).toHaveLength(0);
-  expect(walk.entries).toEqual([]);
+  const nothing = textOf(roomForWalkText());
+  for (const texts of [[nothing], [nothing, nothing]]) {
+    const walk = new EncodedWalk(texts, { errors: [], truncated: false });
+    expect(walk.text).toHaveLength(0);
+    expect(walk.entries).toEqual([]);
+  }
 });
 
 test('entries are JSON as answers have it, and can be looked at', () => {
-  const text = new WalkText();
-  text.add('file:///a%20b', 'directory');
-  text.add('file:///a%20b/c', 'file');
-  const walk = new EncodedWalk(Buffer.from(text.take()), OUTCOME);
-  expect(walk.text.toString()).toBe(
-    '{"path":"file:///a%20b","kind":"directory"},{"path":"file:///a%20b/c","kind":"file"}',
+  const text = textOf(
+    roomForWalkText(),
+    ['file:///', 'a%20b', 'directory'],
+    ['file:///', 'b', 'file'],
+    ['file:///a%20b/', 'c', 'file'],
+    ['', 'file:///whole', 'directory'],
+    ['', 'file:///other', 'file'],
   );
-  expect(walk).toMatchObject({
-    entries: [
-      { uri: 'file:///a%20b', kind: 'directory' },
-      { uri: 'file:///a%20b/c', kind: 'file' },
-    ],
-    ...OUTCOME,
-  });
+  const walk = new EncodedWalk([text], OUTCOME);
+  const entries = [
+    { uri: 'file:///a%20b', kind: 'directory' },
+    { uri: 'file:///b', kind: 'file' },
+    { uri: 'file:///a%20b/c', kind: 'file' },
+    { uri: 'file:///whole', kind: 'directory' },
+    { uri: 'file:///other', kind: 'file' },
+  ] as const;
+  expect(walk.text.toString()).toBe(entries.map(({ uri, kind }) => encodeWalkEntry(uri, kind)).join(','));
+  expect(walk).toMatchObject({ entries, ...OUTCOME });
 });
 
-test('a text grows as long as entries are added', () => {
-  const text = new WalkText();
-  const uris = Array.from({ length: 10_000 }, (_, index) => `file:///${'x'.repeat(index % 200)}${index}`);
-  for (const uri of uris) text.add(uri, 'file');
-  const bytes = text.take();
-  expect(bytes.byteLength).toBeGreaterThan(2 * WALK_TEXT_BYTES);
-  const { entries } = new EncodedWalk(Buffer.from(bytes), OUTCOME);
-  expect(entries.map(({ uri }) => uri)).toEqual(uris);
+test('texts are joined in their order, and none has anything of one that was in the same memory before', () => {
+  const room = roomForWalkText();
+  const texts = [
+    textOf(room, ['file:///a/', 'long name', 'directory']),
+    textOf(room),
+    textOf(room, ['file:///a/', 'b', 'file'], ['file:///a/', 'c', 'file']),
+  ];
+  const { text } = new EncodedWalk(texts, OUTCOME);
+  expect(text.toString()).toBe(
+    [
+      encodeWalkEntry('file:///a/long name', 'directory'),
+      encodeWalkEntry('file:///a/b', 'file'),
+      encodeWalkEntry('file:///a/c', 'file'),
+    ].join(','),
+  );
+});
+
+test('there is room for every walk whose answer keeps within its size', () => {
+  expect(encodeWalkEntry('', 'directory').length + 1).toBeLessThanOrEqual(WALK_ITEM_BYTES);
+  expect(roomForWalkText()).toHaveLength(WALK_RESPONSE_BYTES);
 });
