@@ -35,7 +35,7 @@ export const PROBE_TIMEOUT_MS = 3_000;
 export const UNPROVEN_MESSAGE_BYTES = 2 * 1024 * 1024;
 
 /** Bytes of a large message that are read at a time: they are still in the processor's cache when they are unmasked and decoded. */
-export const LARGE_READ_BYTES = 256 * 1024;
+export const LARGE_READ_BYTES = 128 * 1024;
 
 /** Size of the buffer into which everything else is read: as much as Node reads at a time. */
 export const SHARED_READ_BYTES = 64 * 1024;
