@@ -12,12 +12,13 @@ export interface Enclosure {
   readonly judge: DenialJudge | null;
   /**
    * Whether the confinement of a child that has been started is complete, so that the child executes the program. When not, the program
-   * has not been executed and never will be. Absent when nothing can come in between.
+   * has not been executed and never will be. Absent when nothing can come in between. Must be called where it is there: a child may
+   * have been started before it is known what to tell it. Rejects when the confinement turns out to be impossible.
    */
   readonly entered?: (child: Child) => Promise<boolean>;
   /**
-   * Called once, when nothing runs in it any more or nothing was started; null when there is nothing to do then. The exit of the
-   * program is reported when it is done.
+   * Called once, when nothing runs in it any more or nothing was started; null when there is nothing to do then, which may show when the
+   * child has entered. The exit of the program is reported when it is done.
    */
   readonly release: (() => Promise<void>) | null;
 }

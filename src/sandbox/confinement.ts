@@ -8,7 +8,7 @@ import type { Enclose } from '../process/start-program.ts';
 import type { SandboxContext } from '../protocol/sandbox.ts';
 import { SandboxError } from './errors.ts';
 import { SANDBOX_PROBE_WAIT_MS } from './limits.ts';
-import type { Proxied } from './linux/enclose.ts';
+import type { Proxied } from './linux/containment.ts';
 import { intersect } from './policy/intersect.ts';
 import { isOpenAnyway, type PolicyHost, policyOf, requirePlaces } from './policy/normalize.ts';
 import { isFullRead, isFullWrite, type SandboxPolicy } from './policy/policy.ts';
@@ -44,8 +44,10 @@ export class Confinement {
   readonly #floor: SandboxContext | null;
   readonly #load: () => Promise<Sandbox>;
   #loading: Promise<Sandbox> | null = null;
+  #sandboxed: Sandbox | null = null;
   readonly #isLikely: () => boolean;
-  #usable: boolean | null = null;
+  /** A guess, or false where nothing can be enforced in any case. */
+  #likely: boolean | null = null;
 
   /**
    * `load` brings what enforces confinements; it is called when the first request needs it. `isLikely` guesses whether it will work.
@@ -58,13 +60,17 @@ export class Confinement {
 
   /** Whether confinements can be enforced here, as far as is known: a guess until {@link probe} or a request has found out. */
   get usable(): boolean {
-    this.#usable ??= this.#isLikely();
-    return this.#usable;
+    this.#likely ??= this.#isLikely();
+    return this.#sandboxed?.works ?? this.#likely;
   }
 
   /** Finds out whether confinements can be enforced here. A dead mount on the search path cannot hold it up. */
   async probe(): Promise<void> {
-    await withDeadline(this.#findOut(), SANDBOX_PROBE_WAIT_MS);
+    const checked = this.#sandbox().then((sandbox) => sandbox.check());
+    await withDeadline(
+      checked.catch(() => {}),
+      SANDBOX_PROBE_WAIT_MS,
+    );
   }
 
   /** Whether the server demands that nothing gets at the network. */
@@ -136,22 +142,19 @@ export class Confinement {
     return this.#floor && policyOf(this.#floor, { cwd: null, tmpdir: process.env.TMPDIR });
   }
 
+  /** Whether it works is not tried for this: the first request shows it. */
   #sandbox(): Promise<Sandbox> {
-    if (this.#loading === null) {
-      this.#loading = this.#load();
-      void this.#findOut();
-    }
+    this.#loading ??= this.#load().then(
+      (sandbox) => {
+        this.#sandboxed = sandbox;
+        return sandbox;
+      },
+      (error: unknown) => {
+        this.#likely = false;
+        throw error;
+      },
+    );
     return this.#loading;
-  }
-
-  /** Costs next to nothing once it is known, as long as it works. */
-  async #findOut(): Promise<void> {
-    this.#usable = await this.#sandbox()
-      .then((sandbox) => sandbox.check())
-      .then(
-        () => true,
-        () => false,
-      );
   }
 }
 

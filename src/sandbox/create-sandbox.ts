@@ -20,6 +20,9 @@ export function createSandbox(spawner: Spawner, env: Readonly<Record<string, str
   const programs = new LinuxEncloser(spawner.enclosing, bwrap, arch);
   const files = new SandboxedFiles({ spawner, bwrap, architecture: arch, env });
   return {
+    get works() {
+      return bwrap.works;
+    },
     check: async () => {
       await bwrap.path();
     },

@@ -2,11 +2,13 @@ import type { FileSystem } from '../files/file-system.ts';
 import type { SearchRequest, SearchResult } from '../files/search/query.ts';
 import type { SpawnSpec } from '../process/spawn/spawner.ts';
 import type { Enclosure } from '../process/start-program.ts';
-import type { Proxied } from './linux/enclose.ts';
+import type { Proxied } from './linux/containment.ts';
 import type { SandboxPolicy } from './policy/policy.ts';
 
 /** What enforces policies on this machine. Whatever it cannot enforce it refuses; nothing runs or is touched without it. */
 export interface Sandbox {
+  /** Whether policies can be enforced here, as far as is known: by {@link check}, or by what was done. Null before. */
+  readonly works: boolean | null;
   /** Resolves when policies can be enforced here. Rejects with the SandboxError that everything else would fail with. */
   check(): Promise<void>;
   /** Makes a confinement for one program. */

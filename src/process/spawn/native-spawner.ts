@@ -44,6 +44,8 @@ export class NativeSpawner implements Spawner {
       lock: (fd, mode) => libc.lock(fd, mode),
       removeAfterDeath: (path, kind) => this.#supervisor.removeAfterDeath(path, kind),
       forgetRemoval: (path) => this.#supervisor.forgetRemoval(path),
+      memoryFile: (bytes) => libc.memoryFile(bytes),
+      createPipe: () => libc.createPipe(),
     };
   }
 

@@ -128,6 +128,10 @@ export interface EnclosingCalls {
    */
   removeAfterDeath(path: string, kind: 'directory' | 'file'): void;
   forgetRemoval(path: string): void;
+  /** A file in memory with this content, executable and closed on exec. */
+  memoryFile(bytes: Uint8Array): number;
+  /** A pipe whose two ends are closed on exec. */
+  createPipe(): { readonly readEnd: number; readonly writeEnd: number };
 }
 
 /** Why a program could not be started, with the errno name where the system gave one. */

@@ -26,7 +26,7 @@ import { filesThrough } from './used-files.ts';
 /** What helpers are made with, and how many there may be. */
 export interface SandboxedFilesOptions {
   readonly spawner: Spawner;
-  readonly bwrap: Pick<Bwrap, 'path' | 'trusted'>;
+  readonly bwrap: Pick<Bwrap, 'path' | 'trusted' | 'proven'>;
   readonly architecture: Architecture;
   /** The environment of the server, of which helpers get what concerns temporary files. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -122,6 +122,7 @@ export class SandboxedFiles {
       this.#places.release();
       throw error;
     }
+    this.#options.bwrap.proven();
     const helper = new PooledHelper(running, idleMs, { onIdle: this.#onIdle, onGone: this.#onGone });
     this.#helpers.add(helper);
     if (this.#end.signal.aborted) helper.retire();

@@ -31,8 +31,8 @@ export class BwrapUnavailable extends SandboxError {
 }
 
 /**
- * The bwrap of this machine: looked for once, on the search path that the server was started with, and tried before it is first
- * relied upon. What a request says about its environment has no influence on it.
+ * The bwrap of this machine: looked for once, on the search path that the server was started with, and tried when somebody wants to
+ * know whether it works before anything has shown that. What a request says about its environment has no influence on it.
  */
 export class Bwrap {
   readonly #spawner: Spawner;
@@ -40,6 +40,7 @@ export class Bwrap {
   readonly #architecture: Architecture;
   #attempt: { readonly path: Promise<string>; failedAt: number | null } | null = null;
   #trusted: Promise<string> | null = null;
+  #works: boolean | null = null;
 
   constructor(spawner: Spawner, searchPath: string, architecture: Architecture) {
     this.#spawner = spawner;
@@ -52,12 +53,30 @@ export class Bwrap {
     const failedAt = this.#attempt?.failedAt ?? null;
     if (this.#attempt === null || (failedAt !== null && performance.now() - failedAt > PROBE_RETRY_MS)) {
       const attempt = { path: this.#findWorking(), failedAt: null as number | null };
-      attempt.path.catch(() => {
-        attempt.failedAt = performance.now();
-      });
+      attempt.path.then(
+        () => {
+          this.#works = true;
+        },
+        () => {
+          this.#works = false;
+          attempt.failedAt = performance.now();
+        },
+      );
       this.#attempt = attempt;
     }
     return this.#attempt.path;
+  }
+
+  /** Whether it works, as far as is known; null before anybody has found out. */
+  get works(): boolean | null {
+    return this.#works;
+  }
+
+  /** Something runs in a sandbox that it has built, with a network of its own: no trial could show more. */
+  proven(): void {
+    if (this.#works === true || this.#trusted === null) return;
+    this.#works = true;
+    this.#attempt = { path: this.#trusted, failedAt: null };
   }
 
   /**

@@ -1,20 +1,26 @@
 import { realpath } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isWithin, type NativePath, nativePathOfBytes, nativePathOfText } from '../../files/native-path.ts';
-import { cancelled, checkLaunch, rejectNulBytes } from '../../process/spawn/launch-checks.ts';
+import {
+  cancelled,
+  checkLaunch,
+  describeLaunchFailure,
+  rejectNulBytes,
+} from '../../process/spawn/launch-checks.ts';
 import { LaunchMemory } from '../../process/spawn/launch-memory.ts';
 import type { Child, EnclosingCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
 import type { Enclosure } from '../../process/start-program.ts';
 import { DenialScanner } from '../denial.ts';
 import { unenforceable } from '../errors.ts';
-import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
-import { PlanMemory } from '../mounts/plan-memory.ts';
+import { PlanMemory, type RememberedPlan } from '../mounts/plan-memory.ts';
 import { type DiskPolicy, isFullWrite, type SandboxPolicy } from '../policy/policy.ts';
 import { type Bwrap, descriptorPath } from './bwrap.ts';
-import { expectedMount, type Launch, LaunchReport, launcherImage } from './launcher.ts';
-import { ABANDONED_DEADLINE_MS, PLAN_ATTEMPTS } from './limits.ts';
-import { Placeholders, PlanOutdated } from './placeholders.ts';
+import { Containment, FIRST_INHERITED_FD, type Proxied, type ReadyPlan } from './containment.ts';
+import { Instructions } from './instructions.ts';
+import { LaunchReport, launcherImage } from './launcher.ts';
+import { ABANDONED_DEADLINE_MS, PLAN_ATTEMPTS, UNPROVEN_START_MS } from './limits.ts';
+import { type HeldPlaces, Placeholders, PlanOutdated } from './placeholders.ts';
 import { type NetworkMode, seccompFilter } from './seccomp.ts';
 import type { Architecture } from './syscalls.ts';
 
@@ -24,7 +30,8 @@ import type { Architecture } from './syscalls.ts';
  */
 export class LinuxEncloser {
   readonly #architecture: Architecture;
-  readonly #bwrap: Bwrap;
+  readonly #bwrap: UsedBwrap;
+  readonly #calls: EnclosingCalls;
   readonly #placeholders: Placeholders;
   readonly #memory = new LaunchMemory(() => performance.now());
   readonly #plans = new PlanMemory();
@@ -32,9 +39,10 @@ export class LinuxEncloser {
   /** Enclosures that nobody waits for any more. As many as there are starts under way, at most. */
   readonly #abandoned = new Set<Promise<void>>();
 
-  constructor(calls: EnclosingCalls, bwrap: Bwrap, architecture: Architecture) {
+  constructor(calls: EnclosingCalls, bwrap: UsedBwrap, architecture: Architecture) {
     this.#architecture = architecture;
     this.#bwrap = bwrap;
+    this.#calls = calls;
     this.#placeholders = new Placeholders(calls);
   }
 
@@ -75,20 +83,69 @@ export class LinuxEncloser {
     const path = await this.#checkedPath(spec, signal);
     if (fullWrite && network === 'restricted')
       return { spec: this.#filtered(spec, path), judge, release: null };
-    const bwrap = await this.#bwrap.path();
-    refuseWithin(policy, nativePathOfText(bwrap));
-    const [place, { plan, release }] = await Promise.all([
-      settled(realpath(spec.cwd, 'latin1')),
-      this.#makeReady(diskOf(policy)),
-    ]);
-    try {
-      const cwd = nativePathOfBytes(await place());
-      const containment = { spec, path, bwrap, cwd, plan, network, proxied };
-      return { spec: this.#contained(containment), judge, entered: hasEntered, release };
-    } catch (error) {
-      await release?.();
-      throw error;
+    const bwrap = await this.#bwrapFor(policy);
+    const disk = diskOf(policy);
+    const remembered = this.#plans.recall(disk);
+    const making = this.#makeReady(disk, remembered, spec.cwd);
+    if (remembered === null) {
+      const ready = await making;
+      try {
+        const containment = new Containment(spec, path, ready.plan, network, proxied);
+        const input = containment.input(ready, this.#architecture)!;
+        const entered = (child: Child) => this.#hasEntered(child, network);
+        const wrapper = containment.wrapper(bwrap, input, this.#filter(network));
+        return { spec: wrapper, judge, entered, release: ready.release };
+      } catch (error) {
+        await ready.release?.();
+        throw error;
+      }
     }
+    const containment = new Containment(spec, path, remembered.plan, network, proxied);
+    try {
+      return this.#encloseMeanwhile(containment, { bwrap, making, judge, network });
+    } catch (error) {
+      this.#abandon(making);
+      throw describeLaunchFailure(error, bwrap);
+    }
+  }
+
+  /** bwrap is started while it is found out whether what it is to build is what it was the last time. */
+  #encloseMeanwhile(containment: Containment, { bwrap, making, judge, network }: UnderWay): Enclosure {
+    let ready: PreparedPlan | null | undefined;
+    making.then(
+      (made) => {
+        ready = made;
+      },
+      () => {
+        ready = null;
+      },
+    );
+    const instructions = new Instructions(this.#calls);
+    const [launcher, args] = instructions.inherited;
+    const enclosure = {
+      spec: containment.wrapper(bwrap, { launcher, args }, this.#filter(network)),
+      judge,
+      entered: async (child: Child) => {
+        instructions.handOver();
+        const made = await making;
+        const input = containment.input(made, this.#architecture);
+        if (input === null) {
+          instructions.close();
+          return false;
+        }
+        await instructions.send(input);
+        const entered = await this.#hasEntered(child, network);
+        if (entered) enclosure.release = made.release;
+        return entered;
+      },
+      release: async (): Promise<void> => {
+        instructions.close();
+        // A start that was given up does not wait for a disk that may never answer.
+        if (ready === undefined) this.#abandon(making);
+        else await ready?.release?.();
+      },
+    } as Mutable<Enclosure>;
+    return enclosure;
   }
 
   async #untilAborted(enclosing: Promise<Enclosure>, signal: AbortSignal): Promise<Enclosure> {
@@ -108,12 +165,24 @@ export class LinuxEncloser {
     }
   }
 
-  #abandon(enclosing: Promise<Enclosure>): void {
+  #abandon(enclosing: Promise<Pick<Enclosure, 'release'>>): void {
     const cleared = enclosing
       .then(({ release }) => release?.())
       .catch(() => {})
       .finally(() => this.#abandoned.delete(cleared));
     this.#abandoned.add(cleared);
+  }
+
+  /** Whether it works at all is found out before anything else is said about it. */
+  async #bwrapFor(policy: SandboxPolicy): Promise<string> {
+    const bwrap = await (this.#bwrap.works === false ? this.#bwrap.path() : this.#bwrap.trusted());
+    try {
+      refuseWithin(policy, nativePathOfText(bwrap));
+    } catch (error) {
+      await this.#bwrap.path();
+      throw error;
+    }
+    return bwrap;
   }
 
   async #checkedPath(spec: SpawnSpec, signal?: AbortSignal): Promise<string> {
@@ -126,21 +195,37 @@ export class LinuxEncloser {
     return path;
   }
 
-  async #makeReady(disk: DiskPolicy): Promise<ReadyPlan> {
-    const remembered = this.#plans.recall(disk);
+  async #makeReady(
+    disk: DiskPolicy,
+    remembered: RememberedPlan | null,
+    directory: string,
+  ): Promise<PreparedPlan> {
+    const [place, held] = await Promise.all([
+      settled(realpath(directory, 'latin1')),
+      this.#hold(disk, remembered),
+    ]);
+    try {
+      return { ...held, cwd: nativePathOfBytes(await place()) };
+    } catch (error) {
+      await held.release?.();
+      throw error;
+    }
+  }
+
+  async #hold(disk: DiskPolicy, remembered: RememberedPlan | null): Promise<HeldPlan> {
     if (remembered !== null) {
       const [held, holds] = await Promise.all([
-        settled(this.#hold(remembered.plan)),
+        settled(this.#holdPlaces(remembered.plan)),
         remembered.stillHolds(),
       ]);
-      const ready = await held().catch(() => null);
-      if (ready !== null && holds) return ready;
-      await ready?.release?.();
+      const kept = await held().catch(() => null);
+      if (kept !== null && holds) return kept;
+      await kept?.release?.();
     }
     for (let attempt = 1; ; attempt++) {
       const plan = await this.#plans.make(disk);
       try {
-        return await this.#hold(plan);
+        return await this.#holdPlaces(plan);
       } catch (error) {
         if (!(error instanceof PlanOutdated)) throw error;
         if (attempt === PLAN_ATTEMPTS)
@@ -149,9 +234,34 @@ export class LinuxEncloser {
     }
   }
 
-  async #hold(plan: MountPlan): Promise<ReadyPlan> {
-    if (plan.placeholders.length === 0) return { plan, release: null };
-    return { plan, release: await this.#placeholders.hold(plan.placeholders) };
+  async #holdPlaces(plan: MountPlan): Promise<HeldPlan> {
+    if (plan.placeholders.length === 0) return { plan, identities: NOTHING_MADE, release: null };
+    return { plan, ...(await this.#placeholders.hold(plan.placeholders)) };
+  }
+
+  /**
+   * Where bwrap ends before the launcher runs, what it was to mount may have been exchanged or removed a moment ago. Nothing is read into
+   * what it says: if something else keeps it from working, that holds for the next attempt as well. Rejects with BwrapUnavailable when it
+   * does not work here at all, which a start has to find out that comes before anything has shown it.
+   */
+  async #hasEntered({ report }: Child, network: NetworkMode): Promise<boolean> {
+    const deadline = new AbortController();
+    const stuck = this.#bwrap.works ? null : this.#whyStuck(deadline.signal);
+    const said = await (stuck === null ? report : Promise.race([report, stuck]));
+    deadline.abort();
+    if (said === LaunchReport.mountsChecked) {
+      if (network !== 'enabled') this.#bwrap.proven();
+      return true;
+    }
+    if (said === null) await this.#bwrap.path();
+    return false;
+  }
+
+  /** Rejects when a bwrap that says nothing does not work at all; one that only takes its time is waited for. */
+  async #whyStuck(signal: AbortSignal): Promise<never> {
+    await delay(UNPROVEN_START_MS, null, { signal }).catch(() => {});
+    if (!signal.aborted) await this.#bwrap.path();
+    return await new Promise<never>(() => {});
   }
 
   /** The launcher itself, executed from the memory that it is passed in. */
@@ -181,58 +291,6 @@ export class LinuxEncloser {
     };
   }
 
-  /**
-   * bwrap, with everything that concerns the program in descriptors: other users can read a command line, and what an environment
-   * says to the loader of programs must not be said to bwrap.
-   */
-  #contained({ spec, path, bwrap, cwd, plan, network, proxied }: Containment): SpawnSpec {
-    const session = spec.io.kind === 'pty' ? 'withTerminal' : 'withoutTerminal';
-    const { argv, env } = spec;
-    // What is meant for the program comes first, where it expects it.
-    const own = spec.inherited ?? [];
-    const launcherFd = FIRST_INHERITED_FD + own.length;
-    const [argumentsFd, filterFd, firstEmptyFd] = [launcherFd + 1, launcherFd + 2, launcherFd + 3] as const;
-    const empties: 'empty'[] = [];
-    const emptyFd = () => firstEmptyFd + empties.push('empty') - 1;
-    const mounts = bwrapArguments(plan, { isolateNetwork: network !== 'enabled', cwd, emptyFd });
-    const executed = hidesProcesses(plan) ? LAUNCHER_FILE : descriptorPath(launcherFd);
-    const launcher =
-      executed === LAUNCHER_FILE ? ['--perms', '0555', '--ro-bind-data', String(launcherFd), executed] : [];
-    const report = firstEmptyFd + empties.length;
-    const mailbox = report + 1;
-    const listeners =
-      proxied === null ? null : { ports: proxied.ports, mailbox, firstFree: mailbox + SPARE_DESCRIPTORS };
-    const launch: Launch = {
-      path,
-      argv,
-      env,
-      descriptor: launcherFd,
-      session,
-      filter: null,
-      listeners,
-      mounts: plan.mounted.map(expectedMount),
-      report,
-    };
-    const args = [...mounts, ...launcher, '--seccomp', String(filterFd)];
-    return {
-      ...spec,
-      program: bwrap,
-      argv: ['bwrap', '--args', String(argumentsFd), '--', executed],
-      cwd: '/',
-      env: {},
-      inherited: [
-        ...own,
-        launcherImage(launch, this.#architecture),
-        Buffer.from(args.map((arg) => `${arg}\0`).join(''), 'latin1'),
-        this.#filter(network),
-        ...empties,
-        'report',
-        ...(proxied === null ? [] : [{ fd: proxied.mailbox }]),
-      ],
-      wrapper: 'contains',
-    };
-  }
-
   #filter(network: NetworkMode): Buffer {
     const filter = this.#filters.get(network) ?? seccompFilter(network, this.#architecture);
     this.#filters.set(network, filter);
@@ -240,36 +298,26 @@ export class LinuxEncloser {
   }
 }
 
-/** A plan with all of its placeholders in place. */
-interface ReadyPlan {
-  readonly plan: MountPlan;
+interface HeldPlan extends Omit<ReadyPlan, 'cwd'> {
+  /** Gives the placeholders back; null when there are none. */
   readonly release: Enclosure['release'];
 }
 
-/** What a program gets that may use the network by way of its proxy only. */
-export interface Proxied {
-  /** The ports of its own 127.0.0.1 on which it finds proxies. */
-  readonly ports: readonly number[];
-  /** The unix socket to which the sockets that listen there are sent. */
-  readonly mailbox: number;
+type PreparedPlan = HeldPlan & ReadyPlan;
+
+/** A start whose plan is not ready yet. */
+interface UnderWay {
+  readonly bwrap: string;
+  readonly making: Promise<PreparedPlan>;
+  readonly judge: DenialScanner;
+  readonly network: NetworkMode;
 }
 
-interface Containment {
-  readonly spec: SpawnSpec;
-  readonly path: string;
-  readonly bwrap: string;
-  readonly cwd: NativePath;
-  readonly plan: MountPlan;
-  readonly network: NetworkMode;
-  readonly proxied: Proxied | null;
-}
+type UsedBwrap = Pick<Bwrap, 'works' | 'path' | 'trusted' | 'proven'>;
+
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 const LAUNCHER_NAME = 'exec-server-launch';
-const FIRST_INHERITED_FD = 3;
-/** Descriptors that bwrap may have left open behind those it was given. */
-const SPARE_DESCRIPTORS = 16;
-/** Where a launcher is put that cannot be executed through its descriptor. */
-const LAUNCHER_FILE = '/dev/.exec-server-launch';
 
 /** Waits for an outcome, whatever it is; calling the result gives it. */
 async function settled<T>(work: Promise<T>): Promise<() => Promise<T>> {
@@ -277,17 +325,7 @@ async function settled<T>(work: Promise<T>): Promise<() => Promise<T>> {
   return () => work;
 }
 
-/**
- * Where bwrap ends before the launcher runs, what it was to mount may have been exchanged or removed a moment ago. Nothing is read into
- * what it says: if something else keeps it from working, that holds for the next attempt as well.
- */
-async function hasEntered({ report }: Child): Promise<boolean> {
-  return (await report) === LaunchReport.mountsChecked;
-}
-
-function hidesProcesses(plan: MountPlan): boolean {
-  return plan.steps.some((step) => step.kind === 'emptyDirectory' && step.path === '/proc');
-}
+const NOTHING_MADE: HeldPlaces['identities'] = new Map();
 
 /** Every file, readable and writable, and nothing else to say about them. */
 const EVERYTHING: DiskPolicy = { base: 'write', platform: false, entries: [], denyGlobs: [] };

@@ -17,6 +17,12 @@ export const ABANDONED_DEADLINE_MS = 1_000;
 /** How long a sandbox that does not work is not tried again: somebody has to change the system before it can. */
 export const PROBE_RETRY_MS = 5_000;
 
+/** What an empty pipe takes at once whatever else the user has open: a page of the smallest size. */
+export const SMALL_PIPE_BYTES = 4_096;
+
+/** How long the first program in a sandbox may take to be there before it is asked whether bwrap works at all. */
+export const UNPROVEN_START_MS = 5_000;
+
 /** How long bwrap may take to show that it works; it takes ten milliseconds. */
 export const PROBE_DEADLINE_MS = 10_000;
 

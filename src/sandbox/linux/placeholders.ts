@@ -1,11 +1,13 @@
-import { constants } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readlink, rmdir, unlink } from 'node:fs/promises';
+import { close, closeSync, constants, fchmod, fstatSync, open, openSync, readlinkSync } from 'node:fs';
+import { lstat, mkdir, rmdir, unlink } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { errorCode } from '../../files/errors.ts';
-import { HeldDirectory } from '../../files/local/no-follow.ts';
 import {
+  childPath,
   lastName,
   type NativePath,
+  nativePathOfBytes,
   parentPath,
   systemPath,
   textOfNativePath,
@@ -20,30 +22,43 @@ export class PlanOutdated extends Error {
   override readonly name = 'PlanOutdated';
 }
 
+type PlaceholderCalls = Pick<EnclosingCalls, 'lock' | 'removeAfterDeath' | 'forgetRemoval'>;
+
+/** Placeholders that are in place. */
+export interface HeldPlaces {
+  /** What each path leads to, as {@link FileFacts} tells files from each other. */
+  readonly identities: ReadonlyMap<NativePath, string>;
+  /** Gives them back. Must be called once, when no mount on them is in use. */
+  release(): Promise<void>;
+}
+
 /**
  * Makes the empty files and directories that sandboxes need as places for their mounts, and removes each when its last sandbox is
  * gone. Removing one would undo the mounts on it, in whatever sandbox they are, so every server that uses it holds a shared lock on
  * it, and only who gets the exclusive lock removes it. One that a dead server has left is known by its mode, and removed by the
  * next one to use it. Where the file system has no locks, servers do not know of each other.
+ *
+ * Each start waits for this, and a trip to a thread takes longer than what is done there. So only those calls go to a thread that have to
+ * wait for a disk; what follows at once on a file that has just been made does not, and no more do questions to the kernel alone.
  */
 export class Placeholders {
-  readonly #calls: EnclosingCalls;
+  readonly #calls: PlaceholderCalls;
   /** By where they are. */
   readonly #held = new Map<NativePath, HeldPlaceholder>();
-  /** Those included that are no longer where they were made. */
+  /** Those included that are no longer where they were made, or are just being closed. */
   readonly #all = new Set<HeldPlaceholder>();
   /** What the guard knows of, the longest unused first; no more than there may be placeholders. */
   readonly #announced = new Map<NativePath, Placeholder['kind']>();
 
-  constructor(calls: EnclosingCalls) {
+  constructor(calls: PlaceholderCalls) {
     this.#calls = calls;
   }
 
   /**
-   * Resolves when all of them exist, to what gives them back; that must be called once, when no mount on them is in use. Rejects with
-   * PlanOutdated when a place is taken by something else, and with SandboxError when it cannot be had.
+   * Resolves when all of them exist. Rejects with PlanOutdated when a place is taken by something else, and with SandboxError when it
+   * cannot be had.
    */
-  async hold(placeholders: readonly Placeholder[]): Promise<() => Promise<void>> {
+  async hold(placeholders: readonly Placeholder[]): Promise<HeldPlaces> {
     const parents = new ParentDirectories();
     const results = await Promise.allSettled(
       placeholders.map((placeholder) => this.#hold(placeholder, parents)),
@@ -54,9 +69,16 @@ export class Placeholders {
       );
     };
     const failure = results.find((result) => result.status === 'rejected');
-    if (failure === undefined) return release;
-    await release();
-    throw failure.reason;
+    if (failure !== undefined) {
+      await release();
+      throw failure.reason;
+    }
+    const identities = new Map<NativePath, string>();
+    for (const result of results) {
+      if (result.status === 'fulfilled')
+        identities.set(result.value.path, (await result.value.file).identity);
+    }
+    return { identities, release };
   }
 
   async #hold(placeholder: Placeholder, parents: ParentDirectories): Promise<HeldPlaceholder> {
@@ -94,19 +116,19 @@ export class Placeholders {
       await held.file;
       return held;
     } catch (error) {
-      this.#forget(held);
+      this.#forgetPlace(held);
+      this.#all.delete(held);
       throw error;
     }
   }
 
   async #release(held: HeldPlaceholder): Promise<void> {
     if (--held.users > 0) return;
-    held.leaving = this.#leave(held).finally(() => this.#forget(held));
+    held.leaving = this.#leave(held).finally(() => this.#forgetPlace(held));
     await held.leaving;
   }
 
-  #forget(held: HeldPlaceholder): void {
-    this.#all.delete(held);
+  #forgetPlace(held: HeldPlaceholder): void {
     if (this.#held.get(held.path) === held) this.#held.delete(held.path);
   }
 
@@ -116,7 +138,7 @@ export class Placeholders {
     const parent = await parents.take(parentPath(path));
     this.#announce(placeholder);
     try {
-      const entry = parent.directory.entry(lastName(path));
+      const entry = { directory: parent.fd, name: lastName(path) };
       for (let attempt = 0; attempt < PLACEHOLDER_ATTEMPTS; attempt++) {
         const acquired = await this.#tryAcquire(placeholder, entry);
         if (acquired !== null) return { parent, entry, ...acquired };
@@ -124,7 +146,7 @@ export class Placeholders {
       }
       throw new PlanOutdated(`${textOfNativePath(path)} keeps changing`);
     } catch (error) {
-      await parent.giveBack();
+      parent.giveBack();
       this.#announced.delete(path);
       this.#calls.forgetRemoval(path);
       throw error;
@@ -132,32 +154,35 @@ export class Placeholders {
   }
 
   /** Null when another server is just removing it. */
-  async #tryAcquire(placeholder: Placeholder, entry: NativePath): Promise<AcquiredFile | null> {
+  async #tryAcquire(placeholder: Placeholder, entry: Entry): Promise<AcquiredFile | null> {
     const made = await make(placeholder, entry);
-    const file = made?.file ?? (await openExisting(placeholder, entry));
-    if (file === null) return null;
+    const fd = made === null ? await openExisting(placeholder, entry) : made.fd;
+    if (fd === null) return null;
     try {
-      if (this.#lock(file, 'shared')) {
-        const identity = await placeholderIdentity(placeholder, entry, file, made !== null);
-        if (identity !== null) return { file, identity };
+      if (this.#lock(fd, 'shared') && leadsTo(entry, fd)) {
+        return { fd, identity: await placeholderIdentity(placeholder, fd, made !== null) };
       }
     } catch (error) {
-      await file.close();
+      closeSync(fd);
       throw error;
     }
-    await file.close();
+    closeSync(fd);
     return null;
   }
 
-  async #leave({ kind, file: opened }: HeldPlaceholder): Promise<void> {
-    const { parent, entry, file, identity } = await opened;
+  /**
+   * Resolves when it is gone. It stays open for a moment longer: the file system does what is left to be done about a file that was
+   * removed when that is closed, and nobody has to wait for it.
+   */
+  async #leave(held: HeldPlaceholder): Promise<void> {
+    const { parent, entry, fd } = await held.file;
     try {
-      if (this.#lock(file, 'exclusive') && isSame(await lstat(systemPath(entry)), identity))
-        await removeIfEmpty(entry, kind, file);
+      if (this.#lock(fd, 'exclusive') && leadsTo(entry, fd)) await removeIfEmpty(entry, held.kind, fd);
     } catch {
       // What cannot be removed, because its directory is gone or closed to us, is nothing that a sandbox can be blamed for.
     } finally {
-      await Promise.all([file.close(), parent.giveBack()]);
+      close(fd, () => this.#all.delete(held));
+      parent.giveBack();
     }
   }
 
@@ -178,9 +203,9 @@ export class Placeholders {
     }
   }
 
-  #lock(file: FileHandle, mode: 'shared' | 'exclusive'): boolean {
+  #lock(fd: number, mode: 'shared' | 'exclusive'): boolean {
     try {
-      return this.#calls.lock(file.fd, mode);
+      return this.#calls.lock(fd, mode);
     } catch {
       return true;
     }
@@ -194,74 +219,93 @@ interface HeldPlaceholder extends Placeholder {
   leaving: Promise<void> | null;
 }
 
-/** What tells a file from all others that exist at the same time. */
-interface FileIdentity {
-  readonly dev: number;
-  readonly ino: number;
-}
-
 interface AcquiredFile {
   /** Open and locked. */
-  readonly file: FileHandle;
-  readonly identity: FileIdentity;
+  readonly fd: number;
+  readonly identity: string;
 }
 
-/** A placeholder that is in use. Whatever becomes of the way to its directory, it is reached through that. */
+/** A name in a directory that is held. Whatever becomes of the way to the directory, the name is reached through that. */
+interface Entry {
+  readonly directory: number;
+  readonly name: string;
+}
+
+/** A placeholder that is in use. */
 interface OpenPlaceholder extends AcquiredFile {
   readonly parent: SharedDirectory;
-  readonly entry: NativePath;
+  readonly entry: Entry;
 }
 
 /** A directory of placeholders. Each of them gives it back once. */
 interface SharedDirectory {
-  readonly directory: HeldDirectory;
-  giveBack(): Promise<void>;
+  readonly fd: number;
+  giveBack(): void;
 }
 
 /** The directories of the placeholders that are made together, each held once. */
 class ParentDirectories {
-  readonly #shared = new Map<NativePath, { users: number; readonly directory: Promise<HeldDirectory> }>();
+  readonly #shared = new Map<NativePath, { users: number; readonly fd: Promise<number> }>();
 
   async take(path: NativePath): Promise<SharedDirectory> {
-    const shared = this.#shared.get(path) ?? { users: 0, directory: holdDirectory(path) };
+    const shared = this.#shared.get(path) ?? { users: 0, fd: holdDirectory(path) };
     this.#shared.set(path, shared);
     shared.users++;
-    const directory = await shared.directory;
-    const giveBack = async () => {
+    const fd = await shared.fd;
+    const giveBack = () => {
       if (--shared.users > 0) return;
       this.#shared.delete(path);
-      await directory.close();
+      closeSync(fd);
     };
-    return { directory, giveBack };
+    return { fd, giveBack };
   }
 }
 
 /** Somebody may have put a link in the place of a directory since the plan was made. */
-async function holdDirectory(path: NativePath): Promise<HeldDirectory> {
+async function holdDirectory(path: NativePath): Promise<number> {
   try {
-    const held = await HeldDirectory.at(path);
-    if ((await readlink(systemPath(held.path), 'latin1')) === path) return held;
-    await held.close();
+    const fd = await openFile(systemPath(path), HOLD_DIRECTORY);
+    if (placeOf(fd) === path) return fd;
+    closeSync(fd);
   } catch (error) {
     throw failure(error, path);
   }
   throw new PlanOutdated(`${textOfNativePath(path)} has been exchanged`);
 }
 
-/** Null when there is something already; a file comes open, a directory has to be opened. */
+/** Null when there is something already. */
 async function make(
   { path, kind }: Placeholder,
-  entry: NativePath,
-): Promise<{ readonly file: FileHandle | null } | null> {
+  entry: Entry,
+): Promise<{ readonly fd: number | null } | null> {
   const mode = PLACEHOLDER_MODES[kind];
+  const made = systemPath(pathOf(entry));
   try {
-    if (kind === 'file') return { file: await open(systemPath(entry), OPEN_FLAGS.file | CREATE, mode) };
-    await mkdir(systemPath(entry), mode);
-    return { file: null };
+    if (kind === 'file') return { fd: await openFile(made, OPEN_FLAGS.file | CREATE, mode) };
+    await mkdir(made, mode);
   } catch (error) {
     if (errorCode(error) === 'EEXIST') return null;
     throw failure(error, path);
   }
+  try {
+    return { fd: openSync(made, OPEN_FLAGS.directory) };
+  } catch (error) {
+    return { fd: unlessVanished(error, path) };
+  }
+}
+
+/** Null when it has vanished. */
+async function openExisting({ path, kind }: Placeholder, entry: Entry): Promise<number | null> {
+  try {
+    return await openFile(systemPath(pathOf(entry)), OPEN_FLAGS[kind]);
+  } catch (error) {
+    return unlessVanished(error, path);
+  }
+}
+
+function unlessVanished(error: unknown, path: NativePath): null {
+  if (errorCode(error) === 'ENOENT') return null;
+  throw failure(error, path);
 }
 
 function failure(error: unknown, path: NativePath): Error {
@@ -271,63 +315,71 @@ function failure(error: unknown, path: NativePath): Error {
   return unenforceable(`the sandbox needs an entry ${text} for a moment, and it cannot be made (${code})`);
 }
 
-/** Null when it has vanished. */
-async function openExisting({ path, kind }: Placeholder, entry: NativePath): Promise<FileHandle | null> {
-  try {
-    return await open(systemPath(entry), OPEN_FLAGS[kind]);
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return null;
-    throw failure(error, path);
-  }
+function pathOf({ directory, name }: Entry): NativePath {
+  return childPath(descriptorPath(directory), name);
 }
 
-/** Null when the path does not lead to the open file. Throws PlanOutdated when that is something else than a placeholder. */
+function descriptorPath(fd: number): NativePath {
+  return nativePathOfBytes(`/proc/self/fd/${fd}`);
+}
+
+/** Where an open file is by now. The kernel knows that by itself: no file system is asked. */
+function placeOf(fd: number): NativePath {
+  return nativePathOfBytes(readlinkSync(descriptorPath(fd), 'latin1'));
+}
+
+/** Whether the name still stands for the open file; one that was removed or moved is elsewhere. */
+function leadsTo({ directory, name }: Entry, fd: number): boolean {
+  return placeOf(fd) === childPath(placeOf(directory), name);
+}
+
+/** Throws PlanOutdated when the open file is something else than a placeholder. */
 async function placeholderIdentity(
   { path, kind }: Placeholder,
-  entry: NativePath,
-  file: FileHandle,
+  fd: number,
   ownWork: boolean,
-): Promise<FileIdentity | null> {
-  const [at, opened] = await Promise.all([lstat(systemPath(entry)).catch(() => null), file.stat()]);
-  if (at === null || !isSame(at, opened)) return null;
-  if ((opened.mode & 0o7777) !== PLACEHOLDER_MODES[kind]) {
+): Promise<string> {
+  const { dev, ino, mode } = fstatSync(fd, { bigint: true });
+  if (Number(mode & 0o7777n) !== PLACEHOLDER_MODES[kind]) {
     if (!ownWork) throw new PlanOutdated(`${textOfNativePath(path)} has been made by somebody else`);
     // The umask has taken bits away.
-    await file.chmod(PLACEHOLDER_MODES[kind]);
+    await changeMode(fd, PLACEHOLDER_MODES[kind]);
   }
-  return { dev: opened.dev, ino: opened.ino };
+  return `${dev}:${ino}:${kind}`;
 }
 
 /** Whether a placeholder is still where it was made. Throws when it could not be made. */
-async function isInPlace({ path, file }: HeldPlaceholder): Promise<boolean> {
+async function isInPlace({ path, kind, file }: HeldPlaceholder): Promise<boolean> {
   const { identity } = await file;
-  const at = await lstat(systemPath(path)).catch(() => null);
-  return at !== null && isSame(at, identity);
-}
-
-function isSame(one: FileIdentity, other: FileIdentity): boolean {
-  return one.ino === other.ino && one.dev === other.dev;
+  const at = await lstat(systemPath(path), { bigint: true }).catch(() => null);
+  return at !== null && `${at.dev}:${at.ino}:${kind}` === identity;
 }
 
 /** What somebody has filled meanwhile is theirs now and gets an ordinary mode. */
-async function removeIfEmpty(path: NativePath, kind: Placeholder['kind'], file: FileHandle): Promise<void> {
+async function removeIfEmpty(entry: Entry, kind: Placeholder['kind'], fd: number): Promise<void> {
+  const path = systemPath(pathOf(entry));
   if (kind === 'file') {
-    if ((await file.stat()).size > 0) await file.chmod(ORDINARY_MODES.file);
-    else await unlink(systemPath(path));
+    if (fstatSync(fd).size > 0) await changeMode(fd, ORDINARY_MODES.file);
+    else await unlink(path);
     return;
   }
   try {
-    await rmdir(systemPath(path));
+    await rmdir(path);
   } catch (error) {
-    if (errorCode(error) === 'ENOTEMPTY') await file.chmod(ORDINARY_MODES.directory);
+    if (errorCode(error) === 'ENOTEMPTY') await changeMode(fd, ORDINARY_MODES.directory);
   }
 }
+
+const changeMode = promisify(fchmod);
+const openFile = promisify(open);
 
 const OPEN_FLAGS: Readonly<Record<Placeholder['kind'], number>> = {
   directory: constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_DIRECTORY,
   file: constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,
 };
 const CREATE = constants.O_CREAT | constants.O_EXCL;
+/** With Linux's flag for a descriptor that only names a place: it needs no right to read the directory. Node has no constant for it. */
+const HOLD_DIRECTORY = constants.O_DIRECTORY | constants.O_NOFOLLOW | 0o10000000;
 
 /** What the system says when the way to a path is another one than it was. */
 const OUTDATED: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'EISDIR']);

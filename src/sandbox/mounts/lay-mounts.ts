@@ -147,7 +147,8 @@ class Layout {
     } else if (await this.#probe.mayCreateIn(parentPath(path))) {
       this.#access.set(path, 'read');
       this.#placeholders.set(path, { path, kind: byName ? 'directory' : 'file' });
-      if (byName) this.#mounts.set(path, { kind: 'emptyDirectory', path, mode: 0o555 });
+      // What is made there is empty, and mounted onto itself it stays so: one mount where an empty file system would take two.
+      if (byName) this.#bind(path, false);
       else this.#mounts.set(path, { kind: 'emptyFile', path, mode: access === 'deny' ? 0 : 0o444 });
       if (!byName && access === 'read') this.#pin(path);
     }

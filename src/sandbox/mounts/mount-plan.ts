@@ -25,7 +25,7 @@ export type MountStep =
 
 /**
  * Something that must exist on the host while a sandbox runs, because a mount needs a place; it is removed afterwards. Another
- * sandbox may have made it already.
+ * sandbox may have made it already. A directory is mounted onto itself, a file is covered.
  */
 export interface Placeholder {
   readonly path: NativePath;
@@ -73,7 +73,10 @@ export interface MountPlan {
 /** A place of a mount. */
 export interface MountedPlace {
   readonly path: NativePath;
-  /** The file of the host that is seen there, as {@link FileFacts} tells it from others; null when it is none. */
+  /**
+   * The file of the host that is seen there, as {@link FileFacts} tells it from others; null when it is none, or a placeholder that is not
+   * there yet.
+   */
   readonly identity: string | null;
 }
 

@@ -14,21 +14,23 @@ export interface ProgramOutcome {
 /** Runs a program to its end, within a deadline, and clears away everything that was made for it. */
 export async function runProgram(
   spawner: Spawner,
-  { spec, release }: Pick<Enclosure, 'spec' | 'release'>,
+  enclosure: Pick<Enclosure, 'spec' | 'entered' | 'release'>,
 ): Promise<ProgramOutcome> {
   try {
-    const child = await spawner.spawn(spec);
+    const child = await spawner.spawn(enclosure.spec);
+    const entered = enclosure.entered?.(child).catch(() => child.killTree());
     const deadline = setTimeout(() => void child.killTree(), PROGRAM_DEADLINE_MS);
     const exited = new Promise<number | null>((resolve) => child.onExit(({ code }) => resolve(code)));
     const code = exited.finally(() => child.killTree());
     const texts = child.outputs.map(beginningOf);
     const [first = '', second = ''] = await Promise.all(texts);
     const outcome = { code: await code, output: first, complaint: second };
+    await entered;
     clearTimeout(deadline);
     child.release();
     return outcome;
   } finally {
-    await release?.();
+    await enclosure.release?.();
   }
 }
 

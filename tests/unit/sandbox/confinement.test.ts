@@ -4,17 +4,33 @@ import { unenforceable } from '../../../src/sandbox/errors.ts';
 import { SANDBOX_PROBE_WAIT_MS } from '../../../src/sandbox/limits.ts';
 import type { Sandbox } from '../../../src/sandbox/sandbox.ts';
 
-/** A sandbox of which only the check matters. */
-function sandboxWith(check: Sandbox['check']): Sandbox {
-  const refuse = () => Promise.reject(unenforceable('not here'));
+/** A sandbox of which only the check matters. What else it is asked for fails, and makes it find out why. */
+function sandboxWith(attempt: Sandbox['check']): Sandbox {
+  let works: boolean | null = null;
+  const check = async () => {
+    works = await attempt().then(
+      () => true,
+      () => false,
+    );
+    if (!works) throw unenforceable('no bwrap');
+  };
   const files = () => {
+    void check().catch(() => {});
     throw unenforceable('not here');
   };
-  return { check, encloseProgram: refuse, files, close: async () => {} };
+  return {
+    get works() {
+      return works;
+    },
+    check,
+    encloseProgram: async () => files(),
+    files,
+    close: async () => {},
+  };
 }
 
-const WORKS = sandboxWith(async () => {});
-const FAILS = sandboxWith(() => Promise.reject(unenforceable('no bwrap')));
+const WORK = async () => {};
+const FAIL = () => Promise.reject(unenforceable('no bwrap'));
 const READ_ONLY = { type: 'readOnly', networkAccess: false } as const;
 const SPEC = {
   program: '/bin/true',
@@ -31,7 +47,7 @@ afterEach(() => {
 test('what runs on behalf of a program without a network of its own gets none, and keeps the rest', async () => {
   const asked: unknown[] = [];
   const sandbox: Sandbox = {
-    ...WORKS,
+    ...sandboxWith(WORK),
     encloseProgram: async (spec, policy, _signal, proxied = null) => {
       asked.push([policy.network, policy.disk !== 'unrestricted' && policy.disk.base, proxied]);
       return { spec, judge: null, release: null };
@@ -54,7 +70,7 @@ test('what runs on behalf of a program without a network of its own gets none, a
 
 describe('whether confinements can be enforced', () => {
   test('is guessed once, and nothing is loaded for it', () => {
-    const load = vi.fn(async () => WORKS);
+    const load = vi.fn(async () => sandboxWith(WORK));
     const isLikely = vi.fn(() => true);
     const confinement = new Confinement(null, load, isLikely);
     expect(isLikely).not.toHaveBeenCalled();
@@ -64,8 +80,8 @@ describe('whether confinements can be enforced', () => {
   });
 
   test.each([
-    [true, async () => FAILS, false],
-    [false, async () => WORKS, true],
+    [true, async () => sandboxWith(FAIL), false],
+    [false, async () => sandboxWith(WORK), true],
     [true, () => Promise.reject(unenforceable('nothing can be sandboxed here')), false],
   ])('is guessed to be %s and then found out', async (guess, load, truth) => {
     const confinement = new Confinement(null, load, () => guess);
@@ -78,7 +94,7 @@ describe('whether confinements can be enforced', () => {
   test('is learnt from the first request that needs it', async () => {
     const confinement = new Confinement(
       null,
-      async () => FAILS,
+      async () => sandboxWith(FAIL),
       () => true,
     );
     const { enclose } = confinement.program(READ_ONLY, SPEC);
@@ -89,9 +105,10 @@ describe('whether confinements can be enforced', () => {
   test('is found out anew after the machine has been changed', async () => {
     const check = vi.fn<Sandbox['check']>().mockRejectedValueOnce(unenforceable('no bwrap'));
     check.mockResolvedValue(undefined);
+    const sandbox = sandboxWith(check);
     const confinement = new Confinement(
       null,
-      async () => sandboxWith(check),
+      async () => sandbox,
       () => true,
     );
     confinement
@@ -102,6 +119,34 @@ describe('whether confinements can be enforced', () => {
     await vi.waitFor(() => expect(confinement.usable).toBe(false));
     await confinement.probe();
     expect(confinement.usable).toBe(true);
+  });
+
+  test('is learnt from the first request that succeeds, without a trial', async () => {
+    const check = vi.fn<Sandbox['check']>();
+    let works: boolean | null = null;
+    const sandbox: Sandbox = {
+      get works() {
+        return works;
+      },
+      check,
+      encloseProgram: async (spec) => {
+        works = true;
+        return { spec, judge: null, release: null };
+      },
+      files: () => {
+        throw unenforceable('not here');
+      },
+      close: async () => {},
+    };
+    const confinement = new Confinement(
+      null,
+      async () => sandbox,
+      () => false,
+    );
+    expect(confinement.usable).toBe(false);
+    await confinement.program(READ_ONLY, SPEC).enclose!(SPEC, new AbortController().signal);
+    expect(confinement.usable).toBe(true);
+    expect(check).not.toHaveBeenCalled();
   });
 
   test('stays a guess where the answer does not come', async () => {

@@ -203,7 +203,7 @@ describe('the helper', () => {
   describe('that cannot be started', () => {
     test('fails the operation with the reason', async () => {
       const absent = () => Promise.reject(unenforceable('bwrap was not found; install bubblewrap'));
-      const pool = scene.pool({ bwrap: { path: absent, trusted: absent } });
+      const pool = scene.pool({ bwrap: { path: absent, trusted: absent, proven: () => {} } });
       const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed: bwrap was not found; install bubblewrap',
@@ -246,6 +246,7 @@ describe('the helper', () => {
       const bwrap = new Bwrap(scene.spawner, process.env.PATH ?? '', process.arch as 'x64' | 'arm64');
       const restless = {
         path: () => bwrap.path(),
+        proven: () => {},
         trusted: () => {
           renameSync(at('ws'), at(`moved-${++moves}`));
           mkdirSync(at('ws'));
@@ -290,7 +291,7 @@ describe('the helper', () => {
 
     test('because bwrap is none', async () => {
       const none = async () => '/bin/false';
-      const pool = scene.pool({ bwrap: { path: none, trusted: none } });
+      const pool = scene.pool({ bwrap: { path: none, trusted: none, proven: () => {} } });
       const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed with status exit status: 1',
@@ -299,7 +300,7 @@ describe('the helper', () => {
 
     test('because bwrap does not work here says what helps', async () => {
       const path = () => Promise.reject(unenforceable('bwrap does not work here; allow user namespaces'));
-      const pool = scene.pool({ bwrap: { path, trusted: async () => '/bin/false' } });
+      const pool = scene.pool({ bwrap: { path, trusted: async () => '/bin/false', proven: () => {} } });
       const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed: bwrap does not work here; allow user namespaces',

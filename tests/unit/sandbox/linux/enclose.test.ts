@@ -16,10 +16,18 @@ import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
 import { type EnclosingCalls, SpawnError, type SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+import { startProgram } from '../../../../src/process/start-program.ts';
 import type { SandboxPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { childPids, command, INPUT, openDescriptors, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { newEncloser, PROTECTED_NAMES, starter, UNRESTRICTED, workspacePolicy } from './enclosed-programs.ts';
+import {
+  newEncloser,
+  PROTECTED_NAMES,
+  removedAreClosed,
+  starter,
+  UNRESTRICTED,
+  workspacePolicy,
+} from './enclosed-programs.ts';
 
 const spawner = new NativeSpawner(loadLibc());
 const encloser = newEncloser(spawner);
@@ -45,7 +53,10 @@ beforeEach(() => {
   descriptors = openDescriptors();
 });
 
-afterEach(() => expect(openDescriptors()).toBe(descriptors));
+afterEach(async () => {
+  await removedAreClosed();
+  expect(openDescriptors()).toBe(descriptors);
+});
 
 afterAll(async () => {
   await spawner.close();
@@ -313,6 +324,37 @@ describe('placeholders', () => {
     const started = start({ ...shell('true'), cwd: workspace }, workspacePolicy(workspace, denied));
     await expect(started).rejects.toThrow('more mounts than bwrap can make');
     expect(readdirSync(workspace)).toEqual(['secrets']);
+  });
+
+  test('are given back when no descriptor is left for a bwrap that is started meanwhile', async () => {
+    const full = () => {
+      throw Object.assign(new Error('too many open files'), { code: 'EMFILE' });
+    };
+    const poor = newEncloser(spawner, { ...spawner.enclosing, createPipe: full });
+    const spec = { ...shell('true'), cwd: workspace };
+    await (await starter(spawner, poor)(spec, policy)).finish();
+    await expect(poor.encloseProgram(spec, policy, 'restricted')).rejects.toMatchObject({ code: 'EMFILE' });
+    await poor.close();
+    expect(readdirSync(workspace)).toEqual([]);
+  });
+
+  test('are given back when a start under a policy that is known is given up while they are made', async () => {
+    const cancel = new AbortController();
+    let locks = 0;
+    const lock: EnclosingCalls['lock'] = (fd, mode) => {
+      if (mode === 'shared' && ++locks > PROTECTED_NAMES.length) cancel.abort();
+      return spawner.enclosing.lock(fd, mode);
+    };
+    const cancelling = newEncloser(spawner, { ...spawner.enclosing, lock });
+    const spec = { ...shell('true'), cwd: workspace };
+    await (await starter(spawner, cancelling)(spec, policy)).finish();
+    const { signal } = cancel;
+    const enclose = () => cancelling.encloseProgram(spec, policy, 'restricted', signal);
+    const spawn = (inner: SpawnSpec) => spawner.spawn(inner);
+    await expect(startProgram(spec, enclose, spawn, signal)).rejects.toThrow('aborted');
+    await cancelling.close();
+    expect(locks).toBe(2 * PROTECTED_NAMES.length);
+    expect(readdirSync(workspace)).toEqual([]);
   });
 
   test('are given back when the start is cancelled while they are made', async () => {

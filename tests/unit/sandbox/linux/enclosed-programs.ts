@@ -1,3 +1,4 @@
+import { readdirSync, readlinkSync } from 'node:fs';
 import { childPath, nativePathOfText } from '../../../../src/files/native-path.ts';
 import type { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { EnclosingCalls, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
@@ -6,6 +7,7 @@ import { LinuxEncloser } from '../../../../src/sandbox/linux/enclose.ts';
 import type { NetworkMode } from '../../../../src/sandbox/linux/seccomp.ts';
 import type { Access, PolicyEntry, SandboxPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { type Outcome, record, type Transcript } from '../../../support/children.ts';
+import { waitFor } from '../../../support/wait-for.ts';
 
 export const PROTECTED_NAMES = ['.agents', '.aws', '.codex', '.git'];
 
@@ -41,6 +43,24 @@ export function newEncloser(
   return new LinuxEncloser(calls, bwrap, architecture);
 }
 
+/** Placeholders that have been removed stay open for a moment longer. */
+export async function removedAreClosed(): Promise<void> {
+  await waitFor(
+    'what was removed to be closed',
+    () => !descriptorTargets().some((at) => at.endsWith(' (deleted)')),
+  );
+}
+
+function descriptorTargets(): string[] {
+  return readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return '';
+    }
+  });
+}
+
 /** A started program and what has to happen when it is over. */
 export interface EnclosedProgram extends Transcript {
   /** Resolves when everything has been read, everything in the sandbox is gone, and so are its placeholders. */
@@ -57,11 +77,13 @@ export function starter(spawner: Spawner, encloser: LinuxEncloser) {
     const enclosure = await encloser.encloseProgram(spec, policy, network);
     const transcript = record(await spawner.spawn(enclosure.spec));
     const { child, text } = transcript;
+    await enclosure.entered?.(child);
     const finish = async () => {
       const [status] = await Promise.all([transcript.exited, transcript.ended]);
       child.release();
       await child.killTree();
       await enclosure.release?.();
+      await removedAreClosed();
       const [stdout, stderr, pty] = [text('stdout'), text('stderr'), text('pty')];
       enclosure.judge?.output('stderr', Buffer.from(stdout + stderr + pty));
       const denied = enclosure.judge?.denied(status.code ?? 128 + status.signal!) ?? false;

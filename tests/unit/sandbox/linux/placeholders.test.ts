@@ -21,6 +21,7 @@ import { MAX_PLACEHOLDERS } from '../../../../src/sandbox/linux/limits.ts';
 import { Placeholders, PlanOutdated } from '../../../../src/sandbox/linux/placeholders.ts';
 import { PLACEHOLDER_MODES, type Placeholder } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { openDescriptors } from '../../../support/children.ts';
+import { waitFor } from '../../../support/wait-for.ts';
 
 const libc = loadLibc();
 let folder: string;
@@ -30,7 +31,7 @@ let descriptors: number;
 function server(lock: EnclosingCalls['lock'] = (fd, mode) => libc.lock(fd, mode)) {
   const guarded = new Set<string>();
   const told: string[] = [];
-  const calls: EnclosingCalls = {
+  const calls: ConstructorParameters<typeof Placeholders>[0] = {
     lock,
     removeAfterDeath: (path) => {
       told.push(path);
@@ -52,8 +53,8 @@ beforeEach(() => {
   descriptors = openDescriptors();
 });
 
-afterEach(() => {
-  expect(openDescriptors()).toBe(descriptors);
+afterEach(async () => {
+  await waitFor('every descriptor to be closed', () => openDescriptors() === descriptors);
   rmSync(folder, { recursive: true });
 });
 
@@ -64,17 +65,21 @@ describe('what is held', () => {
   test('exists, is told to the guard, and is gone afterwards', async () => {
     const { placeholders, guarded } = server();
     const wanted = [at('.git'), at('.env', 'file')];
-    const release = await placeholders.hold(wanted);
+    const { release, identities } = await placeholders.hold(wanted);
     expect(readdirSync(folder).sort()).toEqual(['.env', '.git']);
     expect([mode('.git'), mode('.env')]).toEqual([PLACEHOLDER_MODES.directory, PLACEHOLDER_MODES.file]);
     expect([...guarded].sort()).toEqual(wanted.map(({ path }) => path).sort());
+    for (const { path, kind } of wanted) {
+      const { dev, ino } = lstatSync(path, { bigint: true });
+      expect(identities.get(path)).toBe(`${dev}:${ino}:${kind}`);
+    }
     await release();
     expect(readdirSync(folder)).toEqual([]);
   });
 
   test('is told to the guard once, until it has been unused for longer than as many others as there may be', async () => {
     const { placeholders, guarded, told } = server();
-    const use = async (...wanted: Placeholder[]) => (await placeholders.hold(wanted))();
+    const use = async (...wanted: Placeholder[]) => (await placeholders.hold(wanted)).release();
     await use(at('.git'));
     await use(at('.git'));
     expect(told).toEqual([at('.git').path]);
@@ -91,13 +96,13 @@ describe('what is held', () => {
       false,
       true,
     ]);
-    await held();
+    await held.release();
   });
 
   test('has its mode whatever the umask takes away', async () => {
     process.umask(0o777);
     const { placeholders } = server();
-    const release = await placeholders.hold([at('.git'), at('.env', 'file')]);
+    const { release } = await placeholders.hold([at('.git'), at('.env', 'file')]);
     process.umask(0o022);
     expect([mode('.git'), mode('.env')]).toEqual([PLACEHOLDER_MODES.directory, PLACEHOLDER_MODES.file]);
     await release();
@@ -106,7 +111,7 @@ describe('what is held', () => {
   test('may have a name that is not UTF-8', async () => {
     const { placeholders } = server();
     const wanted = at('\xff\xfe');
-    const release = await placeholders.hold([wanted]);
+    const { release } = await placeholders.hold([wanted]);
     expect(lstatSync(systemPath(wanted.path)).isDirectory()).toBe(true);
     await release();
     expect(readdirSync(folder)).toEqual([]);
@@ -118,7 +123,7 @@ describe('what is held', () => {
       [a, a, b, b].map(({ placeholders }) => placeholders.hold([at('.git')])),
     );
     const { ino } = lstatSync(join(folder, '.git'));
-    for (const release of releases) {
+    for (const { release } of releases) {
       expect(lstatSync(join(folder, '.git')).ino).toBe(ino);
       await release();
     }
@@ -134,11 +139,11 @@ describe('what is held', () => {
     const second = await placeholders.hold([at('a/.git')]);
     const third = await placeholders.hold([at('a/.git')]);
     expect([readdirSync(join(folder, 'a')), readdirSync(join(folder, 'b'))]).toEqual([['.git'], ['.git']]);
-    await first();
+    await first.release();
     expect([readdirSync(join(folder, 'a')), readdirSync(join(folder, 'b'))]).toEqual([['.git'], []]);
-    await second();
+    await second.release();
     expect(readdirSync(join(folder, 'a'))).toEqual(['.git']);
-    await third();
+    await third.release();
     expect(readdirSync(join(folder, 'a'))).toEqual([]);
   });
 
@@ -147,7 +152,7 @@ describe('what is held', () => {
     let rounds = 0;
     const use = async ({ placeholders }: ReturnType<typeof server>) => {
       for (let round = 0; round < 40; round++) {
-        const release = await placeholders.hold([at('.git'), at('.env', 'file')]);
+        const { release } = await placeholders.hold([at('.git'), at('.env', 'file')]);
         const { ino } = lstatSync(join(folder, '.git'));
         await new Promise(setImmediate);
         expect(lstatSync(join(folder, '.git')).ino).toBe(ino);
@@ -166,7 +171,7 @@ describe('what is held', () => {
     chmodSync(join(folder, '.git'), PLACEHOLDER_MODES.directory);
     writeFileSync(join(folder, '.env'), '');
     chmodSync(join(folder, '.env'), PLACEHOLDER_MODES.file);
-    const release = await server().placeholders.hold([at('.git'), at('.env', 'file')]);
+    const { release } = await server().placeholders.hold([at('.git'), at('.env', 'file')]);
     await release();
     expect(readdirSync(folder)).toEqual([]);
   });
@@ -175,7 +180,7 @@ describe('what is held', () => {
     const { placeholders } = server(() => {
       throw new Error('no locks');
     });
-    const release = await placeholders.hold([at('.git')]);
+    const { release } = await placeholders.hold([at('.git')]);
     expect(existsSync(join(folder, '.git'))).toBe(true);
     await release();
     expect(readdirSync(folder)).toEqual([]);
@@ -205,7 +210,7 @@ describe('what belongs to somebody is left alone', () => {
   });
 
   test('what they put into it meanwhile, with an ordinary mode', async () => {
-    const release = await server().placeholders.hold([at('.git'), at('.env', 'file')]);
+    const { release } = await server().placeholders.hold([at('.git'), at('.env', 'file')]);
     chmodSync(join(folder, '.git'), 0o755);
     writeFileSync(join(folder, '.git', 'config'), 'x');
     chmodSync(join(folder, '.git'), PLACEHOLDER_MODES.directory);
@@ -218,7 +223,7 @@ describe('what belongs to somebody is left alone', () => {
   });
 
   test('what they put in its place meanwhile', async () => {
-    const release = await server().placeholders.hold([at('.git')]);
+    const { release } = await server().placeholders.hold([at('.git')]);
     rmSync(join(folder, '.git'), { recursive: true });
     mkdirSync(join(folder, '.git'), { mode: 0o755 });
     await release();
@@ -233,7 +238,7 @@ describe('what cannot be held', () => {
     await expect(placeholders.hold([at('.git'), at('theirs'), at('.aws')])).rejects.toThrow(PlanOutdated);
     expect(readdirSync(folder)).toEqual(['theirs']);
     expect(guarded.has(at('theirs').path)).toBe(false);
-    const release = await placeholders.hold([at('.git')]);
+    const { release } = await placeholders.hold([at('.git')]);
     await release();
   });
 
@@ -244,11 +249,11 @@ describe('what cannot be held', () => {
   test('is one more than a server may hold', async () => {
     const { placeholders } = server();
     const many = Array.from({ length: MAX_PLACEHOLDERS }, (_, index) => at(`p${index}`));
-    const release = await placeholders.hold(many);
+    const { release } = await placeholders.hold(many);
     await expect(placeholders.hold([at('more')])).rejects.toThrow(SandboxError);
     // What is there already can be shared all the same.
     const shared = await placeholders.hold([at('p0')]);
-    await shared();
+    await shared.release();
     await release();
     expect(readdirSync(folder)).toEqual([]);
   });

@@ -12,7 +12,7 @@ import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { childPids, openDescriptors, record, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { closeScenes, openWebServer, settings } from '../../network/proxy/scene.ts';
-import { newEncloser, UNRESTRICTED, workspacePolicy } from './enclosed-programs.ts';
+import { newEncloser, removedAreClosed, UNRESTRICTED, workspacePolicy } from './enclosed-programs.ts';
 
 const passing = loadDescriptorPassing();
 const spawner = new NativeSpawner(loadLibc());
@@ -27,9 +27,11 @@ beforeAll(async () => {
     'restricted',
   );
   const first = record(await spawner.spawn(enclosure.spec));
+  await enclosure.entered?.(first.child);
   await Promise.all([first.exited, first.ended]);
   first.child.release();
   await enclosure.release?.();
+  await removedAreClosed();
 });
 
 afterEach(closeScenes);
@@ -66,6 +68,7 @@ test.each([
     mailbox: mailbox.theirs,
   });
   const transcript = record(await spawner.spawn(enclosure.spec));
+  await enclosure.entered?.(transcript.child);
   await proxy.serve(await mailbox.receive(ports.length, new AbortController().signal));
   const [status] = await Promise.all([transcript.exited, transcript.ended]);
   transcript.child.release();

@@ -5,6 +5,7 @@ import {
   readdirSync,
   readFileSync,
   realpathSync,
+  rmdirSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -16,11 +17,13 @@ import { ProcessManager } from '../../../../src/process/process-manager.ts';
 import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { ChildIo, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+import { discard, startProgram } from '../../../../src/process/start-program.ts';
 import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
 import { LinuxEncloser } from '../../../../src/sandbox/linux/enclose.ts';
+import { UNPROVEN_START_MS } from '../../../../src/sandbox/linux/limits.ts';
 import { childPids, NO_INPUT, openDescriptors, shell, TERMINAL } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { workspacePolicy } from './enclosed-programs.ts';
+import { removedAreClosed, workspacePolicy } from './enclosed-programs.ts';
 
 const REFUSAL =
   'exec-server: files that the sandbox is about were exchanged while it was built; start again\n';
@@ -30,9 +33,16 @@ const folder = realpathSync(mkdtempSync(join(tmpdir(), 'restart-')));
 const trap = join(folder, 'trap');
 const calls = join(folder, 'calls');
 
-/** A bwrap that does what the trap says before it does its work: between the plan and the mounts. */
+/**
+ * A bwrap that does what the trap says before it does its work: between the plan and the mounts. The plan is made when the arguments
+ * are there.
+ */
 const BWRAP = `#!/bin/sh
 echo . >> ${calls}
+if [ "$1" = --args ]; then
+  cat <&"$2" > ${folder}/arguments
+  eval "exec $2< ${folder}/arguments"
+fi
 [ ! -e ${trap} ] || . ${trap}
 exec /usr/bin/bwrap "$@"
 `;
@@ -51,14 +61,18 @@ let manager: ProcessManager;
 let events: string[];
 let output: string;
 let processId: string;
+/** What the policy says besides. */
+let more: Parameters<typeof workspacePolicy>[1];
 
 beforeEach(async () => {
   workspace = mkdtempSync(join(folder, 'ws-'));
+  more = {};
   mkdirSync(join(workspace, '.git'));
   manager = new ProcessManager(spawner, { maxProcesses: 4, closedRetentionMs: 1_000 });
   // The first one starts the guard and tries bwrap.
   await start(shell('true'));
   await closed();
+  await removedAreClosed();
   descriptors = openDescriptors();
   writeFileSync(calls, '');
 });
@@ -84,10 +98,10 @@ async function start(spec: SpawnSpec): Promise<void> {
   events = [];
   output = '';
   processId = `p${performance.now()}`;
-  const policy = workspacePolicy(workspace);
+  const policy = workspacePolicy(workspace, more);
   await manager.start({
     processId,
-    spec: { ...spec, cwd: workspace },
+    spec: spec.cwd.startsWith(workspace) ? spec : { ...spec, cwd: workspace },
     retention: { maxBytes: 10_000, maxChunks: 100, headBytes: 0 },
     listener: {
       output: (seq, stream, bytes) => {
@@ -154,6 +168,44 @@ describe('a program whose files are exchanged while its sandbox is built', () =>
   });
 });
 
+describe('a bwrap of which nothing is known yet', () => {
+  const script = join(folder, 'other-bwrap');
+  const first = async (trial: () => Promise<string>) => {
+    const bwrap = { works: null, path: trial, trusted: async () => script, proven: () => {} };
+    const { enclosing } = spawner;
+    const { signal } = new AbortController();
+    const policy = workspacePolicy(workspace);
+    const untried = new LinuxEncloser(enclosing, bwrap, architecture);
+    const enclose = () =>
+      untried.encloseProgram({ ...shell('true'), cwd: workspace }, policy, 'restricted', signal);
+    return await startProgram(shell('true'), enclose, (spec) => spawner.spawn(spec), signal);
+  };
+  const refuse = () => Promise.reject(new Error('it does not work here'));
+
+  test.each([
+    ['ends', 'exit 1'],
+    ['hangs', 'exec sleep 1000'],
+  ])('is tried when it %s, and what is found out is the answer', async (_, behaviour) => {
+    writeFileSync(script, `#!/bin/sh\n${behaviour}\n`, { mode: 0o755 });
+    await expect(first(refuse)).rejects.toThrow('it does not work here');
+    expect(readdirSync(workspace)).toEqual(['.git']);
+  });
+
+  test('is waited for when it only takes its time', async () => {
+    writeFileSync(script, `#!/bin/sh\nsleep ${UNPROVEN_START_MS / 1_000 + 0.5}\nexec /usr/bin/bwrap "$@"\n`, {
+      mode: 0o755,
+    });
+    let tried = 0;
+    const { child, enclosure } = await first(async () => {
+      tried++;
+      return script;
+    });
+    await discard(child);
+    await enclosure?.release?.();
+    expect(tried).toBe(1);
+  });
+});
+
 describe('a program that is not to be started again', () => {
   test('ends with the same words and the same code by itself', async () => {
     await start(shell(`printf '${REFUSAL.trimEnd()}\\n' >&2; exit 127`));
@@ -191,5 +243,29 @@ describe('what changes between two programs under one policy', () => {
     expect(readdirSync(workspace)).toEqual(['.git']);
     // None of this needed a second attempt: the plan is looked at before it is used again.
     expect(attempts()).toBe(3);
+  });
+
+  test('may take another bwrap than the one that was started before it was known', async () => {
+    const secret = join(workspace, 'secret');
+    more = { [secret]: 'deny' };
+    mkdirSync(secret);
+    expect(await words('ls secret')).toContain('Permission denied');
+    rmdirSync(secret);
+    expect(await words('echo x > secret; mkdir secret')).toMatch(
+      /Read-only.*File exists|denied.*File exists/s,
+    );
+    expect(attempts()).toBe(3);
+    expect(readdirSync(workspace)).toEqual(['.git']);
+  });
+
+  test('may be that there is no directory for it any more', async () => {
+    const inner = join(workspace, 'inner');
+    mkdirSync(inner);
+    await start({ ...shell('pwd'), cwd: inner });
+    await closed();
+    expect(output).toBe(`${inner}\n`);
+    rmdirSync(inner);
+    await expect(start({ ...shell('pwd'), cwd: inner })).rejects.toThrow(/ENOENT|does not exist/);
+    expect(readdirSync(workspace)).toEqual(['.git']);
   });
 });

@@ -21,7 +21,7 @@ function remake(path: string): void {
 async function canBeHeld(plan: MountPlan): Promise<boolean> {
   const calls = { lock: () => true, removeAfterDeath: () => {}, forgetRemoval: () => {} };
   try {
-    const release = await new Placeholders(calls).hold(plan.placeholders);
+    const { release } = await new Placeholders(calls).hold(plan.placeholders);
     await release();
     return true;
   } catch {

@@ -232,10 +232,7 @@ describe('what is missing', () => {
     const plan = await tree.plan(tree.disk(...lines));
     expect(told(plan)).toEqual([
       'write /w',
-      ...['.agents', '.aws', '.codex', '.git'].flatMap((name) => [
-        `emptyDirectory(555) /w/${name}`,
-        `seal /w/${name}`,
-      ]),
+      ...readNames('/w'),
       'write /w/a',
       'emptyFile(444) /w/a/t',
       'emptyFile(0) /w/d',

@@ -18,6 +18,7 @@ import { Scene } from '../../../../src/sandbox/self-test/scene.ts';
 import { type SelfTest, testSandbox } from '../../../../src/sandbox/self-test/self-test.ts';
 import { checkTerminal } from '../../../../src/sandbox/self-test/terminal.ts';
 import { childPids, openDescriptors } from '../../../support/children.ts';
+import { removedAreClosed } from '../linux/enclosed-programs.ts';
 
 const spawner = new NativeSpawner(loadLibc());
 /** Where the self-test makes its scenes, and where a bwrap may stand. */
@@ -70,6 +71,7 @@ describe('on a machine where sandboxes work', () => {
     expect(programs).toHaveLength(FORBIDDEN.length + 1);
     expect(notOk(files)).toEqual([]);
     expect(files).toHaveLength(4);
+    await removedAreClosed();
     expect(openDescriptors()).toBe(before);
   });
 

@@ -25,6 +25,7 @@ function scene(limits: SessionLimits | null = null) {
   const enclosed: string[] = [];
   const specs: SpawnSpec[] = [];
   const sandbox: Sandbox = {
+    works: null,
     check: async () => {},
     encloseProgram: async (spec, policy, _signal, proxied = null) => {
       enclosed.push(`${spec.program} ${proxied === null ? policy.network : 'proxied'}`);

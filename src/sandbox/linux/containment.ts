@@ -1,0 +1,156 @@
+import type { NativePath } from '../../files/native-path.ts';
+import type { InheritedDescriptor, SpawnSpec } from '../../process/spawn/spawner.ts';
+import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
+import type { MountPlan } from '../mounts/mount-plan.ts';
+import { descriptorPath } from './bwrap.ts';
+import { type ExpectedMount, expectedMount, launcherImage } from './launcher.ts';
+import type { HeldPlaces } from './placeholders.ts';
+import type { NetworkMode } from './seccomp.ts';
+import type { Architecture } from './syscalls.ts';
+
+/** What a program gets that may use the network by way of its proxy only. */
+export interface Proxied {
+  /** The ports of its own 127.0.0.1 on which it finds proxies. */
+  readonly ports: readonly number[];
+  /** The unix socket to which the sockets that listen there are sent. */
+  readonly mailbox: number;
+}
+
+/** A plan with all of its placeholders in place. */
+export interface ReadyPlan {
+  readonly plan: MountPlan;
+  readonly identities: HeldPlaces['identities'];
+  /** Where the program starts, without links. */
+  readonly cwd: NativePath;
+}
+
+/** What bwrap reads: its arguments, and what it executes. */
+export interface BwrapInput {
+  readonly args: Buffer;
+  readonly launcher: Buffer;
+}
+
+/**
+ * A program that bwrap is started for, with everything that concerns it in descriptors: other users can read a command line, and what
+ * an environment says to the loader of programs must not be said to bwrap.
+ */
+export class Containment {
+  readonly #spec: SpawnSpec;
+  readonly #path: string;
+  readonly #network: NetworkMode;
+  readonly #proxied: Proxied | null;
+  readonly #layout: Layout;
+
+  /** `path` is what is executed; of the plan only what decides over descriptors is used. */
+  constructor(spec: SpawnSpec, path: string, plan: MountPlan, network: NetworkMode, proxied: Proxied | null) {
+    this.#spec = spec;
+    this.#path = path;
+    this.#network = network;
+    this.#proxied = proxied;
+    this.#layout = layoutOf(plan, spec);
+  }
+
+  /** How bwrap is started. It gets what it reads in the two descriptors. */
+  wrapper(
+    bwrap: string,
+    { launcher, args }: Readonly<Record<keyof BwrapInput, InheritedDescriptor>>,
+    filter: Buffer,
+  ): SpawnSpec {
+    const { argumentsFd, executed, emptyFiles } = this.#layout;
+    return {
+      ...this.#spec,
+      program: bwrap,
+      argv: ['bwrap', '--args', String(argumentsFd), '--', executed],
+      cwd: '/',
+      env: {},
+      inherited: [
+        ...(this.#spec.inherited ?? []),
+        launcher,
+        args,
+        filter,
+        ...new Array<'empty'>(emptyFiles).fill('empty'),
+        'report',
+        ...(this.#proxied === null ? [] : [{ fd: this.#proxied.mailbox }]),
+      ],
+      wrapper: 'contains',
+    };
+  }
+
+  /** What bwrap reads. Null when the plan takes other descriptors than the one that bwrap was started for. */
+  input({ plan, identities, cwd }: ReadyPlan, architecture: Architecture): BwrapInput | null {
+    const layout = layoutOf(plan, this.#spec);
+    const { launcherFd, filterFd, firstEmptyFd, emptyFiles, executed } = layout;
+    if (emptyFiles !== this.#layout.emptyFiles || executed !== this.#layout.executed) return null;
+    let empties = 0;
+    const args = bwrapArguments(plan, {
+      isolateNetwork: this.#network !== 'enabled',
+      cwd,
+      emptyFd: () => firstEmptyFd + empties++,
+    });
+    if (executed === LAUNCHER_FILE)
+      args.push('--perms', '0555', '--ro-bind-data', String(launcherFd), executed);
+    args.push('--seccomp', String(filterFd));
+    return {
+      args: Buffer.from(`${args.join('\0')}\0`, 'latin1'),
+      launcher: this.#launcher(layout, expectedMounts(plan, identities), architecture),
+    };
+  }
+
+  #launcher(
+    { launcherFd, report }: Layout,
+    mounts: readonly ExpectedMount[],
+    architecture: Architecture,
+  ): Buffer {
+    const { argv, env, io } = this.#spec;
+    const mailbox = report + 1;
+    const listeners =
+      this.#proxied === null
+        ? null
+        : { ports: this.#proxied.ports, mailbox, firstFree: mailbox + SPARE_DESCRIPTORS };
+    const session = io.kind === 'pty' ? 'withTerminal' : 'withoutTerminal';
+    const launch = { path: this.#path, argv, env, descriptor: launcherFd, session, filter: null } as const;
+    return launcherImage({ ...launch, listeners, mounts, report }, architecture);
+  }
+}
+
+/** Which descriptors bwrap finds open, and what it executes. What is meant for the program comes first, where it expects it. */
+interface Layout {
+  readonly launcherFd: number;
+  readonly argumentsFd: number;
+  readonly filterFd: number;
+  readonly firstEmptyFd: number;
+  readonly emptyFiles: number;
+  readonly report: number;
+  readonly executed: string;
+}
+
+function layoutOf({ steps }: MountPlan, { inherited = [] }: SpawnSpec): Layout {
+  const launcherFd = FIRST_INHERITED_FD + inherited.length;
+  const firstEmptyFd = launcherFd + 3;
+  const emptyFiles = steps.filter(({ kind }) => kind === 'emptyFile').length;
+  const hidesProcesses = steps.some((step) => step.kind === 'emptyDirectory' && step.path === '/proc');
+  return {
+    launcherFd,
+    argumentsFd: launcherFd + 1,
+    filterFd: launcherFd + 2,
+    firstEmptyFd,
+    emptyFiles,
+    report: firstEmptyFd + emptyFiles,
+    executed: hidesProcesses ? LAUNCHER_FILE : descriptorPath(launcherFd),
+  };
+}
+
+/** The first descriptor behind the standard streams. */
+export const FIRST_INHERITED_FD = 3;
+/** Descriptors that bwrap may have left open behind those it was given. */
+const SPARE_DESCRIPTORS = 16;
+/** Where a launcher is put that cannot be executed through its descriptor. */
+const LAUNCHER_FILE = '/dev/.exec-server-launch';
+
+/** What the plan mounts. A directory that was made for it is one that nobody could know before. */
+function expectedMounts(plan: MountPlan, identities: HeldPlaces['identities']): ExpectedMount[] {
+  const made = new Set(plan.placeholders.filter(({ kind }) => kind === 'directory').map(({ path }) => path));
+  return plan.mounted.map(({ path, identity }) =>
+    expectedMount({ path, identity: made.has(path) ? identities.get(path)! : identity }),
+  );
+}

@@ -1,0 +1,111 @@
+import { closeSync, constants, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { Instructions } from '../../../../src/sandbox/linux/instructions.ts';
+import { SMALL_PIPE_BYTES } from '../../../../src/sandbox/linux/limits.ts';
+import { openDescriptors } from '../../../support/children.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+
+const libc = loadLibc();
+const LAUNCHER = Buffer.from('what is executed');
+/** More than a pipe holds. */
+const MANY = Buffer.alloc(300_000, 'argument\0');
+
+let descriptors: number;
+let instructions: Instructions;
+/** Descriptors of what bwrap would have inherited. */
+let [launcher, args] = [-1, -1];
+
+beforeEach(() => {
+  descriptors = openDescriptors();
+  instructions = new Instructions(libc);
+  [launcher, args] = instructions.inherited.map(({ fd }) =>
+    openSync(`/proc/self/fd/${fd}`, constants.O_RDONLY | constants.O_NONBLOCK),
+  ) as [number, number];
+});
+
+afterEach(async () => {
+  instructions.close();
+  closeSync(launcher);
+  if (args >= 0) closeSync(args);
+  await waitFor('every descriptor to be closed', () => openDescriptors() === descriptors);
+});
+
+const launcherSize = () => fstatSync(launcher).size;
+
+/** A piece of what is in the pipe. */
+function available(): Buffer {
+  const piece = Buffer.alloc(16 * 1024);
+  try {
+    return piece.subarray(0, readSync(args, piece));
+  } catch {
+    return piece.subarray(0, 0);
+  }
+}
+
+function endReader(): void {
+  closeSync(args);
+  args = -1;
+}
+
+test.each([0, 1, SMALL_PIPE_BYTES])(
+  '%i bytes of arguments are there at once, with the launcher',
+  async (size) => {
+    instructions.handOver();
+    expect(launcherSize()).toBe(0);
+    const bytes = MANY.subarray(0, size);
+    await instructions.send({ args: bytes, launcher: LAUNCHER });
+    expect(readFileSync(args)).toEqual(Buffer.from(bytes));
+    expect(readFileSync(launcher)).toEqual(LAUNCHER);
+  },
+);
+
+test('there is no launcher before all arguments are in the pipe', async () => {
+  instructions.handOver();
+  let sent = false;
+  const sending = instructions.send({ args: MANY, launcher: LAUNCHER }).then(() => {
+    sent = true;
+  });
+  const received: Buffer[] = [];
+  const total = () => received.reduce((sum, { length }) => sum + length, 0);
+  // What is left fits into the pipe only when more than this has been taken out.
+  while (total() < 100_000) {
+    received.push(available());
+    await new Promise(setImmediate);
+    expect([launcherSize(), sent]).toEqual([0, false]);
+  }
+  while (!sent) {
+    received.push(available());
+    await new Promise(setImmediate);
+  }
+  await sending;
+  received.push(readFileSync(args));
+  expect(Buffer.concat(received).equals(MANY)).toBe(true);
+  expect(readFileSync(launcher)).toEqual(LAUNCHER);
+});
+
+test.each([
+  ['few', MANY.subarray(0, 100)],
+  ['many', MANY],
+])('%s arguments for a bwrap that is gone are nobody’s', async (_, bytes) => {
+  instructions.handOver();
+  endReader();
+  await instructions.send({ args: bytes, launcher: LAUNCHER });
+  expect(launcherSize()).toBe(0);
+});
+
+test('given up before they are sent, the arguments end and there is no launcher', async () => {
+  instructions.close();
+  await instructions.send({ args: MANY, launcher: LAUNCHER });
+  expect(readFileSync(args)).toEqual(Buffer.alloc(0));
+  expect(launcherSize()).toBe(0);
+});
+
+test('given up while they are sent, there is no launcher', async () => {
+  instructions.handOver();
+  const sending = instructions.send({ args: MANY, launcher: LAUNCHER });
+  instructions.close();
+  await sending;
+  expect(readFileSync(args).length).toBeLessThan(MANY.length);
+  expect(launcherSize()).toBe(0);
+});
