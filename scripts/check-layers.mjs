@@ -11,13 +11,24 @@ import { maskSource } from './source-text.mjs';
 const LAYERS = {
   protocol: [],
   observability: [],
+  native: [],
   transport: ['protocol', 'observability'],
-  rpc: ['transport', 'protocol', 'observability'],
-  process: ['types:protocol'],
-  files: ['types:protocol'],
+  rpc: ['transport', 'protocol', 'observability', 'types:native'],
+  process: ['native', 'types:protocol'],
+  files: ['types:native', 'types:protocol'],
   network: ['types:protocol'],
   sandbox: ['process', 'files', 'types:protocol'],
-  server: ['protocol', 'transport', 'rpc', 'process', 'files', 'sandbox', 'network', 'observability'],
+  server: [
+    'protocol',
+    'transport',
+    'rpc',
+    'native',
+    'process',
+    'files',
+    'sandbox',
+    'network',
+    'observability',
+  ],
   client: ['rpc', 'transport', 'protocol', 'observability'],
   environment: ['client', 'relay', 'process', 'files', 'network', 'sandbox', 'observability'],
   agent: ['environment', 'observability'],
@@ -28,7 +39,7 @@ const LAYERS = {
 };
 
 /** Packages that only one place may load, and the place. */
-const PACKAGE_OWNERS = { koffi: 'src/process/spawn/native/', ws: 'src/transport/' };
+const PACKAGE_OWNERS = { koffi: 'src/native/', ws: 'src/transport/' };
 
 /** Folders that restrict which packages and Node modules they load. */
 const PACKAGES_OF = { protocol: ['zod'] };

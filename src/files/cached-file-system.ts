@@ -1,20 +1,11 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
+import type { CachedCalls } from '../native/cached-calls.ts';
 import type { FileSystem, LinkOption } from './file-system.ts';
 import { FileInPlace } from './local/open-file.ts';
 import { READ_WITHOUT_WAITING } from './local/open-regular.ts';
 import type { CachedRead } from './local/positional-io.ts';
 import { contentOf } from './local/read-file.ts';
 import type { NativePath } from './native-path.ts';
-
-/** Calls that answer from the system's memory or not at all: nothing is waited for, so that the event loop may make them itself. */
-export interface CachedCalls {
-  /**
-   * A descriptor that only names what a path leads to, which the caller closes; null when that is not in memory, is not there, or is
-   * on a file system that might be waited for.
-   */
-  openPath(path: NativePath, followSymlinks: boolean): number | null;
-  readonly read: CachedRead;
-}
 
 /** Calls that may not be there yet, or never. */
 export interface CachedCallSource {

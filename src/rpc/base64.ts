@@ -1,16 +1,6 @@
+import type { Base64Coder } from '../native/base64.ts';
 import { DECODED_AT_ONCE_CHARACTERS, ENCODED_AT_ONCE_BYTES } from './limits.ts';
 import { isStrict } from './strict-base64.ts';
-
-/** Makes base64 out of bytes and bytes out of base64, from memory to memory. */
-export interface Base64Coder {
-  /** Writes the base64 of `bytes` to the beginning of `into`, which has room for it; returns its length. */
-  encode(bytes: Uint8Array, into: Buffer): number;
-  /**
-   * Writes what `text` stands for to the beginning of `into`, which has room for it, and returns its length; null when it is not
-   * base64. Whitespace may be skipped, and padding be taken or not.
-   */
-  decode(text: Uint8Array, into: Buffer): number | null;
-}
 
 /** From now on base64 is made by this coder. */
 export function useBase64Coder(better: Base64Coder): void {

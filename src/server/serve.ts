@@ -283,7 +283,7 @@ export class ExecServer {
 
 /** Where native calls work; a Node that lacks these goes on as it is. */
 async function useNativeBase64(): Promise<void> {
-  const { loadBase64 } = await import('../process/spawn/native/base64.ts');
+  const { loadBase64 } = await import('../native/base64.ts');
   const coder = loadBase64();
   if (coder !== null) useBase64Coder(coder);
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Libc } from '../spawn/native/libc.ts';
+import type { Libc } from '../../native/libc.ts';
 import { killProcess, listPids } from '../tree/process-table.ts';
 import { type ControlGroups, findControlGroups, unavailable } from './control-groups.ts';
 import { limitsAnything, NO_RESOURCE_LIMITS, type ResourceLimits } from './resource-limits.ts';

@@ -1,7 +1,7 @@
 import { isMainThread } from 'node:worker_threads';
+import type { Libc } from '../../native/libc.ts';
+import { obstacleToNative } from '../../native/obstacles.ts';
 import { forbidCoreDumps } from '../tree/brand.ts';
-import type { Libc } from './native/libc.ts';
-import { obstacleToNative } from './native-obstacles.ts';
 import { NativeSpawner } from './native-spawner.ts';
 import { NodeSpawner } from './node-spawner.ts';
 import type { Spawner } from './spawner.ts';
@@ -16,7 +16,7 @@ export async function createSpawner(
   const obstacle = obstacleToNative(options.native ?? true) ?? obstacleInThread();
   if (obstacle !== null) return new NodeSpawner(obstacle);
   try {
-    const { loadLibc } = await import('./native/libc.ts');
+    const { loadLibc } = await import('../../native/libc.ts');
     const libc = loadLibc();
     if (options.protectServer) protectServer(libc);
     return new NativeSpawner(libc);

@@ -1,7 +1,7 @@
 import { closeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { DescriptorPassing } from '../../native/descriptor-passing.ts';
 import { DESCRIPTOR_DEADLINE_MS, DESCRIPTOR_POLL_MAX_MS } from '../limits.ts';
-import type { DescriptorPassing } from './native/descriptor-passing.ts';
 
 /**
  * Gets open files from a process that is being started: it inherits `theirs`, sends them with one byte, and closes it. Used once.

@@ -1,4 +1,4 @@
-import { obstacleToNative } from './native-obstacles.ts';
+import { obstacleToNative } from '../../native/obstacles.ts';
 import { type Child, SpawnError, type Spawner, type SpawnSpec } from './spawner.ts';
 
 /**

@@ -1,4 +1,5 @@
 import { closeSync, constants } from 'node:fs';
+import type { Libc, SpawnRequest, StdioSlot } from '../../native/libc.ts';
 import { Confiner } from '../resources/confiner.ts';
 import { findControlGroups } from '../resources/control-groups.ts';
 import { Brander, withoutCoreDumps } from '../tree/brand.ts';
@@ -8,7 +9,6 @@ import type { ProcessTree } from '../tree/kill-tree.ts';
 import { PipeSink, TerminalSink } from './input-sink.ts';
 import { cancelled, checkLaunch, describeLaunchFailure, rejectNulBytes } from './launch-checks.ts';
 import { LaunchMemory } from './launch-memory.ts';
-import type { Libc, SpawnRequest, StdioSlot } from './native/libc.ts';
 import { pipeSource, terminalSource } from './output-source.ts';
 import { Reaper } from './reaper.ts';
 import type { ChildParts } from './spawned-child.ts';

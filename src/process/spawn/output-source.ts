@@ -1,7 +1,7 @@
 import { closeSync, readSync } from 'node:fs';
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
 import { ReadStream } from 'node:tty';
-import { OUTPUT_READ_BYTES } from '../limits.ts';
+import { FLOODED_PIPE_BYTES, OUTPUT_READ_BYTES } from '../limits.ts';
 import { REST_MS, ReadPacing } from './read-pacing.ts';
 import type { OutputSource, StreamName } from './spawner.ts';
 
@@ -9,7 +9,7 @@ import type { OutputSource, StreamName } from './spawner.ts';
 export interface ReadCalls {
   /** Reads into `buffer` what is there now, from `offset` on; 0 when there is nothing. */
   readNow(fd: number, buffer: Buffer, offset: number): number;
-  widenPipe(fd: number): void;
+  widenPipe(fd: number, bytes: number): void;
 }
 
 /** Reads a child's stdout or stderr pipe. Owns the descriptor. */
@@ -157,7 +157,7 @@ class DescriptorSource implements OutputSource {
   #widen(): void {
     if (this.#widened || this.name === 'pty') return;
     this.#widened = true;
-    this.#calls.widenPipe(this.#fd);
+    this.#calls.widenPipe(this.#fd, FLOODED_PIPE_BYTES);
   }
 
   #drain(): void {

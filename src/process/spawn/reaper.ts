@@ -1,5 +1,5 @@
+import type { Libc } from '../../native/libc.ts';
 import { MAX_TIMER_MS } from '../limits.ts';
-import type { Libc } from './native/libc.ts';
 import type { ExitStatus } from './spawner.ts';
 
 /**

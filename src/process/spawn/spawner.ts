@@ -1,3 +1,4 @@
+import type { WaitStatus } from '../../native/libc.ts';
 import type { ResourceLimits } from '../resources/resource-limits.ts';
 import type { SessionLimits } from '../resources/session-limits.ts';
 
@@ -38,10 +39,8 @@ export interface SpawnSpec {
  */
 export type InheritedDescriptor = Uint8Array | 'empty' | 'report' | { readonly fd: number };
 
-/** How a child ended, taken from its wait status. Exactly one of the two is not null. */
-export interface ExitStatus {
-  readonly code: number | null;
-  readonly signal: number | null;
+/** How a child ended, taken from its wait status. */
+export interface ExitStatus extends WaitStatus {
   /** Whether the kernel ended it for using up the memory it was given. */
   readonly outOfMemory?: boolean;
 }

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import type { Libc } from '../spawn/native/libc.ts';
+import type { Libc } from '../../native/libc.ts';
 
 /**
  * Marks every process that descends from a started program, so that it is found wherever it went. The mark is the soft limit

@@ -128,7 +128,7 @@ async function enclosedNetwork(
   attendant: Attendant,
 ): Promise<ProgramNetwork> {
   // Native code is loaded when it is first needed.
-  const { loadDescriptorPassing } = await import('../../process/spawn/native/descriptor-passing.ts');
+  const { loadDescriptorPassing } = await import('../../native/descriptor-passing.ts');
   const mailbox = new DescriptorMailbox(loadDescriptorPassing());
   const ending = new AbortController();
   let serving: Promise<void> = Promise.resolve();

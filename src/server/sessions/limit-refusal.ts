@@ -1,4 +1,4 @@
-import { obstacleToNative } from '../../process/spawn/native-obstacles.ts';
+import { obstacleToNative } from '../../native/obstacles.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { StartError } from '../start-error.ts';
 

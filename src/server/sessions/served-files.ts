@@ -1,7 +1,8 @@
-import { type CachedCallSource, type CachedCalls, cachedFileSystem } from '../../files/cached-file-system.ts';
+import { type CachedCallSource, cachedFileSystem } from '../../files/cached-file-system.ts';
 import type { FileSystem } from '../../files/file-system.ts';
 import { SERVED_FILE_SYSTEM } from '../../files/threaded-file-system.ts';
-import { obstacleToNative } from '../../process/spawn/native-obstacles.ts';
+import type { CachedCalls } from '../../native/cached-calls.ts';
+import { obstacleToNative } from '../../native/obstacles.ts';
 
 /** The files of this machine for all connections of a server; `native` allows calls that Node does not offer. */
 export function servedFiles(native: boolean): FileSystem {
@@ -21,7 +22,7 @@ class NativeCachedCalls implements CachedCallSource {
 
   async #load(): Promise<void> {
     if (obstacleToNative(true) !== null) return;
-    const { loadCachedCalls } = await import('../../process/spawn/native/cached-calls.ts');
+    const { loadCachedCalls } = await import('../../native/cached-calls.ts');
     this.calls = await loadCachedCalls();
   }
 }

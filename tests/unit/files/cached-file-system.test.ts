@@ -1,11 +1,11 @@
 import { mkdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { beforeAll, beforeEach, expect, test, vi } from 'vitest';
-import { type CachedCalls, cachedFileSystem } from '../../../src/files/cached-file-system.ts';
+import { cachedFileSystem } from '../../../src/files/cached-file-system.ts';
 import type { FileSystem } from '../../../src/files/file-system.ts';
 import { CLOSED_AT_ONCE_BYTES } from '../../../src/files/limits.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../src/files/local/local-file-system.ts';
 import type { NativePath } from '../../../src/files/native-path.ts';
-import { loadCachedCalls } from '../../../src/process/spawn/native/cached-calls.ts';
+import { type CachedCalls, loadCachedCalls } from '../../../src/native/cached-calls.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { outcome, Scratch } from './local/scratch.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { loadBase64 } from '../../../src/process/spawn/native/base64.ts';
+import { loadBase64 } from '../../../src/native/base64.ts';
 import {
   base64Length,
   decodeGroups,

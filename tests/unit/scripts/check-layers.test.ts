@@ -58,12 +58,12 @@ const violations: readonly { name: string; files: Record<string, string>; report
     name: 'packages outside their place',
     files: {
       'src/process/spawn.ts': "import koffi from 'koffi';\n",
-      'src/process/spawn/native/libc.ts': "import koffi from 'koffi';\nimport 'ws';\n",
+      'src/native/libc.ts': "import koffi from 'koffi';\nimport 'ws';\n",
       'src/protocol/p.ts': "import { z } from 'zod';\nimport 'zod/v4';\nimport { isIP } from 'node:net';\n",
     },
     report: [
-      'src/process/spawn.ts:1: only src/process/spawn/native/ may import koffi',
-      'src/process/spawn/native/libc.ts:2: only src/transport/ may import ws',
+      'src/process/spawn.ts:1: only src/native/ may import koffi',
+      'src/native/libc.ts:2: only src/transport/ may import ws',
       'src/protocol/p.ts:3: src/protocol may import no package but zod: node:net',
     ],
   },

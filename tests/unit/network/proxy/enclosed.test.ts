@@ -4,13 +4,13 @@ import { existsSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect, test } from 'vitest';
+import { loadDescriptorPassing } from '../../../../src/native/descriptor-passing.ts';
 import { LoopbackBridge } from '../../../../src/network/bridge/loopback-bridge.ts';
 import type { Decision } from '../../../../src/network/proxy/admission.ts';
 import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
 import { OwnPorts } from '../../../../src/network/proxy/own-ports.ts';
 import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
 import { DescriptorMailbox } from '../../../../src/process/spawn/descriptor-mailbox.ts';
-import { loadDescriptorPassing } from '../../../../src/process/spawn/native/descriptor-passing.ts';
 import { closeScenes, openWebServer, settings } from './scene.ts';
 
 const SENDER = fileURLToPath(new URL('../../../fixtures/send-listeners.mjs', import.meta.url));

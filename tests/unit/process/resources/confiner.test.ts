@@ -4,10 +4,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import { Confiner } from '../../../../src/process/resources/confiner.ts';
 import { ControlGroups } from '../../../../src/process/resources/control-groups.ts';
 import { createSpawner } from '../../../../src/process/spawn/create-spawner.ts';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import type { ExitStatus, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 
 const noGroups = () => ({ obstacle: 'no groups here' });

@@ -11,10 +11,10 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import { ControlGroups } from '../../../../src/process/resources/control-groups.ts';
 import { NO_RESOURCE_LIMITS } from '../../../../src/process/resources/resource-limits.ts';
 import { SessionLimits } from '../../../../src/process/resources/session-limits.ts';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { Child, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import { readProcess } from '../../../../src/process/tree/process-table.ts';

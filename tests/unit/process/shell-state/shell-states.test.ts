@@ -2,12 +2,12 @@ import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFil
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import type { EnvPolicy } from '../../../../src/process/env-policy.ts';
 import { type ProgramRequest, spawnSpecOf } from '../../../../src/process/program-request.ts';
 import { MAX_STATES } from '../../../../src/process/shell-state/limits.ts';
 import { loginCommandOf, type ShellKind } from '../../../../src/process/shell-state/login-command.ts';
 import { ShellStates } from '../../../../src/process/shell-state/shell-states.ts';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
 import { type ChildIo, SpawnError, type Spawner } from '../../../../src/process/spawn/spawner.ts';

@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
+import { loadDescriptorPassing } from '../../../../src/native/descriptor-passing.ts';
 import { DescriptorMailbox } from '../../../../src/process/spawn/descriptor-mailbox.ts';
-import { loadDescriptorPassing } from '../../../../src/process/spawn/native/descriptor-passing.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 const SENDER = fileURLToPath(new URL('../../../fixtures/send-listeners.mjs', import.meta.url));

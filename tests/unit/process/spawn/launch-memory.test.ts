@@ -2,9 +2,9 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import { LAUNCH_MEMORY_ENTRIES, LAUNCH_MEMORY_MS } from '../../../../src/process/limits.ts';
 import { LaunchMemory } from '../../../../src/process/spawn/launch-memory.ts';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { command, run } from '../../../support/children.ts';
 

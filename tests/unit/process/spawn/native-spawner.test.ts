@@ -2,7 +2,7 @@ import { chmodSync, closeSync, copyFileSync, mkdtempSync, openSync, rmSync, writ
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import {

@@ -1,7 +1,7 @@
 import { closeSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { pipeSource } from '../../../../src/process/spawn/output-source.ts';
 import type { ChildIo, OutputSource } from '../../../../src/process/spawn/spawner.ts';

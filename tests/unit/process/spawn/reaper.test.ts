@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import { Reaper } from '../../../../src/process/spawn/reaper.ts';
 import type { ExitStatus } from '../../../../src/process/spawn/spawner.ts';
 import { childPids } from '../../../support/children.ts';

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
 import {

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
 import { type EnclosingCalls, SpawnError, type SpawnSpec } from '../../../../src/process/spawn/spawner.ts';

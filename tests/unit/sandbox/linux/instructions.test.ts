@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import { Instructions } from '../../../../src/sandbox/linux/instructions.ts';
 import { SMALL_PIPE_BYTES } from '../../../../src/sandbox/linux/limits.ts';
 import { openDescriptors } from '../../../support/children.ts';

@@ -3,7 +3,7 @@ import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { nativePathOfBytes } from '../../../../src/files/native-path.ts';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import {
   idleImage,

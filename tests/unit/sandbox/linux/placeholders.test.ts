@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { childPath, nativePathOfText, systemPath } from '../../../../src/files/native-path.ts';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import type { EnclosingCalls } from '../../../../src/process/spawn/spawner.ts';
 import { SandboxError } from '../../../../src/sandbox/errors.ts';
 import { MAX_PLACEHOLDERS } from '../../../../src/sandbox/linux/limits.ts';

@@ -12,9 +12,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import { ENCLOSED_START_ATTEMPTS } from '../../../../src/process/limits.ts';
 import { ProcessManager } from '../../../../src/process/process-manager.ts';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { ChildIo, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import { discard, startProgram } from '../../../../src/process/start-program.ts';

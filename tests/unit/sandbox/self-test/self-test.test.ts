@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
-import { loadLibc } from '../../../../src/process/spawn/native/libc.ts';
+import { loadLibc } from '../../../../src/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
 import type { Spawner } from '../../../../src/process/spawn/spawner.ts';

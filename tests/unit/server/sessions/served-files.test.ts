@@ -7,7 +7,7 @@ import { nativePathOfText } from '../../../../src/files/native-path.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 const { loadCachedCalls } = vi.hoisted(() => ({ loadCachedCalls: vi.fn() }));
-vi.mock('../../../../src/process/spawn/native/cached-calls.ts', () => ({ loadCachedCalls }));
+vi.mock('../../../../src/native/cached-calls.ts', () => ({ loadCachedCalls }));
 
 let folder: string;
 let servedFiles: (native: boolean) => FileSystem;

@@ -16,8 +16,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type CachedCalls, loadCachedCalls } from '../../../../src/process/spawn/native/cached-calls.ts';
-import { waitFor } from '../../../support/wait-for.ts';
+import { type CachedCalls, loadCachedCalls } from '../../../src/native/cached-calls.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 let folder: string;
 let calls: CachedCalls;

@@ -1,8 +1,13 @@
 import koffi, { type LibraryHandle } from 'koffi';
 
-/** Base64 from memory to memory. */
-export interface NativeBase64 {
+/** Makes base64 out of bytes and bytes out of base64, from memory to memory. */
+export interface Base64Coder {
+  /** Writes the base64 of `bytes` to the beginning of `into`, which has room for it; returns its length. */
   encode(bytes: Uint8Array, into: Buffer): number;
+  /**
+   * Writes what `text` stands for to the beginning of `into`, which has room for it, and returns its length; null when it is not
+   * base64. Whitespace may be skipped, and padding be taken or not.
+   */
   decode(text: Uint8Array, into: Buffer): number | null;
 }
 
@@ -11,7 +16,7 @@ export interface NativeBase64 {
  * left to the garbage collector. Their names contain the types of what they take, so that a Node in which these are others does not
  * have them; then this is null.
  */
-export function loadBase64(): NativeBase64 | null {
+export function loadBase64(): Base64Coder | null {
   try {
     return bind(koffi.load(null));
   } catch {
@@ -19,7 +24,7 @@ export function loadBase64(): NativeBase64 | null {
   }
 }
 
-function bind(node: LibraryHandle): NativeBase64 {
+function bind(node: LibraryHandle): Base64Coder {
   const result = koffi.struct({ error: 'int', count: 'size_t' });
   const toBase64 = node.func(TO_BASE64, 'size_t', ['const void *', 'size_t', 'void *', 'uint64_t']);
   const fromBase64 = node.func(FROM_BASE64, result, [

@@ -1,8 +1,6 @@
 import { closeSync, constants as fsConstants, writeSync } from 'node:fs';
 import { constants as osConstants } from 'node:os';
 import koffi, { type LibraryHandle } from 'koffi';
-import { FLOODED_PIPE_BYTES } from '../../limits.ts';
-import type { ExitStatus } from '../spawner.ts';
 
 /** The C library calls that Node does not offer. Every failing call throws an Error whose `code` is the errno name. */
 export interface Libc {
@@ -25,11 +23,11 @@ export interface Libc {
   /** Reads what is there into `buffer` from `offset` on; 0 when there is nothing, at the end, and when the read fails. */
   readNow(fd: number, buffer: Buffer, offset: number): number;
   /** Gives a pipe more room; one that may not have it stays as it is. */
-  widenPipe(fd: number): void;
+  widenPipe(fd: number, bytes: number): void;
   /** The pid of some child of this process, also of a foreign one, that has exited and is not reaped; null if there is none. */
   findExitedChild(): number | null;
   /** Takes the exit status of a child; null while it runs or when it is not our child (any more). */
-  reap(pid: number): ExitStatus | null;
+  reap(pid: number): WaitStatus | null;
   /** The limits of a process (0 is this one), or null when they cannot be read. The returned array is reused by the next call. */
   readLimit(pid: number, resource: number): Readonly<BigUint64Array> | null;
   /** Sets the limits of this process. */
@@ -38,6 +36,12 @@ export interface Libc {
   lowerLimit(pid: number, resource: number, limit: bigint): boolean;
   /** Closes the memory of this process to every process without CAP_SYS_PTRACE. What it executes starts open again. */
   protectMemory(): void;
+}
+
+/** How a child ended. Exactly one of the two is not null. */
+export interface WaitStatus {
+  readonly code: number | null;
+  readonly signal: number | null;
 }
 
 /** One program start as the kernel sees it; every string must be free of NUL. */
@@ -146,8 +150,8 @@ export function loadLibc(): Libc {
       return room === 0 ? 0 : Math.max(0, Number(call.read(fd, buffer.subarray(offset), room)));
     },
 
-    widenPipe(fd) {
-      call.fcntl(fd, F_SETPIPE_SZ, FLOODED_PIPE_BYTES);
+    widenPipe(fd, bytes) {
+      call.fcntl(fd, F_SETPIPE_SZ, bytes);
     },
 
     findExitedChild() {
