@@ -62,8 +62,8 @@ const violations: readonly { name: string; files: Record<string, string>; report
       'src/protocol/p.ts': "import { z } from 'zod';\nimport 'zod/v4';\nimport { isIP } from 'node:net';\n",
     },
     report: [
-      'src/process/spawn.ts:1: only src/native/ may import koffi',
       'src/native/libc.ts:2: only src/transport/ may import ws',
+      'src/process/spawn.ts:1: only src/native/ may import koffi',
       'src/protocol/p.ts:3: src/protocol may import no package but zod: node:net',
     ],
   },

@@ -102,7 +102,9 @@ test('has no terminals and says why', async () => {
 
 test('is used when the native library cannot be loaded, and says so', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'no-koffi-'));
-  cpSync(join(import.meta.dirname, '../../../../dist/process'), join(folder, 'process'), { recursive: true });
+  for (const part of ['process', 'native']) {
+    cpSync(join(import.meta.dirname, '../../../../dist', part), join(folder, part), { recursive: true });
+  }
   const script = `
     const { createSpawner } = await import('${folder}/process/spawn/create-spawner.js');
     console.log(JSON.stringify((await createSpawner()).pty));`;
