@@ -52,6 +52,8 @@ export class Supervisor {
 
   /** See EnclosingCalls. */
   removeAfterDeath(path: string, kind: 'directory' | 'file'): void {
+    // What is to be removed comes to be before the first program does.
+    if (!this.#closed) this.#guard.ensureRunning();
     this.#guard.removeAfterDeath(path, kind);
   }
 

@@ -58,8 +58,9 @@ export class Bwrap {
           this.#works = true;
         },
         () => {
-          this.#works = false;
           attempt.failedAt = performance.now();
+          // Else something has run in a sandbox meanwhile.
+          if (this.#attempt === attempt) this.#works = false;
         },
       );
       this.#attempt = attempt;
@@ -89,6 +90,7 @@ export class Bwrap {
       return await this.#trusted;
     } catch (error) {
       this.#trusted = null;
+      this.#works = false;
       throw error;
     }
   }

@@ -47,7 +47,7 @@ export class Containment {
     this.#path = path;
     this.#network = network;
     this.#proxied = proxied;
-    this.#layout = layoutOf(plan, spec);
+    this.#layout = layoutOf(plan, spec, proxied);
   }
 
   /** How bwrap is started. It gets what it reads in the two descriptors. */
@@ -68,9 +68,9 @@ export class Containment {
         launcher,
         args,
         filter,
-        ...new Array<'empty'>(emptyFiles).fill('empty'),
         'report',
         ...(this.#proxied === null ? [] : [{ fd: this.#proxied.mailbox }]),
+        ...new Array<'empty'>(emptyFiles).fill('empty'),
       ],
       wrapper: 'contains',
     };
@@ -78,7 +78,7 @@ export class Containment {
 
   /** What bwrap reads. Null when the plan takes other descriptors than the one that bwrap was started for. */
   input({ plan, identities, cwd }: ReadyPlan, architecture: Architecture): BwrapInput | null {
-    const layout = layoutOf(plan, this.#spec);
+    const layout = layoutOf(plan, this.#spec, this.#proxied);
     const { launcherFd, filterFd, firstEmptyFd, emptyFiles, executed } = layout;
     if (emptyFiles !== this.#layout.emptyFiles || executed !== this.#layout.executed) return null;
     let empties = 0;
@@ -97,45 +97,51 @@ export class Containment {
   }
 
   #launcher(
-    { launcherFd, report }: Layout,
+    { launcherFd, report, mailbox, firstFree }: Layout,
     mounts: readonly ExpectedMount[],
     architecture: Architecture,
   ): Buffer {
     const { argv, env, io } = this.#spec;
-    const mailbox = report + 1;
-    const listeners =
-      this.#proxied === null
-        ? null
-        : { ports: this.#proxied.ports, mailbox, firstFree: mailbox + SPARE_DESCRIPTORS };
+    const listeners = this.#proxied === null ? null : { ports: this.#proxied.ports, mailbox, firstFree };
     const session = io.kind === 'pty' ? 'withTerminal' : 'withoutTerminal';
     const launch = { path: this.#path, argv, env, descriptor: launcherFd, session, filter: null } as const;
     return launcherImage({ ...launch, listeners, mounts, report }, architecture);
   }
 }
 
-/** Which descriptors bwrap finds open, and what it executes. What is meant for the program comes first, where it expects it. */
+/**
+ * Which descriptors bwrap finds open, and what it executes. What is meant for the program comes first, where it expects it. Empty files
+ * come last: each is opened in its place, over whatever this process had there that has not been handed on yet.
+ */
 interface Layout {
   readonly launcherFd: number;
   readonly argumentsFd: number;
   readonly filterFd: number;
+  readonly report: number;
+  /** Where there is one. */
+  readonly mailbox: number;
   readonly firstEmptyFd: number;
   readonly emptyFiles: number;
-  readonly report: number;
+  readonly firstFree: number;
   readonly executed: string;
 }
 
-function layoutOf({ steps }: MountPlan, { inherited = [] }: SpawnSpec): Layout {
+function layoutOf({ steps }: MountPlan, { inherited = [] }: SpawnSpec, proxied: Proxied | null): Layout {
   const launcherFd = FIRST_INHERITED_FD + inherited.length;
-  const firstEmptyFd = launcherFd + 3;
+  const report = launcherFd + 3;
+  const mailbox = report + 1;
+  const firstEmptyFd = proxied === null ? mailbox : mailbox + 1;
   const emptyFiles = steps.filter(({ kind }) => kind === 'emptyFile').length;
   const hidesProcesses = steps.some((step) => step.kind === 'emptyDirectory' && step.path === '/proc');
   return {
     launcherFd,
     argumentsFd: launcherFd + 1,
     filterFd: launcherFd + 2,
+    report,
+    mailbox,
     firstEmptyFd,
     emptyFiles,
-    report: firstEmptyFd + emptyFiles,
+    firstFree: firstEmptyFd + emptyFiles + SPARE_DESCRIPTORS,
     executed: hidesProcesses ? LAUNCHER_FILE : descriptorPath(launcherFd),
   };
 }

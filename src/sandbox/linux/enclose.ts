@@ -86,7 +86,7 @@ export class LinuxEncloser {
     const bwrap = await this.#bwrapFor(policy);
     const disk = diskOf(policy);
     const remembered = this.#plans.recall(disk);
-    const making = this.#makeReady(disk, remembered, spec.cwd);
+    const making = this.#makeReady(disk, remembered, spec);
     if (remembered === null) {
       const ready = await making;
       try {
@@ -198,16 +198,19 @@ export class LinuxEncloser {
   async #makeReady(
     disk: DiskPolicy,
     remembered: RememberedPlan | null,
-    directory: string,
+    spec: SpawnSpec,
   ): Promise<PreparedPlan> {
     const [place, held] = await Promise.all([
-      settled(realpath(directory, 'latin1')),
+      settled(realpath(spec.cwd, 'latin1')),
       this.#hold(disk, remembered),
     ]);
     try {
       return { ...held, cwd: nativePathOfBytes(await place()) };
     } catch (error) {
       await held.release?.();
+      this.#memory.forget(spec);
+      // The check says what is wrong with the directory now; when it finds nothing, the system's own words stand.
+      await checkLaunch(spec);
       throw error;
     }
   }

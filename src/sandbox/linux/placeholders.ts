@@ -14,7 +14,7 @@ import {
 } from '../../files/native-path.ts';
 import type { EnclosingCalls } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
-import { PLACEHOLDER_MODES, type Placeholder } from '../mounts/mount-plan.ts';
+import { isPlaceholderMode, PLACEHOLDER_MODES, type Placeholder } from '../mounts/mount-plan.ts';
 import { MAX_PLACEHOLDERS, PLACEHOLDER_ATTEMPTS, PLACEHOLDER_RETRY_MS } from './limits.ts';
 
 /** What a plan says is missing is there now, or the other way round: the plan has to be made anew. */
@@ -339,12 +339,15 @@ async function placeholderIdentity(
   fd: number,
   ownWork: boolean,
 ): Promise<string> {
-  const { dev, ino, mode } = fstatSync(fd, { bigint: true });
-  if (Number(mode & 0o7777n) !== PLACEHOLDER_MODES[kind]) {
-    if (!ownWork) throw new PlanOutdated(`${textOfNativePath(path)} has been made by somebody else`);
-    // The umask has taken bits away.
-    await changeMode(fd, PLACEHOLDER_MODES[kind]);
+  const stats = fstatSync(fd, { bigint: true });
+  const { dev, ino, mode } = stats;
+  const isKind = kind === 'directory' ? stats.isDirectory() : stats.isFile();
+  if (!isKind || !isPlaceholderMode(Number(mode))) {
+    throw new PlanOutdated(`${textOfNativePath(path)} has been made by somebody else`);
   }
+  // The umask may have taken bits away.
+  const isComplete = Number(mode & 0o1777n) === PLACEHOLDER_MODES[kind];
+  if (ownWork && !isComplete) await changeMode(fd, PLACEHOLDER_MODES[kind]);
   return `${dev}:${ino}:${kind}`;
 }
 

@@ -33,13 +33,24 @@ export interface Placeholder {
 }
 
 /**
- * The modes by which a placeholder is told from what people make: a sticky bit on something that nobody may write to has no use.
- * Where a path that is to be closed has one of them, it counts as missing.
+ * The modes that placeholders are given. Everybody may read them: a server that finds one of another user has to open it to hold it.
  */
 export const PLACEHOLDER_MODES: Readonly<Record<Placeholder['kind'], number>> = {
-  directory: 0o1500,
-  file: 0o1400,
+  directory: 0o1555,
+  file: 0o1444,
 };
+
+/**
+ * Tells a placeholder from what people make: a sticky bit on something that nobody may write to has no use. One that has just been made
+ * is known as well, though the umask or the directory around it may have changed its mode. Where a path that is to be closed has such a
+ * mode, it counts as missing.
+ */
+export function isPlaceholderMode(mode: number): boolean {
+  return (mode & (STICKY | WRITABLE)) === STICKY;
+}
+
+const STICKY = 0o1000;
+const WRITABLE = 0o222;
 
 /** A path that the policy closes and that does not exist. */
 export interface MissingPath {

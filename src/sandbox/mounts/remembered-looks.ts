@@ -2,7 +2,7 @@ import { forEachBounded } from '../../files/bounded.ts';
 import { type NativePath, parentPath } from '../../files/native-path.ts';
 import { PROBES_AT_ONCE, REMEMBERED_LOOKS } from '../limits.ts';
 import type { FileFacts, FileProbe } from './file-probe.ts';
-import { PLACEHOLDER_MODES } from './mount-plan.ts';
+import { isPlaceholderMode } from './mount-plan.ts';
 
 /**
  * Looks at the disk for one plan: each path is looked at once, so that every part of the plan goes by the same facts. What is only
@@ -95,5 +95,5 @@ function told(facts: FileFacts | 'unreachable' | null): string {
 }
 
 function isPlaceholder({ type, mode }: FileFacts): boolean {
-  return (type === 'directory' || type === 'file') && mode === PLACEHOLDER_MODES[type];
+  return (type === 'directory' || type === 'file') && isPlaceholderMode(mode);
 }

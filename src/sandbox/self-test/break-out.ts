@@ -36,7 +36,7 @@ type Results = ReadonlyMap<string, Result>;
 type Enclose = (start: {
   readonly spec: SpawnSpec;
   readonly scene: Scene;
-}) => Promise<Pick<Enclosure, 'spec' | 'release'>>;
+}) => Promise<Pick<Enclosure, 'spec' | 'entered' | 'release'>>;
 
 const ATTEMPTS: readonly Attempt[] = [PERMITTED, ...FORBIDDEN];
 

@@ -17,7 +17,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
 import { StreamSink } from '../../../../src/process/spawn/stream-io.ts';
-import { Guard } from '../../../../src/process/tree/guard.ts';
+import { Supervisor } from '../../../../src/process/spawn/supervisor.ts';
+import { Guard, type StartGuard } from '../../../../src/process/tree/guard.ts';
 
 const libc = loadLibc();
 let folder: string;
@@ -31,7 +32,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 /** A guard, and what the server's death is to it. */
 function newGuard() {
   const started: ReturnType<typeof spawn>[] = [];
-  const guard = new Guard(null, ({ path, argv, env }) => {
+  const start: StartGuard = ({ path, argv, env }) => {
     const shell = spawn(path, argv.slice(1), {
       env: Object.fromEntries(env.map((entry) => entry.split('=', 2))),
       stdio: ['pipe', 'ignore', 'ignore'],
@@ -42,13 +43,13 @@ function newGuard() {
       stdin: new StreamSink(shell.stdin!),
       onExit: (listener) => shell.once('exit', listener),
     };
-  });
+  };
   const serverDies = async () => {
     const shell = started.at(-1)!;
     shell.stdin?.end();
     await once(shell, 'exit');
   };
-  return { guard, serverDies, started };
+  return { guard: new Guard(null, start), start, serverDies, started };
 }
 
 const inFolder = (name: string) => `${folder}/${name}`;
@@ -65,6 +66,24 @@ function file(name: string, content = '', mode = 0o1400): string {
   chmodSync(inFolder(name), mode);
   return inFolder(name);
 }
+
+test('also a server that dies before its first program leaves nothing behind', async () => {
+  const { start, serverDies, started } = newGuard();
+  const supervisor = new Supervisor(null, start);
+  const path = directory('a');
+  supervisor.removeAfterDeath(path, 'directory');
+  expect(started).toHaveLength(1);
+  await serverDies();
+  expect(existsSync(path)).toBe(false);
+});
+
+test('a server that has closed starts no guard', async () => {
+  const { start, started } = newGuard();
+  const supervisor = new Supervisor(null, start);
+  await supervisor.close();
+  supervisor.removeAfterDeath(directory('a'), 'directory');
+  expect(started).toEqual([]);
+});
 
 test('removes what it was told of and did not forget, before and after it was started', async () => {
   const { guard, serverDies } = newGuard();

@@ -118,6 +118,27 @@ describe('a bwrap that does not work', () => {
     expect(error.message.length).toBeLessThan(3000);
   });
 
+  test('is known not to work once it could not be found', async () => {
+    const missing = bwrap('/no/such/directory');
+    expect(missing.works).toBe(null);
+    await expect(missing.trusted()).rejects.toThrow('not found');
+    expect(missing.works).toBe(false);
+  });
+
+  test('works all the same when a sandbox of it was seen while a trial failed', async () => {
+    const gate = join(place, 'gate');
+    fake(`until [ -e ${gate} ]; do sleep 0.01; done; exit 1`);
+    const slow = bwrap(place);
+    const trial = slow.path();
+    const failed = expect(trial).rejects.toThrow('does not work here');
+    await slow.trusted();
+    slow.proven();
+    writeFileSync(gate, '');
+    await failed;
+    expect(slow.works).toBe(true);
+    expect(await slow.path()).toBe(join(realpathSync(place), 'bwrap'));
+  });
+
   test('is tried again after a while, not before', async () => {
     fake('exit 3');
     const now = vi.spyOn(performance, 'now');

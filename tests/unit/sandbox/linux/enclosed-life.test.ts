@@ -210,8 +210,9 @@ describe('a terminal', () => {
         '-c',
         `
 import time
-print('up', flush=True)
-try: time.sleep(60)
+try:
+    print('up', flush=True)
+    time.sleep(60)
 except KeyboardInterrupt: print('interrupted', flush=True)`,
       ],
       TERMINAL,

@@ -77,7 +77,7 @@ export function starter(spawner: Spawner, encloser: LinuxEncloser) {
     const enclosure = await encloser.encloseProgram(spec, policy, network);
     const transcript = record(await spawner.spawn(enclosure.spec));
     const { child, text } = transcript;
-    await enclosure.entered?.(child);
+    if ((await enclosure.entered?.(child)) === false) throw new Error('the program was not executed');
     const finish = async () => {
       const [status] = await Promise.all([transcript.exited, transcript.ended]);
       child.release();

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
   existsSync,
@@ -22,6 +23,7 @@ import { Placeholders, PlanOutdated } from '../../../../src/sandbox/linux/placeh
 import { PLACEHOLDER_MODES, type Placeholder } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { openDescriptors } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
+import { removedAreClosed } from './enclosed-programs.ts';
 
 const libc = loadLibc();
 let folder: string;
@@ -79,7 +81,11 @@ describe('what is held', () => {
 
   test('is told to the guard once, until it has been unused for longer than as many others as there may be', async () => {
     const { placeholders, guarded, told } = server();
-    const use = async (...wanted: Placeholder[]) => (await placeholders.hold(wanted)).release();
+    const use = async (...wanted: Placeholder[]) => {
+      await (await placeholders.hold(wanted)).release();
+      // Until then they count among those that there may be.
+      await removedAreClosed();
+    };
     await use(at('.git'));
     await use(at('.git'));
     expect(told).toEqual([at('.git').path]);
@@ -105,6 +111,16 @@ describe('what is held', () => {
     const { release } = await placeholders.hold([at('.git'), at('.env', 'file')]);
     process.umask(0o022);
     expect([mode('.git'), mode('.env')]).toEqual([PLACEHOLDER_MODES.directory, PLACEHOLDER_MODES.file]);
+    await release();
+  });
+
+  test('can be held by the servers of other users', async () => {
+    chmodSync(folder, 0o755);
+    const { release } = await server().placeholders.hold([at('.git'), at('.env', 'file')]);
+    const nobody = { uid: 65_534, gid: 65_534 };
+    for (const name of ['.git', '.env']) {
+      expect(spawnSync('flock', ['-sn', join(folder, name), 'true'], nobody).status).toBe(0);
+    }
     await release();
   });
 
@@ -207,6 +223,13 @@ describe('what belongs to somebody is left alone', () => {
     const before = lstatSync(join(folder, '.git')).ino;
     await expect(server().placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdated);
     expect(lstatSync(join(folder, '.git')).ino).toBe(before);
+  });
+
+  test('a placeholder of the other kind', async () => {
+    const first = await server().placeholders.hold([at('.git')]);
+    await expect(server().placeholders.hold([at('.git', 'file')])).rejects.toThrow(PlanOutdated);
+    await first.release();
+    expect(readdirSync(folder)).toEqual([]);
   });
 
   test('what they put into it meanwhile, with an ordinary mode', async () => {

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
@@ -42,8 +42,15 @@ afterAll(async () => {
   expect(childPids()).toEqual([]);
 });
 
+/** More than this process has descriptors. */
+const secrets = Array.from({ length: 300 }, (_, index) => join(workspace, 'secrets', String(index)));
+mkdirSync(join(workspace, 'secrets'));
+for (const secret of secrets) writeFileSync(secret, '');
+const manyDenied = Object.fromEntries(secrets.map((secret) => [secret, 'deny'] as const));
+
 test.each([
   ['a confined disk', workspacePolicy(workspace)],
+  ['many denied files', workspacePolicy(workspace, manyDenied)],
   ['every file', UNRESTRICTED],
 ])('a program with %s reaches its proxy and nothing else', async (_name, policy) => {
   const web = await openWebServer();

@@ -277,6 +277,18 @@ describe('what is missing', () => {
     expect(after.placeholders.map(({ path }) => path)).toContain(tree.real('@/w/d'));
   });
 
+  test.each([
+    ['by a directory that passes its group on', 0o3555, true],
+    ['by a umask', 0o1500, true],
+    ['so that somebody may write', 0o1755, false],
+    ['so that it is not sticky', 0o555, false],
+  ])('is known by the place it was given when its mode was changed %s: %#', async (_, mode, isPlace) => {
+    tree.make('@/w/.codex/');
+    chmodSync(tree.real('@/w/.codex'), mode);
+    const { placeholders } = await tree.plan(tree.disk(...lines));
+    expect(placeholders.some(({ path }) => path === tree.real('@/w/.codex'))).toBe(isPlace);
+  });
+
   test('stays missing below a file, which then stays a file', async () => {
     tree.make(...protectedNames('@/w'), '@/w/f', '@/g');
     const plan = await tree.plan(tree.disk('read /', 'write @/w', 'deny @/w/f/x', 'deny @/g/x'));
