@@ -41,11 +41,12 @@ export class ArrivingBase64 {
     return characters.length;
   }
 
-  /** Decodes what is held. False, and nothing is changed, when the text may not end here. */
+  /** Decodes what is held; few bytes do not keep much memory. False, and nothing is changed, when the text may not end here. */
   end(): boolean {
     const last = decodeBase64(this.#held.toString('latin1', 0, this.#heldCount));
     if ('problem' in last) return false;
     this.#decoded.add(last);
+    this.#decoded.fit();
     this.#heldCount = 0;
     return true;
   }

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
-import { type BulkBytes, decodeMessage, type Message } from '../protocol/envelope.ts';
+import { type BulkBytes, decodeMessage, type Message, type RequestMessage } from '../protocol/envelope.ts';
+import { MalformedMessageError } from '../protocol/json-scan.ts';
 import type { MessageLimits } from '../protocol/limits.ts';
 import { METHODS } from '../protocol/registry.ts';
 import { GrowingBytes } from '../transport/growing-bytes.ts';
@@ -32,22 +33,29 @@ export class ArrivingRequest {
     this.#take(piece);
   }
 
-  /** Base64 is ASCII: what stands before and behind it can be judged without it. */
+  /** Base64 is ASCII: what stands before and behind it can be judged without it. Where it does not end, anything may be its last bytes. */
   isUtf8(): boolean {
+    if (this.#state === 'inside') this.#putBack();
     return isUtf8(this.#text.bytes);
   }
 
-  /** The message, when all of it is there. Throws MalformedMessageError. */
+  /** The message, when all of it is there; asked for once. Throws MalformedMessageError. */
   decode(limits: MessageLimits): Message {
-    if (this.#state === 'behind') {
-      const message = decodeMessage(this.#textWith(PLACEHOLDER), limits);
-      if (message.kind === 'request' && memberOf(message.params, this.#field) === PLACEHOLDER) {
-        const base64 = this.#base64;
-        const bulk = { field: this.#field, bytes: base64.bytes, release: () => base64.release() };
-        return { ...message, bytes: this.#receivedBytes, bulk };
-      }
+    try {
+      return this.#decodeWithBulk(limits) ?? decodeMessage(this.#textWith(this.#base64.text()), limits);
+    } finally {
+      this.#text.release();
     }
-    return decodeMessage(this.#textWith(this.#base64.text()), limits);
+  }
+
+  /** Null when the base64 is no parameter of a request, or something is wrong with the message, which only all of it tells where. */
+  #decodeWithBulk(limits: MessageLimits): RequestMessage | null {
+    if (this.#state !== 'behind') return null;
+    const message = decodedOrNull(this.#textWith(PLACEHOLDER), limits);
+    if (message?.kind !== 'request' || memberOf(message.params, this.#field) !== PLACEHOLDER) return null;
+    const base64 = this.#base64;
+    const bulk = { field: this.#field, bytes: base64.bytes, release: () => base64.release() };
+    return { ...message, bytes: this.#receivedBytes, bulk };
   }
 
   #take(piece: Buffer): void {
@@ -81,14 +89,20 @@ export class ArrivingRequest {
     const end = quote < 0 ? piece.length : quote;
     const taken = this.#base64.add(piece.subarray(0, end));
     if (taken < end || (quote >= 0 && !this.#base64.end())) {
-      this.#text.add(Buffer.from(this.#base64.text(), 'latin1'));
-      this.#base64 = new ArrivingBase64(0);
-      this.#state = 'without';
+      this.#putBack();
       this.#take(piece.subarray(taken));
     } else if (quote >= 0) {
       this.#state = 'behind';
       this.#take(piece.subarray(quote));
     }
+  }
+
+  /** What has come of the base64 is left in the text. */
+  #putBack(): void {
+    this.#text.add(Buffer.from(this.#base64.text(), 'latin1'));
+    this.#base64.release();
+    this.#base64 = new ArrivingBase64(0);
+    this.#state = 'without';
   }
 
   #textWith(base64: string): string {
@@ -111,6 +125,15 @@ const FIELDS = [...new Set(Object.values(METHODS).flatMap(({ bulk }) => bulk ?? 
 const OPENING = new RegExp(`"(${FIELDS.join('|')})":"`);
 const LONGEST_OPENING = Math.max(...FIELDS.map((field) => `"${field}":"`.length));
 const QUOTE = 0x22;
+
+function decodedOrNull(text: string, limits: MessageLimits): Message | null {
+  try {
+    return decodeMessage(text, limits);
+  } catch (error) {
+    if (error instanceof MalformedMessageError) return null;
+    throw error;
+  }
+}
 
 function memberOf(params: unknown, field: string): unknown {
   return typeof params === 'object' && params !== null

@@ -43,6 +43,15 @@ export class GrowingBytes {
     this.#length += count;
   }
 
+  /** Moves the bytes where they fill less than a quarter of their memory: who keeps them would keep all of it. */
+  fit(): void {
+    if (4 * this.#length >= this.#memory.length) return;
+    const fitting = Buffer.allocUnsafeSlow(this.#length);
+    this.#memory.copy(fitting);
+    SPARE_MEMORY.give(this.#memory);
+    this.#memory = fitting;
+  }
+
   /** Gives the memory away: nobody may look at the bytes any more. */
   release(): void {
     SPARE_MEMORY.give(this.#memory);

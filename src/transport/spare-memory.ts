@@ -11,17 +11,17 @@ export class SpareMemory {
 
   /** A block of `bytes` or somewhat more, which holds anything. */
   take(bytes: number): Buffer {
-    const index = this.#blocks.findIndex(({ length }) => length >= bytes && length <= 2 * bytes);
-    if (index < 0)
-      return Buffer.allocUnsafeSlow(Math.ceil(bytes / SPARE_MEMORY_UNIT_BYTES) * SPARE_MEMORY_UNIT_BYTES);
+    const wanted = Math.ceil(bytes / SPARE_MEMORY_UNIT_BYTES) * SPARE_MEMORY_UNIT_BYTES;
+    const index = this.#blocks.findIndex(({ length }) => length >= wanted && length <= 2 * wanted);
+    if (index < 0) return Buffer.allocUnsafeSlow(wanted);
     const [block] = this.#blocks.splice(index, 1);
     this.#bytes -= block!.length;
     return block!;
   }
 
-  /** Takes a block back that nobody reads or writes any more. */
+  /** Takes a block back that nobody reads or writes any more; one that is too small to be of use is dropped. */
   give(block: Buffer): void {
-    if (block.length === 0 || this.#bytes + block.length > SPARE_MEMORY_BYTES) return;
+    if (block.length < SPARE_MEMORY_UNIT_BYTES || this.#bytes + block.length > SPARE_MEMORY_BYTES) return;
     this.#blocks.push(block);
     this.#bytes += block.length;
     this.#timer ??= setTimeout(() => this.#drop(), SPARE_MEMORY_MS).unref();

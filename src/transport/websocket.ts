@@ -247,13 +247,24 @@ export class WebSocketTransport implements Transport {
     return {
       add: (piece) => {
         this.#keepalive.heard();
-        message.add(piece);
+        if (!this.#closing) this.#add(message, piece);
       },
-      isUtf8: () => message.isUtf8(),
+      // What comes behind a close is not looked at.
+      isUtf8: () => this.#closing || message.isUtf8(),
       end: () => {
         if (!this.#closing) message.end();
       },
     };
+  }
+
+  /** Where addresses are limited there may be no memory for a large message: that ends this connection and no other. */
+  #add(message: LargeMessage, piece: Buffer): void {
+    try {
+      message.add(piece);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      this.close({ code: CloseCode.tryAgainLater, reason: 'there is no memory for the message' });
+    }
   }
 
   #sent(bytes: number): void {

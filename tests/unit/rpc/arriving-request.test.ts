@@ -1,16 +1,18 @@
+import { isUtf8 } from 'node:buffer';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
-import { decodeMessage, type RequestMessage } from '../../../src/protocol/envelope.ts';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { decodeMessage, type Message, type RequestMessage } from '../../../src/protocol/envelope.ts';
 import { MalformedMessageError } from '../../../src/protocol/json-scan.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
 import { ArrivingRequest, paramsWithText } from '../../../src/rpc/arriving-request.ts';
 import { BULK_BEGINS_WITHIN_BYTES } from '../../../src/rpc/limits.ts';
 import { route } from '../../../src/rpc/router.ts';
+import { SPARE_MEMORY } from '../../../src/transport/spare-memory.ts';
 
 const LARGE = Buffer.alloc(30_000, 7).toString('base64');
 
 /** What comes of bytes that arrive in pieces, cut where the fractions say. */
-function receive(bytes: Buffer, places: readonly number[] = []): RequestMessage {
+function arrived(bytes: Buffer, places: readonly number[] = []): ArrivingRequest {
   const ends = [...places.map((place) => Math.floor(place * bytes.length)), bytes.length];
   const arriving = new ArrivingRequest(bytes.length);
   let at = 0;
@@ -20,6 +22,11 @@ function receive(bytes: Buffer, places: readonly number[] = []): RequestMessage 
     piece.fill(0);
     at = end;
   }
+  return arriving;
+}
+
+function receive(bytes: Buffer, places?: readonly number[]): RequestMessage {
+  const arriving = arrived(bytes, places);
   expect(arriving.isUtf8()).toBe(true);
   return arriving.decode(DEFAULT_MESSAGE_LIMITS) as RequestMessage;
 }
@@ -81,6 +88,26 @@ test.each([0, 1, 5, 16, 17])('a text that is found %i bytes before it is too lat
   }
 });
 
+test.each([1, 30_000, 200_000])('%i bytes that wait keep at most four times the memory', (length) => {
+  const params = { path: 'file:///', dataBase64: Buffer.alloc(length).toString('base64') };
+  const { bulk } = decode({ id: 1, method: 'fs/writeFile', params });
+  expect(bulk!.bytes.buffer.byteLength).toBeLessThanOrEqual(4 * length);
+});
+
+test('the memory of the words around the base64 is spare once they are decoded, that of its bytes when they are released', () => {
+  const give = vi.spyOn(SPARE_MEMORY, 'give');
+  onTestFinished(() => give.mockRestore());
+  const params = { path: 'file:///', dataBase64: Buffer.alloc(200_000).toString('base64') };
+  const { bulk } = decode({ id: 1, method: 'fs/writeFile', params });
+  const given = () => give.mock.calls.filter(([block]) => block.length > 0).map(([block]) => block.buffer);
+  expect(given()).toHaveLength(1);
+  expect(given()).not.toContain(bulk!.bytes.buffer);
+  bulk!.release();
+  bulk!.release();
+  expect(given()).toHaveLength(2);
+  expect(given()).toContain(bulk!.bytes.buffer);
+});
+
 test('limits hold and what is no JSON is refused', () => {
   const broken = Buffer.from(`{"id":1,"method":"m","params":{"chunk":"${LARGE}"`);
   expect(() => receive(broken)).toThrow(MalformedMessageError);
@@ -101,6 +128,63 @@ test('what is not UTF-8 is noticed before and behind the base64', () => {
   expect(message([0x7b], [0xc3])).toBe(false);
 });
 
+test('what is not UTF-8 is noticed where the base64 does not end', () => {
+  const bytes = Buffer.from(`{"chunk":"${LARGE}`);
+  expect(arrived(bytes).isUtf8()).toBe(true);
+  expect(arrived(Buffer.concat([bytes, Buffer.of(0xff)])).isUtf8()).toBe(false);
+});
+
+test('a refusal tells where in the message the fault is', () => {
+  const bytes = Buffer.from(`{"id":1,"method":"m","params":{"chunk":"${LARGE}",}}`);
+  expect(() => receive(bytes)).toThrow(`not valid JSON at offset ${bytes.length - 2}`);
+});
+
+test('a damaged message ends as it does when it is decoded whole', () => {
+  const message = Buffer.from(
+    JSON.stringify({ id: 1, method: 'm', params: { path: 'é', chunk: LARGE, more: 'é' } }),
+  );
+  // Half of the damage is at the ends, where there is more than base64.
+  const place = fc.oneof(
+    fc.double({ min: 0, max: 1, noNaN: true }),
+    fc.constantFrom(0.001, 0.999, 0.9996, 1),
+  );
+  const byte = fc.oneof(fc.nat(255), fc.constantFrom(...Buffer.from('"\\,:{}[]= ')));
+  fc.assert(
+    fc.property(place, byte, fc.constantFrom('replace', 'insert', 'end'), place, (at, damage, kind, cut) => {
+      const position = Math.round(at * message.length);
+      const behind = kind === 'end' ? message.length : position + (kind === 'replace' ? 1 : 0);
+      const bytes = Buffer.concat([
+        message.subarray(0, position),
+        Buffer.of(damage),
+        message.subarray(behind),
+      ]);
+      const arriving = arrived(bytes, [cut]);
+      expect(arriving.isUtf8()).toBe(isUtf8(bytes));
+      if (isUtf8(bytes)) {
+        expect(outcome(() => withText(arriving.decode(DEFAULT_MESSAGE_LIMITS)))).toEqual(
+          outcome(() => withText(decodeMessage(bytes.toString(), DEFAULT_MESSAGE_LIMITS))),
+        );
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+function outcome(decode: () => unknown): unknown {
+  try {
+    return decode();
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+/** The parts of a message that do not depend on how it was decoded. */
+function withText(message: Message): unknown {
+  if (message.kind !== 'request') return message;
+  const { bulk, bytes: _, params, ...rest } = message;
+  return { ...rest, params: bulk === undefined ? params : paramsWithText(params, bulk) };
+}
+
 test('every message means the same as when it is decoded whole, wherever it is cut', () => {
   const text = fc.oneof(
     fc.constantFrom(LARGE, `${LARGE}"`, `${LARGE}aA==`, 'aGk=', 'aGl=', ''),
@@ -113,9 +197,7 @@ test('every message means the same as when it is decoded whole, wherever it is c
     fc.property(params, fc.boolean(), places, (given, spaced, cuts) => {
       const bytes = Buffer.from(JSON.stringify({ id: 1, method: 'm', params: given }, null, spaced ? 1 : 0));
       const whole = decodeMessage(bytes.toString(), DEFAULT_MESSAGE_LIMITS) as RequestMessage;
-      const { bulk, ...decoded } = receive(bytes, cuts);
-      const params = bulk === undefined ? decoded.params : paramsWithText(decoded.params, bulk);
-      expect({ ...decoded, params, bytes: 0 }).toEqual({ ...whole, bytes: 0 });
+      expect(withText(receive(bytes, cuts))).toEqual(withText(whole));
     }),
     { numRuns: 300 },
   );

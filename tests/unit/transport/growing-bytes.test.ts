@@ -34,6 +34,19 @@ test('bytes are put where there is room, and cut off again', () => {
   expect(growing.bytes.toString()).toBe('abcd!');
 });
 
+test('bytes that fill less than a quarter of their memory can be moved to memory of their own size', () => {
+  const [few, many] = [Buffer.alloc(MB / 4 - 1, 'x'), Buffer.alloc(MB / 2, 'y')];
+  const growing = new GrowingBytes(MB);
+  growing.add(few);
+  growing.fit();
+  expect(growing.bytes.buffer.byteLength).toBe(few.length);
+  growing.add(many);
+  const { buffer } = growing.bytes;
+  growing.fit();
+  expect(growing.bytes.buffer === buffer).toBe(true);
+  expect(growing.bytes.equals(Buffer.concat([few, many]))).toBe(true);
+});
+
 test('memory that was released, or outgrown, is spare', () => {
   const growing = new GrowingBytes(MB);
   growing.add(Buffer.alloc(MB));

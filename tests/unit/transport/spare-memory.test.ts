@@ -18,12 +18,26 @@ test('a block is used again, once, for what needs about as much', () => {
   expect(spare.take(MB) === block).toBe(false);
 });
 
+test('a block of the smallest size is used again for what needs little of it', () => {
+  const spare = new SpareMemory();
+  const block = spare.take(1_000);
+  spare.give(block);
+  expect(spare.take(2_000) === block).toBe(true);
+});
+
 test('so much is kept and no more', () => {
   const spare = new SpareMemory();
   const blocks = Array.from({ length: SPARE_MEMORY_BYTES / MB + 3 }, () => spare.take(MB));
   for (const block of blocks) spare.give(block);
   const again = blocks.map(() => spare.take(MB)).filter((block) => blocks.includes(block));
   expect(again).toHaveLength(SPARE_MEMORY_BYTES / MB);
+});
+
+test('blocks that are too small for anything are not kept', () => {
+  const spare = new SpareMemory();
+  spare.give(Buffer.alloc(0));
+  spare.give(Buffer.alloc(1_000));
+  expect(vi.getTimerCount()).toBe(0);
 });
 
 test('what nobody takes is dropped after a moment', () => {

@@ -1,12 +1,14 @@
 import { once } from 'node:events';
 import { afterEach, expect, test, vi } from 'vitest';
 import { CLOSE_TIMEOUT_MS } from '../../../src/transport/limits.ts';
+import { SPARE_MEMORY } from '../../../src/transport/spare-memory.ts';
 import { connectWebSocket } from '../../../src/transport/websocket.ts';
 import { RecordedEvents } from './recorded-events.ts';
 import { CLOSE, frame, listen, pair, rawClient, TEXT } from './websocket-peers.ts';
 
 afterEach(() => {
   vi.useRealTimers();
+  vi.restoreAllMocks();
 });
 
 test('text, binary and fragmented messages arrive alike', async () => {
@@ -93,6 +95,18 @@ test('fragments are added up', async () => {
   client.send('x'.repeat(401), { fin: true });
   await events.untilClosed();
   expect(events.messages).toEqual([]);
+});
+
+test('a message for which there is no memory ends its connection and no other', async () => {
+  const [poor, other] = [await pair({ maxMessageBytes: 1_000_000 }), await pair()];
+  vi.spyOn(SPARE_MEMORY, 'take').mockImplementation(() => Buffer.allocUnsafeSlow(Number.MAX_SAFE_INTEGER));
+  poor.client.send('x'.repeat(500_000));
+  const [code, reason] = (await once(poor.client, 'close')) as [number, Buffer];
+  expect([code, reason.toString()]).toEqual([1013, 'there is no memory for the message']);
+  await poor.events.untilClosed();
+  expect(poor.events.messages).toEqual([]);
+  other.client.send('goes on');
+  await other.events.untilMessages(1);
 });
 
 test('a close reaches the peer with code and reason behind what was sent', async () => {

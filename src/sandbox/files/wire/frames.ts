@@ -48,6 +48,9 @@ export class FrameWriter {
   #queuedBytes = 0;
   #writing = false;
   #onProgress: (() => void) | null = null;
+  /** Operations of which something is being written. */
+  readonly #underWay = new Set<number>();
+  #awaited: { readonly operation: number; readonly done: () => void }[] = [];
 
   constructor(sink: ByteSink, onFailure: (error: Error) => void) {
     this.#sink = sink;
@@ -59,7 +62,7 @@ export class FrameWriter {
     return this.#queuedBytes;
   }
 
-  /** The content must not change before it is sent, which is before anybody can answer it. */
+  /** The content must not change before it is sent: {@link onceSent} tells. */
   send(kind: MessageKind, operation: number, head: unknown, content: Uint8Array = NOTHING): void {
     const text = Buffer.from(JSON.stringify(head));
     if (text.length > MESSAGE_HEAD_BYTES) throw new FrameError('the head of a message is too long');
@@ -71,6 +74,12 @@ export class FrameWriter {
   /** Calls `listener` once, when less is queued than now. */
   onceProgressed(listener: () => void): void {
     this.#onProgress = listener;
+  }
+
+  /** Calls `done` when nothing of the request is left to be sent, which may be after an answer that does not wait for it. */
+  onceSent(operation: number, done: () => void): void {
+    if (this.#isUnsent(operation)) this.#awaited.push({ operation, done });
+    else done();
   }
 
   #write(): void {
@@ -87,6 +96,8 @@ export class FrameWriter {
 
   #wrote(): void {
     this.#writing = false;
+    this.#underWay.clear();
+    this.#tellSent();
     const onProgress = this.#onProgress;
     this.#onProgress = null;
     onProgress?.();
@@ -97,7 +108,19 @@ export class FrameWriter {
   #fail(error: Error): void {
     this.#queue = [];
     this.#queuedBytes = 0;
+    this.#underWay.clear();
+    this.#tellSent();
     this.#onFailure(error);
+  }
+
+  #isUnsent(operation: number): boolean {
+    return this.#underWay.has(operation) || this.#queue.some((message) => isRequest(message, operation));
+  }
+
+  #tellSent(): void {
+    const awaited = this.#awaited;
+    this.#awaited = [];
+    for (const { operation, done } of awaited) this.onceSent(operation, done);
   }
 
   /** Frames for one write, small ones in one piece. */
@@ -113,6 +136,7 @@ export class FrameWriter {
       }
       const frame = nextFrame(message);
       parts.push(...frame.parts);
+      this.#underWay.add(message.operation);
       bytes += frame.bytes;
       this.#queuedBytes -= frame.bytes - frame.overhead;
       if (message.sent < message.content.length) this.#queue.push(message);
@@ -122,7 +146,9 @@ export class FrameWriter {
 
   /** Nothing can be aborted before it is known: the rest of a long request goes first. */
   #isEarly({ kind, operation }: OutgoingMessage): boolean {
-    return kind === MessageKind.abort && this.#queue.some((other) => isRestOf(other, operation));
+    return (
+      kind === MessageKind.abort && this.#queue.some((other) => other.sent > 0 && isRequest(other, operation))
+    );
   }
 }
 
@@ -247,8 +273,8 @@ const FRAME_PREFIX_BYTES = 9;
 const MESSAGE_PREFIX_BYTES = 8;
 const MESSAGE_KINDS: ReadonlySet<number> = new Set(Object.values(MessageKind));
 
-function isRestOf({ kind, operation, sent }: OutgoingMessage, wanted: number): boolean {
-  return operation === wanted && kind === MessageKind.request && sent > 0;
+function isRequest({ kind, operation }: OutgoingMessage, wanted: number): boolean {
+  return operation === wanted && kind === MessageKind.request;
 }
 
 /** The next frame of a message; `overhead` are its bytes that are neither head nor content. */

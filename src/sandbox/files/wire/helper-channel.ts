@@ -121,9 +121,15 @@ export class HelperChannel {
 
   #receive({ kind, operation, head, content }: Message): void {
     if (kind === MessageKind.waiting) this.#noteWait(operation);
-    else if (kind === MessageKind.answer) this.#settled(operation).resolve({ head, content });
+    else if (kind === MessageKind.answer) this.#answered(operation, { head, content });
     else if (kind === MessageKind.failure) this.#settled(operation).reject(failureOf(head));
     else throw new FrameError('a helper asks nothing');
+  }
+
+  /** Whoever has the answer may use the memory of what was sent again, so that all of it must have been. */
+  #answered(operation: number, answer: Answer): void {
+    const pending = this.#settled(operation);
+    this.#writer.onceSent(operation, () => pending.resolve(answer));
   }
 
   /** An operation that waits for somebody outside must not keep others waiting; only so many may do it. */

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import type { WalkOptions } from '../../../../src/files/file-system.ts';
 import { FileThreads } from '../../../../src/files/file-threads.ts';
@@ -110,6 +111,18 @@ test.each<Partial<WalkOptions>>([
   { maxDirectories: 2 * WIDTH + 3 },
 ])('limits and options end a divided walk where they end any (%o)', async (options) => {
   await walkedBothWays(await wideTree(), options);
+});
+
+test('wherever limits fall, a divided walk ends as any does', async () => {
+  const root = await wideTree();
+  const options = fc.record({
+    maxDepth: fc.nat(4),
+    maxEntries: fc.integer({ min: 1, max: 7 * WIDTH }),
+    maxDirectories: fc.integer({ min: 1, max: 3 * WIDTH }),
+    pruneHiddenDirectories: fc.boolean(),
+  });
+  const property = fc.asyncProperty(options, async (given) => void (await walkedBothWays(root, given)));
+  await fc.assert(property, { numRuns: 50 });
 });
 
 test('errors are told in their order, and the answer keeps within its size', async () => {

@@ -8,6 +8,7 @@ import {
   type Message,
   MessageKind,
 } from '../../../../src/sandbox/files/wire/frames.ts';
+import { HelperChannel } from '../../../../src/sandbox/files/wire/helper-channel.ts';
 
 /** A sink that takes what is written when it is told to. */
 class HeldSink implements ByteSink {
@@ -128,6 +129,45 @@ describe('frames', () => {
     const aboutFirst = messages.filter(({ operation }) => operation === 1);
     expect(aboutFirst.map(({ kind }) => kind)).toEqual([MessageKind.request, MessageKind.abort]);
     expect(writer.queuedBytes).toBe(0);
+  });
+
+  test('a request is sent when the sink has taken all of it, or will take nothing more', () => {
+    const told: string[] = [];
+    const send = (error: Error | null) => {
+      const sink = new HeldSink();
+      const writer = new FrameWriter(sink, () => {});
+      writer.onceSent(7, () => told.push('unknown'));
+      writer.send(MessageKind.request, 7, 'long', Buffer.alloc(3 * FRAME_CONTENT_BYTES));
+      writer.onceSent(7, () => told.push('sent'));
+      sink.take();
+      sink.take();
+      expect(told.splice(0)).toEqual(['unknown']);
+      sink.take(error);
+      expect(told.splice(0)).toEqual(['sent']);
+    };
+    send(null);
+    send(new Error('broken'));
+  });
+
+  test('an answer that comes too early waits until the request is sent', async () => {
+    const sink = new HeldSink();
+    const channel = new HelperChannel(
+      sink,
+      () => {},
+      () => {},
+    );
+    let isDone = false;
+    const content = Buffer.alloc(3 * FRAME_CONTENT_BYTES);
+    const answer = channel.request(['stat'] as never, { content }).then(() => {
+      isDone = true;
+    });
+    await new Promise(setImmediate);
+    const operation = Buffer.concat(sink.written).readUInt32LE(5);
+    channel.receive(encode([{ kind: MessageKind.answer, operation, head: null, content: Buffer.alloc(0) }]));
+    await new Promise(setImmediate);
+    expect(isDone).toBe(false);
+    sink.takeAll();
+    await answer;
   });
 
   test('a sink that fails is told once, and drops the rest', () => {
