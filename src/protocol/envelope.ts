@@ -28,7 +28,7 @@ export interface RequestMessage {
 /** What the base64 of a parameter stands for; in the params something else is in its place. */
 export interface BulkBytes {
   readonly field: string;
-  readonly bytes: Buffer;
+  readonly bytes: Uint8Array;
   /** Nobody reads the bytes any more, also not in a thread: their memory may be used again. Need not be called. */
   release(): void;
 }

@@ -6,6 +6,7 @@ import type { MessageLimits } from '../protocol/limits.ts';
 import { METHODS } from '../protocol/registry.ts';
 import { GrowingBytes } from '../transport/growing-bytes.ts';
 import { ArrivingBase64 } from './arriving-base64.ts';
+import { asBuffer } from './base64.ts';
 import { BULK_BEGINS_WITHIN_BYTES } from './limits.ts';
 
 /**
@@ -114,7 +115,7 @@ export class ArrivingRequest {
 
 /** The params with the text put back, for a method that expects one. */
 export function paramsWithText(params: unknown, { field, bytes }: BulkBytes): unknown {
-  return { ...(params as object), [field]: bytes.toString('base64') };
+  return { ...(params as object), [field]: asBuffer(bytes).toString('base64') };
 }
 
 /** Stands for the base64 in the message. Nobody outside knows it, so that no text of a client can be taken for it. */

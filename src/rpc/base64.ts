@@ -56,6 +56,7 @@ export const STRING_CODER: Base64Coder = {
 
 let coder = STRING_CODER;
 
-function asBuffer(bytes: Uint8Array): Buffer {
+/** The same bytes, with what Node's buffers can do. */
+export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -248,10 +248,7 @@ export class LinuxEncloser {
    * does not work here at all, which a start has to find out that comes before anything has shown it.
    */
   async #hasEntered({ report }: Child, network: NetworkMode): Promise<boolean> {
-    const deadline = new AbortController();
-    const stuck = this.#bwrap.works ? null : this.#whyStuck(deadline.signal);
-    const said = await (stuck === null ? report : Promise.race([report, stuck]));
-    deadline.abort();
+    const said = await (this.#bwrap.works ? report : this.#unlessStuck(report));
     if (said === LaunchReport.mountsChecked) {
       if (network !== 'enabled') this.#bwrap.proven();
       return true;
@@ -260,7 +257,16 @@ export class LinuxEncloser {
     return false;
   }
 
-  /** Rejects when a bwrap that says nothing does not work at all; one that only takes its time is waited for. */
+  /** The report, or why a bwrap that says nothing does not work at all; one that only takes its time is waited for. */
+  async #unlessStuck(report: Child['report']): Promise<Awaited<Child['report']>> {
+    const deadline = new AbortController();
+    try {
+      return await Promise.race([report, this.#whyStuck(deadline.signal)]);
+    } finally {
+      deadline.abort();
+    }
+  }
+
   async #whyStuck(signal: AbortSignal): Promise<never> {
     await delay(UNPROVEN_START_MS, null, { signal }).catch(() => {});
     if (!signal.aborted) await this.#bwrap.path();

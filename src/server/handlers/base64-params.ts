@@ -1,5 +1,6 @@
 import type { BulkBytes } from '../../protocol/envelope.ts';
 import { invalidParams } from '../../protocol/errors.ts';
+import { asBuffer } from '../../rpc/base64.ts';
 import { type Decoded, decodeBase64 } from '../../rpc/strict-base64.ts';
 
 /** The bytes of a parameter in base64, which may have been decoded already; a refusal names it. */
@@ -17,5 +18,5 @@ export function bytesParam<Name extends string>(
 
 /** The bytes of a parameter in base64, which may have been decoded already, or what is wrong with it. */
 export function decodeParam(param: string, bulk: BulkBytes | null): Decoded {
-  return bulk === null ? decodeBase64(param) : bulk.bytes;
+  return bulk === null ? decodeBase64(param) : asBuffer(bulk.bytes);
 }

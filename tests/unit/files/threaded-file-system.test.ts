@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, type Mock, test, vi } from 'vitest';
-import type { FileSystem, Waiting, WalkOptions } from '../../../src/files/file-system.ts';
+import type { FileSystem, Waiting } from '../../../src/files/file-system.ts';
 import { FileThreads } from '../../../src/files/file-threads.ts';
 import { LARGE_WALK_ENTRIES, MANY_SMALL_FILES, SMALL_FILE_BYTES } from '../../../src/files/limits.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../src/files/local/local-file-system.ts';
@@ -21,18 +21,12 @@ import { EncodedWalk } from '../../../src/files/thread/encoded-walk.ts';
 import { threadedFileSystem } from '../../../src/files/threaded-file-system.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { outcome, Scratch } from './local/scratch.ts';
+import { EVERYTHING } from './walk-options.ts';
 
 const scratch = new Scratch();
 const FOLLOW = { followSymlinks: true };
 const NEVER = new AbortController().signal;
 const PATIENT: Waiting = { signal: NEVER, onWait: () => {} };
-const EVERYTHING: WalkOptions = {
-  maxDepth: 64,
-  maxDirectories: 10_000,
-  maxEntries: 50_000,
-  followDirectorySymlinks: false,
-  pruneHiddenDirectories: false,
-};
 
 const threads = new FileThreads(undefined, 60_000);
 const run = vi.spyOn(threads, 'run');

@@ -4,15 +4,9 @@ import { expect, test } from 'vitest';
 import type { WalkOptions } from '../../../../src/files/file-system.ts';
 import { walk } from '../../../../src/files/local/walk.ts';
 import { childPath, type NativePath, nativePathOfBytes } from '../../../../src/files/native-path.ts';
+import { EVERYTHING } from '../walk-options.ts';
 import { makeTree, temporaryDirectory } from './temporary-tree.ts';
 
-const EVERYTHING: WalkOptions = {
-  maxDepth: 64,
-  maxDirectories: 10_000,
-  maxEntries: 50_000,
-  followDirectorySymlinks: false,
-  pruneHiddenDirectories: false,
-};
 const NEVER = new AbortController().signal;
 
 /** The walk with URIs relative to the root; directories end in a slash. */

@@ -11,15 +11,9 @@ import { type NativePath, nativePathOfText } from '../../../../src/files/native-
 import { walkByThreads } from '../../../../src/files/thread/divided-walk.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { temporaryDirectory } from '../local/temporary-tree.ts';
+import { EVERYTHING } from '../walk-options.ts';
 
 const NEVER = new AbortController().signal;
-const EVERYTHING: WalkOptions = {
-  maxDepth: 64,
-  maxDirectories: 10_000,
-  maxEntries: 50_000,
-  followDirectorySymlinks: false,
-  pruneHiddenDirectories: false,
-};
 const WIDTH = WALK_SHARED_DIRECTORIES + 6;
 const IDLE_MS = 60_000;
 
