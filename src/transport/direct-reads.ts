@@ -1,7 +1,6 @@
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { largeReadBuffer } from './large-reads.ts';
-import { SHARED_READ_BYTES } from './limits.ts';
+import { readBuffer } from './large-reads.ts';
 
 /** Takes what a socket receives. */
 export interface ReadTarget {
@@ -25,8 +24,8 @@ export function readDirectly(socket: Duplex, target: ReadTarget): boolean {
     Object.getOwnPropertySymbols(socket).find(({ description }) => description === name),
   );
   if (typeof handle?.useUserBuffer !== 'function' || !buffer || !callback || !next) return false;
-  inside[buffer] = SHARED;
-  inside[next] = () => (target.expectsMuch ? largeReadBuffer() : SHARED);
+  inside[buffer] = readBuffer(false);
+  inside[next] = () => readBuffer(target.expectsMuch);
   inside[callback] = (bytes: number, used: Buffer) => {
     const chunk = used.subarray(0, bytes);
     // A paused socket keeps what comes, as any does, until it has enough, and what it keeps goes first.
@@ -34,7 +33,7 @@ export function readDirectly(socket: Duplex, target: ReadTarget): boolean {
     target.take(chunk);
     return true;
   };
-  handle.useUserBuffer(SHARED);
+  handle.useUserBuffer(readBuffer(false));
   return true;
 }
 
@@ -42,6 +41,3 @@ export function readDirectly(socket: Duplex, target: ReadTarget): boolean {
 interface StreamHandle {
   useUserBuffer(buffer: Buffer): void;
 }
-
-/** What is in it is used up before the next read. */
-const SHARED = Buffer.allocUnsafeSlow(SHARED_READ_BYTES);

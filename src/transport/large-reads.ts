@@ -1,17 +1,21 @@
-import { LARGE_READ_BYTES } from './limits.ts';
+import { LARGE_READ_BYTES, SHARED_READ_BYTES } from './limits.ts';
 
 /**
- * The buffer into which large messages are read, one for all sockets: what is in it is used up before the next read. Where the engine can,
- * it lies in the memory of a few instructions of WebAssembly, which unmask sixteen bytes at a time.
+ * The buffer into which sockets read, one for all of them: what is in it is used up before the next read. From the first large message on
+ * it is a larger one, of which the others have a part. Where the engine can, that lies in the memory of a few instructions of
+ * WebAssembly, which unmask sixteen bytes at a time.
  */
-export function largeReadBuffer(): Buffer {
-  buffer ??= vectorBuffer() ?? Buffer.allocUnsafeSlow(LARGE_READ_BYTES);
-  return buffer;
+export function readBuffer(expectsMuch: boolean): Buffer {
+  if (expectsMuch && large === null) {
+    large = vectorBuffer() ?? Buffer.allocUnsafeSlow(LARGE_READ_BYTES);
+    usual = large.subarray(0, SHARED_READ_BYTES);
+  }
+  return expectsMuch ? large! : usual;
 }
 
 /**
  * Takes the mask `word` off as many bytes of `piece` as come in sixteens, from the first on, and returns their number. That is 0 for a
- * piece that is not in the buffer for large messages.
+ * piece that is not in that memory.
  */
 export function unmaskVectors(piece: Uint8Array, word: number): number {
   if (vectors === null || piece.buffer !== vectors.memory.buffer) return 0;
@@ -31,7 +35,8 @@ interface Vectors {
   readonly unmask: (from: number, to: number, word: number) => void;
 }
 
-let buffer: Buffer | null = null;
+let usual: Buffer = Buffer.allocUnsafeSlow(SHARED_READ_BYTES);
+let large: Buffer | null = null;
 let vectors: Vectors | null = null;
 
 /** Null where memory for WebAssembly is not to be had: the engine wants gigabytes of addresses for it, which a limit may forbid. */

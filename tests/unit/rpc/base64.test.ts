@@ -9,7 +9,7 @@ import {
   writeBase64,
 } from '../../../src/rpc/base64.ts';
 import { DECODED_AT_ONCE_CHARACTERS, ENCODED_AT_ONCE_BYTES } from '../../../src/rpc/limits.ts';
-import { largeReadBuffer } from '../../../src/transport/large-reads.ts';
+import { readBuffer } from '../../../src/transport/large-reads.ts';
 
 afterEach(() => useBase64Coder(STRING_CODER));
 
@@ -49,7 +49,7 @@ describe.each([
       fc.property(lengths, fc.boolean(), (length, isLarge) => {
         const bytes = content(length - (length % 3));
         const text = Buffer.from(bytes.toString('base64'));
-        const memory = isLarge ? largeReadBuffer().subarray(3, 3 + text.length) : text;
+        const memory = isLarge ? readBuffer(true).subarray(3, 3 + text.length) : text;
         memory.set(text);
         const into = Buffer.alloc(bytes.length + 4, 'x');
         expect(decodeGroups(memory, into)).toBe(bytes.length);

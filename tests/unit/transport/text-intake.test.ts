@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import * as ws from 'ws';
-import { largeReadBuffer } from '../../../src/transport/large-reads.ts';
+import { readBuffer } from '../../../src/transport/large-reads.ts';
 import { LARGE_MESSAGE_BYTES } from '../../../src/transport/limits.ts';
 import { TextIntake } from '../../../src/transport/text-intake.ts';
 import { WholeMessage } from '../../../src/transport/whole-message.ts';
@@ -88,7 +88,7 @@ async function intakeStory(chunks: readonly Buffer[], maxBytes: number, large: b
   });
   for (const chunk of chunks) {
     for (let at = 0; at < chunk.length; ) {
-      const buffer = large ? largeReadBuffer() : Buffer.alloc(chunk.length);
+      const buffer = large ? readBuffer(true) : Buffer.alloc(chunk.length);
       const count = chunk.copy(buffer, 0, at);
       intake.take(buffer.subarray(0, count));
       at += count;

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { largeReadBuffer, unmaskVectors } from '../../../src/transport/large-reads.ts';
+import { readBuffer, unmaskVectors } from '../../../src/transport/large-reads.ts';
 import { LARGE_READ_BYTES } from '../../../src/transport/limits.ts';
 import { unmask } from '../../../src/transport/unmask.ts';
 
 test.each([
   ['memory of its own', (bytes: number) => new Uint8Array(bytes)],
-  ['the buffer for large messages', (bytes: number) => largeReadBuffer().subarray(0, bytes).fill(0)],
+  ['the buffer for large messages', (bytes: number) => readBuffer(true).subarray(0, bytes).fill(0)],
 ])('in %s every byte is unmasked by its place in the payload, and nothing around it', (_, memoryOf) => {
   fc.assert(
     fc.property(
@@ -30,7 +30,7 @@ test.each([
 });
 
 test('the buffer for large messages has vector instructions, and all of it can be unmasked', () => {
-  const buffer = largeReadBuffer();
+  const buffer = readBuffer(true);
   expect(buffer.buffer.byteLength).toBe(LARGE_READ_BYTES);
   expect(unmaskVectors(buffer, 0)).toBe(LARGE_READ_BYTES);
   expect(unmaskVectors(Buffer.alloc(64), 0)).toBe(0);
