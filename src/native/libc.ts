@@ -22,6 +22,8 @@ export interface Libc {
   spawn(request: SpawnRequest): number;
   /** Reads what is there into `buffer` from `offset` on; 0 when there is nothing, at the end, and when the read fails. */
   readNow(fd: number, buffer: Buffer, offset: number): number;
+  /** How many bytes a terminal or pipe has ready; 0 when there are none, and when it does not say. */
+  readable(fd: number): number;
   /** Gives a pipe more room; one that may not have it stays as it is. */
   widenPipe(fd: number, bytes: number): void;
   /** The pid of some child of this process, also of a foreign one, that has exited and is not reaped; null if there is none. */
@@ -74,6 +76,7 @@ export function loadLibc(): Libc {
   const newLimits = new BigUint64Array(2);
   const waitInfo = new Int32Array(32);
   const waitStatus = new Int32Array(1);
+  const readableBytes = new Int32Array(1);
   const pinned: Buffer[] = [];
 
   return {
@@ -150,6 +153,10 @@ export function loadLibc(): Libc {
       return room === 0 ? 0 : Math.max(0, Number(call.read(fd, buffer.subarray(offset), room)));
     },
 
+    readable(fd) {
+      return call.ioctl(fd, FIONREAD, readableBytes) === 0 ? readableBytes[0]! : 0;
+    },
+
     widenPipe(fd, bytes) {
       call.fcntl(fd, F_SETPIPE_SZ, bytes);
     },
@@ -195,6 +202,7 @@ const O_CLOEXEC = 0o2000000;
 const F_DUPFD_CLOEXEC = 1030;
 const F_SETPIPE_SZ = 1031;
 const TIOCSWINSZ = 0x5414;
+const FIONREAD = 0x541b;
 const LOCK_SH = 1;
 const LOCK_EX = 2;
 const LOCK_NB = 4;

@@ -13,6 +13,12 @@ export const FULL_READS_PER_TURN = 4;
 /** Capacity given to the pipe of a program that fills it faster than it is read; fewer switches between the two. */
 export const FLOODED_PIPE_BYTES = 1024 * 1024;
 
+/** What Linux has for the output of a terminal is full at this size. */
+export const FULL_TERMINAL_BYTES = 4_095;
+
+/** How often a terminal is asked whether it has been refilled before it is read: some dozens of microseconds, and half of that suffices. */
+export const TERMINAL_REFILL_LOOKS = 150;
+
 /** A piece up to this size is small: its fixed cost outweighs that of its bytes. */
 export const SMALL_READ_BYTES = 16 * 1024;
 

@@ -1,7 +1,12 @@
 import { closeSync, readSync } from 'node:fs';
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
 import { ReadStream } from 'node:tty';
-import { FLOODED_PIPE_BYTES, OUTPUT_READ_BYTES } from '../limits.ts';
+import {
+  FLOODED_PIPE_BYTES,
+  FULL_TERMINAL_BYTES,
+  OUTPUT_READ_BYTES,
+  TERMINAL_REFILL_LOOKS,
+} from '../limits.ts';
 import { REST_MS, ReadPacing } from './read-pacing.ts';
 import type { OutputSource, StreamName } from './spawner.ts';
 
@@ -9,6 +14,8 @@ import type { OutputSource, StreamName } from './spawner.ts';
 export interface ReadCalls {
   /** Reads into `buffer` what is there now, from `offset` on; 0 when there is nothing. */
   readNow(fd: number, buffer: Buffer, offset: number): number;
+  /** How many bytes are there now. */
+  readable(fd: number): number;
   widenPipe(fd: number, bytes: number): void;
 }
 
@@ -130,9 +137,21 @@ class DescriptorSource implements OutputSource {
   /** A terminal gives at most a few kilobytes at a time; what else it holds is taken along. */
   #gather(size: number): number {
     let gathered = size;
-    for (let more = size; more > 0; gathered += more)
+    for (let more = size; more > 0; gathered += more) {
+      if (gathered >= FULL_TERMINAL_BYTES) this.#awaitRefill();
       more = this.#calls.readNow(this.#fd, READ_BUFFER, gathered);
+    }
     return gathered;
+  }
+
+  /**
+   * A terminal that was full and has been emptied is refilled by the kernel on another processor, within microseconds. Who reads before
+   * that is put to sleep until it is done, also where a read must not wait, and to be woken takes several times as long.
+   */
+  #awaitRefill(): void {
+    for (let look = 0; look < TERMINAL_REFILL_LOOKS; look++) {
+      if (this.#calls.readable(this.#fd) > 0) return;
+    }
   }
 
   #rest(pace: 'yield' | 'rest'): void {

@@ -1,9 +1,10 @@
-import { closeSync } from 'node:fs';
+import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
+import { FULL_TERMINAL_BYTES, TERMINAL_REFILL_LOOKS } from '../../../../src/process/limits.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
-import { pipeSource } from '../../../../src/process/spawn/output-source.ts';
+import { pipeSource, type ReadCalls, terminalSource } from '../../../../src/process/spawn/output-source.ts';
 import type { ChildIo, OutputSource } from '../../../../src/process/spawn/spawner.ts';
 import { NO_INPUT, openDescriptors, record, run, shell, TERMINAL } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
@@ -197,4 +198,45 @@ test('a source that is never listened to can be destroyed', () => {
   const { readEnd, writeEnd } = libc.createPipe();
   pipeSource('stdout', readEnd, libc).destroy();
   closeSync(writeEnd);
+});
+
+test.each([
+  ['that is refilled in time', 3, 4],
+  ['that is not', Number.POSITIVE_INFINITY, TERMINAL_REFILL_LOOKS],
+])('after a full read of a terminal %s the next one waits a little', async (_, vainLooks, expectedLooks) => {
+  const { master, slavePath } = libc.openTerminal(24, 80);
+  const slave = openSync(slavePath, constants.O_RDWR | constants.O_NOCTTY);
+  const looksBeforeReads: number[] = [];
+  let looks = 0;
+  const calls: ReadCalls = {
+    ...libc,
+    readable: (fd) => (looks++ < vainLooks ? 0 : libc.readable(fd)),
+    readNow: (fd, buffer, offset) => {
+      looksBeforeReads.push(looks);
+      looks = 0;
+      return libc.readNow(fd, buffer, offset);
+    },
+  };
+  const source = terminalSource(master, calls);
+  let total = 0;
+  const ended = new Promise<void>((resolve) => {
+    source.listen((bytes) => {
+      total += bytes.length;
+    }, resolve);
+  });
+  writeSync(slave, 'x');
+  source.resume();
+  await waitFor('what was written first', () => total === 1);
+  expect(looksBeforeReads).toEqual([0]);
+
+  source.pause();
+  writeSync(slave, 'y'.repeat(FULL_TERMINAL_BYTES + 1_000));
+  await waitFor('a full terminal', () => libc.readable(master) === FULL_TERMINAL_BYTES);
+  looksBeforeReads.length = 0;
+  source.resume();
+  await waitFor('the rest', () => total === FULL_TERMINAL_BYTES + 1_001);
+  expect(looksBeforeReads[0]).toBe(expectedLooks);
+  closeSync(slave);
+  source.destroy();
+  await ended;
 });
