@@ -1,17 +1,20 @@
-import { closeSync } from 'node:fs';
+import { closeSync, constants } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import koffi from 'koffi';
 
 /** Calls that answer from the system's memory or not at all: no disk, no network and no driver is waited for. */
 export interface CachedCalls {
   /**
-   * A descriptor that only names what a path leads to, closed on exec; null when that is not in memory, is not there, or lies behind
-   * a mount point. The path is in bytes, one per character.
+   * A descriptor that only names what a path leads to, closed on exec; `missing` when it is known that there is nothing, and null when
+   * that is not in memory, lies behind a mount point, or cannot be had. The path is in bytes, one per character.
    */
-  openPath(path: string, followSymlinks: boolean): number | null;
+  openPath(path: string, links: Links): number | 'missing' | null;
   /** Reads into `buffer` from `start` on and returns how much; null when the bytes are not in memory, or cannot be read so. */
   read(fd: number, buffer: Buffer, start: number, position: number): number | null;
 }
+
+/** What becomes of symbolic links in a path: all are followed, one at the end of the path is what it leads to, or none may be there. */
+export type Links = 'followed' | 'endKept' | 'refused';
 
 /**
  * Loads the calls. Rejects where the kernel does not know them (before 5.12), where they are forbidden, and where the root directory is
@@ -27,18 +30,22 @@ export async function loadCachedCalls(): Promise<CachedCalls> {
   const preadv2 = library.func(
     'long preadv2(int fd, const void *vectors, int count, long offset, int flags)',
   );
-  const follow = openHow(RESOLVE_CACHED | RESOLVE_NO_XDEV);
-  const noFollow = openHow(RESOLVE_CACHED | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS);
+  const hows: Readonly<Record<Links, BigUint64Array>> = {
+    followed: openHow(O_PATH | O_CLOEXEC, RESOLVE_CACHED | RESOLVE_NO_XDEV),
+    endKept: openHow(O_PATH | O_CLOEXEC | O_NOFOLLOW, RESOLVE_CACHED | RESOLVE_NO_XDEV),
+    refused: openHow(O_PATH | O_CLOEXEC, RESOLVE_CACHED | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS),
+  };
   const vector = new BigUint64Array(2);
 
-  const openPath = (path: string, followSymlinks: boolean): number | null => {
+  const openPath = (path: string, links: Links): number | 'missing' | null => {
     const name = Buffer.from(`${path}\0`, 'latin1');
-    const how = followSymlinks ? follow : noFollow;
+    const how = hows[links];
     const fd = Number(syscall(SYS_OPENAT2, AT_FDCWD, name, how, how.byteLength));
-    return fd < 0 ? null : fd;
+    if (fd >= 0) return fd;
+    return koffi.errno() === ENOENT ? 'missing' : null;
   };
-  const root = openPath('/', true);
-  if (root === null) throw new Error(`openat2 failed with errno ${koffi.errno()}`);
+  const root = openPath('/', 'followed');
+  if (typeof root !== 'number') throw new Error(`openat2 failed with errno ${koffi.errno()}`);
   closeSync(root);
 
   return {
@@ -53,8 +60,8 @@ export async function loadCachedCalls(): Promise<CachedCalls> {
 }
 
 /** A `struct open_how`. */
-function openHow(resolve: bigint): BigUint64Array {
-  return new BigUint64Array([O_PATH | O_CLOEXEC, 0n, resolve]);
+function openHow(flags: bigint, resolve: bigint): BigUint64Array {
+  return new BigUint64Array([flags, 0n, resolve]);
 }
 
 /** The same number on every architecture. */
@@ -62,6 +69,9 @@ const SYS_OPENAT2 = 437;
 const AT_FDCWD = -100;
 const O_PATH = 0o10000000n;
 const O_CLOEXEC = 0o2000000n;
+/** Another number on arm64. */
+const O_NOFOLLOW = BigInt(constants.O_NOFOLLOW);
+const ENOENT = 2;
 const RESOLVE_NO_XDEV = 0x01n;
 const RESOLVE_NO_SYMLINKS = 0x04n;
 const RESOLVE_CACHED = 0x20n;

@@ -14,8 +14,7 @@ export async function getMetadata(path: NativePath, options: LinkOption): Promis
   try {
     const own = await lstat(systemPath(path));
     const target = own.isSymbolicLink() ? await stat(systemPath(path)) : own;
-    const metadata = metadataOf(target, own.isSymbolicLink());
-    return { ...metadata, modifiedAtMs: Math.max(0, metadata.modifiedAtMs) };
+    return followedMetadata(target, own.isSymbolicLink());
   } catch (error) {
     throw toFileError(error);
   }
@@ -58,7 +57,14 @@ function stat(path: string | Buffer): Promise<BigIntStats> {
   });
 }
 
-function metadataOf(stats: BigIntStats, isSymlink: boolean): FileMetadata {
+/** The metadata of what a path leads to where links are followed; `isSymlink` when the path itself is one. */
+export function followedMetadata(target: BigIntStats, isSymlink: boolean): FileMetadata {
+  const metadata = metadataOf(target, isSymlink);
+  return { ...metadata, modifiedAtMs: Math.max(0, metadata.modifiedAtMs) };
+}
+
+/** The metadata of a path without links. */
+export function metadataOf(stats: BigIntStats, isSymlink: boolean): FileMetadata {
   return {
     isDirectory: stats.isDirectory(),
     isFile: stats.isFile(),

@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { cachedFileSystem } from '../../../src/files/cached-file-system.ts';
 import type { FileSystem } from '../../../src/files/file-system.ts';
@@ -19,6 +19,7 @@ const ordinary = {
   ...LOCAL_FILE_SYSTEM,
   readFile: vi.fn(LOCAL_FILE_SYSTEM.readFile),
   open: vi.fn(LOCAL_FILE_SYSTEM.open),
+  getMetadata: vi.fn(LOCAL_FILE_SYSTEM.getMetadata),
 };
 
 beforeAll(async () => {
@@ -32,7 +33,7 @@ beforeEach(() => {
 });
 
 /** The system may say that it would have to wait when somebody mounts something at the same moment. */
-function openedAtLast(...args: Parameters<CachedCalls['openPath']>): number | null {
+function openedAtLast(...args: Parameters<CachedCalls['openPath']>): ReturnType<CachedCalls['openPath']> {
   for (let attempt = 0; attempt < 1_000; attempt++) {
     const place = native.openPath(...args);
     if (place !== null) return place;
@@ -117,6 +118,8 @@ test('failures are those of the others', async () => {
       expect([path, await outcome(contentAt(path, options))]).toEqual([path, expected]);
       const open = (from: FileSystem) => from.open(path, 'read', options).then((file) => file.close());
       expect([path, await outcome(open(files))]).toEqual([path, await outcome(open(LOCAL_FILE_SYSTEM))]);
+      const metadata = (from: FileSystem) => outcome(from.getMetadata(path, options));
+      expect([path, await metadata(files)]).toEqual([path, await metadata(LOCAL_FILE_SYSTEM)]);
     }
   }
   await waitFor('the closes', () => scratch.heldOpen().length === 0);
@@ -127,6 +130,47 @@ test('what is no regular file is left to the others', async () => {
   ordinary.readFile.mockRejectedValueOnce(new Error('seen'));
   await expect(contentAt(fifo)).rejects.toThrow('seen');
   expect(scratch.heldOpen()).toEqual([]);
+});
+
+test.each([FOLLOW, NO_FOLLOW])(
+  'what is in memory is looked at without the others, and closed (%o)',
+  async (options) => {
+    const path = fileOf('content');
+    utimesSync(path, -5, -5.5);
+    for (const place of [path, scratch.at('.'), scratch.fifo('fifo')]) {
+      const expected = await LOCAL_FILE_SYSTEM.getMetadata(place, options);
+      expect(await files.getMetadata(place, options)).toEqual(expected);
+    }
+    expect(ordinary.getMetadata).not.toHaveBeenCalled();
+    expect(scratch.heldOpen()).toEqual([]);
+  },
+);
+
+test('links are looked at by the others', async () => {
+  fileOf('content');
+  symlinkSync('file', scratch.at('link'));
+  expect(await files.getMetadata(scratch.at('link'), FOLLOW)).toMatchObject({ isSymlink: true, size: 7 });
+  await expect(files.getMetadata(scratch.at('link'), NO_FOLLOW)).rejects.toThrow('symbolic link');
+  expect(ordinary.getMetadata).toHaveBeenCalledTimes(2);
+});
+
+test('that there is no such file is told without the others once they have found out', async () => {
+  const path = scratch.at('missing');
+  const asked = [
+    () => files.getMetadata(path, FOLLOW),
+    () => contentAt(path),
+    () => files.open(path, 'read'),
+  ];
+  await outcome(LOCAL_FILE_SYSTEM.getMetadata(path, FOLLOW));
+  for (const ask of asked) {
+    await expect(ask()).rejects.toMatchObject({
+      kind: 'notFound',
+      message: 'No such file or directory (os error 2)',
+    });
+  }
+  expect(ordinary.getMetadata).not.toHaveBeenCalled();
+  expect(ordinary.readFile).not.toHaveBeenCalled();
+  expect(ordinary.open).not.toHaveBeenCalled();
 });
 
 test('a file that is removed while it is read stays what it was', async () => {

@@ -4,6 +4,7 @@ import {
   constants,
   fstatSync,
   fsyncSync,
+  lstatSync,
   lutimesSync,
   mkdtempSync,
   openSync,
@@ -11,12 +12,13 @@ import {
   readSync,
   rmSync,
   symlinkSync,
+  unlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type CachedCalls, loadCachedCalls } from '../../../src/native/cached-calls.ts';
+import { type CachedCalls, type Links, loadCachedCalls } from '../../../src/native/cached-calls.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 let folder: string;
@@ -29,7 +31,7 @@ beforeEach(async () => {
 });
 
 /** The system may say that it would have to wait when somebody mounts something at the same moment. */
-function openedAtLast(open: () => number | null): number | null {
+function openedAtLast(open: () => ReturnType<CachedCalls['openPath']>): ReturnType<CachedCalls['openPath']> {
   for (let attempt = 0; attempt < 1_000; attempt++) {
     const fd = open();
     if (fd !== null) return fd;
@@ -42,9 +44,9 @@ afterEach(() => {
 });
 
 describe('a path', () => {
-  const inodeOf = (path: string, followSymlinks = true): number | null => {
-    const fd = calls.openPath(path, followSymlinks);
-    if (fd === null) return null;
+  const inodeOf = (path: string, links: Links = 'followed'): number | 'missing' | null => {
+    const fd = calls.openPath(path, links);
+    if (typeof fd !== 'number') return fd;
     try {
       return fstatSync(fd).ino;
     } finally {
@@ -78,25 +80,44 @@ describe('a path', () => {
     for (const link of ['link', 'above']) lutimesSync(join(folder, link), inAnHour, 0);
     for (const path of [join(folder, 'link'), join(folder, 'above', 'file')]) {
       expect(inodeOf(path)).toBe(realInode(path));
-      expect(inodeOf(path, false)).toBeNull();
+      expect(inodeOf(path, 'refused')).toBeNull();
     }
-    expect(inodeOf(join(folder, 'file'), false)).toBe(realInode(join(folder, 'file')));
+    expect(inodeOf(join(folder, 'file'), 'refused')).toBe(realInode(join(folder, 'file')));
   });
 
   test('to a FIFO is named without opening it', () => {
     const fifo = join(folder, 'fifo');
     execFileSync('mkfifo', [fifo]);
-    const fd = calls.openPath(fifo, true)!;
+    const fd = calls.openPath(fifo, 'followed') as number;
     // Who opens it for writing without waiting is told that nobody reads.
     expect(() => openSync(fifo, constants.O_WRONLY | constants.O_NONBLOCK)).toThrow('ENXIO');
     closeSync(fd);
   });
 
-  test('behind a mount point, or to nothing, is left to others', () => {
-    expect(calls.openPath('/proc/self/status', true)).toBeNull();
-    expect(calls.openPath(join(folder, 'missing'), true)).toBeNull();
+  test('behind a mount point, or through a file, is left to others', () => {
+    expect(calls.openPath('/proc/self/status', 'followed')).toBeNull();
     symlinkSync('/proc/self/status', join(folder, 'away'));
-    expect(calls.openPath(join(folder, 'away'), true)).toBeNull();
+    expect(calls.openPath(join(folder, 'away'), 'followed')).toBeNull();
+    writeFileSync(join(folder, 'file'), 'x');
+    expect(calls.openPath(join(folder, 'file/below'), 'followed')).toBeNull();
+  });
+
+  test('that ends in a link is found as that where the end is kept', () => {
+    writeFileSync(join(folder, 'file'), 'x');
+    symlinkSync('file', join(folder, 'link'));
+    expect(inodeOf(join(folder, 'link'), 'endKept')).toBe(lstatSync(join(folder, 'link')).ino);
+    expect(inodeOf(join(folder, 'file'), 'endKept')).toBe(realInode(join(folder, 'file')));
+  });
+
+  test('to nothing is known as that when somebody has looked before, until there is something', () => {
+    const path = join(folder, 'missing');
+    expect(() => lstatSync(path)).toThrow('ENOENT');
+    expect(inodeOf(path)).toBe('missing');
+    writeFileSync(path, 'x');
+    expect(inodeOf(path)).toBe(realInode(path));
+    unlinkSync(path);
+    expect(() => lstatSync(path)).toThrow('ENOENT');
+    expect(inodeOf(path)).toBe('missing');
   });
 });
 
@@ -104,8 +125,8 @@ test('nothing stays open', () => {
   const before = readdirSync('/proc/self/fd').length;
   writeFileSync(join(folder, 'file'), 'x');
   for (let round = 0; round < 20; round++) {
-    calls.openPath(join(folder, 'missing'), true);
-    closeSync(calls.openPath(join(folder, 'file'), true)!);
+    calls.openPath(join(folder, 'missing'), 'followed');
+    closeSync(calls.openPath(join(folder, 'file'), 'followed') as number);
   }
   expect(readdirSync('/proc/self/fd').length).toBe(before);
 });
