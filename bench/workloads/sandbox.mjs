@@ -47,7 +47,14 @@ export const sandbox = [
     title: 'fs/writeFile of 1 KB under a sandbox',
     rows: [
       { key: 'p50', label: 'p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.05) },
-      { key: 'first', label: 'first of all', unit: 'ms', better: 'lower', goal: ratioAtMost(2) },
+      { key: 'first', label: 'first of all', unit: 'ms', better: 'lower' },
+      {
+        key: 'cold',
+        label: 'first in another workspace, p50',
+        unit: 'ms',
+        better: 'lower',
+        goal: ratioAtMost(2),
+      },
     ],
     run: (context) => inWorkspace(context, (workspace) => writeTimes(context, workspace)),
   },
@@ -76,19 +83,28 @@ async function startTimes({ url, quick }, workspace, { acknowledge }) {
   return { free: percentile(free, 0.5), confined: percentile(confined, 0.5) };
 }
 
-async function writeTimes({ url, quick }, workspace) {
+async function writeTimes(context, workspace) {
+  const { url, quick } = context;
   const connection = await Connection.ready(url);
-  const path = pathToFileURL(join(workspace, 'file')).href;
-  const confinement = workspaceWrite(workspace);
   const dataBase64 = randomBytes(1024).toString('base64');
-  const write = async () => {
-    await connection.call('fs/writeFile', { path, dataBase64, sandbox: confinement });
+  const writeIn = async (folder) => {
+    const path = pathToFileURL(join(folder, 'file')).href;
+    await connection.call('fs/writeFile', { path, dataBase64, sandbox: workspaceWrite(folder) });
   };
   const began = now();
-  await write();
+  await writeIn(workspace);
   const first = now() - began;
   const pace = { warmUp: quick ? 0 : 5, min: quick ? 2 : 20, max: quick ? 2 : 2_000, seconds: 4 };
-  return { first, p50: percentile(await timed(write, pace), 0.5) };
+  const p50 = percentile(await timed(() => writeIn(workspace), pace), 0.5);
+  // Each of these is under a policy of its own.
+  const inAnother = () =>
+    inWorkspace(context, async (another) => {
+      const begun = now();
+      await writeIn(another);
+      return now() - begun;
+    });
+  const cold = percentile(await timed(inAnother, { max: quick ? 2 : 10, seconds: 4 }), 0.5);
+  return { first, p50, cold };
 }
 
 /** The disk readable, the workspace writable, no network: what an agent asks for most. */
