@@ -1,7 +1,8 @@
-// Makes a checkout ready to run: installs the locked dependencies and compiles, each only when needed.
+// Makes a checkout ready to run: installs the locked dependencies and compiles, each only when needed. With --afresh nothing is left of
+// what was compiled before, not even of modules that no longer exist.
 // Everything it prints goes to stderr: stdout belongs to the command that follows.
 import { spawnSync } from 'node:child_process';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -20,5 +21,6 @@ const installed = join(root, 'node_modules', '.package-lock.json');
 if (!existsSync(installed) || statSync(installed).mtimeMs < statSync(lock).mtimeMs) {
   run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']);
 }
+if (process.argv.includes('--afresh')) rmSync(join(root, 'dist'), { recursive: true, force: true });
 run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.build.json']);
 run(process.execPath, [join(root, 'scripts', 'bundle-bin.mjs')]);

@@ -100,7 +100,7 @@ function parsed(command: Command, settings: Arguments['settings'], given: Given)
   for (const name of ['--name', '--executor-credential-stdin']) {
     if (given.has(name) && !given.has('--remote')) throw new UsageError(`${name} goes with --remote only`);
   }
-  if (json && command === 'serve') throw new UsageError("--json goes with 'exec-server config' only");
+  if (json && command === 'serve') throw new UsageError('--json goes with config and doctor only');
   return {
     command,
     settings,

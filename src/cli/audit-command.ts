@@ -4,8 +4,8 @@ import { RunError, UsageError } from './failures.ts';
 
 /** Does what the arguments behind `audit` ask for; returns what to print. Throws RunError when a log is not in order. */
 export async function auditCommand(argv: readonly string[]): Promise<string> {
+  if (argv.includes('--help') || argv.includes('-h')) return AUDIT_HELP;
   const [verb, ...files] = argv;
-  if (verb === '--help' || verb === '-h') return AUDIT_HELP;
   if (verb !== 'verify') {
     const given = verb === undefined ? 'nothing' : quoteValue(verb);
     throw new UsageError(`audit needs 'verify FILE', not ${given}`);

@@ -25,6 +25,14 @@ export class RunError extends Error {
   override readonly name = 'RunError';
 }
 
+/** What keeps a program from listening on a port, and what helps, by the code of the system. */
+export const LISTEN_FAILURES: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the port is in use (choose another, or 0 for a free one)',
+  EACCES: 'the port needs privileges (choose one above 1023, or 0 for a free one)',
+  EADDRNOTAVAIL: 'this machine has no such address (use 127.0.0.1, or 0.0.0.0 for every interface)',
+  EAFNOSUPPORT: 'this machine does not speak that kind of address (use 127.0.0.1)',
+};
+
 /** How a failure is shown and which code it exits with. `text` has no trailing newline. */
 export interface FailureReport {
   readonly text: string;

@@ -1,8 +1,8 @@
 import type { Readable, Writable } from 'node:stream';
-import { parseArgs } from 'node:util';
 import { createLogger } from '../observability/log.ts';
 import { UsageError } from './failures.ts';
 import { asRunError, openAuth, startExecutor } from './registry-auth.ts';
+import { type GivenFlags, parseToolFlags } from './tool-flags.ts';
 
 /** The surroundings of a forwarder. */
 export interface ForwardHost {
@@ -13,7 +13,8 @@ export interface ForwardHost {
 }
 
 export const FORWARD_HELP = `\
-Usage: exec-server forward --connect URL --remote URL --environment-id ID [options]
+Usage: exec-server forward --connect URL --remote URL --environment-id ID
+                           [options]
 
 Makes a server that listens here reachable through a relay. Each harness gets a
 connection of its own to the server; nothing is kept when either end is lost.
@@ -34,7 +35,7 @@ Options:
 
 /** Forwards until a signal arrives; returns what to print. */
 export async function forwardCommand(argv: readonly string[], host: ForwardHost): Promise<string> {
-  const flags = parse(argv);
+  const flags = parseToolFlags('forward', argv, OPTIONS);
   if (flags.help) return FORWARD_HELP;
   const [url, remote] = [required(flags, 'connect'), required(flags, 'remote')];
   const environmentId = required(flags, 'environment-id');
@@ -69,17 +70,7 @@ export async function forwardCommand(argv: readonly string[], host: ForwardHost)
   }
 }
 
-type Flags = ReturnType<typeof parse>;
-
-function parse(argv: readonly string[]) {
-  try {
-    return parseArgs({ args: [...argv], options: OPTIONS, strict: true }).values;
-  } catch (error) {
-    throw new UsageError(
-      `forward: ${(error as Error).message.split('. ')[0]}; try 'exec-server forward --help'`,
-    );
-  }
-}
+type Flags = GivenFlags<typeof OPTIONS>;
 
 function required(flags: Flags, name: 'connect' | 'remote' | 'environment-id'): string {
   const value = flags[name]?.trim();

@@ -1,6 +1,7 @@
 import { type Arguments, parseArguments } from './arguments.ts';
 import { RunError, reportFailure } from './failures.ts';
 import { hideOwnEnvironment } from './own-environment.ts';
+import { listenForSignals } from './signals.ts';
 import { planThreadPool, startThreadPool } from './thread-pool.ts';
 
 /** Set once the log level is known: whether unexpected errors are shown with their stack. */
@@ -72,10 +73,8 @@ async function relay(argv: readonly string[]): Promise<void> {
   const result = await relayCommand(argv, {
     env: process.env,
     stdout: process.stdout,
-    stderr: process.stderr,
-    onSignal: (listener) => {
-      for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, listener);
-    },
+    stderr: lastingStderr(),
+    onSignal: (listener) => listenForSignals(process, listener),
     exit: (code) => process.exit(code),
   });
   if (typeof result === 'number') process.exit(result);
@@ -90,10 +89,8 @@ async function forward(argv: readonly string[]): Promise<void> {
     get stdin() {
       return process.stdin;
     },
-    stderr: process.stderr,
-    onSignal: (listener) => {
-      for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, listener);
-    },
+    stderr: lastingStderr(),
+    onSignal: (listener) => listenForSignals(process, listener),
   });
   process.stdout.write(text, () => process.exit());
 }
@@ -119,13 +116,16 @@ async function serveUntilStopped(args: Arguments): Promise<number> {
     get stderr() {
       return process.stderr;
     },
-    onSignal: (listener) => {
-      for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, listener);
-    },
+    onSignal: (listener) => listenForSignals(process, listener),
     onExit: (cleanup) => process.on('exit', cleanup),
     beforeRequests: () => startThreadPool(process.env),
     exit: (code) => process.exit(code),
   });
+}
+
+/** Logging to a reader that went away is no reason to stop. */
+function lastingStderr(): NodeJS.WriteStream {
+  return process.stderr.on('error', () => {});
 }
 
 /** Every failure ends here, thrown or emitted, expected or not. */

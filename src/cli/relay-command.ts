@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { Writable } from 'node:stream';
-import { parseArgs } from 'node:util';
 import { createLogger, type LogLevel } from '../observability/log.ts';
 import { TOKEN_ROLES, type TokenRole, writeToken } from '../relay/service/access/access-tokens.ts';
 import { Seal } from '../relay/service/access/sealed-text.ts';
@@ -13,8 +12,9 @@ import {
   parseListenUrl,
   type SocketAddress,
 } from '../server/listen/listen-url.ts';
-import { EXIT_CODES, RunError, UsageError } from './failures.ts';
+import { EXIT_CODES, LISTEN_FAILURES, RunError, UsageError } from './failures.ts';
 import { deliver, seconds } from './token-command.ts';
+import { parseToolFlags } from './tool-flags.ts';
 
 /** The surroundings of a relay. */
 export interface RelayHost {
@@ -100,14 +100,10 @@ const ENVIRONMENT_ID = /^[A-Za-z0-9_-]{1,64}$/;
 const TOKEN_ID = /^[\w.:@-]{1,64}$/;
 
 function parse(args: readonly string[], names: readonly string[]): Flags {
-  try {
-    const options = Object.fromEntries(
-      names.map((name) => [name, { type: SWITCHES.has(name) ? ('boolean' as const) : ('string' as const) }]),
-    );
-    return parseArgs({ args: [...args], options, strict: true }).values as Flags;
-  } catch (error) {
-    throw new UsageError(`relay: ${(error as Error).message.split('. ')[0]}; try 'exec-server relay --help'`);
-  }
+  const options = Object.fromEntries(
+    names.map((name) => [name, { type: SWITCHES.has(name) ? ('boolean' as const) : ('string' as const) }]),
+  );
+  return parseToolFlags('relay', args, options);
 }
 
 function text(flags: Flags, name: string): string | null {
@@ -202,8 +198,9 @@ async function serveRelay(config: RelayConfig, host: RelayHost): Promise<number>
   try {
     relay = await startRelay(config);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
-    throw new RunError(`cannot listen on --listen: ${(error as Error).message}`);
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === undefined) throw error;
+    throw new RunError(`cannot listen on --listen: ${LISTEN_FAILURES[code] ?? (error as Error).message}`);
   }
   const ended = new Promise<void>((resolve, reject) => {
     let isEnding = false;

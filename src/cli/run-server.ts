@@ -3,7 +3,7 @@ import type { Readable, Writable } from 'node:stream';
 import type * as ServeModule from '../server/serve.ts';
 import type { RunningServer } from '../server/serve.ts';
 import type { Arguments } from './arguments.ts';
-import { EXIT_CODES, RunError, UsageError } from './failures.ts';
+import { EXIT_CODES, LISTEN_FAILURES, RunError, UsageError } from './failures.ts';
 import type { Settings } from './settings.ts';
 
 /** The surroundings of a served process, so that tests can stand in for them. */
@@ -123,13 +123,6 @@ async function start({ config, address }: Settings, host: Host): Promise<Running
     throw new RunError(`cannot listen on ${config.listen}: ${failures[code] ?? (error as Error).message}`);
   }
 }
-
-const LISTEN_FAILURES: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'the port is in use (choose another, or 0 for a free one)',
-  EACCES: 'the port needs privileges (choose one above 1023, or 0 for a free one)',
-  EADDRNOTAVAIL: 'this machine has no such address (use 127.0.0.1, or 0.0.0.0 for every interface)',
-  EAFNOSUPPORT: 'this machine does not speak that kind of address (use 127.0.0.1)',
-};
 
 const UNIX_FAILURES: Readonly<Record<string, string>> = {
   // Also what Node says when there is no such directory.

@@ -1,4 +1,4 @@
-import { lstatSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, lstatSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { RunError } from './failures.ts';
 
@@ -8,15 +8,15 @@ import { RunError } from './failures.ts';
  * Throws RunError when the file cannot be written.
  */
 export function publishFile(flag: string, file: string, text: string): () => void {
-  // Resolved now: the removal must find the same file whatever the working directory is by then.
-  const path = resolve(file);
   try {
+    // Resolved now: the removal must find the same file whatever the working directory is by then.
+    const path = resolve(file);
     replaceFile(path, text);
+    return () => removeFile(path, text);
   } catch (error) {
     const reason = WRITE_FAILURES[(error as NodeJS.ErrnoException).code ?? ''] ?? (error as Error).message;
-    throw new RunError(`cannot write ${flag} ${path}: ${reason}`);
+    throw new RunError(`cannot write ${flag} ${file}: ${reason}`);
   }
-  return () => removeFile(path, text);
 }
 
 const WRITE_FAILURES: Readonly<Record<string, string>> = {
@@ -34,12 +34,21 @@ function replaceFile(path: string, text: string): void {
     throw new Error('it exists and is not a regular file (choose another path)');
   }
   const temporary = `${path}.${process.pid}.tmp`;
-  writeFileSync(temporary, text, { flag: 'wx' });
+  const descriptor = openSync(temporary, 'wx');
   try {
+    writeAndClose(descriptor, text);
     renameSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { force: true });
     throw error;
+  }
+}
+
+function writeAndClose(descriptor: number, text: string): void {
+  try {
+    writeFileSync(descriptor, text);
+  } finally {
+    closeSync(descriptor);
   }
 }
 

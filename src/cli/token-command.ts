@@ -1,18 +1,18 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { closeSync, fchmodSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fchmodSync, openSync, rmSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { LIMITS_CLAIM, limitsProblem, SCOPES, type Scope, type TokenLimits } from '../server/auth/claims.ts';
 import { canBeRevoked } from '../server/auth/revocations.ts';
 import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { signToken } from '../server/auth/signed-token.ts';
 import { quoteValue } from '../server/config/values.ts';
 import { RunError, UsageError } from './failures.ts';
+import { parseToolFlags } from './tool-flags.ts';
 
 /** Makes the token that the arguments behind `token` ask for; returns what to print. */
 export function tokenCommand(argv: readonly string[], nowMs = Date.now()): string {
+  if (argv.includes('--help') || argv.includes('-h')) return TOKEN_HELP;
   const [first, ...rest] = argv;
-  if (first === '--help' || first === '-h') return TOKEN_HELP;
   if (first === 'signed') return signedToken(parse(rest, SIGNED_FLAGS), nowMs);
   return capabilityToken(parse(first === 'capability' ? rest : argv, CAPABILITY_FLAGS));
 }
@@ -21,25 +21,26 @@ export const TOKEN_HELP = `\
 Usage: exec-server token [capability] [--out FILE]
        exec-server token signed --secret-file FILE [options]
 
-Makes tokens for clients of a server that asks for them (--ws-auth). A capability
-token is random and allows everything; give the server the file or the digest. A
-signed one needs the server's shared secret, which is any capability token.
+Makes tokens for clients of a server that asks for them (--ws-auth). A
+capability token is random and allows everything; give the server the file or
+the digest. A signed one needs the server's shared secret, which is any
+capability token.
 
 Options:
   --out FILE          Write the token to a new file that only you can read, and
                       do not print it.
   --secret-file FILE  The secret that the server has as --ws-shared-secret-file.
   --expires-in TIME   How long the token is good: 90s, 15m, 8h, 30d. Default: 1h
-  --scope LIST        What it allows, separated by commas: exec (programs), files
-                      (read and write) or read-only (files), net (http), metrics
-                      (/metrics). Default: everything
+  --scope LIST        What it allows, separated by commas: exec (programs),
+                      files (read and write) or read-only (files), net (http),
+                      metrics (/metrics). Default: everything
   --path DIRECTORY    Only files below this directory, for files or read-only.
   --environment NAME  Only at the server that has this --environment-id.
   --issuer TEXT       The iss that the server asks for with --ws-issuer.
   --audience TEXT     The aud that the server asks for with --ws-audience.
-  --id TEXT           The name by which logs know the token, and by which a server
-                      that has it in its --revoked-tokens refuses it. Default:
-                      random
+  --id TEXT           The name by which logs know the token, and by which a
+                      server that has it in its --revoked-tokens refuses it.
+                      Default: random
 `;
 
 type Flags = Readonly<Record<string, string | undefined>>;
@@ -58,12 +59,8 @@ const SIGNED_FLAGS = [
 ];
 
 function parse(args: readonly string[], names: readonly string[]): Flags {
-  try {
-    const options = Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]));
-    return parseArgs({ args: [...args], options, strict: true }).values as Flags;
-  } catch (error) {
-    throw new UsageError(`token: ${(error as Error).message.split('. ')[0]}; try 'exec-server token --help'`);
-  }
+  const options = Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]));
+  return parseToolFlags('token', args, options);
 }
 
 function capabilityToken({ out }: Flags): string {
@@ -130,20 +127,25 @@ const OWNER_ONLY = 0o600;
 /** Writes the token to the file, or leaves it to be printed. Throws RunError. */
 export function deliver(token: string, out: string | undefined): string {
   if (out === undefined) return `token: ${token}\n`;
-  const path = resolve(out);
+  if (out === '') throw new UsageError('--out needs a value');
   try {
+    const path = resolve(out);
     // A file that exists is not replaced: somebody else may have it open already.
     const descriptor = openSync(path, 'wx', OWNER_ONLY);
     try {
       fchmodSync(descriptor, OWNER_ONLY);
       writeSync(descriptor, `${token}\n`);
+    } catch (error) {
+      rmSync(path, { force: true });
+      throw error;
     } finally {
       closeSync(descriptor);
     }
+    return `file: ${path}\n`;
   } catch (error) {
-    const reason =
-      (error as NodeJS.ErrnoException).code === 'EEXIST' ? 'it exists' : (error as Error).message;
-    throw new RunError(`cannot write --out ${path}: ${reason}`);
+    const isThere = (error as NodeJS.ErrnoException).code === 'EEXIST';
+    throw new RunError(
+      `cannot write --out ${out}: ${isThere ? 'it exists (choose another name)' : (error as Error).message}`,
+    );
   }
-  return `file: ${path}\n`;
 }

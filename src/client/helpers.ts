@@ -46,7 +46,7 @@ export interface CollectOptions {
 export interface RunOptions extends CollectOptions {
   /** What the program reads from stdin; without it stdin is empty. */
   readonly input?: Uint8Array | string;
-  /** With a command vector: where it runs, a `file:` URI. */
+  /** With a command vector: where it runs, a `file:` URI. By default the `defaultCwd` of the backend, or `/` where it has none. */
   readonly cwd?: string;
   /** With a command vector: variables on top of the server's own. */
   readonly env?: Readonly<Record<string, string>>;

@@ -59,6 +59,9 @@ export const REORDER_MAX_BYTES = 1024 * 1024;
 /** How long an earlier event may be missing before it is read from the server. Connections keep the order, so it rarely comes. */
 export const MISSING_EVENT_DELAY_MS = 200;
 
+/** Times that a slow reader's question is refused before what it asks for is given up, after pauses of 25 s in all. */
+export const MAX_REFUSED_READS = 6;
+
 /**
  * How long a process may be quiet before the server is asked whether an event got lost behind the last one: less when it has exited
  * and only the end is to come. Each further question waits twice as long, up to what is safely below the 30 s for which servers

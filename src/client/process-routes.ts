@@ -56,7 +56,7 @@ export class ProcessRoutes {
     const ask: Ask = (method, params) => link.call(method, params, { signal });
     const worker = async () => {
       for (let process = queue.pop(); process !== undefined; process = queue.pop()) {
-        await catchUpOrFail(process, link, ask, signal);
+        await catchUpOrFail(process, ask);
       }
     };
     await Promise.all(Array.from({ length: CATCH_UPS_AT_ONCE }, worker));
@@ -69,12 +69,7 @@ export class ProcessRoutes {
 
 const PROCESS_EVENTS: ReadonlySet<string> = new Set(['process/output', 'process/exited', 'process/closed']);
 
-async function catchUpOrFail(
-  process: RemoteProcess,
-  link: Link,
-  ask: Ask,
-  signal: AbortSignal,
-): Promise<void> {
+async function catchUpOrFail(process: RemoteProcess, ask: Ask): Promise<void> {
   try {
     await process.catchUp(ask);
   } catch (error) {
@@ -83,8 +78,8 @@ async function catchUpOrFail(
       error instanceof InconsistentPageError ||
       (error instanceof ClientError && error.kind === 'protocol');
     if (!ownFault) throw error;
-    const { processId } = process;
-    process.fail(cannotFollow(processId, error));
-    await link.call('process/terminate', { processId }, { signal, cleanUp: true }).catch(() => {});
+    process.fail(cannotFollow(process.processId, error));
+    // Sent when the recovery is done, for which nobody has to wait.
+    process.terminate().catch(() => {});
   }
 }

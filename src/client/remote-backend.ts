@@ -1,8 +1,6 @@
 import type { CallOptions, ExecBackend, ExecProcess, SandboxType, StartParams } from './backend.ts';
 import { asClientError, lostCall } from './call-errors.ts';
 import { CallLimit } from './call-limit.ts';
-import { ClientError } from './errors.ts';
-import { MAX_REPEATS } from './limits.ts';
 import { type Link, LinkEndedError } from './link.ts';
 import type { ProcessRoutes } from './process-routes.ts';
 import { type ProcessHost, RemoteProcess } from './remote-process.ts';
@@ -84,6 +82,8 @@ export class RemoteBackend implements ExecBackend {
         void this.#cleanUp(process);
         throw lostCall('process/start', error.end);
       }
+      // Events of another process with its id may have come meanwhile.
+      process.abandon();
       this.#host.routes.unregister(process);
       throw asClientError(error, 'process/start');
     }
@@ -91,16 +91,8 @@ export class RemoteBackend implements ExecBackend {
 
   /** Ends a process that may or may not exist; goes on until the server has answered or there is no server any more. */
   async #cleanUp(process: RemoteProcess): Promise<void> {
-    const { processId } = process;
     process.abandon();
-    for (let attempts = 0; attempts <= MAX_REPEATS; attempts++) {
-      try {
-        await this.#host.call('process/terminate', { processId });
-        break;
-      } catch (error) {
-        if (!(error instanceof ClientError) || error.kind !== 'brokenPipe') break;
-      }
-    }
+    await process.terminate().catch(() => {});
     this.#host.routes.unregister(process);
   }
 }

@@ -8,6 +8,7 @@ import type {
   HttpStream,
 } from './backend.ts';
 import { decodeBase64, encodeBase64 } from './base64.ts';
+import { CallLimit } from './call-limit.ts';
 import { ClientError } from './errors.ts';
 import { bytesOf } from './file-content.ts';
 import type { HttpBodies, HttpBody } from './http-bodies.ts';
@@ -40,13 +41,16 @@ export class RemoteHttp implements ExecutorHttp {
   async stream(request: HttpRequest, options: CallOptions = {}): Promise<HttpStream> {
     const requestId = this.#bodies.newId();
     const body = this.#bodies.open(requestId);
+    const limit = new CallLimit('the request', options);
+    const { signal } = limit;
     try {
       const params = paramsOf(requestId, request, options);
-      const { status, headers } = await this.#send({ ...params, ...this.#streaming() }, options);
-      return { status, headers, ...this.#reading(requestId, body, options.signal) };
+      const { status, headers } = await this.#send({ ...params, ...this.#streaming() }, { signal });
+      return { status, headers, ...this.#reading(requestId, body, limit) };
     } catch (error) {
       body.drop();
-      throw error;
+      limit.end();
+      throw signal?.aborted ? signal.reason : error;
     }
   }
 
@@ -65,20 +69,21 @@ export class RemoteHttp implements ExecutorHttp {
     }
   }
 
-  #reading(
-    requestId: string,
-    body: HttpBody,
-    signal: AbortSignal | undefined,
-  ): Pick<HttpStream, 'body' | 'cancel'> {
+  #reading(requestId: string, body: HttpBody, limit: CallLimit): Pick<HttpStream, 'body' | 'cancel'> {
     let open = true;
     const giveUp = (error: ClientError | null) => {
       if (open && !body.over) this.#cancel(requestId);
       open = false;
       body.drop(error);
       letGo();
+      limit.end();
     };
-    const abort = () =>
-      giveUp(new ClientError('aborted', 'the request was aborted', { cause: signal?.reason }));
+    const { signal } = limit;
+    const abort = () => {
+      const reason: ClientError = signal!.reason;
+      // What has come in time may be read later.
+      if (reason.kind !== 'timeout' || !body.over) giveUp(reason);
+    };
     const letGo = signal === undefined || signal.aborted ? () => {} : onAbort(signal, abort);
     if (signal?.aborted) abort();
     const cancel = () => giveUp(null);

@@ -17,6 +17,8 @@ import { ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
 import {
   END_CHECK_FIRST_MS,
+  MAX_REFUSED_READS,
+  MAX_REPEATS,
   MAX_TIMER_MS,
   MISSING_EVENT_DELAY_MS,
   QUIET_CHECK_FIRST_MS,
@@ -24,6 +26,7 @@ import {
 } from './limits.ts';
 import type { Link } from './link.ts';
 import { Listeners } from './listeners.ts';
+import { onAbort } from './on-abort.ts';
 import { StdinQueue } from './stdin-queue.ts';
 import { type Capabilities, readPage, readRunning } from './wire.ts';
 
@@ -94,8 +97,9 @@ export class RemoteProcess implements ExecProcess {
     const { afterSeq = 0, maxBytes, waitMs = 0 } = options;
     const limit = new CallLimit('process/read', options);
     try {
+      limit.signal?.throwIfAborted();
       // Whatever is new passes by here, so there is nothing to ask for before.
-      if (waitMs > 0) await limit.race(this.#newsBehind(afterSeq, waitMs));
+      if (waitMs > 0) await this.#newsBehind(afterSeq, waitMs, limit.signal);
       if (this.#failure !== null) return this.#failedPage(this.#failure);
       const params = {
         processId: this.processId,
@@ -105,7 +109,8 @@ export class RemoteProcess implements ExecProcess {
       };
       return readPage(await this.#host.call('process/read', params, { signal: limit.signal }));
     } catch (error) {
-      if (this.#failure !== null && !limit.signal?.aborted) return this.#failedPage(this.#failure);
+      limit.signal?.throwIfAborted();
+      if (this.#failure !== null) return this.#failedPage(this.#failure);
       throw error;
     } finally {
       limit.end();
@@ -137,6 +142,7 @@ export class RemoteProcess implements ExecProcess {
     await this.#host.call('process/resize', { processId: this.processId, rows, cols }, options);
   }
 
+  /** Sent again when the answer got lost: a program must not run on because of that, and nothing ends twice. */
   async terminate(mode?: TerminateMode, options: CallOptions = {}): Promise<boolean> {
     if (this.#closed) return false;
     const graceful = mode?.type === 'graceful';
@@ -144,7 +150,21 @@ export class RemoteProcess implements ExecProcess {
       throw unsupported('end a process gracefully', 'send a signal first, and terminate it later');
     }
     const params = { processId: this.processId, ...(graceful && { mode }) };
-    return readRunning(await this.#host.call('process/terminate', params, options));
+    const limit = new CallLimit('`process/terminate`', options);
+    try {
+      for (let repeats = 0; ; repeats++) {
+        try {
+          const result = await this.#host.call('process/terminate', params, { signal: limit.signal });
+          // What a repetition finds ended was ended by the attempt whose answer got lost.
+          return readRunning(result) || repeats > 0;
+        } catch (error) {
+          limit.signal?.throwIfAborted();
+          if (!isLost(error) || repeats === MAX_REPEATS) throw error;
+        }
+      }
+    } finally {
+      limit.end();
+    }
   }
 
   /** Whether a recovery has to look after it. */
@@ -251,19 +271,22 @@ export class RemoteProcess implements ExecProcess {
       .map((chunk) => ({ type: 'output' as const, ...chunk }));
   }
 
+  /** A server that refuses again and again, more and more rarely asked, will go on to: its answer may be larger than it allows. */
   async #readWhenPossible(afterSeq: number): Promise<ReadPage> {
-    for (;;) {
+    for (let refusals = 0; ; ) {
       try {
         return await this.read({ afterSeq });
       } catch (error) {
         if (!maySucceedLater(error)) throw error;
-        await new Promise((resolve) => setTimeout(resolve, MISSING_EVENT_DELAY_MS));
+        if (!isLost(error) && ++refusals > MAX_REFUSED_READS) throw error;
+        const pauseMs = MISSING_EVENT_DELAY_MS * 2 ** refusals;
+        await new Promise((resolve) => setTimeout(resolve, pauseMs));
       }
     }
   }
 
-  /** Resolves when something behind `afterSeq` is known or the process has ended, or the time is up. */
-  #newsBehind(afterSeq: number, waitMs: number): Promise<void> {
+  /** Resolves when something behind `afterSeq` is known or the process has ended, the time is up, or the signal aborts. */
+  #newsBehind(afterSeq: number, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve) => {
       const check = () => {
         if (this.#wake <= afterSeq && !this.#closed && this.#failure === null) return;
@@ -271,10 +294,12 @@ export class RemoteProcess implements ExecProcess {
       };
       const finish = () => {
         stop();
+        letGo?.();
         clearTimeout(timer);
         resolve();
       };
       const stop = this.#wakes.add(check);
+      const letGo = signal && onAbort(signal, finish);
       const timer = setTimeout(finish, Math.min(waitMs, MAX_TIMER_MS));
       check();
     });
@@ -302,7 +327,12 @@ export function cannotFollow(processId: string, error: unknown): ClientError {
 }
 
 function maySucceedLater(error: unknown): boolean {
-  return error instanceof ClientError && (error.kind === 'brokenPipe' || error.retryable);
+  return isLost(error) || (error instanceof ClientError && error.retryable);
+}
+
+/** Whether the connection ended before the answer came. */
+function isLost(error: unknown): boolean {
+  return error instanceof ClientError && error.kind === 'brokenPipe';
 }
 
 function unsupported(what: string, hint: string): ClientError {

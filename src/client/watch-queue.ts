@@ -12,7 +12,7 @@ export class WatchQueue implements FileWatch {
   #closing: Promise<void> | null = null;
   #wake: () => void = () => {};
 
-  /** @param stop Ends the source; called once, by the first {@link close}. */
+  /** @param stop Ends the source; called once, by the first {@link close} or {@link fail}. */
   constructor(stop: () => Promise<void>) {
     this.#stop = stop;
   }
@@ -29,12 +29,13 @@ export class WatchQueue implements FileWatch {
     this.#wake();
   }
 
-  /** Nothing more can be told. The consumer gets what waits, then the error. */
+  /** Nothing more can be told. The consumer gets what waits, then the error. Ends the source at once. */
   fail(error: ClientError): void {
     if (this.#ended) return;
     this.#failure = error;
     this.#ended = true;
     this.#wake();
+    this.#closing = this.#stop();
   }
 
   /** Ends the iteration at once, and the source with it. */

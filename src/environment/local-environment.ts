@@ -14,6 +14,7 @@ import { LocalExecutorFileSystem } from './local-file-system.ts';
 import { LocalHttp } from './local-http.ts';
 import { LocalBackend } from './local-process.ts';
 import { LOCAL_ENVIRONMENT_ID } from './provider.ts';
+import { workingDirectory } from './working-directory.ts';
 
 /** This machine as an environment. There is nothing to connect, so it is ready until it is disposed of. */
 export class LocalEnvironment implements Environment {
@@ -66,9 +67,10 @@ export class LocalEnvironment implements Environment {
   async info(): Promise<EnvironmentInfo> {
     if (this.#disposed) throw closedError();
     const pty = this.#backend.pty.available;
+    const cwd = workingDirectory();
     return {
       shell: loginShell(),
-      cwd: uriOf(process.cwd()),
+      ...(cwd !== null && { cwd }),
       userHomeDir: uriOf(process.env.HOME || passwdEntry()?.homedir || '/'),
       platformOs: PLATFORM_NAMES[process.platform] ?? process.platform,
       tempDir: uriOf(tmpdir()),

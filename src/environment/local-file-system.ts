@@ -86,7 +86,7 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
     options: LinkOptions & { readonly recursive?: boolean } = {},
   ): Promise<void> {
     const { recursive = true } = options;
-    await this.#run('write', [path], options, ({ files, paths: [native] }) =>
+    await this.#run(recursive ? 'make' : 'write', [path], options, ({ files, paths: [native] }) =>
       files.createDirectory(native, { ...links(options), recursive }),
     );
   }
@@ -234,7 +234,7 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
   /** Ends all watches. Nothing can be done with the files afterwards; what is under way comes to its end. */
   async dispose(): Promise<void> {
     this.#closed = true;
-    await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
+    for (const queue of [...this.#queues.values()]) queue.fail(closedError());
   }
 
   /** A file that is open too late for the caller is not left open. */
@@ -257,7 +257,7 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
     const { signal, timeoutMs } = options;
     return locally(`the operation on ${uris[0] ?? 'files'}`, { signal, timeoutMs }, async (unwanted) => {
       this.#assertOpen();
-      const files = this.#confinement.files(options.sandbox, access);
+      const files = this.#confinement.files(options.sandbox, access === 'read' ? 'read' : 'write');
       const paths = uris.map(pathFromUri) as NativePaths<Uris>;
       return this.#order.run(
         paths,

@@ -31,10 +31,10 @@ export class LocalHttp implements ExecutorHttp {
     const signal = limit.signal ?? new AbortController().signal;
     try {
       signal.throwIfAborted();
-      return streamOf(await this.#client.send(localRequest(request), signal), limit);
+      return this.#streamOf(await this.#client.send(localRequest(request), signal), limit);
     } catch (error) {
       limit.end();
-      throw failureOf(error, limit);
+      throw this.#failureOf(error, limit);
     }
   }
 
@@ -42,32 +42,37 @@ export class LocalHttp implements ExecutorHttp {
     this.#disposed = true;
     this.#client.close();
   }
+
+  #streamOf({ status, fields, body, cancel }: LocalAnswer, limit: CallLimit): HttpStream {
+    let cancelled = false;
+    const failureOf = (error: unknown) => this.#failureOf(error, limit);
+    const pieces = async function* () {
+      try {
+        if (!cancelled) yield* body;
+      } catch (error) {
+        // Who has cancelled it knows that the rest is missing.
+        if (!cancelled) throw failureOf(error);
+      } finally {
+        limit.end();
+      }
+    };
+    const end = () => {
+      cancelled = true;
+      cancel();
+      limit.end();
+    };
+    return { status, headers: fields, body: pieces(), cancel: end };
+  }
+
+  /** What the caller's own limit ended says so itself. */
+  #failureOf(error: unknown, { signal }: CallLimit): unknown {
+    if (signal?.aborted) return signal.reason;
+    return this.#disposed ? closedError() : asServerError(error);
+  }
 }
 
 function localRequest({ url, method = 'GET', headers = [], body, redirect = 'follow' }: HttpRequest) {
   return { url, method, headers, body: body == null ? null : bytesOf(body), redirect, timeoutMs: null };
-}
-
-function streamOf({ status, fields, body, cancel }: LocalAnswer, limit: CallLimit): HttpStream {
-  const pieces = async function* () {
-    try {
-      yield* body;
-    } catch (error) {
-      throw failureOf(error, limit);
-    } finally {
-      limit.end();
-    }
-  };
-  const end = () => {
-    cancel();
-    limit.end();
-  };
-  return { status, headers: fields, body: pieces(), cancel: end };
-}
-
-/** What the caller's own limit ended says so itself. */
-function failureOf(error: unknown, { signal }: CallLimit): unknown {
-  return signal?.aborted ? signal.reason : asServerError(error);
 }
 
 function tooLarge(): ClientError {

@@ -17,8 +17,7 @@ import { ProcessEventLog } from '../client/event-log.ts';
 import { bytesOf } from '../client/file-content.ts';
 import { RpcErrorCode } from '../client/file-errors.ts';
 import { Listeners } from '../client/listeners.ts';
-import { nativePathOfText } from '../files/native-path.ts';
-import { PathUriError, pathFromUri, uriFromPath } from '../files/path-uri.ts';
+import { PathUriError, pathFromUri } from '../files/path-uri.ts';
 import { ProcessError } from '../process/errors.ts';
 import {
   DEFAULT_CLOSED_RETENTION_MS,
@@ -42,6 +41,7 @@ import type { ProgramConfinement, SandboxType } from '../sandbox/confinement.ts'
 import type { LocalConfinement } from './local-confinement.ts';
 import { closedError, locally } from './local-errors.ts';
 import type { LocalExecutorFileSystem } from './local-file-system.ts';
+import { workingDirectory } from './working-directory.ts';
 
 export interface LocalBackendOptions {
   /** Starts the programs; closed with the backend. By default the best one that this system allows. */
@@ -77,8 +77,8 @@ export class LocalBackend implements ExecBackend {
     return this.#spawner.pty;
   }
 
-  get defaultCwd(): string {
-    return uriFromPath(nativePathOfText(process.cwd()));
+  get defaultCwd(): string | null {
+    return workingDirectory();
   }
 
   /** A start that the caller gives up is undone as soon as it is through. */

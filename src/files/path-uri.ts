@@ -25,9 +25,8 @@ export function pathFromUri(text: string): NativePath {
   if (opaque !== null) return pathFromOpaque(url.href, opaque[1]!);
   if (url.pathname.includes('%00')) throw new PathUriError('syntax', notNative(url.href));
   if (url.host !== '') throw new PathUriError('foreign', notNative(url.href));
-  const path = tidy(decodeEscapes(url.pathname));
-  if (startsWithDrive(path)) throw new PathUriError('foreign', notNative(upperCaseDrive(url.href)));
-  return path;
+  if (NAMES_DRIVE.test(url.pathname)) throw new PathUriError('foreign', notNative(upperCaseDrive(url.href)));
+  return tidy(decodeEscapes(url.pathname));
 }
 
 /** The URI as its parser spells it, whether or not it names a path on this host. It may differ from {@link uriFromPath}'s. */
@@ -52,6 +51,8 @@ export function escapeBytes(bytes: string): string {
 }
 
 const OPAQUE = 'file:///%00/bad/path/';
+/** A letter that is spelled as an escape makes a name like any other. */
+const NAMES_DRIVE = /^\/+[A-Za-z](?::|%3A)(?:\/|$)/i;
 const ESCAPED = /[^A-Za-z0-9!$&'()*+,\-./:;=@[\]^_|~]/g;
 const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
   String.fromCharCode(byte).search(ESCAPED) === -1 ? 1 : 0,
@@ -81,8 +82,8 @@ function parse(text: string): URL {
 
 function parseUrl(text: string): URL {
   try {
-    // The web takes a bar behind a letter for a drive; here it is an ordinary character.
-    return new URL(text.replace(/^(\s*file:[/\\]*[A-Za-z])\|/i, '$1%7C'));
+    // The web takes a bar behind a letter for a drive; in a path that is spelled out from the root clients know it as a character.
+    return new URL(text.replace(/^(\s*file:[/\\]{3}[A-Za-z])\|/i, '$1%7C'));
   } catch {
     const hasScheme = /^\s*[A-Za-z][A-Za-z0-9+.-]*:/.test(text);
     throw new PathUriError(

@@ -6,7 +6,8 @@ import koffi from 'koffi';
 export interface CachedCalls {
   /**
    * A descriptor that only names what a path leads to, closed on exec; `missing` when it is known that there is nothing, and null when
-   * that is not in memory, lies behind a mount point, or cannot be had. The path is in bytes, one per character.
+   * that is not in memory, lies behind a mount point, be it one that only another process sees, or cannot be had. The path is in bytes,
+   * one per character.
    */
   openPath(path: string, links: Links): number | 'missing' | null;
   /** Reads into `buffer` from `start` on and returns how much; null when the bytes are not in memory, or cannot be read so. */

@@ -156,6 +156,7 @@ export class ManagedProcess {
       if (paused) source.pause();
       else source.resume();
     }
+    this.#changes.notify();
   }
 
   /** Returns at once when there is something new or the process is closed; otherwise waits, until the time is up or `signal` aborts. */
@@ -219,7 +220,7 @@ export class ManagedProcess {
     const running = this.#exitCode === null;
     if (mode.type === 'force') {
       void this.kill();
-    } else if (running) {
+    } else {
       this.#child.signalGroup(SIGTERM);
       this.#killTimer ??= setTimeout(() => void this.kill(), Math.min(mode.timeoutMs, MAX_TIMER_MS));
     }
@@ -249,17 +250,25 @@ export class ManagedProcess {
     const killed = this.#child.killTree();
     if (running) this.#stdin?.abandon();
     await killed;
-    // The time in which a slow client holds the output back does not count.
-    for (let rounds = 0; rounds < CLOSE_AFTER_KILL_ROUNDS; rounds += this.#paused ? 0 : 1) {
-      if (await this.wait('closed', OUTPUT_AFTER_KILL_MS)) return;
-      this.#abandonOutput();
+    for (let rounds = 0; rounds < CLOSE_AFTER_KILL_ROUNDS; rounds++) {
+      if (await this.#closedWhileRead(OUTPUT_AFTER_KILL_MS)) return;
+      // Everything that could write is dead; who still holds a stream got it from outside and is not waited for.
+      for (const source of this.#child.outputs) source.destroy();
     }
   }
 
-  /** Everything that could write is dead; who still holds a stream got it from outside and is not waited for. */
-  #abandonOutput(): void {
-    if (this.#paused) return;
-    for (const source of this.#child.outputs) source.destroy();
+  /** Like {@link wait}, but the time in which a slow client holds the output back does not count. */
+  async #closedWhileRead(readingMs: number): Promise<boolean> {
+    for (let left = readingMs; left > 0 && !this.#closed; ) {
+      const paused = this.#paused;
+      const from = performance.now();
+      await this.#changes.wait(
+        () => this.#closed || this.#paused !== paused,
+        paused ? Number.POSITIVE_INFINITY : left,
+      );
+      if (!paused) left -= performance.now() - from;
+    }
+    return this.#closed;
   }
 
   #output(stream: StreamName, read: Buffer): void {

@@ -64,7 +64,7 @@ export class ProcessManager {
   /** Starts a program. The id is taken at once and free again when the start fails. */
   async start(request: StartRequest): Promise<void> {
     const entry = this.#reserve(request);
-    entry.starting = this.#launch(entry, request);
+    entry.starting = this.#launch(entry, request).finally(entry.settle);
     try {
       await entry.starting;
     } catch (error) {
@@ -73,18 +73,22 @@ export class ProcessManager {
     }
   }
 
-  /** The process, once it is no longer starting; undefined when there is none. */
+  /**
+   * The process, once it is no longer starting; undefined when there is none. This, {@link get} and {@link terminate} take equally
+   * long, so that requests that come together are carried out in the order in which they came.
+   */
   async find(processId: string): Promise<ManagedProcess | undefined> {
     const entry = this.#entries.get(processId);
-    if (entry !== undefined && entry.process === null) await entry.starting?.catch(() => undefined);
+    await entry?.settled;
     return entry?.process ?? undefined;
   }
 
   /** Like {@link find}, but a missing process is an error. */
   async get(processId: string): Promise<ManagedProcess> {
-    const process = await this.find(processId);
-    if (process === undefined) throw new ProcessError('unknownProcess', `unknown process id ${processId}`);
-    return process;
+    const entry = this.#entries.get(processId);
+    await entry?.settled;
+    if (!entry?.process) throw new ProcessError('unknownProcess', `unknown process id ${processId}`);
+    return entry.process;
   }
 
   /**
@@ -93,13 +97,11 @@ export class ProcessManager {
    */
   async terminate(processId: string, mode: TerminateMode): Promise<boolean> {
     const entry = this.#entries.get(processId);
-    if (entry === undefined) return false;
-    if (entry.process === null && !(await this.#startedInTime(entry))) {
-      entry.cancel.abort();
-      this.#entries.delete(processId);
-      return true;
-    }
-    return entry.process?.terminate(mode) ?? false;
+    const patience =
+      entry?.process === null ? setTimeout(() => this.#cancel(entry), START_BEFORE_TERMINATE_MS) : undefined;
+    const process = await this.find(processId);
+    clearTimeout(patience);
+    return process?.terminate(mode) ?? entry?.cancel.signal.aborted ?? false;
   }
 
   list(): ProcessSummary[] {
@@ -117,9 +119,13 @@ export class ProcessManager {
     for (const { process } of this.#entries.values()) process?.setPaused(paused);
   }
 
-  /** Asks every process to end, without waiting. */
+  /** Asks every process to end, without waiting. Starts that are under way are cancelled, and nothing can be started afterwards. */
   signalAll(signal: number): void {
-    for (const { process } of this.#entries.values()) process?.signal(signal);
+    this.#closing = true;
+    for (const { process, cancel } of this.#entries.values()) {
+      if (process === null) cancel.abort();
+      else process.signal(signal);
+    }
   }
 
   /** Resolves when every process has exited and its output is read, or `signal` aborts. */
@@ -159,6 +165,7 @@ export class ProcessManager {
       spec,
       cancel: new AbortController(),
       startedAtMs: Date.now(),
+      ...settling(),
       process: null,
       starting: null,
       eviction: undefined,
@@ -201,14 +208,11 @@ export class ProcessManager {
     }
   }
 
-  async #startedInTime(entry: Entry): Promise<boolean> {
-    let timer: NodeJS.Timeout | undefined;
-    const timeUp = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, START_BEFORE_TERMINATE_MS);
-    });
-    await Promise.race([entry.starting?.catch(() => undefined), timeUp]);
-    clearTimeout(timer);
-    return entry.process !== null || this.#entries.get(entry.processId) !== entry;
+  /** Gives a start up. Nobody waits for it any more, and the id is free. */
+  #cancel(entry: Entry): void {
+    entry.cancel.abort();
+    entry.settle();
+    this.#entries.delete(entry.processId);
   }
 
   #evictLater(entry: Entry): void {
@@ -237,6 +241,9 @@ interface Entry {
   readonly spec: SpawnSpec;
   readonly cancel: AbortController;
   readonly startedAtMs: number;
+  /** Resolves when it is known whether there is a process. */
+  readonly settled: Promise<void>;
+  readonly settle: () => void;
   process: ManagedProcess | null;
   starting: Promise<void> | null;
   eviction: NodeJS.Timeout | undefined;
@@ -252,6 +259,14 @@ function leaveOf({ child, enclosure }: StartedProgram): Surroundings['leave'] {
     await child.allGone();
     await clearAway(enclosure);
   };
+}
+
+function settling(): Pick<Entry, 'settled' | 'settle'> {
+  let settle = () => {};
+  const settled = new Promise<void>((resolve) => {
+    settle = resolve;
+  });
+  return { settled, settle };
 }
 
 function cancelled(processId: string): ProcessError {

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import { once } from './once.ts';
-import { doc, NoParams } from './scalars.ts';
+import { doc, NoParams, optional } from './scalars.ts';
 
 /** Every capability a server can announce, with what it promises. A flag that is absent reads as false. */
 export const CAPABILITIES = {
@@ -59,7 +59,10 @@ export const EnvironmentInfo = once(() =>
     shell: doc(z.object({ name: z.string(), path: z.string() }), "The server user's login shell."),
     executorVersion: doc(z.optional(z.string()), 'Version of the server.'),
     providerId: doc(z.optional(z.string()), 'Stable for one host and one server build.'),
-    cwd: doc(z.optional(z.string()), "The server's working directory, a `file:` URI."),
+    cwd: doc(
+      optional(z.string()),
+      "The server's working directory, a `file:` URI; null when it was removed before anybody asked.",
+    ),
     userHomeDir: doc(z.optional(z.string()), "The server user's home, a `file:` URI."),
     platformOs: doc(z.optional(z.string()), '`linux`, `macos` or `windows`.'),
     prependPathDirs: doc(z.optional(z.array(z.string())), 'Helper directories put in front of PATH.'),

@@ -120,21 +120,16 @@ export class RegistryClient {
     return { url, registrationId: textOf(action, answer, 'executor_registration_id') };
   }
 
-  async #post(
-    action: Action,
-    body: unknown,
-    limits: { readonly signal: AbortSignal; readonly timeoutMs: number },
-    moreHeaders: Readonly<Record<string, string>> = {},
-  ): Promise<string> {
+  async #post(action: Action, body: unknown, limits: Limits, moreHeaders: Headers = {}): Promise<string> {
     const { url: base, environmentId, auth } = this.#options;
     const path = `${base.pathname.replace(/\/+$/, '')}/cloud/environment/${environmentId}/${action}`;
+    const signal = AbortSignal.any([limits.signal, AbortSignal.timeout(limits.timeoutMs)]);
     const headers = {
       'content-type': 'application/json',
       accept: '*/*',
       ...moreHeaders,
-      ...(await auth.headers()),
+      ...(await credentialOf(auth, limits, signal)),
     };
-    const signal = AbortSignal.any([limits.signal, AbortSignal.timeout(limits.timeoutMs)]);
     let status: number;
     let text: string;
     try {
@@ -153,16 +148,11 @@ export class RegistryClient {
         cause,
       });
     }
-    if (status >= 200 && status <= 299) return text;
+    if (isSuccess(status)) return text;
     throw refusal(action, base.host, status, text, auth);
   }
 
-  async #exchange(
-    url: URL,
-    headers: Readonly<Record<string, string>>,
-    body: string,
-    signal: AbortSignal,
-  ): Promise<[number, string]> {
+  async #exchange(url: URL, headers: Headers, body: string, signal: AbortSignal): Promise<[number, string]> {
     const { tls, env } = this.#options;
     const connection = await openTunnel(url, { tls, env }, signal);
     return new Promise((resolve, reject) => {
@@ -218,7 +208,31 @@ const STREAM_HEADER = 'x-codex-noise-stream-id';
 
 type Action = 'register' | 'connect' | 'validate';
 type Answer = Readonly<Record<string, unknown>>;
+type Headers = Readonly<Record<string, string>>;
 
+/** How long a request may take, and who may end it before. */
+interface Limits {
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+}
+
+/** What the registry is shown. Whoever has to fetch it first may not take longer than the registry. `over` has the limits in it. */
+function credentialOf(auth: RegistryAuth, limits: Limits, over: AbortSignal): Promise<Headers> {
+  return new Promise((resolve, reject) => {
+    const late = () => {
+      const what = `no credential for the registry within ${limits.timeoutMs / 1_000} s`;
+      reject(limits.signal.aborted ? limits.signal.reason : new RegistryError(what, { retryable: true }));
+    };
+    over.addEventListener('abort', late, { once: true });
+    if (over.aborted) late();
+    const fetching = async () => auth.headers();
+    fetching()
+      .then(resolve, reject)
+      .finally(() => over.removeEventListener('abort', late));
+  });
+}
+
+/** Throws for an answer that is too long. Of a refusal the beginning is enough: its status says whether it passes. */
 async function readText(response: IncomingMessage): Promise<string> {
   const parts: Buffer[] = [];
   let length = 0;
@@ -226,11 +240,16 @@ async function readText(response: IncomingMessage): Promise<string> {
     length += part.length;
     if (length > MAX_REGISTRY_ANSWER_BYTES) {
       response.destroy();
+      if (!isSuccess(response.statusCode)) break;
       throw new RegistryError('the answer of the registry is too long', { retryable: false });
     }
     parts.push(part);
   }
   return Buffer.concat(parts).toString();
+}
+
+function isSuccess(status = 0): boolean {
+  return status >= 200 && status <= 299;
 }
 
 /** Passing failures are those of the reference: 408, 429, 5xx, and an environment that is known and not connected now. */

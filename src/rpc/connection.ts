@@ -27,7 +27,7 @@ import {
   StreamedResult,
   streamResult,
 } from './answers.ts';
-import { base64Length } from './base64.ts';
+import { asBuffer, base64Length } from './base64.ts';
 import { Intake } from './intake.ts';
 import { MAX_PENDING_CALLS } from './limits.ts';
 import { Outbox, type OutboxEvents } from './outbox.ts';
@@ -60,7 +60,8 @@ export interface ConnectionOptions {
 }
 
 /** A large message while it is received. */
-export interface ArrivingMessage extends Omit<LargeMessage, 'end'> {
+export interface ArrivingMessage extends Omit<LargeMessage, 'add' | 'end'> {
+  add(piece: Buffer): void;
   /** The message, when all of it is there. Throws MalformedMessageError. */
   decode(limits: MessageLimits): Message;
 }
@@ -269,7 +270,7 @@ export class RpcConnection {
 
   #begin(message: ArrivingMessage): LargeMessage {
     return {
-      add: (piece) => message.add(piece),
+      add: (piece) => message.add(asBuffer(piece)),
       isUtf8: () => message.isUtf8(),
       end: () => this.#receive(() => message.decode(this.#options.limits)),
     };

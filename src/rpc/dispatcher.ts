@@ -8,6 +8,8 @@ export interface Job {
   /** What it costs to keep while it waits. */
   readonly bytes: number;
   run(slot: Slot): Promise<void> | undefined;
+  /** Told in place of `run` when it is dropped before its turn. */
+  dropped?(): void;
 }
 
 /** The place a running job occupies. */
@@ -83,8 +85,10 @@ export class Dispatcher {
 
   /** Drops what has not started. */
   clear(): void {
-    for (const job of this.#queue) this.#bytes -= job.bytes;
-    this.#queue = [];
+    for (const job of this.#queue.splice(0)) {
+      this.#bytes -= job.bytes;
+      job.dropped?.();
+    }
     this.#reportIdle();
   }
 

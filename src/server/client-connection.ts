@@ -269,11 +269,16 @@ export class ClientConnection {
     }
     const measured = this.#records.measure(method);
     const span = this.#records.traced(method, trace);
-    const respond = (result: unknown) => {
-      const sent = this.#connection.respond(id, result);
+    const succeeded = () => {
       measured?.ended('success');
       span?.end('success');
-      return sent;
+    };
+    const respond = (result: unknown): Promise<void> | undefined => {
+      const sent = this.#connection.respond(id, result);
+      // One that is streamed may still prove too large.
+      if (sent !== undefined) return sent.then(succeeded);
+      succeeded();
+      return undefined;
     };
     const refuse = (error: unknown) => {
       measured?.ended('error');
@@ -299,7 +304,7 @@ export class ClientConnection {
         return undefined;
       }
     };
-    this.#dispatcher.submit({ lane, subject, bytes, run });
+    this.#dispatcher.submit({ lane, subject, bytes, run, dropped: () => span?.end('disconnected') });
   }
 
   #notification(message: NotificationMessage): void {

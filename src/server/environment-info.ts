@@ -20,18 +20,18 @@ export interface Facilities {
 
 /** Describes this machine and this server to a client. */
 export function describeEnvironment(config: ExecServerConfig, facilities: Facilities): EnvironmentInfo {
-  const temporary = process.env.TMPDIR;
-  const temporaryDirectories = temporary ? [uriOfText(resolve(temporary))] : [];
+  const { TMPDIR } = process.env;
+  const temporary = TMPDIR ? resolvedUri(TMPDIR) : null;
   return {
     shell: loginShell(),
     executorVersion: VERSION,
     providerId: `sha256:${createHash('sha256').update(`${hostname()}\n${VERSION}`).digest('hex')}`,
-    cwd: uriOfText(process.cwd()),
+    cwd: resolvedUri('.'),
     userHomeDir: uriOfText(homeDirectory()),
     platformOs: platformName(),
     prependPathDirs: [],
-    temporaryDirectories,
-    tempDir: temporaryDirectories[0] ?? 'file:///tmp',
+    temporaryDirectories: temporary === null ? [] : [temporary],
+    tempDir: temporary ?? 'file:///tmp',
     capabilities: capabilities(config, facilities),
     limits: {
       shutdownGracePeriodMs: config.shutdownGracePeriodMs,
@@ -73,6 +73,15 @@ function capabilities(
   }
   flags.processResize = terminals;
   return flags;
+}
+
+/** Null for a relative path when the working directory is gone. */
+function resolvedUri(path: string): string | null {
+  try {
+    return uriOfText(resolve(path));
+  } catch {
+    return null;
+  }
 }
 
 function uriOfText(path: string): string {

@@ -52,8 +52,8 @@ export const HTTP_REQUESTS_PER_CONNECTION = 512;
 /** Largest piece of a streamed body in one message: what clients of the reference accept. */
 export const MAX_BODY_DELTA_BYTES = 1024 * 1024;
 
-/** How long a start waits for file changes that were asked for before it. Longer than any of them takes, unless it hangs. */
-export const CHANGES_BEFORE_START_MS = 2_000;
+/** How long a start, or whatever looks at many files, waits for changes that were asked for before. Longer than any takes, unless it hangs. */
+export const EARLIER_CHANGES_MS = 2_000;
 
 /** Contents of files from this size on are read into buffers that are used again, and so many of those are kept. */
 export const REUSED_CONTENT_MIN_BYTES = 128 * 1024;

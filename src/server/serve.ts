@@ -232,6 +232,8 @@ export class ExecServer {
     const records = this.#records.connection(principal);
     const connection = new ClientConnection(transport, this.#services, principal, records);
     this.#connections.add(connection);
+    // Whoever brings a transport of its own may come late.
+    if (this.#closing !== null) connection.close(goingAway(SHUTTING_DOWN));
     // The list may have been read again since the token was looked at.
     this.#closeIfRevoked(connection);
     const expiry = this.#config.closeOnTokenExpiry ? closeOnExpiry(connection) : undefined;
@@ -243,7 +245,7 @@ export class ExecServer {
     return reason;
   }
 
-  close(reason = 'the server is shutting down'): Promise<void> {
+  close(reason = SHUTTING_DOWN): Promise<void> {
     this.#closing ??= this.#shutDown(reason);
     return this.#closing;
   }
@@ -288,8 +290,14 @@ async function useNativeBase64(): Promise<void> {
   if (coder !== null) useBase64Coder(coder);
 }
 
+const SHUTTING_DOWN = 'the server is shutting down';
+
+function goingAway(reason: string): CloseReason {
+  return { code: CloseCode.goingAway, reason };
+}
+
 async function endConnection(connection: ClientConnection, reason: string): Promise<void> {
-  connection.close({ code: CloseCode.goingAway, reason });
+  connection.close(goingAway(reason));
   await connection.closed;
 }
 

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket, type WebSocketServer } from 'ws';
-import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
+import { SEND_WINDOW_BYTES } from './limits.ts';
 import { openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
 import { CloseCode, type CloseReason } from './transport.ts';
 import { createUpgradeServer, Keepalive, truncateReason, type WebSocketOptions } from './websocket.ts';
@@ -37,14 +37,16 @@ export class FrameSocket {
   #closing = false;
   #closed = false;
 
-  constructor(ws: WebSocket, options: FrameSocketOptions) {
+  constructor(ws: WebSocket, options: FrameSocketOptions, socket: Duplex) {
     this.#ws = ws;
     this.#text = options.text ?? 'refuse';
     ws.pause();
     ws.on('error', (error) => {
       this.#failure = error.message;
     });
-    this.#keepalive = new Keepalive(ws, options);
+    this.#keepalive = new Keepalive(ws, options, socket);
+    // It may end before anybody has opened it.
+    ws.once('close', () => this.#keepalive.stop());
   }
 
   /** Bytes that the system has not taken yet. */
@@ -85,8 +87,6 @@ export class FrameSocket {
     this.#closing = true;
     this.#ws.resume();
     this.#ws.close(reason.code, truncateReason(reason.reason));
-    const cutOff = setTimeout(() => this.#ws.terminate(), CLOSE_TIMEOUT_MS);
-    this.#ws.once('close', () => clearTimeout(cutOff));
   }
 
   /** Cuts the connection without a word, as a lost network does. */
@@ -114,7 +114,6 @@ export class FrameSocket {
   #ended(code: number, reason: string): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#keepalive.stop();
     const lost = this.#pendingBytes;
     this.#pendingBytes = 0;
     if (lost > 0) this.#events?.sent?.(lost);
@@ -139,7 +138,9 @@ export class FrameSocketUpgrader {
     head: Buffer,
     accepted: (socket: FrameSocket) => void,
   ): void {
-    this.#server.handleUpgrade(request, socket, head, (ws) => accepted(new FrameSocket(ws, this.#options)));
+    this.#server.handleUpgrade(request, socket, head, (ws) =>
+      accepted(new FrameSocket(ws, this.#options, socket)),
+    );
   }
 }
 
@@ -165,7 +166,12 @@ export function connectFrameSocket(
     ...(connection !== undefined && { createConnection: () => connection as Socket }),
     ...(zeroMask && { generateMask: (mask: Buffer) => void mask.fill(0) }),
   };
-  return openWebSocket(url, options, means, (ws, sizes) => new FrameSocket(ws, { ...sizes, text }));
+  return openWebSocket(
+    url,
+    options,
+    means,
+    (ws, sizes, socket) => new FrameSocket(ws, { ...sizes, text }, socket),
+  );
 }
 
 const BINARY_FRAME = { binary: true, compress: false, fin: true };

@@ -7,7 +7,7 @@ export const SEND_WINDOW_BYTES = 256 * 1024;
 /** Unsent bytes beyond which pings go unanswered, so that a peer that pings without reading does not fill the memory with pongs. */
 export const PONG_WINDOW_BYTES = 4 * SEND_WINDOW_BYTES;
 
-/** How long a peer may take to answer a close before it is cut off. */
+/** How long a peer may take to finish a close, its own or ours, before it is cut off. */
 export const CLOSE_TIMEOUT_MS = 2_000;
 
 /** Messages up to this size wait for the end of the turn to be sent together; a larger one gains nothing by it. */

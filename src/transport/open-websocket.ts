@@ -1,5 +1,10 @@
+import type { Duplex } from 'node:stream';
 import { type ClientOptions, WebSocket } from 'ws';
+import { CLOSE_TIMEOUT_MS } from './limits.ts';
 import type { WebSocketOptions } from './websocket.ts';
+
+/** Has the library cut a peer off that does not finish a close, whichever end has begun it. Its types do not know the option. */
+export const CUT_OFF = { closeTimeout: CLOSE_TIMEOUT_MS };
 
 /** Options of a client connection beside the sizes and times. */
 export interface WebSocketConnectOptions extends Partial<WebSocketOptions> {
@@ -37,7 +42,7 @@ export function openWebSocket<T>(
   url: string,
   options: WebSocketConnectOptions,
   means: Pick<ClientOptions, 'createConnection' | 'generateMask'>,
-  wrap: (ws: WebSocket, sizes: WebSocketOptions) => T,
+  wrap: (ws: WebSocket, sizes: WebSocketOptions, socket: Duplex) => T,
 ): Promise<T> {
   const { headers = {}, signal, maxMessageBytes = 0, pingIntervalMs = 0, peerSilenceTimeoutMs = 0 } = options;
   return new Promise((resolve, reject) => {
@@ -48,9 +53,11 @@ export function openWebSocket<T>(
       perMessageDeflate: false,
       maxPayload: maxMessageBytes,
       headers,
+      ...CUT_OFF,
       ...(options.tls as ClientOptions),
     });
     let refusal: Error | null = null;
+    let socket: Duplex;
     const abort = () => ws.terminate();
     const refused = (error: Error) => {
       signal?.removeEventListener('abort', abort);
@@ -62,10 +69,13 @@ export function openWebSocket<T>(
       ws.terminate();
     });
     ws.once('error', refused);
+    ws.once('upgrade', (response) => {
+      socket = response.socket;
+    });
     ws.once('open', () => {
       signal?.removeEventListener('abort', abort);
       ws.off('error', refused);
-      resolve(wrap(ws, { maxMessageBytes, pingIntervalMs, peerSilenceTimeoutMs }));
+      resolve(wrap(ws, { maxMessageBytes, pingIntervalMs, peerSilenceTimeoutMs }, socket));
     });
   });
 }

@@ -23,7 +23,7 @@ export interface TransportEvents {
 /** Takes a large message piece by piece. One that is cut off, or is not UTF-8, does not end. */
 export interface LargeMessage {
   /** The next bytes, good during the call only. */
-  add(piece: Buffer): void;
+  add(piece: Uint8Array): void;
   /** Whether what was added is valid UTF-8; asked before the end, where that is not known. */
   isUtf8(): boolean;
   /** All of it has come. */

@@ -6,13 +6,12 @@ import { WebSocket, WebSocketServer } from 'ws';
 import { readDirectly } from './direct-reads.ts';
 import {
   BATCHED_MESSAGE_BYTES,
-  CLOSE_TIMEOUT_MS,
   LARGE_MESSAGE_BYTES,
   PONG_WINDOW_BYTES,
   PROBE_TIMEOUT_MS,
   SEND_WINDOW_BYTES,
 } from './limits.ts';
-import { openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
+import { CUT_OFF, openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
 import { encodeTextFrames } from './text-frames.ts';
 import { TextIntake } from './text-intake.ts';
 import {
@@ -51,7 +50,7 @@ export class WebSocketUpgrader {
     accepted: (transport: Transport) => void,
   ): void {
     this.#server.handleUpgrade(request, socket, head, (ws) =>
-      accepted(new WebSocketTransport(ws, this.#options, socket)),
+      accepted(new WebSocketTransport(ws, this.#options, { socket, isServer: true })),
     );
   }
 }
@@ -65,6 +64,7 @@ export function createUpgradeServer(maxMessageBytes: number): WebSocketServer {
     perMessageDeflate: false,
     maxPayload: maxMessageBytes,
     handleProtocols: () => false,
+    ...CUT_OFF,
   });
 }
 
@@ -79,7 +79,7 @@ export function connectWebSocket(
     socketPath === null ? url : 'ws://localhost/',
     options,
     means,
-    (ws, sizes) => new WebSocketTransport(ws, sizes),
+    (ws, sizes, socket) => new WebSocketTransport(ws, sizes, { socket, isServer: false }),
   );
 }
 
@@ -97,15 +97,20 @@ export class WebSocketTransport implements Transport {
   #closing = false;
   #closed = false;
 
-  /** `serverSocket` is what the websocket of a server runs on. */
-  constructor(ws: WebSocket, options: WebSocketOptions, serverSocket: Duplex | null = null) {
+  /** `below` is what the websocket runs on, and at which end of it, as far as that is known. */
+  constructor(
+    ws: WebSocket,
+    options: WebSocketOptions,
+    below: { readonly socket: Duplex; readonly isServer: boolean } | null = null,
+  ) {
+    const serverSocket = below?.isServer ? below.socket : null;
     this.#ws = ws;
     this.#serverSocket = serverSocket;
     ws.pause();
     ws.on('error', (error) => {
       this.#failure = error.message;
     });
-    this.#keepalive = new Keepalive(ws, options);
+    this.#keepalive = new Keepalive(ws, options, below?.socket ?? null);
     if (serverSocket !== null) this.#takeTexts(serverSocket, options.maxMessageBytes);
   }
 
@@ -160,8 +165,6 @@ export class WebSocketTransport implements Transport {
     this.#closing = true;
     this.#ws.resume();
     this.#ws.close(reason.code, truncateReason(reason.reason));
-    const cutOff = setTimeout(() => this.#ws.terminate(), CLOSE_TIMEOUT_MS);
-    this.#ws.once('close', () => clearTimeout(cutOff));
   }
 
   /** Comes between the socket and the websocket, which gets what is no text and what it has to refuse. */
@@ -258,7 +261,7 @@ export class WebSocketTransport implements Transport {
   }
 
   /** Where addresses are limited there may be no memory for a large message: that ends this connection and no other. */
-  #add(message: LargeMessage, piece: Buffer): void {
+  #add(message: LargeMessage, piece: Uint8Array): void {
     try {
       message.add(piece);
     } catch (error) {
@@ -276,24 +279,28 @@ export class WebSocketTransport implements Transport {
 }
 
 /**
- * Answers pings, pings at an interval and drops a peer that stays silent. Any frame from the peer counts as a sign of life; while
- * the intake is paused nothing can be heard and the peer is given credit.
+ * Answers pings, pings at an interval and drops a peer that stays silent. Any frame from the peer counts as a sign of life, and any part of
+ * one, behind which its pong may have to wait for minutes; while the intake is paused nothing can be heard and the peer is given credit.
  */
 export class Keepalive {
   readonly #ws: WebSocket;
+  readonly #socket: CountingStream | null;
   readonly #silenceMs: number;
   #timer: NodeJS.Timeout | null = null;
   #probe: NodeJS.Timeout | null = null;
   #lastHeard = uptimeMs();
+  #bytesHeard: number | undefined;
 
-  constructor(ws: WebSocket, options: WebSocketOptions) {
+  constructor(ws: WebSocket, options: WebSocketOptions, socket: CountingStream | null) {
     this.#ws = ws;
+    this.#socket = socket;
+    this.#bytesHeard = socket?.bytesRead;
     this.#silenceMs = options.peerSilenceTimeoutMs;
     ws.on('ping', (data) => {
-      this.heard();
+      this.#hearControl();
       if (ws.bufferedAmount <= PONG_WINDOW_BYTES) ws.pong(data);
     });
-    ws.on('pong', () => this.heard());
+    ws.on('pong', () => this.#hearControl());
     if (options.pingIntervalMs > 0) {
       // An idle peer is heard only when it is pinged, so it must be before its time is up.
       const answerTimeMs = this.#silenceMs > 0 ? this.#silenceMs / 2 : options.pingIntervalMs;
@@ -309,10 +316,12 @@ export class Keepalive {
   /** Asks the peer for a sign of life and drops it if none comes in time. Who cannot be heard because the intake is paused is spared. */
   probe(): void {
     if (this.#probe !== null || this.#ws.readyState !== WebSocket.OPEN) return;
+    this.#hearBytes();
     const askedAt = uptimeMs();
     this.#ws.ping();
     this.#probe = setTimeout(() => {
       this.#probe = null;
+      this.#hearBytes();
       if (this.#lastHeard < askedAt && !this.#ws.isPaused) this.#ws.terminate();
     }, PROBE_TIMEOUT_MS);
   }
@@ -322,7 +331,21 @@ export class Keepalive {
     if (this.#probe !== null) clearTimeout(this.#probe);
   }
 
+  /** Its bytes are not to count a second time. */
+  #hearControl(): void {
+    this.#hearBytes();
+    this.heard();
+  }
+
+  #hearBytes(): void {
+    const bytesRead = this.#socket?.bytesRead;
+    if (bytesRead === this.#bytesHeard) return;
+    this.#bytesHeard = bytesRead;
+    this.heard();
+  }
+
   #tick(): void {
+    this.#hearBytes();
     if (this.#ws.isPaused) this.heard();
     const silentMs = uptimeMs() - this.#lastHeard;
     if (this.#silenceMs > 0 && silentMs > this.#silenceMs) {
@@ -332,6 +355,9 @@ export class Keepalive {
     }
   }
 }
+
+/** Sockets count what comes through them; not every stream does. */
+type CountingStream = Duplex & { readonly bytesRead?: number };
 
 /** A clock that does not jump; the global `performance` would load a module for it. */
 function uptimeMs(): number {

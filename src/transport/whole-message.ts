@@ -12,7 +12,7 @@ export class WholeMessage implements LargeMessage {
     this.#ended = ended;
   }
 
-  add(piece: Buffer): void {
+  add(piece: Uint8Array): void {
     this.#bytes.add(piece);
   }
 

@@ -35,6 +35,26 @@ test('a read behind a write sees what was written, without waiting for its answe
   expect(await Promise.all(contents)).toEqual(expected);
 });
 
+test('a write behind a read does not reach into what is still being sent', async () => {
+  const old = Buffer.alloc(12_000_000, 'o');
+  await writeFile(join(folder, 'a'), old);
+  const [read, , again] = await Promise.all([
+    client.call('fs/readFile', { path: uri('a') }),
+    client.call('fs/writeFile', { path: uri('a'), dataBase64: base64('new') }),
+    client.call('fs/readFile', { path: uri('a') }),
+  ]);
+  expect(Buffer.from(read.dataBase64, 'base64').equals(old)).toBe(true);
+  expect(again.dataBase64).toBe(base64('new'));
+});
+
+test('a write behind a read that fails is done', async () => {
+  const [read, written] = await Promise.allSettled([
+    client.call('fs/readFile', { path: uri('a') }),
+    client.call('fs/writeFile', { path: uri('a'), dataBase64: base64('new') }),
+  ]);
+  expect([read.status, written.status]).toEqual(['rejected', 'fulfilled']);
+});
+
 test('a directory is there for what is put into it, and gone after its removal', async () => {
   const results = await Promise.allSettled([
     client.call('fs/createDirectory', { path: uri('d/e') }),
@@ -105,6 +125,30 @@ test('a program that is started sees the files written before', async () => {
   });
   const events = await client.closedProcess('p');
   expect(events.bytes('stdout').toString()).toBe(`${'padding'.repeat(10_000)}\n`);
+});
+
+test('the configuration and what is installed are read behind the writes before', async () => {
+  const home = process.env.CODEX_HOME;
+  process.env.CODEX_HOME = folder;
+  try {
+    for (let round = 0; round < 20; round++) {
+      const dataBase64 = base64(`model = "${round}"\n${'# padding\n'.repeat(10_000)}`);
+      void client.call('fs/writeFile', { path: uri('config.toml'), dataBase64 });
+      const params = { cwd: uri(''), configPaths: [['model']], requirementsPaths: [] };
+      const read = await client.call('environmentConfig/read', params);
+      expect(JSON.stringify(read)).toContain(`\\"${round}\\"`);
+    }
+    const skill = (name: string) => base64(`---\nname: ${name}\ndescription: d\n---\n`);
+    await client.call('fs/createDirectory', { path: uri('skills/s'), recursive: true });
+    for (let round = 0; round < 20; round++) {
+      void client.call('fs/writeFile', { path: uri('skills/s/SKILL.md'), dataBase64: skill(`s${round}`) });
+      const found = await client.call('capabilities/discoverV2', { cwd: uri('') });
+      expect(JSON.stringify(found)).toContain(`s${round}`);
+    }
+  } finally {
+    if (home === undefined) delete process.env.CODEX_HOME;
+    else process.env.CODEX_HOME = home;
+  }
 });
 
 test('a write that waits for the reader of a FIFO delays nobody, and the reader may be started behind it', async () => {

@@ -53,6 +53,22 @@ async function answerOf(client: Client, name: string, args: Record<string, unkno
 }
 
 describe.each(['local', 'remote'])('in the %s environment', (environmentId) => {
+  test('a program that is closed while it starts is not left behind', async () => {
+    const marker = `mcp-${environmentId}-${process.pid}`;
+    const args = ['-c', 'cat; true', marker];
+    const transport = await openMcpTransport(manager, { environmentId, command: 'sh', args });
+    const starting = transport.start();
+    const aborted = expect(starting).rejects.toMatchObject({ kind: 'aborted' });
+    await transport.close();
+    await aborted;
+    await expect(transport.start()).rejects.toThrow('started already');
+    // What is started later shows that the start before it is over.
+    const later = await openMcpTransport(manager, { environmentId, command: 'cat' });
+    await later.start();
+    await waitFor('the end of the program', () => processesWith(marker).length === 0);
+    await later.close();
+  });
+
   test('a program lists its tools and answers', async () => {
     const { client, transport } = await connected({
       environmentId,

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
+import { INLINE_READ_BYTES } from '../../src/server/limits.ts';
 import { startServer, TestClient, type TestServer } from '../../src/testing/index.ts';
 import { shell } from '../support/programs.ts';
 import { type ParsedSample, parseExposition } from '../unit/observability/parse-exposition.ts';
@@ -68,6 +69,23 @@ test('connections, sessions, programs, requests and output are counted', async (
   const after = await scrape();
   expect(value(after, 'exec_server_connections_active')).toBe(0);
   expect(value(after, 'exec_server_sessions', { state: 'detached' })).toBe(1);
+});
+
+test('an answer that proves too large to be sent is one error, and nothing else', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'metrics-'));
+  try {
+    writeFileSync(join(folder, 'large'), Buffer.alloc(2 * INLINE_READ_BYTES));
+    server = await startServer({ metrics: true, maxResponseBytes: 1024 * 1024 });
+    const client = await server.connect();
+    const read = client.request('fs/readFile', { path: `file://${folder}/large` });
+    await expect(read).rejects.toThrow('maxResponseBytes');
+    const requests = (await scrape()).get('exec_server_requests_total');
+    expect(requests).toEqual([
+      expect.objectContaining({ labels: { method: 'fs/readFile', result: 'error' }, value: 1 }),
+    ]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test('a method that does not exist makes no series of its own', async () => {

@@ -44,6 +44,24 @@ describe('process/closeStdin', () => {
   });
 });
 
+describe('requests that are sent together', () => {
+  test.each([false, true])('are carried out in their order (tty: %s)', async (tty) => {
+    const processId = `together-${tty}`;
+    const write = (writeId: string) => ({ processId, chunk: base64('x'), writeId });
+    await client.call('process/start', { ...shell(processId, 'cat'), tty, pipeStdin: true });
+    const outcomes = await Promise.allSettled([
+      client.call('process/write', write('1')),
+      client.call('process/terminate', { processId }),
+      client.call('process/write', write('2')),
+    ]);
+    expect(outcomes).toMatchObject([
+      { value: { status: 'accepted' } },
+      { value: { running: true } },
+      { reason: { code: -32603 } },
+    ]);
+  });
+});
+
 describe('process/resize', () => {
   test('changes the size and tells the program', async () => {
     const script = "trap 'stty size; exit 0' WINCH; stty size; while :; do sleep 0.01; done";

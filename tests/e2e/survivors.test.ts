@@ -167,6 +167,26 @@ describe('terminate', () => {
     expect((await client.closedProcess('rude')).exitCode).toBe(137);
   });
 
+  test('graceful also ends what an exited program has left in its output', async () => {
+    const server = await startServer();
+    servers.push(server);
+    const client = await server.connect();
+    const polite = "(trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done) & exit 3";
+    await client.call('process/start', shell('polite', polite));
+    await client.call('process/start', shell('rude', "(trap '' TERM; echo up; sleep 600) & exit 3"));
+    for (const [processId, timeoutMs, text] of [
+      ['polite', 60_000, 'up\nbye\n'],
+      ['rude', 50, 'up\n'],
+    ] as const) {
+      await client.waitFor((message) => isOutputOf(message, processId));
+      await client.call('process/wait', { processId, until: 'exited' });
+      const mode = { type: 'graceful' as const, timeoutMs };
+      expect(await client.call('process/terminate', { processId, mode })).toEqual({ running: false });
+      const end = await client.closedProcess(processId);
+      expect([end.text('stdout'), end.exitCode]).toEqual([text, 3]);
+    }
+  });
+
   test('1,000 cycles leave no descriptor, zombie or process', async () => {
     const server = await startServerProcess(['--closed-process-retention', '0']);
     servers.push(server);

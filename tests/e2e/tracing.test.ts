@@ -8,9 +8,11 @@ import {
   type SpanOptions,
   trace,
 } from '@opentelemetry/api';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { ProcessManager } from '../../src/process/process-manager.ts';
 import { startServer, type TestClient, type TestServer } from '../../src/testing/index.ts';
 import { shell } from '../support/programs.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const PARENT = `00-${TRACE}-b7ad6b7169203331-01`;
@@ -81,6 +83,7 @@ beforeEach(() => {
 });
 
 afterEach(async () => {
+  vi.restoreAllMocks();
   trace.disable();
   await server.close();
 });
@@ -149,6 +152,19 @@ describe('when tracing is on', () => {
       }),
     ]);
   });
+});
+
+test('the span of a request whose turn never came ends with the connection', async () => {
+  installSdk();
+  server = await startServer({ otel: true, concurrentRequests: 1 });
+  client = await server.connect();
+  vi.spyOn(ProcessManager.prototype, 'start').mockReturnValue(new Promise(() => {}));
+  client.sendText(JSON.stringify({ id: 1, method: 'process/start', params: shell('p', 'true') }));
+  client.sendText(JSON.stringify({ id: 2, method: 'fs/canonicalize', params: { path: 'file:///' } }));
+  await waitFor('both requests', () => spans.length === 2);
+  await client.close();
+  await waitFor('the end of the second', () => spans[1]!.ended);
+  expect(spans[1]!.attributes).toMatchObject({ 'rpc.method': 'fs/canonicalize', result: 'disconnected' });
 });
 
 /** What a web server is asked with, through http/request. */

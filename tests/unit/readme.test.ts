@@ -1,29 +1,63 @@
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, describe, expect, test } from 'vitest';
+import { transformSync } from 'esbuild';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const scratch = mkdtempSync(join(root, 'node_modules', '.docs-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
-/** The TypeScript blocks of a page, as JavaScript that imports this checkout under the package's name. */
+const PAGES = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)].filter((page) =>
+  page.endsWith('.md'),
+);
+
+/** The TypeScript blocks of a page. */
 function snippets(page: string): string[] {
   const text = readFileSync(join(root, page), 'utf8');
   return [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map((match) => match[1]!);
 }
 
-function installSelf(): void {
+// What is written to the folder imports this checkout under the package's name.
+beforeAll(() => {
   mkdirSync(join(scratch, 'node_modules'), { recursive: true });
   symlinkSync(root, join(scratch, 'node_modules', 'exec-server'));
-}
+});
+
+test('every TypeScript example compiles under strict rules', () => {
+  const examples = PAGES.flatMap((page) =>
+    snippets(page).map((text, index) => ({ name: `${basename(page, '.md')}-${index}.mts`, text })),
+  );
+  expect(examples.length).toBeGreaterThan(10);
+  for (const { name, text } of examples) writeFileSync(join(scratch, name), text);
+  const compilerOptions = {
+    noEmit: true,
+    strict: true,
+    skipLibCheck: true,
+    module: 'nodenext',
+    target: 'es2022',
+    types: ['node'],
+  };
+  writeFileSync(join(scratch, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.mts'] }));
+  const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+  const { stdout } = spawnSync(process.execPath, [compiler, '-p', scratch], { encoding: 'utf8' });
+  expect(stdout).toBe('');
+});
 
 describe('README.md', () => {
   test('the library example prints what the text says', () => {
-    installSelf();
     const [example] = snippets('README.md');
-    writeFileSync(join(scratch, 'example.mjs'), example!);
+    writeFileSync(join(scratch, 'example.mjs'), transformSync(example!, { loader: 'ts' }).code);
     const output = execFileSync(process.execPath, [join(scratch, 'example.mjs')], { encoding: 'utf8' });
     expect(output).toBe('hello\n 3\n');
   });
@@ -42,9 +76,9 @@ describe('README.md', () => {
   });
 
   test('links to files that exist', () => {
-    for (const page of ['README.md', 'ARCHITECTURE.md', 'docs/decisions/README.md']) {
+    for (const page of [...PAGES, 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/decisions/README.md']) {
       const text = readFileSync(join(root, page), 'utf8');
-      for (const [, target] of text.matchAll(/\]\(([^)#]+)\)/g))
+      for (const [, target] of text.matchAll(/\]\((?!https?:)([^)#]+)/g))
         readFileSync(join(root, dirname(page), target!));
     }
   });
@@ -59,6 +93,22 @@ describe('docs/testing.md', () => {
     const AsyncFunction = Object.getPrototypeOf(run).constructor;
     await new AsyncFunction('startServer', 'expect', 'run', body)(startServer, expect, run);
     expect.assertions(1);
+  });
+});
+
+describe('docs/security.md', () => {
+  test('names tests that exist', () => {
+    const text = readFileSync(join(root, 'docs/security.md'), 'utf8');
+    const names = [...text.matchAll(/\b(?:unit|e2e|interop|fuzz|soak)\/[\w/-]+/g)].map(([name]) => name);
+    expect(names.length).toBeGreaterThan(50);
+    const tests = readdirSync(join(root, 'tests'), { recursive: true, encoding: 'utf8' });
+    const missing = names.filter((name) => {
+      const [path, isPrefix] = [join(root, 'tests', name), name.endsWith('-')];
+      return isPrefix
+        ? !tests.some((file) => file.startsWith(name))
+        : !existsSync(path) && !existsSync(`${path}.test.ts`);
+    });
+    expect(missing).toEqual([]);
   });
 });
 

@@ -42,11 +42,13 @@ export async function sendInput(
 const INTERRUPT = '\u0003';
 const NO_TERMINAL = 'stdin is closed for this session; run the command again with tty=true to type into it';
 
-/** Kinds of errors behind which nothing more can be known of a process. The others are about the one call. */
+/**
+ * Kinds of errors behind which nothing more can be known of a process. The others are about the one call: a process is followed on
+ * when the connection that its answer got lost with is restored.
+ */
 const LOSSES: ReadonlySet<unknown> = new Set([
   'disconnected',
   'closed',
-  'brokenPipe',
   'protocol',
   'connectFailed',
   'connectTimeout',

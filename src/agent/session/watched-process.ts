@@ -77,6 +77,8 @@ export class WatchedProcess {
         this.#keep(this.#piecesOf(event.stream).push(event.bytes));
         break;
       case 'lost':
+        // The rest of a character that was begun is lost too.
+        this.#flush();
         this.#keep([lossMarker(event.bytes)]);
         break;
       case 'exited':

@@ -3,10 +3,10 @@ import { MAX_SELECTED_ROOTS } from '../limits.ts';
 import { parseSelectedRoot, type SelectedCapabilityRoot, selectRoot } from './selected-root.ts';
 
 /** What the first record of a thread's log says about the selection, beside whatever else it says. */
-export interface SelectionMetadata {
+export type SelectionMetadata = {
   /** Left out when nothing is selected. */
   readonly selected_capability_roots?: readonly SelectedCapabilityRoot[];
-}
+};
 
 /** A thread as it is stored: what was written first, and what happened since. */
 export interface StoredThread<Turn> {

@@ -64,7 +64,7 @@ function webTransport({ http }: Environment, server: McpWebServer): McpTransport
 async function programTransport(environment: Environment, server: McpProgramServer): Promise<McpTransport> {
   const { command, args = [], env, onStderr } = server;
   const cwd = server.cwd ?? (await environment.info()).cwd;
-  if (cwd === undefined) {
+  if (cwd == null) {
     throw new ClientError('config', `the MCP server needs a cwd: environment '${environment.id}' tells none`);
   }
   return new McpStdioTransport(environment.backend, {

@@ -24,6 +24,9 @@ export class McpStdioTransport implements McpTransport {
   readonly #program: McpProgram;
   #process: ExecProcess | null = null;
   #ended: Promise<void> = Promise.resolve();
+  /** Aborting undoes a start that is under way. */
+  readonly #start = new AbortController();
+  #started = false;
   #closed = false;
 
   constructor(backend: ExecBackend, program: McpProgram) {
@@ -32,13 +35,15 @@ export class McpStdioTransport implements McpTransport {
   }
 
   async start(): Promise<void> {
-    if (this.#process !== null) throw new Error('the MCP server was started already');
+    if (this.#started) throw new Error('the MCP server was started already');
+    this.#started = true;
     const { argv, cwd, env = {} } = this.#program;
     const envPolicy = { inherit: 'core', ignoreDefaultExcludes: true, ...NO_FILTERS } as const;
-    this.#process = await this.#backend.start({
+    const params = {
       ...{ processId: `mcp-stdio-${randomHex()}`, argv: [...argv], cwd, env: { ...env }, envPolicy },
       ...{ tty: false, pipeStdin: true, arg0: null },
-    });
+    };
+    this.#process = await this.#backend.start(params, { signal: this.#start.signal });
     this.#ended = this.#follow(this.#process);
   }
 
@@ -50,6 +55,7 @@ export class McpStdioTransport implements McpTransport {
 
   /** A server ends by itself when its stdin does; one that does not is ended with all that it started. */
   async close(): Promise<void> {
+    this.#start.abort();
     const process = this.#process;
     if (process === null) return;
     await process.closeStdin().catch(() => {});

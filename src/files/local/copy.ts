@@ -9,7 +9,7 @@ import {
   symlink,
 } from 'node:fs/promises';
 import { forEachBounded } from '../bounded.ts';
-import { errorCode, refused, toFileError } from '../errors.ts';
+import { refused, toFileError } from '../errors.ts';
 import { CLONE_MIN_BYTES, COPY_BLOCK_BYTES, TREE_CALLS_AT_ONCE } from '../limits.ts';
 import {
   childPath,
@@ -87,14 +87,14 @@ async function refuseWithin(realSource: NativePath, destination: NativePath): Pr
   }
 }
 
-/** The real path of what exists of the path, and the rest as it is. */
+/** The real path of what can be reached of the path, and the rest as it is: making that says what is wrong with it. */
 async function prospectiveRealPath(path: NativePath): Promise<NativePath> {
   const missing: string[] = [];
   for (let existing = path; ; existing = parentPath(existing)) {
     try {
       return missing.reduceRight(childPath, await realPathOf(existing));
     } catch (error) {
-      if (errorCode(error) !== 'ENOENT' || existing === '/') throw error;
+      if (existing === '/') throw error;
       missing.push(lastName(existing));
     }
   }

@@ -91,6 +91,11 @@ function readLines(path: NativePath): string | null {
   }
 }
 
+/** What cannot be looked at, such as a file in a `.git` of somebody else, is as good as missing: the search goes on without it. */
 function exists(path: NativePath): boolean {
-  return statSync(systemPath(path), { throwIfNoEntry: false }) !== undefined;
+  try {
+    return statSync(systemPath(path), { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    return false;
+  }
 }

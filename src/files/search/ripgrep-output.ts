@@ -70,8 +70,8 @@ export class RipgrepOutput {
     const bytes = bytesOf(lines);
     const line = bytes.at(-1) === LINE_END ? bytes.subarray(0, -1) : bytes;
     if (line.length > SEARCH_MAX_LINE_BYTES) return;
-    // Ripgrep does not tell where an empty match at the end of the line is.
-    const start = textOfBytes(line.subarray(0, submatches[0]?.start ?? 0)).length;
+    // An empty match at the very end of a file is the one that ripgrep does not tell.
+    const start = textOfBytes(line.subarray(0, submatches[0]?.start ?? line.length)).length;
     this.#matches.push({ line: line_number, ...describeMatch(textOfBytes(line), start) });
   }
 

@@ -2,7 +2,7 @@ import { once, setMaxListeners } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { MAX_CONNECTIONS } from '../proxy/limits.ts';
 import type { OwnPorts } from '../proxy/own-ports.ts';
-import { connectToOne, joinSockets } from '../proxy/tunnel.ts';
+import { abortOnClose, connectToOne, joinSockets } from '../proxy/tunnel.ts';
 
 /**
  * Lets a program in a network namespace of its own reach ports of this machine's 127.0.0.1 under the same numbers, and nothing else.
@@ -54,7 +54,7 @@ export class LoopbackBridge {
       socket.destroy();
       return;
     }
-    connectToOne([LOOPBACK], port, this.#closing.signal).then(
+    connectToOne([LOOPBACK], port, abortOnClose(socket, this.#closing.signal)).then(
       (upstream) => joinSockets(socket, upstream),
       () => socket.destroy(),
     );

@@ -24,19 +24,26 @@ export function hostPatterns(list: string): HostPatterns | null {
 /** Throws NetworkError when the host of a URL, or the address that it is, may not be reached. */
 export function requireHost({ allowed, denied, privateAddresses }: HostPolicy, url: URL): void {
   const host = bareHost(url);
-  const parsed = parseHost(url.hostname);
+  const parsed = parseHost(host);
   // What the lists cannot read they cannot let through.
-  const spellings = [parsed, parseHost(unmappedAddress(host))];
-  if (denied !== null && spellings.some((spelling) => spelling === null || denied.covers(spelling)))
-    throw refused(host, 'httpDeniedHosts');
+  if (isDenied(denied, host)) throw refused(host, 'httpDeniedHosts');
   if (allowed !== null && (parsed === null || !allowed.covers(parsed)))
     throw refused(host, 'httpAllowedHosts');
-  if (isIP(host) !== 0 && !privateAddresses && !isPublic(host)) throw refused(host, 'httpPrivateAddresses');
+  if (isIP(host) !== 0 && !privateAddresses && !isPublicAddress(host))
+    throw refused(host, 'httpPrivateAddresses');
 }
 
 /** Throws NetworkError when an address to which a host has led may not be reached. */
-export function requireAddress({ privateAddresses }: HostPolicy, host: string, address: string): void {
-  if (!privateAddresses && !isPublic(address)) throw refused(host, 'httpPrivateAddresses');
+export function requireAddress(policy: HostPolicy, host: string, address: string): void {
+  // An address of one link may name the interface behind it.
+  const plain = address.split('%')[0] ?? '';
+  if (isDenied(policy.denied, plain)) throw refused(host, 'httpDeniedHosts');
+  if (!policy.privateAddresses && !isPublicAddress(plain)) throw refused(host, 'httpPrivateAddresses');
+}
+
+/** Whether every address may be reached to which a host leads that may be. */
+export function anyAddress({ denied, privateAddresses }: HostPolicy): boolean {
+  return denied === null && privateAddresses;
 }
 
 /** The host of a URL without the brackets of an address and without the dot that ends a full name. */
@@ -44,9 +51,10 @@ export function bareHost({ hostname }: URL): string {
   return hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
 }
 
-/** An address of one link may name the interface behind it. */
-function isPublic(address: string): boolean {
-  return isPublicAddress(address.split('%')[0] ?? '');
+/** The IPv4 address that is written as IPv6 is denied with the other, and the other with it. */
+function isDenied(denied: HostPatterns | null, host: string): boolean {
+  const spellings = [parseHost(host), parseHost(unmappedAddress(host))];
+  return denied !== null && spellings.some((spelling) => spelling === null || denied.covers(spelling));
 }
 
 function refused(host: string, option: string): NetworkError {

@@ -121,7 +121,8 @@ export class HttpClient {
       const opening = this.#open(route, hop, signal);
       if (route.secure) this.#sessions.learn(key, opening);
       socket = await opening;
-      const own = this.#sessions.enter(key);
+      // A server chooses anew for each connection; what it has chosen for this one counts.
+      const own = socket === null ? this.#sessions.enter(key) : null;
       if (own !== null) return sendShared(own, outgoing, signal);
     }
     return exchangeOverHttp1(this.#connections, key, socket, outgoing, signal);

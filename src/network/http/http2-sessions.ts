@@ -4,6 +4,7 @@ import {
   HTTP2_CONNECTION_WINDOW_BYTES,
   HTTP2_STREAM_WINDOW_BYTES,
   IDLE_CONNECTION_MS,
+  MAX_HTTP2_ANSWER_HEADERS,
   MAX_KNOWN_ROUTES,
   MAX_STREAMS_PER_HTTP2_CONNECTION,
 } from '../limits.ts';
@@ -69,6 +70,7 @@ export class Http2Sessions {
       createConnection: () => socket,
       // A server must not push what nobody asked for.
       settings: { enablePush: false, initialWindowSize: HTTP2_STREAM_WINDOW_BYTES },
+      maxHeaderListPairs: MAX_HTTP2_ANSWER_HEADERS,
     });
     session.once('connect', () => session.setLocalWindowSize(HTTP2_CONNECTION_WINDOW_BYTES));
     const shared = { session, streams: 0 };

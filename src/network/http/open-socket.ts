@@ -2,7 +2,7 @@ import { lookup as resolve } from 'node:dns';
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
 import { type SecureContext, connect as secure, type TLSSocket } from 'node:tls';
 import { MAX_PROXY_HEAD_BYTES } from '../limits.ts';
-import { type HostPolicy, requireAddress } from './host-policy.ts';
+import { anyAddress, type HostPolicy, requireAddress } from './host-policy.ts';
 import { basicCredentials, portOf } from './request.ts';
 import type { Route } from './route.ts';
 import { unlessAborted } from './unless-aborted.ts';
@@ -115,7 +115,7 @@ function guarded(host: string, policy: HostPolicy): LookupFunction {
 
 /** A proxy looks names up by itself: one that leads to a forbidden address here is refused, and one unknown here is left to it. */
 async function requireTarget({ host }: Route, policy: HostPolicy): Promise<void> {
-  if (policy.privateAddresses || isIP(host) !== 0) return;
+  if (anyAddress(policy) || isIP(host) !== 0) return;
   const addresses = await new Promise<readonly { address: string }[]>((done) => {
     resolve(host, { all: true }, (error, found) => done(error === null ? found : []));
   });

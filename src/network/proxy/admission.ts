@@ -92,7 +92,7 @@ export class Admission {
     const verdict = policy.judge(request.host);
     if (verdict.open) {
       const addresses = await this.#checkedAddresses(request, verdict.trusted);
-      if (addresses === null) return this.#blocked(request, deny('not_allowed_local', 'baseline_policy'));
+      if (typeof addresses === 'string') return this.#blocked(request, deny(addresses, 'baseline_policy'));
       this.#report(request, {
         scope: 'domain',
         decision: 'allow',
@@ -110,7 +110,7 @@ export class Admission {
       return this.#blocked(request, { reason: answer.reason, decision: answer.type, source: 'decider' });
     }
     const addresses = await this.#checkedAddresses(request, false);
-    if (addresses === null) return this.#blocked(request, deny('not_allowed_local', 'baseline_policy'));
+    if (typeof addresses === 'string') return this.#blocked(request, deny(addresses, 'baseline_policy'));
     const override = {
       scope: 'domain',
       decision: 'allow',
@@ -121,18 +121,19 @@ export class Admission {
     return { addresses };
   }
 
-  /** Where the host is, or null when that is unknown, not public though it should be, or this server itself. */
+  /** Where the host is, or why nobody may go there: it is denied, unknown, not public though it should be, or this server itself. */
   async #checkedAddresses(
     { host, port }: AccessRequest,
     trusted: boolean,
-  ): Promise<readonly string[] | null> {
+  ): Promise<readonly string[] | 'denied' | 'not_allowed_local'> {
     const { policy, resolve, ownPorts } = this.#context;
     const lenient = trusted || policy.allowsLocal;
     const addresses = host.address === null ? await addressesOf(host.name, resolve) : [host.address];
+    if (addresses.some((address) => policy.deniesAddress(address))) return 'denied';
     // Where local hosts are welcome nothing is wrong with a name that is unknown: connecting to it fails.
-    if (addresses.length === 0) return lenient ? [] : null;
-    if (!lenient && !addresses.every(isPublicAddress)) return null;
-    return addresses.some((address) => ownPorts.includes(address, port)) ? null : addresses;
+    if (addresses.length === 0) return lenient ? [] : 'not_allowed_local';
+    if (!lenient && !addresses.every(isPublicAddress)) return 'not_allowed_local';
+    return addresses.some((address) => ownPorts.includes(address, port)) ? 'not_allowed_local' : addresses;
   }
 
   /** SOCKS5 says nothing of methods, so in limited mode only what may be HTTPS gets as far as a decision about its host. */

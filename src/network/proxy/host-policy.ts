@@ -1,7 +1,7 @@
 import type { NetworkProxySettings } from '../../protocol/network.ts';
 import { NetworkError } from '../errors.ts';
 import { isPublicAddress, unmappedAddress } from './addresses.ts';
-import type { Host } from './host.ts';
+import { type Host, parseHost } from './host.ts';
 import { HostPatterns } from './host-patterns.ts';
 
 /** What the patterns say of a host. An open one is `trusted` when it is a local address that is allowed by its own name. */
@@ -37,13 +37,22 @@ export class HostPolicy {
   }
 
   judge(host: Host): HostVerdict {
-    if (spellingsOf(host).some((spelling) => this.#denied.covers(spelling)))
-      return { open: false, reason: 'denied' };
+    if (this.#denies(host)) return { open: false, reason: 'denied' };
     const trusted = isLocal(host) && this.#allowed.names(host);
     if (isLocal(host) && !trusted && !this.allowsLocal) return { open: false, reason: 'not_allowed_local' };
     if (!this.#allowed.covers(host) || this.#reviewed.covers(host))
       return { open: false, reason: 'not_allowed' };
     return { open: true, trusted };
+  }
+
+  /** Whether an address is denied to which a name leads: whoever may choose names could have one for every address. */
+  deniesAddress(address: string): boolean {
+    const host = parseHost(address.replace(/%.*/, ''));
+    return host !== null && this.#denies(host);
+  }
+
+  #denies(host: Host): boolean {
+    return spellingsOf(host).some((spelling) => this.#denied.covers(spelling));
   }
 }
 

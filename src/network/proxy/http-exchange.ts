@@ -36,13 +36,16 @@ export function exchange(incoming: IncomingMessage, response: ServerResponse, ou
       keepSilently(response);
       const headers = endToEndHeaders(answered.rawHeaders).flat();
       response.writeHead(answered.statusCode ?? 502, answered.statusMessage ?? '', headers);
-      response.flushHeaders();
+      // The head goes out now, in its own bytes; flushing it would encode those beyond ASCII once more.
+      response.write(NOTHING);
       pipeline(answered, response, () => resolve());
     });
     response.on('close', () => outgoing.destroy());
     pipeline(incoming, outgoing, () => {});
   });
 }
+
+const NOTHING = Buffer.alloc(0);
 
 /** Whether the first line of an answer can be repeated. Any text is read as one, but what no server may say is not written. */
 function isForwardable({ statusCode = 0, statusMessage = '' }: IncomingMessage): boolean {
@@ -165,17 +168,4 @@ export function endWith(
     `date: ${new Date().toUTCString()}`,
   ];
   socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
-}
-
-/** A signal that is aborted when the stream closes or the proxy does. */
-export function abortOnClose(stream: Duplex | ServerResponse, closing: AbortSignal): AbortSignal {
-  const controller = new AbortController();
-  const abort = () => controller.abort();
-  closing.addEventListener('abort', abort, { once: true });
-  stream.once('close', () => {
-    closing.removeEventListener('abort', abort);
-    abort();
-  });
-  if (closing.aborted) abort();
-  return controller.signal;
 }

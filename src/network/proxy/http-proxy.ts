@@ -5,15 +5,7 @@ import type { AccessRequest, Admission } from './admission.ts';
 import { blockedBody, blockedText } from './blocked-texts.ts';
 import type { Credentials } from './credentials.ts';
 import { parseAuthority } from './host.ts';
-import {
-  abortOnClose,
-  answer,
-  endWith,
-  exchange,
-  requestHeaders,
-  Turns,
-  unforwardable,
-} from './http-exchange.ts';
+import { answer, endWith, exchange, requestHeaders, Turns, unforwardable } from './http-exchange.ts';
 import { type HttpTarget, httpTarget } from './http-target.ts';
 import type { Interception } from './interception/interception.ts';
 import {
@@ -23,7 +15,7 @@ import {
   MAX_CONNECTIONS,
   MAX_HEADER_BYTES,
 } from './limits.ts';
-import { connectToOne, joinSockets } from './tunnel.ts';
+import { abortOnClose, connectToOne, joinSockets } from './tunnel.ts';
 
 /** What the HTTP listener of a proxy works with. */
 export interface HttpProxyContext {

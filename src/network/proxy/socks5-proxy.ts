@@ -6,7 +6,7 @@ import { type Host, parseHost } from './host.ts';
 import type { Interception } from './interception/interception.ts';
 import { HANDSHAKE_TIMEOUT_MS, MAX_CONNECTIONS } from './limits.ts';
 import { ADDRESS_NAME, ADDRESS_V4, ADDRESS_V6, encodeAddress, ipv6Text } from './socks5-address.ts';
-import { connectToOne, joinSockets } from './tunnel.ts';
+import { abortOnClose, connectToOne, joinSockets } from './tunnel.ts';
 import type { UdpAssociations } from './udp-associations.ts';
 
 /** What the SOCKS5 listener of a proxy works with. */
@@ -102,22 +102,15 @@ async function connectFor(
   socket: Socket,
   { host, port }: Request,
 ): Promise<void> {
-  const gone = new AbortController();
-  const abort = () => gone.abort();
-  context.closing.addEventListener('abort', abort, { once: true });
-  socket.once('close', () => {
-    context.closing.removeEventListener('abort', abort);
-    abort();
-  });
-  if (socket.destroyed) abort();
+  const gone = abortOnClose(socket, context.closing);
   const client = `${socket.remoteAddress ?? ''}:${socket.remotePort ?? 0}`;
   const lookedInto = context.interception?.isWanted({ host, port }) ?? false;
   const access: AccessRequest = { protocol: 'socks5_tcp', host, port, method: null, client, lookedInto };
-  const admitted = await context.admission.admit(access, gone.signal);
+  const admitted = await context.admission.admit(access, gone);
   if (admitted.block !== undefined) return refuse(socket, REPLY.notAllowed);
   let upstream: Socket;
   try {
-    upstream = await connectToOne(admitted.addresses, port, gone.signal);
+    upstream = await connectToOne(admitted.addresses, port, gone);
   } catch {
     return refuse(socket, REPLY.connectionRefused);
   }

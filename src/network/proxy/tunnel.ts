@@ -1,5 +1,19 @@
+import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { CONNECT_TIMEOUT_MS, IDLE_TIMEOUT_MS, MAX_ADDRESSES_TRIED } from './limits.ts';
+
+/** A signal that is aborted when whoever waits at the stream goes, or the proxy closes. */
+export function abortOnClose(stream: Socket | ServerResponse, closing: AbortSignal): AbortSignal {
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  closing.addEventListener('abort', abort, { once: true });
+  stream.once('close', () => {
+    closing.removeEventListener('abort', abort);
+    abort();
+  });
+  if (closing.aborted || stream.destroyed) abort();
+  return controller.signal;
+}
 
 /** Connects to the first of the addresses that accepts. Rejects when none does, and when the signal is aborted. */
 export async function connectToOne(

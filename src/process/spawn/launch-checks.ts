@@ -21,28 +21,36 @@ export function cancelled(why: string): SpawnError {
   return new SpawnError('ECANCELED', `start was cancelled: ${why}`);
 }
 
-/** Says what the system's refusal to execute `path` means. */
+/** Says what the system's refusal to execute `path`, or to give what that needs, means. */
 export function describeLaunchFailure(error: unknown, path: string): SpawnError {
-  const { code = 'EIO', message } = error as NodeJS.ErrnoException;
-  const explain = FAILURES[code];
+  const { code = 'EIO', message, syscall } = error as NodeJS.ErrnoException;
+  const explain = SHORTAGES[code] ?? (syscall === 'posix_openpt' ? withoutTerminals : REFUSALS[code]);
   return new SpawnError(
     code,
-    explain === undefined ? `${path} could not be started (${message})` : explain(path),
+    explain === undefined ? `${path} could not be started (${message})` : explain(path, message),
   );
 }
 
-const FAILURES: Readonly<Record<string, (path: string) => string>> = {
-  ENOENT: (path) => `${path} cannot run: the interpreter or loader it names does not exist`,
-  EACCES: (path) => `${path} is not executable`,
-  ENOEXEC: (path) => `${path}: not a valid executable (no #! line?)`,
-  ETXTBSY: (path) => `${path} is open for writing`,
-  E2BIG: (path) => `the arguments and environment of ${path} are too long`,
+type Explain = (path: string, message: string) => string;
+
+const SHORTAGES: Readonly<Record<string, Explain>> = {
   EAGAIN: (path) => `${path} could not be started: the limit of processes is reached`,
   ENOMEM: (path) => `${path} could not be started: out of memory`,
   EMFILE: (path) => `${path} could not be started: this server has no file descriptor left`,
   ENFILE: (path) => `${path} could not be started: the system has no file descriptor left`,
   ENOSPC: (path) => `${path} could not be started: no pseudo-terminal is left`,
 };
+
+const REFUSALS: Readonly<Record<string, Explain>> = {
+  ENOENT: (path) => `${path} cannot run: the interpreter or loader it names does not exist`,
+  EACCES: (path) => `${path} is not executable`,
+  ENOEXEC: (path) => `${path}: not a valid executable (no #! line?)`,
+  ETXTBSY: (path) => `${path} is open for writing`,
+  E2BIG: (path) => `the arguments and environment of ${path} are too long`,
+};
+
+const withoutTerminals: Explain = (path, message) =>
+  `${path} could not be started: a terminal needs /dev/ptmx and a devpts at /dev/pts (${message})`;
 
 async function checkCwd(cwd: string): Promise<void> {
   const code = await probeDirectory(cwd);

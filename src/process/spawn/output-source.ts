@@ -179,11 +179,12 @@ class DescriptorSource implements OutputSource {
     this.#calls.widenPipe(this.#fd, FLOODED_PIPE_BYTES);
   }
 
+  /** May have been asked for twice. Once the socket is destroyed the number of its descriptor may be another's. */
   #drain(): void {
-    while (!this.#paused && this.#state === 'draining') {
+    while (!this.#paused && this.#state === 'draining' && this.#socket?.destroyed === false) {
       const size = readRest(this.#fd);
       if (size === 0) {
-        this.#socket?.destroy();
+        this.#socket.destroy();
         return;
       }
       this.#onChunk(READ_BUFFER.subarray(0, size));

@@ -10,10 +10,10 @@ export interface ProcessRow {
   readonly startTime: string;
 }
 
-/** The pids of all processes that are visible here, zombies included. */
-export function listPids(): number[] {
+/** The pids of all processes that are visible here, zombies included; none where there is no /proc, as in some chroots. */
+export function listPids(proc = '/proc'): number[] {
   const pids: number[] = [];
-  for (const name of readdirSync('/proc')) {
+  for (const name of namesIn(proc)) {
     const first = name.charCodeAt(0);
     if (first >= ZERO && first <= NINE) pids.push(Number(name));
   }
@@ -54,6 +54,15 @@ export function trySignal(target: number, signal: number | NodeJS.Signals): bool
     return process.kill(target, signal);
   } catch (error) {
     return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+/** What cannot be read must not end a server that only wants to end a program. */
+function namesIn(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch {
+    return [];
   }
 }
 

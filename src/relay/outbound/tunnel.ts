@@ -1,6 +1,7 @@
-import { type RequestOptions, request as requestPlain } from 'node:http';
-import { request as requestSecure } from 'node:https';
+import { request as requestPlain } from 'node:http';
+import { type RequestOptions, request as requestSecure } from 'node:https';
 import { isIP } from 'node:net';
+import { unescape as unescapePercents } from 'node:querystring';
 import type { Duplex } from 'node:stream';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import type { TlsOptions } from '../../transport/open-websocket.ts';
@@ -27,17 +28,16 @@ export async function openTunnel(
   const limited = AbortSignal.any([signal, AbortSignal.timeout(TUNNEL_TIMEOUT_MS)]);
   const socket = await askProxy(proxy, `${target.hostname}:${port}`, limited);
   if (!secure) return socket;
-  const host = target.hostname.replace(/^\[|\]$/g, '');
   // Without the host a certificate would be held against the name of the proxy.
-  const identity = { host, ...(isIP(host) === 0 && { servername: host }) };
-  return wrapTls({ socket, ...identity, ...(tls as object) }, limited);
+  return wrapTls({ socket, ...identityOf(target), ...(tls as object) }, limited);
 }
 
 function askProxy(proxy: URL, authority: string, signal: AbortSignal): Promise<Duplex> {
   return new Promise((resolve, reject) => {
     const options: RequestOptions = {
       method: 'CONNECT',
-      host: proxy.hostname.replace(/^\[|\]$/g, ''),
+      // Without the name its certificate would be held against the host that is asked for.
+      ...identityOf(proxy),
       port: proxy.port || (proxy.protocol === 'https:' ? 443 : 80),
       path: authority,
       headers: { host: authority, ...credentialsOf(proxy) },
@@ -65,9 +65,16 @@ function askProxy(proxy: URL, authority: string, signal: AbortSignal): Promise<D
   });
 }
 
+/** Whom a certificate must name. An address is none that TLS can ask for. */
+function identityOf({ hostname }: URL): { readonly host: string; readonly servername: string } {
+  const host = hostname.replace(/^\[|\]$/g, '');
+  return { host, servername: isIP(host) === 0 ? host : '' };
+}
+
+/** A percent sign that escapes nothing stands for itself, as people write it. */
 function credentialsOf({ username, password }: URL): Record<string, string> {
   if (username === '') return {};
-  const text = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const text = `${unescapePercents(username)}:${unescapePercents(password)}`;
   return { 'proxy-authorization': `Basic ${Buffer.from(text).toString('base64')}` };
 }
 

@@ -56,6 +56,9 @@ export const STORE_QUEUE_COMMANDS = 10_000;
 export const STORE_RECONNECT_MS = 1_000;
 export const STORE_SILENCE_MS = 10_000;
 
+/** How often the log tells that a store which is there refuses questions, or leaves them unanswered. */
+export const STORE_COMPLAINT_MS = 10_000;
+
 /** Lines that are added to the registration file before it is written anew, without those that are out of date. */
 export const REGISTRATION_FILE_APPENDED_LINES = 10_000;
 

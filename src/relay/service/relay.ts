@@ -145,13 +145,16 @@ class Relay {
   /** What is wrong is logged, and the relay goes on with what it has. */
   async reload(): Promise<void> {
     const { log } = this.#config;
-    const complain = (error: Error) =>
+    let failures = 0;
+    const complain = (error: Error) => {
+      failures++;
       log.error('what was read before stays in use', { reason: error.message });
+    };
     await this.#listener.reload().catch(complain);
     await this.#revocations.reload().catch(complain);
     await this.#records.reopen().catch(complain);
     this.#rendezvous.closeRevoked((tokenId) => this.#revocations.has(tokenId));
-    log.info('files were read again');
+    if (failures === 0) log.info('files were read again');
   }
 
   async #shutDown(reason: string): Promise<void> {

@@ -193,7 +193,7 @@ export class Reliability {
 
   #restartTimeout(): void {
     this.#stopTimeout();
-    if (!this.#buffer.empty) this.#startTimeout();
+    if (this.#asking || !this.#buffer.empty) this.#startTimeout();
   }
 
   #stopTimeout(): void {

@@ -1,3 +1,4 @@
+import type { BigIntStats } from 'node:fs';
 import { access, constants, lstat, open, readlink } from 'node:fs/promises';
 import { errorCode } from '../../files/errors.ts';
 import { directoryBatches, type ListedEntry } from '../../files/local/directory-listing.ts';
@@ -8,7 +9,7 @@ export type FileType = 'directory' | 'file' | 'link' | 'other';
 /** What is known about a file without opening it. */
 export interface FileFacts {
   readonly type: FileType;
-  /** Tells the file from every other one that exists at the same time. A link is told from its successor, too. */
+  /** Tells the file from every other one, its successors included, as far as the file system notes when they are made. */
   readonly identity: string;
   readonly mode: number;
   readonly uid: number;
@@ -34,11 +35,9 @@ export const localProbe: FileProbe = {
     try {
       const stats = await lstat(systemPath(path), { bigint: true });
       const type = typeOf(stats);
-      const identity = `${stats.dev}:${stats.ino}:${type}`;
       return {
         type,
-        // The number of a link that is gone may be given to the next one; directories and files are kept by their mounts.
-        identity: type === 'link' ? `${identity}:${stats.ctimeNs}` : identity,
+        identity: `${stats.dev}:${stats.ino}:${type}:${birthOf(stats, type)}`,
         mode: Number(stats.mode & 0o7777n),
         uid: Number(stats.uid),
       };
@@ -79,6 +78,15 @@ export const localProbe: FileProbe = {
     }
   },
 };
+
+/**
+ * The number of a file that is removed is given to the next one, often at once, and mounts go with the name that they lie on: a file
+ * that was removed and made again looks the same but for its age. Where that is not noted the last change has to do, which tells
+ * nothing about directories, because theirs comes with everything that is made in them.
+ */
+function birthOf({ birthtimeNs, ctimeNs }: BigIntStats, type: FileType): bigint {
+  return birthtimeNs === 0n && type !== 'directory' ? ctimeNs : birthtimeNs;
+}
 
 interface TypedFile {
   isDirectory(): boolean;

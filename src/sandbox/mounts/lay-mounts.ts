@@ -1,11 +1,13 @@
 import {
   isWithin,
+  lastName,
   type NativePath,
   nativePathOfBytes,
   parentPath,
   textOfNativePath,
 } from '../../files/native-path.ts';
 import { unenforceable } from '../errors.ts';
+import { PROTECTED_NAMES } from '../policy/normalize.ts';
 import { AccessMap } from './access-map.ts';
 import type { FileProbe } from './file-probe.ts';
 import type { MissingPath, MountStep, Placeholder } from './mount-plan.ts';
@@ -41,7 +43,6 @@ const OWN_DEVICES =
   /^\/dev(?:$|\/(?:null|zero|full|random|urandom|tty|console|ptmx|fd|stdin|stdout|stderr)$|\/pts(?:\/|$))/;
 
 class Layout {
-  readonly #base: RealPolicy['base'];
   readonly #probe: FileProbe;
   readonly #purpose: PlanPurpose;
   /** What holds where, by the entries that were laid. */
@@ -51,7 +52,6 @@ class Layout {
   readonly #missing: MissingPath[] = [];
 
   constructor(base: RealPolicy['base'], probe: FileProbe, purpose: PlanPurpose) {
-    this.#base = base;
     this.#probe = probe;
     this.#purpose = purpose;
     this.#access = new AccessMap(base);
@@ -95,16 +95,9 @@ class Layout {
     this.#mounts.set(path, { kind: 'link', path, target });
   }
 
-  /**
-   * A root within another one is mounted too, so that it cannot be moved away with the names protected in it. Where the whole disk
-   * is writable nothing more is protected.
-   */
+  /** A root within another one is mounted too, so that it cannot be moved away with the names protected in it. */
   #layWritable(path: NativePath): void {
-    const around = this.#access.around(path);
-    if (around === 'write') {
-      if (this.#base === 'write') return;
-      this.#pin(path);
-    }
+    if (this.#access.around(path) === 'write') this.#pin(path);
     this.#bind(path, true);
   }
 
@@ -142,13 +135,15 @@ class Layout {
     }
     const path = place.firstMissing!;
     if (this.#access.at(path) !== 'write') return;
+    const asDirectory =
+      byName || (access === 'read' && path === place.real && PROTECTED_NAMES.includes(lastName(path)));
     if (this.#purpose === 'files') {
-      this.#missing.push({ path: place.real, access, byName });
+      this.#missing.push({ path: place.real, access, byName: asDirectory });
     } else if (await this.#probe.mayCreateIn(parentPath(path))) {
       this.#access.set(path, 'read');
-      this.#placeholders.set(path, { path, kind: byName ? 'directory' : 'file' });
+      this.#placeholders.set(path, { path, kind: asDirectory ? 'directory' : 'file' });
       // What is made there is empty, and mounted onto itself it stays so: one mount where an empty file system would take two.
-      if (byName) this.#bind(path, false);
+      if (asDirectory) this.#bind(path, false);
       else this.#mounts.set(path, { kind: 'emptyFile', path, mode: access === 'deny' ? 0 : 0o444 });
       if (!byName && access === 'read') this.#pin(path);
     }

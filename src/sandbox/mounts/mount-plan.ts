@@ -43,7 +43,7 @@ export const PLACEHOLDER_MODES: Readonly<Record<Placeholder['kind'], number>> = 
 /**
  * Tells a placeholder from what people make: a sticky bit on something that nobody may write to has no use. One that has just been made
  * is known as well, though the umask or the directory around it may have changed its mode. Where a path that is to be closed has such a
- * mode, it counts as missing.
+ * mode and is empty, it counts as missing; a directory does only if its name is a protected one, because others are never made.
  */
 export function isPlaceholderMode(mode: number): boolean {
   return (mode & (STICKY | WRITABLE)) === STICKY;

@@ -123,8 +123,13 @@ async function gitDirectoriesOf(
     if (facts === null || isNamed || access.at(real) !== 'write') return;
     entries.push({ path: withoutSlash(path), access: 'read', byName: false });
   };
+  // To hide the file from the program changes nothing for tools outside.
+  const isOfRoot = ({ path, access: said, byName }: PolicyEntry) =>
+    byName ||
+    (said === 'deny' &&
+      named.some(({ entry }) => entry.access === 'write' && entry.path === parentPath(path)));
   for (const { entry, place } of named) {
-    if (!entry.byName || place.facts?.type !== 'file' || lastName(entry.path) !== '.git') continue;
+    if (lastName(entry.path) !== '.git' || place.facts?.type !== 'file' || !isOfRoot(entry)) continue;
     const text = await probe.beginning(place.real, GIT_FILE_BYTES);
     const own = namedFrom(parentPath(place.real), /^gitdir: *([^\n\0]+)/.exec(text)?.[1]);
     if (own === null) continue;

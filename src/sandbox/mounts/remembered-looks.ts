@@ -1,6 +1,8 @@
 import { forEachBounded } from '../../files/bounded.ts';
-import { type NativePath, parentPath } from '../../files/native-path.ts';
+import { errorCode } from '../../files/errors.ts';
+import { lastName, type NativePath, parentPath } from '../../files/native-path.ts';
 import { PROBES_AT_ONCE, REMEMBERED_LOOKS } from '../limits.ts';
+import { PROTECTED_NAMES } from '../policy/normalize.ts';
 import type { FileFacts, FileProbe } from './file-probe.ts';
 import { isPlaceholderMode } from './mount-plan.ts';
 
@@ -22,7 +24,8 @@ export class RememberedLooks implements FileProbe {
   facts(path: NativePath): Promise<FileFacts | 'unreachable' | null> {
     return remembered(this.#facts, path, async () => {
       const facts = await this.#probe.facts(path);
-      return facts !== null && facts !== 'unreachable' && isPlaceholder(facts) ? null : facts;
+      if (facts === null || facts === 'unreachable' || !mayBePlaceholder(path, facts)) return facts;
+      return (await this.#isEmpty(path, facts)) ? null : facts;
     });
   }
 
@@ -43,6 +46,17 @@ export class RememberedLooks implements FileProbe {
 
   mayCreateIn(directory: NativePath): Promise<boolean> {
     return remembered(this.#creatable, directory, () => this.#probe.mayCreateIn(directory));
+  }
+
+  /** What cannot be told counts as full: that is kept closed. */
+  async #isEmpty(path: NativePath, { type }: FileFacts): Promise<boolean> {
+    try {
+      if (type === 'file') return (await this.#probe.beginning(path, 1)) === '';
+      for await (const batch of this.#probe.entries(path)) if (batch.length > 0) return false;
+      return true;
+    } catch (error) {
+      return errorCode(error) === 'ENOENT';
+    }
   }
 
   /** Whether all looks can be repeated, and are few enough to be worth it. */
@@ -94,6 +108,8 @@ function told(facts: FileFacts | 'unreachable' | null): string {
   return facts === null || facts === 'unreachable' ? String(facts) : facts.identity;
 }
 
-function isPlaceholder({ type, mode }: FileFacts): boolean {
-  return (type === 'directory' || type === 'file') && isPlaceholderMode(mode);
+/** A program may give anything that it can write to such a mode, and must not have it overlooked by that. */
+function mayBePlaceholder(path: NativePath, { type, mode }: FileFacts): boolean {
+  if (!isPlaceholderMode(mode)) return false;
+  return type === 'file' || (type === 'directory' && PROTECTED_NAMES.includes(lastName(path)));
 }

@@ -252,17 +252,17 @@ class PolicyDraft {
     const denyGlobs = [...this.#globs.keys()].sort().map((pattern) => this.#globs.get(pattern)!);
     const narrows = denyGlobs.length > 0 || [...this.#said.values()].some((access) => access !== 'write');
     if (base === 'write' && !narrows) return { disk: 'unrestricted', network };
-    const entries = this.#entries(base);
+    const entries = this.#entries();
     return { disk: { base, platform: this.#platform && base === 'deny', entries, denyGlobs }, network };
   }
 
-  #entries(base: Access): PolicyEntry[] {
-    const roots = this.#writableRoots(base);
+  #entries(): PolicyEntry[] {
     const entries = new Map<NativePath, PolicyEntry>();
     for (const [path, access] of this.#effective()) {
       if (path !== ROOT) entries.set(path, { path, access, byName: false });
     }
-    for (const root of roots) {
+    for (const [root, access] of this.#said) {
+      if (access !== 'write') continue;
       for (const name of PROTECTED_NAMES) {
         const path = childPath(root, name);
         const said = this.#said.get(path) ?? 'read';
@@ -274,16 +274,6 @@ class PolicyDraft {
     return [...entries.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
   }
 
-  /**
-   * The directories whose protected names count. Where everything is writable these are the root's own and those of places that
-   * open something closed; a mere mention of a place that is writable anyway protects nothing in it.
-   */
-  #writableRoots(base: Access): NativePath[] {
-    const writable = [...this.#said].flatMap(([path, access]) => (access === 'write' ? [path] : []));
-    if (base !== 'write') return writable;
-    return writable.filter((path) => path === ROOT || this.#accessAround(path) !== 'write');
-  }
-
   /** What was said, without reading inside what is denied: only writing reopens that. */
   #effective(): [NativePath, Access][] {
     const kept: [NativePath, Access][] = [];
@@ -293,14 +283,6 @@ class PolicyDraft {
       if (access !== 'read' || around?.[1] !== 'deny') kept.push([path, access]);
     }
     return kept;
-  }
-
-  #accessAround(path: NativePath): Access {
-    let around = ROOT;
-    for (const other of this.#said.keys()) {
-      if (other !== path && isWithin(path, other) && other.length > around.length) around = other;
-    }
-    return this.#said.get(around) ?? 'deny';
   }
 
   #checkSize(entries = this.#said.size): void {

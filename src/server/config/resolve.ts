@@ -50,6 +50,7 @@ export const OTHER_VARIABLES: readonly string[] = [
   'EXEC_SERVER_URL',
   'EXEC_SERVER_API_KEY',
   'EXEC_SERVER_REFERENCE',
+  'EXEC_SERVER_RELAY_STORE',
 ];
 
 /**

@@ -37,6 +37,7 @@ export function capabilityHandlers({ files, config }: HandlerServices): Pick<Han
     'capabilities/discoverV2': async (params) => {
       pathHere(params.cwd, 'cwd');
       const fileSystem = files.under(params, 'read');
+      await files.changesDone();
       const [{ discoverInstalled }, { findExecutorPlaces }] = await Promise.all([
         import('../../files/capability-discovery/installed.ts'),
         import('../../files/executor-config/places.ts'),

@@ -16,6 +16,7 @@ export function environmentConfigHandlers({
       const { configPaths, requirementsPaths } = params;
       checkPaths(params);
       const cwd = directoryHere(params.cwd);
+      await files.changesDone();
       const { readExecutorConfig } = await import('../../files/executor-config/read-config.ts');
       const read = await readExecutorConfig(
         files.under({}, 'read'),

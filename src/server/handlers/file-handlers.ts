@@ -4,7 +4,13 @@ import { textOfName } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import { EncodedWalk, encodeWalkEntry } from '../../files/thread/encoded-walk.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
-import { Base64Result, BytesResult, EncodedResult, StreamedResult } from '../../rpc/answers.ts';
+import {
+  Base64Result,
+  type ByteSource,
+  BytesResult,
+  EncodedResult,
+  StreamedResult,
+} from '../../rpc/answers.ts';
 import { FrameBuffers } from '../../rpc/frame-buffers.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { INLINE_READ_BYTES, REUSED_CONTENT_MIN_BYTES, REUSED_CONTENTS_MAX } from '../limits.ts';
@@ -20,12 +26,20 @@ type WholeFileMethod =
 /** Each turns URIs into paths, waits for its turn, asks the file system, and words the answer. */
 export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFileMethod> {
   return {
-    'fs/readFile': (params, { park }) => {
+    'fs/readFile': async (params, { park }) => {
       const fileSystem = files.under(params, 'read');
       const path = pathParam(params, 'path');
-      return files.order.run([path], 'read', park, async () =>
-        contentResult(await fileSystem.readFile(path, links(params))),
-      );
+      const { turn, release } = files.order.claim([path], 'read');
+      try {
+        if (turn !== null) {
+          park();
+          await turn;
+        }
+        return await contentResult(await fileSystem.readFile(path, links(params)), release);
+      } catch (error) {
+        release();
+        throw error;
+      }
     },
 
     'fs/writeFile': (params, { signal, bulk, park }) => {
@@ -144,8 +158,11 @@ function links(params: { readonly followSymlinks?: boolean | null | undefined })
 const BEFORE_DATA = '{"dataBase64":"';
 const AFTER_DATA = '"}';
 
-/** A small file is answered in one piece; a large one is read while it is sent. */
-async function contentResult(content: FileContent): Promise<Base64Result | StreamedResult> {
+/** A small file is answered in one piece; a large one is read while it is sent. `onRead` is called when nothing more will be read. */
+async function contentResult(
+  content: FileContent,
+  onRead: () => void,
+): Promise<Base64Result | StreamedResult> {
   let streamed = false;
   const wanted = Math.min(multipleOfThree(content.size + 1), INLINE_READ_BYTES);
   const buffer = wanted < REUSED_CONTENT_MIN_BYTES ? Buffer.allocUnsafeSlow(wanted) : CONTENTS.take(wanted);
@@ -154,12 +171,23 @@ async function contentResult(content: FileContent): Promise<Base64Result | Strea
     const length = await content.read(first);
     streamed = length === wanted;
     return streamed
-      ? new StreamedResult(BEFORE_DATA, first, content, AFTER_DATA, content.size)
+      ? new StreamedResult(BEFORE_DATA, first, untilClosed(content, onRead), AFTER_DATA, content.size)
       : new Base64Result(BEFORE_DATA, first.subarray(0, length), AFTER_DATA, () => CONTENTS.give(buffer));
   } finally {
-    // The bytes are there; how the descriptor ends is nobody's concern.
-    if (!streamed) content.close().catch(() => {});
+    if (!streamed) {
+      // The bytes are there; how the descriptor ends is nobody's concern.
+      content.close().catch(() => {});
+      onRead();
+    }
   }
+}
+
+/** Whoever sends the content closes it, also when that is given up. */
+function untilClosed(content: FileContent, onClosed: () => void): ByteSource {
+  return {
+    read: (buffer) => content.read(buffer),
+    close: () => content.close().finally(onClosed),
+  };
 }
 
 const CONTENTS = new FrameBuffers(INLINE_READ_BYTES, REUSED_CONTENTS_MAX);

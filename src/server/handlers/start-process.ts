@@ -7,8 +7,6 @@ import type { Enclose } from '../../process/start-program.ts';
 import type { NetworkProxyLaunch } from '../../protocol/network.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { SandboxType } from '../../sandbox/confinement.ts';
-import { CHANGES_BEFORE_START_MS } from '../limits.ts';
-import { waitAtMost } from '../patience.ts';
 import { type Dialect, processNotifier } from '../sessions/process-events.ts';
 import { programNetwork } from './program-network.ts';
 import type { HandlerServices } from './services.ts';
@@ -79,9 +77,8 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
         notifier.closed(...event);
       },
     });
-    // A client that writes a script and starts it need not wait for the first answer; a dead mount is not waited for.
-    const changes = files.order.changesDone();
-    const changesDone = changes && waitAtMost(CHANGES_BEFORE_START_MS, changes);
+    // A client that writes a script and starts it need not wait for the first answer.
+    const changesDone = files.changesDone();
     const policy = { sandbox: sandboxType, limits: { ...resources, ...limits } };
     recorded = records.starting(processId, spec, policy);
     const after = recorded === null ? changesDone : Promise.all([changesDone, recorded]).then(() => {});

@@ -82,9 +82,17 @@ function probe(request: IncomingMessage, status: number): HttpAnswer {
 }
 
 /** What is asked for, without the query. */
-export function pathOf(request: IncomingMessage): string {
-  return (request.url ?? '/').split('?', 1)[0]!;
+export function pathOf({ url = '/' }: IncomingMessage): string {
+  return TARGET.exec(url)?.[2] || '/';
 }
+
+/** Whom it is asked of. */
+export function hostOf({ url = '/', headers }: IncomingMessage): string | undefined {
+  return TARGET.exec(url)?.[1] ?? headers.host;
+}
+
+/** HTTP allows to name the server in front of the path, as proxies do; the Host header does not count then. */
+const TARGET = /^(?:https?:\/\/([^/?]*))?([^?]*)/i;
 
 export function answer(status: number, body = '', headers: Record<string, string> = {}): HttpAnswer {
   const type = body === '' ? {} : { 'content-type': 'text/plain; charset=utf-8' };

@@ -17,6 +17,7 @@ import {
   forbidden,
   type HttpAnswer,
   handshakeProblem,
+  hostOf,
   type ListenerState,
   misdirected,
   unauthorized,
@@ -99,25 +100,36 @@ export class Listener {
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const refused = this.#refusalOf(request);
-    const { metrics = null, gate } = this.#options;
-    if (refused === null && metrics !== null && asksForMetrics(request)) {
-      const { socket } = request;
-      void answerMetrics(request, metrics, gate, {
-        unauthorized: (refused) => this.#unauthorized(socket, refused),
-        forbidden: (reason, principal) => this.#forbidden(socket, reason, principal),
-      }).then((answer) => send(request, response, answer));
-    } else {
-      send(request, response, refused ?? answerHttp(request, false, this.#state(request.socket)));
-    }
+    const metrics = refused === null ? this.#metricsFor(request) : null;
+    if (metrics !== null) void metrics.then((answer) => send(request, response, answer));
+    else send(request, response, refused ?? answerHttp(request, false, this.#state(request.socket)));
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => socket.destroy());
-    const refused = this.#refusalOf(request) ?? answerHttp(request, true, this.#state(socket));
+    const misdirected = this.#refusalOf(request);
+    // Some clients offer another protocol with whatever they ask for.
+    const metrics = misdirected === null ? this.#metricsFor(request) : null;
+    if (metrics !== null) {
+      void metrics.then((answer) => end(socket, answer));
+      return;
+    }
+    const refused = misdirected ?? answerHttp(request, true, this.#state(socket));
     if (refused !== null) this.#turnAway(socket, refused);
     else if (this.#options.gate === null)
       this.#admit(request, socket, head, anonymousPrincipal(addressOf(socket)));
     else void this.#authenticate(this.#options.gate, request, socket, head);
+  }
+
+  /** The answer to a request for metrics; null to any other, and where none are served. */
+  #metricsFor(request: IncomingMessage): Promise<HttpAnswer> | null {
+    const { metrics = null, gate } = this.#options;
+    if (metrics === null || !asksForMetrics(request)) return null;
+    const { socket } = request;
+    return answerMetrics(request, metrics, gate, {
+      unauthorized: (refused) => this.#unauthorized(socket, refused),
+      forbidden: (reason, principal) => this.#forbidden(socket, reason, principal),
+    });
   }
 
   /** While it takes its time, the socket is one of those that are not websockets yet. */
@@ -167,13 +179,17 @@ export class Listener {
     );
   }
 
+  /** A probe that comes with an offer to upgrade has its answer, and nobody was kept out. */
   #turnAway(socket: Duplex, answer: HttpAnswer): void {
-    this.#options.turnedAway?.(answer.status, answer.body.trim(), addressOf(socket), null);
+    if (answer.status >= 400) {
+      this.#options.turnedAway?.(answer.status, answer.body.trim(), addressOf(socket), null);
+    }
     end(socket, answer);
   }
 
-  #refusalOf({ headers }: IncomingMessage): HttpAnswer | null {
-    return this.#answersTo(headers.host) ? null : misdirected(headers.host ?? '');
+  #refusalOf(request: IncomingMessage): HttpAnswer | null {
+    const host = hostOf(request);
+    return this.#answersTo(host) ? null : misdirected(host ?? '');
   }
 
   #state(socket: Duplex): ListenerState {

@@ -19,10 +19,12 @@ import type { SandboxContext } from '../../protocol/sandbox.ts';
 import { FrameBuffers } from '../../rpc/frame-buffers.ts';
 import type { ConfinedFiles } from '../../sandbox/confinement.ts';
 import {
+  EARLIER_CHANGES_MS,
   FILE_OPERATIONS_PER_CONNECTION,
   REUSED_BLOCKS_MAX,
   TREE_OPERATIONS_PER_CONNECTION,
 } from '../limits.ts';
+import { waitAtMost } from '../patience.ts';
 
 /** What a request says about its confinement. */
 interface AskedSandbox {
@@ -95,6 +97,12 @@ export class ConnectionFiles {
     throw refused(
       `${method} cannot be confined to a part of the disk; ask for it without a sandbox that hides files`,
     );
+  }
+
+  /** Resolves when the changes that were asked for before are done; null when there are none. A dead mount is not waited for. */
+  changesDone(): Promise<void> | null {
+    const changes = this.order.changesDone();
+    return changes && waitAtMost(EARLIER_CHANGES_MS, changes);
   }
 
   /** Aborted with a FileError when the connection is gone. */

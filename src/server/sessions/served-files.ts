@@ -9,7 +9,7 @@ export function servedFiles(native: boolean): FileSystem {
   return native ? CACHED_FILE_SYSTEM : SERVED_FILE_SYSTEM;
 }
 
-/** The calls of this process, loaded when a file is first read. Where they cannot be had, that is found out once. */
+/** The calls of this process, loaded when a file is first read or looked at. Where they cannot be had, that is found out once. */
 class NativeCachedCalls implements CachedCallSource {
   calls: CachedCalls | null = null;
   #isAsked = false;

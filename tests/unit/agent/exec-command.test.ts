@@ -214,6 +214,15 @@ describe('output', () => {
     expect(call.text).toBe('a\n... 77 bytes lost ...\nb\n... some bytes lost ...\n');
   });
 
+  test('that is lost within a character leaves the mark behind what came of it', async () => {
+    const stage = new Stage();
+    const call = await stage.exec();
+    const euro = Buffer.from('€');
+    stage.backend.last.output(euro.subarray(0, 2)).lose(7).output(euro.subarray(2)).end(0);
+    await settled();
+    expect(call.text).toBe('\ufffd\n... 7 bytes lost ...\n\ufffd');
+  });
+
   test('beyond the memory keeps its ends, in the answer as in the end event', async () => {
     const stage = new Stage({ truncation: { mode: 'bytes', limit: 4 * 1024 * 1024 } });
     const call = await stage.exec({ max_output_tokens: 1_000_000 });

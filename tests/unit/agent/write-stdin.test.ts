@@ -162,8 +162,8 @@ describe('input', () => {
   test.each<[ClientErrorKind, boolean]>([
     ['disconnected', true],
     ['closed', true],
-    ['brokenPipe', true],
     ['protocol', true],
+    ['brokenPipe', false],
     ['timeout', false],
     ['overloaded', false],
     ['server', false],

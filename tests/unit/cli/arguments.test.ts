@@ -85,7 +85,7 @@ test.each([
   [['--no-native-spawn=true'], '--no-native-spawn takes no value'],
   [['--listen', 'a', '--listen', 'b'], '--listen is given more than once'],
   [['--native-spawn', '--no-native-spawn'], '--native-spawn is given more than once'],
-  [['--json'], "--json goes with 'exec-server config' only"],
+  [['--json'], '--json goes with config and doctor only'],
   [['--transport', 'tcp'], "--transport: 'tcp' is not one of the choices; allowed: ws, stdio, off"],
   [['run'], "unknown command 'run'; the commands are serve, config, token, audit, doctor, relay, forward"],
   [['conifg'], "unknown command 'conifg'; did you mean 'config'?"],

@@ -33,7 +33,7 @@ test.each([
 });
 
 test('help fits a terminal', async () => {
-  expect(await auditCommand(['--help'])).toBe(AUDIT_HELP);
+  for (const argv of [['--help'], ['verify', '-h']]) expect(await auditCommand(argv)).toBe(AUDIT_HELP);
   for (const line of AUDIT_HELP.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
 });
 

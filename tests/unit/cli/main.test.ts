@@ -1,13 +1,14 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
 import { helpText } from '../../../src/cli/help.ts';
 import { VERSION } from '../../../src/server/version.ts';
-import { firstLine, Workspace } from './run-cli.ts';
+import { CLI, firstLine, Workspace } from './run-cli.ts';
 
 const PROJECT = fileURLToPath(new URL('../../../', import.meta.url));
 const HINT =
@@ -171,6 +172,31 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
   },
 );
 
+test.each([
+  [['token', '--out', 'unwritten'], 'cannot write --out unwritten: '],
+  [['--pid-file', 'unwritten'], 'cannot write --pid-file unwritten: '],
+])('%j leaves nothing where nothing can be written', (args, message) => {
+  const folder = join(workspace.path, 'full');
+  mkdirSync(folder);
+  // No file may have a single byte.
+  const limited = ['-c', 'ulimit -f 0; exec "$@"', 'sh', process.execPath, CLI, ...args];
+  const { status, stderr } = spawnSync('sh', limited, { cwd: folder, encoding: 'utf8', timeout: 20_000 });
+  expect([status, stderr]).toEqual([1, expect.stringContaining(message)]);
+  expect(readdirSync(folder)).toEqual([]);
+  rmdirSync(folder);
+});
+
+test('a directory that is gone is no unexpected error', () => {
+  const folder = join(workspace.path, 'gone');
+  mkdirSync(folder);
+  const removed = ['-c', 'rmdir "$PWD"; exec "$@"', 'sh', process.execPath, CLI, '--url-file', 'url'];
+  const { status, stderr } = spawnSync('sh', removed, { cwd: folder, encoding: 'utf8', timeout: 20_000 });
+  expect([status, stderr]).toEqual([
+    1,
+    'exec-server: cannot write --url-file url: its directory does not exist (create it, or choose another path)\n',
+  ]);
+});
+
 test('a reader of the URL that goes away does not end the server', async () => {
   const server = workspace.start(['--url-file', 'lonely.url']);
   server.child.stdout.destroy();
@@ -181,6 +207,38 @@ test('a reader of the URL that goes away does not end the server', async () => {
   const exited = once(server.child, 'exit');
   server.child.kill('SIGTERM');
   expect(await exited).toEqual([0, null]);
+});
+
+test('a relay outlives the reader of its log', async () => {
+  const relay = workspace.start(['relay', '--secret-file', workspace.file('secret', 's'.repeat(32))]);
+  await firstLine(relay);
+  relay.child.stderr.destroy();
+  const exited = once(relay.child, 'exit');
+  // Each of them is logged.
+  relay.child.kill('SIGHUP');
+  relay.child.kill('SIGTERM');
+  expect(await exited).toEqual([0, null]);
+});
+
+test('a forwarder outlives the reader of its log', async () => {
+  let calls = 0;
+  const registry = createHttpServer((_request, response) => {
+    calls++;
+    response.writeHead(503).end();
+  }).listen(0, '127.0.0.1');
+  await once(registry, 'listening');
+  const { port } = registry.address() as AddressInfo;
+  const flags = ['--connect', 'ws://127.0.0.1:1', '--remote', `http://127.0.0.1:${port}`];
+  const { child } = workspace.start(['forward', ...flags, '--environment-id', 'e'], {
+    EXEC_SERVER_API_KEY: 'key',
+  });
+  const exited = once(child, 'exit');
+  child.stderr.destroy();
+  // What went wrong with the first call is logged before the third.
+  await expect.poll(() => calls, { timeout: 15_000 }).toBeGreaterThanOrEqual(3);
+  child.kill('SIGTERM');
+  expect(await exited).toEqual([0, null]);
+  registry.close();
 });
 
 test('stdio answers on stdout and ends with stdin', async () => {

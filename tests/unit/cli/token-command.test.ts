@@ -49,7 +49,9 @@ test('a token that goes to a file is not printed, and nobody else reads the file
   expect(statSync(out).mode & 0o777).toBe(0o600);
   const written = readFileSync(out, 'utf8').trim();
   expect(createHash('sha256').update(written).digest('hex')).toBe(sha256);
-  expect(() => tokenCommand(['--out', out])).toThrow(new RunError(`cannot write --out ${out}: it exists`));
+  expect(() => tokenCommand(['--out', out])).toThrow(
+    new RunError(`cannot write --out ${out}: it exists (choose another name)`),
+  );
   expect(readFileSync(out, 'utf8').trim()).toBe(written);
 });
 
@@ -89,6 +91,8 @@ test.each<[string[], RegExp]>([
   [['--scope', 'exec'], /Unknown option '--scope'; try/],
   [['mint'], /Unexpected argument 'mint'/],
   [['--out'], /argument missing/],
+  [['--out', ''], /--out needs a value/],
+  [['--out', 'a', '--out', 'b'], /--out is given more than once/],
 ])('%j is bad usage', (argv, message) => {
   expect(() => tokenCommand(argv)).toThrow(UsageError);
   expect(() => tokenCommand(argv)).toThrow(message);
@@ -102,6 +106,6 @@ test('a secret that the server would refuse is refused', () => {
 });
 
 test('the help fits a terminal and names every flag', () => {
-  expect(tokenCommand(['--help'])).toBe(TOKEN_HELP);
-  expect(TOKEN_HELP.split('\n').filter((line) => line.length > 82)).toEqual([]);
+  for (const argv of [['--help'], ['signed', '-h']]) expect(tokenCommand(argv)).toBe(TOKEN_HELP);
+  expect(TOKEN_HELP.split('\n').filter((line) => line.length > 80)).toEqual([]);
 });

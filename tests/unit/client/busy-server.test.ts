@@ -1,6 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, expect, test, vi } from 'vitest';
-import { LOG_MAX_EVENTS, QUIET_CHECK_FIRST_MS, QUIET_CHECK_MAX_MS } from '../../../src/client/limits.ts';
+import {
+  LOG_MAX_EVENTS,
+  MAX_REFUSED_READS,
+  QUIET_CHECK_FIRST_MS,
+  QUIET_CHECK_MAX_MS,
+} from '../../../src/client/limits.ts';
 import { RpcError } from '../../../src/protocol/errors.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { FakeServer, SILENCE, startedProcess, startParams, wirePage } from './fake-server.ts';
@@ -34,6 +39,29 @@ test('a slow reader loses nothing because the server has too much to do', async 
   await server.untilRequests('process/read', 1);
   server.answers['process/read'] = () => wirePage(total + 1, [1, 2, 3]);
   expect((await step).value).toMatchObject({ type: 'output', seq: 1 });
+  await client.close();
+});
+
+test('a slow reader goes on without what the server refuses for good', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const { server, client, process } = await startedProcess();
+  server.answers['process/read'] = busy;
+  const total = LOG_MAX_EVENTS + 3;
+  for (let seq = 1; seq <= total; seq++) server.link.output('p', seq);
+  while (process.wake < total) await nextTurn();
+  const events = process.events();
+  let first: unknown = null;
+  void events.next().then(({ value }) => {
+    first = value;
+  });
+  await server.untilRequests('process/read', 1);
+  // More than all pauses together.
+  for (let seconds = 0; seconds < 2 ** MAX_REFUSED_READS && first === null; seconds++) {
+    await vi.advanceTimersByTimeAsync(1_000);
+    for (let turns = 0; turns < 10; turns++) await nextTurn();
+  }
+  expect(first).toMatchObject({ type: 'lost', fromSeq: 1, toSeq: 3 });
+  expect((await events.next()).value).toMatchObject({ type: 'output', seq: 4 });
   await client.close();
 });
 
@@ -118,4 +146,18 @@ test('a process that failed before its start was answered is not asked about eit
   expect((await starting).state.failure).toMatchObject({ kind: 'protocol' });
   await client.close();
   expect(vi.getTimerCount()).toBe(0);
+});
+
+test('a process that could not be started is not asked about, whatever was heard of another with its id', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const server = new FakeServer();
+  server.answers['process/start'] = (_params, link) => {
+    link.output('p', 1);
+    link.exited('p', 2);
+    throw new RpcError(-32600, 'process id is in use');
+  };
+  const client = await server.connect();
+  await expect(client.backend.start(startParams())).rejects.toMatchObject({ kind: 'server' });
+  expect(vi.getTimerCount()).toBe(0);
+  await client.close();
 });

@@ -1,6 +1,6 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
-import { MAX_UNANSWERED_WRITES } from '../../../src/client/limits.ts';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { MAX_REPEATS, MAX_UNANSWERED_WRITES } from '../../../src/client/limits.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { FakeServer, SILENCE, startedProcess, startParams, wirePage } from './fake-server.ts';
 
@@ -58,6 +58,27 @@ describe('reading', () => {
     server.link.exited('p', 1);
     server.link.closedProcess('p', 2);
     await ended;
+    await client.close();
+  });
+
+  test('that takes too long says so, whatever it was waiting for', async () => {
+    const { server, client, process } = await startedProcess();
+    server.answers['process/read'] = () => SILENCE;
+    await expect(process.read({ timeoutMs: 10 })).rejects.toEqual(kind('timeout'));
+    await client.close();
+  });
+
+  test('that was given up leaves nothing waiting', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { client, process } = await startedProcess();
+    const timers = vi.getTimerCount();
+    const aborter = new AbortController();
+    const reads = [1, 2].map(() => process.read({ waitMs: 60_000, signal: aborter.signal }));
+    expect(vi.getTimerCount()).toBe(timers + reads.length);
+    aborter.abort();
+    await Promise.allSettled(reads);
+    expect(vi.getTimerCount()).toBe(timers);
     await client.close();
   });
 
@@ -226,20 +247,51 @@ describe('ending', () => {
     await client.close();
   });
 
-  test.each(['signal', 'terminate'] as const)(
-    '%s is not repeated when its answer is lost',
-    async (operation) => {
-      const { server, client, process } = await startedProcess();
-      server.answers[`process/${operation}`] = (_params, link) => {
-        link.break();
-        return SILENCE;
-      };
-      const call = operation === 'signal' ? process.signal('interrupt') : process.terminate();
-      await expect(call).rejects.toEqual(kind('brokenPipe'));
-      await waitFor('the recovery', () => client.state === 'connected');
-      await delay(1);
-      expect(server.requests(`process/${operation}`)).toHaveLength(1);
-      await client.close();
-    },
-  );
+  test('is repeated when its answer is lost, and was the end of what ran before', async () => {
+    const { server, client, process } = await startedProcess();
+    server.answers['process/terminate'] = (_params, link) => {
+      server.answers['process/terminate'] = () => ({ running: false });
+      link.break();
+      return SILENCE;
+    };
+    expect(await process.terminate()).toBe(true);
+    expect(server.requests('process/terminate')).toHaveLength(2);
+    expect(await process.terminate()).toBe(false);
+    await client.close();
+  });
+
+  test('is given up when it ends every connection', async () => {
+    const { server, client, process } = await startedProcess();
+    server.answers['process/terminate'] = (_params, link) => {
+      link.break();
+      return SILENCE;
+    };
+    await expect(process.terminate()).rejects.toEqual(kind('brokenPipe'));
+    expect(server.requests('process/terminate')).toHaveLength(1 + MAX_REPEATS);
+    await client.close();
+  });
+
+  test('has one deadline, however often it is repeated', async () => {
+    const { server, client, process } = await startedProcess();
+    server.answers['process/terminate'] = (_params, link) => {
+      server.answers['process/terminate'] = () => SILENCE;
+      link.break();
+      return SILENCE;
+    };
+    await expect(process.terminate(undefined, { timeoutMs: 200 })).rejects.toEqual(kind('timeout'));
+    await client.close();
+  });
+
+  test('by a signal is not repeated', async () => {
+    const { server, client, process } = await startedProcess();
+    server.answers['process/signal'] = (_params, link) => {
+      link.break();
+      return SILENCE;
+    };
+    await expect(process.signal('interrupt')).rejects.toEqual(kind('brokenPipe'));
+    await waitFor('the recovery', () => client.state === 'connected');
+    await delay(1);
+    expect(server.requests('process/signal')).toHaveLength(1);
+    await client.close();
+  });
 });

@@ -99,12 +99,8 @@ describe('a lost connection', () => {
       ExecProcess,
       ExecProcess,
     ];
-    expect(
-      server
-        .requests('process/terminate')
-        .map((request) => request.params.processId)
-        .sort(),
-    ).toEqual(['odd', 'unknown']);
+    const terminated = await server.untilRequests('process/terminate', 2);
+    expect(terminated.map((request) => request.params.processId).sort()).toEqual(['odd', 'unknown']);
     expect(await types(unknown)).toEqual([
       'failed process unknown can no longer be followed: no such process',
     ]);
@@ -115,6 +111,19 @@ describe('a lost connection', () => {
     }
     expect(await types(evicted)).toEqual(['lost 1-7', 'output 8', 'exited 9', 'closed 10']);
     expect(await types(healthy)).toEqual(['output 1', 'exited 2', 'closed 3']);
+    await client.close();
+  });
+
+  test('ends what cannot be followed any more, even if the connection is lost once more', async () => {
+    const { server, client } = await world(['odd']);
+    server.answers['process/read'] = () => wirePage(3, [7]);
+    server.answers['process/terminate'] = (_params, link) => {
+      server.answers['process/terminate'] = () => ({ running: true });
+      link.break();
+      return SILENCE;
+    };
+    server.link.break();
+    await server.untilRequests('process/terminate', 2);
     await client.close();
   });
 

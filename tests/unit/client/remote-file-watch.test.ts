@@ -152,6 +152,18 @@ test('what is gone after a recovery ends the watch, behind what was known', asyn
   await expect(changes.next()).rejects.toMatchObject({ kind: 'notFound', message: 'gone' });
 });
 
+test('a watch that has failed is not set up again, even if nobody has looked yet', async () => {
+  const { server, watch } = await setUp();
+  server.refuse('fs/watch', new ClientError('server', 'gone', { code: -32004 }));
+  server.enter('recovering');
+  server.enter('connected');
+  await waitFor('the failure', () => server.listeners === 0);
+  server.enter('recovering');
+  server.enter('connected');
+  expect(server.params('fs/watch')).toHaveLength(2);
+  expect(await failureOf(watch)).toMatchObject({ kind: 'notFound' });
+});
+
 test.each([
   ['failed', 'brokenPipe'],
   ['closed', 'closed'],

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { encodeBase64 } from '../../../src/client/base64.ts';
 import { ClientError } from '../../../src/client/errors.ts';
 import { HttpBodies } from '../../../src/client/http-bodies.ts';
@@ -135,6 +135,29 @@ describe('a stream', () => {
     owner.abort(new Error('mine'));
     await expect(body[Symbol.asyncIterator]().next()).rejects.toMatchObject({ kind: 'aborted' });
     expect(aborted.calls.filter(({ method }) => method === 'http/cancel')).toHaveLength(1);
+  });
+
+  test('has its time until the body has come, whenever that is read', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const late = scene();
+    const { body } = await late.http.stream({ url: 'http://a/' }, { timeoutMs: 100 });
+    await vi.advanceTimersByTimeAsync(100);
+    await expect(body[Symbol.asyncIterator]().next()).rejects.toMatchObject({ kind: 'timeout' });
+    expect(late.calls.filter(({ method }) => method === 'http/cancel')).toHaveLength(1);
+
+    const whole = scene();
+    const stream = await whole.http.stream({ url: 'http://a/' }, { timeoutMs: 100 });
+    whole.send(1, new Uint8Array(3), true);
+    await vi.advanceTimersByTimeAsync(100);
+    for await (const piece of stream.body) expect(piece).toHaveLength(3);
+    expect(whole.calls).toHaveLength(1);
+
+    const read = scene();
+    const quick = await read.http.stream({ url: 'http://a/' }, { timeoutMs: 100 });
+    read.send(1, new Uint8Array(3), true);
+    for await (const _ of quick.body);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   test('that came to its end is not cancelled', async () => {

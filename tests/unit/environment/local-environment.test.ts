@@ -2,7 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
+import { run } from '../../../src/client/helpers.ts';
 import type { ConnectionState } from '../../../src/environment/environment.ts';
 import { LocalEnvironment } from '../../../src/environment/local-environment.ts';
 import { shell } from '../../support/programs.ts';
@@ -33,6 +34,15 @@ it('describes this machine', async () => {
   expect(info.tempDir).toMatch(/^file:\/\/\//);
   expect(info.platformOs).toMatch(/^(?:linux|macos|windows)$/);
   expect(info.capabilities.processCloseStdin).toBe(true);
+});
+
+it('can be used when its working directory is gone', async () => {
+  vi.spyOn(process, 'cwd').mockImplementation(() => {
+    throw new Error('ENOENT: no such file or directory, uv_cwd');
+  });
+  onTestFinished(() => void vi.restoreAllMocks());
+  expect(await environment.info()).not.toHaveProperty('cwd');
+  expect((await run(environment.backend, ['pwd'])).text.stdout).toBe('/\n');
 });
 
 it('kills what is left at its end, and is disconnected then', async () => {

@@ -27,6 +27,14 @@ test('a stream that is left, given up or read to its end leaves nothing open', a
   expect(scratch.heldOpen()).toEqual([]);
 });
 
+test('a file below a directory that is made with those above it waits for them', async () => {
+  for (let round = 0; round < 20; round++) {
+    const made = files.createDirectory(uri(`made${round}/b/c/d/e`));
+    await files.writeFile(uri(`made${round}/f`), Buffer.from('x'));
+    await made;
+  }
+});
+
 test('a file that is open too late is closed', async () => {
   writeFileSync(scratch.at('file'), 'x');
   const giveUp = new AbortController();
@@ -53,11 +61,12 @@ test('an open watch keeps the process alive', async () => {
   expect(timers()).toBeLessThan(before + MAX_WATCHES / 2);
 });
 
-test('disposing ends the loops over watches', async () => {
+test('disposing ends the loops over watches, and says why', async () => {
   const watch = await files.watch(uri('.'));
   const next = watch[Symbol.asyncIterator]().next();
+  const closed = expect(next).rejects.toMatchObject({ kind: 'closed' });
   await files.dispose();
-  expect(await next).toEqual({ done: true, value: undefined });
+  await closed;
 });
 
 test('a watch that is set up while the files are disposed of does not begin', async () => {

@@ -15,7 +15,6 @@ import {
   unlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type CachedCalls, type Links, loadCachedCalls } from '../../../src/native/cached-calls.ts';
@@ -25,7 +24,8 @@ let folder: string;
 let calls: CachedCalls;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'cached-calls-'));
+  // No sandbox mounts anything there: while one covers a directory, as others do with /tmp, nobody finds anything below it in memory.
+  folder = mkdtempSync('/var/tmp/cached-calls-');
   const { openPath, read } = await loadCachedCalls();
   calls = { openPath: (...args) => openedAtLast(() => openPath(...args)), read };
 });

@@ -20,7 +20,7 @@ const ENCLOSED: SpawnSpec = { ...SPEC, program: 'wrapper' };
 const NEVER = new Promise<never>(() => {});
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
 });
 
 afterEach(() => {

@@ -16,7 +16,7 @@ const FOREVER = new AbortController().signal;
 setMaxListeners(0, FOREVER);
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
 });
 
 afterEach(() => {
@@ -322,6 +322,16 @@ describe('terminate', () => {
     await settled();
     expect([child.killed, process.closed]).toEqual([1, true]);
   });
+
+  test('with grace they are asked to end, and killed when their time is up', async () => {
+    const { child, process } = start();
+    child.exit(0);
+    expect(process.terminate({ type: 'graceful', timeoutMs: 500 })).toBe(false);
+    expect([child.signals, child.killed]).toEqual([[SIGTERM], 0]);
+    vi.advanceTimersByTime(500);
+    await settled();
+    expect([child.killed, process.closed]).toEqual([1, true]);
+  });
 });
 
 describe('a stream that someone from outside holds open', () => {
@@ -351,5 +361,22 @@ describe('a stream that someone from outside holds open', () => {
     process.setPaused(false);
     await killed;
     expect(events).toEqual(['1 exited 9', '2 stdout unread', '3 closed']);
+  });
+
+  test('is given up only when it has been read for a while since', async () => {
+    const { child, process } = start();
+    child.onKill = () => child.exit({ code: null, signal: 9 });
+    process.setPaused(true);
+    const killed = process.kill();
+    await vi.advanceTimersByTimeAsync(OUTPUT_AFTER_KILL_MS - 1);
+    process.setPaused(false);
+    await vi.advanceTimersByTimeAsync(OUTPUT_AFTER_KILL_MS / 2);
+    process.setPaused(true);
+    process.setPaused(false);
+    await vi.advanceTimersByTimeAsync(OUTPUT_AFTER_KILL_MS / 2 - 1);
+    expect(child.stdout.destroyed).toBe(false);
+    await vi.advanceTimersByTimeAsync(1);
+    await killed;
+    expect([child.stdout.destroyed, process.closed]).toEqual([true, true]);
   });
 });

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { START_BEFORE_TERMINATE_MS } from '../../../src/process/limits.ts';
+import type { ManagedProcess } from '../../../src/process/managed-process.ts';
 import { ProcessManager, type ProcessManagerOptions } from '../../../src/process/process-manager.ts';
 import { SpawnError, type SpawnSpec } from '../../../src/process/spawn/spawner.ts';
 import { FakeChild, FakeSpawner } from './fake-child.ts';
@@ -15,7 +16,7 @@ const SPEC: SpawnSpec = {
 };
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
 });
 
 afterEach(() => {
@@ -207,6 +208,36 @@ describe('a start that is under way', () => {
   });
 });
 
+test.each(['running', 'starting'])(
+  'requests about a %s process are carried out in their order',
+  async (state) => {
+    const { spawner, manager, start } = createManager();
+    const started = start('p');
+    const succeed = () => spawner.succeed(new FakeChild({ stdin: true }));
+    if (state === 'running') {
+      succeed();
+      await started;
+    }
+    const write = (process: ManagedProcess | undefined) => process?.write(Buffer.from('x'), null, () => {});
+    const outcomes = Promise.allSettled([
+      manager.find('p').then(write),
+      manager.get('p').then(write),
+      manager.terminate('p', FORCE),
+      manager.find('p').then(write),
+      manager.get('p').then(write),
+    ]);
+    if (state === 'starting') succeed();
+    await started;
+    expect(await outcomes).toEqual([
+      { status: 'fulfilled', value: 'accepted' },
+      { status: 'fulfilled', value: 'accepted' },
+      { status: 'fulfilled', value: true },
+      { status: 'rejected', reason: refused('stdinGone') },
+      { status: 'rejected', reason: refused('stdinGone') },
+    ]);
+  },
+);
+
 test('terminating what does not exist or is closed is no error', async () => {
   const { manager, running } = createManager();
   (await running('p')).finish();
@@ -237,12 +268,16 @@ test('pausing reaches every process, those that start later too', async () => {
   expect(events).toEqual(['early 1 1', 'late 1 2']);
 });
 
-test('signals reach the running ones', async () => {
-  const { manager, running } = createManager();
+test('signals reach the running ones; what starts is cancelled, and nothing new is taken', async () => {
+  const { manager, spawner, start, running } = createManager();
   const [first, second] = [await running('a'), await running('b')];
   second.exit(0);
+  const starting = start('c');
   manager.signalAll(15);
   expect([first.signals, second.signals]).toEqual([[15], []]);
+  spawner.succeed();
+  await expect(starting).rejects.toThrow(refused('startCancelled'));
+  await expect(start('d')).rejects.toThrow(refused('shuttingDown'));
 });
 
 test('allClosed waits for the last one, or until it is told to stop', async () => {

@@ -133,6 +133,15 @@ test('a failure tells what the registry says, without what acts on a terminal', 
   expect(code).toBe('not_yours');
 });
 
+test('a long page with which something in front of the registry refuses is a refusal as any other', async () => {
+  const page = 'x'.repeat(2 * MAX_REGISTRY_ANSWER_BYTES);
+  expect(await failure({ status: 503, body: page })).toMatchObject({ status: 503, retryable: true });
+  expect(await failure({ status: 200, body: page })).toMatchObject({
+    message: 'the answer of the registry is too long',
+    retryable: false,
+  });
+});
+
 test.each([
   [{ environment_id: 'other' }, 'it is about another environment'],
   [{ security_profile: 'none' }, 'its security profile is not noise_hybrid_ik_v1'],
@@ -168,6 +177,19 @@ test('who gives up ends the request', async () => {
   await expect(asking).rejects.toThrow();
 });
 
+test('who gives up does not wait for a credential that does not come', async () => {
+  const registry = await ScriptedRegistry.open();
+  const auth = { headers: () => new Promise<never>(() => {}) };
+  const url = new URL(registry.url);
+  const client = new RegistryClient({ url, environmentId: 'env-1', auth, env: {} });
+  const giveUp = new AbortController();
+  const asking = client.register(executorKey, giveUp.signal);
+  giveUp.abort(new Error('enough'));
+  await expect(asking).rejects.toThrow('enough');
+  await expect(client.register(executorKey, giveUp.signal)).rejects.toThrow('enough');
+  expect(registry.asked).toEqual([]);
+});
+
 test('a proxy is used, with what it asks for', async () => {
   const proxy = await proxyServer();
   onTestFinished(() => proxy.close());
@@ -177,10 +199,10 @@ test('a proxy is used, with what it asks for', async () => {
     url: parseRegistryUrl(`http://0.0.0.0:${registry.port}`, { allowPlain: true }),
     environmentId: 'env-1',
     auth: bearerAuth('token-1'),
-    env: { HTTP_PROXY: proxy.url.replace('//', '//me:pass@') },
+    env: { HTTP_PROXY: proxy.url.replace('//', '//me:1%30%@') },
   });
   await client.connect(harnessKey, signal);
-  const authorization = `Basic ${Buffer.from('me:pass').toString('base64')}`;
+  const authorization = `Basic ${Buffer.from('me:10%').toString('base64')}`;
   expect(proxy.seen).toEqual([{ line: `CONNECT 0.0.0.0:${registry.port}`, authorization }]);
 });
 

@@ -31,6 +31,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  vi.restoreAllMocks();
   vi.unstubAllEnvs();
 });
 
@@ -67,6 +68,16 @@ test.each([
     temporaryDirectories: directories,
     tempDir: used,
   });
+});
+
+test('a server whose working directory was removed tells none', () => {
+  vi.stubEnv('TMPDIR', 'relative');
+  vi.spyOn(process, 'cwd').mockImplementation(() => {
+    throw new Error('ENOENT: no such file or directory, uv_cwd');
+  });
+  const info = describeEnvironment(DEFAULT_CONFIG, EVERYTHING);
+  expect(info).toMatchObject({ cwd: null, temporaryDirectories: [], tempDir: 'file:///tmp' });
+  expect(METHODS['environment/info'].result.parse(info)).toEqual(info);
 });
 
 test('the description fits its schema and names what the server can do', () => {

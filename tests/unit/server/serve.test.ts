@@ -104,10 +104,41 @@ describe('closing a server', () => {
     expect(timers()).toBeLessThanOrEqual(before);
   });
 
+  test('ends a connection that is brought when it has begun', async () => {
+    const { server, connect } = createServer();
+    void server.close();
+    const early = connect().client;
+    await server.closed;
+    const late = connect().client;
+    for (const client of [early, late]) {
+      expect(await client.closed).toEqual({ code: 1001, reason: 'the server is shutting down' });
+    }
+  });
+
   test('is done once, however often it is asked', async () => {
     const { server } = createServer();
     expect(server.close()).toBe(server.close('again'));
     await server.close();
+  });
+
+  test('lets programs end in their time and starts none that would not be asked to', async () => {
+    const { server, connect } = createServer({ shutdownGracePeriodMs: 3_600_000 });
+    const { client } = connect();
+    await client.handshake();
+    await client.call('process/start', start('p', 'trap "" TERM; echo ready; read line; exit 3', true));
+    await client.waitFor(({ method }) => method === 'process/output');
+    void server.close();
+    await expect(client.request('process/start', start('late', 'sleep 600'))).rejects.toThrow(
+      'no program can be started',
+    );
+    await client.call('process/write', { processId: 'p', chunk: Buffer.from('\n').toString('base64') });
+    await server.closed;
+    expect(client.received).toContainEqual(
+      expect.objectContaining({
+        method: 'process/exited',
+        params: expect.objectContaining({ exitCode: 3 }),
+      }),
+    );
   });
 
   test('ends programs, and connections that have no session', async () => {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import {
   connectFrameSocket,
@@ -115,6 +115,21 @@ test('what waits for a peer that is cut off does not wait any longer', async () 
   expect([server.pendingBytes, recorded.sentBytes]).toEqual([0, bytes]);
   expect(server.send(Buffer.alloc(1))).toBe(true);
   expect(server.pendingBytes).toBe(0);
+});
+
+test('one that is closed before it was opened leaves no timer behind', async () => {
+  const { url, accepted } = await startServer();
+  const begun = vi.spyOn(globalThis, 'setInterval');
+  const ended = vi.spyOn(globalThis, 'clearInterval');
+  onTestFinished(() => void vi.restoreAllMocks());
+  const client = await connectFrameSocket(url, { pingIntervalMs: 30_000, peerSilenceTimeoutMs: 60_000 });
+  const timers = begun.mock.calls.flatMap(([, ms], index) =>
+    ms === 30_000 ? [begun.mock.results[index]!.value] : [],
+  );
+  expect(timers).toHaveLength(1);
+  Recorded.of(await accepted());
+  client.close();
+  await waitFor('the end of the timer', () => ended.mock.calls.some(([timer]) => timer === timers[0]));
 });
 
 test('text ends the connection', async () => {

@@ -1,11 +1,12 @@
 import { EventEmitter, once } from 'node:events';
+import { Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { PONG_WINDOW_BYTES, SEND_WINDOW_BYTES } from '../../../src/transport/limits.ts';
-import { WebSocketTransport } from '../../../src/transport/websocket.ts';
+import { connectWebSocket, WebSocketTransport } from '../../../src/transport/websocket.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { RecordedEvents } from './recorded-events.ts';
-import { frame, listen, PING, PONG, pair, QUIET, rawClient, TEXT } from './websocket-peers.ts';
+import { BINARY, frame, listen, PING, PONG, pair, QUIET, rawClient, TEXT } from './websocket-peers.ts';
 
 /** The header of a frame of 64 KiB or more. */
 const LONG_HEADER_BYTES = 10;
@@ -89,6 +90,41 @@ describe('signs of life', () => {
     pass(40);
     expect(client.readyState).toBe(WebSocket.OPEN);
     pass(20);
+    expect(await events.untilClosed()).toMatchObject({ code: 1006 });
+  });
+
+  test('a peer that takes long to send a message is heard all the time', async () => {
+    const server = await listen({ pingIntervalMs: 20, peerSilenceTimeoutMs: 40 });
+    const peer = await rawClient(server);
+    const events = RecordedEvents.of(await server.accepted());
+    const [socket] = server.sockets;
+    const message = frame(BINARY, 'x'.repeat(60));
+    for (const byte of message) {
+      const before = socket!.bytesRead;
+      peer.write(Buffer.of(byte));
+      await waitFor('the byte', () => socket!.bytesRead > before);
+      pass(20);
+    }
+    await events.untilMessages(1);
+    pass(80);
+    expect(await events.untilClosed()).toMatchObject({ code: 1006 });
+  });
+
+  test('so is a server, by its client', async () => {
+    const server = await listen();
+    const client = await connectWebSocket(server.url, { pingIntervalMs: 20, peerSilenceTimeoutMs: 40 });
+    const events = RecordedEvents.of(client);
+    const arrived = vi.spyOn(Socket.prototype, 'push');
+    await server.accepted();
+    const [socket] = server.sockets;
+    for (const byte of [0x80 | TEXT, 20, ...Buffer.from('x'.repeat(20))]) {
+      const before = arrived.mock.calls.length;
+      socket!.write(Buffer.of(byte));
+      await waitFor('the byte', () => arrived.mock.calls.length > before);
+      pass(20);
+    }
+    await events.untilMessages(1);
+    pass(80);
     expect(await events.untilClosed()).toMatchObject({ code: 1006 });
   });
 

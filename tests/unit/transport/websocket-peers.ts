@@ -9,7 +9,7 @@ import { type WebSocketOptions, WebSocketUpgrader } from '../../../src/transport
 import { RecordedEvents } from './recorded-events.ts';
 
 /** Opcodes of frames. */
-export const [TEXT, CLOSE, PING, PONG] = [0x1, 0x8, 0x9, 0xa];
+export const [TEXT, BINARY, CLOSE, PING, PONG] = [0x1, 0x2, 0x8, 0x9, 0xa];
 
 /** No limits that a test could run into, and no pings. */
 export const QUIET: WebSocketOptions = { maxMessageBytes: 1_000, pingIntervalMs: 0, peerSilenceTimeoutMs: 0 };

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { Socket } from 'node:net';
 import { afterEach, expect, test, vi } from 'vitest';
 import { CLOSE_TIMEOUT_MS } from '../../../src/transport/limits.ts';
 import { SPARE_MEMORY } from '../../../src/transport/spare-memory.ts';
@@ -176,6 +177,35 @@ test('a peer that never answers a close is cut off', async () => {
   expect(events.log).toEqual([]);
   vi.advanceTimersByTime(1);
   expect(await events.untilClosed()).toMatchObject({ code: 1006 });
+});
+
+test('a peer that closes and then keeps its connection is cut off', async () => {
+  const server = await listen();
+  const peer = await rawClient(server);
+  peer.allowHalfOpen = true;
+  const events = RecordedEvents.of(await server.accepted());
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  peer.write(frame(CLOSE, Buffer.of(0x03, 0xe8)));
+  await once(peer, 'end');
+  vi.advanceTimersByTime(CLOSE_TIMEOUT_MS - 1);
+  await new Promise(setImmediate);
+  expect(events.log).toEqual([]);
+  vi.advanceTimersByTime(1);
+  expect(await events.untilClosed()).toMatchObject({ code: 1000 });
+});
+
+test('a server that closes and then keeps the connection is left', async () => {
+  const server = await listen();
+  const client = await connectWebSocket(server.url);
+  const events = RecordedEvents.of(client);
+  await server.accepted();
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const answered = vi.spyOn(Socket.prototype, 'write');
+  server.sockets[0]!.write(Buffer.of(0x80 | CLOSE, 2, 0x03, 0xe9));
+  answered.mockClear();
+  await vi.waitFor(() => expect(answered).toHaveBeenCalled());
+  vi.advanceTimersByTime(CLOSE_TIMEOUT_MS);
+  expect(await events.untilClosed()).toMatchObject({ code: 1001 });
 });
 
 test('a connection that breaks is an abnormal end', async () => {

@@ -308,7 +308,9 @@ function failureText(error: unknown): string {
   return isDoubt ? `the certificate of the web server cannot be trusted: ${code}` : 'upstream failure';
 }
 
-function headOf({ statusCode, statusMessage, rawHeaders }: IncomingMessage, more: readonly string[]): string {
+function headOf({ statusCode, statusMessage, rawHeaders }: IncomingMessage, more: readonly string[]): Buffer {
   const lines = endToEndHeaders(rawHeaders).map(([name, value]) => `${name}: ${value}`);
-  return [`HTTP/1.1 ${statusCode} ${statusMessage}`, ...lines, ...more, '', ''].join('\r\n');
+  const head = [`HTTP/1.1 ${statusCode} ${statusMessage}`, ...lines, ...more, '', ''].join('\r\n');
+  // Each character was read from one byte.
+  return Buffer.from(head, 'latin1');
 }

@@ -16,8 +16,11 @@ export interface TokenClaims {
   readonly expiresAt: number | null;
 }
 
-/** Why a token is not accepted. Only `unknown` may be a guess. */
-export type TokenProblem = 'unknown' | 'expired' | 'revoked';
+/** A token that was good once, or what was given for it. */
+export interface NoLongerGood {
+  readonly problem: 'expired' | 'revoked';
+  readonly tokenId: string;
+}
 
 /** Makes and checks the tokens that executors and harnesses show. */
 export class AccessTokens {
@@ -31,12 +34,14 @@ export class AccessTokens {
     this.#now = now;
   }
 
-  check(token: string): TokenClaims | TokenProblem {
+  /** Null for a text that is no token of this relay, and may be a guess. */
+  check(token: string): TokenClaims | NoLongerGood | null {
     const sealed = this.#seal.read('token', token);
-    if (sealed === null) return 'unknown';
+    if (sealed === null) return null;
     const claims = sealed as unknown as TokenClaims;
-    if (claims.expiresAt !== null && this.#now() >= claims.expiresAt * 1_000) return 'expired';
-    return this.#revocations.has(claims.id) ? 'revoked' : claims;
+    const { id: tokenId, expiresAt } = claims;
+    if (expiresAt !== null && this.#now() >= expiresAt * 1_000) return { problem: 'expired', tokenId };
+    return this.#revocations.has(tokenId) ? { problem: 'revoked', tokenId } : claims;
   }
 }
 

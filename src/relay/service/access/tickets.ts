@@ -1,5 +1,6 @@
 import type { Revocations } from '../../../server/auth/revocations.ts';
 import { EXECUTOR_TICKET_MS, HARNESS_TICKET_MS } from '../limits.ts';
+import type { NoLongerGood } from './access-tokens.ts';
 import type { Seal } from './sealed-text.ts';
 
 /** What an executor's websocket URL proves. */
@@ -22,9 +23,6 @@ export interface HarnessTicket {
 }
 
 export type Ticket = ExecutorTicket | HarnessTicket;
-
-/** Why a ticket is not accepted. Only `unknown` may be a guess. */
-export type TicketProblem = 'unknown' | 'expired' | 'revoked';
 
 /** Makes and checks the tickets in websocket URLs: an upgrade request carries no other credential. */
 export class Tickets {
@@ -49,12 +47,14 @@ export class Tickets {
     return `${base}${RENDEZVOUS_PATH}${ticket.environmentId}?ticket=${sealed}`;
   }
 
-  check(text: string): Ticket | TicketProblem {
+  /** Null for a text that is no ticket of this relay, and may be a guess. */
+  check(text: string): Ticket | NoLongerGood | null {
     const sealed = this.#seal.read('ticket', text);
-    if (sealed === null) return 'unknown';
+    if (sealed === null) return null;
     const { expiresAtMs, ...ticket } = sealed as unknown as Ticket & { readonly expiresAtMs: number };
-    if (this.#now() >= expiresAtMs) return 'expired';
-    return this.#revocations.has(ticket.tokenId) ? 'revoked' : (ticket as Ticket);
+    const { tokenId } = ticket;
+    if (this.#now() >= expiresAtMs) return { problem: 'expired', tokenId };
+    return this.#revocations.has(tokenId) ? { problem: 'revoked', tokenId } : (ticket as Ticket);
   }
 }
 

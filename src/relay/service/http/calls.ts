@@ -70,10 +70,13 @@ export class Calls {
     const token = bearerToken(request.headers.authorization);
     if (token === null) throw new RequestError(401, 'unauthorized', 'the request has no bearer token');
     const claims = this.#options.tokens.check(token);
-    if (claims === 'unknown') throw new GuessError('the token is not one of this relay');
-    if (typeof claims === 'string') throw new RequestError(401, 'unauthorized', `the token is ${claims}`);
+    if (claims === null) throw new GuessError('the token is not one of this relay');
+    if ('problem' in claims) {
+      throw new RequestError(401, 'unauthorized', `the token is ${claims.problem}`, claims.tokenId);
+    }
     if (claims.role !== role || claims.environmentId !== environmentId) {
-      throw new RequestError(403, 'forbidden', `the token is not for this: it needs the role ${role}`);
+      const reason = `the token is not for this: it needs the role ${role}`;
+      throw new RequestError(403, 'forbidden', reason, claims.id);
     }
     return claims;
   }

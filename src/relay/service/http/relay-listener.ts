@@ -154,8 +154,8 @@ export class RelayListener {
       if (!isLost) log.error('a request has failed', { reason: (error as Error).message });
       return errorAnswer(500, 'internal_error', 'the relay has failed');
     }
-    const { status, code, message } = error;
-    records.turnedAway(status, message, address);
+    const { status, code, message, tokenId } = error;
+    records.turnedAway(status, message, address, tokenId);
     if (error instanceof GuessError) await delay(this.#failures.failed(address), undefined, { ref: false });
     return errorAnswer(status, code, message);
   }

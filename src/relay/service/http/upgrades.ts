@@ -29,10 +29,12 @@ export class Upgrades {
    */
   async admit(environmentId: string, text: string, address: string | null): Promise<Admission> {
     const ticket = this.#tickets.check(text);
-    if (ticket === 'unknown') throw new GuessError('the URL is not one of this relay');
-    // An executor that asks for a new URL and gets none gives up for good.
-    if (ticket === 'expired' && !this.#store.available) throw storeUnavailable();
-    if (typeof ticket === 'string') throw stale(`the URL is ${ticket}`);
+    if (ticket === null) throw new GuessError('the URL is not one of this relay');
+    if ('problem' in ticket) {
+      // An executor that asks for a new URL and gets none gives up for good.
+      if (ticket.problem === 'expired' && !this.#store.available) throw storeUnavailable();
+      throw stale(`the URL is ${ticket.problem}`, ticket.tokenId);
+    }
     if (ticket.environmentId !== environmentId) throw new GuessError('the URL is for another environment');
     return ticket.role === 'executor'
       ? await this.#admitExecutor(ticket, text, address)
@@ -41,12 +43,13 @@ export class Upgrades {
 
   async #admitExecutor(ticket: ExecutorTicket, text: string, address: string | null): Promise<Admission> {
     const lease = await this.#claim(ticket);
-    if (lease === null) throw stale('the registration is not known any more');
+    if (lease === null) throw stale('the registration is not known any more', ticket.tokenId);
     const abandon = () => void this.#rendezvous.leases.release(lease);
     // Sockets of revoked tokens are closed at once; this one was none yet when that happened.
-    if (this.#tickets.check(text) === 'revoked') {
+    const checked = this.#tickets.check(text);
+    if (checked !== null && 'problem' in checked) {
       abandon();
-      throw stale('the URL is revoked');
+      throw stale(`the URL is ${checked.problem}`, ticket.tokenId);
     }
     return {
       accept: (socket) => this.#rendezvous.seatExecutor(socket, lease, ticket, address),
@@ -56,9 +59,10 @@ export class Upgrades {
 
   #admitHarness(ticket: HarnessTicket, address: string | null): Admission {
     const seated = this.#rendezvous.findSeat(ticket);
-    if (seated === 'gone') throw stale('the executor is not connected here any more');
+    if (seated === 'gone') throw stale('the executor is not connected here any more', ticket.tokenId);
     if (seated === 'full') {
-      throw new RequestError(503, 'too_many_harnesses', 'the environment has too many harnesses');
+      const reason = 'the environment has too many harnesses';
+      throw new RequestError(503, 'too_many_harnesses', reason, ticket.tokenId);
     }
     return {
       accept: (socket) => this.#rendezvous.joinHarness(socket, seated, ticket, address),
@@ -76,6 +80,6 @@ export class Upgrades {
   }
 }
 
-function stale(reason: string): RequestError {
-  return new RequestError(401, 'stale_url', reason);
+function stale(reason: string, tokenId: string): RequestError {
+  return new RequestError(401, 'stale_url', reason, tokenId);
 }

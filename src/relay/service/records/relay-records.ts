@@ -46,10 +46,10 @@ export class RelayRecords {
     this.#record({ event: call, environmentId, tokenId, address, status, ...facts });
   }
 
-  /** Somebody was not let in. */
-  turnedAway(status: number, reason: string, address: string | null): void {
+  /** Somebody was not let in. The id is that of a token which was not good enough. */
+  turnedAway(status: number, reason: string, address: string | null, tokenId: string | null): void {
     this.metrics.refusals.add({ status: String(status) });
-    this.#turnedAway?.record(status, reason, address);
+    this.#turnedAway?.record(status, reason, address, tokenId);
   }
 
   /** A socket was accepted; what is returned takes its end. */

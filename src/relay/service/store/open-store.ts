@@ -15,6 +15,14 @@ export async function openStore(setting: string, log: Logger): Promise<Store> {
     throw new StartError('--store is not memory, file:///PATH or redis://HOST:PORT');
   }
   const { RegistrationFile } = await import('./registration-file.ts');
-  const { file, known } = await RegistrationFile.open(fileURLToPath(setting), log);
+  const { file, known } = await RegistrationFile.open(pathOf(setting), log);
   return new MemoryStore(file, undefined, known);
+}
+
+function pathOf(fileUrl: string): string {
+  try {
+    return fileURLToPath(fileUrl);
+  } catch {
+    throw new StartError('--store is not a file:///PATH: a % in it is written %25, and no / is escaped');
+  }
 }

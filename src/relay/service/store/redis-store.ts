@@ -7,6 +7,7 @@ import {
   LEASE_MS,
   MAX_SUPERSEDED_KEYS,
   REGISTRATION_MS,
+  STORE_COMPLAINT_MS,
   STORE_QUEUE_COMMANDS,
   STORE_RECONNECT_MS,
   STORE_SILENCE_MS,
@@ -28,16 +29,19 @@ import {
 /** The store of a relay of several nodes. It is a directory: nothing that passes through the relay passes through it. */
 export class RedisStore implements Store {
   readonly #client: RedisClient;
+  readonly #log: Logger;
   #returned: () => void = () => {};
+  #complainedAtMs = Number.NEGATIVE_INFINITY;
 
-  private constructor(client: RedisClient) {
+  private constructor(client: RedisClient, log: Logger) {
     this.#client = client;
+    this.#log = log;
   }
 
   /** Begins to connect, and goes on trying until `close`. Throws StartError for a URL that is none. */
   static async open(url: string, log: Logger): Promise<RedisStore> {
     const client = await createRedisClient(url);
-    const store = new RedisStore(client);
+    const store = new RedisStore(client, log);
     let reachable = true;
     client.on('error', (error: Error) => {
       if (reachable) log.error('the store cannot be reached', { reason: error.message });
@@ -146,8 +150,18 @@ export class RedisStore implements Store {
     try {
       return await withTimeout(question());
     } catch (error) {
-      throw new StoreUnavailableError(`the store has failed: ${(error as Error).message}`);
+      const reason = (error as Error).message;
+      this.#complain(reason);
+      throw new StoreUnavailableError(`the store has failed: ${reason}`);
     }
+  }
+
+  /** Who asks does not learn what is wrong: the log does, and not with each question. A lost connection is reported by itself. */
+  #complain(reason: string): void {
+    const nowMs = performance.now();
+    if (!this.#client.isReady || nowMs - this.#complainedAtMs < STORE_COMPLAINT_MS) return;
+    this.#complainedAtMs = nowMs;
+    this.#log.error('the store does not do what it is asked', { reason });
   }
 }
 

@@ -99,11 +99,20 @@ export class RegistrationFile {
 
 const OWNER_ONLY = 0o600;
 
+/** How every line begins, unless its process was killed before it had written as much. */
+const LINE_START = '{"environmentId":';
+
 async function readLines(path: string): Promise<string[]> {
   try {
-    const { size } = await stat(path);
-    if (size > MAX_REGISTRATION_FILE_BYTES) throw new Error('it is too large');
-    return (await readFile(path, 'utf8')).split('\n');
+    const found = await stat(path);
+    if (!found.isFile()) throw new Error('it is not a file');
+    if (found.size > MAX_REGISTRATION_FILE_BYTES) throw new Error('it is too large');
+    const text = await readFile(path, 'utf8');
+    // It is about to be written anew: what is somebody else's must not be lost.
+    if (!LINE_START.startsWith(text.slice(0, LINE_START.length))) {
+      throw new Error('it has something else than registrations in it');
+    }
+    return text.split('\n');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;

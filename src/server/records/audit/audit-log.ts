@@ -41,10 +41,13 @@ export class AuditLog {
   #pending: Pending[] = [];
   #batch: Batch | null = null;
   #obstacle: string | null = null;
+  /** Since the last line that told of them, and in all. */
   #lost = 0;
+  #lostInAll = 0;
   #written = 0;
   #flushing: Promise<void> | null = null;
   #retry: NodeJS.Timeout | undefined;
+  #reopening: Promise<void> = Promise.resolve();
   #closed = false;
 
   private constructor(options: AuditOptions, file: AuditFile) {
@@ -72,9 +75,9 @@ export class AuditLog {
     }
   }
 
-  /** How many records have been written and wait, for metrics. */
+  /** How many records have been written, wait, and were lost, for metrics. */
   get counts(): { readonly written: number; readonly pending: number; readonly lost: number } {
-    return { written: this.#written, pending: this.#pending.length, lost: this.#lost };
+    return { written: this.#written, pending: this.#pending.length, lost: this.#lostInAll };
   }
 
   /** Throws RpcError while new work must not begin. */
@@ -91,6 +94,7 @@ export class AuditLog {
     if (this.#closed) return Promise.resolve();
     if (this.#pending.length >= (kind === 'work' ? AUDIT_PENDING_RECORDS : AUDIT_PENDING_NEWS)) {
       this.#lost++;
+      this.#lostInAll++;
       return this.#settleWithout(this.#obstacle ?? 'too many records wait');
     }
     return new Promise((resolve, reject) => {
@@ -101,8 +105,28 @@ export class AuditLog {
     });
   }
 
-  /** Goes on in a new file of the same name when the old one was moved away. Throws when that cannot be opened. */
-  async reopen(): Promise<void> {
+  /**
+   * Goes on in a new file of the same name when the old one was moved away. Throws when that cannot be opened. Who asks twice is served
+   * one after the other, so that the second does not open for itself what the first goes on in.
+   */
+  reopen(): Promise<void> {
+    const earlier = this.#reopening.catch(() => {});
+    this.#reopening = earlier.then(() => this.#reopen());
+    return this.#reopening;
+  }
+
+  /** Writes what is left, for a limited time, and closes the file. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    void this.append({ event: 'closed' }).catch(() => {});
+    this.#closed = true;
+    clearTimeout(this.#retry);
+    if (this.#obstacle !== null) await waitAtMost(AUDIT_CLOSE_MS, this.#tryAgain());
+    else if (this.#flushing !== null) await waitAtMost(AUDIT_CLOSE_MS, this.#flushing);
+    await waitAtMost(AUDIT_CLOSE_MS, this.#file.close());
+  }
+
+  async #reopen(): Promise<void> {
     const file = await AuditFile.open(this.#options.path, this.#options);
     if (await file.isSameAs(this.#file)) {
       await file.close();
@@ -116,17 +140,6 @@ export class AuditLog {
     clearTimeout(this.#retry);
     this.#flushing = this.#switchTo(file);
     await this.#flushing;
-  }
-
-  /** Writes what is left, for a limited time, and closes the file. */
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    void this.append({ event: 'closed' }).catch(() => {});
-    this.#closed = true;
-    clearTimeout(this.#retry);
-    if (this.#obstacle !== null) await waitAtMost(AUDIT_CLOSE_MS, this.#tryAgain());
-    else if (this.#flushing !== null) await waitAtMost(AUDIT_CLOSE_MS, this.#flushing);
-    await waitAtMost(AUDIT_CLOSE_MS, this.#file.close());
   }
 
   async #switchTo(file: AuditFile): Promise<void> {

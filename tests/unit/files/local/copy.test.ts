@@ -150,6 +150,8 @@ test.each([
   ['s', 's'],
   ['s', 's/new/deeper'],
   ['s', 's/a'],
+  ['s', 's/a/below-a-file'],
+  ['s', `s/${'x'.repeat(256)}`],
   ['s', 'to-s'],
   ['s', 'to-s/x'],
   ['parent', 'to-child/x'],

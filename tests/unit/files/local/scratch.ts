@@ -15,13 +15,13 @@ import { afterEach, beforeEach } from 'vitest';
 import { FileError } from '../../../../src/files/errors.ts';
 import { type NativePath, nativePathOfText } from '../../../../src/files/native-path.ts';
 
-/** A directory of its own for every test of the file, removed afterwards. */
+/** A directory of its own in `place` for every test of the file, removed afterwards. */
 export class Scratch {
   #root = '';
 
-  constructor() {
+  constructor(place = tmpdir()) {
     beforeEach(() => {
-      this.#root = realpathSync(mkdtempSync(join(tmpdir(), 'files-')));
+      this.#root = realpathSync(mkdtempSync(join(place, 'files-')));
     });
     afterEach(() => {
       rmSync(this.#root, { recursive: true });

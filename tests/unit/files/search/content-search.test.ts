@@ -64,6 +64,11 @@ describe.each(ENGINES)('the engine %s', (engine) => {
     });
   });
 
+  test('tells where a line ends, with and without a line end behind it', async () => {
+    const root = makeTree({ a: 'é x\nyz\n\nlast' });
+    expect((await find(root, '$')).lines).toEqual(['a:1:5:é x', 'a:2:3:yz', 'a:3:1:', 'a:4:5:last']);
+  });
+
   test('takes a pattern that looks like an option', async () => {
     const root = makeTree({ a: 'x --version\n' });
     expect((await find(root, '--version')).lines).toEqual(['a:1:3:x --version']);
@@ -126,6 +131,14 @@ describe.each(ENGINES)('the engine %s', (engine) => {
     expect(await names({ respectIgnoreFiles: false, includeHidden: true, include: ['.git/'] })).toEqual([
       '.git/config',
     ]);
+  });
+
+  test('ignore files that cannot be looked at say nothing, and nothing is passed over for them', async () => {
+    const root = makeTree({ a: 'foo', 'sub/b': 'foo' });
+    symlinkSync('.git', join(root, 'sub/.git'));
+    symlinkSync('.ignore', join(root, 'sub/.ignore'));
+    expect((await find(root, 'foo')).lines).toEqual(['a:1:1:foo', 'sub/b:1:1:foo']);
+    expect((await find(join(root, 'sub'), 'foo')).lines).toEqual(['b:1:1:foo']);
   });
 
   test('ignore files above the root count, but not for the root itself', async () => {

@@ -72,6 +72,15 @@ describe('a policy', () => {
     },
   );
 
+  test.each(['1.2.3.4', '::ffff:1.2.3.4', '::ffff:102:304', 'fe80::1%eth0'])(
+    'that denies an address denies the names that lead to it as %s',
+    (address) => {
+      const policy = { ...ANY_HOST, denied: hostPatterns('1.2.3.4, fe80::1, a.example') };
+      expect(() => requireAddress(policy, 'b.example', address)).toThrow('httpDeniedHosts');
+      expect(() => requireAddress(policy, 'b.example', '1.2.3.5')).not.toThrow();
+    },
+  );
+
   test('reads no list as none, and refuses what is no pattern', () => {
     expect(hostPatterns(' , ')).toBeNull();
     expect(() => hostPatterns('a b')).toThrow();

@@ -1,10 +1,13 @@
 import { once } from 'node:events';
+import { createSecureServer as createHttp2Server } from 'node:http2';
+import { createServer as createHttp1Server } from 'node:https';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { ANY_HOST } from '../../../../src/network/http/host-policy.ts';
 import { HttpClient } from '../../../../src/network/http/http-client.ts';
 import type { HttpRequest } from '../../../../src/network/http/request.ts';
+import { MAX_HTTP2_ANSWER_HEADERS } from '../../../../src/network/limits.ts';
 import { Certificates, pem } from '../../../support/certificates.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { http2WebServer, secureWebServer, webServer } from '../../../support/web-servers.ts';
@@ -78,6 +81,22 @@ test('an answer has all of its headers, however many', async () => {
   const { fields, cancel } = await client().send(get(server.url), new AbortController().signal);
   cancel();
   expect(fields.filter(({ name }) => name.startsWith('x-'))).toHaveLength(3_000);
+});
+
+test('an answer over HTTP/2 has all of its headers, as many as there may be', async () => {
+  const server = await http2WebServer(files, ({ url = '' }, response) => {
+    for (let index = 0; index < Number(url.slice(1)); index++) response.setHeader(`x-${index}`, '');
+    response.end();
+  });
+  cleanUps.push(() => server.close());
+  const headers = async (count: number) => {
+    const answer = await client().send(get(`${server.url}/${count}`), new AbortController().signal);
+    answer.cancel();
+    return answer.fields.filter(({ name }) => name.startsWith('x-')).length;
+  };
+  const most = MAX_HTTP2_ANSWER_HEADERS - 2;
+  expect(await headers(most)).toBe(most);
+  await expect(headers(most + 1)).rejects.toThrow('ENHANCE_YOUR_CALM');
 });
 
 test('certificates are checked even where Node is told not to', async () => {
@@ -174,6 +193,32 @@ test.each(Object.keys(BREAKS))('%s in the middle of an HTTP/2 body is an error',
 test('an HTTP/2 body that ends as it should before its connection does is whole', async () => {
   const port = await http2Script((socket) => socket.end(frame(DATA, END_STREAM, 1, Buffer.from('!'))));
   expect(await ask(client(), get(`https://127.0.0.1:${port}/`))).toEqual({ status: 200, text: 'begun!' });
+});
+
+test('a server that chooses another protocol for another connection is asked on it', async () => {
+  const answers: (() => void)[] = [];
+  const full = { maxConcurrentStreams: 1 };
+  const http2 = createHttp2Server({ ...files, settings: full }, (_, response) => {
+    answers.push(() => response.end('HTTP/2'));
+  });
+  const http1 = createHttp1Server(files, (_, response) => response.end('HTTP/1.1'));
+  const arrived: Socket[] = [];
+  const front = createServer((socket) => {
+    if (arrived.push(socket) === 1) http2.emit('connection', socket);
+  });
+  const url = `https://127.0.0.1:${await listening(front)}/`;
+  const via = client();
+  const first = ask(via, get(url));
+  await waitFor('the first request', () => answers.length === 1);
+  const second = ask(via, get(url));
+  await waitFor('another connection', () => arrived.length === 2);
+  // When it is ready there is room on the first one.
+  answers[0]?.();
+  expect((await first).text).toBe('HTTP/2');
+  http1.emit('connection', arrived[1]);
+  expect((await second).text).toBe('HTTP/1.1');
+  via.close();
+  await waitFor('both connections to end', () => arrived.every(({ closed }) => closed));
 });
 
 /** A server of HTTP/2 that answers the first request with the beginning of a body and then goes on with `end`. */

@@ -183,6 +183,11 @@ describe('a policy', () => {
     const refusal = { kind: 'refused', message: expect.stringContaining('httpPrivateAddresses') };
     const url = `http://localhost:${server.port}/`;
     await expect(client({}, noPrivate).send(get(url), NEVER)).rejects.toMatchObject(refusal);
+    const noLoopback = { ...ANY_HOST, denied: hostPatterns('127.0.0.*, ::1') };
+    const denial = { kind: 'refused', message: expect.stringContaining('httpDeniedHosts') };
+    await expect(client({}, noLoopback).send(get(url), NEVER)).rejects.toMatchObject(denial);
+    const proxied = client({ ALL_PROXY: 'http://127.0.0.1:1' }, noLoopback);
+    await expect(proxied.send(get(url), NEVER)).rejects.toMatchObject(denial);
     expect(await ask(client(), url)).toBe('hi');
     expect(server.opened).toBe(1);
   });

@@ -102,6 +102,22 @@ describe('ways to a local address', () => {
     expect(web.received).toEqual([]);
   });
 
+  test('a name that leads to a denied address is denied, whoever allows the name', async () => {
+    const web = await openWebServer();
+    const names = new Names({ 'a.test': ['127.0.0.1'], 'b.test': ['127.0.0.2', '::ffff:127.0.0.1'] });
+    const scene = await openScene(
+      { allowLocalBinding: true, domains: { 'a.test': 'allow', '127.0.0.1': 'deny' } },
+      { names, answer: async () => ({ type: 'allow' }) },
+    );
+    for (const host of ['a.test', 'b.test']) {
+      expect(await get(scene, `${host}:${web.port}`)).toMatch(/^HTTP\/1\.1 403 .*"reason":"denied"/s);
+    }
+    expect(scene.decisions.map(({ decision, reason }) => `${decision} ${reason}`)).toEqual(
+      Array(2).fill('deny denied'),
+    );
+    expect(web.received).toEqual([]);
+  });
+
   test('denial holds for every spelling', async () => {
     const scene = await openScene({ domains: { '*': 'allow', '1.0.0.1': 'deny', 'bad.test': 'deny' } });
     for (const host of ['1.1', '0x01000001', '16777217', 'BAD.test', 'bad.TEST.']) {

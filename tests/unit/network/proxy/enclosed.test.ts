@@ -1,16 +1,20 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect, test } from 'vitest';
 import { loadDescriptorPassing } from '../../../../src/native/descriptor-passing.ts';
 import { LoopbackBridge } from '../../../../src/network/bridge/loopback-bridge.ts';
 import type { Decision } from '../../../../src/network/proxy/admission.ts';
+import { CONNECT_TIMEOUT_MS } from '../../../../src/network/proxy/limits.ts';
 import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
 import { OwnPorts } from '../../../../src/network/proxy/own-ports.ts';
 import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
 import { DescriptorMailbox } from '../../../../src/process/spawn/descriptor-mailbox.ts';
+import { waitFor } from '../../../support/wait-for.ts';
 import { closeScenes, openWebServer, settings } from './scene.ts';
 
 const SENDER = fileURLToPath(new URL('../../../fixtures/send-listeners.mjs', import.meta.url));
@@ -109,6 +113,59 @@ test.runIf(existsSync(BWRAP))(
     expect(own.received).toEqual([]);
   },
 );
+
+test.runIf(existsSync(BWRAP))(
+  'a bridge gives up a connection that is not made yet when its program goes',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'bridge-'));
+    const deaf = spawn('python3', ['-c', DEAF], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const port = Number((await once(deaf.stdout!, 'data'))[0]);
+    const bridge = new LoopbackBridge(new OwnPorts());
+    const others = beingMade(port);
+    const cue = join(folder, 'cue');
+    const program = runEnclosed([port], `python3 -c "${RESETTER}" ${port} ${cue}`, {}, (descriptors) =>
+      bridge.serve([port], descriptors),
+    );
+    try {
+      await waitFor('the bridge to knock', () => beingMade(port) > others);
+      writeFileSync(cue, '');
+      await program;
+      await waitFor('the bridge to give up', () => beingMade(port) === others, CONNECT_TIMEOUT_MS / 2);
+    } finally {
+      writeFileSync(cue, '');
+      await program;
+      await bridge.close();
+      deaf.stdin!.end();
+      await once(deaf, 'close');
+      rmSync(folder, { recursive: true });
+    }
+  },
+);
+
+/** Listens on a port, which it prints, and has as many connections waiting as there may be, until its input ends. */
+const DEAF = `
+import socket, sys
+listener = socket.socket(); listener.bind(('127.0.0.1', 0)); listener.listen(0)
+waiting = [socket.socket() for _ in range(4)]
+for one in waiting:
+    one.setblocking(False)
+    one.connect_ex(listener.getsockname())
+print(listener.getsockname()[1], flush=True)
+sys.stdin.read()`;
+
+/** Connects to a port, and resets the connection when a file is there. */
+const RESETTER = `
+import os, socket, struct, sys, time
+one = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+while not os.path.exists(sys.argv[2]): time.sleep(0.005)
+one.close()`;
+
+/** How many connections to a port of this machine have not been answered yet. */
+function beingMade(port: number): number {
+  const to = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')} 02`;
+  return readFileSync('/proc/net/tcp', 'latin1').split(to).length - 1;
+}
 
 test('a proxy that never gets its sockets closes', async () => {
   const { proxy, ports } = NetworkProxy.enclosed({

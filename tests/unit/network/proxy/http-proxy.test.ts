@@ -184,6 +184,27 @@ describe('forwarding', () => {
     strange.close();
   });
 
+  test('headers keep their bytes, in requests and in answers, with a body and without', async () => {
+    const heads: string[] = [];
+    const server = createTcpServer((socket) => {
+      socket.once('data', (data) => {
+        heads.push(data.toString());
+        socket.end('HTTP/1.1 200 Schön\r\nX-Name: café\r\n\r\nbody');
+      });
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const scene = await openScene({ domains: LOOPBACK });
+    const authority = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+    for (const method of ['GET', 'HEAD', 'POST']) {
+      const head = `${method} http://${authority}/ HTTP/1.1\nHost: ${authority}\nX-Name: café\nContent-Length: 4`;
+      const answer = Buffer.from(await ask(scene, head, 'body'), 'latin1').toString();
+      expect(answer).toContain('HTTP/1.1 200 Schön\r\nX-Name: café\r\n');
+    }
+    expect(heads.map((head) => head.includes('X-Name: café\r\n'))).toEqual([true, true, true]);
+    server.close();
+  });
+
   test('an answer that breaks off ends the connection', async () => {
     const half = createTcpServer((socket) => {
       socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf'));

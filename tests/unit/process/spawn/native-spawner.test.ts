@@ -290,6 +290,25 @@ describe('a start that fails', () => {
     expect(failure).toMatchObject({ name: 'SpawnError', code: 'EMFILE' });
   });
 
+  test.each(['ENOENT', 'EACCES', 'ENODEV'])(
+    'where terminals cannot be opened (%s) it is not the program that is to blame',
+    async (code) => {
+      const refusal = Object.assign(new Error(`posix_openpt: ${code}`), { code, syscall: 'posix_openpt' });
+      const withoutTerminals = new NativeSpawner({
+        ...libc,
+        openTerminal: () => {
+          throw refusal;
+        },
+      });
+      await expect(withoutTerminals.spawn({ ...sh, io: TERMINAL })).rejects.toMatchObject({
+        name: 'SpawnError',
+        code,
+        message: `/bin/sh could not be started: a terminal needs /dev/ptmx and a devpts at /dev/pts (posix_openpt: ${code})`,
+      });
+      await withoutTerminals.close();
+    },
+  );
+
   test('is cancelled by its signal, before or during the checks', async () => {
     const before = AbortSignal.abort();
     await expect(spawner.spawn(sh, before)).rejects.toMatchObject({ code: 'ECANCELED' });

@@ -210,7 +210,8 @@ test.each([
   let looks = 0;
   const calls: ReadCalls = {
     ...libc,
-    readable: (fd) => (looks++ < vainLooks ? 0 : libc.readable(fd)),
+    // The kernel may take longer than anybody looks.
+    readable: () => (looks++ < vainLooks ? 0 : 1),
     readNow: (fd, buffer, offset) => {
       looksBeforeReads.push(looks);
       looks = 0;
@@ -239,4 +240,35 @@ test.each([
   closeSync(slave);
   source.destroy();
   await ended;
+});
+
+test('a terminal that has been read to its end is not read again, whatever has its descriptor then', async () => {
+  const { master, slavePath } = libc.openTerminal(24, 80);
+  const slave = openSync(slavePath, constants.O_RDWR | constants.O_NOCTTY);
+  writeSync(slave, 'z'.repeat(FULL_TERMINAL_BYTES + 1_000));
+  closeSync(slave);
+  // Nothing is taken along, so that the rest is still there when the end is reported.
+  const source = terminalSource(master, { ...libc, readNow: () => 0 });
+  let text = '';
+  const ended = new Promise<void>((resolve) => {
+    source.listen((bytes) => {
+      if (text.length <= FULL_TERMINAL_BYTES && text.length + bytes.length > FULL_TERMINAL_BYTES)
+        source.pause();
+      text += bytes;
+    }, resolve);
+  });
+  source.resume();
+  await waitFor('the rest', () => text.length > FULL_TERMINAL_BYTES);
+  source.resume();
+  const another = nextTurn().then(() => libc.createPipe());
+  source.pause();
+  source.resume();
+  const { readEnd, writeEnd } = await another;
+  writeSync(writeEnd, 'of another');
+  await ended;
+  expect(readEnd).toBe(master);
+  expect(libc.readable(readEnd)).toBe('of another'.length);
+  expect(text).toBe('z'.repeat(FULL_TERMINAL_BYTES + 1_000));
+  closeSync(readEnd);
+  closeSync(writeEnd);
 });

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:tls';
+import { createServer, type TlsOptions } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { openTunnel } from '../../../../src/relay/outbound/tunnel.ts';
 import { proxyServer } from '../../../support/web-servers.ts';
@@ -24,4 +24,26 @@ test('the certificate behind a proxy is held against the address that was asked 
     /IP: 0\.0\.0\.0 is not in the cert's list/,
   );
   expect(proxy.seen).toHaveLength(1);
+});
+
+test('a proxy behind TLS is asked for under its own name', async () => {
+  const names: string[] = [];
+  const SNICallback: TlsOptions['SNICallback'] = (name, decided) => {
+    names.push(name);
+    decided(null);
+  };
+  const proxy = createServer({ cert: fixture('cert'), key: fixture('key'), SNICallback });
+  proxy.on('tlsClientError', () => {});
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  onTestFinished(() => void proxy.close());
+  const { port } = proxy.address() as AddressInfo;
+  const through = (host: string) => {
+    const outbound = { env: { HTTPS_PROXY: `https://${host}:${port}` } };
+    return openTunnel(new URL('https://relay.example'), outbound, new AbortController().signal);
+  };
+  // It is not trusted here, which is found out after it was asked for.
+  await expect(through('localhost')).rejects.toThrow(/self-signed/);
+  await expect(through('127.0.0.1')).rejects.toThrow(/self-signed/);
+  expect(names).toEqual(['localhost']);
 });

@@ -56,11 +56,12 @@ export class RedisServer {
 
   /** Cuts the connections of all clients. */
   async cutClients(): Promise<void> {
-    const { createClient } = await import('@redis/client');
-    const client = createClient({ url: this.url });
-    await client.connect();
-    await client.sendCommand(['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes']);
-    client.destroy();
+    await this.#tell('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+  }
+
+  /** Refuses a command to everybody from now on. */
+  async forbid(command: string): Promise<void> {
+    await this.#tell('ACL', 'SETUSER', 'default', `-${command}`);
   }
 
   /** Lets it hang: connections stay open and nobody answers. */
@@ -70,6 +71,14 @@ export class RedisServer {
 
   thaw(): void {
     this.#process?.kill('SIGCONT');
+  }
+
+  async #tell(...command: string[]): Promise<void> {
+    const { createClient } = await import('@redis/client');
+    const client = createClient({ url: this.url });
+    await client.connect();
+    await client.sendCommand(command);
+    client.destroy();
   }
 }
 

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { connect as connectTcp } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,6 @@ import { RelayRecords } from '../../../../src/relay/service/records/relay-record
 import { Rendezvous } from '../../../../src/relay/service/rendezvous/rendezvous.ts';
 import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
 import { PEER_LOST_REASON, resumeMark } from '../../../../src/relay/stream/wire-words.ts';
-import { MAX_REVOCATION_FILE_BYTES } from '../../../../src/server/limits.ts';
 import { connectFrameSocket } from '../../../../src/transport/frame-socket.ts';
 import { UpgradeRefusedError } from '../../../../src/transport/open-websocket.ts';
 import { connectWebSocket } from '../../../../src/transport/websocket.ts';
@@ -273,26 +272,6 @@ test('text is no frame', async () => {
   expect(events.closeReason?.code).toBe(1008);
 });
 
-test('a revoked token loses its sockets and opens no others', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'relay-revoked-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const revokedFile = join(folder, 'revoked');
-  writeFileSync(revokedFile, '# none yet\n');
-  const relay = await startTestRelay({ revokedFile });
-  const environment = Object.assign(new Environment(relay.url), {
-    harnessToken: token('harness', 'env-1', 'bad-harness'),
-  });
-  const executor = await environment.executor();
-  const harness = await environment.harness();
-  const { url } = (await environment.connect(someKey())).body;
-  appendFileSync(revokedFile, 'bad-harness # lost laptop\n');
-  await relay.reload();
-  expect((await harness.hasClosed()).reason).toBe('the token was revoked');
-  expect(await refusalOf(url)).toBe(401);
-  expect((await environment.connect(someKey())).status).toBe(401);
-  expect(executor.closed).toBeNull();
-});
-
 test('what happens is on record, and nothing of what passes', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'relay-audit-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
@@ -400,12 +379,4 @@ test('a claim that is older than the seat does not get it, whoever comes first',
   expect([first.closed, second.closed?.reason]).toEqual([null, expect.stringMatching(/newer connection/)]);
   await waitFor('the older one to leave', () => rendezvous.counts.executors === 1);
   expect((await store.find('e'))?.node).not.toBeNull();
-});
-
-test('a list of revoked tokens that is too large is refused', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'relay-revoked-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  const revokedFile = join(folder, 'revoked');
-  writeFileSync(revokedFile, Buffer.alloc(MAX_REVOCATION_FILE_BYTES + 1, '\n'));
-  await expect(startTestRelay({ revokedFile })).rejects.toThrow(/it is too large/);
 });

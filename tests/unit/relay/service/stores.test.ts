@@ -6,6 +6,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -248,6 +249,21 @@ test('redis: who asks one that is gone, or hangs, is told at once or soon', asyn
   await expect(store.find('e')).rejects.toThrow(StoreUnavailableError);
 });
 
+test('redis: one that refuses questions is complained about, but not with each of them', async () => {
+  const redis = await RedisServer.start();
+  const errors: string[] = [];
+  const store = await openStore(
+    redis.url,
+    createLogger('error', (line) => errors.push(line)),
+  );
+  onTestFinished(() => store.close());
+  await redis.forbid('eval');
+  for (let index = 0; index < 3; index++) {
+    await expect(store.find('e')).rejects.toThrow(StoreUnavailableError);
+  }
+  expect(errors).toEqual([expect.stringMatching(/the store does not do what it is asked.*NOPERM/)]);
+});
+
 test('redis: a store that is not there yet is waited for', async () => {
   const redis = await RedisServer.start();
   await redis.stop();
@@ -341,7 +357,27 @@ test('file: one that cannot be used is refused', async () => {
   await expect(openStore(`file://${path}/file/x`, quiet)).rejects.toThrow(/cannot keep registrations/);
 });
 
-test.each(['', 'disk', 'file://relative', 'http://x'])('%s is no store', async (setting) => {
+test('file: one with something else in it is left alone', async () => {
+  const path = join(folder(), 'notes');
+  for (const text of ['{}\n', 'a note', '\n']) {
+    writeFileSync(path, text);
+    await expect(openStore(`file://${path}`, quiet)).rejects.toThrow(/something else than registrations/);
+    expect(readFileSync(path, 'utf8')).toBe(text);
+  }
+  symlinkSync('/dev/null', `${path}-device`);
+  await expect(openStore(`file://${path}-device`, quiet)).rejects.toThrow(/it is not a file/);
+});
+
+test('file: one whose first line is torn is used', async () => {
+  const path = join(folder(), 'registrations');
+  writeFileSync(path, '{"envi');
+  await (await openStore(`file://${path}`, quiet)).close();
+  expect(readFileSync(path, 'utf8')).toBe('');
+});
+
+const NO_STORES = ['', 'disk', 'file://relative', 'http://x', 'file:///a%2Fb', 'file:///100%/b'];
+
+test.each(NO_STORES)('%s is no store', async (setting) => {
   await expect(openStore(setting, quiet)).rejects.toThrow(/--store is not/);
 });
 

@@ -1,9 +1,11 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { decodeFrame, encodeFrame } from '../../../../src/relay/frames/frame.ts';
 import {
+  ACK_DELAY_MS,
   MAX_UNACKNOWLEDGED_RECORDS,
   PROBE_TIMEOUT_MS,
   RESUME_WINDOW_MS,
+  RETRANSMIT_FIRST_MS,
 } from '../../../../src/relay/limits.ts';
 import { HarnessLink } from '../../../../src/relay/stream/harness-link.ts';
 import { CloseCode } from '../../../../src/transport/transport.ts';
@@ -97,6 +99,29 @@ describe('a connection that breaks', () => {
     harness.transport.send('last');
     await served.events.untilMessages(expected.length + 1);
     expect(served.events.messages).toEqual([...expected, 'last']);
+    harness.transport.close({ code: CloseCode.normal, reason: '' });
+    await events.untilClosed();
+  });
+
+  test('is asked about again when the answer gets lost, though receipts come', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { harness, harnessPipe, executor, served, events } = await connectEnds();
+    harness.transport.send('one');
+    await settle();
+    harnessPipe.cut();
+    const [newPipe, executorPipe] = createPipePair();
+    executorPipe.fault = (frame) => (decodeFrame(frame).body.kind === 'resume' ? [] : [frame]);
+    executor.link.attach(executorPipe, REGISTRATION);
+    harness.attach(newPipe);
+    vi.advanceTimersByTime(ACK_DELAY_MS);
+    await settle();
+    expect(countOf(executorPipe, 'ack')).toBe(1);
+    executorPipe.fault = (frame) => [frame];
+    harness.transport.send('two');
+    vi.advanceTimersByTime(RETRANSMIT_FIRST_MS);
+    await settle();
+    expect(served.events.messages).toEqual(['one', 'two']);
+    vi.advanceTimersByTime(ACK_DELAY_MS);
     harness.transport.close({ code: CloseCode.normal, reason: '' });
     await events.untilClosed();
   });

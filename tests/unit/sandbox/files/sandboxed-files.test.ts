@@ -18,6 +18,7 @@ import type { FileSystem } from '../../../../src/files/file-system.ts';
 import { type NativePath, nativePathOfText } from '../../../../src/files/native-path.ts';
 import { uriFromPath } from '../../../../src/files/path-uri.ts';
 import type { SandboxedFiles } from '../../../../src/sandbox/files/sandboxed-files.ts';
+import { PLACEHOLDER_MODES } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { EXISTS, NO_ENTRY, outcome } from '../../files/local/scratch.ts';
 import { contentOf, FOLLOW, HelperScene, patiently, READ_ALL, WRITE_WORKSPACE } from './helper-scene.ts';
 import { sameAnswers } from './same-answers.ts';
@@ -384,6 +385,44 @@ describe('files under a policy', () => {
       expect(await write(files, 'ws/.git/config')).toBe(READ_ONLY);
       expect(await remove(files, 'ws/.git')).toMatch(/Read-only|busy/);
       expect(await read(files, 'ws/.git/config')).toBe('old');
+    });
+
+    test('what is removed and made again is closed as before, though it may have got the same number', async () => {
+      const make = () => {
+        mkdirSync(at('ws/.git'), { recursive: true });
+        mkdirSync(at('ws/secret'));
+        writeFileSync(at('ws/secret/a'), 'secret');
+        writeFileSync(at('ws/key'), 'secret');
+      };
+      make();
+      const files = scene.files(
+        READ_ALL,
+        WRITE_WORKSPACE,
+        entry('ws/secret', 'deny'),
+        entry('ws/key', 'deny'),
+      );
+      expect(await read(files, 'ws/key')).toBe(DENIED);
+      for (const name of ['ws/key', 'ws/secret', 'ws/.git']) rmSync(at(name), { recursive: true });
+      make();
+      expect(await read(files, 'ws/key')).toBe(DENIED);
+      expect(await read(files, 'ws/secret/a')).toBe(DENIED);
+      expect(await write(files, 'ws/.git/config')).toBe(READ_ONLY);
+    });
+
+    test('a mode does not open what is denied', async () => {
+      mkdirSync(at('ws/sub'));
+      writeFileSync(at('ws/sub/key'), 'secret');
+      writeFileSync(at('ws/key'), 'secret');
+      const files = scene.files(
+        READ_ALL,
+        WRITE_WORKSPACE,
+        entry('ws/sub/key', 'deny'),
+        entry('ws/key', 'deny'),
+      );
+      chmodSync(at('ws/sub'), PLACEHOLDER_MODES.directory);
+      chmodSync(at('ws/key'), PLACEHOLDER_MODES.file);
+      expect(await read(files, 'ws/sub/key')).toBe(DENIED);
+      expect(await read(files, 'ws/key')).toBe(DENIED);
     });
 
     test('a file that is open stays open', async () => {

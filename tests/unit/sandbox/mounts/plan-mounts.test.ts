@@ -169,13 +169,18 @@ describe('steps', () => {
     expect(plan.steps.slice(0, 3)).toEqual(expected);
   });
 
-  test('a writable disk is pinned down to what is closed, and roots on it are nothing special', async () => {
-    tree.make('@/w/', '@/a/b/x');
-    const plan = await tree.plan(tree.disk('write /', 'write @/w', 'read @/a/b/x'));
-    expect(told(plan)).toEqual(['write /', 'write /a', 'write /a/b', 'read /a/b/x']);
-    expect(plan.placeholders.map(({ path }) => path).filter((path) => path.startsWith(tree.path))).toEqual(
-      [],
-    );
+  test('a writable disk is pinned down to what is closed, and to the roots on it', async () => {
+    tree.make('@/v/w/', '@/a/b/x');
+    const plan = await tree.plan(tree.disk('write /', 'write @/v/w', 'read @/a/b/x'));
+    expect(told(plan)).toEqual([
+      'write /',
+      'write /a',
+      'write /a/b',
+      'read /a/b/x',
+      'write /v',
+      'write /v/w',
+      ...readNames('/v/w'),
+    ]);
   });
 
   test('the platform is what there is of it, links being links', async () => {
@@ -266,8 +271,22 @@ describe('what is missing', () => {
     ]);
   });
 
+  test('is a directory where its name is a protected one, unless it is denied', async () => {
+    tree.make('@/w/a/', '@/w/b/', ...protectedNames('@/w'));
+    const disk = tree.disk('read /', 'write @/w', 'read @/w/a/.git', 'deny @/w/b/.git', 'read @/w/c/.git');
+    const { placeholders } = await tree.plan(disk);
+    expect(placeholders).toEqual([
+      { path: tree.real('@/w/a/.git'), kind: 'directory' },
+      { path: tree.real('@/w/b/.git'), kind: 'file' },
+      { path: tree.real('@/w/c'), kind: 'file' },
+    ]);
+    const { missing } = await tree.plan(disk, 'files');
+    expect(missing.map(({ byName }) => byName)).toEqual([true, false, false]);
+  });
+
   test('may have been given a place by another sandbox', async () => {
-    tree.make('@/w/.codex/', '@/w/d', '@/w/a/');
+    tree.make('@/w/.codex/', '@/w/a/');
+    writeFileSync(tree.real('@/w/d'), '');
     const before = await tree.plan(tree.disk(...lines));
     chmodSync(tree.real('@/w/.codex'), PLACEHOLDER_MODES.directory);
     chmodSync(tree.real('@/w/d'), PLACEHOLDER_MODES.file);
@@ -275,6 +294,24 @@ describe('what is missing', () => {
     expect(before.placeholders.map(({ path }) => path)).not.toContain(tree.real('@/w/.codex'));
     expect(after.placeholders.map(({ path }) => path)).toContain(tree.real('@/w/.codex'));
     expect(after.placeholders.map(({ path }) => path)).toContain(tree.real('@/w/d'));
+  });
+
+  test('does not include what a program has given the mode of a placeholder', async () => {
+    tree.make('@/w/v/', '@/r/a/x', '@/r/f', '@/w/.codex/x', ...protectedNames('@/w').slice(0, 2));
+    for (const path of ['@/w/v', '@/r/a', '@/w/.codex'])
+      chmodSync(tree.real(path), PLACEHOLDER_MODES.directory);
+    chmodSync(tree.real('@/r/f'), PLACEHOLDER_MODES.file);
+    const lines: Line[] = ['read /', 'write @/w', 'write @/w/v', 'deny @/r/a/x', 'deny @/r/f'];
+    const plan = await tree.plan(tree.disk(...lines));
+    expect(told(plan)).toEqual([
+      'emptyFile(0) /r/a/x',
+      'emptyFile(0) /r/f',
+      'write /w',
+      ...readNames('/w'),
+      'write /w/v',
+      ...readNames('/w/v'),
+    ]);
+    expect(plan.placeholders.map(({ path }) => path)).not.toContain(tree.real('@/w/.codex'));
   });
 
   test.each([
@@ -321,6 +358,15 @@ describe('a .git that is a file', () => {
       'write /w/v',
       ...readNames('/w/v'),
     ]);
+  });
+
+  test('protects its directory where it is denied as well', async () => {
+    tree.make('@/w/mod/', '@/w/v/mod/', ...protectedNames('@/w').slice(0, 3));
+    writeFileSync(tree.real('@/w/.git'), 'gitdir: mod\n');
+    writeFileSync(tree.real('@/w/v/.git'), 'gitdir: mod\n');
+    const plan = await tree.plan(tree.disk('read /', 'write @/w', 'deny @/w/.git', 'deny @/w/v/.git'));
+    expect(told(plan)).toContain('read /w/mod');
+    expect(told(plan)).not.toContain('read /w/v/mod');
   });
 
   test('its directory can be opened all the same', async () => {

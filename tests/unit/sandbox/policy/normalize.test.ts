@@ -258,9 +258,9 @@ describe('protected names', () => {
       of('/w').filter((entry) => !entry.includes('.git')),
     ],
     [
-      'a writable disk has those of its root',
+      'a writable disk has those of its root, and so have roots on it',
       policy([special('root', 'write'), inRoots('write'), at('/x', 'read')]),
-      of(''),
+      of('', '/w'),
     ],
     [
       'what is opened again has them, too',

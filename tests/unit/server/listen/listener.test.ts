@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { createLogger } from '../../../../src/observability/log.ts';
 import { Listener, type ListenerOptions } from '../../../../src/server/listen/listener.ts';
 import type { ServerMetrics } from '../../../../src/server/records/server-metrics.ts';
@@ -72,6 +72,10 @@ test.each<[string, string, readonly string[], RegExp]>([
   ['a probe without a body', 'HEAD /readyz HTTP/1.1', [], /^HTTP\/1.1 200 /],
   ['a probe that asks for an upgrade', 'GET /readyz HTTP/1.1', UPGRADE, /^HTTP\/1.1 200 /],
   ['an upgrade', 'GET /?q HTTP/1.1', UPGRADE, /^HTTP\/1.1 101 /],
+  ['an upgrade that names the server', 'GET http://127.0.0.1/?q HTTP/1.1', UPGRADE, /^HTTP\/1.1 101 /],
+  ['an upgrade of nothing but the server', 'GET HTTP://127.0.0.1 HTTP/1.1', UPGRADE, /^HTTP\/1.1 101 /],
+  ['an upgrade that names another server', 'GET http://evil/ HTTP/1.1', UPGRADE, /^HTTP\/1.1 421 /],
+  ['a probe that names the server', 'GET http://127.0.0.1/readyz HTTP/1.1', [], /^HTTP\/1.1 200 /],
   [
     'an upgrade that offers a protocol',
     'GET / HTTP/1.1',
@@ -109,6 +113,18 @@ test.each<[string, string, readonly string[], RegExp]>([
   const answer = await request(port, head, headers);
   expect(answer).toMatch(expected);
   expect(transports).toHaveLength(answer.startsWith('HTTP/1.1 101') ? 1 : 0);
+});
+
+test('what is asked for beside an offer to speak something else is answered, and nobody was turned away', async () => {
+  const turnedAway = vi.fn();
+  const metrics = { text: () => 'one 1\n', contentType: 'text/plain' } as unknown as ServerMetrics;
+  const { port } = await listen({ turnedAway, metrics });
+  const offer = ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABk'];
+  expect(await request(port, 'GET /healthz HTTP/1.1', offer)).toMatch(/^HTTP\/1.1 200 /);
+  expect(await request(port, 'GET /metrics HTTP/1.1', offer)).toMatch(/^HTTP\/1.1 200 [\s\S]*one 1\n$/);
+  expect(turnedAway).not.toHaveBeenCalled();
+  expect(await request(port, 'GET /elsewhere HTTP/1.1', offer)).toMatch(/^HTTP\/1.1 404 /);
+  expect(turnedAway).toHaveBeenCalledOnce();
 });
 
 test('the URL has the address and port in use, in brackets for IPv6', async () => {

@@ -100,13 +100,19 @@ describe('where a credential belongs', () => {
 
   test('a websocket is opened with it, and what follows passes as it is', async () => {
     servers.secure.once('upgrade', (request, socket: Socket) => {
-      socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
+      const head = [
+        'HTTP/1.1 101 Switching Protocols',
+        'Upgrade: websocket',
+        'Connection: Upgrade',
+        'X-Name: café',
+      ];
+      socket.write(`${head.join('\r\n')}\r\n\r\n`);
       socket.write(`${request.headers.authorization}|`);
       socket.on('data', (data) => socket.end(data));
     });
     const { mask, env } = await open();
     const { stdout } = await upgraded(env, servers.secureUrl, mask);
-    expect(stdout).toContain('HTTP/1.1 101 Switching Protocols');
+    expect(stdout).toContain('HTTP/1.1 101 Switching Protocols\r\nX-Name: café\r\n');
     expect(stdout).toContain(`Bearer ${CREDENTIAL}|echo ${mask}`);
   });
 

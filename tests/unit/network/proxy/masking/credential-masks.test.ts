@@ -113,6 +113,33 @@ describe('an environment', () => {
     }
   });
 
+  test.each(['a', 'ab', 'abc', 'abcd'])('has no credential in base64 behind %s and a slash', (before) => {
+    for (const known of [{ GH_TOKEN: GITHUB }, {}]) {
+      const env = new CredentialMasks({}).cover({ ...known, URL: `https://${before}/${base64(GITHUB)}?x` });
+      const [, inside = ''] =
+        new RegExp(`^https://${before}/([A-Za-z0-9+/]+={0,2})[?]x$`).exec(env.URL ?? '') ?? [];
+      expect(decoded(inside)).toMatch(/^ghp_masked\w{30}$/);
+    }
+  });
+
+  test.each(['\n', '\r\n'])('has no credential in base64 in lines that end with %j', (end) => {
+    const long = `github_pat_${'abcdefghij'.repeat(8)}`;
+    const lines = base64(`me:${long}`).match(/.{1,76}/g) ?? [];
+    for (const known of [{ GH_TOKEN: long }, {}]) {
+      const env = new CredentialMasks({}).cover({ ...known, OTHER: lines.join(end) });
+      const masked = env.OTHER?.split(end) ?? [];
+      expect(masked.map(({ length }) => length)).toEqual(lines.map(({ length }) => length));
+      expect(decoded(masked.join(''))).toMatch(/^me:github_pat_masked\w{74}$/);
+      expect(decoded(masked.join(''))).not.toContain('abcdefghij');
+    }
+  });
+
+  test('has no credential beyond ASCII in base64', () => {
+    const masks = new CredentialMasks({ acme });
+    const env = masks.cover({ ACME_KEY: 'é'.repeat(16), OTHER: base64(`me:${'é'.repeat(16)}`) });
+    expect(decoded(env.OTHER ?? '')).toBe(`me:${env.ACME_KEY}`);
+  });
+
   test('has no credential as URLs and JSON write it', () => {
     const credential = 'a/b"c@d\\e&fghijklmnop';
     const url = (text: string) => `https://me:${encodeURIComponent(text)}@a.test/`;

@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createLogger } from '../../../../../src/observability/log.ts';
 import { AuditLog, type AuditOptions } from '../../../../../src/server/records/audit/audit-log.ts';
-import { AUDIT_STALL_MS } from '../../../../../src/server/records/audit/limits.ts';
+import { AUDIT_PENDING_NEWS, AUDIT_STALL_MS } from '../../../../../src/server/records/audit/limits.ts';
 import { verifyAuditLogs } from '../../../../../src/server/records/audit/verify.ts';
 import { waitFor } from '../../../../support/wait-for.ts';
 
@@ -142,6 +142,25 @@ test('after a rotation the chain goes on in the new file', async () => {
   expect(await verifyAuditLogs([path, `${path}.1`])).toMatchObject({ ok: false });
 });
 
+test('who asks for a rotation twice at once gets one', async () => {
+  const log = await openLog();
+  renameSync(path, `${path}.1`);
+  await Promise.all([log.reopen(), log.reopen()]);
+  await log.append({ event: 'new' });
+  expect(events()).toEqual(['continued', 'new']);
+  expect(await verifyAuditLogs([`${path}.1`, path])).toMatchObject({ ok: true, lines: 3 });
+});
+
+test('a rotation that failed does not keep the next one from succeeding', async () => {
+  const log = await openLog();
+  renameSync(path, `${path}.1`);
+  writeFileSync(path, readFileSync(`${path}.1`));
+  await expect(log.reopen()).rejects.toThrow(/not empty/);
+  unlinkSync(path);
+  await log.reopen();
+  expect(events()).toEqual(['continued']);
+});
+
 test('while the disk is full new work is refused; what was recorded meanwhile is written when it has room', async () => {
   const log = await openLog();
   const writes = await breakWrites(diskFull);
@@ -179,6 +198,18 @@ test('told to continue, work goes on and the records follow', async () => {
   writes.mockRestore();
   await waitFor('the record of the exit', () => events().includes('exit'));
   expect(events()).toEqual(['opened', 'start', 'exit']);
+});
+
+test('what was lost is told in a line, and stays counted', async () => {
+  const log = await openLog({ onError: 'continue' });
+  const writes = await breakWrites(diskFull);
+  await log.append({ event: 'first' });
+  for (let n = 0; n < AUDIT_PENDING_NEWS + 3; n++) await log.append({ event: 'x' }, 'news');
+  expect(log.counts.lost).toBe(3);
+  writes.mockRestore();
+  await waitFor('the line', () => events().includes('lost'));
+  expect(lines().at(-1)).toMatchObject({ event: 'lost', records: 3 });
+  expect(log.counts.lost).toBe(3);
 });
 
 test.each([
