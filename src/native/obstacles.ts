@@ -5,17 +5,22 @@ export function obstacleToNative(wanted: boolean): string | null {
   const system = `${process.platform}-${process.arch}`;
   if (!wanted) return 'terminals are switched off (nativeSpawn is false)';
   if (!NATIVE_SYSTEMS.includes(system)) return `terminals are not supported on ${system}`;
-  return usesGnuLibc() ? null : 'terminals are not available: this Node does not use the GNU C library';
+  const files = mappedFiles();
+  if (files === null) return 'terminals are not available: /proc is not mounted';
+  // A process that can call the library has it mapped already.
+  return files.includes('/libc.so.6')
+    ? null
+    : 'terminals are not available: this Node does not use the GNU C library';
 }
 
 /** Where the constants and structures of native/libc.ts hold. */
 const NATIVE_SYSTEMS = ['linux-x64', 'linux-arm64'];
 
-/** A process that can call the library has it mapped already. */
-function usesGnuLibc(): boolean {
+/** Null where it cannot be told. */
+function mappedFiles(): string | null {
   try {
-    return readFileSync('/proc/self/maps', 'latin1').includes('/libc.so.6');
+    return readFileSync('/proc/self/maps', 'latin1');
   } catch {
-    return false;
+    return null;
   }
 }

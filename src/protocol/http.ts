@@ -37,7 +37,7 @@ export const HttpRequestParams = once(() =>
     ),
     windowBytes: doc(
       optional(Uint64()),
-      'With `streamResponse`: bytes of the body that may be under way before `http/consumed` tells that they were used.',
+      'With `streamResponse`: bytes of the body, and one piece more, that may be under way before `http/consumed` tells that they were used.',
     ),
   }),
 );

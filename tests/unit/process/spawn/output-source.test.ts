@@ -265,10 +265,10 @@ test('a terminal that has been read to its end is not read again, whatever has i
   source.resume();
   const { readEnd, writeEnd } = await another;
   writeSync(writeEnd, 'of another');
+  closeSync(writeEnd);
   await ended;
   expect(readEnd).toBe(master);
   expect(libc.readable(readEnd)).toBe('of another'.length);
   expect(text).toBe('z'.repeat(FULL_TERMINAL_BYTES + 1_000));
   closeSync(readEnd);
-  closeSync(writeEnd);
 });

@@ -60,7 +60,7 @@ function scene(limits: SessionLimits | null = null) {
     },
     config: { retainedOutputBytesPerProcess: 1, retainedChunksPerProcess: 1, snapshotHeadBytes: 0 },
     connection: { notify: () => {} },
-    files: { order: { changesDone: () => null } },
+    files: { changesDone: () => null },
     quotas: { enterProcess: () => left },
     records: {
       watch: (_id: string, listener: unknown) => listener,
