@@ -2,7 +2,10 @@ import { ClientError } from '../../client/errors.ts';
 import { MAX_SELECTED_ROOTS } from '../limits.ts';
 import { parseSelectedRoot, type SelectedCapabilityRoot, selectRoot } from './selected-root.ts';
 
-/** What the first record of a thread's log says about the selection, beside whatever else it says. */
+/**
+ * What the first record of a thread's log says about the selection, beside whatever else it says. As a type, and not an interface, it can be
+ * given where any record is taken.
+ */
 export type SelectionMetadata = {
   /** Left out when nothing is selected. */
   readonly selected_capability_roots?: readonly SelectedCapabilityRoot[];

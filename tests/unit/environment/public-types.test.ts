@@ -61,6 +61,7 @@ test('a selection goes into a record and comes back', () => {
   expectTypeOf(selectRoot).returns.toEqualTypeOf<SelectedCapabilityRoot>();
   expectTypeOf(selectionMetadata).returns.toEqualTypeOf<SelectionMetadata>();
   expectTypeOf(restoreSelection).toBeCallableWith({ ...selectionMetadata([]), id: 'thread' });
+  expectTypeOf(restoreSelection).toBeCallableWith(selectionMetadata([]));
   expectTypeOf(restoreSelection).returns.toEqualTypeOf<readonly SelectedCapabilityRoot[]>();
   const fork = () => forkThread({ metadata: {}, turns: [1, 2] }, { lastTurns: 1 });
   expectTypeOf(fork).returns.toHaveProperty('turns').toEqualTypeOf<readonly number[]>();

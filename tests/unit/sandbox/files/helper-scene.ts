@@ -13,6 +13,7 @@ import { SandboxedFiles, type SandboxedFilesOptions } from '../../../../src/sand
 import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
 import { policyOf } from '../../../../src/sandbox/policy/normalize.ts';
 import type { SandboxPolicy } from '../../../../src/sandbox/policy/policy.ts';
+import { outcome } from '../../files/local/scratch.ts';
 
 type Entries = Extract<
   Extract<SandboxProfile['permissions'], { type: 'managed' }>['file_system'],
@@ -145,6 +146,32 @@ export async function contentOf(files: FileSystem, path: NativePath): Promise<Bu
   } finally {
     await content.close();
   }
+}
+
+/** What the system says where a policy allows reading only, and where it denies everything. */
+export const READ_ONLY = 'failed: Read-only file system (os error 30)';
+export const DENIED = 'refused: Permission denied (os error 13)';
+
+/** Operations on files by their names in a scene, each of which tells how it ended. */
+export function operationsAt(at: HelperScene['at']) {
+  const write = (files: FileSystem, name: string) =>
+    outcome(files.writeFile(at(name), Buffer.from('new'), FOLLOW, patiently()));
+  const read = async (files: FileSystem, name: string) => {
+    let text = '';
+    const said = await outcome(
+      contentOf(files, at(name)).then((bytes) => {
+        text = String(bytes);
+      }),
+    );
+    return said === 'done' ? text : said;
+  };
+  const mkdir = (files: FileSystem, name: string, recursive: boolean) =>
+    outcome(files.createDirectory(at(name), { ...FOLLOW, recursive }));
+  const remove = (files: FileSystem, name: string, force = true) =>
+    outcome(files.remove(at(name), { ...FOLLOW, recursive: true, force }));
+  const names = async (files: FileSystem, name: string) =>
+    (await files.readDirectory(at(name))).map((listed) => listed.name).sort();
+  return { write, read, mkdir, remove, names };
 }
 
 const ROOT = join(import.meta.dirname, '../../../..');

@@ -6,7 +6,6 @@ import {
   readdirSync,
   readFileSync,
   realpathSync,
-  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -14,18 +13,23 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { FileSystem } from '../../../../src/files/file-system.ts';
 import { type NativePath, nativePathOfText } from '../../../../src/files/native-path.ts';
 import { uriFromPath } from '../../../../src/files/path-uri.ts';
 import type { SandboxedFiles } from '../../../../src/sandbox/files/sandboxed-files.ts';
-import { PLACEHOLDER_MODES } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { EXISTS, NO_ENTRY, outcome } from '../../files/local/scratch.ts';
-import { contentOf, FOLLOW, HelperScene, patiently, READ_ALL, WRITE_WORKSPACE } from './helper-scene.ts';
+import {
+  DENIED,
+  FOLLOW,
+  HelperScene,
+  operationsAt,
+  patiently,
+  READ_ALL,
+  READ_ONLY,
+  WRITE_WORKSPACE,
+} from './helper-scene.ts';
 import { sameAnswers } from './same-answers.ts';
 
-const READ_ONLY = 'failed: Read-only file system (os error 30)';
 const BUSY = 'failed: Resource busy (os error 16)';
-const DENIED = 'refused: Permission denied (os error 13)';
 const WALK = {
   maxDepth: 8,
   maxDirectories: 1_000,
@@ -38,23 +42,7 @@ describe('files under a policy', () => {
   const scene = new HelperScene();
   const { at, entry, denyGlob } = scene;
 
-  const write = (files: FileSystem, name: string) =>
-    outcome(files.writeFile(at(name), Buffer.from('new'), FOLLOW, patiently()));
-  const read = async (files: FileSystem, name: string) => {
-    let text = '';
-    const said = await outcome(
-      contentOf(files, at(name)).then((bytes) => {
-        text = String(bytes);
-      }),
-    );
-    return said === 'done' ? text : said;
-  };
-  const mkdir = (files: FileSystem, name: string, recursive: boolean) =>
-    outcome(files.createDirectory(at(name), { ...FOLLOW, recursive }));
-  const remove = (files: FileSystem, name: string, force = true) =>
-    outcome(files.remove(at(name), { ...FOLLOW, recursive: true, force }));
-  const names = async (files: FileSystem, name: string) =>
-    (await files.readDirectory(at(name))).map((listed) => listed.name).sort();
+  const { write, read, mkdir, remove, names } = operationsAt(at);
 
   describe('that may be written in the workspace only', () => {
     test('the workspace can be changed', async () => {
@@ -362,79 +350,6 @@ describe('files under a policy', () => {
     await expect(
       search({ path: at('ws/secret'), pattern: 'x' }, new AbortController().signal),
     ).rejects.toMatchObject({ errno: 13 });
-  });
-
-  describe('that change behind its back', () => {
-    test('a workspace that is made anew is found', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
-      expect(await write(files, 'ws/a')).toBe('done');
-      renameSync(at('ws'), at('old'));
-      mkdirSync(at('ws'));
-      expect(await write(files, 'ws/b')).toBe('done');
-      expect(readdirSync(at('ws'))).toEqual(['b']);
-      expect(readdirSync(at('old'))).toEqual(['a']);
-      rmSync(at('ws'), { recursive: true });
-      expect(await write(files, 'ws/c')).toBe(NO_ENTRY);
-    });
-
-    test('a repository that is made later is protected', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
-      expect(await write(files, 'ws/a')).toBe('done');
-      mkdirSync(at('ws/.git'));
-      writeFileSync(at('ws/.git/config'), 'old');
-      expect(await write(files, 'ws/.git/config')).toBe(READ_ONLY);
-      expect(await remove(files, 'ws/.git')).toMatch(/Read-only|busy/);
-      expect(await read(files, 'ws/.git/config')).toBe('old');
-    });
-
-    test('what is removed and made again is closed as before, though it may have got the same number', async () => {
-      const make = () => {
-        mkdirSync(at('ws/.git'), { recursive: true });
-        mkdirSync(at('ws/secret'));
-        writeFileSync(at('ws/secret/a'), 'secret');
-        writeFileSync(at('ws/key'), 'secret');
-      };
-      make();
-      const files = scene.files(
-        READ_ALL,
-        WRITE_WORKSPACE,
-        entry('ws/secret', 'deny'),
-        entry('ws/key', 'deny'),
-      );
-      expect(await read(files, 'ws/key')).toBe(DENIED);
-      for (const name of ['ws/key', 'ws/secret', 'ws/.git']) rmSync(at(name), { recursive: true });
-      make();
-      expect(await read(files, 'ws/key')).toBe(DENIED);
-      expect(await read(files, 'ws/secret/a')).toBe(DENIED);
-      expect(await write(files, 'ws/.git/config')).toBe(READ_ONLY);
-    });
-
-    test('a mode does not open what is denied', async () => {
-      mkdirSync(at('ws/sub'));
-      writeFileSync(at('ws/sub/key'), 'secret');
-      writeFileSync(at('ws/key'), 'secret');
-      const files = scene.files(
-        READ_ALL,
-        WRITE_WORKSPACE,
-        entry('ws/sub/key', 'deny'),
-        entry('ws/key', 'deny'),
-      );
-      chmodSync(at('ws/sub'), PLACEHOLDER_MODES.directory);
-      chmodSync(at('ws/key'), PLACEHOLDER_MODES.file);
-      expect(await read(files, 'ws/sub/key')).toBe(DENIED);
-      expect(await read(files, 'ws/key')).toBe(DENIED);
-    });
-
-    test('a file that is open stays open', async () => {
-      writeFileSync(at('ws/a'), 'content');
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
-      const file = await files.open(at('ws/a'), 'read');
-      renameSync(at('ws'), at('old'));
-      mkdirSync(at('ws'));
-      expect(await write(files, 'ws/b')).toBe('done');
-      expect(String(await file.read(3, 100))).toBe('tent');
-      await file.close();
-    });
   });
 
   describe('through a helper that lasts', () => {

@@ -1,0 +1,77 @@
+import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { PLACEHOLDER_MODES } from '../../../../src/sandbox/mounts/mount-plan.ts';
+import { NO_ENTRY } from '../../files/local/scratch.ts';
+import { DENIED, HelperScene, operationsAt, READ_ALL, READ_ONLY, WRITE_WORKSPACE } from './helper-scene.ts';
+
+describe('files under a policy that change behind its back', () => {
+  const scene = new HelperScene();
+  const { at, entry } = scene;
+  const { write, read, remove } = operationsAt(at);
+
+  test('a workspace that is made anew is found', async () => {
+    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+    expect(await write(files, 'ws/a')).toBe('done');
+    renameSync(at('ws'), at('old'));
+    mkdirSync(at('ws'));
+    expect(await write(files, 'ws/b')).toBe('done');
+    expect(readdirSync(at('ws'))).toEqual(['b']);
+    expect(readdirSync(at('old'))).toEqual(['a']);
+    rmSync(at('ws'), { recursive: true });
+    expect(await write(files, 'ws/c')).toBe(NO_ENTRY);
+  });
+
+  test('a repository that is made later is protected', async () => {
+    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+    expect(await write(files, 'ws/a')).toBe('done');
+    mkdirSync(at('ws/.git'));
+    writeFileSync(at('ws/.git/config'), 'old');
+    expect(await write(files, 'ws/.git/config')).toBe(READ_ONLY);
+    expect(await remove(files, 'ws/.git')).toMatch(/Read-only|busy/);
+    expect(await read(files, 'ws/.git/config')).toBe('old');
+  });
+
+  test('what is removed and made again is closed as before, though it may have got the same number', async () => {
+    const make = () => {
+      mkdirSync(at('ws/.git'), { recursive: true });
+      mkdirSync(at('ws/secret'));
+      writeFileSync(at('ws/secret/a'), 'secret');
+      writeFileSync(at('ws/key'), 'secret');
+    };
+    make();
+    const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny'), entry('ws/key', 'deny'));
+    expect(await read(files, 'ws/key')).toBe(DENIED);
+    for (const name of ['ws/key', 'ws/secret', 'ws/.git']) rmSync(at(name), { recursive: true });
+    make();
+    expect(await read(files, 'ws/key')).toBe(DENIED);
+    expect(await read(files, 'ws/secret/a')).toBe(DENIED);
+    expect(await write(files, 'ws/.git/config')).toBe(READ_ONLY);
+  });
+
+  test('a mode does not open what is denied', async () => {
+    mkdirSync(at('ws/sub'));
+    writeFileSync(at('ws/sub/key'), 'secret');
+    writeFileSync(at('ws/key'), 'secret');
+    const files = scene.files(
+      READ_ALL,
+      WRITE_WORKSPACE,
+      entry('ws/sub/key', 'deny'),
+      entry('ws/key', 'deny'),
+    );
+    chmodSync(at('ws/sub'), PLACEHOLDER_MODES.directory);
+    chmodSync(at('ws/key'), PLACEHOLDER_MODES.file);
+    expect(await read(files, 'ws/sub/key')).toBe(DENIED);
+    expect(await read(files, 'ws/key')).toBe(DENIED);
+  });
+
+  test('a file that is open stays open', async () => {
+    writeFileSync(at('ws/a'), 'content');
+    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+    const file = await files.open(at('ws/a'), 'read');
+    renameSync(at('ws'), at('old'));
+    mkdirSync(at('ws'));
+    expect(await write(files, 'ws/b')).toBe('done');
+    expect(String(await file.read(3, 100))).toBe('tent');
+    await file.close();
+  });
+});
