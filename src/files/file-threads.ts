@@ -9,6 +9,7 @@ import {
   WRITE_WAIT_PAUSE_MS,
 } from './limits.ts';
 import type { ThreadAnswers, ThreadJob, ThreadMessage } from './thread/thread-messages.ts';
+import { ThreadPlace } from './thread/thread-place.ts';
 import { WriteDesk, type WriteJob } from './thread/write-desk.ts';
 
 /**
@@ -119,6 +120,7 @@ type Answered = ThreadAnswers[keyof ThreadAnswers];
 
 class FileThread {
   readonly #desk = new WriteDesk();
+  #place = new ThreadPlace(null);
   readonly #worker: Worker;
   /** Ends a thread that has had nothing to do for a while. */
   readonly #idle: NodeJS.Timeout;
@@ -155,15 +157,20 @@ class FileThread {
   }
 
   run(job: ThreadJob, signal: AbortSignal | undefined): Promise<Answered | null> {
+    this.#place.free();
     this.#worker.postMessage(job);
     this.#desk.ring();
     return this.#answer(signal);
   }
 
   write(job: WriteJob, waitMs: number): 'written' | Promise<Answered | null> {
-    if (!this.#desk.write(job, waitMs)) return this.#answer();
-    this.#idle.refresh();
-    return 'written';
+    const letItRun = waitMs > 0 ? this.#place.bringHere() : null;
+    if (this.#desk.write(job, waitMs, letItRun)) {
+      this.#idle.refresh();
+      return 'written';
+    }
+    this.#place.free();
+    return this.#answer();
   }
 
   #answer(signal?: AbortSignal): Promise<Answered | null> {
@@ -184,8 +191,12 @@ class FileThread {
   }
 
   #hear(message: ThreadMessage): void {
-    if (message.kind === 'ready') this.#ready = true;
-    else this.#settle?.(message);
+    if (message.kind === 'ready') {
+      this.#place = new ThreadPlace(message.systemThread);
+      this.#ready = true;
+    } else {
+      this.#settle?.(message);
+    }
     this.#idle.refresh();
   }
 

@@ -61,10 +61,11 @@ export const FILE_THREAD_HEAP_MB = 64;
 export const MAX_BROKEN_FILE_THREADS = 3;
 
 /**
- * A file up to this size is read and written by such a thread, in one go, where the ordinary way takes three: copying more to the
- * thread and back takes longer than that saves. So many of them within a second are worth a thread.
+ * A file up to this size is read, and one up to that size written, by such a thread, in one go, where the ordinary way takes three:
+ * copying more to the thread or back takes longer than that saves. So many of them within a second are worth a thread.
  */
 export const SMALL_FILE_BYTES = 16 * 1024;
+export const SMALL_WRITE_BYTES = 128 * 1024;
 export const MANY_SMALL_FILES = 64;
 export const MANY_SMALL_FILES_MS = 1_000;
 

@@ -1,6 +1,12 @@
 import type { FileSystem } from './file-system.ts';
 import type { FileThreads } from './file-threads.ts';
-import { LARGE_WALK_ENTRIES, MANY_SMALL_FILES, MANY_SMALL_FILES_MS, SMALL_FILE_BYTES } from './limits.ts';
+import {
+  LARGE_WALK_ENTRIES,
+  MANY_SMALL_FILES,
+  MANY_SMALL_FILES_MS,
+  SMALL_FILE_BYTES,
+  SMALL_WRITE_BYTES,
+} from './limits.ts';
 import { LOCAL_FILE_SYSTEM } from './local/local-file-system.ts';
 import { contentOf, ReadContent } from './local/read-file.ts';
 import { writeOpened } from './local/write-file.ts';
@@ -34,7 +40,7 @@ export function threadedFileSystem(source: ThreadSource): FileSystem {
     },
 
     writeFile: async (path, bytes, options, waiting) => {
-      if (!options.followSymlinks || bytes.length > SMALL_FILE_BYTES) {
+      if (!options.followSymlinks || bytes.length > SMALL_WRITE_BYTES) {
         return await LOCAL_FILE_SYSTEM.writeFile(path, bytes, options, waiting);
       }
       smallFiles.note();

@@ -1,5 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import type { ContentSearch } from '../files/search/content-search.ts';
+import { useProcessor } from '../files/thread/thread-place.ts';
 import { ProxyHost } from '../network/proxy/proxy-host.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
@@ -267,7 +268,7 @@ export class ExecServer {
 
   async #prepare(): Promise<void> {
     const { pty } = await this.#spawner.prepare();
-    if (pty.available) await useNativeBase64();
+    if (pty.available) await useNativeCalls();
     else this.#log.warn('terminals are not available', { reason: pty.reason });
   }
 
@@ -283,11 +284,15 @@ export class ExecServer {
   }
 }
 
-/** Where native calls work; a Node that lacks these goes on as it is. */
-async function useNativeBase64(): Promise<void> {
-  const { loadBase64 } = await import('../native/base64.ts');
+/** Where native calls work; a Node or a system that lacks some of these goes on as it is. */
+async function useNativeCalls(): Promise<void> {
+  const [{ loadBase64 }, { loadProcessor }] = await Promise.all([
+    import('../native/base64.ts'),
+    import('../native/processor.ts'),
+  ]);
   const coder = loadBase64();
   if (coder !== null) useBase64Coder(coder);
+  useProcessor(loadProcessor);
 }
 
 const SHUTTING_DOWN = 'the server is shutting down';

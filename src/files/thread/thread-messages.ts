@@ -29,9 +29,9 @@ export interface ThreadAnswers {
   readonly write: 'written' | 'notOpened' | number;
 }
 
-/** What it tells: once that it is ready, and the end of each job. */
+/** What it tells: once that it is ready, with the system's number of it, if that is known, and the end of each job. */
 export type ThreadMessage =
-  | { readonly kind: 'ready' }
+  | { readonly kind: 'ready'; readonly systemThread: number | null }
   | { readonly kind: 'done'; readonly answer: ThreadAnswers[keyof ThreadAnswers] }
   | {
       readonly kind: 'failed';

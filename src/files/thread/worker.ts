@@ -1,3 +1,4 @@
+import { readlinkSync } from 'node:fs';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { FileError, toFileError } from '../errors.ts';
 import { walkNow } from '../local/walk.ts';
@@ -12,7 +13,7 @@ const desk = new WriteDesk(workerData as SharedArrayBuffer);
 let room: Buffer | null = null;
 
 // A thread that works on files and waits for each call itself: a dead mount holds it and nobody else. Whoever wants it to stop ends it.
-send({ kind: 'ready' });
+send({ kind: 'ready', systemThread: systemThread() });
 for (;;) {
   const next = desk.next();
   try {
@@ -44,6 +45,17 @@ async function walk({ start, options, reach }: WalkJob): Promise<void> {
   const outcome = await walkNow(start, options, reach, entries.add.bind(entries));
   const text = entries.copy();
   done({ ...outcome, text }, [text]);
+}
+
+/** The number by which the system knows this thread. */
+function systemThread(): number | null {
+  try {
+    const [pid, , thread] = readlinkSync('/proc/thread-self').split('/').map(Number);
+    // A foreign /proc numbers differently.
+    return pid === process.pid ? thread! : null;
+  } catch {
+    return null;
+  }
 }
 
 function done(answered: ThreadAnswers[keyof ThreadAnswers], handedOver: ArrayBuffer[] = []): void {

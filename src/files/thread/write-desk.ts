@@ -1,4 +1,4 @@
-import { SMALL_FILE_BYTES, WRITE_DESK_PATH_BYTES } from '../limits.ts';
+import { SMALL_WRITE_BYTES, WRITE_DESK_PATH_BYTES } from '../limits.ts';
 import { type NativePath, nativePathOfBytes } from '../native-path.ts';
 
 /** A small file that is to be written. The bytes may be overwritten when it is done. */
@@ -17,7 +17,7 @@ export class WriteDesk {
   readonly #words: Int32Array;
   readonly #bytes: Buffer;
 
-  constructor(memory = new SharedArrayBuffer(WORDS_BYTES + WRITE_DESK_PATH_BYTES + SMALL_FILE_BYTES)) {
+  constructor(memory = new SharedArrayBuffer(WORDS_BYTES + WRITE_DESK_PATH_BYTES + SMALL_WRITE_BYTES)) {
     this.memory = memory;
     this.#words = new Int32Array(memory, 0, WORDS);
     this.#bytes = Buffer.from(memory, WORDS_BYTES);
@@ -25,7 +25,7 @@ export class WriteDesk {
 
   /** Whether there is room for it; there is for all that is small and has a path that the system takes. */
   static fits({ path, bytes }: WriteJob): boolean {
-    return path.length <= WRITE_DESK_PATH_BYTES && bytes.length <= SMALL_FILE_BYTES;
+    return path.length <= WRITE_DESK_PATH_BYTES && bytes.length <= SMALL_WRITE_BYTES;
   }
 
   /** Says that there is a message. */
@@ -34,17 +34,18 @@ export class WriteDesk {
   }
 
   /**
-   * Has a file written. True when that was done within so many milliseconds, in which the caller does nothing else. Otherwise a
-   * message says how it ended.
+   * Has a file written. True when that was done within so many milliseconds, in which the caller does nothing else; it sleeps, or
+   * lets others run again and again. Otherwise a message says how it ended.
    */
-  write({ path, bytes }: WriteJob, waitMs: number): boolean {
+  write({ path, bytes }: WriteJob, waitMs: number, letOthersRun: (() => void) | null = null): boolean {
     this.#words[Word.pathLength] = this.#bytes.write(path, 'latin1');
     this.#words[Word.length] = bytes.length;
     this.#bytes.set(bytes, path.length);
     Atomics.store(this.#words, Word.answer, waitMs > 0 ? Answer.awaited : Answer.byMessage);
     this.#give(Task.write);
     if (waitMs === 0) return false;
-    Atomics.wait(this.#words, Word.answer, Answer.awaited, waitMs);
+    if (letOthersRun === null) Atomics.wait(this.#words, Word.answer, Answer.awaited, waitMs);
+    else this.#watch(waitMs, letOthersRun);
     return (
       Atomics.compareExchange(this.#words, Word.answer, Answer.awaited, Answer.byMessage) === Answer.written
     );
@@ -67,6 +68,12 @@ export class WriteDesk {
     const before = Atomics.compareExchange(this.#words, Word.answer, Answer.awaited, answer);
     Atomics.notify(this.#words, Word.answer);
     return before === Answer.awaited;
+  }
+
+  #watch(waitMs: number, letOthersRun: () => void): void {
+    const endMs = performance.now() + waitMs;
+    do letOthersRun();
+    while (Atomics.load(this.#words, Word.answer) === Answer.awaited && performance.now() < endMs);
   }
 
   #give(task: number): void {

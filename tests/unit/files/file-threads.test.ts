@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
@@ -15,6 +15,8 @@ import {
 } from '../../../src/files/limits.ts';
 import { nativePathOfText } from '../../../src/files/native-path.ts';
 import type { WalkJob } from '../../../src/files/thread/thread-messages.ts';
+import { useProcessor } from '../../../src/files/thread/thread-place.ts';
+import { loadProcessor } from '../../../src/native/processor.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 let folder: string;
@@ -171,9 +173,41 @@ test('a write is done when the moment is over that it is waited for, once per tu
   });
   await expect(threads.write(writeOf('x', 'missing/file'))).rejects.toMatchObject({ kind: 'notFound' });
   expect(threads.write(writeOf('x', 'x'.repeat(5_000)))).toBeNull();
-  expect(threads.write(writeOf('x'.repeat(100_000)))).toBeNull();
+  expect(threads.write(writeOf('x'.repeat(200_000)))).toBeNull();
   expect(threads.free).toBe(1);
 });
+
+/** Threads of this process that may not run everywhere. */
+function confinedThreads(): string[] {
+  const allowed = (thread: string) =>
+    /^Cpus_allowed:.*$/m.exec(readFileSync(`/proc/self/task/${thread}/status`, 'latin1'))![0];
+  return readdirSync('/proc/self/task').filter((thread) => allowed(thread) !== allowed(String(process.pid)));
+}
+
+test.runIf(availableParallelism() > 1)(
+  'a thread runs on the processor of whoever waits for it, and anywhere when nobody does',
+  async () => {
+    useProcessor(loadProcessor);
+    const threads = new FileThreads();
+    threads.prepare();
+    try {
+      await waitFor('a write that is done at once', async () => {
+        const outcome = threads.write(writeOf('text'));
+        expect(confinedThreads()).toHaveLength(outcome === 'written' ? 1 : 0);
+        if (outcome !== null) expect(await outcome).toBe('written');
+        return outcome === 'written';
+      });
+      const job = { kind: 'read', path: nativePathOfText(join(folder, 'file')) } as const;
+      const reading = threads.run(job);
+      expect(confinedThreads()).toEqual([]);
+      expect(await reading).toMatchObject({ head: 'text' });
+    } finally {
+      useProcessor(() => {
+        throw new Error('unavailable');
+      });
+    }
+  },
+);
 
 const WRITES = "parentPort.postMessage({ kind: 'done', answer: 'written' });";
 

@@ -14,7 +14,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, type Mock, test, vi } from 'vitest';
 import type { FileSystem, Waiting } from '../../../src/files/file-system.ts';
 import { FileThreads } from '../../../src/files/file-threads.ts';
-import { LARGE_WALK_ENTRIES, MANY_SMALL_FILES, SMALL_FILE_BYTES } from '../../../src/files/limits.ts';
+import {
+  LARGE_WALK_ENTRIES,
+  MANY_SMALL_FILES,
+  SMALL_FILE_BYTES,
+  SMALL_WRITE_BYTES,
+} from '../../../src/files/limits.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../src/files/local/local-file-system.ts';
 import { type NativePath, nativePathOfText } from '../../../src/files/native-path.ts';
 import { EncodedWalk } from '../../../src/files/thread/encoded-walk.ts';
@@ -107,7 +112,7 @@ test('a new file gets the usual mode, and a large one is not a matter for a thre
   await files.writeFile(scratch.at('new'), Buffer.from('new'), FOLLOW, PATIENT);
   expect(lstatSync(scratch.at('new')).mode & 0o777).toBe(0o666 & ~process.umask());
   write.mockClear();
-  const large = Buffer.alloc(SMALL_FILE_BYTES + 1, 'y');
+  const large = Buffer.alloc(SMALL_WRITE_BYTES + 1, 'y');
   await files.writeFile(scratch.at('new'), large, FOLLOW, PATIENT);
   expect(readFileSync(scratch.at('new')).equals(large)).toBe(true);
   expect(write).not.toHaveBeenCalled();

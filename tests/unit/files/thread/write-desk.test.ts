@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { SMALL_FILE_BYTES, WRITE_DESK_PATH_BYTES } from '../../../../src/files/limits.ts';
+import { SMALL_WRITE_BYTES, WRITE_DESK_PATH_BYTES } from '../../../../src/files/limits.ts';
 import { nativePathOfBytes } from '../../../../src/files/native-path.ts';
 import { WriteDesk, type WriteJob } from '../../../../src/files/thread/write-desk.ts';
 
@@ -16,26 +16,24 @@ test('a write that is laid down is found on the other side, once for each time',
   const [server, thread] = desks();
   const largest = job(
     'p'.repeat(WRITE_DESK_PATH_BYTES),
-    Uint8Array.from({ length: SMALL_FILE_BYTES }, (_, index) => index % 251),
+    Uint8Array.from({ length: SMALL_WRITE_BYTES }, (_, index) => index % 251),
   );
   for (const given of [SMALL, largest, job('/', new Uint8Array(0)), SMALL]) {
     expect(server.write(given, 0)).toBe(false);
     const found = thread.next() as WriteJob;
-    expect({ path: found.path, bytes: Buffer.from(found.bytes) }).toEqual({
-      path: given.path,
-      bytes: Buffer.from(given.bytes),
-    });
+    expect(found.path).toBe(given.path);
+    expect(Buffer.compare(found.bytes, given.bytes)).toBe(0);
     server.ring();
     expect(thread.next()).toBe('message');
   }
 });
 
 test('what is too large does not fit', () => {
-  const bytes = new Uint8Array(SMALL_FILE_BYTES);
+  const bytes = new Uint8Array(SMALL_WRITE_BYTES);
   const path = 'p'.repeat(WRITE_DESK_PATH_BYTES);
   expect(WriteDesk.fits(job(path, bytes))).toBe(true);
   expect(WriteDesk.fits(job(`${path}p`, bytes))).toBe(false);
-  expect(WriteDesk.fits(job(path, new Uint8Array(SMALL_FILE_BYTES + 1)))).toBe(false);
+  expect(WriteDesk.fits(job(path, new Uint8Array(SMALL_WRITE_BYTES + 1)))).toBe(false);
 });
 
 test('who waited in vain or not at all is told nothing here', () => {

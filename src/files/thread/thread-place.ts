@@ -1,0 +1,64 @@
+import type { Processor } from '../../native/processor.ts';
+
+/**
+ * On which processors a thread runs. Waking it on one that sleeps, and being woken by it, takes longer than writing a small file: who
+ * waits for it anyway has it run in its own place meanwhile.
+ */
+export class ThreadPlace {
+  readonly #thread: number;
+  #calls: Processor | null;
+  #confinedTo: number | null = null;
+
+  /** Takes the system's number of the thread; where that is not known (null) it runs anywhere. */
+  constructor(thread: number | null) {
+    this.#thread = thread ?? 0;
+    this.#calls = thread === null ? null : processorCalls();
+  }
+
+  /** Has the thread run where the caller does. Returns what lets it run; null when it may be elsewhere. */
+  bringHere(): (() => void) | null {
+    const calls = this.#calls;
+    if (calls === null) return null;
+    const here = calls.current();
+    if (here !== this.#confinedTo && !this.#try(() => calls.confine(this.#thread, here))) return null;
+    this.#confinedTo = here;
+    return calls.yield;
+  }
+
+  /** Lets the thread run anywhere. */
+  free(): void {
+    const calls = this.#calls;
+    if (calls === null || this.#confinedTo === null) return;
+    this.#confinedTo = null;
+    this.#try(() => calls.free(this.#thread));
+  }
+
+  /** What fails once is not tried again. */
+  #try(call: () => void): boolean {
+    try {
+      call();
+      return true;
+    } catch {
+      this.#calls = null;
+      return false;
+    }
+  }
+}
+
+/** From now on threads can be brought to where another one runs. The calls for that are loaded with the first such thread, if they can be. */
+export function useProcessor(load: () => Processor): void {
+  loadCalls = load;
+  calls = null;
+}
+
+let loadCalls: (() => Processor) | null = null;
+let calls: Processor | null = null;
+
+function processorCalls(): Processor | null {
+  const load = loadCalls;
+  loadCalls = null;
+  try {
+    if (load !== null) calls = load();
+  } catch {}
+  return calls;
+}

@@ -1,0 +1,33 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { loadProcessor } from '../../../src/native/processor.ts';
+
+/** Where a thread may run, as the system writes it: `0-3,7`. */
+const allowed = (thread: number | 'self') =>
+  /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync(`/proc/${thread}/status`, 'latin1'))![1];
+
+test('a thread is confined to one processor and freed again', async () => {
+  const processor = loadProcessor();
+  const other = spawn('sleep', ['60']);
+  await once(other, 'spawn');
+  try {
+    const here = processor.current();
+    processor.confine(other.pid!, here);
+    expect(allowed(other.pid!)).toBe(String(here));
+    processor.free(other.pid!);
+    expect(allowed(other.pid!)).toBe(allowed('self'));
+    processor.yield();
+  } finally {
+    other.kill();
+  }
+});
+
+test('a thread that is gone, or a processor that is not there, is an error', () => {
+  const processor = loadProcessor();
+  const nobody = 2 ** 22 + 1;
+  expect(() => processor.free(nobody)).toThrow('sched_setaffinity failed with errno 3');
+  expect(() => processor.confine(nobody, processor.current())).toThrow('errno 3');
+  expect(() => processor.confine(process.pid, 8_191)).toThrow('errno 22');
+});
