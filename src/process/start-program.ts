@@ -6,9 +6,11 @@ import { withDeadline } from './spawn/supervisor.ts';
 /** Puts a program into a confinement: what to start in its place. Rejects when that is not possible; then nothing is started. */
 export type Enclose = (spec: SpawnSpec, signal: AbortSignal) => Promise<Enclosure>;
 
-/** A confinement made ready for one program. */
-export interface Enclosure {
-  readonly spec: SpawnSpec;
+/** A confinement made ready for one program: what to start in the program's place, or what has been started already. */
+export type Enclosure = Surrounded &
+  ({ readonly spec: SpawnSpec } | { readonly spec: null; readonly child: Child });
+
+interface Surrounded {
   readonly judge: DenialJudge | null;
   /**
    * Whether the confinement of a child that has been started is complete, so that the child executes the program. When not, the program
@@ -48,6 +50,14 @@ export async function startProgram(
   }
 }
 
+/** What runs in an enclosure, or is about to. */
+export async function childOf(
+  enclosure: Enclosure,
+  spawn: (spec: SpawnSpec) => Promise<Child>,
+): Promise<Child> {
+  return enclosure.spec === null ? enclosure.child : await spawn(enclosure.spec);
+}
+
 /** Gives back what was made for a program. What is left behind is found by its mark when the place is used again. */
 export async function clearAway({ release }: Pick<Enclosure, 'release'>): Promise<void> {
   if (release === null) return;
@@ -74,7 +84,7 @@ async function spawnInside(
 ): Promise<Child | null> {
   let child: Child | null = null;
   try {
-    child = await spawn(enclosure.spec);
+    child = await childOf(enclosure, spawn);
     const entered = enclosure.entered === undefined || (await hasEntered(enclosure.entered, child, signal));
     signal.throwIfAborted();
     if (entered || isLast) return child;

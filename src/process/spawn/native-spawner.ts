@@ -1,5 +1,6 @@
 import { closeSync, constants } from 'node:fs';
 import type { Libc, SpawnRequest, StdioSlot } from '../../native/libc.ts';
+import { SHARED_CACHED_CALLS } from '../../native/shared-cached-calls.ts';
 import { Confiner } from '../resources/confiner.ts';
 import { findControlGroups } from '../resources/control-groups.ts';
 import { Brander, withoutCoreDumps } from '../tree/brand.ts';
@@ -44,6 +45,7 @@ export class NativeSpawner implements Spawner {
       lock: (fd, mode) => libc.lock(fd, mode),
       removeAfterDeath: (path, kind) => this.#supervisor.removeAfterDeath(path, kind),
       forgetRemoval: (path) => this.#supervisor.forgetRemoval(path),
+      openCached,
       memoryFile: (bytes) => libc.memoryFile(bytes),
       createPipe: () => libc.createPipe(),
     };
@@ -183,6 +185,13 @@ export class NativeSpawner implements Spawner {
     }
   }
 }
+
+const openCached: EnclosingCalls['openCached'] = (path, links) => {
+  const { calls } = SHARED_CACHED_CALLS;
+  if (calls !== null) return calls.openPath(path, links);
+  SHARED_CACHED_CALLS.prepare();
+  return null;
+};
 
 type Program = Omit<SpawnRequest, 'stdio'> & { readonly more: readonly StdioSlot[] };
 type TerminalSize = { readonly rows: number; readonly cols: number };

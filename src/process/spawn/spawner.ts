@@ -1,3 +1,4 @@
+import type { CachedCalls } from '../../native/cached-calls.ts';
 import type { WaitStatus } from '../../native/libc.ts';
 import type { ResourceLimits } from '../resources/resource-limits.ts';
 import type { SessionLimits } from '../resources/session-limits.ts';
@@ -127,6 +128,8 @@ export interface EnclosingCalls {
    */
   removeAfterDeath(path: string, kind: 'directory' | 'file'): void;
   forgetRemoval(path: string): void;
+  /** {@link CachedCalls.openPath}; null while such calls are loaded, too, and where they cannot be had. */
+  openCached: CachedCalls['openPath'];
   /** A file in memory with this content, executable and closed on exec. */
   memoryFile(bytes: Uint8Array): number;
   /** A pipe whose two ends are closed on exec. */

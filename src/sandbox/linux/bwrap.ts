@@ -7,15 +7,11 @@ import { SandboxError } from '../errors.ts';
 import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
 import { cureFor, INSTALL_BWRAP } from './cures.ts';
+import { descriptorPath } from './descriptors.ts';
 import { idleImage } from './launcher.ts';
 import { PROBE_COMPLAINT_BYTES, PROBE_DEADLINE_MS, PROBE_RETRY_MS } from './limits.ts';
 import { seccompFilter } from './seccomp.ts';
 import type { Architecture } from './syscalls.ts';
-
-/** Where a descriptor of a process is found inside its sandbox. */
-export function descriptorPath(fd: number): string {
-  return `/proc/self/fd/${fd}`;
-}
 
 /** Nothing can be sandboxed here: why, and what to change on this machine as far as that is known. */
 export class BwrapUnavailable extends SandboxError {

@@ -1,8 +1,9 @@
 import type { NativePath } from '../../files/native-path.ts';
+import { limitsAnything, NO_RESOURCE_LIMITS } from '../../process/resources/resource-limits.ts';
 import type { InheritedDescriptor, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
-import { descriptorPath } from './bwrap.ts';
+import { descriptorPath } from './descriptors.ts';
 import { type ExpectedMount, expectedMount, launcherImage } from './launcher.ts';
 import type { HeldPlaces } from './placeholders.ts';
 import type { NetworkMode } from './seccomp.ts';
@@ -48,6 +49,18 @@ export class Containment {
     this.#network = network;
     this.#proxied = proxied;
     this.#layout = layoutOf(plan, spec, proxied);
+  }
+
+  /**
+   * Names how bwrap is started: one that was started for a program can be used for any other of the same kind. Null when it can be used
+   * for this program only.
+   */
+  get kind(): string | null {
+    const { io, inherited = [], resources = NO_RESOURCE_LIMITS, sessionLimits = null } = this.#spec;
+    if (io.kind === 'pty' || inherited.length > 0 || this.#proxied !== null) return null;
+    if (sessionLimits !== null || limitsAnything(resources)) return null;
+    const { emptyFiles, executed } = this.#layout;
+    return `stdin ${io.stdin}, network ${this.#network}, ${emptyFiles} empty files, ${executed}`;
   }
 
   /** How bwrap is started. It gets what it reads in the two descriptors. */

@@ -1,3 +1,4 @@
+import { closeSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isWithin, type NativePath, nativePathOfBytes, nativePathOfText } from '../../files/native-path.ts';
@@ -9,19 +10,23 @@ import {
 } from '../../process/spawn/launch-checks.ts';
 import { LaunchMemory } from '../../process/spawn/launch-memory.ts';
 import type { Child, EnclosingCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
-import type { Enclosure } from '../../process/start-program.ts';
+import { discard, type Enclosure } from '../../process/start-program.ts';
 import { DenialScanner } from '../denial.ts';
 import { unenforceable } from '../errors.ts';
+import { cachedProbe } from '../mounts/cached-probe.ts';
+import { localProbe } from '../mounts/file-probe.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
 import { PlanMemory, type RememberedPlan } from '../mounts/plan-memory.ts';
 import { type DiskPolicy, isFullWrite, type SandboxPolicy } from '../policy/policy.ts';
-import { type Bwrap, descriptorPath } from './bwrap.ts';
+import type { Bwrap } from './bwrap.ts';
 import { Containment, FIRST_INHERITED_FD, type Proxied, type ReadyPlan } from './containment.ts';
+import { descriptorPath, placeOf } from './descriptors.ts';
 import { Instructions } from './instructions.ts';
 import { LaunchReport, launcherImage } from './launcher.ts';
 import { ABANDONED_DEADLINE_MS, PLAN_ATTEMPTS, UNPROVEN_START_MS } from './limits.ts';
 import { type HeldPlaces, Placeholders, PlanOutdated } from './placeholders.ts';
 import { type NetworkMode, seccompFilter } from './seccomp.ts';
+import type { SpareBwraps } from './spare-bwraps.ts';
 import type { Architecture } from './syscalls.ts';
 
 /**
@@ -32,18 +37,27 @@ export class LinuxEncloser {
   readonly #architecture: Architecture;
   readonly #bwrap: UsedBwrap;
   readonly #calls: EnclosingCalls;
+  readonly #spares: SpareBwraps | null;
   readonly #placeholders: Placeholders;
   readonly #memory = new LaunchMemory(() => performance.now());
-  readonly #plans = new PlanMemory();
+  readonly #plans: PlanMemory;
   readonly #filters = new Map<NetworkMode, Buffer>();
   /** Enclosures that nobody waits for any more. As many as there are starts under way, at most. */
   readonly #abandoned = new Set<Promise<void>>();
 
-  constructor(calls: EnclosingCalls, bwrap: UsedBwrap, architecture: Architecture) {
+  /** Without `spares` each program waits until its bwrap has been started. */
+  constructor(
+    calls: EnclosingCalls,
+    bwrap: UsedBwrap,
+    architecture: Architecture,
+    spares: SpareBwraps | null = null,
+  ) {
     this.#architecture = architecture;
     this.#bwrap = bwrap;
     this.#calls = calls;
+    this.#spares = spares;
     this.#placeholders = new Placeholders(calls);
+    this.#plans = new PlanMemory(cachedProbe(localProbe, calls));
   }
 
   /**
@@ -66,7 +80,7 @@ export class LinuxEncloser {
   async close(): Promise<void> {
     const deadline = new AbortController();
     const expired = delay(ABANDONED_DEADLINE_MS, null, { signal: deadline.signal }).catch(() => null);
-    await Promise.race([Promise.all(this.#abandoned), expired]);
+    await Promise.race([Promise.all([...this.#abandoned, this.#spares?.close()]), expired]);
     deadline.abort();
   }
 
@@ -120,10 +134,13 @@ export class LinuxEncloser {
         ready = null;
       },
     );
-    const instructions = new Instructions(this.#calls);
-    const [launcher, args] = instructions.inherited;
+    const { kind } = containment;
+    const specOf = (inherited: Instructions['inherited']) =>
+      containment.wrapper(bwrap, inherited, this.#filter(network));
+    const spare = kind === null ? null : (this.#spares?.take(kind) ?? null);
+    const instructions = spare?.instructions ?? new Instructions(this.#calls);
     const enclosure = {
-      spec: containment.wrapper(bwrap, { launcher, args }, this.#filter(network)),
+      ...(spare === null ? { spec: specOf(instructions.inherited) } : { spec: null, child: spare.child }),
       judge,
       entered: async (child: Child) => {
         instructions.handOver();
@@ -134,6 +151,7 @@ export class LinuxEncloser {
           return false;
         }
         await instructions.send(input);
+        if (kind !== null) this.#spares?.provide(kind, specOf);
         const entered = await this.#hasEntered(child, network);
         if (entered) enclosure.release = made.release;
         return entered;
@@ -158,7 +176,7 @@ export class LinuxEncloser {
       if (signal.aborted) onAbort();
       return await Promise.race([enclosing, aborted]);
     } catch (error) {
-      if (signal.aborted) this.#abandon(enclosing);
+      if (signal.aborted) this.#abandon(enclosing.then(withoutChild));
       throw error;
     } finally {
       signal.removeEventListener('abort', onAbort);
@@ -200,18 +218,26 @@ export class LinuxEncloser {
     remembered: RememberedPlan | null,
     spec: SpawnSpec,
   ): Promise<PreparedPlan> {
-    const [place, held] = await Promise.all([
-      settled(realpath(spec.cwd, 'latin1')),
-      this.#hold(disk, remembered),
-    ]);
+    const [place, held] = await Promise.all([settled(this.#placeOf(spec.cwd)), this.#hold(disk, remembered)]);
     try {
-      return { ...held, cwd: nativePathOfBytes(await place()) };
+      return { ...held, cwd: await place() };
     } catch (error) {
       await held.release?.();
       this.#memory.forget(spec);
       // The check says what is wrong with the directory now; when it finds nothing, the system's own words stand.
       await checkLaunch(spec);
       throw error;
+    }
+  }
+
+  /** The directory without links. */
+  async #placeOf(directory: string): Promise<NativePath> {
+    const fd = this.#calls.openCached(nativePathOfText(directory), 'followed');
+    if (typeof fd !== 'number') return nativePathOfBytes(await realpath(directory, 'latin1'));
+    try {
+      return placeOf(fd);
+    } finally {
+      closeSync(fd);
     }
   }
 
@@ -332,6 +358,12 @@ const LAUNCHER_NAME = 'exec-server-launch';
 async function settled<T>(work: Promise<T>): Promise<() => Promise<T>> {
   await work.catch(() => {});
   return () => work;
+}
+
+/** Ends what has been started for a program that is not wanted any more. */
+async function withoutChild(enclosure: Enclosure): Promise<Enclosure> {
+  if (enclosure.spec === null) await discard(enclosure.child);
+  return enclosure;
 }
 
 const NOTHING_MADE: HeldPlaces['identities'] = new Map();

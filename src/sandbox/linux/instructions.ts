@@ -31,8 +31,8 @@ export class Instructions {
   }
 
   /** What bwrap inherits: the launcher, and where it reads its arguments. */
-  get inherited(): readonly [{ readonly fd: number }, { readonly fd: number }] {
-    return [{ fd: this.#launcher }, { fd: this.#readEnd }];
+  get inherited(): Readonly<Record<keyof BwrapInput, { readonly fd: number }>> {
+    return { launcher: { fd: this.#launcher }, args: { fd: this.#readEnd } };
   }
 
   /** To be called once, when bwrap has been started. Resolves when it has everything, or is gone. */

@@ -28,3 +28,9 @@ export const PROBE_DEADLINE_MS = 10_000;
 
 /** What is kept of what bwrap says when it does not work; its messages have one line. */
 export const PROBE_COMPLAINT_BYTES = 2_048;
+
+/** Kinds of bwrap that are kept in reserve, one of each: programs with and without an input, say. */
+export const SPARE_BWRAPS = 2;
+
+/** How long a bwrap is kept in reserve: about as long as an agent thinks before its next command. It holds 0.2 MB of its own and no processor. */
+export const SPARE_IDLE_MS = 30_000;

@@ -1,4 +1,4 @@
-import { close, closeSync, constants, fchmod, fstatSync, open, openSync, readlinkSync } from 'node:fs';
+import { close, closeSync, constants, fchmod, fstatSync, open, openSync } from 'node:fs';
 import { lstat, mkdir, rmdir, unlink } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -7,7 +7,6 @@ import {
   childPath,
   lastName,
   type NativePath,
-  nativePathOfBytes,
   parentPath,
   systemPath,
   textOfNativePath,
@@ -15,6 +14,7 @@ import {
 import type { EnclosingCalls } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
 import { isPlaceholderMode, PLACEHOLDER_MODES, type Placeholder } from '../mounts/mount-plan.ts';
+import { descriptorPath, placeOf } from './descriptors.ts';
 import { MAX_PLACEHOLDERS, PLACEHOLDER_ATTEMPTS, PLACEHOLDER_RETRY_MS } from './limits.ts';
 
 /** What a plan says is missing is there now, or the other way round: the plan has to be made anew. */
@@ -22,7 +22,7 @@ export class PlanOutdated extends Error {
   override readonly name = 'PlanOutdated';
 }
 
-type PlaceholderCalls = Pick<EnclosingCalls, 'lock' | 'removeAfterDeath' | 'forgetRemoval'>;
+type PlaceholderCalls = Pick<EnclosingCalls, 'lock' | 'openCached' | 'removeAfterDeath' | 'forgetRemoval'>;
 
 /** Placeholders that are in place. */
 export interface HeldPlaces {
@@ -59,7 +59,7 @@ export class Placeholders {
    * cannot be had.
    */
   async hold(placeholders: readonly Placeholder[]): Promise<HeldPlaces> {
-    const parents = new ParentDirectories();
+    const parents = new ParentDirectories(this.#calls);
     const results = await Promise.allSettled(
       placeholders.map((placeholder) => this.#hold(placeholder, parents)),
     );
@@ -245,10 +245,15 @@ interface SharedDirectory {
 
 /** The directories of the placeholders that are made together, each held once. */
 class ParentDirectories {
+  readonly #calls: Pick<EnclosingCalls, 'openCached'>;
   readonly #shared = new Map<NativePath, { users: number; readonly fd: Promise<number> }>();
 
+  constructor(calls: Pick<EnclosingCalls, 'openCached'>) {
+    this.#calls = calls;
+  }
+
   async take(path: NativePath): Promise<SharedDirectory> {
-    const shared = this.#shared.get(path) ?? { users: 0, fd: holdDirectory(path) };
+    const shared = this.#shared.get(path) ?? { users: 0, fd: this.#hold(path) };
     this.#shared.set(path, shared);
     shared.users++;
     const fd = await shared.fd;
@@ -259,18 +264,19 @@ class ParentDirectories {
     };
     return { fd, giveBack };
   }
-}
 
-/** Somebody may have put a link in the place of a directory since the plan was made. */
-async function holdDirectory(path: NativePath): Promise<number> {
-  try {
-    const fd = await openFile(systemPath(path), HOLD_DIRECTORY);
-    if (placeOf(fd) === path) return fd;
-    closeSync(fd);
-  } catch (error) {
-    throw failure(error, path);
+  /** Somebody may have put a link in the place of a directory since the plan was made, or a file. */
+  async #hold(path: NativePath): Promise<number> {
+    try {
+      const known = this.#calls.openCached(path, 'refused');
+      const fd = typeof known === 'number' ? known : await openFile(systemPath(path), HOLD_DIRECTORY);
+      if (placeOf(fd) === path) return fd;
+      closeSync(fd);
+    } catch (error) {
+      throw failure(error, path);
+    }
+    throw new PlanOutdated(`${textOfNativePath(path)} has been exchanged`);
   }
-  throw new PlanOutdated(`${textOfNativePath(path)} has been exchanged`);
 }
 
 /** Null when there is something already. */
@@ -317,15 +323,6 @@ function failure(error: unknown, path: NativePath): Error {
 
 function pathOf({ directory, name }: Entry): NativePath {
   return childPath(descriptorPath(directory), name);
-}
-
-function descriptorPath(fd: number): NativePath {
-  return nativePathOfBytes(`/proc/self/fd/${fd}`);
-}
-
-/** Where an open file is by now. The kernel knows that by itself: no file system is asked. */
-function placeOf(fd: number): NativePath {
-  return nativePathOfBytes(readlinkSync(descriptorPath(fd), 'latin1'));
 }
 
 /** Whether the name still stands for the open file; one that was removed or moved is elsewhere. */

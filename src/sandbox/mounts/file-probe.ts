@@ -33,14 +33,7 @@ export interface FileProbe {
 export const localProbe: FileProbe = {
   facts: async (path) => {
     try {
-      const stats = await lstat(systemPath(path), { bigint: true });
-      const type = typeOf(stats);
-      return {
-        type,
-        identity: `${stats.dev}:${stats.ino}:${type}:${birthOf(stats, type)}`,
-        mode: Number(stats.mode & 0o7777n),
-        uid: Number(stats.uid),
-      };
+      return factsOf(await lstat(systemPath(path), { bigint: true }));
     } catch (error) {
       const code = errorCode(error);
       if (code === 'ENOENT' || code === 'ENOTDIR') return null;
@@ -78,6 +71,16 @@ export const localProbe: FileProbe = {
     }
   },
 };
+
+export function factsOf(stats: BigIntStats): FileFacts {
+  const type = typeOf(stats);
+  return {
+    type,
+    identity: `${stats.dev}:${stats.ino}:${type}:${birthOf(stats, type)}`,
+    mode: Number(stats.mode & 0o7777n),
+    uid: Number(stats.uid),
+  };
+}
 
 /**
  * The number of a file that is removed is given to the next one, often at once, and mounts go with the name that they lie on: a file

@@ -16,7 +16,7 @@ export async function tryToBreakOut(
   sandbox: Pick<Sandbox, 'encloseProgram'>,
   node: string,
 ): Promise<Check[]> {
-  const free = await perform(spawner, node, async ({ spec }) => ({ spec, release: null }));
+  const free = await perform(spawner, node, async ({ spec }) => ({ spec, judge: null, release: null }));
   const confined = await perform(spawner, node, ({ spec, scene }) =>
     sandbox.encloseProgram(spec, scene.policy, new AbortController().signal),
   );
@@ -33,10 +33,7 @@ type Result =
 /** By the name of the attempt. */
 type Results = ReadonlyMap<string, Result>;
 
-type Enclose = (start: {
-  readonly spec: SpawnSpec;
-  readonly scene: Scene;
-}) => Promise<Pick<Enclosure, 'spec' | 'entered' | 'release'>>;
+type Enclose = (start: { readonly spec: SpawnSpec; readonly scene: Scene }) => Promise<Enclosure>;
 
 const ATTEMPTS: readonly Attempt[] = [PERMITTED, ...FORBIDDEN];
 

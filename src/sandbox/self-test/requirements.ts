@@ -1,6 +1,7 @@
 import type { Spawner } from '../../process/spawn/spawner.ts';
-import { BwrapUnavailable, descriptorPath, findBwrap } from '../linux/bwrap.ts';
+import { BwrapUnavailable, findBwrap } from '../linux/bwrap.ts';
 import { cureFor } from '../linux/cures.ts';
+import { descriptorPath } from '../linux/descriptors.ts';
 import { idleImage } from '../linux/launcher.ts';
 import { seccompFilter } from '../linux/seccomp.ts';
 import type { Architecture } from '../linux/syscalls.ts';
@@ -87,5 +88,5 @@ function runBwrap(
     inherited,
     wrapper: 'contains',
   } as const;
-  return runProgram(spawner, { spec, release: null });
+  return runProgram(spawner, { spec, judge: null, release: null });
 }

@@ -1,5 +1,5 @@
 import type { OutputSource, Spawner } from '../../process/spawn/spawner.ts';
-import type { Enclosure } from '../../process/start-program.ts';
+import { childOf, type Enclosure } from '../../process/start-program.ts';
 import { PROGRAM_DEADLINE_MS, PROGRAM_OUTPUT_BYTES } from './limits.ts';
 
 /** How a program of the self-test ended. */
@@ -12,12 +12,9 @@ export interface ProgramOutcome {
 }
 
 /** Runs a program to its end, within a deadline, and clears away everything that was made for it. */
-export async function runProgram(
-  spawner: Spawner,
-  enclosure: Pick<Enclosure, 'spec' | 'entered' | 'release'>,
-): Promise<ProgramOutcome> {
+export async function runProgram(spawner: Spawner, enclosure: Enclosure): Promise<ProgramOutcome> {
   try {
-    const child = await spawner.spawn(enclosure.spec);
+    const child = await childOf(enclosure, (spec) => spawner.spawn(spec));
     const entered = enclosure.entered?.(child).catch(() => child.killTree());
     const deadline = setTimeout(() => void child.killTree(), PROGRAM_DEADLINE_MS);
     const exited = new Promise<number | null>((resolve) => child.onExit(({ code }) => resolve(code)));

@@ -16,7 +16,7 @@ import { loadLibc } from '../../../../src/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
 import { type EnclosingCalls, SpawnError, type SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
-import { startProgram } from '../../../../src/process/start-program.ts';
+import { childOf, startProgram } from '../../../../src/process/start-program.ts';
 import type { SandboxPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { childPids, command, INPUT, openDescriptors, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
@@ -418,13 +418,13 @@ describe('nothing runs unconfined', () => {
   });
 
   test('through a spawner that cannot', async () => {
-    const { spec } = await encloser.encloseProgram(
+    const enclosure = await encloser.encloseProgram(
       { ...shell('true'), cwd: workspace },
       UNRESTRICTED,
       'restricted',
     );
     const node = new NodeSpawner('no terminals');
-    await expect(node.spawn(spec)).rejects.toMatchObject({ code: 'ENOTSUP' });
+    await expect(childOf(enclosure, (spec) => node.spawn(spec))).rejects.toMatchObject({ code: 'ENOTSUP' });
     await node.close();
   });
 });

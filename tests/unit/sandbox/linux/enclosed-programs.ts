@@ -2,9 +2,11 @@ import { readdirSync, readlinkSync } from 'node:fs';
 import { childPath, nativePathOfText } from '../../../../src/files/native-path.ts';
 import type { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { EnclosingCalls, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+import { childOf } from '../../../../src/process/start-program.ts';
 import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
 import { LinuxEncloser } from '../../../../src/sandbox/linux/enclose.ts';
 import type { NetworkMode } from '../../../../src/sandbox/linux/seccomp.ts';
+import type { SpareBwraps } from '../../../../src/sandbox/linux/spare-bwraps.ts';
 import type { Access, PolicyEntry, SandboxPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { type Outcome, record, type Transcript } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
@@ -37,17 +39,18 @@ export function workspacePolicy(folder: string, more: Readonly<Record<string, Ac
 export function newEncloser(
   spawner: NativeSpawner,
   calls: EnclosingCalls = spawner.enclosing,
+  spares: SpareBwraps | null = null,
 ): LinuxEncloser {
   const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';
   const bwrap = new Bwrap(spawner, process.env.PATH ?? '', architecture);
-  return new LinuxEncloser(calls, bwrap, architecture);
+  return new LinuxEncloser(calls, bwrap, architecture, spares);
 }
 
 /** Placeholders that have been removed stay open for a moment longer. */
 export async function removedAreClosed(): Promise<void> {
   await waitFor(
     'what was removed to be closed',
-    () => !descriptorTargets().some((at) => at.endsWith(' (deleted)')),
+    () => !descriptorTargets().some((at) => at.endsWith(' (deleted)') && !at.startsWith('/memfd:')),
   );
 }
 
@@ -75,7 +78,7 @@ export function starter(spawner: Spawner, encloser: LinuxEncloser) {
     network: NetworkMode = 'restricted',
   ): Promise<EnclosedProgram> => {
     const enclosure = await encloser.encloseProgram(spec, policy, network);
-    const transcript = record(await spawner.spawn(enclosure.spec));
+    const transcript = record(await childOf(enclosure, (inner) => spawner.spawn(inner)));
     const { child, text } = transcript;
     if ((await enclosure.entered?.(child)) === false) throw new Error('the program was not executed');
     const finish = async () => {

@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { childPath, nativePathOfText, systemPath } from '../../../../src/files/native-path.ts';
+import { loadCachedCalls } from '../../../../src/native/cached-calls.ts';
 import { loadLibc } from '../../../../src/native/libc.ts';
 import type { EnclosingCalls } from '../../../../src/process/spawn/spawner.ts';
 import { SandboxError } from '../../../../src/sandbox/errors.ts';
@@ -26,6 +27,7 @@ import { waitFor } from '../../../support/wait-for.ts';
 import { removedAreClosed } from './enclosed-programs.ts';
 
 const libc = loadLibc();
+const cached = await loadCachedCalls();
 let folder: string;
 let descriptors: number;
 
@@ -35,6 +37,7 @@ function server(lock: EnclosingCalls['lock'] = (fd, mode) => libc.lock(fd, mode)
   const told: string[] = [];
   const calls: ConstructorParameters<typeof Placeholders>[0] = {
     lock,
+    openCached: cached.openPath,
     removeAfterDeath: (path) => {
       told.push(path);
       guarded.add(path);

@@ -9,6 +9,7 @@ import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
 import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
 import { DescriptorMailbox } from '../../../../src/process/spawn/descriptor-mailbox.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
+import { childOf } from '../../../../src/process/start-program.ts';
 import { childPids, openDescriptors, record, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { closeScenes, openWebServer, settings } from '../../network/proxy/scene.ts';
@@ -26,7 +27,7 @@ beforeAll(async () => {
     workspacePolicy(workspace),
     'restricted',
   );
-  const first = record(await spawner.spawn(enclosure.spec));
+  const first = record(await childOf(enclosure, (spec) => spawner.spawn(spec)));
   await enclosure.entered?.(first.child);
   await Promise.all([first.exited, first.ended]);
   first.child.release();
@@ -74,7 +75,7 @@ test.each([
     ports,
     mailbox: mailbox.theirs,
   });
-  const transcript = record(await spawner.spawn(enclosure.spec));
+  const transcript = record(await childOf(enclosure, (spec) => spawner.spawn(spec)));
   await enclosure.entered?.(transcript.child);
   await proxy.serve(await mailbox.receive(ports.length, new AbortController().signal));
   const [status] = await Promise.all([transcript.exited, transcript.ended]);

@@ -49,9 +49,13 @@ test('what a server has made for its sandboxes goes when it is killed', async ()
   mkdirSync(join(folder, 'own'));
   const server = await startServer();
   expect(readdirSync(folder).sort()).toEqual([...PLACEHOLDERS, 'own']);
+  const bwraps = () => childrenOf(server.process.pid!).filter((pid) => commandOf(pid).startsWith('bwrap\0'));
+  await waitFor('a bwrap for each program and one in reserve', () => bwraps().length === 3);
+  const running = bwraps();
   await kill(server.process);
   await waitFor('the placeholders to go', () => readdirSync(folder).length === 1);
   expect(readdirSync(folder)).toEqual(['own']);
+  await waitFor('every bwrap to go', () => !running.some((pid) => isAlive(pid)));
 });
 
 test('what another server still uses stays closed to its programs, and goes with the last server', async () => {
@@ -67,9 +71,11 @@ test('what another server still uses stays closed to its programs, and goes with
 
 /** The shell that clears up after a server. */
 function guardOf({ process }: Server): number {
-  const guard = childrenOf(process.pid!).find((pid) =>
-    readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('exec-server-guard'),
-  );
+  const guard = childrenOf(process.pid!).find((pid) => commandOf(pid).includes('exec-server-guard'));
   expect(guard).toBeDefined();
   return guard!;
+}
+
+function commandOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/cmdline`, 'latin1');
 }

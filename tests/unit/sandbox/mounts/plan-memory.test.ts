@@ -19,7 +19,12 @@ function remake(path: string): void {
 
 /** Whether what the plan says is missing can be made, or was made for another sandbox. */
 async function canBeHeld(plan: MountPlan): Promise<boolean> {
-  const calls = { lock: () => true, removeAfterDeath: () => {}, forgetRemoval: () => {} };
+  const calls = {
+    lock: () => true,
+    openCached: () => null,
+    removeAfterDeath: () => {},
+    forgetRemoval: () => {},
+  };
   try {
     const { release } = await new Placeholders(calls).hold(plan.placeholders);
     await release();

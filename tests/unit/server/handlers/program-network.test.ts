@@ -75,5 +75,5 @@ test('a program that is not masked keeps its credentials', async () => {
   const networkProxy = { proxy: settings(), auditMetadata: {} };
   const enclose = masked({ networkProxy }).around(null);
   const { spec } = await enclose(specWith({ GH_TOKEN: GITHUB }), signal);
-  expect(spec.env.GH_TOKEN).toBe(GITHUB);
+  expect(spec?.env.GH_TOKEN).toBe(GITHUB);
 });

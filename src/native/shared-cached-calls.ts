@@ -1,0 +1,22 @@
+import type { CachedCalls } from './cached-calls.ts';
+import { obstacleToNative } from './obstacles.ts';
+
+/** The calls of this process, loaded when they would first be of use. Where they cannot be had, that is found out once. */
+class SharedCachedCalls {
+  calls: CachedCalls | null = null;
+  #isAsked = false;
+
+  prepare(): void {
+    if (this.#isAsked) return;
+    this.#isAsked = true;
+    this.#load().catch(() => {});
+  }
+
+  async #load(): Promise<void> {
+    if (obstacleToNative(true) !== null) return;
+    const { loadCachedCalls } = await import('./cached-calls.ts');
+    this.calls = await loadCachedCalls();
+  }
+}
+
+export const SHARED_CACHED_CALLS = new SharedCachedCalls();
