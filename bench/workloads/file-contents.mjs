@@ -52,7 +52,7 @@ export const fileContents = [
     },
   },
   writing('files-write-1kb', '1 KB', KB, 0.6, { warmUp: 200, min: 100, max: 3_000, seconds: 4 }),
-  writing('files-write-1mb', '1 MB', MB, 0.4, { warmUp: 10, min: 20, max: 300, seconds: 4 }),
+  writing('files-write-1mb', '1 MB', MB, 0.4, { warmUp: 10, min: 20, max: 2_000, seconds: 4 }),
   writing('files-write-10mb', '10 MB', 10 * MB, 0.35, { warmUp: 2, min: 10, max: 40, seconds: 4 }),
   {
     name: 'files-write-40mb',

@@ -13,6 +13,7 @@ import {
   type SocketAddress,
 } from '../server/listen/listen-url.ts';
 import { EXIT_CODES, LISTEN_FAILURES, RunError, UsageError } from './failures.ts';
+import { loadFileLock } from './file-lock.ts';
 import { deliver, seconds } from './token-command.ts';
 import { parseToolFlags } from './tool-flags.ts';
 
@@ -196,7 +197,8 @@ function positive(name: string, value: string): number {
 async function serveRelay(config: RelayConfig, host: RelayHost): Promise<number> {
   let relay: RunningRelay;
   try {
-    relay = await startRelay(config);
+    const fileLock = config.store.startsWith('file:') ? await loadFileLock() : null;
+    relay = await startRelay({ ...config, fileLock });
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (code === undefined) throw error;

@@ -117,8 +117,8 @@ export interface CapabilityDiscovery {
 
 /** Starts processes, here or elsewhere. */
 export interface ExecBackend {
-  /** Where programs start when nobody says where, a `file:` URI; absent or null when that is not known. */
-  readonly defaultCwd?: string | null;
+  /** Where programs start when nobody says where, a `file:` URI; null when the executor does not tell. Connects for it if need be. */
+  defaultCwd?(options?: CallOptions): Promise<string | null>;
   start(params: StartParams, options?: CallOptions): Promise<ExecProcess>;
 }
 

@@ -1,7 +1,7 @@
 import type { CallParamsOf, Method } from '../protocol/registry.ts';
 import type { ReadPage } from './backend.ts';
 import type { EventOrder } from './event-order.ts';
-import { LOSS_COUNT_TRIES } from './limits.ts';
+import { CATCH_UP_PAGES, LOSS_COUNT_TRIES } from './limits.ts';
 import { readPage, readSnapshotTotal } from './wire.ts';
 
 /** Asks the server, one way or another. */
@@ -32,4 +32,14 @@ export async function catchUp(
     if (total?.nextSeq === next.nextSeq) totalBytes = total.bytes;
   }
   order.merge(page, totalBytes);
+  // Where answers are limited a page may end before the output does: only the next one tells.
+  for (let pages = 1; pages < CATCH_UP_PAGES && endsWithOutput(page); pages++) {
+    page = await read();
+    if (page.nextSeq <= order.lastSeq + 1 || (!mayLose && order.wouldLose(page))) return;
+    order.merge(page);
+  }
+}
+
+function endsWithOutput({ chunks, nextSeq, closed }: ReadPage): boolean {
+  return !closed && chunks.at(-1)?.seq === nextSeq - 1;
 }

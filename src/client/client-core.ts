@@ -112,8 +112,8 @@ export class ClientCore {
       get capabilities() {
         return core.capabilities;
       },
-      get defaultCwd() {
-        return core.environmentInfo?.cwd ?? null;
+      get environmentInfo() {
+        return core.environmentInfo;
       },
       call: (method, params, callOptions) => core.call(method, params, callOptions),
       usableLink: (signal) => core.#usableLink(signal),

@@ -7,6 +7,7 @@ import type {
   StartParams,
 } from './backend.ts';
 import { CallLimit } from './call-limit.ts';
+import { Deadline } from './deadline.ts';
 import { ClientError } from './errors.ts';
 import { INPUT_PIECE_BYTES, RUN_END_TIMEOUT_MS, RUN_MAX_OUTPUT_BYTES } from './limits.ts';
 import { OutputCollector } from './output-collector.ts';
@@ -46,7 +47,7 @@ export interface CollectOptions {
 export interface RunOptions extends CollectOptions {
   /** What the program reads from stdin; without it stdin is empty. */
   readonly input?: Uint8Array | string;
-  /** With a command vector: where it runs, a `file:` URI. By default the `defaultCwd` of the backend, or `/` where it has none. */
+  /** With a command vector: where it runs, a `file:` URI. By default the `defaultCwd` of the backend, or `/` where it tells none. */
   readonly cwd?: string;
   /** With a command vector: variables on top of the server's own. */
   readonly env?: Readonly<Record<string, string>>;
@@ -59,8 +60,9 @@ export async function run(
   options: RunOptions = {},
 ): Promise<Outcome> {
   const startedAt = performance.now();
-  const params = startParams(backend, program, options);
-  const process = await backend.start(params, { signal: options.signal, timeoutMs: options.timeoutMs });
+  const deadline = new Deadline({ signal: options.signal, timeoutMs: options.timeoutMs });
+  const params = isArgv(program) ? await startParams(backend, program, options, deadline) : program;
+  const process = await backend.start(params, deadline.remaining);
   try {
     return await converse(process, options.input, options, startedAt);
   } catch (error) {
@@ -132,16 +134,16 @@ async function converse(
   return collector.outcome(process.state, { timedOut, wallTimeMs: performance.now() - startedAt });
 }
 
-function startParams(
+async function startParams(
   backend: ExecBackend,
-  program: readonly string[] | StartParams,
+  program: readonly string[],
   { input, cwd, env = {} }: RunOptions,
-): StartParams {
-  if (!isArgv(program)) return program;
+  deadline: Deadline,
+): Promise<StartParams> {
   return {
     processId: `run-${randomHex()}`,
     argv: [...program],
-    cwd: cwd ?? backend.defaultCwd ?? 'file:///',
+    cwd: cwd ?? (await backend.defaultCwd?.(deadline.remaining)) ?? 'file:///',
     env: { ...env },
     // As if it were started there by hand.
     envPolicy: { inherit: 'all', ignoreDefaultExcludes: true, exclude: [], set: {}, includeOnly: [] },

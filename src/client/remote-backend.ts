@@ -1,13 +1,22 @@
-import type { CallOptions, ExecBackend, ExecProcess, SandboxType, StartParams } from './backend.ts';
+import type {
+  CallOptions,
+  EnvironmentInfo,
+  ExecBackend,
+  ExecProcess,
+  SandboxType,
+  StartParams,
+} from './backend.ts';
 import { asClientError, lostCall } from './call-errors.ts';
 import { CallLimit } from './call-limit.ts';
+import { ClientError } from './errors.ts';
+import { INFO_TIMEOUT_MS } from './limits.ts';
 import { type Link, LinkEndedError } from './link.ts';
 import type { ProcessRoutes } from './process-routes.ts';
 import { type ProcessHost, RemoteProcess } from './remote-process.ts';
 
 /** What a backend needs of its client. */
 export interface BackendHost extends Omit<ProcessHost, 'unregister'> {
-  readonly defaultCwd: string | null;
+  readonly environmentInfo: EnvironmentInfo | null;
   usableLink(signal?: AbortSignal): Promise<Link>;
   readonly routes: ProcessRoutes;
 }
@@ -16,6 +25,7 @@ export interface BackendHost extends Omit<ProcessHost, 'unregister'> {
 export class RemoteBackend implements ExecBackend {
   readonly #host: BackendHost;
   readonly #processHost: ProcessHost;
+  #fetchedInfo: Pick<EnvironmentInfo, 'cwd'> | null = null;
 
   constructor(host: BackendHost) {
     this.#host = host;
@@ -29,8 +39,10 @@ export class RemoteBackend implements ExecBackend {
     };
   }
 
-  get defaultCwd(): string | null {
-    return this.#host.defaultCwd;
+  /** The server is asked, once, if it did not tell of itself when it was greeted. */
+  async defaultCwd(options: CallOptions = {}): Promise<string | null> {
+    const info = this.#host.environmentInfo ?? this.#fetchedInfo ?? (await this.#fetchInfo(options));
+    return info.cwd ?? null;
   }
 
   /**
@@ -49,6 +61,17 @@ export class RemoteBackend implements ExecBackend {
     } finally {
       limit.end();
     }
+  }
+
+  async #fetchInfo(options: CallOptions): Promise<Pick<EnvironmentInfo, 'cwd'>> {
+    try {
+      const limits = { timeoutMs: INFO_TIMEOUT_MS, ...options };
+      this.#fetchedInfo = await this.#host.call('environment/info', null, limits);
+    } catch (error) {
+      if (!(error instanceof ClientError && error.kind === 'unsupported')) throw error;
+      this.#fetchedInfo = {};
+    }
+    return this.#fetchedInfo;
   }
 
   async #startOn(link: Link, params: StartParams, limit: CallLimit): Promise<ExecProcess> {

@@ -34,9 +34,11 @@ export async function watchRemotely(
   options: CallOptions,
 ): Promise<FileWatch> {
   const watchId = randomHex();
+  let renewal = new AbortController();
   const queue = new WatchQueue(async () => {
     stopListening();
     stopFollowing();
+    renewal.abort();
     // Where the connection is gone the watch is gone too. Nobody waits for the answer, which a server that hangs would not give.
     if (caller.state === 'connected') caller.call('fs/unwatch', { watchId }).catch(() => undefined);
   });
@@ -46,13 +48,16 @@ export async function watchRemotely(
     queue.push(Array.isArray(changed.changes) ? changed : { changes: [], overflow: true });
   });
   const watchAgain = async () => {
+    renewal = new AbortController();
+    const { signal } = renewal;
     try {
-      await caller.call('fs/watch', { ...params, watchId });
+      await caller.call('fs/watch', { ...params, watchId }, { signal });
       queue.push({ changes: [], overflow: true });
     } catch (error) {
       const failure = asFileError(error);
       // After a further loss there is a further recovery, or the end.
-      if (failure instanceof ClientError && failure.kind !== 'brokenPipe') queue.fail(failure);
+      const isOver = failure instanceof ClientError && failure.kind !== 'brokenPipe';
+      if (isOver && !signal.aborted) queue.fail(failure);
     }
   };
   let stopFollowing = () => {};
@@ -66,6 +71,8 @@ export async function watchRemotely(
     if (caller.state === 'failed' || caller.state === 'closed') queue.fail(ended(caller.state));
   };
   stopFollowing = caller.onStateChange(() => {
+    // One that was not sent before the loss would be sent behind the next, which the server would refuse: it has the same id.
+    renewal.abort();
     if (caller.state === 'connected') void watchAgain();
     else failIfOver();
   });

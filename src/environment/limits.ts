@@ -40,7 +40,7 @@ export const MAX_LOCAL_BODY_BYTES = 128 * 1024 * 1024;
 /** Largest message of an MCP server, whether a line or an event: what a server of processes takes in one message. */
 export const MAX_MCP_MESSAGE_BYTES = 64 * 1024 * 1024;
 
-/** How long an MCP server may take to end once its stdin is closed, before it is ended. */
+/** How long an MCP server may take to end once its stdin is closed, before it is ended; and how long its end is waited for then. */
 export const MCP_END_GRACE_MS = 2_000;
 
 /** Times in a row that the stream of a web MCP server is opened again without anything coming of it, and the pauses between. */

@@ -77,7 +77,7 @@ export class LocalBackend implements ExecBackend {
     return this.#spawner.pty;
   }
 
-  get defaultCwd(): string | null {
+  async defaultCwd(): Promise<string | null> {
     return workingDirectory();
   }
 

@@ -12,7 +12,10 @@ export interface Processor {
   yield(): void;
 }
 
-/** Loads the calls. Throws where one is missing or forbidden. */
+/**
+ * Loads the calls. Throws where one is missing, or where it cannot be asked where this thread may run. Where it runs is left alone: a
+ * thread for which that was ever set, and what it starts, gets no processor that the process is given later.
+ */
 export function loadProcessor(): Processor {
   const library = koffi.load('libc.so.6');
   const current = library.func('int sched_getcpu()');
@@ -43,8 +46,8 @@ export function loadProcessor(): Processor {
       giveWay();
     },
   };
-  processor.free(THIS_THREAD);
   succeeded('sched_getcpu', processor.current());
+  succeeded('sched_getaffinity', getAffinity(THIS_THREAD, everywhere.length, everywhere));
   return processor;
 }
 

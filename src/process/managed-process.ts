@@ -7,7 +7,13 @@ import {
   MIN_CHUNK_BYTES,
   OUTPUT_AFTER_KILL_MS,
 } from './limits.ts';
-import { OutputLog, type RetainedChunk, type RetentionLimits, type StreamEnds } from './output-log.ts';
+import {
+  OutputLog,
+  type PageRoom,
+  type RetainedChunk,
+  type RetentionLimits,
+  type StreamEnds,
+} from './output-log.ts';
 import { type LimitReason, NO_RUN_LIMITS, type RunLimits } from './resources/resource-limits.ts';
 import { RunWatch } from './resources/run-watch.ts';
 import { SIGTERM } from './signals.ts';
@@ -39,7 +45,10 @@ export interface Surroundings {
 
 const OPEN_AIR: Surroundings = { judge: null, leave: null };
 
-/** A page of retained output and the state at that moment. */
+/**
+ * A page of retained output and the state at that moment. One that ends early for want of room has the state that its last event left:
+ * whoever reads until `closed` misses nothing.
+ */
 export interface ReadPage {
   readonly chunks: readonly RetainedChunk[];
   readonly nextSeq: number;
@@ -54,6 +63,8 @@ export interface ReadRequest {
   readonly afterSeq: number;
   readonly maxBytes: number | null;
   readonly waitMs: number;
+  /** What the reader can take; everything when absent. */
+  readonly room?: PageRoom;
 }
 
 /** How to end a process. */
@@ -79,6 +90,7 @@ export class ManagedProcess {
   #unreported: { readonly end: ProgramEnd; readonly timer: NodeJS.Timeout } | null = null;
   #openStreams: number;
   #exitCode: number | null = null;
+  #exitSeq = Number.POSITIVE_INFINITY;
   #outOfMemory = false;
   #closed = false;
   #paused = false;
@@ -97,7 +109,10 @@ export class ManagedProcess {
     this.#leave = leave;
     this.#listener = listener;
     this.#log = new OutputLog(retention);
-    this.#maxChunkBytes = Math.max(MIN_CHUNK_BYTES, Math.min(MAX_CHUNK_BYTES, retention.maxBytes));
+    this.#maxChunkBytes = Math.min(
+      retention.maxChunkBytes ?? MAX_CHUNK_BYTES,
+      Math.max(MIN_CHUNK_BYTES, Math.min(MAX_CHUNK_BYTES, retention.maxBytes)),
+    );
     const isTerminal = child.outputs.some((source) => source.name === 'pty');
     this.#stdin = child.stdin === null ? null : new StdinQueue(child.stdin, isTerminal);
     this.#openStreams = child.outputs.length;
@@ -302,7 +317,8 @@ export class ManagedProcess {
     this.#unreported = null;
     this.#exitCode = status.code ?? 128 + (status.signal ?? 0);
     this.#outOfMemory = status.outOfMemory ?? false;
-    this.#listener.exited(this.#log.mark(), this.#exitCode, this.#outOfMemory ? 'oom' : reason, this.denied);
+    this.#exitSeq = this.#log.mark();
+    this.#listener.exited(this.#exitSeq, this.#exitCode, this.#outOfMemory ? 'oom' : reason, this.denied);
     this.#changes.notify();
     this.#closeWhenDone();
   }
@@ -327,12 +343,16 @@ export class ManagedProcess {
     return this.#exitCode !== null && afterSeq < this.#log.nextSeq - 1;
   }
 
-  #page({ afterSeq, maxBytes }: ReadRequest): ReadPage {
-    const chunks = this.#log.read(afterSeq, maxBytes);
+  #page({ afterSeq, maxBytes, room }: ReadRequest): ReadPage {
+    const chunks = this.#log.read(afterSeq, maxBytes, room);
     const last = chunks.at(-1);
-    const nextSeq = maxBytes !== null && last !== undefined ? last.seq + 1 : this.#log.nextSeq;
+    const endsEarly = maxBytes === null && last !== undefined && this.#log.hasAfter(last.seq);
+    const nextSeq = last !== undefined && (maxBytes !== null || endsEarly) ? last.seq + 1 : this.#log.nextSeq;
     const { reason, denied } = this;
-    return { chunks, nextSeq, exitCode: this.#exitCode, closed: this.#closed, reason, denied };
+    const page = { chunks, nextSeq, exitCode: this.#exitCode, closed: this.#closed, reason, denied };
+    if (!endsEarly) return page;
+    const exitIsBehind = this.#exitSeq >= nextSeq;
+    return { ...page, closed: false, ...(exitIsBehind && { exitCode: null, reason: null, denied: false }) };
   }
 }
 

@@ -6,6 +6,15 @@ export interface RetentionLimits {
   readonly maxChunks: number;
   /** First bytes of each stream that are kept whatever follows. */
   readonly headBytes: number;
+  /** Largest chunk that whoever reads can take; without it only what is retained counts. */
+  readonly maxChunkBytes?: number;
+}
+
+/** How much a reader can take at once, in a measure of its own. */
+export interface PageRoom {
+  readonly size: number;
+  /** What a chunk of so many bytes takes of it. */
+  sizeOf(chunkBytes: number): number;
 }
 
 /** A retained piece of output. */
@@ -59,15 +68,18 @@ export class OutputLog {
   }
 
   /**
-   * Retained chunks behind `afterSeq`. With a budget the first one is returned whatever its size, and more only while the sum
-   * stays within it.
+   * Retained chunks behind `afterSeq`. With a budget or little room the first one is returned whatever its size, and more only while
+   * the sum stays within both.
    */
-  read(afterSeq: number, maxBytes: number | null): RetainedChunk[] {
+  read(afterSeq: number, maxBytes: number | null, room: PageRoom | null = null): RetainedChunk[] {
     const found: RetainedChunk[] = [];
     let total = 0;
+    let taken = 0;
     for (let index = this.#chunks.firstAfter(afterSeq); index < this.#chunks.length; index++) {
       const chunk = this.#chunks.at(index);
       if (maxBytes !== null && found.length > 0 && total + chunk.length > maxBytes) break;
+      if (room !== null) taken += room.sizeOf(chunk.length);
+      if (room !== null && found.length > 0 && taken > room.size) break;
       total += chunk.length;
       found.push({ seq: chunk.seq, stream: chunk.stream, bytes: this.#bytesOf(chunk) });
       if (maxBytes !== null && total >= maxBytes) break;

@@ -28,7 +28,12 @@ export interface RequestMessage {
 /** What the base64 of a parameter stands for; in the params something else is in its place. */
 export interface BulkBytes {
   readonly field: string;
+  /** All of it, or what stands before the fault. */
   readonly bytes: Uint8Array;
+  /** What is wrong with the base64; null when nothing is. */
+  readonly problem: string | null;
+  /** The parameter as it came. */
+  text(): string;
   /** Nobody reads the bytes any more, also not in a thread: their memory may be used again. Need not be called. */
   release(): void;
 }

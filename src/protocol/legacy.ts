@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { namedValues } from './named-values.ts';
 import { once } from './once.ts';
 import { Base64, Base64Text, doc, Identifier, optional, Uint64 } from './scalars.ts';
 
@@ -8,7 +9,7 @@ export const CommandExecParams = once(() =>
     processId: Identifier(),
     argv: z.array(z.string()),
     cwd: doc(z.string(), 'An absolute native path or a `file:` URI.'),
-    env: z.record(z.string(), z.string()),
+    env: namedValues(z.string()),
     tty: z.boolean(),
     outputBytesCap: doc(optional(Uint64()), 'Retained bytes; may only lower the server limit.'),
     arg0: optional(z.string()),

@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { namedValues } from './named-values.ts';
 import { once } from './once.ts';
 import { doc, Identifier, optional, Uint64 } from './scalars.ts';
 
@@ -47,11 +48,11 @@ const ProxySettings = once(() =>
     mode: doc(z.enum(['limited', 'full']), '`limited` lets GET, HEAD and OPTIONS of plain HTTP through.'),
     allowLocalBinding: doc(z.boolean(), 'Local and private addresses count as any other.'),
     domains: doc(
-      optional(z.record(z.string(), z.enum(['none', 'allow', 'deny']))),
+      optional(namedValues(z.enum(['none', 'allow', 'deny']))),
       'Host patterns: `a.example`, `*.example` (below), `**.example` (it and below), `*`, or with `*` anywhere.',
     ),
     unixSockets: doc(
-      optional(z.record(z.string(), z.enum(['none', 'allow', 'deny']))),
+      optional(namedValues(z.enum(['none', 'allow', 'deny']))),
       'Paths; without effect on Linux.',
     ),
     reviewDomains: doc(
@@ -63,7 +64,7 @@ const ProxySettings = once(() =>
       'The program gets masks for its credentials; the proxy turns them back in requests to where they belong.',
     ),
     credentialProviders: doc(
-      z._default(z.record(z.string(), CredentialProvider()), {}),
+      z._default(namedValues(CredentialProvider()), {}),
       'Credentials to mask besides those of GitHub and OpenAI, by a name for messages.',
     ),
   }),
@@ -73,7 +74,7 @@ const ProxySettings = once(() =>
 export const NetworkProxy = once(() =>
   z.object({
     proxy: ProxySettings(),
-    auditMetadata: doc(z._default(z.record(z.string(), z.unknown()), {}), 'Accepted and not used.'),
+    auditMetadata: doc(z._default(namedValues(z.unknown()), {}), 'Accepted and not used.'),
     environmentId: doc(optional(z.string()), 'Accepted and not used.'),
     executionId: doc(optional(z.string()), 'Accepted and not used.'),
     policyDecisionTimeoutMs: doc(

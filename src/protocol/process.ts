@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { namedValues } from './named-values.ts';
 import { ManagedNetwork, NetworkProxy } from './network.ts';
 import { once } from './once.ts';
 import { Sandbox } from './sandbox.ts';
@@ -7,7 +8,7 @@ import { Base64, Base64Text, doc, Identifier, optional, Uint16Positive, Uint64 }
 const ProcessId = once(() => doc(Identifier(), 'Chosen by the client; unique within its session.'));
 const Stream = once(() => z.enum(['stdout', 'stderr', 'pty']));
 const Seq = once(() => doc(Uint64(), 'Position among all events of the process, from 1, without gaps.'));
-const StringMap = once(() => z.record(z.string(), z.string()));
+const StringMap = once(() => namedValues(z.string()));
 
 const EnvPolicy = once(() =>
   z.object({
@@ -184,12 +185,15 @@ export const ProcessReadResult = once(() =>
   z.object({
     chunks: doc(
       z.array(Chunk()),
-      'Retained output in order. A first seq beyond `afterSeq` + 1 reveals what was evicted.',
+      'Retained output in order, as much as an answer may hold. A first seq beyond `afterSeq` + 1 reveals what was evicted.',
     ),
     nextSeq: doc(Uint64(), 'Read on with `afterSeq` = this - 1.'),
     exited: z.boolean(),
     exitCode: doc(z.nullable(z.number()), '128 + n when signal n ended the process.'),
-    closed: doc(z.boolean(), 'Exited, and all output has been read.'),
+    closed: doc(
+      z.boolean(),
+      'Exited, and all output has been read. Without `maxBytes` it is told only when no output follows this page.',
+    ),
     failure: doc(z.nullable(z.string()), 'Always null from a server.'),
     sandboxDenied: z.optional(z.boolean()),
     reason: Reason(),

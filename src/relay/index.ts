@@ -7,3 +7,4 @@ export { type RelayOptions, RelaySource } from './harness/relay-source.ts';
 export { bearerAuth, type RegistryAuth } from './registry-auth.ts';
 export { RegistryError } from './registry-client.ts';
 export { type RelayConfig, type RunningRelay, startRelay } from './service/relay.ts';
+export type { FileLock } from './service/store/registration-file.ts';

@@ -92,7 +92,10 @@ export const MAX_SILENT_RETRANSMITS = 7;
 /** How long a peer that is asked for a sign of life may take. Slower than any relay that works, faster than clients give up. */
 export const PROBE_TIMEOUT_MS = 3_000;
 
-/** How long a stream without a pipe is kept: what clients of the reference allow themselves to come back. */
+/**
+ * How long a stream is kept while its ends do not hear each other: what clients of the reference allow themselves to come back. Nodes of
+ * a relay renew their leases often enough for both ends to meet at another node meanwhile.
+ */
 export const RESUME_WINDOW_MS = 25_000;
 
 /** Pings to the rendezvous, and when it counts as gone because nothing came: the reference's numbers. */

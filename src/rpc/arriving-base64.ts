@@ -1,6 +1,6 @@
 import { GrowingBytes } from '../transport/growing-bytes.ts';
 import { decodeGroups } from './base64.ts';
-import { decodeBase64 } from './strict-base64.ts';
+import { Base64Fault, decodeBase64 } from './strict-base64.ts';
 
 /** Standard base64 with padding that is decoded while it arrives, wherever it is cut. */
 export class ArrivingBase64 {
@@ -16,6 +16,18 @@ export class ArrivingBase64 {
   /** What was decoded so far. */
   get bytes(): Buffer {
     return this.#decoded.bytes;
+  }
+
+  /** The last characters, which were taken and are not decoded. */
+  get held(): string {
+    return this.#held.toString('latin1', 0, this.#heldCount);
+  }
+
+  /** Begins to look for what is wrong with the text, of which the next characters are those behind the ones that were taken. */
+  fault(): Base64Fault {
+    const fault = new Base64Fault((this.#decoded.length / 3) * GROUP);
+    fault.add(this.held);
+    return fault;
   }
 
   /** Gives the memory of the bytes away. */
@@ -43,7 +55,7 @@ export class ArrivingBase64 {
 
   /** Decodes what is held; few bytes do not keep much memory. False, and nothing is changed, when the text may not end here. */
   end(): boolean {
-    const last = decodeBase64(this.#held.toString('latin1', 0, this.#heldCount));
+    const last = decodeBase64(this.held);
     if ('problem' in last) return false;
     this.#decoded.add(last);
     this.#decoded.fit();
@@ -53,7 +65,7 @@ export class ArrivingBase64 {
 
   /** The characters that were taken. There is only one text of which these bytes can have come. */
   text(): string {
-    return `${this.bytes.toString('base64')}${this.#held.toString('latin1', 0, this.#heldCount)}`;
+    return `${this.bytes.toString('base64')}${this.held}`;
   }
 
   #decode(groups: Buffer): boolean {

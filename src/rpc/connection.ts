@@ -152,11 +152,17 @@ export class RpcConnection {
       this.#outbox.sendControl(encodeBytesResult(id, result));
     } else {
       const text =
-        result instanceof EncodedResult ? `{"id":${id},"result":${result.json}}` : encodeResult(id, result);
+        result instanceof EncodedResult ? encodedResult(id, result.json) : encodeResult(id, result);
       this.#checkSize(text.length);
       this.#outbox.sendControl(text);
     }
     return undefined;
+  }
+
+  /** How long the JSON of a result may be that answers this request. */
+  maxResultBytes(id: RequestId): number {
+    const { maxResponseBytes = Number.POSITIVE_INFINITY } = this.#options;
+    return maxResponseBytes - encodedResult(id, '').length;
   }
 
   refuse(id: RequestId, error: RpcError): void {
@@ -334,6 +340,10 @@ export class RpcConnection {
     }
     this.#events?.closed(reason);
   }
+}
+
+function encodedResult(id: RequestId, json: string): string {
+  return `{"id":${id},"result":${json}}`;
 }
 
 /** The connection ended before the answer came. */

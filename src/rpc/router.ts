@@ -13,6 +13,8 @@ export interface RequestContext {
   readonly trace: Trace | null;
   /** The large parameter that the method's definition names, if it came as bytes; the params hold nothing of it. */
   readonly bulk: BulkBytes | null;
+  /** How long the result may be in JSON; a longer one is refused. */
+  readonly maxResultBytes: number;
   /** Gives up the request's slot while it only waits. */
   park(): void;
 }

@@ -12,12 +12,54 @@ export function decodeBase64(text: string): Decoded {
   return isAscii && isStrict(text, paddingOf(text), bytes.length) ? bytes : { problem: problemOf(text) };
 }
 
+/** Looks for what is wrong with a base64 text in the pieces in which it comes, so that none of them is looked at twice. */
+export class Base64Fault {
+  #length: number;
+  /** The first symbol that base64 does not have. */
+  #foreign: { readonly code: number; readonly offset: number } | null = null;
+  #firstPadding = Number.POSITIVE_INFINITY;
+  /** As much of the end as its fault can lie in. */
+  #end = '';
+
+  /** Before the text there are so many characters of it without fault or padding, in whole groups of four. */
+  constructor(goodCharacters: number) {
+    this.#length = goodCharacters;
+  }
+
+  add(piece: string): void {
+    if (this.#foreign === null) {
+      const at = piece.search(/[^A-Za-z0-9+/=]/);
+      if (at >= 0) this.#foreign = { code: piece.codePointAt(at)!, offset: this.#length + at };
+    }
+    if (this.#firstPadding === Number.POSITIVE_INFINITY) {
+      const at = piece.indexOf('=');
+      if (at >= 0) this.#firstPadding = this.#length + at;
+    }
+    this.#length += piece.length;
+    this.#end = `${this.#end}${piece.slice(-END_CHARACTERS)}`.slice(-END_CHARACTERS);
+  }
+
+  /** What is wrong with a text that something is wrong with, now that all of it has come. */
+  get problem(): string {
+    if (this.#foreign !== null) return invalidSymbol(this.#foreign.code, this.#foreign.offset);
+    const padding = paddingOf(this.#end);
+    const symbols = this.#length - padding;
+    if (this.#firstPadding < symbols) return invalidSymbol(PADDING_CODE, this.#firstPadding);
+    if (this.#length % 4 !== 0) return 'Invalid padding';
+    const last = this.#end.charCodeAt(this.#end.length - padding - 1);
+    return `Invalid last symbol ${last}, offset ${symbols - 1}.`;
+  }
+}
+
 /** Whether an ASCII text with so much padding, from which Node decoded so many bytes, is one that strict decoders take. */
 export function isStrict(text: string, padding: number, bytes: number): boolean {
   const complete = text.length % 4 === 0 && bytes === (text.length / 4) * 3 - padding;
   return complete && !text.includes('-') && !text.includes('_') && !hasStrayBits(text, padding);
 }
 
+/** The last symbol and two of padding. */
+const END_CHARACTERS = 3;
+const PADDING_CODE = 0x3d;
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
 function paddingOf(text: string): number {
@@ -31,10 +73,11 @@ function hasStrayBits(text: string, padding: number): boolean {
 }
 
 function problemOf(text: string): string {
-  const symbols = text.replace(/={1,2}$/, '');
-  const bad = /[^A-Za-z0-9+/=]/.exec(symbols) ?? /=/.exec(symbols);
-  if (bad !== null) return `Invalid symbol ${symbols.codePointAt(bad.index)}, offset ${bad.index}.`;
-  if (text.length % 4 !== 0) return 'Invalid padding';
-  const offset = symbols.length - 1;
-  return `Invalid last symbol ${symbols.charCodeAt(offset)}, offset ${offset}.`;
+  const fault = new Base64Fault(0);
+  fault.add(text);
+  return fault.problem;
+}
+
+function invalidSymbol(code: number, offset: number): string {
+  return `Invalid symbol ${code}, offset ${offset}.`;
 }

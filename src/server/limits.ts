@@ -33,6 +33,12 @@ export const REUSED_FRAME_BYTES = 88 * 1024;
 export const REUSED_FRAMES_MAX = 16;
 
 /**
+ * What stands around the result of a read of output when chunks are cut so that one fits into an answer: the id of the request may
+ * take 79 of it, twice a UUID. Who chooses a longer one where answers are that small has them refused.
+ */
+export const READ_ENVELOPE_BYTES = 96;
+
+/**
  * Files up to this size are answered in one piece, larger ones are read while they are sent. A multiple of three, so that the
  * base64 texts of what was read first and of the rest join.
  */

@@ -11,7 +11,8 @@ export interface StdioOptions {
 
 /**
  * Newline-delimited JSON over a pair of byte streams. CRLF and blank lines are tolerated. The end of the input ends
- * the incoming side only; a close waits until what was sent has left.
+ * the incoming side only; a close waits until what was sent has left, for a limited time. Behind the end of the input that time
+ * begins anew with each message that leaves: who has said all and reads slowly loses nothing, who does not read holds nobody up.
  */
 export class StdioTransport implements Transport {
   readonly #input: Readable;
@@ -20,7 +21,9 @@ export class StdioTransport implements Transport {
   #events: TransportEvents | null = null;
   #pendingBytes = 0;
   #congested = false;
+  #inputEnded = false;
   #closing: CloseReason | null = null;
+  #closeTimeout: NodeJS.Timeout | null = null;
   #closed = false;
 
   constructor(input: Readable, output: Writable, options: StdioOptions) {
@@ -61,7 +64,7 @@ export class StdioTransport implements Transport {
     this.#closing = reason;
     this.#input.pause();
     if (this.#pendingBytes === 0) this.#end(reason);
-    else setTimeout(() => this.#end(reason), CLOSE_TIMEOUT_MS).unref();
+    else this.#closeTimeout = setTimeout(() => this.#end(reason), CLOSE_TIMEOUT_MS).unref();
   }
 
   #write(bytes: Uint8Array, released?: () => void): boolean {
@@ -103,12 +106,14 @@ export class StdioTransport implements Transport {
   #finish(): void {
     const rest = this.#lines.rest();
     if (rest.length > 0) this.#line(rest);
+    this.#inputEnded = true;
     if (this.#closing === null && !this.#closed) this.#events?.ended();
   }
 
   #sent(bytes: number): void {
     this.#pendingBytes -= bytes;
     if (this.#closing !== null && this.#pendingBytes === 0) this.#end(this.#closing);
+    if (this.#inputEnded && !this.#closed) this.#closeTimeout?.refresh();
     if (!this.#congested || this.#pendingBytes > SEND_WINDOW_BYTES / 2) return;
     this.#congested = false;
     if (!this.#closed) this.#events?.drained();
@@ -117,6 +122,7 @@ export class StdioTransport implements Transport {
   #end(reason: CloseReason): void {
     if (this.#closed) return;
     this.#closed = true;
+    if (this.#closeTimeout !== null) clearTimeout(this.#closeTimeout);
     this.#input.pause();
     this.#events?.closed(reason);
   }

@@ -39,6 +39,14 @@ class Connection {
     this.sendText(JSON.stringify(message));
   }
 
+  /** Sends the messages so that they travel in one packet if they are small. */
+  sendTogether(messages) {
+    const { stream } = this;
+    stream.cork();
+    for (const message of messages) this.sendMessage(message);
+    stream.uncork();
+  }
+
   /** Waits until `check` returns something; fails at the deadline, or when the connection ends first. */
   until(check, withinMs, what) {
     const found = check();
@@ -214,6 +222,10 @@ class WebSocketConnection extends Connection {
     });
   }
 
+  get stream() {
+    return this.socket._socket;
+  }
+
   sendText(text) {
     this.socket.send(text);
   }
@@ -261,6 +273,10 @@ export class StdioConnection extends Connection {
     createInterface({ input: child.stdout, crlfDelay: 0 })
       .on('line', (line) => this.receive(line, false))
       .on('close', () => this.finish(null, 'end of output'));
+  }
+
+  get stream() {
+    return this.child.stdin;
   }
 
   sendText(text) {

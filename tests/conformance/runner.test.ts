@@ -89,6 +89,20 @@ describe('a case', () => {
         { noNotification: 'process/started' },
       ],
     ],
+    [
+      'messages in one packet',
+      [
+        {
+          together: [
+            { id: 'first', method: 'answer' },
+            { id: 'second', method: 'refuse' },
+          ],
+        },
+        { response: 'first', result: { a: 1, b: 'two' } },
+        { response: 'second', error: -32600 },
+        { arrived: ['first', 'second'] },
+      ],
+    ],
     ['a close', [{ send: { id: 1, method: 'hangUp' } }, { closed: 'main', code: 1001, reason: 'bye' }]],
     [
       'a saved value',

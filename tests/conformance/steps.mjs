@@ -36,6 +36,8 @@ export const STEPS = {
   shell: { options: ['stdout'], asserts: true, run: shell },
   /** Sends one JSON message and expects nothing by itself. */
   send: { run: async (context, step) => context.connection(step.on).sendMessage(step.send) },
+  /** Sends several JSON messages in one packet. */
+  together: { run: async (context, step) => context.connection(step.on).sendTogether(step.together) },
   /** Sends a payload as a text message, in `fragments` frames. */
   text: { options: ['fragments', 'mask'], run: sendPayload(false) },
   binary: { options: ['fragments'], run: sendPayload(true) },

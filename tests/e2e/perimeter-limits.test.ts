@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { startServer as startProgram } from '../../scripts/reference.mjs';
+import type { ResultOf } from '../../src/protocol/registry.ts';
 import type { ExecServerConfig } from '../../src/server/config/config.ts';
 import { startServer, TestClient, type TestServer } from '../../src/testing/index.ts';
 import { base64, shell } from '../support/programs.ts';
@@ -171,6 +172,37 @@ describe('one connection', () => {
       message: expect.stringContaining('maxResponseBytes'),
     });
     expect(await client.call('fs/readFile', { path: fileOf('small', 1024) })).toBeDefined();
+  });
+
+  test.each([
+    [4 * 1024, 'seq 20000'],
+    [64 * 1024, 'seq 100000'],
+    [200 * 1024, 'seq 200000 | tail -c 1000000'],
+    [4 * 1024, 'i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i + 1)); done; exit 3'],
+  ])('reads all output of a process in answers of %i bytes: %s', async (maxResponseBytes, script) => {
+    const client = await (await start({ maxResponseBytes })).connect();
+    await client.call('process/start', shell('p', script));
+    const sent = await client.closedProcess('p');
+    const pages: ResultOf<'process/read'>[] = [];
+    do {
+      const afterSeq = (pages.at(-1)?.nextSeq ?? 1) - 1;
+      pages.push(await client.call('process/read', { processId: 'p', afterSeq }));
+    } while (!pages.at(-1)!.closed);
+    const output = pages.flatMap((page) => page.chunks.map(({ chunk }) => Buffer.from(chunk, 'base64')));
+    expect(Buffer.concat(output).toString()).toBe(sent.text());
+    expect(pages.length).toBeGreaterThan(1);
+    expect(pages.at(-1)).toMatchObject({ exited: true, exitCode: sent.exitCode });
+    const lengths = pages.map((page) => JSON.stringify(page).length);
+    expect(Math.max(...lengths)).toBeLessThan(maxResponseBytes);
+  });
+
+  test('reads output within a budget that is larger than an answer', async () => {
+    const client = await (await start({ maxResponseBytes: 8 * 1024 })).connect();
+    await client.call('process/start', shell('p', 'seq 20000'));
+    await client.closedProcess('p');
+    const page = await client.call('process/read', { processId: 'p', maxBytes: 1024 * 1024 });
+    expect(page).toMatchObject({ nextSeq: page.chunks.at(-1)!.seq + 1, closed: true });
+    expect(JSON.stringify(page).length).toBeLessThan(8 * 1024);
   });
 });
 

@@ -131,6 +131,19 @@ test('with a file for its store a relay that was killed knows its executors agai
   await environment.harness();
 });
 
+test('a second relay with the same file does not start, and says why; one after the end of the first does', async () => {
+  const folder = relayFolder();
+  const store = `file://${folder}/registrations`;
+  const first = await startNode(folder, '--store', store);
+  const outcome = await cli.run(['relay', '--secret-file', secretFile, '--store', store]);
+  expect([outcome.code, outcome.stdout]).toEqual([1, '']);
+  expect(outcome.stderr).toContain(
+    `cannot keep registrations in ${folder}/registrations: another relay uses it: stop that one, or let both share a redis://HOST:PORT`,
+  );
+  await first.stop('SIGKILL');
+  await startNode(folder, '--store', store);
+});
+
 test('without one, the executor is asked to register again', async () => {
   const folder = relayFolder();
   const first = await startNode(folder);

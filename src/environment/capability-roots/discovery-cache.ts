@@ -1,6 +1,6 @@
 import type { CallOptions } from '../../client/backend.ts';
+import { Deadline } from '../../client/deadline.ts';
 import { DISCOVERY_BATCH_ROOTS, MAX_CACHED_ROOTS } from '../limits.ts';
-import { Deadline } from '../remote/deadline.ts';
 import { type DiscoverableEnvironment, type RootOutcome, requestDiscovery } from './discovery-request.ts';
 import type { SelectedCapabilityRoot } from './selected-root.ts';
 import type { ResolvedRoot } from './step-resolution.ts';

@@ -82,8 +82,9 @@ async function discover(
   requested: readonly RequestedRoot[],
   options: CallOptions,
 ): Promise<readonly DiscoveredRoot[]> {
+  const limited = { ...options, timeoutMs: DISCOVERY_TIMEOUT_MS };
   if (requested.some(({ sandbox }) => isEnforcing(sandbox))) {
-    const { capabilities } = await environment.info(options);
+    const { capabilities } = await environment.info(limited);
     if (capabilities?.capabilityDiscoverySandbox !== true) {
       throw new ClientError(
         'unsupported',
@@ -99,7 +100,7 @@ async function discover(
     path: location.path,
     ...(isEnforcing(sandbox) && { sandbox: sandbox as SandboxRequest }),
   }));
-  return await environment.discovery.discover(roots, { ...options, timeoutMs: DISCOVERY_TIMEOUT_MS });
+  return await environment.discovery.discover(roots, limited);
 }
 
 /** An answer about other roots than those that were asked for is no answer. */

@@ -71,7 +71,8 @@ export class McpHttpTransport implements McpTransport {
     if (!response.ok) throw await httpError(response);
     const type = response.headers.get('content-type') ?? '';
     if (response.body === null || response.status === 202) await response.body?.cancel();
-    else if (type.startsWith(EVENTS)) void this.#followAnswer(response.body);
+    else if (type.startsWith(EVENTS))
+      void this.#followAnswer(response.body, 'id' in message && 'method' in message);
     else if (type.startsWith('application/json')) this.#deliver(await boundedText(response.body));
     else await response.body.cancel();
     if ('method' in message && message.method === 'notifications/initialized') void this.#listen();
@@ -118,8 +119,11 @@ export class McpHttpTransport implements McpTransport {
     }
   }
 
-  /** The answer to one message. It is over when an answer has come; before that a stream that broke off goes on elsewhere. */
-  async #followAnswer(body: ReadableStream<Uint8Array>): Promise<void> {
+  /**
+   * The answer to one message. It is over when an answer has come; before that a stream that broke off goes on elsewhere, and that
+   * it cannot is reported if an answer is expected.
+   */
+  async #followAnswer(body: ReadableStream<Uint8Array>, isExpected: boolean): Promise<void> {
     const place: StreamPlace = { lastEventId: null, retryMs: null, moved: false };
     let answered = false;
     const seen = (message: object) => {
@@ -127,7 +131,9 @@ export class McpHttpTransport implements McpTransport {
     };
     try {
       await this.#read(body, place, seen).catch((error: Error) => this.#report(error));
-      if (!answered && place.lastEventId !== null) await this.#goOn(place, () => answered, seen);
+      if (answered) return;
+      if (place.lastEventId !== null) await this.#goOn(place, () => answered, seen);
+      else if (isExpected) throw new Error('the MCP server has ended its answer before it was complete');
     } catch (error) {
       this.#report(error as Error);
     }

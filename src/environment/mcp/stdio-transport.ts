@@ -28,6 +28,7 @@ export class McpStdioTransport implements McpTransport {
   readonly #start = new AbortController();
   #started = false;
   #closed = false;
+  #finished = false;
 
   constructor(backend: ExecBackend, program: McpProgram) {
     this.#backend = backend;
@@ -53,15 +54,20 @@ export class McpStdioTransport implements McpTransport {
     if (status !== 'accepted') throw new Error(`the MCP server takes no input any more: ${status}`);
   }
 
-  /** A server ends by itself when its stdin does; one that does not is ended with all that it started. */
+  /**
+   * A server ends by itself when its stdin does; one that does not is ended with all that it started. Resolves when it is gone, or
+   * when its end cannot be waited for: the executor does not answer, or something holds the output open.
+   */
   async close(): Promise<void> {
     this.#start.abort();
     const process = this.#process;
     if (process === null) return;
-    await process.closeStdin().catch(() => {});
-    const timer = setTimeout(() => void process.terminate().catch(() => {}), MCP_END_GRACE_MS);
-    await this.#ended;
-    clearTimeout(timer);
+    await process.closeStdin({ timeoutMs: MCP_END_GRACE_MS }).catch(() => {});
+    if (await this.#endsInTime()) return;
+    // Without a deadline of its own: during a recovery it is sent later, so that no program stays behind.
+    void process.terminate().catch(() => {});
+    await this.#endsInTime();
+    this.#finish();
   }
 
   async #follow(process: ExecProcess): Promise<void> {
@@ -79,8 +85,24 @@ export class McpStdioTransport implements McpTransport {
       // What it says cannot be understood any more.
       await process.terminate().catch(() => {});
     }
+    this.#finish();
+  }
+
+  #finish(): void {
+    if (this.#finished) return;
+    this.#finished = true;
     this.#closed = true;
     this.onclose?.();
+  }
+
+  #endsInTime(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => resolve(false), MCP_END_GRACE_MS);
+      void this.#ended.then(() => {
+        clearTimeout(timer);
+        resolve(true);
+      });
+    });
   }
 
   #receive(lines: Iterable<string>): void {

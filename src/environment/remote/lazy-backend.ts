@@ -9,6 +9,15 @@ export class LazyBackend implements ExecBackend {
     this.#connection = connection;
   }
 
+  async defaultCwd(options?: CallOptions): Promise<string | null> {
+    const lease = await this.#connection.lease(options);
+    try {
+      return (await lease.connection.backend.defaultCwd?.(lease.options)) ?? null;
+    } finally {
+      lease.release();
+    }
+  }
+
   async start(params: StartParams, options?: CallOptions): Promise<ExecProcess> {
     const lease = await this.#connection.lease(options);
     try {

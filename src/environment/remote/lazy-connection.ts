@@ -1,10 +1,10 @@
 import type { CallOptions, ExecProcess } from '../../client/backend.ts';
+import { Deadline } from '../../client/deadline.ts';
 import { ClientError } from '../../client/errors.ts';
 import { Listeners } from '../../client/listeners.ts';
 import type { ConnectionState, Readiness } from '../environment.ts';
 import { connectWithin, toClientError } from './attempt.ts';
 import type { Connection, Connector } from './connection.ts';
-import { Deadline } from './deadline.ts';
 
 /** A connection in use. `options` is what is left of the caller's for the next stage. */
 export interface Lease {

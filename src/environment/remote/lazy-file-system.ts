@@ -36,10 +36,11 @@ export class LazyFileSystem implements ExecutorFileSystem {
     return this.#use(options, (files, rest) => files.readFileText(path, rest));
   }
 
+  /** The time limit is for each block, and for the connection. */
   async *readFileStream(path: string, options?: FileOptions): AsyncIterable<Uint8Array> {
     const lease = await this.#lease(options);
     try {
-      yield* lease.connection.files.readFileStream(path, { ...options, ...lease.options });
+      yield* lease.connection.files.readFileStream(path, options);
     } finally {
       lease.release();
     }
@@ -101,12 +102,13 @@ export class LazyFileSystem implements ExecutorFileSystem {
     }
   }
 
+  /** The time limit is for each block, and for the connection. */
   replaceFile(
     path: string,
     content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
     options?: FileOptions & { readonly atomic?: boolean },
   ): Promise<void> {
-    return this.#use(options, (files, rest) => files.replaceFile(path, content, rest));
+    return this.#use(options, (files) => files.replaceFile(path, content, options));
   }
 
   async #use<O extends FileOptions, T>(

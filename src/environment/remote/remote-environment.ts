@@ -6,6 +6,7 @@ import type {
   ExecutorFileSystem,
   ExecutorHttp,
 } from '../../client/backend.ts';
+import { Deadline } from '../../client/deadline.ts';
 import { INFO_TIMEOUT_MS, STATUS_TIMEOUT_MS } from '../../client/limits.ts';
 import { RemoteDiscovery } from '../../client/remote-discovery.ts';
 import type {
@@ -18,7 +19,6 @@ import type {
 import { type ExecutorFetch, fetchOver } from '../fetch.ts';
 import type { Provisioning } from '../provisioning.ts';
 import type { ClientLike, Connection, Connector } from './connection.ts';
-import { Deadline } from './deadline.ts';
 import { LazyBackend } from './lazy-backend.ts';
 import { LazyConnection } from './lazy-connection.ts';
 import { LazyFileSystem } from './lazy-file-system.ts';
@@ -135,7 +135,9 @@ export class RemoteEnvironment implements Environment {
     for (;;) {
       const lease = await this.#connection.lease(deadline.remaining);
       try {
-        await deadline.wait(`recovering environment '${this.id}'`, recovered(lease.connection.client));
+        await recovered(lease.connection.client, (recovery) =>
+          deadline.wait(`recovering environment '${this.id}'`, recovery),
+        );
         if (lease.connection.client.state === 'connected') return;
       } finally {
         lease.release();
@@ -186,17 +188,21 @@ function probe({ client }: Connection, reason: () => string | null): Promise<Env
   });
 }
 
-/** Resolves as soon as a client is not recovering, for better or worse. */
-function recovered(client: ClientLike): Promise<void> {
-  return new Promise((resolve) => {
-    if (client.state !== 'recovering') {
-      resolve();
-      return;
-    }
-    const stop = client.onStateChange(() => {
-      if (client.state === 'recovering') return;
-      stop();
-      resolve();
+/** Waits until a client is not recovering, for better or worse, as long as `wait` waits. */
+async function recovered(
+  client: ClientLike,
+  wait: (recovery: Promise<void>) => Promise<void>,
+): Promise<void> {
+  if (client.state !== 'recovering') return;
+  let stop = () => {};
+  const recovery = new Promise<void>((resolve) => {
+    stop = client.onStateChange(() => {
+      if (client.state !== 'recovering') resolve();
     });
   });
+  try {
+    await wait(recovery);
+  } finally {
+    stop();
+  }
 }

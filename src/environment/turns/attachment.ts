@@ -1,8 +1,8 @@
 import type { CallOptions, EnvironmentInfo } from '../../client/backend.ts';
+import { Deadline } from '../../client/deadline.ts';
 import type { ClientError } from '../../client/errors.ts';
 import type { Environment } from '../environment.ts';
 import { toClientError } from '../remote/attempt.ts';
-import { Deadline } from '../remote/deadline.ts';
 
 /** An environment that a thread wants to use, and how. */
 export interface EnvironmentSelection {

@@ -20,27 +20,27 @@ export class ThreadPlace {
     const calls = this.#calls;
     if (calls === null) return null;
     const here = calls.current();
-    if (here !== this.#confinedTo && !this.#try(() => calls.confine(this.#thread, here))) return null;
+    if (here === this.#confinedTo) return calls.yield;
+    try {
+      calls.confine(this.#thread, here);
+    } catch {
+      // What fails once is not tried again, and where the thread was brought before is no place to stay.
+      this.free();
+      this.#calls = null;
+      return null;
+    }
     this.#confinedTo = here;
     return calls.yield;
   }
 
   /** Lets the thread run anywhere. */
   free(): void {
-    const calls = this.#calls;
-    if (calls === null || this.#confinedTo === null) return;
+    if (this.#calls === null || this.#confinedTo === null) return;
     this.#confinedTo = null;
-    this.#try(() => calls.free(this.#thread));
-  }
-
-  /** What fails once is not tried again. */
-  #try(call: () => void): boolean {
     try {
-      call();
-      return true;
+      this.#calls.free(this.#thread);
     } catch {
       this.#calls = null;
-      return false;
     }
   }
 }

@@ -1,7 +1,8 @@
-import { Agent, type ClientRequest, type IncomingMessage, request as send } from 'node:http';
+import { type ClientRequest, type IncomingMessage, request as send } from 'node:http';
 import { type ClientHttp2Session, constants, type IncomingHttpHeaders } from 'node:http2';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
+import { IntactConnections } from '../failed-writes.ts';
 import { IDLE_CONNECTION_MS, MAX_IDLE_CONNECTIONS, MAX_RESPONSE_HEAD_BYTES } from '../limits.ts';
 import { answerFields, type HeaderField } from './header-fields.ts';
 import type { Hop } from './request.ts';
@@ -29,7 +30,7 @@ interface ConnectionOptions {
 }
 
 /** The idle connections of one client, and those in use. A new one is opened by whoever needs it and handed over. */
-export class Connections extends Agent {
+export class Connections extends IntactConnections {
   constructor() {
     super({ keepAlive: true, timeout: IDLE_CONNECTION_MS, maxFreeSockets: MAX_IDLE_CONNECTIONS });
   }
@@ -93,6 +94,10 @@ export function exchangeOverHttp1(
     const abort = () => request.destroy(signal.reason as Error);
     const answered = (answer: IncomingMessage) => {
       signal.removeEventListener('abort', abort);
+      // A server that has answered need not take the rest, and one that takes none would hold the connection for ever.
+      answer.once('close', () => {
+        if (!request.writableFinished) request.destroy();
+      });
       resolve(rawAnswer(answer));
     };
     request.on('response', answered);

@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { NetworkError } from '../errors.ts';
+import { outliveFailedWrites } from '../failed-writes.ts';
 import { MAX_REDIRECTS, MAX_TIMER_MS, SHARED_OPENING_MS } from '../limits.ts';
 import {
   Connections,
@@ -136,7 +137,10 @@ export class HttpClient {
       protocols: ['h2', 'http/1.1'],
     };
     const socket = await openSocket(route, settings, signal);
-    if (!('alpnProtocol' in socket) || socket.alpnProtocol !== 'h2') return socket;
+    if (!('alpnProtocol' in socket) || socket.alpnProtocol !== 'h2') {
+      outliveFailedWrites(socket);
+      return socket;
+    }
     this.#sessions.add(route.key, url.origin, socket);
     return null;
   }

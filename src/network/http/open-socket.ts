@@ -66,7 +66,12 @@ function opened<S extends Socket>(
       });
     const abort = () => fail(signal.reason as Error);
     const close = () => fail(new Error('the connection was closed while it was being opened'));
-    const ready = () => finish(() => done(socket));
+    const ready = () =>
+      finish(() => {
+        // Seen by whoever uses it. Between two uses, and when an answer came before the request was sent, nobody does.
+        socket.on('error', () => {});
+        done(socket);
+      });
     socket.on('error', fail).on('close', close).on(event, ready).setNoDelay(true);
     signal.addEventListener('abort', abort);
     if (signal.aborted) abort();

@@ -1,9 +1,9 @@
 import { type Agent, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Duplex, pipeline } from 'node:stream';
+import type { Duplex } from 'node:stream';
 import { isPublicAddress } from './addresses.ts';
 import { endToEndHeaders, groupedHeaders, type HeaderGroups } from './http-headers.ts';
-import { IDLE_TIMEOUT_MS, MAX_HEADER_BYTES, MAX_REQUESTS_AHEAD } from './limits.ts';
+import { IDLE_TIMEOUT_MS, LINGER_MS, MAX_HEADER_BYTES, MAX_REQUESTS_AHEAD } from './limits.ts';
 
 /** What is asked of a web server, and on which connection. */
 export interface Outgoing {
@@ -14,14 +14,22 @@ export interface Outgoing {
   readonly connection: { readonly createConnection: () => Socket } | { readonly agent: Agent };
 }
 
-/** Sends the request and brings the answer. Rejects when there is none; one that breaks off ends the client's connection. */
+/**
+ * Sends the request and brings the answer, also one that comes while the request is still being sent: what is left of it then is
+ * read and dropped where the web server does not take it. Rejects when there is no answer; one that breaks off ends the client's
+ * connection behind what came of it.
+ */
 export function exchange(incoming: IncomingMessage, response: ServerResponse, out: Outgoing): Promise<void> {
   return new Promise((resolve, reject) => {
     const outgoing = outgoingRequest(incoming, out);
     let isAnswered = false;
-    outgoing.on('error', reject);
-    // A web server that switches protocols unasked ends like this, too.
+    outgoing.on('error', (error) => {
+      // Later it is a failure of the answer, which tells it by itself.
+      if (!isAnswered) reject(error);
+    });
     outgoing.on('close', () => {
+      incoming.unpipe(outgoing).resume();
+      // A web server that switches protocols unasked ends like this, too.
       if (!isAnswered) reject(new Error('the web server has ended the connection'));
     });
     outgoing.on('response', (answered) => {
@@ -34,15 +42,48 @@ export function exchange(incoming: IncomingMessage, response: ServerResponse, ou
       // Two connections that belong together end together.
       if ('agent' in out.connection && !outgoing.shouldKeepAlive) response.shouldKeepAlive = false;
       keepSilently(response);
+      lingerBehind(response);
       const headers = endToEndHeaders(answered.rawHeaders).flat();
       response.writeHead(answered.statusCode ?? 502, answered.statusMessage ?? '', headers);
       // The head goes out now, in its own bytes; flushing it would encode those beyond ASCII once more.
       response.write(NOTHING);
-      pipeline(answered, response, () => resolve());
+      answered.on('error', () => response.socket?.destroySoon());
+      answered.pipe(response);
     });
-    response.on('close', () => outgoing.destroy());
-    pipeline(incoming, outgoing, () => {});
+    response.on('close', () => {
+      outgoing.destroy();
+      resolve();
+    });
+    incoming.on('error', () => {});
+    incoming.pipe(outgoing);
   });
+}
+
+/** The last request of a connection that was answered before it was read to its end. */
+const unread = new WeakMap<Socket, IncomingMessage>();
+
+/**
+ * Has the client's connection, where it ends with this answer, go on taking what the client still sends, for a while: a connection
+ * that is closed with something unread is reset, and the reset overtakes the answer.
+ */
+function lingerBehind({ req: incoming }: ServerResponse): void {
+  if (incoming.complete) return;
+  const { socket } = incoming;
+  const isPrepared = unread.has(socket);
+  unread.set(socket, incoming);
+  if (isPrepared) return;
+  const destroySoon = socket.destroySoon.bind(socket);
+  let isLingering = false;
+  socket.destroySoon = () => {
+    const rest = unread.get(socket) ?? incoming;
+    if (rest.complete || socket.destroyed) return destroySoon();
+    if (isLingering) return;
+    isLingering = true;
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    socket.once('close', () => clearTimeout(timer));
+    rest.once('end', destroySoon).resume();
+    socket.end();
+  };
 }
 
 const NOTHING = Buffer.alloc(0);
@@ -137,6 +178,7 @@ export function answer(
     return;
   }
   keepSilently(response);
+  lingerBehind(response);
   const length = Buffer.byteLength(body);
   response.writeHead(status, { 'content-type': 'text/plain', ...headers, 'content-length': length });
   response.end(body);

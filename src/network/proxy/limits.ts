@@ -25,6 +25,9 @@ export const MAX_ADDRESSES_TRIED = 4;
 /** A connection on which nothing moves for so long is dead; long polls and quiet terminals stay well below. */
 export const IDLE_TIMEOUT_MS = 60 * 60 * 1000;
 
+/** How long a client that has its answer may go on with its request, before its connection is closed. */
+export const LINGER_MS = 5_000;
+
 /** How long a name may take to be resolved; a host whose addresses are unknown is not connected to. */
 export const LOOKUP_TIMEOUT_MS = 2_000;
 

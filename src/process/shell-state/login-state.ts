@@ -42,7 +42,7 @@ function splitParts(kind: ShellKind, content: Buffer): Parts | null {
 
 /** Null when one is larger than the system takes. Variables that are no UTF-8 are left out: a child's are given as text. */
 function exportedVariables(bytes: Buffer): Record<string, string> | null {
-  const exported: Record<string, string> = {};
+  const exported: [string, string][] = [];
   for (let start = 0; start < bytes.length; ) {
     const found = bytes.indexOf(0, start);
     const end = found === -1 ? bytes.length : found;
@@ -51,11 +51,11 @@ function exportedVariables(bytes: Buffer): Record<string, string> | null {
     const separator = entry.indexOf('=');
     const name = entry.toString('utf8', 0, Math.max(0, separator));
     if (separator > 0 && isUtf8(entry) && !OF_ONE_RUN.has(name) && !name.startsWith('BASH_FUNC_')) {
-      exported[name] = entry.toString('utf8', separator + 1);
+      exported.push([name, entry.toString('utf8', separator + 1)]);
     }
     start = end + 1;
   }
-  return exported;
+  return Object.fromEntries(exported);
 }
 
 const OF_ONE_RUN = new Set(['PWD', 'OLDPWD', 'SHLVL', '_']);

@@ -28,6 +28,14 @@ export class Reaper {
     setImmediate(() => this.#reap(pid));
   }
 
+  /** Whether the event loop stays alive for a child from now on; one that is not watched any more has no say. */
+  keepLoopAlive(pid: number, keep: boolean): void {
+    const watch = this.#watched.get(pid);
+    if (watch === undefined || watch.keepsLoopAlive === keep) return;
+    watch.keepsLoopAlive = keep;
+    this.#hold(keep ? 1 : -1);
+  }
+
   /** Stops listening; children that still live are never reaped. */
   close(): void {
     process.off('SIGCHLD', this.#collect);
@@ -73,5 +81,5 @@ export class Reaper {
 
 interface Watch {
   readonly onExit: (status: ExitStatus) => void;
-  readonly keepsLoopAlive: boolean;
+  keepsLoopAlive: boolean;
 }

@@ -24,7 +24,7 @@ export class SpawnedChild implements Child {
   readonly #parts: ChildParts;
   readonly #killer: TreeKiller;
   readonly #onRelease: () => void;
-  readonly report: Promise<number | null> | null;
+  #report: Promise<number | null> | null = null;
   #listeners: ((status: ExitStatus) => void)[] = [];
   #status: ExitStatus | null = null;
 
@@ -32,13 +32,12 @@ export class SpawnedChild implements Child {
     this.#parts = parts;
     this.#killer = killer;
     this.#onRelease = onRelease;
-    const { report, command } = parts;
-    // Who reports has been started by what contains it, which can be told from it now and not any more once that has exited.
-    this.report =
-      report?.first.then((first) => {
-        if (first !== null) command?.entered();
-        return first;
-      }) ?? null;
+  }
+
+  get report(): Promise<number | null> | null {
+    const { report } = this.#parts;
+    if (report != null) this.#report ??= this.#hear(report);
+    return this.#report;
   }
 
   get pid(): number {
@@ -93,5 +92,18 @@ export class SpawnedChild implements Child {
     this.#status = status;
     for (const listener of this.#listeners) queueMicrotask(() => listener(status));
     this.#listeners = [];
+  }
+
+  /** A wrapper that was killed before it had contained anything may leave a process that has its pipe and waits for it for ever. */
+  async #hear(report: WrapperReport): Promise<number | null> {
+    let heard = false;
+    this.onExit(() => {
+      if (!heard) void this.killTree();
+    });
+    const first = await report.first;
+    heard = true;
+    // Who reports has been started by what contains it, which can be told from it now and not any more once that has exited.
+    if (first !== null) this.#parts.command?.entered();
+    return first;
   }
 }

@@ -82,7 +82,7 @@ export interface Child {
   readonly stdin: InputSink | null;
   /**
    * The first byte that came through the pipe of a wrapper, or null when that was closed without one, by the end of the wrapper at the
-   * latest. Null as a whole when no such pipe was asked for.
+   * latest. Null as a whole when no such pipe was asked for. It is waited for from when it is first asked for.
    */
   readonly report: Promise<number | null> | null;
   onExit(listener: (status: ExitStatus) => void): void;
@@ -134,6 +134,8 @@ export interface EnclosingCalls {
   memoryFile(bytes: Uint8Array): number;
   /** A pipe whose two ends are closed on exec. */
   createPipe(): { readonly readEnd: number; readonly writeEnd: number };
+  /** Whether the event loop stays alive as long as a started program runs. It does for each until it is told otherwise. */
+  keepLoopAlive(pid: number, keep: boolean): void;
 }
 
 /** Why a program could not be started, with the errno name where the system gave one. */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { pause } from '../../client/reconnect.ts';
 import type { Logger } from '../../observability/log.ts';
 import { UpgradeRefusedError } from '../../transport/open-websocket.ts';
-import { CloseCode, type Transport } from '../../transport/transport.ts';
+import { CloseCode, type CloseReason, type Transport } from '../../transport/transport.ts';
 import { EXECUTOR_FIRST_PAUSE_MS, EXECUTOR_LONGEST_PAUSE_MS } from '../limits.ts';
 import { createIdentity } from '../noise/identity.ts';
 import { Pauses } from '../outbound/pauses.ts';
@@ -50,7 +50,7 @@ export class RunningExecutor {
     EXECUTOR_LONGEST_PAUSE_MS,
     () => 0.5 + Math.random() / 2,
   );
-  #pipeLost = () => {};
+  #pipeLost: (reason?: CloseReason) => void = () => {};
   #draining = false;
 
   /** Throws TypeError for options that make no sense. */
@@ -73,7 +73,7 @@ export class RunningExecutor {
         if (this.#draining) dropStream(transport, 'the executor is shutting down');
         else options.accept(transport, peer);
       },
-      pipeLost: () => this.#pipeLost(),
+      pipeLost: (reason) => this.#pipeLost(reason),
     });
     this.ended = this.#run().finally(() => this.close());
   }
@@ -132,7 +132,7 @@ export class RunningExecutor {
     const headers = { 'x-request-id': `req_${randomBytes(16).toString('hex')}` };
     try {
       const pipe = await openRendezvous(url, { ...this.#outbound, headers, text: 'ignore' }, signal);
-      const lost = new Promise<void>((resolve) => {
+      const lost = new Promise<CloseReason | undefined>((resolve) => {
         this.#pipeLost = resolve;
       });
       // A link that is closed meanwhile closes the pipe, and tells nobody.
@@ -140,8 +140,10 @@ export class RunningExecutor {
       if (signal.aborted) return false;
       this.#pauses.reset();
       log.info('connected to the rendezvous', { rendezvous: nameOf(url) });
-      await lost;
-      if (!signal.aborted) log.warn('the connection to the rendezvous is lost', { rendezvous: nameOf(url) });
+      const { code = null, reason = '' } = (await lost) ?? {};
+      if (!signal.aborted) {
+        log.warn('the connection to the rendezvous is lost', { rendezvous: nameOf(url), code, reason });
+      }
       return false;
     } catch (error) {
       if (signal.aborted) return false;

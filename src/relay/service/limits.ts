@@ -14,9 +14,15 @@ export const EXECUTOR_TICKET_MS = 7 * 24 * 60 * 60_000;
 export const HARNESS_TICKET_MS = 60_000;
 export const AUTHORIZATION_MS = 60_000;
 
-/** How long a node has an executor without saying so again, and how often it does. */
+/** How long a node has an executor without saying so again. */
 export const LEASE_MS = 90_000;
-export const LEASE_RENEWAL_MS = 30_000;
+
+/**
+ * How often it does, and with that how long harnesses may wait at a node that has not noticed that its executor has gone to another one.
+ * The ends keep a stream for 25 seconds without each other: enough for this, for the two seconds until the dead socket is cut off, for one
+ * question that the store leaves unanswered, and for the harness's way to the other node.
+ */
+export const LEASE_RENEWAL_MS = 10_000;
 
 /** How soon it says so again when the store could not be reached. */
 export const LEASE_RETRY_MS = 2_000;

@@ -21,6 +21,7 @@ import { Registry } from './registry/registry.ts';
 import { RequestBudget } from './registry/request-budget.ts';
 import { Rendezvous } from './rendezvous/rendezvous.ts';
 import { openStore } from './store/open-store.ts';
+import type { FileLock } from './store/registration-file.ts';
 import type { Store } from './store/store.ts';
 
 /** How a relay is set up. */
@@ -31,6 +32,8 @@ export interface RelayConfig {
   readonly secret: string;
   /** `memory`, `file:///PATH`, or `redis://…`, which several nodes share. */
   readonly store: string;
+  /** Keeps the file of a `file:` store for one relay. Without it a second relay is not noticed, which is warned of. */
+  readonly fileLock?: FileLock | null;
   /** The HTTP URL under which clients reach any node; null is the address itself. */
   readonly publicUrl: string | null;
   /** The HTTP URL under which harnesses reach this node; null is the public URL. */
@@ -61,7 +64,7 @@ export async function startRelay(config: RelayConfig): Promise<RunningRelay> {
   const audit = await openAudit(config);
   let store: Store | null = null;
   try {
-    store = await openStore(config.store, config.log);
+    store = await openStore(config.store, config.log, config.fileLock);
     const relay = new Relay(config, revocations, store, audit);
     const url = await relay.listen();
     return {

@@ -42,7 +42,7 @@ export interface ExecutorLinkOptions {
   /** Takes the stream of a harness that has been let in. */
   accept(transport: Transport, peer: RelayPeer): void;
   /** The pipe is gone; streams that can be resumed wait for the next one. */
-  pipeLost?(): void;
+  pipeLost?(reason: CloseReason | undefined): void;
   /** A clock that does not jump. */
   readonly now?: () => number;
 }
@@ -93,10 +93,10 @@ export class ExecutorLink {
       drained: () => {
         if (this.#pipe === pipe) this.#outgoing.drained();
       },
-      closed: () => {
+      closed: (reason) => {
         if (this.#pipe !== pipe) return;
         this.#detach();
-        this.#options.pipeLost?.();
+        this.#options.pipeLost?.(reason);
       },
     });
     for (const stream of this.#streams.values()) stream.pipeFound();

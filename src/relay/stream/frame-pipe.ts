@@ -1,11 +1,13 @@
+import type { CloseReason } from '../../transport/transport.ts';
+
 /** What a pipe tells its owner. No event comes before `open`, and nothing after `closed`. */
 export interface FramePipeEvents {
   /** One frame, whole but unchecked. The bytes belong to the owner. */
   frame(bytes: Uint8Array): void;
   /** There is room again after `send` returned false. */
   drained(): void;
-  /** The end, exactly once, whoever caused it. */
-  closed(): void;
+  /** The end, exactly once, whoever caused it, and why where that is known. */
+  closed(reason?: CloseReason): void;
 }
 
 /** What carries frames between a link and its rendezvous: a websocket, or whatever keeps their boundaries. */

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { printable } from '../../protocol/errors.ts';
 import { CloseCode, type CloseReason, type Transport } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
 import { decodeFrame, encodeFrame, type ReceivedFrame } from '../frames/frame.ts';
@@ -153,8 +154,8 @@ export class HarnessLink {
       drained: () => {
         if (this.#pipe === pipe) this.#outgoing.drained();
       },
-      closed: () => {
-        if (this.#pipe === pipe) this.#pipeClosed();
+      closed: (reason) => {
+        if (this.#pipe === pipe) this.#pipeClosed(reason);
       },
     });
   }
@@ -190,10 +191,11 @@ export class HarnessLink {
     this.#pipe?.setReceiving(this.#ownerReads && !this.#backlogged);
   }
 
-  #pipeClosed(): void {
+  #pipeClosed(reason: CloseReason | undefined): void {
     this.#pipe = null;
     this.#outgoing.detach();
-    this.#greeting?.fail(new RelayError('lost', 'the connection to the rendezvous is lost'));
+    const said = reason === undefined || reason.reason === '' ? '' : `: ${printable(reason.reason)}`;
+    this.#greeting?.fail(new RelayError('lost', `the connection to the rendezvous is lost${said}`));
     if (this.#stream?.pipeLost()) this.#options.pipeLost?.();
   }
 

@@ -68,6 +68,8 @@ export class RunningHelper {
       }),
     ];
     const exited = new Promise<ExitStatus>((resolve) => child.onExit(resolve));
+    // A bwrap that was killed before it had contained anything may leave a process that has its streams and waits for it for ever.
+    void exited.then(() => child.killTree());
     this.ended = Promise.all([exited, ...streams]).then(([status]) => {
       this.#channel.fail(endedError(status, this.#complaint.trim()));
       child.release();

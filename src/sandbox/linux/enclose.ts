@@ -21,9 +21,10 @@ import { type DiskPolicy, isFullWrite, type SandboxPolicy } from '../policy/poli
 import type { Bwrap } from './bwrap.ts';
 import { Containment, FIRST_INHERITED_FD, type Proxied, type ReadyPlan } from './containment.ts';
 import { descriptorPath, placeOf } from './descriptors.ts';
+import { hasEntered } from './entry.ts';
 import { Instructions } from './instructions.ts';
-import { LaunchReport, launcherImage } from './launcher.ts';
-import { ABANDONED_DEADLINE_MS, PLAN_ATTEMPTS, UNPROVEN_START_MS } from './limits.ts';
+import { launcherImage } from './launcher.ts';
+import { ABANDONED_DEADLINE_MS, PLAN_ATTEMPTS } from './limits.ts';
 import { type HeldPlaces, Placeholders, PlanOutdated } from './placeholders.ts';
 import { type NetworkMode, seccompFilter } from './seccomp.ts';
 import type { SpareBwraps } from './spare-bwraps.ts';
@@ -106,7 +107,7 @@ export class LinuxEncloser {
       try {
         const containment = new Containment(spec, path, ready.plan, network, proxied);
         const input = containment.input(ready, this.#architecture)!;
-        const entered = (child: Child) => this.#hasEntered(child, network);
+        const entered = (child: Child) => hasEntered(child, network, this.#bwrap);
         const wrapper = containment.wrapper(bwrap, input, this.#filter(network));
         return { spec: wrapper, judge, entered, release: ready.release };
       } catch (error) {
@@ -150,9 +151,9 @@ export class LinuxEncloser {
           instructions.close();
           return false;
         }
-        await instructions.send(input);
+        const told = instructions.send(input);
         if (kind !== null) this.#spares?.provide(kind, specOf);
-        const entered = await this.#hasEntered(child, network);
+        const entered = await hasEntered(child, network, this.#bwrap, told);
         if (entered) enclosure.release = made.release;
         return entered;
       },
@@ -266,37 +267,6 @@ export class LinuxEncloser {
   async #holdPlaces(plan: MountPlan): Promise<HeldPlan> {
     if (plan.placeholders.length === 0) return { plan, identities: NOTHING_MADE, release: null };
     return { plan, ...(await this.#placeholders.hold(plan.placeholders)) };
-  }
-
-  /**
-   * Where bwrap ends before the launcher runs, what it was to mount may have been exchanged or removed a moment ago. Nothing is read into
-   * what it says: if something else keeps it from working, that holds for the next attempt as well. Rejects with BwrapUnavailable when it
-   * does not work here at all, which a start has to find out that comes before anything has shown it.
-   */
-  async #hasEntered({ report }: Child, network: NetworkMode): Promise<boolean> {
-    const said = await (this.#bwrap.works ? report : this.#unlessStuck(report));
-    if (said === LaunchReport.mountsChecked) {
-      if (network !== 'enabled') this.#bwrap.proven();
-      return true;
-    }
-    if (said === null) await this.#bwrap.path();
-    return false;
-  }
-
-  /** The report, or why a bwrap that says nothing does not work at all; one that only takes its time is waited for. */
-  async #unlessStuck(report: Child['report']): Promise<Awaited<Child['report']>> {
-    const deadline = new AbortController();
-    try {
-      return await Promise.race([report, this.#whyStuck(deadline.signal)]);
-    } finally {
-      deadline.abort();
-    }
-  }
-
-  async #whyStuck(signal: AbortSignal): Promise<never> {
-    await delay(UNPROVEN_START_MS, null, { signal }).catch(() => {});
-    if (!signal.aborted) await this.#bwrap.path();
-    return await new Promise<never>(() => {});
   }
 
   /** The launcher itself, executed from the memory that it is passed in. */

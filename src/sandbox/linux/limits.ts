@@ -23,6 +23,12 @@ export const SMALL_PIPE_BYTES = 4_096;
 /** How long the first program in a sandbox may take to be there before it is asked whether bwrap works at all. */
 export const UNPROVEN_START_MS = 5_000;
 
+/**
+ * How long bwrap may take to build a sandbox once it knows which; it takes ten milliseconds. Only one that hangs needs longer: on a
+ * mount that does not answer, or because somebody has stopped it.
+ */
+export const BUILD_DEADLINE_MS = 20_000;
+
 /** How long bwrap may take to show that it works; it takes ten milliseconds. */
 export const PROBE_DEADLINE_MS = 10_000;
 

@@ -77,7 +77,12 @@ export const FORBIDDEN: readonly Attempt[] = [
   },
   {
     name: 'change settings of the kernel',
-    code: "fs.closeSync(fs.openSync('/proc/sys/vm/swappiness', 'r+'))",
+    // bwrap itself closes the first two where they could be written.
+    code: `let refusal = null;
+      for (const name of ['sysrq-trigger', 'irq/default_smp_affinity', 'sys/vm/swappiness']) {
+        try { return fs.closeSync(fs.openSync('/proc/' + name, fs.constants.O_WRONLY)) } catch (error) { refusal = error }
+      }
+      throw refusal`,
     effect: null,
   },
   {

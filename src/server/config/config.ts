@@ -88,7 +88,7 @@ export interface ExecServerConfig {
   readonly maxMessagesPerSecond: number;
   /** Bytes of one connection's unanswered requests; beyond it nothing more is read, or what waits for a program is refused. */
   readonly maxRequestBytesInFlight: number;
-  /** Largest answer; a request that needs more is refused. */
+  /** Largest answer; a request that needs more is refused, but `process/read` returns a part that fits. */
   readonly maxResponseBytes: number;
   /** Bytes waiting for a slow client before its processes are paused. */
   readonly outboundHighWaterBytes: number;

@@ -140,9 +140,10 @@ export const SERVICE_SPECS = {
   maxResponseBytes: {
     group: 'Messages',
     type: 'bytes',
-    min: KIB,
+    min: 4 * KIB,
     max: GIB,
-    description: 'Largest answer; a request that needs more is refused.',
+    description:
+      'Largest answer; a request that needs more is refused, but `process/read` returns a part that fits.',
   },
   outboundHighWaterBytes: {
     group: 'Messages',

@@ -18,5 +18,6 @@ export function bytesParam<Name extends string>(
 
 /** The bytes of a parameter in base64, which may have been decoded already, or what is wrong with it. */
 export function decodeParam(param: string, bulk: BulkBytes | null): Decoded {
-  return bulk === null ? decodeBase64(param) : asBuffer(bulk.bytes);
+  if (bulk === null) return decodeBase64(param);
+  return bulk.problem === null ? asBuffer(bulk.bytes) : { problem: bulk.problem };
 }

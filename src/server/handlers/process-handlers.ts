@@ -8,6 +8,7 @@ import { invalidParams } from '../../protocol/errors.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { given } from '../sessions/process-events.ts';
 import { bytesParam } from './base64-params.ts';
+import { readResult, roomIn } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { spawnSpec, startRequestParts } from './start-request.ts';
@@ -39,24 +40,10 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       return { processId, sandboxType };
     },
 
-    'process/read': async ({ processId, afterSeq, maxBytes, waitMs }, { signal, park }) => {
+    'process/read': async ({ processId, afterSeq, maxBytes, waitMs }, { signal, park, maxResultBytes }) => {
       const process = await processes.get(processId);
-      const request = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
-      const page = await process.read(request, signal, park);
-      return {
-        chunks: page.chunks.map(({ seq, stream, bytes }) => ({
-          seq,
-          stream,
-          chunk: bytes.toString('base64'),
-        })),
-        nextSeq: page.nextSeq,
-        exited: page.exitCode !== null,
-        exitCode: page.exitCode,
-        closed: page.closed,
-        failure: null,
-        sandboxDenied: page.denied,
-        ...given(page.reason),
-      };
+      const place = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
+      return readResult(await process.read({ ...place, room: roomIn(maxResultBytes) }, signal, park));
     },
 
     'process/write': async (params, { bulk, park }) => {

@@ -9,6 +9,7 @@ import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { SandboxType } from '../../sandbox/confinement.ts';
 import { type Dialect, processNotifier } from '../sessions/process-events.ts';
 import { programNetwork } from './program-network.ts';
+import { readableChunkBytes } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
 
 /** A start that has been checked, in either dialect. */
@@ -63,6 +64,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     maxBytes,
     maxChunks: config.retainedChunksPerProcess,
     headBytes: Math.min(config.snapshotHeadBytes, maxBytes),
+    maxChunkBytes: readableChunkBytes(config.maxResponseBytes),
   };
   const notifier = processNotifier(processId, dialect, session);
   let leave = () => {};

@@ -27,7 +27,7 @@ describe('connecting', () => {
     expect(client.environmentInfo).toMatchObject({ cwd: 'file:///work' });
     expect(client.capabilities).toMatchObject({ processResize: true });
     expect(client.capabilities.fsWatch).toBeUndefined();
-    expect(client.backend.defaultCwd).toBe('file:///work');
+    expect(await client.backend.defaultCwd?.()).toBe('file:///work');
     await client.close();
   });
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { ClientError } from '../../../src/client/errors.ts';
 import { communicate, run, wait } from '../../../src/client/helpers.ts';
+import { RpcError, RpcErrorCode } from '../../../src/protocol/errors.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { FakeServer, SILENCE } from './fake-server.ts';
 
@@ -23,6 +24,53 @@ test('a command vector runs where the server is, with its environment', async ()
   server.link.exited(start!.params.processId, 1, 5);
   server.link.closedProcess(start!.params.processId, 2);
   expect((await running).exitCode).toBe(5);
+  await client.close();
+});
+
+test('a server that told nothing of itself is asked once where programs run', async () => {
+  const server = new FakeServer();
+  server.environmentInfo = undefined;
+  server.answers['environment/info'] = () => ({
+    shell: { name: 'sh', path: '/bin/sh' },
+    cwd: 'file:///told',
+  });
+  const client = await server.connect();
+  const running = [run(client.backend, ['a'])];
+  await server.untilRequests('process/start', 1);
+  running.push(run(client.backend, ['b']));
+  for (const { params } of await server.untilRequests('process/start', 2)) {
+    expect(params.cwd).toBe('file:///told');
+    server.link.exited(params.processId, 1);
+    server.link.closedProcess(params.processId, 2);
+  }
+  await Promise.all(running);
+  expect(server.requests('environment/info')).toHaveLength(1);
+  await client.close();
+});
+
+test('a server that cannot tell where programs run has them run in its root', async () => {
+  const server = new FakeServer();
+  server.environmentInfo = undefined;
+  server.answers['environment/info'] = () => {
+    throw new RpcError(RpcErrorCode.methodNotFound, 'unknown method');
+  };
+  const client = await server.connect();
+  expect(await client.backend.defaultCwd?.()).toBeNull();
+  const running = run(client.backend, ['a']);
+  const [start] = await server.untilRequests('process/start', 1);
+  expect(start!.params.cwd).toBe('file:///');
+  server.link.exited(start!.params.processId, 1);
+  server.link.closedProcess(start!.params.processId, 2);
+  await running;
+  await client.close();
+});
+
+test('the question where programs run has the deadline of the start', async () => {
+  const server = new FakeServer();
+  server.environmentInfo = undefined;
+  const client = await server.connect();
+  await expect(run(client.backend, ['x'], { timeoutMs: 10 })).rejects.toMatchObject({ kind: 'timeout' });
+  expect(server.requests('process/start')).toEqual([]);
   await client.close();
 });
 

@@ -151,6 +151,7 @@ describe('a lost connection', () => {
     expect(client.state).toBe('recovering');
     expect(server.requests('process/list')).toEqual([]);
     const read = server.requests('process/read').find((request) => request.params.processId === 'a')!;
+    server.answers['process/read'] = () => wirePage(2, []);
     server.link.respond(read, wirePage(2, [1]));
     await recovered(client);
     expect(processes[0]!.wake).toBe(1);

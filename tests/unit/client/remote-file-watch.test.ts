@@ -3,9 +3,11 @@ import type { FileChange, FileChanges, FileWatch } from '../../../src/client/bac
 import { ClientError } from '../../../src/client/errors.ts';
 import { WATCH_QUEUE_CHANGES } from '../../../src/client/limits.ts';
 import { RemoteFileSystem } from '../../../src/client/remote-file-system.ts';
+import { RpcError, RpcErrorCode } from '../../../src/protocol/errors.ts';
 import type { NotificationParamsOf } from '../../../src/protocol/registry.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { FakeFileServer } from './fake-file-server.ts';
+import { FakeServer } from './fake-server.ts';
 
 const ROOT = 'file:///w';
 const OVERFLOW = { changes: [], overflow: true };
@@ -130,6 +132,43 @@ test('a second loss while it is set up again is followed by another attempt', as
   server.enter('recovering');
   server.enter('connected');
   expect(await waiting).toEqual(OVERFLOW);
+});
+
+test('a loss before it could be set up again leaves one attempt for the next connection', async () => {
+  const server = new FakeServer();
+  server.environmentInfo = { capabilities: { fsWatch: true } };
+  server.answers['fs/watch'] = ({ watchId }, link) => {
+    const same = link.requests.filter(({ params }) => params?.watchId === watchId);
+    if (same.length > 1) throw new RpcError(RpcErrorCode.invalidRequest, 'the id is in use');
+    return {};
+  };
+  const client = await server.connect();
+  const watch = await new RemoteFileSystem(client).watch(ROOT);
+  const waiting = next(watch[Symbol.asyncIterator]());
+  let isBroken = false;
+  client.onStateChange((state) => {
+    if (state !== 'connected' || isBroken) return;
+    isBroken = true;
+    server.link.break();
+  });
+  server.link.break();
+  expect(await waiting).toEqual(OVERFLOW);
+  await waitFor('another connection', () => server.links.length === 3 && client.state === 'connected');
+  await waitFor('the watch on it', () => server.link.requests.some(({ method }) => method === 'fs/watch'));
+  await client.call('environment/status', null);
+  expect(server.link.requests.filter(({ method }) => method === 'fs/watch')).toHaveLength(1);
+  await client.close();
+});
+
+test('a watch that is closed while it waits to be set up again is not set up', async () => {
+  const { server, watch } = await setUp();
+  server.hold('fs/watch');
+  server.enter('recovering');
+  server.enter('connected');
+  await watch.close();
+  expect(server.calls.filter(({ method }) => method === 'fs/watch').at(-1)?.options.signal?.aborted).toBe(
+    true,
+  );
 });
 
 async function failureOf(watch: FileWatch): Promise<unknown> {

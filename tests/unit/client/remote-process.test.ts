@@ -206,6 +206,22 @@ describe('events', () => {
     await client.close();
   });
 
+  test('that do not fit into one answer are read in several', async () => {
+    const { server, client, process } = await startedProcess();
+    server.answers['process/read'] = ({ afterSeq }) =>
+      afterSeq < 8
+        ? wirePage(afterSeq + 3, [afterSeq + 1, afterSeq + 2])
+        : wirePage(11, [], { exited: true, exitCode: 0, closed: true });
+    server.link.break();
+    expect(await all(process.events())).toEqual([
+      ...[1, 2, 3, 4, 5, 6, 7, 8].map((seq) => `${seq}:<${seq}>`),
+      'exited 9',
+      'closed 10',
+    ]);
+    expect(server.requests('process/read')).toHaveLength(5);
+    await client.close();
+  });
+
   test('that are lost are counted when a snapshot fits', async () => {
     const server = new FakeServer();
     (server.environmentInfo as { capabilities: Record<string, boolean> }).capabilities.processSnapshot = true;
@@ -214,7 +230,7 @@ describe('events', () => {
     let nextSeq = 9;
     // The first page is older than the snapshot; what it had is evicted when the next is made.
     server.answers['process/read'] = () => {
-      nextSeq++;
+      nextSeq = Math.min(nextSeq + 1, 12);
       return wirePage(nextSeq, nextSeq === 10 ? [7, 8, 9] : [9, nextSeq - 1]);
     };
     server.answers['process/snapshot'] = () => ({

@@ -161,3 +161,13 @@ export function info(shellPath: string): EnvironmentInfo {
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
 }
+
+/** What the promise is rejected with. */
+export async function failureOf(promise: Promise<unknown>): Promise<ClientError> {
+  return promise.then(
+    () => {
+      throw new Error('it should have failed');
+    },
+    (error: unknown) => error as ClientError,
+  );
+}

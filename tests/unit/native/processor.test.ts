@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { expect, test } from 'vitest';
+import koffi from 'koffi';
+import { expect, test, vi } from 'vitest';
 import { loadProcessor } from '../../../src/native/processor.ts';
 
 /** Where a thread may run, as the system writes it: `0-3,7`. */
@@ -30,4 +31,26 @@ test('a thread that is gone, or a processor that is not there, is an error', () 
   expect(() => processor.free(nobody)).toThrow('sched_setaffinity failed with errno 3');
   expect(() => processor.confine(nobody, processor.current())).toThrow('errno 3');
   expect(() => processor.confine(process.pid, 8_191)).toThrow('errno 22');
+});
+
+test('loading them sets nothing: who has ever been given processors gets no others that come later', () => {
+  const { load } = koffi;
+  const called: unknown[] = [];
+  const spy = vi.spyOn(koffi, 'load').mockImplementation((name) => {
+    const library = load(name);
+    const noted = (declared: string, ...rest: unknown[]) => {
+      const call = (library.func as (...args: unknown[]) => (...args: unknown[]) => unknown)(
+        declared,
+        ...rest,
+      );
+      return (...args: unknown[]) => {
+        called.push(declared);
+        return call(...args);
+      };
+    };
+    return { ...library, func: noted } as unknown as ReturnType<typeof load>;
+  });
+  loadProcessor();
+  spy.mockRestore();
+  expect(called).toEqual(['int sched_getcpu()', 'sched_getaffinity']);
 });

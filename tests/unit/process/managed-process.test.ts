@@ -100,6 +100,12 @@ describe('exited and closed', () => {
     tiny.child.stdout.write(Buffer.alloc(3 * MIN_CHUNK_BYTES));
     expect(tiny.events).toHaveLength(3);
   });
+
+  test('output is cut into chunks that a reader can take', () => {
+    const { child, events } = start(new FakeChild(), { retention: { ...RETENTION, maxChunkBytes: 3 } });
+    child.stdout.write('abcdefg');
+    expect(events).toEqual(['1 stdout abc', '2 stdout def', '3 stdout g']);
+  });
 });
 
 describe('pausing', () => {
@@ -130,6 +136,29 @@ describe('read', () => {
     expect(await read({ afterSeq: 2, maxBytes: 4 })).toMatchObject({ chunks: [], nextSeq: 5 });
     expect(await read()).toMatchObject({ chunks: [{ seq: 1 }, { seq: 2 }], nextSeq: 5 });
     expect(await read({ afterSeq: 99, waitMs: 60_000 })).toMatchObject({ chunks: [], nextSeq: 5 });
+  });
+
+  test('a page that ends for want of room has the state at its end, and the next one goes on there', async () => {
+    const { child, read } = start();
+    const pageAfter = (afterSeq: number, maxBytes: number | null = null) =>
+      read({ afterSeq, maxBytes, waitMs: 60_000, room: { size: 2, sizeOf: () => 1 } });
+    for (const text of ['1', '2', '3']) child.stdout.write(text);
+    child.exit(7);
+    for (const text of ['5', '6', '7']) child.stdout.write(text);
+    child.endStreams();
+    const chunks = (...seqs: number[]) => seqs.map((seq) => ({ seq }));
+    expect(await pageAfter(0)).toMatchObject({
+      ...{ chunks: chunks(1, 2), nextSeq: 3, exitCode: null, closed: false },
+    });
+    expect(await pageAfter(2)).toMatchObject({
+      ...{ chunks: chunks(3, 5), nextSeq: 6, exitCode: 7, closed: false },
+    });
+    expect(await pageAfter(5)).toMatchObject({
+      ...{ chunks: chunks(6, 7), nextSeq: 9, exitCode: 7, closed: true },
+    });
+    expect(await pageAfter(0, 100)).toMatchObject({
+      ...{ chunks: chunks(1, 2), nextSeq: 3, exitCode: 7, closed: true },
+    });
   });
 
   test('an empty wait ends with its time and the state of that moment', async () => {

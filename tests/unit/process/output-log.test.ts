@@ -47,6 +47,32 @@ describe('read, with three chunks of four bytes and two marks behind them', () =
   });
 });
 
+describe('read into little room, where each chunk takes two more than its bytes', () => {
+  const log = logOf(['aaaa', 'bbbb', 'c', 'dddd']);
+  const read = (size: number, afterSeq = 0, maxBytes: number | null = null) =>
+    log.read(afterSeq, maxBytes, { size, sizeOf: (chunkBytes) => chunkBytes + 2 }).map(({ seq }) => seq);
+
+  test.each([
+    [21, 0, [1, 2, 3, 4]],
+    [20, 0, [1, 2, 3]],
+    [15, 0, [1, 2, 3]],
+    [14, 0, [1, 2]],
+    [11, 0, [1]],
+    [0, 0, [1]],
+    [-1, 0, [1]],
+    [9, 2, [3, 4]],
+    [8, 2, [3]],
+    [0, 4, []],
+  ])('%s after %s: %j', (size, afterSeq, expected) => {
+    expect(read(size, afterSeq)).toEqual(expected);
+  });
+
+  test('the smaller of room and budget holds', () => {
+    expect(read(20, 0, 8)).toEqual([1, 2]);
+    expect(read(14, 0, 100)).toEqual([1, 2]);
+  });
+});
+
 test('a chunk keeps its stream and its bytes', () => {
   const log = new OutputLog(ROOMY);
   const bytes = Buffer.from([0, 255, 10]);

@@ -7,6 +7,7 @@ import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
 import { ArrivingRequest, paramsWithText } from '../../../src/rpc/arriving-request.ts';
 import { BULK_BEGINS_WITHIN_BYTES } from '../../../src/rpc/limits.ts';
 import { route } from '../../../src/rpc/router.ts';
+import { decodeBase64 } from '../../../src/rpc/strict-base64.ts';
 import { SPARE_MEMORY } from '../../../src/transport/spare-memory.ts';
 
 const LARGE = Buffer.alloc(30_000, 7).toString('base64');
@@ -51,9 +52,9 @@ test('a base64 parameter arrives as bytes, and the rest is decoded', () => {
 
 test.each([
   ['a text with an escape', { path: 'file:///', dataBase64: `${LARGE}\\` }],
-  ['a text that is not base64', { path: 'file:///', dataBase64: `${LARGE}!` }],
-  ['a text whose padding is wrong', { path: 'file:///', dataBase64: `${LARGE}aGk` }],
-  ['a text that is not canonical', { path: 'file:///', dataBase64: `${LARGE}aGl=` }],
+  ['a text with an escape behind a fault', { path: 'file:///', dataBase64: `${LARGE}!\n` }],
+  ['a text with a control character behind a fault', { path: 'file:///', dataBase64: `!${LARGE}\u0007` }],
+  ['a text that is not ASCII', { path: 'file:///', dataBase64: `${LARGE}é` }],
   ['a text that comes late', { path: 'x'.repeat(BULK_BEGINS_WITHIN_BYTES), dataBase64: LARGE }],
   ['a text that is not a parameter', { path: 'file:///', nested: { dataBase64: LARGE } }],
   ['a text inside an array', [{ chunk: LARGE }]],
@@ -65,8 +66,44 @@ test.each([
   expect(decoded.params).toEqual(params);
 });
 
-test('a method that does not expect bulk text gets a string', () => {
-  const params = { processId: 'p', chunk: LARGE };
+const FAULTS = [
+  ...[
+    '!',
+    'aGk',
+    'aGl=',
+    'aR==',
+    '=',
+    '==',
+    '===',
+    '====',
+    'aGk=aGk=',
+    'a=aa',
+    'aGk=aGk!',
+    'aGk==',
+    'a b=',
+    'a',
+  ],
+  ...['aG-_', `!${LARGE}`, `=${LARGE}`, `aGk=${LARGE}!`],
+];
+
+test.each(FAULTS.map((end) => [end.length > 20 ? `${end.slice(0, 5)}…` : end, end]))(
+  'base64 that ends in %s is found faulty as it arrives, in the words in which all of it is',
+  (_, end) => {
+    const text = `${LARGE}${end}`;
+    const bytes = Buffer.from(
+      JSON.stringify({ id: 1, method: 'fs/writeFile', params: { path: 'file:///', dataBase64: text } }),
+    );
+    for (const places of [[], [0.2, 0.5, 0.9], [0.9994, 0.9996, 0.9998, 0.9999]]) {
+      const { bulk, params } = receive(bytes, places);
+      expect({ problem: bulk!.problem }).toEqual(decodeBase64(text));
+      expect(bulk!.text()).toBe(text);
+      expect((params as { dataBase64: string }).dataBase64.length).toBeLessThan(100);
+    }
+  },
+);
+
+test.each([LARGE, `${LARGE}!`])('a method that does not expect bulk text gets a string', (chunk) => {
+  const params = { processId: 'p', chunk };
   const routed = route(decode({ id: 1, method: 'command/exec/write', params }));
   expect(routed).toMatchObject({ bulk: null, params });
 });
@@ -182,12 +219,16 @@ function outcome(decode: () => unknown): unknown {
 function withText(message: Message): unknown {
   if (message.kind !== 'request') return message;
   const { bulk, bytes: _, params, ...rest } = message;
-  return { ...rest, params: bulk === undefined ? params : paramsWithText(params, bulk) };
+  if (bulk === undefined) return { ...rest, params };
+  const judged = decodeBase64(bulk.text());
+  expect(bulk.problem).toBe('problem' in judged ? judged.problem : null);
+  return { ...rest, params: paramsWithText(params, bulk) };
 }
 
 test('every message means the same as when it is decoded whole, wherever it is cut', () => {
   const text = fc.oneof(
-    fc.constantFrom(LARGE, `${LARGE}"`, `${LARGE}aA==`, 'aGk=', 'aGl=', ''),
+    fc.constantFrom(LARGE, `${LARGE}"`, `${LARGE}aA==`, 'aGk=', ''),
+    fc.constantFrom(...FAULTS.map((end) => `${LARGE}${end}`), 'aGl=', 'a=b=!'),
     fc.string({ unit: 'binary' }),
   );
   const member = fc.constantFrom('chunk', 'dataBase64', 'bodyBase64', 'path', 'é');

@@ -36,7 +36,13 @@ test('an unknown method is told before its params are looked at', () => {
 });
 
 test('the handler gets validated params and the context, and its failure passes through', async () => {
-  const context = { signal: new AbortController().signal, trace: null, bulk: null, park: () => undefined };
+  const context = {
+    signal: new AbortController().signal,
+    trace: null,
+    bulk: null,
+    maxResultBytes: Number.POSITIVE_INFINITY,
+    park: () => undefined,
+  };
   const handlers = {
     'process/wait': (params: unknown, given: unknown) => {
       if (given === context) return params;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { isCanonicalBase64 } from '../../../src/protocol/scalars.ts';
-import { decodeBase64 } from '../../../src/rpc/strict-base64.ts';
+import { Base64Fault, decodeBase64 } from '../../../src/rpc/strict-base64.ts';
 
 test.each([
   ['', ''],
@@ -28,6 +28,20 @@ test.each([
   ['YWJj\u0141AAA', 'Invalid symbol 321, offset 4.'],
 ])('%j is refused: %s', (text, problem) => {
   expect(decodeBase64(text)).toEqual({ problem });
+});
+
+test('a fault is the same in however many pieces the text comes', () => {
+  const symbols = fc.string({ unit: fc.constantFrom(...'ABab01+/=-_ ') });
+  fc.assert(
+    fc.property(fc.array(symbols), fc.constantFrom('', 'QUJD', 'QUJDQUJD'), (pieces, good) => {
+      const judged = decodeBase64(`${good}${pieces.join('')}`);
+      fc.pre('problem' in judged);
+      const fault = new Base64Fault(good.length);
+      for (const piece of pieces) fault.add(piece);
+      expect(fault.problem).toBe((judged as { problem: string }).problem);
+    }),
+    { numRuns: 2_000 },
+  );
 });
 
 test('it accepts exactly the canonical texts', () => {

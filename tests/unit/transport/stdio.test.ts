@@ -146,6 +146,29 @@ test('a close does not wait for ever for an output that nobody reads', () => {
   expect(events.log).toEqual(['closed']);
 });
 
+test.each([
+  ['behind the end of the input', true, 'closed after the last message'],
+  ['while the peer may still send', false, 'closed after its time'],
+])('a close waits for an output that is read slowly: %s', async (_when, inputEnds, outcome) => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const output = new SlowOutput();
+  const { input, transport, events } = connect({ output });
+  if (inputEnds) {
+    input.end();
+    await events.until(() => events.count('ended') === 1);
+  }
+  for (const message of ['one', 'two', 'three']) transport.send(message);
+  transport.close({ code: 1000, reason: 'done' });
+  for (let written = 0; written < 2; written++) {
+    vi.advanceTimersByTime(CLOSE_TIMEOUT_MS - 1);
+    await output.finishOne();
+  }
+  expect(events.count('closed')).toBe(outcome === 'closed after its time' ? 1 : 0);
+  await output.finishOne();
+  expect(events.count('closed')).toBe(1);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
 test('nothing is taken from the input after a close', async () => {
   const { input, transport, events } = connect();
   transport.close({ code: 1000, reason: 'done' });

@@ -1,11 +1,11 @@
-import { Agent } from 'node:http';
 import type { Socket } from 'node:net';
 import { connect, type SecureContext } from 'node:tls';
+import { IntactConnections, outliveFailedWrites } from '../../failed-writes.ts';
 import type { Host } from '../host.ts';
 import { TLS_HANDSHAKE_MS } from './limits.ts';
 
 /** An agent with one connection, for one request after another. */
-export class SoleConnection extends Agent {
+export class SoleConnection extends IntactConnections {
   #socket: Socket | null;
 
   constructor(socket: Socket) {
@@ -41,6 +41,7 @@ export function secureTo(host: Host, socket: Socket, trust: SecureContext): Prom
       secured.off('error', fail);
       // Seen by whoever uses it.
       secured.on('error', () => {});
+      outliveFailedWrites(secured);
       resolve(secured);
     });
     const fail = (error: Error) => {

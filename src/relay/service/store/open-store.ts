@@ -2,10 +2,18 @@ import { fileURLToPath } from 'node:url';
 import type { Logger } from '../../../observability/log.ts';
 import { StartError } from '../../../server/start-error.ts';
 import { MemoryStore } from './memory-store.ts';
+import type { FileLock } from './registration-file.ts';
 import type { Store } from './store.ts';
 
-/** Opens the store that a setting names: `memory`, `file:///PATH`, `redis://…` or `rediss://…`. Throws StartError. */
-export async function openStore(setting: string, log: Logger): Promise<Store> {
+/**
+ * Opens the store that a setting names: `memory`, `file:///PATH`, `redis://…` or `rediss://…`. `fileLock` keeps a file for one relay.
+ * Throws StartError.
+ */
+export async function openStore(
+  setting: string,
+  log: Logger,
+  fileLock: FileLock | null = null,
+): Promise<Store> {
   if (setting === 'memory') return new MemoryStore();
   if (/^rediss?:\/\//.test(setting)) {
     const { RedisStore } = await import('./redis-store.ts');
@@ -15,7 +23,7 @@ export async function openStore(setting: string, log: Logger): Promise<Store> {
     throw new StartError('--store is not memory, file:///PATH or redis://HOST:PORT');
   }
   const { RegistrationFile } = await import('./registration-file.ts');
-  const { file, known } = await RegistrationFile.open(pathOf(setting), log);
+  const { file, known } = await RegistrationFile.open(pathOf(setting), log, fileLock);
   return new MemoryStore(file, undefined, known);
 }
 

@@ -1,4 +1,5 @@
-import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
 import type { Logger } from '../../../observability/log.ts';
 import { StartError } from '../../../server/start-error.ts';
 import { NoisePublicKey } from '../../noise/public-key.ts';
@@ -7,13 +8,23 @@ import type { StoredEnvironment } from './memory-store.ts';
 import { hashKey } from './store.ts';
 
 /**
+ * Locks an open file against every other holder on this machine, until its descriptor is closed or this process dies. False when
+ * another holder is in the way. Throws where the file system has no locks.
+ */
+export type FileLock = (fd: number) => boolean;
+
+/**
  * An append-only file of registrations, one line of JSON each; the last line of an environment counts. It is written anew when
  * many lines have been added. What cannot be written is logged and tried again with the next registration: an executor whose
  * registration is lost in a restart simply registers again.
+ *
+ * It belongs to one process: the file that the path leads to is always locked, also while another takes its place. The lock dies with
+ * the process.
  */
 export class RegistrationFile {
   readonly #path: string;
   readonly #log: Logger;
+  readonly #lock: FileLock;
   #handle: FileHandle;
   #appendedLines = 0;
   #work: Promise<void> = Promise.resolve();
@@ -24,27 +35,37 @@ export class RegistrationFile {
   #writing = false;
   #failed = false;
 
-  private constructor(path: string, handle: FileHandle, log: Logger) {
+  private constructor(path: string, handle: FileHandle, lock: FileLock, log: Logger) {
     this.#path = path;
     this.#handle = handle;
+    this.#lock = lock;
     this.#log = log;
   }
 
-  /** Opens the file, which nobody else may use meanwhile, and returns what it knows. Throws StartError when that is not possible. */
+  /**
+   * Opens the file and returns what it knows. Throws StartError when that is not possible, or another relay has it. Without a
+   * lock the latter cannot be told, which is logged.
+   */
   static async open(
     path: string,
     log: Logger,
+    fileLock: FileLock | null,
   ): Promise<{ readonly file: RegistrationFile; readonly known: readonly StoredEnvironment[] }> {
     try {
-      const lines = await readLines(path);
-      const known = new Map<string, StoredEnvironment>();
-      for (const environment of lines.map(parseLine)) {
-        if (environment === null) continue;
-        known.delete(environment.registration.environmentId);
-        known.set(environment.registration.environmentId, environment);
+      const lock = forgiving(fileLock, path, log);
+      const found = await take(path, lock);
+      try {
+        const known = new Map<string, StoredEnvironment>();
+        for (const environment of (await readLines(found)).map(parseLine)) {
+          if (environment === null) continue;
+          known.delete(environment.registration.environmentId);
+          known.set(environment.registration.environmentId, environment);
+        }
+        const handle = await replace(path, known.values(), lock);
+        return { file: new RegistrationFile(path, handle, lock, log), known: [...known.values()] };
+      } finally {
+        await found.close();
       }
-      await writeAll(path, known.values());
-      return { file: new RegistrationFile(path, await open(path, 'a'), log), known: [...known.values()] };
     } catch (error) {
       throw new StartError(
         `cannot keep registrations in ${path}: ${(error as Error).message} (--store names another place)`,
@@ -90,48 +111,90 @@ export class RegistrationFile {
   }
 
   async #writeAnew(): Promise<void> {
-    await writeAll(this.#path, [...this.#all.values()]);
+    const before = this.#handle;
+    this.#handle = await replace(this.#path, [...this.#all.values()], this.#lock);
     this.#appendedLines = 0;
-    await this.#handle.close();
-    this.#handle = await open(this.#path, 'a');
+    await before.close();
   }
 }
 
 const OWNER_ONLY = 0o600;
 
+const IN_USE = 'another relay uses it: stop that one, or let both share a redis://HOST:PORT';
+
 /** How every line begins, unless its process was killed before it had written as much. */
 const LINE_START = '{"environmentId":';
 
-async function readLines(path: string): Promise<string[]> {
-  try {
-    const found = await stat(path);
-    if (!found.isFile()) throw new Error('it is not a file');
-    if (found.size > MAX_REGISTRATION_FILE_BYTES) throw new Error('it is too large');
-    const text = await readFile(path, 'utf8');
-    // It is about to be written anew: what is somebody else's must not be lost.
-    if (!LINE_START.startsWith(text.slice(0, LINE_START.length))) {
-      throw new Error('it has something else than registrations in it');
+/** Goes on without a lock where there is none to be had, and says so once. */
+function forgiving(lock: FileLock | null, path: string, log: Logger): FileLock {
+  let told = false;
+  const unlocked = (reason: string): true => {
+    const problem =
+      'nothing keeps a second relay from using the same registrations; make sure that there is none';
+    if (!told) log.warn(problem, { file: path, reason });
+    told = true;
+    return true;
+  };
+  return (fd) => {
+    try {
+      return lock === null ? unlocked('there is no lock to be had') : lock(fd);
+    } catch (error) {
+      return unlocked((error as Error).message);
     }
-    return text.split('\n');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw error;
+  };
+}
+
+/** Opens the file, empty if there is none, and locks it. Throws when somebody else has it. */
+async function take(path: string, lock: FileLock): Promise<FileHandle> {
+  for (;;) {
+    const handle = await open(path, constants.O_RDWR | constants.O_CREAT, OWNER_ONLY);
+    try {
+      if (!lock(handle.fd)) throw new Error(IN_USE);
+      if (await leadsTo(path, handle)) return handle;
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+    // Its holder has put another in its place, or it was removed.
+    await handle.close();
   }
 }
 
-/** Replaces the file: readers see the old one or the new one. */
-async function writeAll(path: string, environments: Iterable<StoredEnvironment>): Promise<void> {
+async function leadsTo(path: string, handle: FileHandle): Promise<boolean> {
+  const [opened, found] = await Promise.all([handle.stat(), stat(path).catch(() => null)]);
+  return found?.ino === opened.ino && found.dev === opened.dev;
+}
+
+async function readLines(handle: FileHandle): Promise<string[]> {
+  const found = await handle.stat();
+  if (!found.isFile()) throw new Error('it is not a file');
+  if (found.size > MAX_REGISTRATION_FILE_BYTES) throw new Error('it is too large');
+  const text = await handle.readFile('utf8');
+  // It is about to be written anew: what is somebody else's must not be lost.
+  if (!LINE_START.startsWith(text.slice(0, LINE_START.length))) {
+    throw new Error('it has something else than registrations in it');
+  }
+  return text.split('\n');
+}
+
+/** Replaces the file by one that is locked, and returns that to be added to: readers see the old one or the new one. */
+async function replace(
+  path: string,
+  environments: Iterable<StoredEnvironment>,
+  lock: FileLock,
+): Promise<FileHandle> {
   const temporary = `${path}.${process.pid}.tmp`;
+  // Whatever a process with the same id has left is not written to: it might be locked, or a link.
+  await rm(temporary, { force: true });
+  const handle = await open(temporary, 'ax', OWNER_ONLY);
   try {
-    const handle = await open(temporary, 'w', OWNER_ONLY);
-    try {
-      for (const environment of environments) await handle.appendFile(lineOf(environment));
-      await handle.datasync();
-    } finally {
-      await handle.close();
-    }
+    lock(handle.fd);
+    for (const environment of environments) await handle.appendFile(lineOf(environment));
+    await handle.datasync();
     await rename(temporary, path);
+    return handle;
   } catch (error) {
+    await handle.close();
     await rm(temporary, { force: true });
     throw error;
   }

@@ -2,7 +2,11 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { ClientError } from '../../../../src/client/errors.ts';
 import { DiscoveryCache } from '../../../../src/environment/capability-roots/discovery-cache.ts';
 import type { SelectedCapabilityRoot } from '../../../../src/environment/capability-roots/selected-root.ts';
-import { DISCOVERY_BATCH_ROOTS, MAX_CACHED_ROOTS } from '../../../../src/environment/limits.ts';
+import {
+  DISCOVERY_BATCH_ROOTS,
+  DISCOVERY_TIMEOUT_MS,
+  MAX_CACHED_ROOTS,
+} from '../../../../src/environment/limits.ts';
 import { FakeDiscoverable, found, rootIn } from './support.ts';
 
 let cache: DiscoveryCache;
@@ -279,6 +283,11 @@ describe('a confinement', () => {
       enforcing('/b'),
       enforcing('/a'),
     ]);
+  });
+
+  it('is asked for no longer than discovery may take: other steps wait behind it', async () => {
+    await cache.discover(via(worker, plugin), under(enforcing('/a')), { timeoutMs: 10_000_000 });
+    expect(worker.infoOptions).toMatchObject([{ timeoutMs: DISCOVERY_TIMEOUT_MS }]);
   });
 
   it('is never dropped for a server that cannot enforce it', async () => {

@@ -1,4 +1,4 @@
-import type { DiscoveredRoot, DiscoveryRoot } from '../../../../src/client/backend.ts';
+import type { CallOptions, DiscoveredRoot, DiscoveryRoot } from '../../../../src/client/backend.ts';
 import type { ClientError } from '../../../../src/client/errors.ts';
 import {
   type SelectedCapabilityRoot,
@@ -60,6 +60,7 @@ export class FakeDiscoverable {
   /** What `waitUntilReady` fails with; null when it succeeds. */
   unready: ClientError | null = null;
   waits = 0;
+  readonly infoOptions: CallOptions[] = [];
   capabilities: { capabilityDiscoverySandbox?: boolean } = {};
 
   constructor(id: string) {
@@ -80,7 +81,8 @@ export class FakeDiscoverable {
     if (this.unready !== null) throw this.unready;
   }
 
-  async info() {
+  async info(options: CallOptions = {}) {
+    this.infoOptions.push(options);
     return { shell: { name: 'sh', path: '/bin/sh' }, capabilities: this.capabilities };
   }
 }

@@ -99,12 +99,24 @@ describe('an answer', () => {
     expect((failure as Error).message.length).toBeLessThan(700);
   });
 
-  test('that makes no sense is reported', async () => {
+  test('that ends before it is there is reported, unless none is expected', async () => {
+    const { transport, errors } = await scene({
+      POST: (_, response) => events(response).end(': nothing\n\n'),
+    });
+    await transport.send({ jsonrpc: '2.0', id: 7, result: {} });
+    await transport.send(PING);
+    await waitFor('the report', () => errors.length > 0);
+    expect(errors.map(({ message }) => message)).toEqual([
+      'the MCP server has ended its answer before it was complete',
+    ]);
+  });
+
+  test('that makes no sense is reported, and that it is none', async () => {
     const { transport, errors, messages } = await scene({
       POST: (_, response) => events(response).end('data: nonsense\n\ndata: 5\n\n'),
     });
     await transport.send(PING);
-    await waitFor('both reports', () => errors.length === 2);
+    await waitFor('the reports', () => errors.length === 3);
     expect(messages).toEqual([]);
   });
 });

@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { ExecProcess } from '../../../../src/client/backend.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
 import type { ConnectionState } from '../../../../src/environment/environment.ts';
 import { LazyConnection } from '../../../../src/environment/remote/lazy-connection.ts';
-import { FakeConnector, FakeProcess, misconfigured, refused, settle } from '../fakes.ts';
+import { FakeConnector, failureOf, misconfigured, refused, settle } from '../fakes.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -11,15 +10,6 @@ beforeEach(() => {
 afterEach(() => {
   vi.useRealTimers();
 });
-
-async function failureOf(promise: Promise<unknown>): Promise<ClientError> {
-  return promise.then(
-    () => {
-      throw new Error('it should have failed');
-    },
-    (error: unknown) => error as ClientError,
-  );
-}
 
 describe('the first attempt', () => {
   it('is made by the first use and not before', async () => {
@@ -100,83 +90,6 @@ describe('the first attempt', () => {
   });
 });
 
-describe('an executor that was there before', () => {
-  async function lost(options?: { reconnects?: boolean }) {
-    const connector = FakeConnector.up(options);
-    const lazy = new LazyConnection('it', connector);
-    await lazy.lease();
-    connector.last.client.become('failed', refused('gone for good'));
-    return { connector, lazy };
-  }
-
-  it('is used while it recovers', async () => {
-    const connector = FakeConnector.up();
-    const lazy = new LazyConnection('it', connector);
-    const first = await lazy.lease();
-    connector.last.client.become('recovering');
-    expect(lazy.readiness).toBeNull();
-    expect((await lazy.lease()).connection).toBe(first.connection);
-  });
-
-  it('is connected anew by the next use, with one attempt for all', async () => {
-    const { connector, lazy } = await lost();
-    expect(connector.attempts).toHaveLength(1);
-    const [a, b] = await Promise.all([lazy.lease(), lazy.lease()]);
-    expect(connector.attempts).toHaveLength(2);
-    expect(a.connection).toBe(b.connection);
-    expect(a.connection.client).toBe(connector.last.client);
-  });
-
-  it('is tried again until it is back', async () => {
-    const { connector, lazy } = await lost();
-    connector.respond = (attempt, number) => (number < 6 ? attempt.fail(refused()) : attempt.succeed());
-    const lease = lazy.lease();
-    await vi.advanceTimersByTimeAsync(9_000);
-    expect((await lease).connection.client).toBe(connector.last.client);
-    expect(connector.attempts).toHaveLength(6);
-  });
-
-  it('is given up at the end of the window, and tried again by the next use', async () => {
-    const { connector, lazy } = await lost();
-    connector.respond = (attempt) => attempt.fail(refused('still down'));
-    const failed = failureOf(lazy.lease());
-    await vi.advanceTimersByTimeAsync(10_000);
-    expect((await failed).message).toBe('still down');
-    const tried = connector.attempts.length;
-    expect(tried).toBeGreaterThan(10);
-    connector.respond = (attempt) => attempt.succeed();
-    await lazy.lease();
-    expect(connector.attempts).toHaveLength(tried + 1);
-  });
-
-  it('is not tried again after a failure that stays, but by the next use', async () => {
-    const { connector, lazy } = await lost();
-    connector.respond = (attempt) => attempt.fail(misconfigured('token refused'));
-    expect((await failureOf(lazy.lease())).message).toBe('token refused');
-    expect(connector.attempts).toHaveLength(2);
-    connector.respond = (attempt) => attempt.succeed();
-    await lazy.lease();
-    expect(connector.attempts).toHaveLength(3);
-  });
-
-  it('stays lost when the transport cannot reconnect, until it is restarted', async () => {
-    const { connector, lazy } = await lost({ reconnects: false });
-    expect((await failureOf(lazy.lease())).message).toBe('gone for good');
-    expect(connector.attempts).toHaveLength(1);
-    await lazy.restart();
-    expect(lazy.readiness).toEqual({ ready: true });
-    expect((await lazy.lease()).connection.client).toBe(connector.last.client);
-  });
-
-  it('stays lost after a restart that failed', async () => {
-    const { connector, lazy } = await lost({ reconnects: false });
-    connector.respond = (attempt) => attempt.fail(misconfigured('no such program'));
-    await failureOf(lazy.restart());
-    expect((await failureOf(lazy.lease())).message).toBe('no such program');
-    expect(connector.attempts).toHaveLength(2);
-  });
-});
-
 describe('in the background', () => {
   it('a start makes the first attempt and no other', async () => {
     const connector = new FakeConnector();
@@ -218,27 +131,6 @@ describe('in the background', () => {
     await lazy.dispose();
     lazy.prepare();
     await settle();
-    expect(connector.attempts).toHaveLength(1);
-  });
-});
-
-describe('restart', () => {
-  it('closes the connection that works', async () => {
-    const connector = FakeConnector.up();
-    const lazy = new LazyConnection('it', connector);
-    const { connection } = await lazy.lease();
-    await lazy.restart();
-    expect(connector.attempts[0]!.client.closed).toBe(true);
-    expect((await lazy.lease()).connection).not.toBe(connection);
-  });
-
-  it('joins an attempt that is under way', async () => {
-    const connector = new FakeConnector();
-    const lazy = new LazyConnection('it', connector);
-    lazy.start();
-    const restarted = lazy.restart();
-    connector.last.succeed();
-    expect(await restarted).toMatchObject({ client: connector.last.client });
     expect(connector.attempts).toHaveLength(1);
   });
 });
@@ -349,128 +241,6 @@ describe('the state', () => {
     old!.client.become('failed', refused());
     expect(lazy.state).toEqual({ connected: true, reason: null });
     expect(old!.client.listenerCount).toBe(0);
-  });
-});
-
-describe('a handle that was replaced', () => {
-  it('gives up an attempt that nobody waits for', () => {
-    const connector = new FakeConnector();
-    const lazy = new LazyConnection('it', connector);
-    lazy.start();
-    lazy.retire();
-    expect(connector.last.signal.aborted).toBe(true);
-  });
-
-  it('closes a connection that comes although the attempt was given up', async () => {
-    const connector = new FakeConnector();
-    const lazy = new LazyConnection('it', connector);
-    lazy.start();
-    lazy.retire();
-    connector.last.succeed();
-    await settle();
-    expect(connector.last.client.closed).toBe(true);
-    expect(lazy.connected).toBeNull();
-  });
-
-  it('serves those who wait, and closes behind the last of them', async () => {
-    const connector = new FakeConnector();
-    const lazy = new LazyConnection('it', connector);
-    const leasing = lazy.lease();
-    lazy.retire();
-    expect(connector.last.signal.aborted).toBe(false);
-    connector.last.succeed();
-    const lease = await leasing;
-    expect(connector.last.client.closed).toBe(false);
-    lease.release();
-    lease.release();
-    expect(connector.last.client.closed).toBe(true);
-  });
-
-  it('keeps its connection for a process until that has ended', async () => {
-    const connector = FakeConnector.up();
-    const lazy = new LazyConnection('it', connector);
-    const lease = await lazy.lease();
-    const processes = [new FakeProcess(), new FakeProcess()];
-    for (const process of processes) lazy.holdFor(process as unknown as ExecProcess);
-    lease.release();
-    lazy.retire();
-    processes[0]!.end({ exited: true });
-    processes[0]!.end({ closed: true });
-    expect(connector.last.client.closed).toBe(false);
-    processes[1]!.end({ failure: refused() });
-    expect(connector.last.client.closed).toBe(true);
-  });
-
-  it('does not wait for a process that has ended before it is looked at', async () => {
-    const connector = FakeConnector.up();
-    const lazy = new LazyConnection('it', connector);
-    const lease = await lazy.lease();
-    const process = new FakeProcess();
-    process.end({ closed: true });
-    lazy.holdFor(process as unknown as ExecProcess);
-    lease.release();
-    lazy.retire();
-    expect(connector.last.client.closed).toBe(true);
-  });
-
-  it('opens another connection for those who still use it', async () => {
-    const connector = FakeConnector.up();
-    const lazy = new LazyConnection('it', connector);
-    (await lazy.lease()).release();
-    lazy.retire();
-    expect(connector.attempts[0]!.client.closed).toBe(true);
-    expect(lazy.state).toEqual({ connected: false, reason: 'it was replaced and is not in use' });
-    const lease = await lazy.lease();
-    expect(connector.attempts).toHaveLength(2);
-    lease.release();
-    expect(connector.last.client.closed).toBe(true);
-  });
-
-  it('keeps its connection while it is held', async () => {
-    const connector = FakeConnector.up();
-    const lazy = new LazyConnection('it', connector);
-    (await lazy.lease()).release();
-    const letGo = lazy.hold();
-    lazy.retire();
-    expect(connector.last.client.closed).toBe(false);
-    letGo();
-    expect(connector.last.client.closed).toBe(true);
-  });
-});
-
-describe('dispose', () => {
-  it('ends the wait of everybody and the attempt', async () => {
-    const connector = new FakeConnector();
-    const lazy = new LazyConnection('it', connector);
-    const failed = failureOf(lazy.lease());
-    await lazy.dispose();
-    expect(await failed).toMatchObject({ kind: 'closed', message: 'it was closed' });
-    expect(connector.last.signal.aborted).toBe(true);
-    expect(await failureOf(lazy.lease())).toMatchObject({ kind: 'closed' });
-    expect(await failureOf(lazy.restart())).toMatchObject({ kind: 'closed' });
-    expect(connector.attempts).toHaveLength(1);
-  });
-
-  it('ends the pause between two attempts', async () => {
-    const connector = FakeConnector.up();
-    const lazy = new LazyConnection('it', connector);
-    await lazy.lease();
-    connector.last.client.become('failed', refused());
-    connector.respond = (attempt) => attempt.fail(refused());
-    const failed = failureOf(lazy.lease());
-    await settle();
-    await lazy.dispose();
-    expect(await failed).toMatchObject({ kind: 'closed' });
-    expect(vi.getTimerCount()).toBe(0);
-  });
-
-  it('closes the connection', async () => {
-    const connector = FakeConnector.up();
-    const lazy = new LazyConnection('it', connector);
-    await lazy.lease();
-    await lazy.dispose();
-    await lazy.dispose();
-    expect(connector.last.client.closed).toBe(true);
   });
 });
 

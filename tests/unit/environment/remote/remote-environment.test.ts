@@ -141,10 +141,12 @@ describe('waitUntilReady', () => {
     const environment = new RemoteEnvironment('box', connector);
     await environment.waitUntilReady();
     connector.last.client.become('recovering');
+    const listening = connector.last.client.listenerCount;
     const waiting = environment.waitUntilReady({ timeoutMs: 20 });
     const failed = expect(waiting).rejects.toMatchObject({ kind: 'timeout' });
     await vi.advanceTimersByTimeAsync(20);
     await failed;
+    expect(connector.last.client.listenerCount).toBe(listening);
   });
 
   it('fails again at once when the failure stays', async () => {
@@ -289,6 +291,30 @@ describe('services', () => {
       ['search', 'a', 'x', { timeoutMs: 7 }],
       ['replaceFile', 'a', none, { atomic: false }],
     ]);
+  });
+
+  it('leave the whole time to each block of a file, however long the connection took', async () => {
+    const connector = new FakeConnector();
+    const { files } = new RemoteEnvironment('box', connector);
+    const options = { timeoutMs: 100 };
+    const given: unknown[] = [];
+    const reading = (async () => {
+      for await (const _block of files.readFileStream('a', options));
+    })();
+    const writing = files.replaceFile('b', [], options);
+    connector.last.files = {
+      async *readFileStream(_path: string, its: unknown) {
+        given.push(its);
+        yield new Uint8Array();
+      },
+      async replaceFile(_path: string, _content: unknown, its: unknown) {
+        given.push(its);
+      },
+    } as unknown as ExecutorFileSystem;
+    await vi.advanceTimersByTimeAsync(90);
+    connector.last.succeed();
+    await Promise.all([reading, writing]);
+    expect(given).toEqual([options, options]);
   });
 
   it('keep the connection until a stream is read or left', async () => {

@@ -46,6 +46,20 @@ test('a thread that cannot be moved is left where it is', () => {
   expect(new ThreadPlace(null).bringHere()).toBeNull();
 });
 
+test('a thread that cannot be moved any more does not stay where it was brought', () => {
+  useProcessor(() => calls);
+  const place = new ThreadPlace(77);
+  place.bringHere();
+  calls.current.mockReturnValue(6);
+  calls.confine.mockImplementationOnce(() => {
+    throw new Error('not in this group');
+  });
+  expect(place.bringHere()).toBeNull();
+  expect(calls.free.mock.calls).toEqual([[77]]);
+  expect(place.bringHere()).toBeNull();
+  expect(calls.confine).toHaveBeenCalledTimes(2);
+});
+
 test('calls that cannot be loaded are not missed, and not loaded again', () => {
   const load = vi.fn(unavailable);
   useProcessor(load);

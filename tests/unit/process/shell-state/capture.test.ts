@@ -133,6 +133,15 @@ test('parts that are missing, or larger than allowed, make no state', () => {
   expect(parts('f', `A=${'x'.repeat(128 * 1024)}\0`)).toBeNull();
 });
 
+test('an exported variable may have any name', () => {
+  const variables = '__proto__=x\0constructor=y\0';
+  const state = loginStateOf('bash', Buffer.from(`set -o a\n\0shopt -s b\n\0f\0\0\0${variables}`));
+  expect(Object.entries(state!.exported)).toEqual([
+    ['__proto__', 'x'],
+    ['constructor', 'y'],
+  ]);
+});
+
 test('a script that just fits is run as it is', () => {
   const state = { script: Buffer.from(''), exported: {}, bytes: 0 };
   const of = (length: number) => {

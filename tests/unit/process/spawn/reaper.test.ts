@@ -90,3 +90,23 @@ test('keeps the process alive while a child lives, and no longer', async () => {
 async function waitForZombie(pid: number): Promise<void> {
   await waitFor('a zombie', () => libc.findExitedChild() === pid);
 }
+
+test('keeps the event loop alive for the children that are to, and for no others', async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+  const before = timers();
+  const [first, second] = [start('sleep 60'), start('sleep 60')];
+  const ends = [watch(first), watch(second)];
+  expect(timers()).toBe(before + 1);
+  reaper.keepLoopAlive(first, false);
+  reaper.keepLoopAlive(first, false);
+  expect(timers()).toBe(before + 1);
+  reaper.keepLoopAlive(second, false);
+  expect(timers()).toBe(before);
+  reaper.keepLoopAlive(second, true);
+  expect(timers()).toBe(before + 1);
+  for (const pid of [first, second]) process.kill(-pid, 'SIGKILL');
+  await Promise.all(ends);
+  expect(timers()).toBe(before);
+  reaper.keepLoopAlive(second, true);
+  expect(timers()).toBe(before);
+});

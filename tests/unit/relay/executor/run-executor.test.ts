@@ -86,6 +86,21 @@ test('a lost connection is opened again with the same URL', async () => {
   expect(pauses).toHaveLength(1);
 });
 
+test('why a connection was closed is in the log', async () => {
+  const { registry, run, lines } = await start(() => []);
+  registry.accepted = (socket) => {
+    if (registry.sockets.length === 1) {
+      socket.close({ code: CloseCode.policyViolation, reason: 'the token was revoked' });
+    }
+  };
+  run();
+  await waitFor('the loss', () =>
+    lines.some((line) => line.includes('the connection to the rendezvous is lost')),
+  );
+  const loss = lines.map((line) => JSON.parse(line)).find(({ message }) => /is lost/.test(message));
+  expect(loss).toMatchObject({ code: CloseCode.policyViolation, reason: 'the token was revoked' });
+});
+
 test('a rendezvous that is not ready is asked again with the same URL', async () => {
   const { registry, run } = await start((scripted) => {
     scripted.refusals.push(503, 429, 500);

@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { forwardStream } from '../../../../src/relay/forward/forward-stream.ts';
-import type { FrameSocket } from '../../../../src/transport/frame-socket.ts';
+import { FrameSocket } from '../../../../src/transport/frame-socket.ts';
+import { SEND_WINDOW_BYTES } from '../../../../src/transport/limits.ts';
 import { createMemoryPair } from '../../../../src/transport/memory.ts';
 import { CloseCode } from '../../../../src/transport/transport.ts';
 import { waitFor } from '../../../support/wait-for.ts';
@@ -56,6 +57,22 @@ test('the end of the stream is the end of the connection', async () => {
   harness.close({ code: CloseCode.normal, reason: '' });
   await forwarding;
   await waitFor('the end', ended);
+});
+
+test('the end of the stream comes after what the harness said last', async () => {
+  const { harness, forwarding, received, socket } = await forward();
+  const sent = vi.spyOn(FrameSocket.prototype, 'send');
+  onTestFinished(() => sent.mockRestore());
+  socket.setReceiving(false);
+  for (let block = 0; block < BLOCKS; block++) harness.send(BLOCK);
+  const pending = () => (sent.mock.contexts[0] as FrameSocket | undefined)?.pendingBytes ?? 0;
+  await waitFor('bytes that the server does not take', () => pending() > SEND_WINDOW_BYTES / 2);
+  harness.break();
+  const passed = sent.mock.calls.length;
+  socket.setReceiving(true);
+  await forwarding;
+  expect(passed).toBeLessThan(BLOCKS);
+  await waitFor('what was passed on', () => received.length === passed);
 });
 
 test('a server that is not reached ends the stream', async () => {

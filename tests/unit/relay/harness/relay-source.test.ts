@@ -124,6 +124,17 @@ test('a harness that the executor refuses may try again', async () => {
   await expect(source.open(signal)).rejects.toMatchObject({ kind: 'connectFailed', retryable: true });
 });
 
+test('a harness that the rendezvous sends away learns why, in words that fit a line', async () => {
+  const { registry, source } = await open();
+  registry.accepted = (socket) =>
+    socket.close({ code: CloseCode.tryAgainLater, reason: 'the executor\nis gone' });
+  await expect(source.open(signal)).rejects.toMatchObject({
+    kind: 'connectFailed',
+    retryable: true,
+    message: 'the connection to the rendezvous is lost: the executor?is gone',
+  });
+});
+
 async function connected(...answers: Scripted[]) {
   const scene = await open();
   const transport = await scene.source.open(signal);

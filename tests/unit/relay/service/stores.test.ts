@@ -1,7 +1,9 @@
 import {
   appendFileSync,
+  closeSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -12,7 +14,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { loadFileLock } from '../../../../src/cli/file-lock.ts';
 import { createLogger } from '../../../../src/observability/log.ts';
 import {
   AUTHORIZATION_MS,
@@ -303,7 +306,7 @@ function stored(environmentId: string) {
 
 /** A file to which so much was added that it is written anew with the next registration. */
 async function fullFile(path: string, log = quiet) {
-  const { file } = await RegistrationFile.open(path, log);
+  const { file } = await RegistrationFile.open(path, log, await loadFileLock());
   const all = new Map([['kept', stored('kept')]]);
   for (let index = 0; index < REGISTRATION_FILE_APPENDED_LINES; index++) {
     file.append(stored(`${index}`), all);
@@ -341,6 +344,61 @@ test('file: what could not be written is written with the next registration', as
   add();
   await file.close();
   expect([linesOf(path), errors.length]).toEqual([1, 1]);
+});
+
+test('file: one that another relay uses is refused, and free with its end', async () => {
+  const path = join(folder(), 'registrations');
+  const lock = await loadFileLock();
+  const { file, add } = await fullFile(path);
+  const refused = () =>
+    expect(openStore(`file://${path}`, quiet, lock)).rejects.toThrow(/another relay uses it: stop/);
+  await refused();
+  // It stays locked when it is written anew.
+  add();
+  await waitFor('a new file', () => linesOf(path) === 1);
+  await refused();
+  await file.close();
+  expect(linesOf(path)).toBe(1);
+  await (await openStore(`file://${path}`, quiet, lock)).close();
+});
+
+test('file: one that is put in the place of another while that is taken is the one that counts', async () => {
+  const path = join(folder(), 'registrations');
+  const lock = (await loadFileLock())!;
+  const { file } = await RegistrationFile.open(path, quiet, null);
+  onTestFinished(() => file.close());
+  const replaceOnce = vi.fn(() => {
+    renameSync(path, `${path}-before`);
+    renameSync(`${path}-after`, path);
+    return true;
+  });
+  writeFileSync(`${path}-after`, '');
+  const held = openSync(`${path}-after`, 'r');
+  onTestFinished(() => closeSync(held));
+  expect(lock(held)).toBe(true);
+  const racing = (fd: number) => (replaceOnce.mock.calls.length === 0 ? replaceOnce() : lock(fd));
+  await expect(RegistrationFile.open(path, quiet, racing)).rejects.toThrow(/another relay uses it/);
+});
+
+test.each([
+  ['the system has no locks', null, /there is no lock to be had/],
+  [
+    'the file system has no locks',
+    () => {
+      throw new Error('flock: ENOLCK');
+    },
+    /flock: ENOLCK/,
+  ],
+])('file: where %s it is used, with one warning', async (_what, lock, reason) => {
+  const path = join(folder(), 'registrations');
+  const lines: string[] = [];
+  const log = createLogger('warn', (line) => lines.push(line));
+  const { file } = await RegistrationFile.open(path, log, lock);
+  file.append(stored('e'), new Map());
+  await file.close();
+  expect(linesOf(path)).toBe(1);
+  expect(lines).toEqual([expect.stringMatching(/nothing keeps a second relay from using the same/)]);
+  expect(lines[0]).toMatch(reason);
 });
 
 test('file: one that has grown beyond all measure is not read', async () => {

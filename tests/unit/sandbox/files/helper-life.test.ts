@@ -289,6 +289,16 @@ describe('the helper', () => {
       expect(await outcome(write(files, at('ws/a')))).toMatch(/make bwrap itself .* writable/);
     });
 
+    test('because bwrap has ended is not waited for, whatever it has left behind', async () => {
+      writeFileSync(at('bwrap'), '#!/bin/sh\nsleep 60 &\nexit 1\n', { mode: 0o755 });
+      const killed = async () => at('bwrap');
+      const pool = scene.pool({ bwrap: { path: killed, trusted: killed, proven: () => {} } });
+      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      expect(await outcome(write(files, at('ws/a')))).toBe(
+        'failed: fs sandbox helper failed with status exit status: 1',
+      );
+    });
+
     test('because bwrap is none', async () => {
       const none = async () => '/bin/false';
       const pool = scene.pool({ bwrap: { path: none, trusted: none, proven: () => {} } });

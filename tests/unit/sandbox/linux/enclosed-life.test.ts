@@ -177,6 +177,18 @@ describe('the end of a program', () => {
     await program.finish();
   });
 
+  test('is the end of its report, also when something that it has left behind could still give one', async () => {
+    const silent = {
+      ...command(['/bin/sh', '-c', 'sleep 60 & exit']),
+      wrapper: 'contains',
+      inherited: ['report'],
+    } as const;
+    const { child, exited } = record(await spawner.spawn(silent));
+    expect(await Promise.all([child.report, exited])).toMatchObject([null, { code: 0 }]);
+    await child.allGone();
+    child.release();
+  });
+
   test('is looked for where it is not known what was there', async () => {
     // Nothing is written to the pipe of this one.
     const silent = {

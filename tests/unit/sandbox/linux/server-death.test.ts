@@ -8,6 +8,7 @@ import { childrenOf, isAlive, processesWith } from '../../../support/machine.ts'
 import { waitFor } from '../../../support/wait-for.ts';
 
 const STAND_IN = join(import.meta.dirname, '../../../fixtures/sandbox-stand-in.mjs');
+const USER = join(import.meta.dirname, '../../../fixtures/sandbox-user.mjs');
 const PLACEHOLDERS = ['.codex', '.git', 'later'];
 let folder: string;
 let servers: Server[] = [];
@@ -66,6 +67,20 @@ test('what another server still uses stays closed to its programs, and goes with
   expect(readdirSync(folder).sort()).toEqual(PLACEHOLDERS);
   expect(second.text()).toBe('ready\n');
   await kill(second.process);
+  await waitFor('the placeholders to go', () => readdirSync(folder).length === 0);
+});
+
+test('a bwrap in reserve keeps no process alive, and ends with it', async () => {
+  const user = spawn(process.execPath, [USER, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let text = '';
+  user.stdout.on('data', (bytes: Buffer) => {
+    text += bytes;
+  });
+  await once(user, 'close');
+  const [, spare] = /^first\nsecond\nthird\nbwrap (\d+)\n$/.exec(text) ?? [];
+  // One that was waited for would have ended before.
+  expect(Number(spare)).toBeGreaterThan(0);
+  await waitFor('the bwrap to go', () => !isAlive(Number(spare)));
   await waitFor('the placeholders to go', () => readdirSync(folder).length === 0);
 });
 

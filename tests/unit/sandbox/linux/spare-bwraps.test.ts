@@ -56,16 +56,19 @@ afterEach(async () => {
   rmSync(workspace, { recursive: true });
 });
 
-async function start(spec: SpawnSpec, signal = new AbortController().signal) {
-  const inner = { ...spec, cwd: workspace };
+async function start(spec: SpawnSpec, signal = new AbortController().signal, folder = workspace) {
+  const inner = { ...spec, cwd: folder };
   const enclose = (asked: SpawnSpec) =>
-    encloser.encloseProgram(asked, workspacePolicy(workspace), 'restricted', signal);
+    encloser.encloseProgram(asked, workspacePolicy(folder), 'restricted', signal);
   return await startProgram(inner, enclose, (wrapped) => spawner.spawn(wrapped), signal);
 }
 
 /** Runs a program to its end, and tells its output and the pid of the bwrap that it ran in. */
-async function runToEnd(spec: SpawnSpec): Promise<{ readonly output: string; readonly pid: number }> {
-  const { child, enclosure } = await start(spec);
+async function runToEnd(
+  spec: SpawnSpec,
+  folder = workspace,
+): Promise<{ readonly output: string; readonly pid: number }> {
+  const { child, enclosure } = await start(spec, undefined, folder);
   const transcript = record(child);
   if (spec.io.kind === 'pipe') child.stdin?.end();
   await Promise.all([transcript.exited, transcript.ended]);
@@ -111,6 +114,19 @@ describe('a bwrap in reserve', () => {
     expect(pid).toBe(spare);
     expect(output).toMatch(/Read-only/);
     expect(output).toMatch(/sub\n$/);
+  });
+
+  test('runs a program under another policy, and knows none but that', async () => {
+    const other = realpathSync(mkdtempSync(join(tmpdir(), 'spare-bwraps-')));
+    await runToEnd(shell('true'), other);
+    const spare = await withReserve();
+    const script = `touch mine; ls; touch ${workspace}/yours ${workspace}/.git/yours .git/yours 2>&1; pwd`;
+    const { output, pid } = await runToEnd(shell(script), other);
+    expect(pid).toBe(spare);
+    expect(output).toMatch(/^mine\n(.*Read-only file system\n){3}/);
+    expect(output.endsWith(`\n${other}\n`)).toBe(true);
+    expect(readdirSync(other)).toEqual(['mine']);
+    rmSync(other, { recursive: true });
   });
 
   test.each([
@@ -185,6 +201,34 @@ describe('a bwrap in reserve', () => {
       expect((await runToEnd(shell(`echo ${word}`))).output).toBe(`${word}\n`);
     }
   });
+});
+
+test('one that is given up while it is started ends, and leaves its place to the next of its kind', async () => {
+  const specOf = (inherited: Parameters<Parameters<SpareBwraps['provide']>[1]>[0]): SpawnSpec => ({
+    ...shell('cat <&3', NO_INPUT),
+    inherited: [inherited.args],
+  });
+  const gates: (() => void)[] = [];
+  let isSlow = true;
+  spares = new SpareBwraps(async (spec) => {
+    if (isSlow) await new Promise<void>((resolve) => gates.push(resolve));
+    const child = await spawner.spawn(spec);
+    reserve.push(child);
+    return child;
+  }, spawner.enclosing);
+  spares.provide('slow', specOf);
+  await waitFor('the first to be started', () => gates.length === 1);
+  isSlow = false;
+  for (let kind = 0; kind < SPARE_BWRAPS; kind++) spares.provide(`kind ${kind}`, specOf);
+  await isReady(SPARE_BWRAPS);
+  spares.provide('slow', specOf);
+  await isReady(SPARE_BWRAPS + 1);
+  gates[0]!();
+  await isReady(SPARE_BWRAPS + 2);
+  await waitFor('only the latest to be left', () => idle().length === SPARE_BWRAPS);
+  expect(idle()).toContain(reserve[SPARE_BWRAPS]!.pid);
+  await spares.close();
+  expect(idle()).toEqual([]);
 });
 
 test('there is one of each kind, and only of the latest kinds', async () => {

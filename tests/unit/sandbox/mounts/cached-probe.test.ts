@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { nativePathOfText } from '../../../../src/files/native-path.ts';
 import { loadCachedCalls } from '../../../../src/native/cached-calls.ts';
+import { CACHED_LOOKS_PER_TURN } from '../../../../src/sandbox/limits.ts';
 import { cachedProbe } from '../../../../src/sandbox/mounts/cached-probe.ts';
 import { type FileProbe, localProbe } from '../../../../src/sandbox/mounts/file-probe.ts';
 import { openDescriptors } from '../../../support/children.ts';
@@ -46,4 +47,15 @@ test('what is not in memory is looked for on the disk', async () => {
   vi.mocked(slow.facts).mockClear();
   expect(await cachedProbe(slow, { openCached: () => null }).facts(path)).toBeNull();
   expect(slow.facts).toHaveBeenCalledExactlyOnceWith(path);
+});
+
+test('many looks in a row leave the event loop to others', async () => {
+  const path = nativePathOfText(folder);
+  const openCached = vi.fn(() => 'missing' as const);
+  const probe = cachedProbe({ ...localProbe, facts: async () => 'unreachable' }, { openCached });
+  const looks = Array.from({ length: CACHED_LOOKS_PER_TURN + 2 }, () => probe.facts(path));
+  expect((await Promise.all(looks)).slice(-3)).toEqual([null, 'unreachable', 'unreachable']);
+  await new Promise(setImmediate);
+  expect(await probe.facts(path)).toBeNull();
+  expect(openCached).toHaveBeenCalledTimes(CACHED_LOOKS_PER_TURN + 1);
 });

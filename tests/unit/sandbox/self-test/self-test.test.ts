@@ -121,6 +121,33 @@ describe('a sandbox that keeps nobody inside', () => {
   });
 });
 
+test.runIf(process.getuid?.() === 0)(
+  'a bwrap that leaves orders to the kernel open is found out',
+  async () => {
+    const args = [
+      '--bind',
+      '/',
+      '/',
+      '--bind',
+      '/proc',
+      '/proc',
+      '--ro-bind',
+      '/proc/sys',
+      '/proc/sys',
+      '--',
+    ];
+    const careless: Pick<Sandbox, 'encloseProgram'> = {
+      encloseProgram: async (spec) => ({
+        spec: { ...spec, program: '/usr/bin/bwrap', argv: ['bwrap', ...args, ...spec.argv] },
+        judge: null,
+        release: null,
+      }),
+    };
+    const checks = await tryToBreakOut(spawner, careless, process.execPath);
+    expect(states(checks)['change settings of the kernel']).toBe('failed');
+  },
+);
+
 test('a scene that cannot be made leaves nothing', async () => {
   const broken: Spawner = {
     pty: spawner.pty,

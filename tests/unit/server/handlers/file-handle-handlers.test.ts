@@ -24,7 +24,8 @@ function createHandlers() {
   const handlers = fileHandleHandlers({ files } as unknown as HandlerServices);
   let parked = 0;
   const signal = new AbortController().signal;
-  const context = { signal, trace: null, bulk: null, park: () => parked++ };
+  const maxResultBytes = Number.POSITIVE_INFINITY;
+  const context = { signal, trace: null, bulk: null, maxResultBytes, park: () => parked++ };
   return { order, handlers, context, parked: () => parked };
 }
 

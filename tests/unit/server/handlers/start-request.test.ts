@@ -50,6 +50,21 @@ test('a terminal gets SHELL when it has none, and nothing else', () => {
   expect(spec(flat).env).toEqual({ A: '1' });
 });
 
+test('a variable may have any name', () => {
+  const env = JSON.parse('{"__proto__":"x","constructor":"y"}') as object;
+  const envPolicy = {
+    inherit: 'none',
+    ignoreDefaultExcludes: false,
+    exclude: [],
+    set: JSON.parse('{"__proto__":"set"}') as object,
+    includeOnly: ['*'],
+  };
+  const metadata = { toolCallId: 'id' };
+  expect(Object.entries(spec({ ...flat, env }).env)).toContainEqual(['__proto__', 'x']);
+  expect(Object.entries(spec({ ...flat, env, envPolicy, metadata }).env)).toContainEqual(['__proto__', 'x']);
+  expect(Object.entries(spec({ ...flat, envPolicy, metadata }).env)).toContainEqual(['__proto__', 'set']);
+});
+
 test('a policy draws on the environment of the server', () => {
   vi.stubEnv('START_REQUEST_TEST_VARIABLE', 'inherited');
   const envPolicy = {

@@ -1,6 +1,6 @@
-import type { CallOptions } from '../../client/backend.ts';
-import { CallLimit } from '../../client/call-limit.ts';
-import { ClientError } from '../../client/errors.ts';
+import type { CallOptions } from './backend.ts';
+import { CallLimit } from './call-limit.ts';
+import { ClientError } from './errors.ts';
 
 /** The one deadline of an operation that has several stages, each of which takes options of its own. */
 export class Deadline {

@@ -1,0 +1,46 @@
+import { expect, it } from 'vitest';
+import { run } from '../../../../src/client/helpers.ts';
+import type { Connector } from '../../../../src/environment/remote/connection.ts';
+import { RemoteEnvironment } from '../../../../src/environment/remote/remote-environment.ts';
+import { FakeServer } from '../../client/fake-server.ts';
+
+/** An environment on `server`, whose programs end at once. */
+function environmentOf(server: FakeServer): RemoteEnvironment {
+  server.answers['process/start'] = ({ processId }, link) => {
+    link.exited(processId, 1);
+    link.closedProcess(processId, 2);
+    return { processId, sandboxType: 'none' };
+  };
+  const connector: Connector = {
+    connect: async () => {
+      const client = await server.connect();
+      return { client, backend: client.backend, files: {} as never, http: client.http };
+    },
+    ...{ reconnects: true, eager: false, retryWindowMs: 0 },
+  };
+  return new RemoteEnvironment('box', connector);
+}
+
+it('runs a program in the folder of its executor unless told where, also as the first use', async () => {
+  const server = new FakeServer();
+  const environment = environmentOf(server);
+  await run(environment.backend, ['pwd']);
+  await run(environment.backend, ['pwd'], { cwd: 'file:///elsewhere' });
+  const folders = server.requests('process/start').map(({ params }) => params.cwd);
+  expect(folders).toEqual(['file:///work', 'file:///elsewhere']);
+  expect(await environment.backend.defaultCwd?.()).toBe((await environment.info()).cwd);
+  await environment.dispose();
+});
+
+it('asks an executor for its folder that did not tell it when it was greeted', async () => {
+  const server = new FakeServer();
+  server.environmentInfo = undefined;
+  server.answers['environment/info'] = () => ({
+    shell: { name: 'sh', path: '/bin/sh' },
+    cwd: 'file:///told',
+  });
+  const environment = environmentOf(server);
+  await run(environment.backend, ['pwd']);
+  expect(server.requests('process/start')[0]?.params.cwd).toBe('file:///told');
+  await environment.dispose();
+});

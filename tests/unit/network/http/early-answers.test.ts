@@ -1,0 +1,75 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { ANY_HOST } from '../../../../src/network/http/host-policy.ts';
+import { type HttpAnswer, HttpClient } from '../../../../src/network/http/http-client.ts';
+import type { HttpRequest } from '../../../../src/network/http/request.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+
+const TOO_LARGE = 'HTTP/1.1 413 Payload Too Large\r\nContent-Length: 9\r\n\r\ntoo large';
+
+/** Refuses whatever it is sent as soon as it hears anything, and resets the connection. Tells its port. */
+const ABRUPT_SERVER = `
+  const server = require('node:net').createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () => socket.pause().write(${JSON.stringify(TOO_LARGE)}, () => socket.resetAndDestroy()));
+  });
+  server.listen(0, '127.0.0.1', () => console.log(server.address().port));
+`;
+
+function upload(port: number): HttpRequest {
+  return {
+    method: 'POST',
+    url: `http://127.0.0.1:${port}/`,
+    headers: [],
+    body: Buffer.alloc(8 * 1024 * 1024),
+    redirect: 'follow',
+    timeoutMs: null,
+  };
+}
+
+async function textOf({ body }: HttpAnswer): Promise<string> {
+  let text = '';
+  for await (const piece of body) text += piece;
+  return text;
+}
+
+test('a server that refuses an upload and resets the connection has its answer heard, each time', async () => {
+  // In a process of its own, so that its reset meets the client at any moment.
+  const server = spawn(process.execPath, ['-e', ABRUPT_SERVER], { stdio: ['ignore', 'pipe', 'inherit'] });
+  onTestFinished(async () => {
+    const exited = once(server, 'exit');
+    server.kill('SIGKILL');
+    await exited;
+  });
+  const [port] = await once(server.stdout, 'data');
+  const client = new HttpClient({ env: {}, policy: ANY_HOST });
+  onTestFinished(() => client.close());
+  for (let count = 0; count < 20; count++) {
+    const answer = await client.send(upload(Number(port)), new AbortController().signal);
+    expect(answer.status).toBe(413);
+    expect(await textOf(answer)).toBe('too large');
+  }
+});
+
+test('a server that answers and neither reads the rest nor ends the connection is left', async () => {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => {
+    sockets.push(socket.on('error', () => {}));
+    socket.once('data', () => socket.pause().write(TOO_LARGE));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const client = new HttpClient({ env: {}, policy: ANY_HOST });
+  onTestFinished(async () => {
+    client.close();
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await once(server, 'close');
+  });
+  const { port } = server.address() as AddressInfo;
+  expect(await textOf(await client.send(upload(port), new AbortController().signal))).toBe('too large');
+  // It does not read, so that it finds out by writing only.
+  await waitFor('the end of the connection', () => !sockets[0]!.write(' ') && sockets[0]!.destroyed);
+});

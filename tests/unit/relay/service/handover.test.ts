@@ -1,0 +1,56 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { createLogger } from '../../../../src/observability/log.ts';
+import { HARNESS_LONGEST_PAUSE_MS, RESUME_WINDOW_MS } from '../../../../src/relay/limits.ts';
+import { STORE_TIMEOUT_MS } from '../../../../src/relay/service/limits.ts';
+import { RelayMetrics } from '../../../../src/relay/service/records/relay-metrics.ts';
+import { RelayRecords } from '../../../../src/relay/service/records/relay-records.ts';
+import { Rendezvous } from '../../../../src/relay/service/rendezvous/rendezvous.ts';
+import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
+import { CLOSE_TIMEOUT_MS } from '../../../../src/transport/limits.ts';
+import { FakeSocket } from './fake-socket.ts';
+import { someKey } from './relay-scene.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const quiet = createLogger('error', () => {});
+
+function nodeOf(store: MemoryStore, id: string): Rendezvous {
+  const metrics = new RelayMetrics(() => ({ ...node.counts, leases: 0, storeAvailable: true }));
+  const records = new RelayRecords(metrics, quiet, null);
+  const node = new Rendezvous({ store, node: () => ({ id, url: `ws://${id}` }), records, log: quiet });
+  return node;
+}
+
+test('harnesses at a node that has lost its executor to another are told in time for their streams', async () => {
+  const store = new MemoryStore();
+  const [before, after] = [nodeOf(store, 'before'), nodeOf(store, 'after')];
+  const result = await store.register('e', someKey());
+  if (result.outcome === 'superseded') throw new Error('superseded');
+  const { registrationId } = result;
+  const ticket = { environmentId: 'e', registrationId, tokenId: 't' };
+  const seat = async (node: Rendezvous) => {
+    const lease = await node.leases.claim('e', registrationId);
+    node.seatExecutor(new FakeSocket().asSocket, lease!, { role: 'executor', ...ticket }, null);
+  };
+  await seat(before);
+  const harnessTicket = { role: 'harness', ...ticket, nodeId: 'before', harnessKeyHash: 'h' } as const;
+  const found = before.findSeat(harnessTicket);
+  if (typeof found === 'string') throw new Error(found);
+  const harness = new FakeSocket();
+  before.joinHarness(harness.asSocket, found, harnessTicket, null);
+
+  // The executor's connection dies without a word, and it comes back elsewhere: its streams wait from now on.
+  await seat(after);
+  vi.spyOn(store, 'renew').mockRejectedValueOnce(new Error('one question that is lost'));
+  const longestWayBackMs = 1.5 * HARNESS_LONGEST_PAUSE_MS;
+  await vi.advanceTimersByTimeAsync(
+    RESUME_WINDOW_MS - CLOSE_TIMEOUT_MS - STORE_TIMEOUT_MS - longestWayBackMs,
+  );
+  expect(harness.closed?.reason).toBe('the executor is gone');
+  for (const node of [before, after]) node.leases.close();
+});

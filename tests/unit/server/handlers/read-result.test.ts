@@ -1,0 +1,50 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { ReadPage } from '../../../../src/process/managed-process.ts';
+import { OutputLog } from '../../../../src/process/output-log.ts';
+import { readableChunkBytes, readResult, roomIn } from '../../../../src/server/handlers/read-result.ts';
+
+const STATE: Omit<ReadPage, 'chunks' | 'nextSeq'> = {
+  exitCode: 255,
+  closed: false,
+  reason: 'outputLimit',
+  denied: false,
+};
+const SMALLEST_ANSWER = 1024;
+
+const logOf = (lengths: readonly number[]) => {
+  const log = new OutputLog({ maxBytes: 10_000_000, maxChunks: 50_000, headBytes: 0 });
+  for (const length of lengths) log.append('stdout', Buffer.alloc(length, 'x'));
+  return log;
+};
+
+const lengthOf = (chunks: ReadPage['chunks']) =>
+  JSON.stringify(readResult({ ...STATE, chunks, nextSeq: 100_000 })).length;
+
+test('a page that fits by its measure fits in JSON, and not much is left unused', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.integer({ min: 1, max: 500 }), { minLength: 1, maxLength: 60 }),
+      fc.integer({ min: SMALLEST_ANSWER, max: 20_000 }),
+      (lengths, maxResultBytes) => {
+        const chunks = logOf(lengths).read(0, null, roomIn(maxResultBytes));
+        expect(lengthOf(chunks)).toBeLessThanOrEqual(maxResultBytes);
+        const next = lengths[chunks.length];
+        if (next === undefined) return;
+        const unused = 80 + chunks.length * 20;
+        expect(lengthOf(chunks) + (next / 3) * 4 + unused).toBeGreaterThan(maxResultBytes);
+      },
+    ),
+  );
+});
+
+test.each([SMALLEST_ANSWER, 4096, 65_536, 1024 ** 3])(
+  'where answers have %i bytes, the largest chunk fits into one together with its id',
+  (maxResponseBytes) => {
+    const length = Math.min(readableChunkBytes(maxResponseBytes), 1_000_000);
+    const [chunk] = logOf([length]).read(0, null);
+    const answer = `{"id":"${'x'.repeat(64)}","result":}`.length + lengthOf([chunk!]);
+    expect(length).toBeGreaterThan(0);
+    expect(answer).toBeLessThanOrEqual(maxResponseBytes);
+  },
+);
