@@ -1,4 +1,5 @@
 import type { CallOptions, ExecutorHttp, HttpAnswer, HttpRequest, HttpStream } from '../../client/backend.ts';
+import { CallLimit } from '../../client/call-limit.ts';
 import { onAbort } from '../../client/on-abort.ts';
 import type { LazyConnection, Lease } from './lazy-connection.ts';
 
@@ -30,15 +31,17 @@ export class LazyHttp implements ExecutorHttp {
   }
 }
 
-/** What is aborted holds nothing, whether its reader comes back or not. */
+/** What is aborted or out of time holds nothing, whether its reader comes back or not. */
 function held({ status, headers, body, cancel }: HttpStream, { release, options }: Lease): HttpStream {
-  const { signal } = options;
+  const limit = new CallLimit('the request', options);
+  const { signal } = limit;
   let letGo = () => {};
   const end = () => {
     letGo();
+    limit.end();
     release();
   };
-  if (signal?.aborted) release();
+  if (signal?.aborted) end();
   else if (signal !== undefined) letGo = onAbort(signal, end);
   const pieces = async function* () {
     try {

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { HttpStream } from '../../../../src/client/backend.ts';
 import { LazyConnection } from '../../../../src/environment/remote/lazy-connection.ts';
 import { LazyHttp } from '../../../../src/environment/remote/lazy-http.ts';
@@ -64,4 +64,17 @@ test('a body that is aborted holds nothing, though nobody reads on', async () =>
   owner.abort(new Error('enough'));
   await settle();
   expect(connector.last.client.state).toBe('closed');
+});
+
+test('a body whose time is up holds nothing, though nobody reads on', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { http, connector } = scene();
+  await http.stream({ url: 'x' }, { timeoutMs: 50 });
+  const { body } = await http.stream({ url: 'y' }, { timeoutMs: 1_000 });
+  await vi.advanceTimersByTimeAsync(50);
+  expect(connector.last.client.state).toBe('connected');
+  for await (const _piece of body);
+  expect(connector.last.client.state).toBe('closed');
+  expect(vi.getTimerCount()).toBe(0);
 });
