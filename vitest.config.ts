@@ -16,7 +16,7 @@ delete process.env.NODE_EXTRA_CA_CERTS;
 export default defineConfig({
   test: {
     pool: 'forks',
-    maxWorkers: 3,
+    maxWorkers: 4,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     projects: [
