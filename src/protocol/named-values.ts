@@ -1,4 +1,6 @@
 import * as z from 'zod/mini';
+// Not by way of `z.core`: whoever names that gets all of it.
+import { $constructor, $ZodAsyncError, util } from 'zod/v4/core';
 
 /**
  * Values by names that a client chooses, any name at all. The library's own records leave out `__proto__`, which is a good name of a
@@ -14,10 +16,10 @@ export function namedValues<Value extends z.ZodMiniType>(
 }
 
 const PROTO = '__proto__';
-const LibraryRecord: z.core.$constructor<z.ZodMiniRecord> = z.ZodMiniRecord;
+const LibraryRecord: $constructor<z.ZodMiniRecord> = z.ZodMiniRecord;
 
 /** A type of schema of its own: copies of one, as {@link z.clone} makes them, keep what it does. */
-const NamedValues = z.core.$constructor<z.ZodMiniRecord>('NamedValues', (schema, definition) => {
+const NamedValues = $constructor<z.ZodMiniRecord>('NamedValues', (schema, definition) => {
   LibraryRecord.init(schema, definition);
   const parseOthers = schema._zod.parse;
   schema._zod.parse = (payload, context) => {
@@ -25,8 +27,8 @@ const NamedValues = z.core.$constructor<z.ZodMiniRecord>('NamedValues', (schema,
     const parsed = parseOthers(payload, context);
     if (!hasProto(given) || parsed instanceof Promise || parsed.issues.length > 0) return parsed;
     const member = definition.valueType._zod.run({ value: given[PROTO], issues: [] }, context);
-    if (member instanceof Promise) throw new z.core.$ZodAsyncError();
-    parsed.issues.push(...z.core.util.prefixIssues(PROTO, member.issues));
+    if (member instanceof Promise) throw new $ZodAsyncError();
+    parsed.issues.push(...util.prefixIssues(PROTO, member.issues));
     const descriptor = { value: member.value, enumerable: true, configurable: true, writable: true };
     Object.defineProperty(parsed.value, PROTO, descriptor);
     return parsed;
