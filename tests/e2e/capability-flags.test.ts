@@ -161,7 +161,7 @@ const TRUE: Readonly<Record<string, () => Promise<void>>> = {
     expect(output).not.toMatch(/^(?:mem|kmsg|sda|vda|loop0)$/m);
   },
   linuxApprovedRootWritePreservesRestrictions: async () => {
-    const script = `echo x >> ${folder}/file; echo new > ${folder}/new; cat ${folder}/file ${folder}/new`;
+    const script = `exec 2>&1; echo x >> ${folder}/file; echo new > ${folder}/new; cat ${folder}/file ${folder}/new`;
     const sandbox = writableRoot('escalatedSandboxWithRestrictions');
     expect(await printed('approved', script, { sandbox })).toMatch(/Read-only[\s\S]*contentnew\n/);
   },
