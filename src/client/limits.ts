@@ -72,7 +72,7 @@ export const END_CHECK_FIRST_MS = 1_000;
 export const QUIET_CHECK_MAX_MS = 20_000;
 
 /** Pages that are read in a row to catch up with a process; one that writes faster than it is read is left to its notifications. */
-export const CATCH_UP_PAGES = 10_000;
+export const CATCH_UP_PAGES = 1_000;
 
 /** Times that a snapshot is asked for to learn how much output is lost; a program that goes on writing makes it miss. */
 export const LOSS_COUNT_TRIES = 3;

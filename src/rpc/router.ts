@@ -14,7 +14,7 @@ export interface RequestContext {
   /** The large parameter that the method's definition names, if it came as bytes; the params hold nothing of it. */
   readonly bulk: BulkBytes | null;
   /** How long the result may be in JSON; a longer one is refused. */
-  readonly maxResultBytes: number;
+  maxResultBytes(): number;
   /** Gives up the request's slot while it only waits. */
   park(): void;
 }

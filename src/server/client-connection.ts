@@ -292,7 +292,7 @@ export class ClientConnection {
           signal: this.#requests.signal,
           trace: span?.context ?? null,
           bulk: routed.bulk,
-          maxResultBytes: this.#connection.maxResultBytes(id),
+          maxResultBytes: () => this.#connection.maxResultBytes(id),
           park,
         };
         const handle = () => invoke(handlers, routed, context);

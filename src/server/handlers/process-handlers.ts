@@ -43,7 +43,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
     'process/read': async ({ processId, afterSeq, maxBytes, waitMs }, { signal, park, maxResultBytes }) => {
       const process = await processes.get(processId);
       const place = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
-      return readResult(await process.read({ ...place, room: roomIn(maxResultBytes) }, signal, park));
+      return readResult(await process.read({ ...place, room: roomIn(maxResultBytes()) }, signal, park));
     },
 
     'process/write': async (params, { bulk, park }) => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ProcessEvent } from '../../../src/client/backend.ts';
-import { LOG_MAX_EVENTS, REORDER_MAX_EVENTS } from '../../../src/client/limits.ts';
+import { CATCH_UP_PAGES, LOG_MAX_EVENTS, REORDER_MAX_EVENTS } from '../../../src/client/limits.ts';
 import { RpcError } from '../../../src/protocol/errors.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { FakeServer, SILENCE, startedProcess, startParams, wirePage } from './fake-server.ts';
@@ -219,6 +219,16 @@ describe('events', () => {
       'closed 10',
     ]);
     expect(server.requests('process/read')).toHaveLength(5);
+    await client.close();
+  });
+
+  test('are not read without end when there are always more', async () => {
+    const { server, client, process } = await startedProcess();
+    server.answers['process/read'] = ({ afterSeq }) => wirePage(afterSeq + 2, [afterSeq + 1]);
+    server.link.break();
+    await waitFor('the recovery', () => process.wake > 0 && client.state === 'connected');
+    expect(process.wake).toBe(CATCH_UP_PAGES);
+    expect(server.requests('process/read')).toHaveLength(CATCH_UP_PAGES);
     await client.close();
   });
 

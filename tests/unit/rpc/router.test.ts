@@ -40,7 +40,7 @@ test('the handler gets validated params and the context, and its failure passes 
     signal: new AbortController().signal,
     trace: null,
     bulk: null,
-    maxResultBytes: Number.POSITIVE_INFINITY,
+    maxResultBytes: () => Number.POSITIVE_INFINITY,
     park: () => undefined,
   };
   const handlers = {

@@ -120,6 +120,9 @@ export class RegistrationFile {
 
 const OWNER_ONLY = 0o600;
 
+/** A file whose place another has taken since it was opened is opened anew so often; one relay writes its file anew once in thousands of lines. */
+const OPEN_ATTEMPTS = 10;
+
 const IN_USE = 'another relay uses it: stop that one, or let both share a redis://HOST:PORT';
 
 /** How every line begins, unless its process was killed before it had written as much. */
@@ -146,7 +149,7 @@ function forgiving(lock: FileLock | null, path: string, log: Logger): FileLock {
 
 /** Opens the file, empty if there is none, and locks it. Throws when somebody else has it. */
 async function take(path: string, lock: FileLock): Promise<FileHandle> {
-  for (;;) {
+  for (let attempt = 0; attempt < OPEN_ATTEMPTS; attempt++) {
     const handle = await open(path, constants.O_RDWR | constants.O_CREAT, OWNER_ONLY);
     try {
       if (!lock(handle.fd)) throw new Error(IN_USE);
@@ -158,6 +161,7 @@ async function take(path: string, lock: FileLock): Promise<FileHandle> {
     // Its holder has put another in its place, or it was removed.
     await handle.close();
   }
+  throw new Error('it is exchanged again and again');
 }
 
 async function leadsTo(path: string, handle: FileHandle): Promise<boolean> {

@@ -444,3 +444,15 @@ test('a URL of a store that is none does not show its password', async () => {
   expect(error).toBeInstanceOf(Error);
   expect((error as Error).message).not.toContain('pass word');
 });
+
+test('a registration file that is taken away whenever it has been opened is given up', async () => {
+  const path = join(folder(), 'registrations');
+  let opened = 0;
+  const takenAway = () => {
+    opened++;
+    rmSync(path);
+    return true;
+  };
+  await expect(RegistrationFile.open(path, quiet, takenAway)).rejects.toThrow(/exchanged again and again/);
+  expect(opened).toBe(10);
+});

@@ -24,7 +24,7 @@ function createHandlers() {
   const handlers = fileHandleHandlers({ files } as unknown as HandlerServices);
   let parked = 0;
   const signal = new AbortController().signal;
-  const maxResultBytes = Number.POSITIVE_INFINITY;
+  const maxResultBytes = () => Number.POSITIVE_INFINITY;
   const context = { signal, trace: null, bulk: null, maxResultBytes, park: () => parked++ };
   return { order, handlers, context, parked: () => parked };
 }
