@@ -24,6 +24,8 @@ export interface Libc {
   readNow(fd: number, buffer: Buffer, offset: number): number;
   /** How many bytes a terminal or pipe has ready; 0 when there are none, and when it does not say. */
   readable(fd: number): number;
+  /** See EnclosingCalls. */
+  hasNews(fd: number): boolean;
   /** Gives a pipe more room; one that may not have it stays as it is. */
   widenPipe(fd: number, bytes: number): void;
   /** The pid of some child of this process, also of a foreign one, that has exited and is not reaped; null if there is none. */
@@ -157,6 +159,11 @@ export function loadLibc(): Libc {
       return call.ioctl(fd, FIONREAD, readableBytes) === 0 ? readableBytes[0]! : 0;
     },
 
+    hasNews(fd) {
+      const question = new Int32Array([fd, POLLPRI]);
+      return call.poll(question, 1, 0) !== 0;
+    },
+
     widenPipe(fd, bytes) {
       call.fcntl(fd, F_SETPIPE_SZ, bytes);
     },
@@ -203,6 +210,8 @@ const F_DUPFD_CLOEXEC = 1030;
 const F_SETPIPE_SZ = 1031;
 const TIOCSWINSZ = 0x5414;
 const FIONREAD = 0x541b;
+/** `events` of a `struct pollfd`; the two bytes behind it are what has happened, an error included. */
+const POLLPRI = 2;
 const LOCK_SH = 1;
 const LOCK_EX = 2;
 const LOCK_NB = 4;
@@ -232,6 +241,7 @@ function bind(library: LibraryHandle) {
     read: library.func('long read(int fd, void *buffer, size_t size)'),
     fcntl: library.func('int fcntl(int fd, int command, int argument)'),
     ioctl: library.func('int ioctl(int fd, unsigned long request, void *argument)'),
+    poll: library.func('int poll(void *files, unsigned long count, int timeout)'),
     posix_openpt: library.func('int posix_openpt(int flags)'),
     grantpt: library.func('int grantpt(int fd)'),
     unlockpt: library.func('int unlockpt(int fd)'),

@@ -94,6 +94,7 @@ export class RpcConnection {
   readonly #waiting = new Map<RequestId, string>();
   #events: ConnectionEvents | null = null;
   #nextId = 1;
+  #answers = 0;
   #closed: CloseReason | null = null;
 
   constructor(transport: Transport, options: ConnectionOptions) {
@@ -132,6 +133,11 @@ export class RpcConnection {
     return this.#outbox.waitingBytes;
   }
 
+  /** Answers that were given to the transport, and parts of long ones: who sees it grow knows that the peer is being answered. */
+  get answered(): number {
+    return this.#answers + this.#outbox.partsSent;
+  }
+
   /** Whether bulk data is waiting beyond the high-water mark. */
   get saturated(): boolean {
     return this.#outbox.saturated;
@@ -142,6 +148,7 @@ export class RpcConnection {
    * RpcError that can be sent in its place.
    */
   respond(id: RequestId, result: unknown): Promise<void> | undefined {
+    this.#answers++;
     if (result instanceof StreamedResult) return this.#stream(id, result);
     if (result instanceof Base64Result) {
       this.#checkSize(base64Length(result.bytes.length));
@@ -166,6 +173,7 @@ export class RpcConnection {
   }
 
   refuse(id: RequestId, error: RpcError): void {
+    this.#answers++;
     this.#outbox.sendControl(encodeError(id, error));
   }
 
@@ -218,6 +226,12 @@ export class RpcConnection {
   }
 
   close(reason: CloseReason): void {
+    this.#transport.close(reason);
+  }
+
+  /** Ends the connection behind everything that waits to be sent, bulk data included. Nothing more can be sent. */
+  finish(reason: CloseReason): void {
+    this.#outbox.finish();
     this.#transport.close(reason);
   }
 

@@ -50,6 +50,7 @@ export class Outbox {
   #behindStream: { message: string | Uint8Array; released: (() => void) | undefined }[] | null = null;
   #streams: Promise<void> = Promise.resolve();
   #resumeStream: (() => void) | null = null;
+  #partsSent = 0;
   #closed = false;
 
   constructor(transport: Transport, highWaterBytes: number, events: OutboxEvents) {
@@ -68,8 +69,14 @@ export class Outbox {
     return this.#saturated;
   }
 
+  /** Parts of streams that the transport has been given. */
+  get partsSent(): number {
+    return this.#partsSent;
+  }
+
   /** Sends ahead of waiting bulk data. */
   sendControl(message: string | Uint8Array, released?: () => void): void {
+    if (this.#closed) return;
     if (this.#behindStream !== null) {
       this.#behindStream.push({ message, released });
     } else {
@@ -82,6 +89,7 @@ export class Outbox {
 
   /** Sends in order with other bulk data. */
   sendBulk(bytes: Uint8Array, released?: () => void): void {
+    if (this.#closed) return;
     if (!this.#congested && this.#bulkBytes === 0 && this.#behindStream === null) {
       this.#congested = !this.#transport.send(bytes, released);
       return;
@@ -120,6 +128,12 @@ export class Outbox {
     this.#sendWaitingBulk();
   }
 
+  /** Hands everything that waits to the transport, whether it has room or not, and takes nothing more. A stream under way stops. */
+  finish(): void {
+    if (this.#behindStream === null) while (this.#bulkBytes > 0) this.#sendNextBulk();
+    this.close();
+  }
+
   /** Nothing more can be sent: a stream under way stops. */
   close(): void {
     this.#closed = true;
@@ -130,6 +144,7 @@ export class Outbox {
     if (this.#closed) return;
     this.#behindStream = [];
     for await (const { bytes, released } of parts) {
+      this.#partsSent++;
       if (!this.#transport.sendPart(bytes, false, released)) await this.#roomInTransport();
       if (this.#closed) return;
     }
@@ -158,17 +173,19 @@ export class Outbox {
   }
 
   #sendWaitingBulk(): void {
-    while (!this.#congested && this.#bulkBytes > 0) {
-      const { bytes, released } = this.#bulk[this.#bulkHead++]!;
-      this.#bulkBytes -= bytes.length;
-      this.#congested = !this.#transport.send(bytes, released);
-    }
+    while (!this.#congested && this.#bulkBytes > 0) this.#sendNextBulk();
     // At least half of the list is live, so what was sent is neither kept for long nor moved often.
     if (this.#bulkHead * 2 >= this.#bulk.length) {
       this.#bulk = this.#bulk.slice(this.#bulkHead);
       this.#bulkHead = 0;
     }
     this.#updateFlow();
+  }
+
+  #sendNextBulk(): void {
+    const { bytes, released } = this.#bulk[this.#bulkHead++]!;
+    this.#bulkBytes -= bytes.length;
+    this.#congested = !this.#transport.send(bytes, released);
   }
 
   #updateAnswers(): void {

@@ -7,7 +7,7 @@ import { paramsWithText } from './arriving-request.ts';
 
 /** What a handler may know about the request it serves. */
 export interface RequestContext {
-  /** Aborted when the answer is no longer wanted. */
+  /** Aborted when the client is gone or says nothing more: who waits for what may never come answers with what there is. */
   readonly signal: AbortSignal;
   /** What to carry on to whatever the request starts; null unless requests are traced. */
   readonly trace: Trace | null;

@@ -3,7 +3,7 @@ import { unenforceable } from './errors.ts';
 import { SandboxedFiles } from './files/sandboxed-files.ts';
 import { Bwrap } from './linux/bwrap.ts';
 import { LinuxEncloser } from './linux/enclose.ts';
-import { SpareBwraps } from './linux/spare-bwraps.ts';
+import { SandboxReserve } from './linux/reserve.ts';
 import type { Sandbox } from './sandbox.ts';
 
 /**
@@ -18,8 +18,8 @@ export function createSandbox(spawner: Spawner, env: Readonly<Record<string, str
     );
   }
   const bwrap = new Bwrap(spawner, env.PATH ?? '', arch);
-  const spares = new SpareBwraps((spec) => spawner.spawn(spec), spawner.enclosing);
-  const programs = new LinuxEncloser(spawner.enclosing, bwrap, arch, spares);
+  const reserve = new SandboxReserve((spec) => spawner.spawn(spec), spawner.enclosing);
+  const programs = new LinuxEncloser(spawner.enclosing, bwrap, arch, reserve);
   const files = new SandboxedFiles({ spawner, bwrap, architecture: arch, env });
   return {
     get works() {

@@ -31,7 +31,7 @@ import { fileWatchHandlers } from './handlers/file-watch-handlers.ts';
 import { httpHandlers } from './handlers/http-handlers.ts';
 import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
-import { FINISH_TIMEOUT_MS } from './limits.ts';
+import { FINISH_TIMEOUT_MS, LAST_ANSWERS_TIMEOUT_MS } from './limits.ts';
 import { waitAtMost } from './patience.ts';
 import type { ConnectionRecords } from './records/records.ts';
 import { ConnectionFiles } from './sessions/connection-files.ts';
@@ -282,7 +282,7 @@ export class ClientConnection {
     };
     const refuse = (error: unknown) => {
       measured?.ended('error');
-      span?.end(this.#requests.signal.aborted ? 'disconnected' : 'error');
+      span?.end(this.#attachment === null ? 'disconnected' : 'error');
       this.#refuse({ id, method }, error);
     };
     const run = ({ park }: Slot): Promise<void> | undefined => {
@@ -337,14 +337,31 @@ export class ClientConnection {
     return internalError('internal error; the server log has the details');
   }
 
-  /** Waiting requests are answered with what there is, the others get a moment to finish; then the connection ends. */
+  /**
+   * The client says nothing more and still reads. Requests that wait for a program are answered with what there is, the others for
+   * as long as answers come; then the connection ends.
+   */
   async #finish(): Promise<void> {
-    const end = () => this.close({ code: CloseCode.normal, reason: 'end of input' });
-    const timeUp = setTimeout(end, FINISH_TIMEOUT_MS);
     this.#requests.abort();
+    let over = false;
+    const everything = Promise.race([this.#everythingAnswered(), this.closed]).then(() => {
+      over = true;
+    });
+    let answered: number;
+    do {
+      answered = this.#connection.answered;
+      await waitAtMost(LAST_ANSWERS_TIMEOUT_MS, everything);
+    } while (!over && this.#connection.answered > answered);
+    if (!over) {
+      this.#attachment?.tools?.http.giveUp();
+      await waitAtMost(FINISH_TIMEOUT_MS, everything);
+    }
+    this.#connection.finish({ code: CloseCode.normal, reason: 'end of input' });
+  }
+
+  async #everythingAnswered(): Promise<void> {
     await this.#dispatcher.idle();
-    clearTimeout(timeUp);
-    end();
+    await this.#attachment?.tools?.http.finish();
   }
 
   /** The session is detached at once; open files get a moment to be closed, which a dead mount may keep for ever. */

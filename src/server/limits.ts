@@ -20,7 +20,13 @@ export const DESCRIPTORS_OF_A_PROCESS = 3;
 /** Longest path of a socket in the file system: what the system's address structure holds. */
 export const MAX_UNIX_PATH_BYTES = 107;
 
-/** How long requests may run on once the client sends nothing more. A write to a program that does not read never ends. */
+/**
+ * How long a client that sends nothing more waits for its next answer, or a further part of one, before the requests that are left
+ * are given up: longer than most web servers take, and a file system that hangs may never answer.
+ */
+export const LAST_ANSWERS_TIMEOUT_MS = 30_000;
+
+/** How long requests that were given up may take to say so, and files to be closed. */
 export const FINISH_TIMEOUT_MS = 1_000;
 
 /** Frames from this size on are built in buffers that are used again; smaller ones come from Node's own pool. */

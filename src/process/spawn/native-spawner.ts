@@ -48,6 +48,7 @@ export class NativeSpawner implements Spawner {
       openCached,
       memoryFile: (bytes) => libc.memoryFile(bytes),
       createPipe: () => libc.createPipe(),
+      hasNews: (fd) => libc.hasNews(fd),
       keepLoopAlive: (pid, keep) => this.#reaper.keepLoopAlive(pid, keep),
     };
   }

@@ -134,6 +134,8 @@ export interface EnclosingCalls {
   memoryFile(bytes: Uint8Array): number;
   /** A pipe whose two ends are closed on exec. */
   createPipe(): { readonly readEnd: number; readonly writeEnd: number };
+  /** Whether a file of the kernel's has changed since this was asked the last time, or since it was opened; true when that cannot be told. */
+  hasNews(fd: number): boolean;
   /** Whether the event loop stays alive as long as a started program runs. It does for each until it is told otherwise. */
   keepLoopAlive(pid: number, keep: boolean): void;
 }

@@ -107,7 +107,6 @@ async function spawnHelper(launch: HelperLaunch): Promise<Child> {
   let emptyFiles = 0;
   const mounts = bwrapArguments(plan, {
     isolateNetwork: true,
-    cwd: null,
     emptyFd: () => FIRST_EMPTY_FD + emptyFiles++,
   });
   const args = [
@@ -131,6 +130,7 @@ async function spawnHelper(launch: HelperLaunch): Promise<Child> {
       filter: null,
       listeners: null,
       mounts: plan.mounted.map(expectedMount),
+      cwd: null,
       report: null,
     },
     architecture,

@@ -102,7 +102,7 @@ export class Bwrap {
 
   /** Builds and leaves a sandbox. Null when that works, else what went wrong. */
   async #try(path: string): Promise<string | null> {
-    const args = bwrapArguments(PROBE_PLAN, { isolateNetwork: true, cwd: null, emptyFd: () => -1 });
+    const args = bwrapArguments(PROBE_PLAN, { isolateNetwork: true, emptyFd: () => -1 });
     const child = await this.#spawner.spawn({
       program: path,
       argv: ['bwrap', ...args, '--seccomp', '4', '--', descriptorPath(3)],

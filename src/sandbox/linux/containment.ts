@@ -1,10 +1,12 @@
 import type { NativePath } from '../../files/native-path.ts';
 import { limitsAnything, NO_RESOURCE_LIMITS } from '../../process/resources/resource-limits.ts';
 import type { InheritedDescriptor, SpawnSpec } from '../../process/spawn/spawner.ts';
-import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
+import { bwrapArguments, canBeBuiltAhead } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
+import type { ExpectedMount } from './data-segment.ts';
 import { descriptorPath } from './descriptors.ts';
-import { type ExpectedMount, expectedMount, launcherImage } from './launcher.ts';
+import type { Instructions } from './instructions.ts';
+import { expectedMount, launcherImage } from './launcher.ts';
 import type { HeldPlaces } from './placeholders.ts';
 import type { NetworkMode } from './seccomp.ts';
 import type { Architecture } from './syscalls.ts';
@@ -40,35 +42,65 @@ export class Containment {
   readonly #path: string;
   readonly #network: NetworkMode;
   readonly #proxied: Proxied | null;
+  readonly #plan: MountPlan;
   readonly #layout: Layout;
 
-  /** `path` is what is executed; of the plan only what decides over descriptors is used. */
+  /** `path` is what is executed. The plan decides over descriptors, and is built ahead. */
   constructor(spec: SpawnSpec, path: string, plan: MountPlan, network: NetworkMode, proxied: Proxied | null) {
     this.#spec = spec;
     this.#path = path;
     this.#network = network;
     this.#proxied = proxied;
+    this.#plan = plan;
     this.#layout = layoutOf(plan, spec, proxied);
   }
 
   /**
-   * Names how bwrap is started: one that was started for a program can be used for any other of the same kind. Null when it can be used
-   * for this program only.
+   * Names how bwrap is started: a sandbox that was built ahead for a program is fit for every other under the same plan whose bwrap is
+   * started like that. Null when nothing can be built ahead for this one.
    */
   get kind(): string | null {
     const { io, inherited = [], resources = NO_RESOURCE_LIMITS, sessionLimits = null } = this.#spec;
     if (io.kind === 'pty' || inherited.length > 0 || this.#proxied !== null) return null;
-    if (sessionLimits !== null || limitsAnything(resources)) return null;
-    const { emptyFiles, executed } = this.#layout;
-    return `stdin ${io.stdin}, network ${this.#network}, ${emptyFiles} empty files, ${executed}`;
+    if (sessionLimits !== null || limitsAnything(resources) || !canBeBuiltAhead(this.#plan)) return null;
+    return `stdin ${io.stdin}, network ${this.#network}`;
   }
 
-  /** How bwrap is started. It gets what it reads in the two descriptors. */
+  /** How bwrap is started. It finds what it reads in the two descriptors. */
   wrapper(
     bwrap: string,
     { launcher, args }: Readonly<Record<keyof BwrapInput, InheritedDescriptor>>,
     filter: Buffer,
   ): SpawnSpec {
+    return this.#wrapper(bwrap, [launcher, args, filter, 'report']);
+  }
+
+  /** How bwrap is started to build all but the placeholders, and to wait for its instructions. Only where there is a {@link kind}. */
+  wrapperAhead(bwrap: string, { launcher, pipe }: Instructions['inherited'], filter: Buffer): SpawnSpec {
+    const args = this.#arguments(this.#plan, this.#layout, this.#layout.gate);
+    return this.#wrapper(bwrap, [launcher, args, filter, 'report', pipe]);
+  }
+
+  /** What bwrap reads. Null when the plan takes other descriptors than the one that bwrap was started for. */
+  input(ready: ReadyPlan, architecture: Architecture): BwrapInput | null {
+    const layout = layoutOf(ready.plan, this.#spec, this.#proxied);
+    const { emptyFiles, executed } = this.#layout;
+    if (emptyFiles !== layout.emptyFiles || executed !== layout.executed) return null;
+    return { args: this.#arguments(ready.plan, layout), launcher: this.launcher(ready, architecture) };
+  }
+
+  /** What bwrap executes. Of the plan, only where something is mounted. */
+  launcher({ plan, identities, cwd }: ReadyPlan, architecture: Architecture): Buffer {
+    const { launcherFd, report, mailbox, firstFree } = this.#layout;
+    const { argv, env, io } = this.#spec;
+    const listeners = this.#proxied === null ? null : { ports: this.#proxied.ports, mailbox, firstFree };
+    const session = io.kind === 'pty' ? 'withTerminal' : 'withoutTerminal';
+    const launch = { path: this.#path, argv, env, descriptor: launcherFd, session, filter: null } as const;
+    const mounts = expectedMounts(plan, identities);
+    return launcherImage({ ...launch, listeners, mounts, cwd, report }, architecture);
+  }
+
+  #wrapper(bwrap: string, descriptors: readonly InheritedDescriptor[]): SpawnSpec {
     const { argumentsFd, executed, emptyFiles } = this.#layout;
     return {
       ...this.#spec,
@@ -78,10 +110,7 @@ export class Containment {
       env: {},
       inherited: [
         ...(this.#spec.inherited ?? []),
-        launcher,
-        args,
-        filter,
-        'report',
+        ...descriptors,
         ...(this.#proxied === null ? [] : [{ fd: this.#proxied.mailbox }]),
         ...new Array<'empty'>(emptyFiles).fill('empty'),
       ],
@@ -89,36 +118,21 @@ export class Containment {
     };
   }
 
-  /** What bwrap reads. Null when the plan takes other descriptors than the one that bwrap was started for. */
-  input({ plan, identities, cwd }: ReadyPlan, architecture: Architecture): BwrapInput | null {
-    const layout = layoutOf(plan, this.#spec, this.#proxied);
-    const { launcherFd, filterFd, firstEmptyFd, emptyFiles, executed } = layout;
-    if (emptyFiles !== this.#layout.emptyFiles || executed !== this.#layout.executed) return null;
+  #arguments(
+    plan: MountPlan,
+    { launcherFd, filterFd, firstEmptyFd, executed }: Layout,
+    gate?: number,
+  ): Buffer {
     let empties = 0;
     const args = bwrapArguments(plan, {
       isolateNetwork: this.#network !== 'enabled',
-      cwd,
-      emptyFd: () => firstEmptyFd + empties++,
+      emptyFd: () => (gate === undefined ? firstEmptyFd : gate + 1) + empties++,
+      ...(gate === undefined ? {} : { gate }),
     });
     if (executed === LAUNCHER_FILE)
       args.push('--perms', '0555', '--ro-bind-data', String(launcherFd), executed);
     args.push('--seccomp', String(filterFd));
-    return {
-      args: Buffer.from(`${args.join('\0')}\0`, 'latin1'),
-      launcher: this.#launcher(layout, expectedMounts(plan, identities), architecture),
-    };
-  }
-
-  #launcher(
-    { launcherFd, report, mailbox, firstFree }: Layout,
-    mounts: readonly ExpectedMount[],
-    architecture: Architecture,
-  ): Buffer {
-    const { argv, env, io } = this.#spec;
-    const listeners = this.#proxied === null ? null : { ports: this.#proxied.ports, mailbox, firstFree };
-    const session = io.kind === 'pty' ? 'withTerminal' : 'withoutTerminal';
-    const launch = { path: this.#path, argv, env, descriptor: launcherFd, session, filter: null } as const;
-    return launcherImage({ ...launch, listeners, mounts, report }, architecture);
+    return Buffer.from(`${args.join('\0')}\0`, 'latin1');
   }
 }
 
@@ -133,6 +147,8 @@ interface Layout {
   readonly report: number;
   /** Where there is one. */
   readonly mailbox: number;
+  /** Where there is one, and no mailbox; empty files come behind it. */
+  readonly gate: number;
   readonly firstEmptyFd: number;
   readonly emptyFiles: number;
   readonly firstFree: number;
@@ -152,6 +168,7 @@ function layoutOf({ steps }: MountPlan, { inherited = [] }: SpawnSpec, proxied: 
     filterFd: launcherFd + 2,
     report,
     mailbox,
+    gate: mailbox,
     firstEmptyFd,
     emptyFiles,
     firstFree: firstEmptyFd + emptyFiles + SPARE_DESCRIPTORS,

@@ -19,15 +19,21 @@ import type { MountPlan } from '../mounts/mount-plan.ts';
 import { PlanMemory, type RememberedPlan } from '../mounts/plan-memory.ts';
 import { type DiskPolicy, isFullWrite, type SandboxPolicy } from '../policy/policy.ts';
 import type { Bwrap } from './bwrap.ts';
-import { Containment, FIRST_INHERITED_FD, type Proxied, type ReadyPlan } from './containment.ts';
+import {
+  type BwrapInput,
+  Containment,
+  FIRST_INHERITED_FD,
+  type Proxied,
+  type ReadyPlan,
+} from './containment.ts';
 import { descriptorPath, placeOf } from './descriptors.ts';
 import { hasEntered } from './entry.ts';
 import { Instructions } from './instructions.ts';
 import { launcherImage } from './launcher.ts';
 import { ABANDONED_DEADLINE_MS, PLAN_ATTEMPTS } from './limits.ts';
 import { type HeldPlaces, Placeholders, PlanOutdated } from './placeholders.ts';
+import type { SandboxReserve } from './reserve.ts';
 import { type NetworkMode, seccompFilter } from './seccomp.ts';
-import type { SpareBwraps } from './spare-bwraps.ts';
 import type { Architecture } from './syscalls.ts';
 
 /**
@@ -38,7 +44,7 @@ export class LinuxEncloser {
   readonly #architecture: Architecture;
   readonly #bwrap: UsedBwrap;
   readonly #calls: EnclosingCalls;
-  readonly #spares: SpareBwraps | null;
+  readonly #reserve: SandboxReserve | null;
   readonly #placeholders: Placeholders;
   readonly #memory = new LaunchMemory(() => performance.now());
   readonly #plans: PlanMemory;
@@ -46,17 +52,17 @@ export class LinuxEncloser {
   /** Enclosures that nobody waits for any more. As many as there are starts under way, at most. */
   readonly #abandoned = new Set<Promise<void>>();
 
-  /** Without `spares` each program waits until its bwrap has been started. */
+  /** Without a reserve each program waits until its sandbox has been built. */
   constructor(
     calls: EnclosingCalls,
     bwrap: UsedBwrap,
     architecture: Architecture,
-    spares: SpareBwraps | null = null,
+    reserve: SandboxReserve | null = null,
   ) {
     this.#architecture = architecture;
     this.#bwrap = bwrap;
     this.#calls = calls;
-    this.#spares = spares;
+    this.#reserve = reserve;
     this.#placeholders = new Placeholders(calls);
     this.#plans = new PlanMemory(cachedProbe(localProbe, calls));
   }
@@ -81,7 +87,7 @@ export class LinuxEncloser {
   async close(): Promise<void> {
     const deadline = new AbortController();
     const expired = delay(ABANDONED_DEADLINE_MS, null, { signal: deadline.signal }).catch(() => null);
-    await Promise.race([Promise.all([...this.#abandoned, this.#spares?.close()]), expired]);
+    await Promise.race([Promise.all([...this.#abandoned, this.#reserve?.close()]), expired]);
     deadline.abort();
   }
 
@@ -115,17 +121,22 @@ export class LinuxEncloser {
         throw error;
       }
     }
-    const containment = new Containment(spec, path, remembered.plan, network, proxied);
+    const { plan } = remembered;
+    const containment = new Containment(spec, path, plan, network, proxied);
     try {
-      return this.#encloseMeanwhile(containment, { bwrap, making, judge, network });
+      return this.#encloseMeanwhile(containment, { bwrap, plan, making, judge, network });
     } catch (error) {
       this.#abandon(making);
       throw describeLaunchFailure(error, bwrap);
     }
   }
 
-  /** bwrap is started while it is found out whether what it is to build is what it was the last time. */
-  #encloseMeanwhile(containment: Containment, { bwrap, making, judge, network }: UnderWay): Enclosure {
+  /**
+   * It is found out whether what is to be built is what it was the last time while bwrap is started, or after it has built most of it:
+   * then there is a sandbox in reserve.
+   */
+  #encloseMeanwhile(containment: Containment, start: UnderWay): Enclosure {
+    const { bwrap, plan, making, judge, network } = start;
     let ready: PreparedPlan | null | undefined;
     making.then(
       (made) => {
@@ -136,25 +147,24 @@ export class LinuxEncloser {
       },
     );
     const { kind } = containment;
-    const specOf = (inherited: Instructions['inherited']) =>
-      containment.wrapper(bwrap, inherited, this.#filter(network));
-    const spare = kind === null ? null : (this.#spares?.take(kind) ?? null);
+    const spare = kind === null ? null : (this.#reserve?.take(plan, kind) ?? null);
     const instructions = spare?.instructions ?? new Instructions(this.#calls);
+    const { launcher, pipe } = instructions.inherited;
     const enclosure = {
-      ...(spare === null ? { spec: specOf(instructions.inherited) } : { spec: null, child: spare.child }),
+      ...(spare === null
+        ? { spec: containment.wrapper(bwrap, { launcher, args: pipe }, this.#filter(network)) }
+        : { spec: null, child: spare.child }),
       judge,
       entered: async (child: Child) => {
         instructions.handOver();
         const made = await making;
-        const input = containment.input(made, this.#architecture);
-        if (input === null) {
-          instructions.close();
-          return false;
-        }
+        const input = this.#inputFor(containment, made, spare === null ? null : plan);
+        if (input === null) return false;
         const told = instructions.send(input);
-        if (kind !== null) this.#spares?.provide(kind, specOf);
         const entered = await hasEntered(child, network, this.#bwrap, told);
+        if (entered && made.plan === plan) this.#provideNext(containment, start);
         if (entered) enclosure.release = made.release;
+        else if (spare !== null) this.#reserve?.distrust(plan);
         return entered;
       },
       release: async (): Promise<void> => {
@@ -165,6 +175,22 @@ export class LinuxEncloser {
       },
     } as Mutable<Enclosure>;
     return enclosure;
+  }
+
+  /** What bwrap is told, which has built what `built` says already. Null when it is not fit for what is to be built. */
+  #inputFor(containment: Containment, made: PreparedPlan, built: MountPlan | null): BwrapInput | null {
+    if (built === null) return containment.input(made, this.#architecture);
+    return made.plan === built
+      ? { args: NOTHING, launcher: containment.launcher(made, this.#architecture) }
+      : null;
+  }
+
+  #provideNext(containment: Containment, { bwrap, plan, network }: UnderWay): void {
+    const { kind } = containment;
+    if (kind === null) return;
+    this.#reserve?.provide(plan, kind, (inherited) =>
+      containment.wrapperAhead(bwrap, inherited, this.#filter(network)),
+    );
   }
 
   async #untilAborted(enclosing: Promise<Enclosure>, signal: AbortSignal): Promise<Enclosure> {
@@ -284,6 +310,7 @@ export class LinuxEncloser {
       filter,
       listeners: null,
       mounts: [],
+      cwd: null,
       report: null,
     } as const;
     return {
@@ -313,6 +340,8 @@ type PreparedPlan = HeldPlan & ReadyPlan;
 /** A start whose plan is not ready yet. */
 interface UnderWay {
   readonly bwrap: string;
+  /** What is built if it still holds. */
+  readonly plan: MountPlan;
   readonly making: Promise<PreparedPlan>;
   readonly judge: DenialScanner;
   readonly network: NetworkMode;
@@ -336,6 +365,7 @@ async function withoutChild(enclosure: Enclosure): Promise<Enclosure> {
   return enclosure;
 }
 
+const NOTHING = Buffer.alloc(0);
 const NOTHING_MADE: HeldPlaces['identities'] = new Map();
 
 /** Every file, readable and writable, and nothing else to say about them. */

@@ -22,7 +22,7 @@ export async function hasEntered(
   told: Promise<void> = Promise.resolve(),
 ): Promise<boolean> {
   const said = await inTime(told.then(() => (bwrap.works ? child.report : unlessStuck(child.report, bwrap))));
-  if (said === LaunchReport.mountsChecked) {
+  if (said === LaunchReport.complete) {
     if (network !== 'enabled') bwrap.proven();
     return true;
   }

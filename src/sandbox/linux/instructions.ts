@@ -2,13 +2,13 @@ import { closeSync, writeSync } from 'node:fs';
 import { errorCode } from '../../files/errors.ts';
 import { PipeSink } from '../../process/spawn/input-sink.ts';
 import type { EnclosingCalls, InputSink } from '../../process/spawn/spawner.ts';
-import type { BwrapInput } from './containment.ts';
 import { SMALL_PIPE_BYTES } from './limits.ts';
 
 /**
- * What bwrap is told after it has been started: loading it takes as long as finding out what to tell it, so both are done at the same
- * time. It reads its arguments from a pipe and waits for the end of that; the launcher is a file in memory that is empty until all
- * arguments are in the pipe. Whatever happens to this process, no launcher runs behind arguments that are not complete.
+ * What bwrap is told after it has been started: that takes as long as finding out what to tell it, so both are done at the same time.
+ * It reads from a pipe and waits for the end of that: its arguments, or nothing if it is to go on with those it has. The launcher is a
+ * file in memory that is empty until all arguments are in the pipe. Whatever happens to this process, no launcher runs behind arguments
+ * that are not complete, or in a sandbox that is not.
  */
 export class Instructions {
   readonly #launcher: number;
@@ -30,13 +30,13 @@ export class Instructions {
     }
   }
 
-  /** What bwrap inherits: the launcher, and where it reads its arguments. */
-  get inherited(): Readonly<Record<keyof BwrapInput, { readonly fd: number }>> {
-    return { launcher: { fd: this.#launcher }, args: { fd: this.#readEnd } };
+  /** What bwrap inherits: the launcher, and the end of the pipe from which it reads. */
+  get inherited(): Readonly<Record<'launcher' | 'pipe', { readonly fd: number }>> {
+    return { launcher: { fd: this.#launcher }, pipe: { fd: this.#readEnd } };
   }
 
   /** To be called once, when bwrap has been started. Resolves when it has everything, or is gone. */
-  async send({ args, launcher }: BwrapInput): Promise<void> {
+  async send({ args, launcher }: Readonly<Record<'args' | 'launcher', Buffer>>): Promise<void> {
     if (this.#closed) return;
     const small = args.length <= SMALL_PIPE_BYTES;
     const complete = small ? writeIfRead(this.#writeEnd, args) : await this.#write(args);

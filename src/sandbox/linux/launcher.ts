@@ -1,7 +1,9 @@
 import { constants } from 'node:os';
-import type { NativePath } from '../../files/native-path.ts';
+import { type NativePath, textOfNativePath } from '../../files/native-path.ts';
 import type { MountedPlace } from '../mounts/mount-plan.ts';
-import { type MachineCode, MOUNT_ENTRY_BYTES, machineCode, REPORT_ENTRY_BYTES } from './machine-code.ts';
+import { DataSegment, type ExpectedMount, type Failure, LOOPBACK_ADDRESS_BYTES } from './data-segment.ts';
+import { executable } from './executable.ts';
+import { type MachineCode, machineCode } from './machine-code.ts';
 import type { Architecture } from './syscalls.ts';
 
 /** What a launcher does, in this order, before it becomes the program. */
@@ -21,18 +23,14 @@ export interface Launch {
   readonly listeners: Listeners | null;
   /** What must be mounted, or the program is not executed. */
   readonly mounts: readonly ExpectedMount[];
+  /** Where the program starts, or it is not executed; null to stay where the launcher is. */
+  readonly cwd: NativePath | null;
   /** The descriptor to which one byte of {@link LaunchReport} is written before anything of the program runs; the program does not get it. */
   readonly report: number | null;
 }
 
-/** What a launcher says about the mounts. */
-export const LaunchReport = { mountsChecked: 1, mountsRefused: 2 } as const;
-
-/** A path at which something is mounted, and the file that it is; null when any will do. */
-export interface ExpectedMount {
-  readonly path: NativePath;
-  readonly file: { readonly device: bigint; readonly inode: bigint } | null;
-}
+/** What a launcher says about the sandbox: that it is as it should be, or not. */
+export const LaunchReport = { complete: 1, refused: 2 } as const;
 
 /** Sockets that listen on 127.0.0.1 of the program's network but are served by the server. */
 export interface Listeners {
@@ -54,24 +52,25 @@ export function expectedMount({ path, identity }: MountedPlace): ExpectedMount {
  * on descriptor 2 and exits with 127, or 126 for a file that exists. All strings must be free of NUL.
  */
 export function launcherImage(launch: Launch, architecture: Architecture): Buffer {
-  const data = new DataSegment(DATA_ADDRESS);
+  const data = new DataSegment();
   const code = launchCode(launch, data, architecture);
-  return executable(architecture, [code, Buffer.alloc(CODE_ROOM - code.length), ...data.pieces]);
+  return executable(architecture, data.content(), code);
 }
 
 /** An executable that exits with 0 at once. */
 export function idleImage(architecture: Architecture): Buffer {
   const code = machineCode(architecture);
   code.call('exit_group', 0);
-  return executable(architecture, [code.bytes()]);
+  return executable(architecture, Buffer.alloc(0), code.bytes());
 }
 
 function launchCode(launch: Launch, data: DataSegment, architecture: Architecture): Buffer {
   const code = machineCode(architecture);
   code.call('close', launch.descriptor);
   if (launch.mounts.length > 0) checkMounts(launch, data, code);
+  if (launch.cwd !== null) enterDirectory(launch.cwd, launch.report, data, code);
   if (launch.report !== null) {
-    writeReport(launch.report, LaunchReport.mountsChecked, data, code);
+    writeReport(launch.report, LaunchReport.complete, data, code);
     code.call('close', launch.report);
   }
   if (launch.listeners !== null) giveAway(launch.listeners, data, code);
@@ -92,11 +91,28 @@ function launchCode(launch: Launch, data: DataSegment, architecture: Architectur
 function checkMounts({ mounts, report }: Launch, data: DataSegment, code: MachineCode): void {
   const text =
     'exec-server: files that the sandbox is about were exchanged while it was built; start again\n';
-  const failures = data.reportTable([{ errno: 0, exitCode: 127, text }]);
-  code.checkMounts(data.mountTable(mounts), () => {
-    if (report !== null) writeReport(report, LaunchReport.mountsRefused, data, code);
+  code.checkMounts(data.mountTable(mounts), refusal({ exitCode: 127, text }, report, data, code));
+}
+
+/** bwrap could do it as well, if it knew where when it is started. The exit code is the one that it would give. */
+function enterDirectory(cwd: NativePath, report: number | null, data: DataSegment, code: MachineCode): void {
+  const text = `exec-server: the directory ${textOfNativePath(cwd)} cannot be entered inside the sandbox\n`;
+  code.call('chdir', data.path(cwd));
+  code.unlessZero(refusal({ exitCode: 1, text }, report, data, code));
+}
+
+/** Code that reports that the sandbox is not as it should be, and ends. */
+function refusal(
+  said: Omit<Failure, 'errno'>,
+  report: number | null,
+  data: DataSegment,
+  code: MachineCode,
+): () => void {
+  const failures = data.reportTable([{ errno: 0, ...said }]);
+  return () => {
+    if (report !== null) writeReport(report, LaunchReport.refused, data, code);
     code.report(failures);
-  });
+  };
 }
 
 function writeReport(descriptor: number, byte: number, data: DataSegment, code: MachineCode): void {
@@ -147,208 +163,11 @@ function executionFailures(path: string): Failure[] {
   ];
 }
 
-/** What is said and returned when a call fails with `errno`; 0 is any other one and comes last. */
-interface Failure {
-  readonly errno: number;
-  readonly exitCode: number;
-  readonly text: string;
-}
-
 const AF_INET = 2;
 const SOCK_STREAM = 1;
 const SOCK_CLOEXEC = 0x80000;
-const SOL_SOCKET = 1;
-const SCM_RIGHTS = 1;
 /** Connections that wait until the server takes them; as many as servers usually let wait. */
 const BACKLOG = 128;
-/** `struct sockaddr_in`. */
-const LOOPBACK_ADDRESS_BYTES = 16;
-/** `struct msghdr`, and `struct cmsghdr` before its content. */
-const MESSAGE_BYTES = 56;
-const CONTROL_HEADER_BYTES = 16;
 const TIOCSCTTY = 0x540e;
 const PR_SET_NO_NEW_PRIVS = 38;
 const SECCOMP_SET_MODE_FILTER = 1;
-
-const FILE_HEADER_BYTES = 64;
-const PROGRAM_HEADER_BYTES = 56;
-const CODE_OFFSET = FILE_HEADER_BYTES + 2 * PROGRAM_HEADER_BYTES;
-/** A multiple of every page size in use, far from where the kernel puts anything by itself. */
-const LOAD_ADDRESS = 0x400000;
-const LOAD_ALIGNMENT = 0x10000;
-const CODE_ADDRESS = LOAD_ADDRESS + CODE_OFFSET;
-/** The longest code, with everything that a launcher can do and eight sockets, takes less than 1900 bytes. */
-const CODE_ROOM = 2048;
-const DATA_ADDRESS = CODE_ADDRESS + CODE_ROOM;
-
-const POINTER_BYTES = 8;
-/** `struct sock_fprog`: the number of instructions, and their address after padding. */
-const FILTER_PROGRAM_BYTES = 16;
-const FILTER_INSTRUCTION_BYTES = 8;
-
-/** Constants behind the code. Each method returns the address of what it has added. */
-class DataSegment {
-  readonly pieces: Buffer[] = [];
-  #end: number;
-
-  constructor(address: number) {
-    this.#end = address;
-  }
-
-  bytes(bytes: Buffer): number {
-    return this.#add(bytes);
-  }
-
-  string(text: string): number {
-    return this.#add(Buffer.from(`${text}\0`));
-  }
-
-  /** A `char *[]` that ends with NULL. */
-  stringTable(strings: readonly string[]): number {
-    let address = this.#add(Buffer.from(strings.map((text) => `${text}\0`).join('')));
-    const table = Buffer.alloc(POINTER_BYTES * (strings.length + 1));
-    for (const [index, text] of strings.entries()) {
-      table.writeUInt32LE(address, POINTER_BYTES * index);
-      address += Buffer.byteLength(text) + 1;
-    }
-    return this.#add(table);
-  }
-
-  loopbackAddress(port: number): number {
-    const address = Buffer.alloc(LOOPBACK_ADDRESS_BYTES);
-    address.writeUInt16LE(AF_INET, 0);
-    address.writeUInt16BE(port, 2);
-    address.set([127, 0, 0, 1], 4);
-    return this.#add(address);
-  }
-
-  /** A `struct msghdr` of one byte that carries descriptors. */
-  descriptorMessage(descriptors: readonly number[]): number {
-    const control = Buffer.alloc(CONTROL_HEADER_BYTES + 4 * descriptors.length);
-    control.writeUInt32LE(control.length, 0);
-    control.writeUInt32LE(SOL_SOCKET, 8);
-    control.writeUInt32LE(SCM_RIGHTS, 12);
-    for (const [index, descriptor] of descriptors.entries()) {
-      control.writeUInt32LE(descriptor, CONTROL_HEADER_BYTES + 4 * index);
-    }
-    const vector = Buffer.alloc(2 * POINTER_BYTES);
-    vector.writeUInt32LE(this.#add(Buffer.alloc(1)), 0);
-    vector.writeUInt32LE(1, POINTER_BYTES);
-    const message = Buffer.alloc(MESSAGE_BYTES);
-    message.writeUInt32LE(this.#add(vector), 16);
-    message.writeUInt32LE(1, 24);
-    message.writeUInt32LE(this.#add(control), 32);
-    message.writeUInt32LE(control.length, 40);
-    return this.#add(message);
-  }
-
-  mountTable(mounts: readonly ExpectedMount[]): number {
-    const table = Buffer.alloc(MOUNT_ENTRY_BYTES * (mounts.length + 1));
-    for (const [index, { path, file }] of mounts.entries()) {
-      const at = MOUNT_ENTRY_BYTES * index;
-      table.writeUInt32LE(this.#add(Buffer.from(`${path}\0`, 'latin1')), at);
-      if (file === null) continue;
-      table.writeBigUInt64LE(file.inode, at + 8);
-      table.writeUInt32LE(majorOf(file.device), at + 16);
-      table.writeUInt32LE(minorOf(file.device), at + 20);
-    }
-    return this.#add(table);
-  }
-
-  filterProgram(filter: Buffer): number {
-    const program = Buffer.alloc(FILTER_PROGRAM_BYTES);
-    program.writeUInt16LE(filter.length / FILTER_INSTRUCTION_BYTES, 0);
-    program.writeUInt32LE(this.#add(filter), 8);
-    return this.#add(program);
-  }
-
-  reportTable(failures: readonly Failure[]): number {
-    const table = Buffer.alloc(REPORT_ENTRY_BYTES * failures.length);
-    for (const [index, { errno, exitCode, text }] of failures.entries()) {
-      const bytes = Buffer.from(text);
-      const at = REPORT_ENTRY_BYTES * index;
-      table.writeUInt32LE(errno, at);
-      table.writeUInt32LE(exitCode, at + 4);
-      table.writeUInt32LE(this.#add(bytes), at + 8);
-      table.writeUInt32LE(bytes.length, at + 16);
-    }
-    return this.#add(table);
-  }
-
-  /** Keeps every address a multiple of the size of a pointer, which arm64 is faster with. */
-  #add(bytes: Buffer): number {
-    const padding = -this.#end & (POINTER_BYTES - 1);
-    this.pieces.push(Buffer.alloc(padding), bytes);
-    const address = this.#end + padding;
-    this.#end = address + bytes.length;
-    return address;
-  }
-}
-
-/** The numbers of a device are spread over its bits. */
-function majorOf(device: bigint): number {
-  return Number(((device >> 8n) & 0xfffn) | ((device >> 32n) & 0xfffff000n));
-}
-
-function minorOf(device: bigint): number {
-  return Number((device & 0xffn) | ((device >> 12n) & 0xffffff00n));
-}
-
-/** An ELF file with one segment, readable and executable, which begins with the file's own headers. */
-function executable(architecture: Architecture, pieces: readonly Buffer[]): Buffer {
-  const headers = Buffer.alloc(CODE_OFFSET);
-  const file = Buffer.concat([headers, ...pieces]);
-  // 64 bits, little endian, version 1.
-  file.write('\x7fELF\x02\x01\x01', 0, 'latin1');
-  file.writeUInt16LE(ET_EXEC, 16);
-  file.writeUInt16LE(ELF_MACHINE[architecture], 18);
-  file.writeUInt32LE(1, 20);
-  file.writeUInt32LE(CODE_ADDRESS, 24);
-  file.writeUInt32LE(FILE_HEADER_BYTES, 32);
-  file.writeUInt16LE(FILE_HEADER_BYTES, 52);
-  file.writeUInt16LE(PROGRAM_HEADER_BYTES, 54);
-  file.writeUInt16LE(2, 56);
-  writeProgramHeader(file, FILE_HEADER_BYTES, {
-    type: PT_LOAD,
-    flags: READ | EXECUTE,
-    address: LOAD_ADDRESS,
-    bytes: file.length,
-    alignment: LOAD_ALIGNMENT,
-  });
-  // Without this the stack would be executable.
-  writeProgramHeader(file, FILE_HEADER_BYTES + PROGRAM_HEADER_BYTES, {
-    type: PT_GNU_STACK,
-    flags: READ | WRITE,
-    address: 0,
-    bytes: 0,
-    alignment: 16,
-  });
-  return file;
-}
-
-interface ProgramHeader {
-  readonly type: number;
-  readonly flags: number;
-  readonly address: number;
-  readonly bytes: number;
-  readonly alignment: number;
-}
-
-function writeProgramHeader(file: Buffer, at: number, header: ProgramHeader): void {
-  file.writeUInt32LE(header.type, at);
-  file.writeUInt32LE(header.flags, at + 4);
-  file.writeUInt32LE(header.address, at + 16);
-  file.writeUInt32LE(header.address, at + 24);
-  file.writeUInt32LE(header.bytes, at + 32);
-  file.writeUInt32LE(header.bytes, at + 40);
-  file.writeUInt32LE(header.alignment, at + 48);
-}
-
-const ET_EXEC = 2;
-/** EM_X86_64 and EM_AARCH64. */
-const ELF_MACHINE: Readonly<Record<Architecture, number>> = { x64: 62, arm64: 183 };
-const PT_LOAD = 1;
-const PT_GNU_STACK = 0x6474e551;
-const EXECUTE = 1;
-const WRITE = 2;
-const READ = 4;

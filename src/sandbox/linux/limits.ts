@@ -35,8 +35,11 @@ export const PROBE_DEADLINE_MS = 10_000;
 /** What is kept of what bwrap says when it does not work; its messages have one line. */
 export const PROBE_COMPLAINT_BYTES = 2_048;
 
-/** Kinds of bwrap that are kept in reserve, one of each: programs with and without an input, say. */
-export const SPARE_BWRAPS = 2;
+/** Sandboxes that are kept in reserve, one for each plan and kind of program: with and without an input in two workspaces, say. */
+export const SANDBOXES_IN_RESERVE = 4;
 
-/** How long a bwrap is kept in reserve: about as long as an agent thinks before its next command. It holds 0.2 MB of its own and no processor. */
-export const SPARE_IDLE_MS = 30_000;
+/**
+ * How long a sandbox is kept in reserve: about as long as an agent thinks before its next command. It holds half a megabyte of the
+ * kernel's memory and no processor.
+ */
+export const RESERVE_IDLE_MS = 30_000;

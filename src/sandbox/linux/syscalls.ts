@@ -18,6 +18,7 @@ const NUMBERS = {
   add_key: [248, 217],
   bind: [49, 200],
   bpf: [321, 280],
+  chdir: [80, 49],
   close: [3, 57],
   connect: [42, 203],
   delete_module: [176, 106],

@@ -7,25 +7,64 @@ import type { MountPlan, MountStep } from './mount-plan.ts';
 export interface BwrapOptions {
   /** Whether the sandbox gets a network of its own, in which there is nothing. */
   readonly isolateNetwork: boolean;
-  /** Where the command starts; null is the root directory. */
-  readonly cwd: NativePath | null;
+  /**
+   * A descriptor of bwrap that can be read when the placeholders of the plan are there: until its end bwrap waits, with everything else
+   * mounted. Only for a plan that {@link canBeBuiltAhead}.
+   */
+  readonly gate?: number;
   /** Gives the next descriptor of bwrap from which nothing can be read. Each is used up. */
   emptyFd(): number;
 }
 
 /**
- * The arguments for bwrap up to the command, in bytes; none contains NUL. They are meant to be handed over by `--args`. Throws
- * SandboxError when there are more than bwrap takes.
+ * The arguments for bwrap up to the command, which starts in the root directory, in bytes; none contains NUL. They are meant to be
+ * handed over by `--args`. Throws SandboxError when there are more than bwrap takes.
  */
 export function bwrapArguments(plan: MountPlan, options: BwrapOptions): string[] {
-  const args = [...namespaces(options), ...plan.steps.flatMap((step) => argumentsOf(step, options))];
-  args.push('--chdir', options.cwd ?? '/');
+  const { gate } = options;
+  const steps =
+    gate === undefined
+      ? plan.steps.flatMap((step) => argumentsOf(step, options))
+      : inTwoParts(plan, gate, options);
+  const args = [...namespaces(options), ...steps, '--chdir', '/'];
   if (args.length > BWRAP_MAX_ARGUMENTS - BWRAP_SPARE_ARGUMENTS) {
     throw unenforceable(
       'the sandbox needs more mounts than bwrap can make; deny directories instead of many files',
     );
   }
   return args;
+}
+
+/**
+ * Whether all of a sandbox but its placeholders can be built before anybody needs it. A placeholder that is covered cannot be left for
+ * later: where it is not made after all, bwrap would make it, and nobody would remove it.
+ */
+export function canBeBuiltAhead({ steps, placeholders }: MountPlan): boolean {
+  return (
+    steps.every(({ kind }) => kind !== 'emptyRoot' && kind !== 'link') &&
+    placeholders.every(({ kind }) => kind === 'directory')
+  );
+}
+
+/**
+ * What is read from the gate goes to `/dev/null`, and nothing is left of it. A placeholder that is not there after all is passed over,
+ * which whoever is executed has to notice.
+ */
+function inTwoParts({ steps, placeholders }: MountPlan, gate: number, options: BwrapOptions): string[] {
+  const late = new Set(placeholders.map(({ path }) => path));
+  const early = steps.filter((step) => step.kind !== 'bind' || !late.has(step.path));
+  return [
+    ...early.flatMap((step) => [...proofOf(step), ...argumentsOf(step, options)]),
+    ...['--file', String(gate), '/dev/null'],
+    ...[...late].flatMap((path) => ['--ro-bind-try', path, path]),
+  ];
+}
+
+/** What is covered may be gone when nobody has looked just before. bwrap ends then, where it would else make a place for the cover. */
+function proofOf(step: MountStep): string[] {
+  return step.kind === 'emptyDirectory' || step.kind === 'emptyFile'
+    ? ['--ro-bind', step.path, step.path]
+    : [];
 }
 
 /** The user namespace is always a new one: without it bwrap could not mount, and with capabilities its mounts could be undone. */

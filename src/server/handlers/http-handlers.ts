@@ -14,7 +14,7 @@ type HttpMethod = Extract<keyof Handlers, `http/${string}`>;
 /** The `http/*` methods. A request parks its slot: a server that does not answer delays nobody. */
 export function httpHandlers({ http, confinement, records }: HandlerServices): Pick<Handlers, HttpMethod> {
   return {
-    'http/request': async (params, { bulk, signal, park, trace }) => {
+    'http/request': async (params, { bulk, park, trace }) => {
       const { requestId, streamResponse, windowBytes, bodyBase64 } = params;
       const body = bytesParam({ bodyBase64: bodyBase64 ?? '' }, 'bodyBase64', bulk);
       const carriedOut = <T extends { readonly status: number }>(
@@ -33,7 +33,7 @@ export function httpHandlers({ http, confinement, records }: HandlerServices): P
           fields,
           body: answer,
           release,
-        } = await carriedOut((request) => http.fetch(requestId, request, signal));
+        } = await carriedOut((request) => http.fetch(requestId, request));
         return answerOf(status, fields, answer, release);
       }
       const { status, fields, start } = await carriedOut((request) =>

@@ -5,6 +5,7 @@ import { bytesParam } from './base64-params.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { spawnSpec } from './start-request.ts';
+import { writeStdin } from './write-stdin.ts';
 
 type LegacyMethod = Extract<keyof Handlers, `command/${string}`>;
 
@@ -32,12 +33,12 @@ export function legacyHandlers(services: HandlerServices): Pick<Handlers, Legacy
       return { processId, running: true, exitCode: null, stdout: null, stderr: null };
     },
 
-    'command/exec/write': async (params, { park }) => {
+    'command/exec/write': async (params, context) => {
       const { processId } = params;
       const bytes = bytesParam(params, 'chunk', null);
       const process = await processes.find(processId);
       if (process === undefined) throw invalidRequest(`unknown process id ${printable(processId)}`);
-      const status = await process.write(bytes, null, park);
+      const status = await writeStdin(process, bytes, null, context);
       if (status !== 'accepted') throw invalidRequest(`stdin of process ${printable(processId)} is closed`);
       return { accepted: true };
     },

@@ -12,6 +12,7 @@ import { readResult, roomIn } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { spawnSpec, startRequestParts } from './start-request.ts';
+import { writeStdin } from './write-stdin.ts';
 
 type ProcessMethod = Extract<keyof Handlers, `process/${string}`>;
 
@@ -46,15 +47,15 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
       return readResult(await process.read({ ...place, room: roomIn(maxResultBytes()) }, signal, park));
     },
 
-    'process/write': async (params, { bulk, park }) => {
+    'process/write': async (params, context) => {
       const { processId, writeId } = params;
-      const bytes = bytesParam(params, 'chunk', bulk);
+      const bytes = bytesParam(params, 'chunk', context.bulk);
       if (writeId === undefined && config.requireWriteId) {
         throw invalidParams('params.writeId: missing, expected string');
       }
       const process = await processes.find(processId);
       if (process === undefined) return { status: 'unknownProcess' };
-      return { status: await process.write(bytes, writeId ?? null, park) };
+      return { status: await writeStdin(process, bytes, writeId ?? null, context) };
     },
 
     'process/signal': async ({ processId, signal }) => {

@@ -55,6 +55,8 @@ export class ConnectionHttp {
   #client: Promise<HttpClient> | null = null;
   #bodyBytes = 0;
   #held = false;
+  #clientIsSilent = false;
+  #idleWaiters: (() => void)[] = [];
   #disposed = false;
 
   constructor(peer: BodyPeer, options: ConnectionHttpOptions) {
@@ -63,16 +65,12 @@ export class ConnectionHttp {
   }
 
   /** Sends a request and reads the whole answer. Rejects with NetworkError. */
-  async fetch(requestId: string, request: HttpRequest, signal: AbortSignal): Promise<WholeAnswer> {
+  async fetch(requestId: string, request: HttpRequest): Promise<WholeAnswer> {
     const active = this.#enter(requestId, null);
-    const end = () => active.ending.abort(connectionEnded());
-    signal.addEventListener('abort', end);
-    if (signal.aborted) end();
     try {
       const { status, fields, body } = await this.#send(request, active);
       return { status, fields, ...(await this.#whole(body, active)) };
     } finally {
-      signal.removeEventListener('abort', end);
       this.#leave(active);
     }
   }
@@ -125,10 +123,25 @@ export class ConnectionHttp {
     if (!held) this.#wakeAll();
   }
 
+  /**
+   * The client says nothing more: resolves when every request has ended and its body is sent. A body whose window is used up is
+   * cut off, because nobody opens that any more.
+   */
+  async finish(): Promise<void> {
+    this.#clientIsSilent = true;
+    for (const active of this.#active) this.#endIfStuck(active);
+    if (this.#active.size > 0) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
+  }
+
+  /** Ends every request that is under way. */
+  giveUp(): void {
+    for (const { ending } of this.#active) ending.abort(connectionEnded());
+  }
+
   /** Ends everything, the connections to web servers included. */
   dispose(): void {
     this.#disposed = true;
-    for (const { ending } of this.#active) ending.abort(connectionEnded());
+    this.giveUp();
     this.#client?.then(
       (client) => client.close(),
       () => {},
@@ -151,6 +164,7 @@ export class ConnectionHttp {
   #leave(active: ActiveRequest): void {
     this.#active.delete(active);
     if (this.#streams.get(active.requestId) === active) this.#streams.delete(active.requestId);
+    if (this.#active.size === 0) for (const idle of this.#idleWaiters.splice(0)) idle();
   }
 
   async #send(request: HttpRequest, { ending }: ActiveRequest): Promise<HttpAnswer> {
@@ -204,6 +218,7 @@ export class ConnectionHttp {
           this.#peer.sendBulk(bodyDelta(requestId, seq++, part));
         }
         if (active.window !== null) active.window -= piece.length;
+        this.#endIfStuck(active);
         await this.#room(active, () => !this.#peer.saturated && (active.window ?? 1) > 0);
       }
     } catch (failure) {
@@ -213,6 +228,11 @@ export class ConnectionHttp {
     if (this.#disposed) return;
     const end: BodyDelta = { requestId, seq, deltaBase64: '', done: true, error };
     this.#peer.sendBulk(Buffer.from(encodeNotification('http/request/bodyDelta', end)));
+  }
+
+  #endIfStuck({ window, ending }: ActiveRequest): void {
+    if (!this.#clientIsSilent || window === null || window > 0) return;
+    ending.abort(new Error('the window is used up, and the client has ended its side of the connection'));
   }
 
   /** Waits until there is room, or the request is ended: then the next piece tells. */

@@ -163,7 +163,7 @@ describe('the end of a program', () => {
       INPUT,
     );
     const { child } = program;
-    expect(await child.report).toBe(LaunchReport.mountsChecked);
+    expect(await child.report).toBe(LaunchReport.complete);
     await says(program, 'up');
     await waitFor('all of them', () => family(child.pid).length >= 5);
     // The second is the first process inside, which may still be on its way out.

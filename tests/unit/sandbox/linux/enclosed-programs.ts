@@ -5,8 +5,8 @@ import type { EnclosingCalls, Spawner, SpawnSpec } from '../../../../src/process
 import { childOf } from '../../../../src/process/start-program.ts';
 import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
 import { LinuxEncloser } from '../../../../src/sandbox/linux/enclose.ts';
+import type { SandboxReserve } from '../../../../src/sandbox/linux/reserve.ts';
 import type { NetworkMode } from '../../../../src/sandbox/linux/seccomp.ts';
-import type { SpareBwraps } from '../../../../src/sandbox/linux/spare-bwraps.ts';
 import type { Access, PolicyEntry, SandboxPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { type Outcome, record, type Transcript } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
@@ -39,11 +39,11 @@ export function workspacePolicy(folder: string, more: Readonly<Record<string, Ac
 export function newEncloser(
   spawner: NativeSpawner,
   calls: EnclosingCalls = spawner.enclosing,
-  spares: SpareBwraps | null = null,
+  reserve: SandboxReserve | null = null,
 ): LinuxEncloser {
   const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';
   const bwrap = new Bwrap(spawner, process.env.PATH ?? '', architecture);
-  return new LinuxEncloser(calls, bwrap, architecture, spares);
+  return new LinuxEncloser(calls, bwrap, architecture, reserve);
 }
 
 /** Placeholders that have been removed stay open for a moment longer. */

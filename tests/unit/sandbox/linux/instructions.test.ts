@@ -19,7 +19,7 @@ let [launcher, args] = [-1, -1];
 beforeEach(() => {
   descriptors = openDescriptors();
   instructions = new Instructions(libc);
-  [launcher, args] = [instructions.inherited.launcher, instructions.inherited.args].map(({ fd }) =>
+  [launcher, args] = [instructions.inherited.launcher, instructions.inherited.pipe].map(({ fd }) =>
     openSync(`/proc/self/fd/${fd}`, constants.O_RDONLY | constants.O_NONBLOCK),
   ) as [number, number];
 });

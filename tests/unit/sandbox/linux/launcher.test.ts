@@ -25,10 +25,12 @@ const EVERYTHING: Launch = {
   filter: seccompFilter('restricted', 'arm64'),
   listeners: null,
   mounts: [],
+  cwd: null,
   report: null,
 };
 /** Numbers of system calls on arm64. */
 const IOCTL = 29;
+const CHDIR = 49;
 const CLOSE = 57;
 const WRITE = 64;
 const EXIT_GROUP = 94;
@@ -87,6 +89,29 @@ describe('the code for arm64', () => {
   ] as const)('does no more than asked for: %s', (_, options, expected) => {
     const made = calls(launcherImage({ ...EVERYTHING, ...options }, 'arm64'));
     expect(made.map(({ nr }) => nr)).toEqual([...expected]);
+  });
+
+  describe('goes where the program is to start', () => {
+    const cwd = nativePathOfBytes('/w/\xfc d');
+    const changing = launcherImage({ ...EVERYTHING, session: null, filter: null, cwd, report: 8 }, 'arm64');
+
+    test('and says that all is well behind that', () => {
+      const made = calls(changing);
+      expect(made.map(({ nr }) => nr)).toEqual([CLOSE, CHDIR, WRITE, CLOSE, EXECVE]);
+      const from = made[1]!.args[0]! - BASE;
+      expect(changing.toString('latin1', from, changing.indexOf(0, from))).toBe(cwd);
+      expect(changing[made[2]!.args[1]! - BASE]).toBe(LaunchReport.complete);
+    });
+
+    test('or says that it cannot, and ends', () => {
+      const made = calls(changing, { [CHDIR]: -EACCES });
+      expect(made.map(({ nr }) => nr)).toEqual([CLOSE, CHDIR, WRITE, WRITE, EXIT_GROUP]);
+      expect(made[2]!.args[0]).toBe(8);
+      expect(changing[made[2]!.args[1]! - BASE]).toBe(LaunchReport.refused);
+      const from = made[3]!.args[1]! - BASE;
+      expect(changing.toString('latin1', from, from + made[3]!.args[2]!)).toContain('cannot be entered');
+      expect(made[4]!.args[0]).toBe(1);
+    });
   });
 
   test('makes sockets, sends them and forgets them before it executes the program', () => {
@@ -189,7 +214,7 @@ describe('the code for arm64', () => {
     test('and executes the program when all is as it should be', () => {
       expect(looks(() => ({}))).toEqual({
         paths: ['/w', '/w/.g\xff'],
-        reports: [LaunchReport.mountsChecked],
+        reports: [LaunchReport.complete],
         executed: true,
       });
       // Of the second one nothing is known but that something is mounted there.
@@ -208,7 +233,7 @@ describe('the code for arm64', () => {
     ])('and does not execute it when %s', (_, facts) => {
       expect(looks((path) => (path === '/w' ? facts : {}))).toEqual({
         paths: ['/w'],
-        reports: [LaunchReport.mountsRefused],
+        reports: [LaunchReport.refused],
         executed: false,
       });
     });
@@ -232,16 +257,6 @@ describe('the bytes', () => {
     expect(image.subarray(CODE_AT).toString('hex')).toBe(code);
     expect(image.subarray(0, 7).toString('latin1')).toBe('\x7fELF\x02\x01\x01');
     expect(image.readUInt16LE(18)).toBe(machine);
-  });
-
-  test.each(['x64', 'arm64'] as const)('have room for the longest code on %s', (architecture) => {
-    const small: Launch = { ...EVERYTHING, argv: [], env: {}, filter: null };
-    expect(launcherImage(small, architecture).length).toBeLessThan(3072);
-    const ports = Array.from({ length: 8 }, (_, index) => 61_000 + index);
-    const listeners = { ports, mailbox: 9, firstFree: 30 };
-    const mounts = [{ path: nativePathOfBytes('/'), file: null }];
-    const longest: Launch = { ...EVERYTHING, listeners, mounts, report: 8 };
-    expect(() => launcherImage(longest, architecture)).not.toThrow();
   });
 });
 
@@ -272,6 +287,7 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
         filter: null,
         listeners: null,
         mounts: [],
+        cwd: null,
         report: null,
         ...launch,
       },
@@ -309,8 +325,8 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
   });
 
   test.each([
-    ['all is as it should be', '/', LaunchReport.mountsChecked, 'said\n', 0],
-    ['something is not there', '/no/such/place', LaunchReport.mountsRefused, '', 127],
+    ['all is as it should be', '/', LaunchReport.complete, 'said\n', 0],
+    ['something is not there', '/no/such/place', LaunchReport.refused, '', 127],
   ])(
     'reports when %s, through a descriptor that the program does not get',
     async (_, place, report, said, code) => {
@@ -324,6 +340,7 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
           filter: null,
           listeners: null,
           mounts: [{ path: nativePathOfBytes(place), file: null }],
+          cwd: null,
           report: 4,
         },
         'x64',
@@ -344,6 +361,17 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
       expect([transcript.text('stdout'), status.code]).toEqual([said, code]);
     },
   );
+
+  test('starts the program in a directory, or says that it cannot', async () => {
+    const path = '/bin/pwd';
+    const argv = ['pwd'];
+    expect((await start({ path, argv, cwd: nativePathOfBytes('/usr') })).stdout).toBe('/usr\n');
+    expect(await start({ path, argv, cwd: nativePathOfBytes('/no/such') })).toMatchObject({
+      stdout: '',
+      stderr: 'exec-server: the directory /no/such cannot be entered inside the sandbox\n',
+      status: { code: 1 },
+    });
+  });
 
   test('takes arguments as long as the system does', async () => {
     const argv = ['sh', '-c', 'printf %s "$1$2" | wc -c', 'sh', 'x'.repeat(100_000), 'ü'.repeat(50_000)];

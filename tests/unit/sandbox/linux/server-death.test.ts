@@ -51,7 +51,7 @@ test('what a server has made for its sandboxes goes when it is killed', async ()
   const server = await startServer();
   expect(readdirSync(folder).sort()).toEqual([...PLACEHOLDERS, 'own']);
   const bwraps = () => childrenOf(server.process.pid!).filter((pid) => commandOf(pid).startsWith('bwrap\0'));
-  await waitFor('a bwrap for each program and one in reserve', () => bwraps().length === 3);
+  await waitFor('a sandbox for each program and one in reserve', () => bwraps().length === 5);
   const running = bwraps();
   await kill(server.process);
   await waitFor('the placeholders to go', () => readdirSync(folder).length === 1);
@@ -70,7 +70,7 @@ test('what another server still uses stays closed to its programs, and goes with
   await waitFor('the placeholders to go', () => readdirSync(folder).length === 0);
 });
 
-test('a bwrap in reserve keeps no process alive, and ends with it', async () => {
+test('a sandbox in reserve keeps no process alive, and ends with it', async () => {
   const user = spawn(process.execPath, [USER, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
   let text = '';
   user.stdout.on('data', (bytes: Buffer) => {

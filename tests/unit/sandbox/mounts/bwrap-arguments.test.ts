@@ -1,14 +1,18 @@
 import { expect, test } from 'vitest';
 import { BWRAP_MAX_ARGUMENTS, BWRAP_SPARE_ARGUMENTS } from '../../../../src/sandbox/limits.ts';
-import { type BwrapOptions, bwrapArguments } from '../../../../src/sandbox/mounts/bwrap-arguments.ts';
-import type { MountPlan, MountStep } from '../../../../src/sandbox/mounts/mount-plan.ts';
+import {
+  type BwrapOptions,
+  bwrapArguments,
+  canBeBuiltAhead,
+} from '../../../../src/sandbox/mounts/bwrap-arguments.ts';
+import type { MountPlan, MountStep, Placeholder } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { native } from '../native.ts';
 
-function planOf(steps: readonly MountStep[]): MountPlan {
+function planOf(steps: readonly MountStep[], placeholders: readonly Placeholder[] = []): MountPlan {
   return {
     steps,
     mounted: [],
-    placeholders: [],
+    placeholders,
     missing: [],
     fingerprint: '',
     observed: { paths: [], globs: [] },
@@ -17,7 +21,7 @@ function planOf(steps: readonly MountStep[]): MountPlan {
 
 function argumentsOf(steps: readonly MountStep[], options: Partial<BwrapOptions> = {}): string[] {
   let fd = 10;
-  return bwrapArguments(planOf(steps), { isolateNetwork: true, cwd: null, emptyFd: () => fd++, ...options });
+  return bwrapArguments(planOf(steps), { isolateNetwork: true, emptyFd: () => fd++, ...options });
 }
 
 const path = native('/x y');
@@ -44,8 +48,8 @@ test('the namespaces, and where the command starts', () => {
   expect(argumentsOf([]).join(' ')).toBe(
     `${namespaces} --unshare-net --die-with-parent --cap-drop ALL --chdir /`,
   );
-  expect(argumentsOf([], { isolateNetwork: false, cwd: path }).join(' ')).toBe(
-    `${namespaces} --die-with-parent --cap-drop ALL --chdir /x y`,
+  expect(argumentsOf([], { isolateNetwork: false }).join(' ')).toBe(
+    `${namespaces} --die-with-parent --cap-drop ALL --chdir /`,
   );
 });
 
@@ -66,4 +70,35 @@ test('more arguments than bwrap takes are refused', () => {
       message: expect.stringMatching(/more mounts than bwrap can make/),
     }),
   );
+});
+
+test('behind a gate come the placeholders, which may be missing, and before it proofs that what is covered is there', () => {
+  const made = native('/x y/.git');
+  const steps: MountStep[] = [
+    { kind: 'bind', path, writable: true },
+    { kind: 'bind', path: made, writable: false },
+    { kind: 'emptyDirectory', path: native('/z'), mode: 0 },
+    { kind: 'emptyFile', path: native('/z z'), mode: 0 },
+  ];
+  const plan = planOf(steps, [{ path: made, kind: 'directory' }]);
+  const args = bwrapArguments(plan, { isolateNetwork: true, emptyFd: () => 8, gate: 7 });
+  expect(args.slice(args.indexOf('--bind'), -2).join('|')).toBe(
+    [
+      '--bind|/x y|/x y',
+      '--ro-bind|/z|/z|--perms|0000|--tmpfs|/z',
+      '--ro-bind|/z z|/z z|--perms|0000|--ro-bind-data|8|/z z',
+      '--file|7|/dev/null',
+      '--ro-bind-try|/x y/.git|/x y/.git',
+    ].join('|'),
+  );
+});
+
+test.each<[string, MountStep[], Placeholder[], boolean]>([
+  ['of mounts', [{ kind: 'bind', path, writable: true }], [], true],
+  ['with a protected name', [], [{ path, kind: 'directory' }], true],
+  ['with a missing file to deny', [], [{ path, kind: 'file' }], false],
+  ['without the disk', [{ kind: 'emptyRoot' }], [], false],
+  ['with a link', [{ kind: 'link', path, target: 't' }], [], false],
+])('whether a plan can be built ahead: one %s', (_, steps, placeholders, expected) => {
+  expect(canBeBuiltAhead(planOf(steps, placeholders))).toBe(expected);
 });

@@ -32,7 +32,7 @@ export async function runEnclosed(whole: MountPlan, script: string): Promise<Out
   try {
     await makePlaceholders(plan);
     let empties = 0;
-    const args = bwrapArguments(plan, { isolateNetwork: true, cwd: null, emptyFd: () => 4 + empties++ });
+    const args = bwrapArguments(plan, { isolateNetwork: true, emptyFd: () => 4 + empties++ });
     if (!plan.steps.some(showsShell)) args.push(...SHELL);
     await writeFile(join(folder, 'args'), Buffer.from(args.join('\0'), 'latin1'));
     handles.push(await open(join(folder, 'args')));

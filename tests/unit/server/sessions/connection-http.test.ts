@@ -9,7 +9,6 @@ import { StartError } from '../../../../src/server/start-error.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 const REQUEST = {} as HttpRequest;
-const NEVER = new AbortController().signal;
 
 interface Delta {
   readonly requestId: string;
@@ -117,7 +116,7 @@ describe('a streamed body', () => {
       kind: 'invalid',
       message: 'http/request streamResponse requestId `r` is already active',
     });
-    expect((await http.fetch('r', REQUEST, NEVER)).body.toString()).toBe('abcabcabc');
+    expect((await http.fetch('r', REQUEST)).body.toString()).toBe('abcabcabc');
     start();
     await waitFor('the end', () => deltas.at(-1)?.done);
     (await http.stream('r', REQUEST, null)).start();
@@ -143,29 +142,29 @@ describe('a streamed body', () => {
     await waitFor('the client to be closed', () => state.closed);
     await settled();
     expect(deltas).toHaveLength(1);
-    await expect(http.fetch('r', REQUEST, NEVER)).rejects.toThrow('the connection has ended');
+    await expect(http.fetch('r', REQUEST)).rejects.toThrow('the connection has ended');
   });
 });
 
 describe('a body that is gathered', () => {
   test('is given back to the budget when it is encoded', async () => {
     const { http } = scene({ maxBodyBytes: 12 });
-    const first = await http.fetch('1', REQUEST, NEVER);
-    await expect(http.fetch('2', REQUEST, NEVER)).rejects.toMatchObject({
+    const first = await http.fetch('1', REQUEST);
+    await expect(http.fetch('2', REQUEST)).rejects.toMatchObject({
       kind: 'limit',
       message: expect.stringContaining('maxHttpBodyBytes'),
     });
     first.release();
     first.release();
-    const again = await http.fetch('3', REQUEST, NEVER);
+    const again = await http.fetch('3', REQUEST);
     expect(again.body.toString()).toBe('abcabcabc');
-    await expect(http.fetch('4', REQUEST, NEVER)).rejects.toMatchObject({ kind: 'limit' });
+    await expect(http.fetch('4', REQUEST)).rejects.toMatchObject({ kind: 'limit' });
   });
 
   test('is not gathered while answers are not read', async () => {
     const { http, state } = scene();
     http.setHeld(true);
-    const waiting = http.fetch('1', REQUEST, NEVER);
+    const waiting = http.fetch('1', REQUEST);
     await settled();
     await settled();
     expect(state.asked).toBe(1);
@@ -176,16 +175,60 @@ describe('a body that is gathered', () => {
   test('fails when it is cancelled, or its answer is no longer wanted', async () => {
     const { http } = scene();
     http.setHeld(true);
-    const cancelled = http.fetch('1', REQUEST, NEVER);
-    const requests = new AbortController();
-    const unwanted = http.fetch('2', REQUEST, requests.signal);
+    const cancelled = http.fetch('1', REQUEST);
+    const unwanted = http.fetch('2', REQUEST);
     await settled();
     expect(http.cancel('1')).toBe(true);
-    requests.abort();
+    http.giveUp();
     await expect(cancelled).rejects.toThrow(
       'failed to read http/request response body: the request was cancelled',
     );
     await expect(unwanted).rejects.toThrow('the connection has ended');
+  });
+});
+
+describe('when the client says nothing more', () => {
+  test('what is under way is waited for, to the end of its body', async () => {
+    const { http, deltas, peer } = scene();
+    peer.saturated = true;
+    (await http.stream('r', REQUEST, null)).start();
+    await waitFor('a piece', () => deltas.length === 1);
+    let finished = false;
+    const finish = http.finish().then(() => {
+      finished = true;
+    });
+    await settled();
+    expect(finished).toBe(false);
+    peer.saturated = false;
+    http.setPaused(false);
+    await finish;
+    expect(deltas.at(-1)).toMatchObject({ seq: 4, done: true, error: null });
+    await http.finish();
+  });
+
+  test('a body is cut off where its window ends', async () => {
+    const { http, deltas, state } = scene();
+    (await http.stream('waits', REQUEST, 3)).start();
+    await waitFor('the window to be full', () => state.asked === 1);
+    await http.finish();
+    (await http.stream('comes to wait', REQUEST, 6)).start();
+    await http.finish();
+    const ends = deltas.filter(({ done }) => done);
+    const error = 'the window is used up, and the client has ended its side of the connection';
+    expect(ends).toMatchObject([
+      { requestId: 'waits', seq: 2, error },
+      { requestId: 'comes to wait', seq: 3, error },
+    ]);
+  });
+
+  test('what is given up says so', async () => {
+    const { http, deltas, peer } = scene();
+    peer.saturated = true;
+    (await http.stream('r', REQUEST, null)).start();
+    await waitFor('a piece', () => deltas.length === 1);
+    http.giveUp();
+    await http.finish();
+    expect(deltas.at(-1)).toMatchObject({ done: true, error: 'the connection has ended' });
   });
 });
 
@@ -196,7 +239,7 @@ test('a connection has so many requests under way and no more', async () => {
   }
   const full = { kind: 'limit', message: expect.stringContaining(String(HTTP_REQUESTS_PER_CONNECTION)) };
   await expect(http.stream('more', REQUEST, null)).rejects.toMatchObject(full);
-  await expect(http.fetch('more', REQUEST, NEVER)).rejects.toMatchObject(full);
+  await expect(http.fetch('more', REQUEST)).rejects.toMatchObject(full);
 });
 
 test('a configured list of hosts that cannot be read lets no request through', async () => {

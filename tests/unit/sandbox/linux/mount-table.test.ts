@@ -1,0 +1,34 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmdirSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { loadLibc } from '../../../../src/native/libc.ts';
+import { MountTable } from '../../../../src/sandbox/linux/mount-table.ts';
+import { openDescriptors } from '../../../support/children.ts';
+
+test.runIf(process.getuid?.() === 0)('a mount and an unmount are noticed, each once', () => {
+  const table = new MountTable(loadLibc());
+  const place = mkdtempSync(join(tmpdir(), 'mount-table-'));
+  try {
+    expect([table.watch(), table.watch(), table.changed()]).toEqual([true, true, false]);
+    execFileSync('mount', ['-t', 'tmpfs', 'mount-table', place]);
+    expect([table.changed(), table.changed()]).toEqual([true, false]);
+    execFileSync('umount', [place]);
+    expect([table.changed(), table.changed()]).toEqual([true, false]);
+  } finally {
+    table.ignore();
+    rmdirSync(place);
+  }
+});
+
+test('who does not look does not know, and holds nothing', () => {
+  const table = new MountTable(loadLibc());
+  const before = openDescriptors();
+  expect(table.changed()).toBe(true);
+  table.watch();
+  expect([table.changed(), openDescriptors()]).toEqual([false, before + 1]);
+  table.ignore();
+  table.ignore();
+  expect([table.changed(), openDescriptors()]).toEqual([true, before]);
+});

@@ -1,0 +1,415 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { loadLibc } from '../../../../src/native/libc.ts';
+import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
+import type { Child, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+import { startProgram } from '../../../../src/process/start-program.ts';
+import type { LinuxEncloser } from '../../../../src/sandbox/linux/enclose.ts';
+import { RESERVE_IDLE_MS, SANDBOXES_IN_RESERVE } from '../../../../src/sandbox/linux/limits.ts';
+import { SandboxReserve } from '../../../../src/sandbox/linux/reserve.ts';
+import type { MountPlan } from '../../../../src/sandbox/mounts/mount-plan.ts';
+import {
+  childPids,
+  INPUT,
+  isAlive,
+  NO_INPUT,
+  openDescriptors,
+  record,
+  shell,
+  TERMINAL,
+} from '../../../support/children.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { newEncloser, removedAreClosed, workspacePolicy } from './enclosed-programs.ts';
+
+let workspace: string;
+let spawner: NativeSpawner;
+let sandboxes: SandboxReserve;
+let encloser: LinuxEncloser;
+/** Every bwrap that was started in reserve, dead or alive. */
+let reserve: Child[];
+/** Called before one is. */
+let beforeReserve: () => void;
+/** Whether something was mounted or unmounted. */
+let mountsChanged: boolean;
+let descriptors: number;
+/** What the policy says besides. */
+let more: Parameters<typeof workspacePolicy>[1];
+
+beforeEach(async () => {
+  workspace = realpathSync(mkdtempSync(join(tmpdir(), 'reserve-')));
+  mkdirSync(join(workspace, '.git'));
+  more = {};
+  spawner = new NativeSpawner(loadLibc());
+  reserve = [];
+  beforeReserve = () => {};
+  mountsChanged = false;
+  const calls = {
+    ...spawner.enclosing,
+    hasNews: (fd: number) => spawner.enclosing.hasNews(fd) || mountsChanged,
+  };
+  sandboxes = new SandboxReserve(async (spec) => {
+    beforeReserve();
+    const child = await spawner.spawn(spec);
+    reserve.push(child);
+    return child;
+  }, calls);
+  encloser = newEncloser(spawner, spawner.enclosing, sandboxes);
+  // The first one has its plan made, and loads what stays open.
+  await runToEnd(shell('true'));
+  descriptors = openDescriptors();
+});
+
+afterEach(async () => {
+  await encloser.close();
+  expect(reserve.filter(({ pid }) => isAlive(pid))).toEqual([]);
+  await waitFor('every descriptor to be closed', () => openDescriptors() === descriptors);
+  await spawner.close();
+  expect(childPids()).toEqual([]);
+  expect(readdirSync(workspace)).toEqual(['.git']);
+  rmSync(workspace, { recursive: true });
+});
+
+async function start(spec: SpawnSpec, signal = new AbortController().signal, folder = workspace) {
+  const inner = { ...spec, cwd: folder };
+  const enclose = (asked: SpawnSpec) =>
+    encloser.encloseProgram(asked, workspacePolicy(folder, more), 'restricted', signal);
+  return await startProgram(inner, enclose, (wrapped) => spawner.spawn(wrapped), signal);
+}
+
+/** Runs a program to its end, and tells its output and the pid of the bwrap that it ran in. */
+async function runToEnd(
+  spec: SpawnSpec,
+  folder = workspace,
+): Promise<{ readonly output: string; readonly pid: number }> {
+  const { child, enclosure } = await start(spec, undefined, folder);
+  const transcript = record(child);
+  if (spec.io.kind === 'pipe') child.stdin?.end();
+  await Promise.all([transcript.exited, transcript.ended]);
+  child.release();
+  await child.allGone();
+  await enclosure?.release?.();
+  await removedAreClosed();
+  return { output: transcript.text('stdout') + transcript.text('pty'), pid: child.pid };
+}
+
+const idle = () => reserve.filter(({ pid }) => isAlive(pid)).map(({ pid }) => pid);
+const isReady = (count: number) => waitFor('a sandbox in reserve', () => reserve.length === count);
+
+/** A reserve of one sandbox for programs without an input; its pid. */
+async function withReserve(): Promise<number> {
+  await runToEnd(shell('true'));
+  await isReady(1);
+  return reserve[0]!.pid;
+}
+
+describe('a sandbox in reserve', () => {
+  test('is there for a policy that is used again, and none before', async () => {
+    expect(reserve).toEqual([]);
+    const spare = await withReserve();
+    expect(idle()).toEqual([spare]);
+  });
+
+  test('leaves nothing in the workspace while it waits', async () => {
+    await withReserve();
+    expect(readdirSync(workspace)).toEqual(['.git']);
+  });
+
+  test('runs the next program, as confined as every other', async () => {
+    const spare = await withReserve();
+    const script = [
+      'echo "$0 $A $PWD"',
+      'touch kept; rm kept',
+      'for at in .git .codex .agents .aws /; do touch $at/x 2>&1; done',
+      'ls -A',
+      'grep -c "^" /proc/sys/kernel/ostype; echo x 2>/dev/null > /proc/sys/kernel/hostname || echo no',
+      'grep -E "NoNewPrivs|Seccomp:|CapEff" /proc/self/status',
+      'ls /proc/self/fd | wc -l',
+    ].join('; ');
+    const { output, pid } = await runToEnd(shell(script));
+    const without = newEncloser(spawner);
+    encloser = without;
+    const other = await runToEnd(shell(script));
+    expect(pid).toBe(spare);
+    expect(output.match(/Read-only file system/g)).toHaveLength(5);
+    expect(output).toBe(other.output);
+    expect(output.startsWith(`/bin/sh  ${workspace}\n`)).toBe(true);
+    await sandboxes.close();
+  });
+
+  test('is followed by another', async () => {
+    await withReserve();
+    await runToEnd(shell('true'));
+    await isReady(2);
+    expect(idle()).toEqual([reserve[1]!.pid]);
+  });
+
+  test('is not used when a name that it protects is there meanwhile', async () => {
+    const spare = await withReserve();
+    mkdirSync(join(workspace, '.codex'));
+    writeFileSync(join(workspace, '.codex', 'mine'), '');
+    const { output, pid } = await runToEnd(shell('cat .codex/mine; touch .codex/x .git/x 2>&1'));
+    expect(pid).not.toBe(spare);
+    expect(output.match(/Read-only file system/g)).toHaveLength(2);
+    await waitFor('its end', () => !isAlive(spare));
+    rmSync(join(workspace, '.codex'), { recursive: true });
+  });
+
+  test('is not used when what it has mounted was exchanged', async () => {
+    const spare = await withReserve();
+    renameSync(join(workspace, '.git'), join(workspace, 'old'));
+    mkdirSync(join(workspace, '.git'));
+    const { output, pid } = await runToEnd(shell('touch .git/x 2>&1; rmdir old; ls'));
+    expect(pid).not.toBe(spare);
+    expect(output).toMatch(/^[^\n]*Read-only file system\n$/);
+  });
+
+  test('is not used when the workspace was made anew', async () => {
+    const spare = await withReserve();
+    rmSync(workspace, { recursive: true });
+    mkdirSync(join(workspace, '.git'), { recursive: true });
+    const { output, pid } = await runToEnd(shell('touch .git/x 2>&1; touch here; ls; rm here'));
+    expect(pid).not.toBe(spare);
+    expect(output).toMatch(/Read-only file system\nhere\n$/);
+  });
+
+  test('is not used when something was mounted or unmounted meanwhile', async () => {
+    const spare = await withReserve();
+    mountsChanged = true;
+    expect((await runToEnd(shell('true'))).pid).not.toBe(spare);
+    await waitFor('its end', () => !isAlive(spare));
+  });
+
+  test('is for its own policy only', async () => {
+    const other = realpathSync(mkdtempSync(join(tmpdir(), 'reserve-')));
+    await runToEnd(shell('true'), other);
+    const spare = await withReserve();
+    const script = `touch mine; ls; touch ${workspace}/yours ${workspace}/.git/yours .git/yours 2>&1; pwd`;
+    const { output, pid } = await runToEnd(shell(script), other);
+    expect(pid).not.toBe(spare);
+    expect(output).toMatch(/^mine\n(.*Read-only file system\n){3}/);
+    expect(output.endsWith(`\n${other}\n`)).toBe(true);
+    expect(readdirSync(other)).toEqual(['mine']);
+    rmSync(other, { recursive: true });
+  });
+
+  describe('where files are denied', () => {
+    let secret: string;
+    let folder: string;
+
+    beforeEach(async () => {
+      [secret, folder] = [join(workspace, 'secret'), join(workspace, 'denied')];
+      writeFileSync(secret, 'told');
+      mkdirSync(folder);
+      writeFileSync(join(folder, 'inner'), 'told');
+      more = { [secret]: 'deny', [folder]: 'deny' };
+      await runToEnd(shell('true'));
+    });
+
+    afterEach(() => {
+      rmSync(secret, { force: true });
+      rmSync(folder, { force: true, recursive: true });
+    });
+
+    const script = 'cat secret denied/inner; ls denied; echo over';
+
+    test('keeps them', async () => {
+      const spare = await withReserve();
+      const { output, pid } = await runToEnd(shell(script));
+      expect([output, pid]).toEqual(['over\n', spare]);
+    });
+
+    test('is not used when one was exchanged, and with it what covered it', async () => {
+      const spare = await withReserve();
+      writeFileSync(join(workspace, 'new'), 'told');
+      renameSync(join(workspace, 'new'), secret);
+      const { output, pid } = await runToEnd(shell(script));
+      expect(output).toBe('over\n');
+      expect(pid).not.toBe(spare);
+    });
+
+    test.each([
+      ['file', () => secret],
+      ['directory', () => folder],
+    ])('does not bring back a %s that is gone before it is built', async (_, path) => {
+      beforeReserve = () => rmSync(path(), { recursive: true });
+      await withReserve();
+      await waitFor('its end', () => idle().length === 0);
+      expect(existsSync(path())).toBe(false);
+    });
+
+    test('is not made when one is missing', async () => {
+      rmSync(secret);
+      for (const word of ['one', 'two', 'three'])
+        expect((await runToEnd(shell(`echo ${word}`))).output).toBe(`${word}\n`);
+      expect(reserve).toEqual([]);
+      expect(existsSync(secret)).toBe(false);
+    });
+  });
+
+  test('that finds its pipe closed executes nothing', async () => {
+    const take = vi.spyOn(sandboxes, 'take');
+    await withReserve();
+    const [plan, kind] = take.mock.lastCall!;
+    take.mockRestore();
+    const { child, instructions } = sandboxes.take(plan, kind)!;
+    const transcript = record(child);
+    instructions.close();
+    await Promise.all([transcript.exited, transcript.ended]);
+    expect(transcript.text('stdout')).toBe('');
+    expect(await child.report).toBeNull();
+    child.release();
+    await child.allGone();
+  });
+
+  test('that came to nothing is the last for its plan', async () => {
+    beforeReserve = () => {
+      throw new Error('no more processes');
+    };
+    await runToEnd(shell('true'));
+    beforeReserve = () => {};
+    await withReserve();
+    process.kill(reserve[0]!.pid, 'SIGKILL');
+    await waitFor('all of it to be closed', () => openDescriptors() === descriptors);
+    for (const word of ['one', 'two']) {
+      expect((await runToEnd(shell(`echo ${word}`))).output).toBe(`${word}\n`);
+    }
+    expect(reserve).toHaveLength(1);
+  });
+
+  test.each([
+    ['with an input', INPUT],
+    ['on a terminal', TERMINAL],
+  ])('is not for a program %s', async (_, io) => {
+    const spare = await withReserve();
+    const { output, pid } = await runToEnd(shell('echo fine', io));
+    expect(output).toMatch(/^fine/);
+    expect(pid).not.toBe(spare);
+    expect(isAlive(spare)).toBe(true);
+  });
+
+  test('is not for a program with a limit', async () => {
+    const spare = await withReserve();
+    const limited = { ...shell('true'), resources: { memoryBytes: 1e9, pids: null, cpuPercent: null } };
+    expect((await runToEnd(limited)).pid).not.toBe(spare);
+    expect(isAlive(spare)).toBe(true);
+  });
+
+  test('knows nothing of the program that it was started with', async () => {
+    const secret = shell('true');
+    await runToEnd({ ...secret, env: { SECRET: 'for-this-one-only' } });
+    await isReady(1);
+    for (const file of ['cmdline', 'environ', 'maps']) {
+      expect(readFileSync(`/proc/${reserve[0]!.pid}/${file}`, 'latin1')).not.toContain('for-this-one-only');
+    }
+  });
+
+  test('is ended when nobody needs it for a while', async () => {
+    const timers = vi.spyOn(globalThis, 'setTimeout');
+    await withReserve();
+    const [expire] = timers.mock.calls.find(([, ms]) => ms === RESERVE_IDLE_MS)!;
+    timers.mockRestore();
+    expect(idle()).toHaveLength(1);
+    expire();
+    await waitFor('its end', () => idle().length === 0);
+    expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
+  });
+
+  test('that has been killed is not used', async () => {
+    const spare = await withReserve();
+    process.kill(spare, 'SIGKILL');
+    const { output, pid } = await runToEnd(shell('echo fine'));
+    expect(output).toBe('fine\n');
+    expect(pid).not.toBe(spare);
+  });
+
+  test('ends with the program whose start is given up', async () => {
+    const spare = await withReserve();
+    const giveUp = new AbortController();
+    const started = start(shell('echo never'), giveUp.signal);
+    giveUp.abort();
+    await expect(started).rejects.toThrow();
+    await waitFor('its end', () => !isAlive(spare));
+  });
+
+  test('that cannot be started is nobody’s failure', async () => {
+    beforeReserve = () => {
+      throw new Error('no more processes');
+    };
+    for (const word of ['one', 'two', 'three']) {
+      expect((await runToEnd(shell(`echo ${word}`))).output).toBe(`${word}\n`);
+    }
+  });
+});
+
+describe('the reserve', () => {
+  const planOf = (): MountPlan => ({
+    steps: [],
+    mounted: [],
+    placeholders: [],
+    missing: [],
+    fingerprint: '',
+    observed: { paths: [], globs: [] },
+  });
+  const specOf = ({ pipe }: Parameters<Parameters<SandboxReserve['provide']>[2]>[0]): SpawnSpec => ({
+    ...shell('cat <&3', NO_INPUT),
+    inherited: [pipe],
+  });
+
+  test('ends one that is given up while it is started, and leaves its place to the next like it', async () => {
+    const gates: (() => void)[] = [];
+    let isSlow = true;
+    sandboxes = new SandboxReserve(async (spec) => {
+      if (isSlow) await new Promise<void>((resolve) => gates.push(resolve));
+      const child = await spawner.spawn(spec);
+      reserve.push(child);
+      return child;
+    }, spawner.enclosing);
+    const slow = planOf();
+    sandboxes.provide(slow, 'kind', specOf);
+    await waitFor('the first to be started', () => gates.length === 1);
+    isSlow = false;
+    for (let count = 0; count < SANDBOXES_IN_RESERVE; count++) sandboxes.provide(planOf(), 'kind', specOf);
+    await isReady(SANDBOXES_IN_RESERVE);
+    sandboxes.provide(slow, 'kind', specOf);
+    await isReady(SANDBOXES_IN_RESERVE + 1);
+    gates[0]!();
+    await isReady(SANDBOXES_IN_RESERVE + 2);
+    await waitFor('only the latest to be left', () => idle().length === SANDBOXES_IN_RESERVE);
+    expect(idle()).toContain(reserve[SANDBOXES_IN_RESERVE]!.pid);
+    await sandboxes.close();
+    expect(idle()).toEqual([]);
+  });
+
+  test('has one for each plan and kind, and only the latest', async () => {
+    const plans = Array.from({ length: SANDBOXES_IN_RESERVE }, planOf);
+    const wanted = [...plans.map((plan) => [plan, 'kind'] as const), [plans[0]!, 'other'] as const];
+    for (const [index, [plan, kind]] of wanted.entries()) {
+      sandboxes.provide(plan, kind, specOf);
+      sandboxes.provide(plan, kind, specOf);
+      await isReady(index + 1);
+    }
+    await waitFor('the others to end', () => idle().length === SANDBOXES_IN_RESERVE);
+    expect(idle()).toEqual(reserve.slice(-SANDBOXES_IN_RESERVE).map(({ pid }) => pid));
+    expect(sandboxes.take(plans[0]!, 'kind')).toBeNull();
+  });
+
+  test('has none any more when it is over', async () => {
+    sandboxes.provide(planOf(), 'late', () => shell('true'));
+    await sandboxes.close();
+    sandboxes.provide(planOf(), 'later', () => shell('true'));
+    await new Promise(setImmediate);
+    expect(reserve).toEqual([]);
+  });
+});
