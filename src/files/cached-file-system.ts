@@ -1,12 +1,12 @@
-import { closeSync, fstatSync, openSync } from 'node:fs';
-import type { CachedCalls, Links } from '../native/cached-calls.ts';
+import { closeSync, fstatSync } from 'node:fs';
+import type { CachedCalls } from '../native/cached-calls.ts';
 import { Errno, systemError } from './errors.ts';
-import type { FileMetadata, FileSystem, LinkOption } from './file-system.ts';
+import type { FileContent, FileMetadata, FileSystem, LinkOption } from './file-system.ts';
+import { READ_AT_ONCE_BYTES } from './limits.ts';
 import { followedMetadata, metadataOf } from './local/metadata.ts';
 import { FileInPlace } from './local/open-file.ts';
-import { READ_WITHOUT_WAITING } from './local/open-regular.ts';
 import type { CachedRead } from './local/positional-io.ts';
-import { contentOf } from './local/read-file.ts';
+import { contentOf, ReadContent } from './local/read-file.ts';
 import type { NativePath } from './native-path.ts';
 
 /** Calls that may not be there yet, or never. */
@@ -28,7 +28,7 @@ export function cachedFileSystem(files: FileSystem, source: CachedCallSource): F
     readFile: async (path, options) => {
       const opened = openCached(source, path, options);
       if (opened === null) return await files.readFile(path, options);
-      return await contentOf(opened.fd, opened.size, NOTHING_YET, opened.read);
+      return wholeIfSmall(opened) ?? (await contentOf(opened.fd, opened.size, NOTHING_YET, opened.read));
     },
 
     getMetadata: async (path, options) =>
@@ -49,18 +49,28 @@ interface OpenCached {
   readonly read: CachedRead;
 }
 
-/** What is no regular file is only looked at and never opened here: a driver may take its time. */
+/** What turns out to be no regular file is left to the others: it has been opened without waiting, as they do it. */
 function openCached(
   source: CachedCallSource,
   path: NativePath,
   { followSymlinks }: LinkOption,
 ): OpenCached | null {
-  return atPlace(source, path, followSymlinks ? 'followed' : 'refused', (place, { read }) => {
-    const stats = fstatSync(place);
-    if (!stats.isFile()) return null;
-    const fd = openIfAllowed(`/proc/self/fd/${place}`);
-    return fd === null ? null : { fd, size: stats.size, read };
-  });
+  const calls = callsOf(source);
+  const fd = calls === null ? null : found(calls.openFile(path, followSymlinks ? 'followed' : 'refused'));
+  if (calls === null || fd === null) return null;
+  const stats = fstatSync(fd);
+  if (stats.isFile()) return { fd, size: stats.size, read: calls.read };
+  closeSync(fd);
+  return null;
+}
+
+/** All of a file, closed again; null when it is large, or not as long as it said. */
+function wholeIfSmall({ fd, size, read }: OpenCached): FileContent | null {
+  if (size > READ_AT_ONCE_BYTES) return null;
+  const buffer = Buffer.allocUnsafe(size + 1);
+  if (read(fd, buffer, 0, 0) !== size) return null;
+  closeSync(fd);
+  return new ReadContent(buffer.subarray(0, size));
 }
 
 /** A link is left to the others: both it and what it leads to would have to be looked at. */
@@ -69,41 +79,27 @@ function cachedMetadata(
   path: NativePath,
   { followSymlinks }: LinkOption,
 ): FileMetadata | null {
-  return atPlace(source, path, followSymlinks ? 'endKept' : 'refused', (place) => {
+  const calls = callsOf(source);
+  const place = calls === null ? null : found(calls.openPath(path, followSymlinks ? 'endKept' : 'refused'));
+  if (place === null) return null;
+  try {
     const stats = fstatSync(place, { bigint: true });
     if (stats.isSymbolicLink()) return null;
     return followSymlinks ? followedMetadata(stats, false) : metadataOf(stats, false);
-  });
-}
-
-/** Does something with a descriptor that names the path. Null when it cannot be done at once. Throws where there is no such file. */
-function atPlace<T>(
-  source: CachedCallSource,
-  path: NativePath,
-  links: Links,
-  act: (place: number, calls: CachedCalls) => T | null,
-): T | null {
-  const { calls } = source;
-  if (calls === null) {
-    source.prepare();
-    return null;
-  }
-  const place = calls.openPath(path, links);
-  if (place === null) return null;
-  if (place === 'missing') throw systemError(Errno.ENOENT);
-  try {
-    return act(place, calls);
   } finally {
     closeSync(place);
   }
 }
 
-function openIfAllowed(path: string): number | null {
-  try {
-    return openSync(path, READ_WITHOUT_WAITING);
-  } catch {
-    return null;
-  }
+function callsOf(source: CachedCallSource): CachedCalls | null {
+  if (source.calls === null) source.prepare();
+  return source.calls;
+}
+
+/** The descriptor, or null when nothing is known at once. Throws where there is no such file. */
+function found(opened: number | 'missing' | null): number | null {
+  if (opened === 'missing') throw systemError(Errno.ENOENT);
+  return opened;
 }
 
 const FOLLOWED: LinkOption = { followSymlinks: true };

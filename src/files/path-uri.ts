@@ -20,6 +20,8 @@ export class PathUriError extends Error {
  * `/tmp`, dots are resolved by name, and a slash at the end says nothing. Escapes stand for bytes, whatever encoding they are in.
  */
 export function pathFromUri(text: string): NativePath {
+  // Most are spelled in a way that leaves nothing to parse.
+  if (SPELLED_OUT.test(text)) return nativePathOfBytes(text.slice(FILE_SCHEME.length));
   const url = parse(text);
   const opaque = /^\/%00\/bad\/path\/([A-Za-z0-9_-]+)$/.exec(url.pathname);
   if (opaque !== null) return pathFromOpaque(url.href, opaque[1]!);
@@ -50,6 +52,9 @@ export function escapeBytes(bytes: string): string {
   );
 }
 
+const FILE_SCHEME = 'file://';
+/** From the root, with names of harmless characters: no escape, no colon of a drive, no dots that lead elsewhere, no slash too many. */
+const SPELLED_OUT = /^file:\/\/(?:\/(?!\.\.?(?:\/|$))[A-Za-z0-9_.+=,@~-]+)+$/;
 const OPAQUE = 'file:///%00/bad/path/';
 /** A letter that is spelled as an escape makes a name like any other. */
 const NAMES_DRIVE = /^\/+[A-Za-z](?::|%3A)(?:\/|$)/i;

@@ -1,5 +1,5 @@
 import { closeSync, constants } from 'node:fs';
-import { statfs } from 'node:fs/promises';
+import { stat, statfs } from 'node:fs/promises';
 import koffi from 'koffi';
 
 /** Calls that answer from the system's memory or not at all: no disk, no network and no driver is waited for. */
@@ -10,6 +10,8 @@ export interface CachedCalls {
    * one per character.
    */
   openPath(path: string, links: Links): number | 'missing' | null;
+  /** The same for reading: what is found is opened, as far as it need not be waited for, whatever it is but a device. */
+  openFile(path: string, links: Exclude<Links, 'endKept'>): number | 'missing' | null;
   /** Reads into `buffer` from `start` on and returns how much; null when the bytes are not in memory, or cannot be read so. */
   read(fd: number, buffer: Buffer, start: number, position: number): number | null;
 }
@@ -18,12 +20,14 @@ export interface CachedCalls {
 export type Links = 'followed' | 'endKept' | 'refused';
 
 /**
- * Loads the calls. Rejects where the kernel does not know them (before 5.12), where they are forbidden, and where the root directory is
- * not on a disk of this machine: a file system that asks others may wait for them whatever it is told.
+ * Loads the calls. Rejects where the kernel does not know them (before 5.12), where they are forbidden, where the root directory is not
+ * on a disk of this machine, because a file system that asks others may wait for them whatever it is told, and where the devices are in
+ * the same file system as everything else: nothing would keep them from being opened.
  */
 export async function loadCachedCalls(): Promise<CachedCalls> {
   const { type } = await statfs('/');
   if (!LOCAL_FILE_SYSTEMS.has(type)) throw new Error('the root directory may be on another machine');
+  if ((await stat('/dev')).dev === (await stat('/')).dev) throw new Error('devices are among the files');
   const library = koffi.load('libc.so.6');
   const syscall = library.func(
     'long syscall(long number, int directory, const void *path, const void *how, size_t size)',
@@ -31,26 +35,22 @@ export async function loadCachedCalls(): Promise<CachedCalls> {
   const preadv2 = library.func(
     'long preadv2(int fd, const void *vectors, int count, long offset, int flags)',
   );
-  const hows: Readonly<Record<Links, BigUint64Array>> = {
-    followed: openHow(O_PATH | O_CLOEXEC, RESOLVE_CACHED | RESOLVE_NO_XDEV),
-    endKept: openHow(O_PATH | O_CLOEXEC | O_NOFOLLOW, RESOLVE_CACHED | RESOLVE_NO_XDEV),
-    refused: openHow(O_PATH | O_CLOEXEC, RESOLVE_CACHED | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS),
-  };
   const vector = new BigUint64Array(2);
 
-  const openPath = (path: string, links: Links): number | 'missing' | null => {
+  const open = (path: string, how: BigUint64Array): number | 'missing' | null => {
     const name = Buffer.from(`${path}\0`, 'latin1');
-    const how = hows[links];
     const fd = Number(syscall(SYS_OPENAT2, AT_FDCWD, name, how, how.byteLength));
     if (fd >= 0) return fd;
     return koffi.errno() === ENOENT ? 'missing' : null;
   };
+  const openPath: CachedCalls['openPath'] = (path, links) => open(path, NAMED[links]);
   const root = openPath('/', 'followed');
   if (typeof root !== 'number') throw new Error(`openat2 failed with errno ${koffi.errno()}`);
   closeSync(root);
 
   return {
     openPath,
+    openFile: (path, links) => open(path, READ[links]),
     read(fd, buffer, start, position) {
       vector[0] = koffi.address(buffer) + BigInt(start);
       vector[1] = BigInt(buffer.length - start);
@@ -72,6 +72,9 @@ const O_PATH = 0o10000000n;
 const O_CLOEXEC = 0o2000000n;
 /** Another number on arm64. */
 const O_NOFOLLOW = BigInt(constants.O_NOFOLLOW);
+const O_RDONLY = 0n;
+const O_NOCTTY = 0o400n;
+const O_NONBLOCK = 0o4000n;
 const ENOENT = 2;
 const RESOLVE_NO_XDEV = 0x01n;
 const RESOLVE_NO_SYMLINKS = 0x04n;
@@ -82,3 +85,18 @@ const RWF_NOWAIT = 0x08;
 const LOCAL_FILE_SYSTEMS: ReadonlySet<number> = new Set([
   0xef53, 0x58465342, 0x9123683e, 0xf2f52010, 0x01021994, 0x794c7630,
 ]);
+
+const CACHED: Readonly<Record<'followed' | 'refused', bigint>> = {
+  followed: RESOLVE_CACHED | RESOLVE_NO_XDEV,
+  refused: RESOLVE_CACHED | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS,
+};
+const NAMED: Readonly<Record<Links, BigUint64Array>> = {
+  followed: openHow(O_PATH | O_CLOEXEC, CACHED.followed),
+  endKept: openHow(O_PATH | O_CLOEXEC | O_NOFOLLOW, CACHED.followed),
+  refused: openHow(O_PATH | O_CLOEXEC, CACHED.refused),
+};
+const WITHOUT_WAITING = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+const READ: Readonly<Record<'followed' | 'refused', BigUint64Array>> = {
+  followed: openHow(WITHOUT_WAITING, CACHED.followed),
+  refused: openHow(WITHOUT_WAITING, CACHED.refused),
+};

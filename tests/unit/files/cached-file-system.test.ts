@@ -29,15 +29,19 @@ beforeAll(async () => {
 
 beforeEach(() => {
   vi.clearAllMocks();
-  calls = { openPath: vi.fn(openedAtLast), read: vi.fn(native.read) };
+  calls = {
+    openPath: vi.fn((path, links) => openedAtLast(() => native.openPath(path, links))),
+    openFile: vi.fn((path, links) => openedAtLast(() => native.openFile(path, links))),
+    read: vi.fn(native.read),
+  };
   files = cachedFileSystem(ordinary, { calls, prepare: () => {} });
 });
 
 /** The system may say that it would have to wait when somebody mounts something at the same moment. */
-function openedAtLast(...args: Parameters<CachedCalls['openPath']>): ReturnType<CachedCalls['openPath']> {
+function openedAtLast<T>(open: () => T | null): T | null {
   for (let attempt = 0; attempt < 1_000; attempt++) {
-    const place = native.openPath(...args);
-    if (place !== null) return place;
+    const opened = open();
+    if (opened !== null) return opened;
   }
   return null;
 }
@@ -71,13 +75,43 @@ test.each([
   await waitFor('the close', () => scratch.heldOpen().length === 0);
 });
 
-test('a content that is not in memory is waited for, also in the middle', async () => {
+test('a small file is read and closed with the opening', async () => {
+  const content = await files.readFile(fileOf('content'), FOLLOW);
+  expect(scratch.heldOpen()).toEqual([]);
+  expect(content.size).toBe(7);
+  const buffer = Buffer.alloc(10);
+  expect([await content.read(buffer), await content.read(buffer)]).toEqual([7, 0]);
+  expect(calls.read).toHaveBeenCalledOnce();
+  await content.close();
+});
+
+test.each([
+  ['grows while it is opened', '0123456789 and more'],
+  ['shrinks while it is opened', '01'],
+])('a small file that %s is read as it is then', async (_, then) => {
   const path = fileOf('0123456789');
+  vi.mocked(calls.read).mockImplementationOnce((...args) => {
+    writeFileSync(path, then);
+    return native.read(...args);
+  });
+  expect(await contentAt(path)).toBe(then);
+  expect(scratch.heldOpen()).toEqual([]);
+});
+
+test('a content that is not in memory is waited for, also in the middle', async () => {
+  const path = fileOf('0123456789'.repeat(2_000));
   const read = vi.mocked(calls.read);
   read.mockImplementationOnce((fd, buffer, start, position) =>
     native.read(fd, buffer.subarray(0, start + 4), start, position),
   );
   read.mockImplementationOnce(() => null);
+  expect(await contentAt(path)).toBe('0123456789'.repeat(2_000));
+  expect(ordinary.readFile).not.toHaveBeenCalled();
+});
+
+test('a small content that is not in memory is waited for', async () => {
+  const path = fileOf('0123456789');
+  vi.mocked(calls.read).mockImplementation(() => null);
   expect(await contentAt(path)).toBe('0123456789');
   expect(ordinary.readFile).not.toHaveBeenCalled();
 });
@@ -103,7 +137,7 @@ test('a handle for writing is the business of the others', async () => {
   await file.close();
   expect(await contentAt(path)).toBe('new');
   expect(ordinary.open).toHaveBeenCalledOnce();
-  expect(calls.openPath).toHaveBeenCalledOnce();
+  expect(calls.openFile).toHaveBeenCalledOnce();
 });
 
 test('failures are those of the others', async () => {

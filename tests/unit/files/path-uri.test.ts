@@ -1,3 +1,4 @@
+import { normalize } from 'node:path/posix';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type NativePath, nativePathOfBytes, nativePathOfText } from '../../../src/files/native-path.ts';
@@ -140,6 +141,19 @@ test('a URI that names a path is canonical after one round', () => {
       expect(uriFromPath(pathFromUri(canonical))).toBe(canonical);
     }),
     { numRuns: 2_000 },
+  );
+});
+
+test('a path that is spelled out is what the parser of the web makes of it', () => {
+  const text = fc
+    .string({ unit: fc.constantFrom(...'//...aB_+=,@~-'), maxLength: 12 })
+    .map((rest) => `file:///${rest}`);
+  fc.assert(
+    fc.property(text, (uri) => {
+      const parsed = normalize(new URL(uri).pathname).replace(/(?<=.)\/$/, '');
+      expect(pathFromUri(uri)).toBe(parsed);
+    }),
+    { numRuns: 3_000 },
   );
 });
 

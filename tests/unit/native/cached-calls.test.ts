@@ -9,11 +9,13 @@ import {
   mkdtempSync,
   openSync,
   readdirSync,
+  readFileSync,
   readSync,
   rmSync,
   symlinkSync,
   unlinkSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -26,8 +28,12 @@ let calls: CachedCalls;
 beforeEach(async () => {
   // No sandbox mounts anything there: while one covers a directory, as others do with /tmp, nobody finds anything below it in memory.
   folder = mkdtempSync('/var/tmp/cached-calls-');
-  const { openPath, read } = await loadCachedCalls();
-  calls = { openPath: (...args) => openedAtLast(() => openPath(...args)), read };
+  const { openPath, openFile, read } = await loadCachedCalls();
+  calls = {
+    openPath: (...args) => openedAtLast(() => openPath(...args)),
+    openFile: (...args) => openedAtLast(() => openFile(...args)),
+    read,
+  };
 });
 
 /** The system may say that it would have to wait when somebody mounts something at the same moment. */
@@ -118,6 +124,37 @@ describe('a path', () => {
     unlinkSync(path);
     expect(() => lstatSync(path)).toThrow('ENOENT');
     expect(inodeOf(path)).toBe('missing');
+  });
+});
+
+describe('a file that is opened', () => {
+  test('can be read', () => {
+    writeFileSync(join(folder, 'file'), 'x');
+    const fd = calls.openFile(join(folder, 'file'), 'refused') as number;
+    expect(readFileSync(fd, 'utf8')).toBe('x');
+    expect(() => writeSync(fd, 'y')).toThrow('EBADF');
+    closeSync(fd);
+  });
+
+  test('is not waited for', () => {
+    execFileSync('mkfifo', [join(folder, 'fifo')]);
+    const fd = calls.openFile(join(folder, 'fifo'), 'followed') as number;
+    expect(fstatSync(fd).isFIFO()).toBe(true);
+    closeSync(fd);
+  });
+
+  test('is no device, and behind no link that is not to be followed', () => {
+    symlinkSync('/dev/null', join(folder, 'device'));
+    expect(calls.openFile('/dev/null', 'followed')).toBeNull();
+    expect(calls.openFile(join(folder, 'device'), 'followed')).toBeNull();
+    writeFileSync(join(folder, 'file'), 'x');
+    symlinkSync('file', join(folder, 'link'));
+    expect(calls.openFile(join(folder, 'link'), 'refused')).toBeNull();
+  });
+
+  test('is missing when somebody has found out', () => {
+    expect(() => lstatSync(join(folder, 'missing'))).toThrow('ENOENT');
+    expect(calls.openFile(join(folder, 'missing'), 'followed')).toBe('missing');
   });
 });
 

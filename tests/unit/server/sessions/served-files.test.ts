@@ -33,13 +33,13 @@ async function read(files: FileSystem): Promise<string> {
 }
 
 test('native calls are loaded with the first read and used from then on', async () => {
-  const openPath = vi.fn(() => null);
-  loadCachedCalls.mockResolvedValue({ openPath, read: () => null });
+  const openFile = vi.fn(() => null);
+  loadCachedCalls.mockResolvedValue({ openFile, read: () => null });
   const files = servedFiles(true);
   expect(loadCachedCalls).not.toHaveBeenCalled();
   await waitFor('a native call', async () => {
     expect(await read(files)).toBe('content');
-    return openPath.mock.calls.length > 0;
+    return openFile.mock.calls.length > 0;
   });
   expect(loadCachedCalls).toHaveBeenCalledOnce();
 });
