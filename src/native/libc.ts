@@ -30,6 +30,8 @@ export interface Libc {
   widenPipe(fd: number, bytes: number): void;
   /** The pid of some child of this process, also of a foreign one, that has exited and is not reaped; null if there is none. */
   findExitedChild(): number | null;
+  /** Whether a child has exited, be it reaped or not. */
+  hasExited(pid: number): boolean;
   /** Takes the exit status of a child; null while it runs or when it is not our child (any more). */
   reap(pid: number): WaitStatus | null;
   /** The limits of a process (0 is this one), or null when they cannot be read. The returned array is reused by the next call. */
@@ -174,6 +176,12 @@ export function loadLibc(): Libc {
       return (found && waitInfo[SIGINFO_PID_INDEX]) || null;
     },
 
+    hasExited(pid) {
+      waitInfo[SIGINFO_PID_INDEX] = 0;
+      const isChild = call.waitid(P_PID, pid, waitInfo, WEXITED | WNOHANG | WNOWAIT) === 0;
+      return !isChild || waitInfo[SIGINFO_PID_INDEX] !== 0;
+    },
+
     reap(pid) {
       if (call.waitpid(pid, waitStatus, WNOHANG) !== pid) return null;
       const status = waitStatus[0]!;
@@ -218,6 +226,7 @@ const LOCK_NB = 4;
 const MFD_CLOEXEC = 1;
 const MFD_EXEC = 0x10;
 const P_ALL = 0;
+const P_PID = 1;
 const PR_SET_DUMPABLE = 4;
 const WNOHANG = 1;
 const WEXITED = 4;

@@ -10,12 +10,24 @@ export type Enclose = (spec: SpawnSpec, signal: AbortSignal) => Promise<Enclosur
 export type Enclosure = Surrounded &
   ({ readonly spec: SpawnSpec } | { readonly spec: null; readonly child: Child });
 
+/** A confinement turned out to be outdated before the child was told anything. `reason` is what to say when it is not made anew. */
+export class EnclosureOutdated extends Error {
+  override readonly name = 'EnclosureOutdated';
+  readonly reason: Error;
+
+  constructor(reason: Error) {
+    super(reason.message);
+    this.reason = reason;
+  }
+}
+
 interface Surrounded {
   readonly judge: DenialJudge | null;
   /**
    * Whether the confinement of a child that has been started is complete, so that the child executes the program. When not, the program
    * has not been executed and never will be. Absent when nothing can come in between. Must be called where it is there: a child may
-   * have been started before it is known what to tell it. Rejects when the confinement turns out to be impossible.
+   * have been started before it is known what to tell it. Rejects when the confinement turns out to be impossible, and with
+   * EnclosureOutdated when the child can only be ended: it would wait for ever.
    */
   readonly entered?: (child: Child) => Promise<boolean>;
   /**
@@ -91,7 +103,9 @@ async function spawnInside(
   } catch (error) {
     if (child !== null) await discard(child);
     await clearAway(enclosure);
-    throw error;
+    if (!(error instanceof EnclosureOutdated)) throw error;
+    if (isLast) throw error.reason;
+    return null;
   }
   await discard(child);
   await clearAway(enclosure);

@@ -39,3 +39,6 @@ export const REMEMBERED_LOOKS = 1_024;
 
 /** How long `environment/info` waits to know whether sandboxes work; that takes a tenth of a second unless something hangs. */
 export const SANDBOX_PROBE_WAIT_MS = 2_000;
+
+/** Covers of a sandbox that is built ahead: they are left for when a program comes, half a millisecond each, and building it takes ten. */
+export const MAX_LATE_COVERS = 4;

@@ -49,6 +49,7 @@ export class NativeSpawner implements Spawner {
       memoryFile: (bytes) => libc.memoryFile(bytes),
       createPipe: () => libc.createPipe(),
       hasNews: (fd) => libc.hasNews(fd),
+      hasExited: (pid) => libc.hasExited(pid),
       keepLoopAlive: (pid, keep) => this.#reaper.keepLoopAlive(pid, keep),
     };
   }

@@ -130,6 +130,7 @@ async function spawnHelper(launch: HelperLaunch): Promise<Child> {
       filter: null,
       listeners: null,
       mounts: plan.mounted.map(expectedMount),
+      certain: false,
       cwd: null,
       report: null,
     },

@@ -86,18 +86,28 @@ export class Containment {
     const layout = layoutOf(ready.plan, this.#spec, this.#proxied);
     const { emptyFiles, executed } = this.#layout;
     if (emptyFiles !== layout.emptyFiles || executed !== layout.executed) return null;
-    return { args: this.#arguments(ready.plan, layout), launcher: this.launcher(ready, architecture) };
+    return {
+      args: this.#arguments(ready.plan, layout),
+      launcher: this.#launcher(ready, architecture, false),
+    };
   }
 
-  /** What bwrap executes. Of the plan, only where something is mounted. */
-  launcher({ plan, identities, cwd }: ReadyPlan, architecture: Architecture): Buffer {
+  /**
+   * What bwrap reads and executes that has built the same plan ahead. What was mounted then is what others undo who exchange files, so
+   * that it has to be certain that it is still there.
+   */
+  inputAhead(ready: ReadyPlan, architecture: Architecture): BwrapInput {
+    return { args: NOTHING, launcher: this.#launcher(ready, architecture, true) };
+  }
+
+  #launcher({ plan, identities, cwd }: ReadyPlan, architecture: Architecture, certain: boolean): Buffer {
     const { launcherFd, report, mailbox, firstFree } = this.#layout;
     const { argv, env, io } = this.#spec;
     const listeners = this.#proxied === null ? null : { ports: this.#proxied.ports, mailbox, firstFree };
     const session = io.kind === 'pty' ? 'withTerminal' : 'withoutTerminal';
     const launch = { path: this.#path, argv, env, descriptor: launcherFd, session, filter: null } as const;
     const mounts = expectedMounts(plan, identities);
-    return launcherImage({ ...launch, listeners, mounts, cwd, report }, architecture);
+    return launcherImage({ ...launch, listeners, mounts, certain, cwd, report }, architecture);
   }
 
   #wrapper(bwrap: string, descriptors: readonly InheritedDescriptor[]): SpawnSpec {
@@ -175,6 +185,8 @@ function layoutOf({ steps }: MountPlan, { inherited = [] }: SpawnSpec, proxied: 
     executed: hidesProcesses ? LAUNCHER_FILE : descriptorPath(launcherFd),
   };
 }
+
+const NOTHING = Buffer.alloc(0);
 
 /** The first descriptor behind the standard streams. */
 export const FIRST_INHERITED_FD = 3;

@@ -10,7 +10,7 @@ import {
 } from '../../process/spawn/launch-checks.ts';
 import { LaunchMemory } from '../../process/spawn/launch-memory.ts';
 import type { Child, EnclosingCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
-import { discard, type Enclosure } from '../../process/start-program.ts';
+import { discard, type Enclosure, EnclosureOutdated } from '../../process/start-program.ts';
 import { DenialScanner } from '../denial.ts';
 import { unenforceable } from '../errors.ts';
 import { cachedProbe } from '../mounts/cached-probe.ts';
@@ -32,7 +32,7 @@ import { Instructions } from './instructions.ts';
 import { launcherImage } from './launcher.ts';
 import { ABANDONED_DEADLINE_MS, PLAN_ATTEMPTS } from './limits.ts';
 import { type HeldPlaces, Placeholders, PlanOutdated } from './placeholders.ts';
-import type { SandboxReserve } from './reserve.ts';
+import type { SandboxReserve, WaitingSandbox } from './reserve.ts';
 import { type NetworkMode, seccompFilter } from './seccomp.ts';
 import type { Architecture } from './syscalls.ts';
 
@@ -124,7 +124,7 @@ export class LinuxEncloser {
     const { plan } = remembered;
     const containment = new Containment(spec, path, plan, network, proxied);
     try {
-      return this.#encloseMeanwhile(containment, { bwrap, plan, making, judge, network });
+      return this.#encloseMeanwhile(containment, { bwrap, plan, making, judge, network, signal });
     } catch (error) {
       this.#abandon(making);
       throw describeLaunchFailure(error, bwrap);
@@ -136,7 +136,7 @@ export class LinuxEncloser {
    * then there is a sandbox in reserve.
    */
   #encloseMeanwhile(containment: Containment, start: UnderWay): Enclosure {
-    const { bwrap, plan, making, judge, network } = start;
+    const { bwrap, plan, making, judge, network, signal } = start;
     let ready: PreparedPlan | null | undefined;
     making.then(
       (made) => {
@@ -158,13 +158,11 @@ export class LinuxEncloser {
       entered: async (child: Child) => {
         instructions.handOver();
         const made = await making;
-        const input = this.#inputFor(containment, made, spare === null ? null : plan);
-        if (input === null) return false;
-        const told = instructions.send(input);
+        const told = instructions.send(this.#inputFor(containment, made, plan, spare));
         const entered = await hasEntered(child, network, this.#bwrap, told);
         if (entered && made.plan === plan) this.#provideNext(containment, start);
         if (entered) enclosure.release = made.release;
-        else if (spare !== null) this.#reserve?.distrust(plan);
+        else if (spare !== null && !signal?.aborted) this.#reserve?.noteFailure(plan);
         return entered;
       },
       release: async (): Promise<void> => {
@@ -177,12 +175,21 @@ export class LinuxEncloser {
     return enclosure;
   }
 
-  /** What bwrap is told, which has built what `built` says already. Null when it is not fit for what is to be built. */
-  #inputFor(containment: Containment, made: PreparedPlan, built: MountPlan | null): BwrapInput | null {
-    if (built === null) return containment.input(made, this.#architecture);
-    return made.plan === built
-      ? { args: NOTHING, launcher: containment.launcher(made, this.#architecture) }
-      : null;
+  /** What bwrap is told, which in reserve has built most of `plan` already. Throws EnclosureOutdated when it is not fit for what was made. */
+  #inputFor(
+    containment: Containment,
+    made: PreparedPlan,
+    plan: MountPlan,
+    spare: WaitingSandbox | null,
+  ): BwrapInput {
+    if (made.plan !== plan) this.#reserve?.drop(plan);
+    if (spare === null) {
+      const input = containment.input(made, this.#architecture);
+      if (input !== null) return input;
+    } else if (made.plan === plan && !this.#calls.hasExited(spare.child.pid)) {
+      return containment.inputAhead(made, this.#architecture);
+    }
+    throw new EnclosureOutdated(unenforceable('the files to protect keep changing; start again'));
   }
 
   #provideNext(containment: Containment, { bwrap, plan, network }: UnderWay): void {
@@ -310,6 +317,7 @@ export class LinuxEncloser {
       filter,
       listeners: null,
       mounts: [],
+      certain: false,
       cwd: null,
       report: null,
     } as const;
@@ -345,6 +353,7 @@ interface UnderWay {
   readonly making: Promise<PreparedPlan>;
   readonly judge: DenialScanner;
   readonly network: NetworkMode;
+  readonly signal: AbortSignal | undefined;
 }
 
 type UsedBwrap = Pick<Bwrap, 'works' | 'path' | 'trusted' | 'proven'>;
@@ -365,7 +374,6 @@ async function withoutChild(enclosure: Enclosure): Promise<Enclosure> {
   return enclosure;
 }
 
-const NOTHING = Buffer.alloc(0);
 const NOTHING_MADE: HeldPlaces['identities'] = new Map();
 
 /** Every file, readable and writable, and nothing else to say about them. */

@@ -23,6 +23,8 @@ export interface Launch {
   readonly listeners: Listeners | null;
   /** What must be mounted, or the program is not executed. */
   readonly mounts: readonly ExpectedMount[];
+  /** Whether the program is not executed either when the kernel does not tell whether something is mounted somewhere. */
+  readonly certain: boolean;
   /** Where the program starts, or it is not executed; null to stay where the launcher is. */
   readonly cwd: NativePath | null;
   /** The descriptor to which one byte of {@link LaunchReport} is written before anything of the program runs; the program does not get it. */
@@ -88,10 +90,10 @@ function launchCode(launch: Launch, data: DataSegment, architecture: Architectur
  * Paths may have been exchanged after they were looked at and before they were mounted, by another program: then something else may be
  * mounted, or elsewhere.
  */
-function checkMounts({ mounts, report }: Launch, data: DataSegment, code: MachineCode): void {
+function checkMounts({ mounts, certain, report }: Launch, data: DataSegment, code: MachineCode): void {
   const text =
     'exec-server: files that the sandbox is about were exchanged while it was built; start again\n';
-  code.checkMounts(data.mountTable(mounts), refusal({ exitCode: 127, text }, report, data, code));
+  code.checkMounts(data.mountTable(mounts), certain, refusal({ exitCode: 127, text }, report, data, code));
 }
 
 /** bwrap could do it as well, if it knew where when it is started. The exit code is the one that it would give. */

@@ -43,3 +43,6 @@ export const SANDBOXES_IN_RESERVE = 4;
  * kernel's memory and no processor.
  */
 export const RESERVE_IDLE_MS = 30_000;
+
+/** How often building a plan ahead may come to nothing before it is given up: somebody exchanges files now and then, some machines always refuse. */
+export const MAX_RESERVE_FAILURES = 3;

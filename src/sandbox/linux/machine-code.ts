@@ -15,10 +15,10 @@ export interface MachineCode {
   report(table: number): void;
   /**
    * Runs what `onFailure` writes, which must end the process, unless all is well with the mounts in the table at `table`: each path is
-   * where something is mounted, as far as the kernel tells, and is the file it should be. Entries are as {@link MOUNT_ENTRY_BYTES}
-   * says.
+   * where something is mounted, and is the file it should be. Entries are as {@link MOUNT_ENTRY_BYTES} says. Where the kernel does not
+   * tell what is mounted, that is taken to be well unless it has to be `certain`.
    */
-  checkMounts(table: number, onFailure: () => void): void;
+  checkMounts(table: number, certain: boolean, onFailure: () => void): void;
   bytes(): Buffer;
 }
 
@@ -87,7 +87,7 @@ class X64Code implements MachineCode {
     this.#invoke('exit_group');
   }
 
-  checkMounts(table: number, onFailure: () => void): void {
+  checkMounts(table: number, certain: boolean, onFailure: () => void): void {
     const failures: number[] = [];
     const failIf = (jump: number) => failures.push(this.#code.push(jump, 0));
     // mov ebx, table
@@ -104,8 +104,10 @@ class X64Code implements MachineCode {
     // test eax, eax; jnz fail
     this.#code.push(0x85, 0xc0);
     failIf(0x75);
-    // mov ecx, [r8+…]; mov edx, [r8+…]; not edx; and ecx, edx; test ecx, …; jnz fail
-    this.#code.push(0x41, 0x8b, 0x48, KNOWN_ATTRIBUTES, 0x41, 0x8b, 0x50, ATTRIBUTES);
+    // mov ecx, [r8+…], or: or ecx, -1
+    this.#code.push(...(certain ? [0x83, 0xc9, 0xff] : [0x41, 0x8b, 0x48, KNOWN_ATTRIBUTES]));
+    // mov edx, [r8+…]; not edx; and ecx, edx; test ecx, …; jnz fail
+    this.#code.push(0x41, 0x8b, 0x50, ATTRIBUTES);
     this.#code.push(0xf7, 0xd2, 0x21, 0xd1, 0xf7, 0xc1, ...littleEndian(1 << MOUNT_ROOT_BIT));
     failIf(0x75);
     // mov rcx, [rbx+8]; test rcx, rcx; jz advance; cmp rcx, [r8+…]; jne fail
@@ -185,7 +187,7 @@ class Arm64Code implements MachineCode {
     this.#invoke('exit_group');
   }
 
-  checkMounts(table: number, onFailure: () => void): void {
+  checkMounts(table: number, certain: boolean, onFailure: () => void): void {
     const failures: number[] = [];
     const failIf = (branch: number) => failures.push(this.#code.push(branch) - 1);
     this.#move(9, table);
@@ -198,8 +200,9 @@ class Arm64Code implements MachineCode {
     this.#code.push(0xd10003e4 | (ROOM_BELOW_STACK << 10)); // sub x4, sp, #…
     this.#invoke('statx');
     failIf(0x35000000); // cbnz w0, fail
+    if (certain) this.#move(5, 0xffffffff);
+    else this.#code.push(0xb9400085 | ((KNOWN_ATTRIBUTES / 4) << 10)); // ldr w5, [x4, #…]
     this.#code.push(
-      0xb9400085 | ((KNOWN_ATTRIBUTES / 4) << 10), // ldr w5, [x4, #…]
       0xb9400086 | ((ATTRIBUTES / 4) << 10), // ldr w6, [x4, #…]
       0x0a2600a5, // bic w5, w5, w6
     );

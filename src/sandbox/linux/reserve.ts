@@ -2,7 +2,7 @@ import type { Child, EnclosingCalls, SpawnSpec } from '../../process/spawn/spawn
 import { discard } from '../../process/start-program.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
 import { Instructions } from './instructions.ts';
-import { RESERVE_IDLE_MS, SANDBOXES_IN_RESERVE } from './limits.ts';
+import { MAX_RESERVE_FAILURES, RESERVE_IDLE_MS, SANDBOXES_IN_RESERVE } from './limits.ts';
 import { MountTable } from './mount-table.ts';
 
 /** A bwrap that has built its sandbox, or is about to, and waits for the word to complete it. */
@@ -28,8 +28,8 @@ export class SandboxReserve {
   readonly #mounts: MountTable;
   /** The longest unused first. */
   readonly #spares = new Set<Spare>();
-  /** Plans that are not built ahead any more, because what was built did not do. */
-  readonly #unsuited = new WeakSet<MountPlan>();
+  /** How often what was built for a plan came to nothing, though the plan held. */
+  readonly #failures = new WeakMap<MountPlan, number>();
   /** What is being started or ended. */
   readonly #underWay = new Set<Promise<void>>();
   #closed = false;
@@ -51,26 +51,30 @@ export class SandboxReserve {
 
   /** Sees to it that there is one for this plan and kind soon. */
   provide(plan: MountPlan, kind: string, specOf: SpecOf): void {
-    if (this.#closed || this.#unsuited.has(plan) || this.#find(plan, kind) !== undefined) return;
+    if (this.#closed || this.#isUnsuited(plan) || this.#find(plan, kind) !== undefined) return;
     this.#dropOutdated();
     if (!this.#mounts.watch()) return;
     const spare: Spare = { plan, kind, waiting: null, idle: undefined };
     this.#spares.add(spare);
     const [oldest] = this.#spares;
-    if (this.#spares.size > SANDBOXES_IN_RESERVE && oldest !== undefined) this.#drop(oldest);
+    if (this.#spares.size > SANDBOXES_IN_RESERVE && oldest !== undefined) this.#end(oldest);
     setImmediate(() => this.#track(this.#start(spare, specOf)));
   }
 
-  /** A sandbox for this plan came to nothing, though the plan holds: from now on each program under it waits for its own. */
-  distrust(plan: MountPlan): void {
-    this.#unsuited.add(plan);
-    for (const spare of this.#spares) if (spare.plan === plan) this.#drop(spare);
+  /** A sandbox for this plan came to nothing, though the plan holds. After a few of these each program under it waits for its own. */
+  noteFailure(plan: MountPlan): void {
+    this.#failures.set(plan, (this.#failures.get(plan) ?? 0) + 1);
+  }
+
+  /** Ends those for a plan that does not hold any more. */
+  drop(plan: MountPlan): void {
+    for (const spare of this.#spares) if (spare.plan === plan) this.#end(spare);
   }
 
   /** Ends all of them. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const spare of this.#spares) this.#drop(spare);
+    for (const spare of this.#spares) this.#end(spare);
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
 
@@ -84,7 +88,8 @@ export class SandboxReserve {
       this.#keep(spare, { child, instructions });
     } catch {
       // Whoever needs one starts it, and is told why that fails.
-      this.#drop(spare);
+      this.noteFailure(spare.plan);
+      this.#end(spare);
       instructions?.close();
     }
   }
@@ -95,10 +100,12 @@ export class SandboxReserve {
       return;
     }
     spare.waiting = waiting;
-    spare.idle = setTimeout(() => this.#drop(spare), RESERVE_IDLE_MS).unref();
+    spare.idle = setTimeout(() => this.#end(spare), RESERVE_IDLE_MS).unref();
     this.#calls.keepLoopAlive(waiting.child.pid, false);
     waiting.child.onExit(() => {
-      if (this.#spares.has(spare)) this.distrust(spare.plan);
+      if (!this.#spares.has(spare)) return;
+      this.noteFailure(spare.plan);
+      this.#end(spare);
     });
   }
 
@@ -108,11 +115,15 @@ export class SandboxReserve {
     return undefined;
   }
 
-  #dropOutdated(): void {
-    if (this.#spares.size > 0 && this.#mounts.changed()) for (const spare of this.#spares) this.#drop(spare);
+  #isUnsuited(plan: MountPlan): boolean {
+    return (this.#failures.get(plan) ?? 0) >= MAX_RESERVE_FAILURES;
   }
 
-  #drop(spare: Spare): void {
+  #dropOutdated(): void {
+    if (this.#spares.size > 0 && this.#mounts.changed()) for (const spare of this.#spares) this.#end(spare);
+  }
+
+  #end(spare: Spare): void {
     if (!this.#spares.has(spare)) return;
     this.#forget(spare);
     if (spare.waiting !== null) this.#track(endWaiting(spare.waiting));

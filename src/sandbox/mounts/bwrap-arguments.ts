@@ -1,6 +1,6 @@
-import { type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
+import { isWithin, type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
 import { unenforceable } from '../errors.ts';
-import { BWRAP_MAX_ARGUMENTS, BWRAP_SPARE_ARGUMENTS } from '../limits.ts';
+import { BWRAP_MAX_ARGUMENTS, BWRAP_SPARE_ARGUMENTS, MAX_LATE_COVERS } from '../limits.ts';
 import type { MountPlan, MountStep } from './mount-plan.ts';
 
 /** How a plan is carried out. */
@@ -8,8 +8,8 @@ export interface BwrapOptions {
   /** Whether the sandbox gets a network of its own, in which there is nothing. */
   readonly isolateNetwork: boolean;
   /**
-   * A descriptor of bwrap that can be read when the placeholders of the plan are there: until its end bwrap waits, with everything else
-   * mounted. Only for a plan that {@link canBeBuiltAhead}.
+   * A descriptor of bwrap whose end says that the plan holds and its placeholders are there. Until then bwrap waits, with everything
+   * mounted that does not depend on it. Only for a plan that {@link canBeBuiltAhead}.
    */
   readonly gate?: number;
   /** Gives the next descriptor of bwrap from which nothing can be read. Each is used up. */
@@ -36,35 +36,42 @@ export function bwrapArguments(plan: MountPlan, options: BwrapOptions): string[]
 }
 
 /**
- * Whether all of a sandbox but its placeholders can be built before anybody needs it. A placeholder that is covered cannot be left for
- * later: where it is not made after all, bwrap would make it, and nobody would remove it.
+ * Whether most of a sandbox can be built before anybody needs it. A placeholder that is covered cannot be left for later: where it is
+ * not made after all, bwrap would make it, and nobody would remove it. Many covers would not be worth it.
  */
 export function canBeBuiltAhead({ steps, placeholders }: MountPlan): boolean {
   return (
     steps.every(({ kind }) => kind !== 'emptyRoot' && kind !== 'link') &&
+    steps.filter(isCover).length <= MAX_LATE_COVERS &&
     placeholders.every(({ kind }) => kind === 'directory')
   );
 }
 
 /**
- * What is read from the gate goes to `/dev/null`, and nothing is left of it. A placeholder that is not there after all is passed over,
- * which whoever is executed has to notice.
+ * Behind the gate come the placeholders and all covers, with what is mounted inside them: where what is to be covered is gone, bwrap makes
+ * a place for the cover, so that somebody has to have looked just before. What is read from the gate goes to `/dev/null`, and
+ * nothing is left of it. A placeholder that is not there after all is passed over, which whoever is executed has to notice.
  */
 function inTwoParts({ steps, placeholders }: MountPlan, gate: number, options: BwrapOptions): string[] {
-  const late = new Set(placeholders.map(({ path }) => path));
-  const early = steps.filter((step) => step.kind !== 'bind' || !late.has(step.path));
+  const made = new Set(placeholders.map(({ path }) => path));
+  const covers = steps.filter(isCover);
+  const isLate = (step: MountStep) =>
+    'path' in step && (made.has(step.path) || covers.some(({ path }) => isWithin(step.path, path)));
+  const argumentsOfLate = (step: MountStep) =>
+    step.kind === 'bind' && made.has(step.path)
+      ? ['--ro-bind-try', step.path, step.path]
+      : argumentsOf(step, options);
   return [
-    ...early.flatMap((step) => [...proofOf(step), ...argumentsOf(step, options)]),
+    ...steps.filter((step) => !isLate(step)).flatMap((step) => argumentsOf(step, options)),
     ...['--file', String(gate), '/dev/null'],
-    ...[...late].flatMap((path) => ['--ro-bind-try', path, path]),
+    ...steps.filter(isLate).flatMap(argumentsOfLate),
   ];
 }
 
-/** What is covered may be gone when nobody has looked just before. bwrap ends then, where it would else make a place for the cover. */
-function proofOf(step: MountStep): string[] {
-  return step.kind === 'emptyDirectory' || step.kind === 'emptyFile'
-    ? ['--ro-bind', step.path, step.path]
-    : [];
+type Cover = Extract<MountStep, { readonly kind: 'emptyDirectory' | 'emptyFile' }>;
+
+function isCover(step: MountStep): step is Cover {
+  return step.kind === 'emptyDirectory' || step.kind === 'emptyFile';
 }
 
 /** The user namespace is always a new one: without it bwrap could not mount, and with capabilities its mounts could be undone. */

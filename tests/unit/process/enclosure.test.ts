@@ -6,7 +6,7 @@ import {
 } from '../../../src/process/limits.ts';
 import { ProcessManager } from '../../../src/process/process-manager.ts';
 import { SpawnError, type SpawnSpec } from '../../../src/process/spawn/spawner.ts';
-import type { Enclose } from '../../../src/process/start-program.ts';
+import { type Enclose, EnclosureOutdated } from '../../../src/process/start-program.ts';
 import { FakeChild, FakeSpawner } from './fake-child.ts';
 
 const SPEC: SpawnSpec = {
@@ -185,7 +185,7 @@ describe('a start that is given up while it is enclosed', () => {
 
 describe('a child that does not enter its enclosure', () => {
   /** What the enclosures say of their children, one after the other; the last one goes on. */
-  function reluctant(entered: readonly boolean[]) {
+  function reluctant(entered: readonly (boolean | Error)[]) {
     const world = scene();
     let made = 0;
     const enclose: Enclose = async () => {
@@ -193,7 +193,11 @@ describe('a child that does not enter its enclosure', () => {
       return {
         spec: { ...ENCLOSED, argv: [String(name)] },
         judge: null,
-        entered: async () => entered[name - 1] ?? entered.at(-1)!,
+        entered: async () => {
+          const outcome = entered[name - 1] ?? entered.at(-1)!;
+          if (outcome instanceof Error) throw outcome;
+          return outcome;
+        },
         release: async () => void world.events.push(`released ${name}`),
       };
     };
@@ -223,6 +227,20 @@ describe('a child that does not enter its enclosure', () => {
     children[2]!.finish(0);
     await settled();
     expect(events).toEqual(['released 1', 'released 2', 'released 3', 'exited 0', 'closed']);
+  });
+
+  test('because that is outdated is ended too, and never heard', async () => {
+    const outdated = new EnclosureOutdated(new Error('it keeps changing'));
+    const lucky = reluctant([outdated, true]);
+    await lucky.begin(2);
+    expect(lucky.children.map(({ killed }) => killed)).toEqual([1, 0]);
+    const unlucky = reluctant([outdated]);
+    await expect(unlucky.begin(ENCLOSED_START_ATTEMPTS)).rejects.toThrow('it keeps changing');
+    expect(unlucky.children.map(({ killed, released }) => [killed, released])).toEqual(
+      Array.from({ length: ENCLOSED_START_ATTEMPTS }, () => [1, 1]),
+    );
+    expect(unlucky.events).toHaveLength(ENCLOSED_START_ATTEMPTS);
+    expect(await unlucky.manager.find('p')).toBeUndefined();
   });
 
   test('is heard when it is the last of a few', async () => {

@@ -49,6 +49,16 @@ test('collects a child that is gone before it is watched', async () => {
   expect(await watch(pid)).toEqual({ code: 5, signal: null });
 });
 
+test('a child is known to have exited before and after it is collected, and not while it runs', async () => {
+  const [gone, alive] = [start('exit 5'), start('exec sleep 100')];
+  await waitForZombie(gone);
+  expect([libc.hasExited(gone), libc.hasExited(alive)]).toEqual([true, false]);
+  await watch(gone);
+  expect(libc.hasExited(gone)).toBe(true);
+  process.kill(alive, 'SIGKILL');
+  await watch(alive);
+});
+
 test('collects 200 children beside 50 of libuv and leaves those to it', async () => {
   const foreign = Array.from({ length: 50 }, (_, index) => spawn('/bin/sh', ['-c', `exit ${index}`]));
   const foreignCodes = Promise.all(foreign.map(async (child) => (await once(child, 'exit'))[0]));

@@ -25,6 +25,7 @@ const EVERYTHING: Launch = {
   filter: seccompFilter('restricted', 'arm64'),
   listeners: null,
   mounts: [],
+  certain: false,
   cwd: null,
   report: null,
 };
@@ -170,12 +171,15 @@ describe('the code for arm64', () => {
     const REPORT = 8;
 
     /** The paths that were looked at, what was reported, and whether the program was executed, when each look tells this. */
-    function looks(told: (path: string) => Partial<typeof well> | null): {
+    function looks(
+      told: (path: string) => Partial<typeof well> | null,
+      certain = false,
+    ): {
       paths: string[];
       reports: number[];
       executed: boolean;
     } {
-      const checked = launcherImage({ ...EVERYTHING, mounts: MOUNTS, report: REPORT }, 'arm64');
+      const checked = launcherImage({ ...EVERYTHING, mounts: MOUNTS, certain, report: REPORT }, 'arm64');
       const paths: string[] = [];
       const reports: number[] = [];
       const closed: number[] = [];
@@ -222,6 +226,14 @@ describe('the code for arm64', () => {
       expect(looks(other).executed).toBe(true);
       // Older kernels do not tell.
       expect(looks(() => ({ attributes: 0, known: 0 })).executed).toBe(true);
+      expect(looks(() => ({}), true).executed).toBe(true);
+    });
+
+    test('and does not execute it when it has to be certain and the kernel does not tell', () => {
+      expect(looks(() => ({ attributes: 0, known: 0 }), true)).toMatchObject({
+        reports: [LaunchReport.refused],
+        executed: false,
+      });
     });
 
     test.each([
@@ -287,6 +299,7 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
         filter: null,
         listeners: null,
         mounts: [],
+        certain: false,
         cwd: null,
         report: null,
         ...launch,
@@ -340,6 +353,7 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
           filter: null,
           listeners: null,
           mounts: [{ path: nativePathOfBytes(place), file: null }],
+          certain: true,
           cwd: null,
           report: 4,
         },

@@ -7,6 +7,7 @@ import {
   realpathSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +18,12 @@ import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { Child, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import { startProgram } from '../../../../src/process/start-program.ts';
 import type { LinuxEncloser } from '../../../../src/sandbox/linux/enclose.ts';
-import { RESERVE_IDLE_MS, SANDBOXES_IN_RESERVE } from '../../../../src/sandbox/linux/limits.ts';
+import { Instructions } from '../../../../src/sandbox/linux/instructions.ts';
+import {
+  MAX_RESERVE_FAILURES,
+  RESERVE_IDLE_MS,
+  SANDBOXES_IN_RESERVE,
+} from '../../../../src/sandbox/linux/limits.ts';
 import { SandboxReserve } from '../../../../src/sandbox/linux/reserve.ts';
 import type { MountPlan } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import {
@@ -218,7 +224,7 @@ describe('a sandbox in reserve', () => {
     });
 
     afterEach(() => {
-      rmSync(secret, { force: true });
+      rmSync(secret, { force: true, recursive: true });
       rmSync(folder, { force: true, recursive: true });
     });
 
@@ -242,11 +248,26 @@ describe('a sandbox in reserve', () => {
     test.each([
       ['file', () => secret],
       ['directory', () => folder],
-    ])('does not bring back a %s that is gone before it is built', async (_, path) => {
-      beforeReserve = () => rmSync(path(), { recursive: true });
-      await withReserve();
-      await waitFor('its end', () => idle().length === 0);
+    ])('does not bring back a %s that is gone meanwhile', async (_, path) => {
+      const spare = await withReserve();
+      rmSync(path(), { recursive: true });
+      expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
+      await waitFor('its end', () => !isAlive(spare));
       expect(existsSync(path())).toBe(false);
+    });
+
+    test('and what is there is another thing at each attempt, nothing is started', async () => {
+      await withReserve();
+      const { signal } = new AbortController();
+      const enclose = (asked: SpawnSpec) => {
+        const isFile = statSync(secret).isFile();
+        rmSync(secret, { recursive: true });
+        if (isFile) mkdirSync(secret);
+        else writeFileSync(secret, '');
+        return encloser.encloseProgram(asked, workspacePolicy(workspace, more), 'restricted', signal);
+      };
+      const started = startProgram(shell('true'), enclose, (wrapped) => spawner.spawn(wrapped), signal);
+      await expect(started).rejects.toThrow('the files to protect keep changing');
     });
 
     test('is not made when one is missing', async () => {
@@ -273,19 +294,16 @@ describe('a sandbox in reserve', () => {
     await child.allGone();
   });
 
-  test('that came to nothing is the last for its plan', async () => {
-    beforeReserve = () => {
-      throw new Error('no more processes');
-    };
-    await runToEnd(shell('true'));
-    beforeReserve = () => {};
-    await withReserve();
-    process.kill(reserve[0]!.pid, 'SIGKILL');
-    await waitFor('all of it to be closed', () => openDescriptors() === descriptors);
-    for (const word of ['one', 'two']) {
-      expect((await runToEnd(shell(`echo ${word}`))).output).toBe(`${word}\n`);
+  test('that came to nothing a few times is the last for its plan', async () => {
+    for (let failure = 1; failure <= MAX_RESERVE_FAILURES; failure++) {
+      await runToEnd(shell('true'));
+      await isReady(failure);
+      process.kill(reserve.at(-1)!.pid, 'SIGKILL');
+      await waitFor('all of it to be closed', () => openDescriptors() === descriptors);
     }
-    expect(reserve).toHaveLength(1);
+    expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
+    expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
+    expect(reserve).toHaveLength(MAX_RESERVE_FAILURES);
   });
 
   test.each([
@@ -338,9 +356,22 @@ describe('a sandbox in reserve', () => {
     const spare = await withReserve();
     const giveUp = new AbortController();
     const started = start(shell('echo never'), giveUp.signal);
+    const failed = vi.spyOn(sandboxes, 'noteFailure');
     giveUp.abort();
     await expect(started).rejects.toThrow();
     await waitFor('its end', () => !isAlive(spare));
+    expect(failed).not.toHaveBeenCalled();
+  });
+
+  test('whose start is given up when it has been told is no failure of its own', async () => {
+    const spare = await withReserve();
+    const giveUp = new AbortController();
+    const failed = vi.spyOn(sandboxes, 'noteFailure');
+    const told = vi.spyOn(Instructions.prototype, 'send').mockImplementationOnce(async () => giveUp.abort());
+    await expect(start(shell('echo never'), giveUp.signal)).rejects.toThrow();
+    await waitFor('its end', () => !isAlive(spare));
+    told.mockRestore();
+    expect(failed).not.toHaveBeenCalled();
   });
 
   test('that cannot be started is nobody’s failure', async () => {

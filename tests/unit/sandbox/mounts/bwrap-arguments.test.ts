@@ -1,5 +1,9 @@
 import { expect, test } from 'vitest';
-import { BWRAP_MAX_ARGUMENTS, BWRAP_SPARE_ARGUMENTS } from '../../../../src/sandbox/limits.ts';
+import {
+  BWRAP_MAX_ARGUMENTS,
+  BWRAP_SPARE_ARGUMENTS,
+  MAX_LATE_COVERS,
+} from '../../../../src/sandbox/limits.ts';
 import {
   type BwrapOptions,
   bwrapArguments,
@@ -72,30 +76,41 @@ test('more arguments than bwrap takes are refused', () => {
   );
 });
 
-test('behind a gate come the placeholders, which may be missing, and before it proofs that what is covered is there', () => {
+test('behind a gate come placeholders, which may be missing, and covers with what is inside them', () => {
   const made = native('/x y/.git');
   const steps: MountStep[] = [
     { kind: 'bind', path, writable: true },
     { kind: 'bind', path: made, writable: false },
-    { kind: 'emptyDirectory', path: native('/z'), mode: 0 },
+    { kind: 'emptyDirectory', path: native('/z'), mode: 0o111 },
+    { kind: 'bind', path: native('/z/in'), writable: true },
+    { kind: 'seal', path: native('/z') },
     { kind: 'emptyFile', path: native('/z z'), mode: 0 },
+    { kind: 'bind', path: native('/zz'), writable: true },
   ];
   const plan = planOf(steps, [{ path: made, kind: 'directory' }]);
   const args = bwrapArguments(plan, { isolateNetwork: true, emptyFd: () => 8, gate: 7 });
   expect(args.slice(args.indexOf('--bind'), -2).join('|')).toBe(
     [
       '--bind|/x y|/x y',
-      '--ro-bind|/z|/z|--perms|0000|--tmpfs|/z',
-      '--ro-bind|/z z|/z z|--perms|0000|--ro-bind-data|8|/z z',
+      '--bind|/zz|/zz',
       '--file|7|/dev/null',
       '--ro-bind-try|/x y/.git|/x y/.git',
+      '--perms|0111|--tmpfs|/z',
+      '--bind|/z/in|/z/in',
+      '--remount-ro|/z',
+      '--perms|0000|--ro-bind-data|8|/z z',
     ].join('|'),
   );
 });
 
+const covers = (count: number) =>
+  Array.from({ length: count }, (): MountStep => ({ kind: 'emptyFile', path, mode: 0 }));
+
 test.each<[string, MountStep[], Placeholder[], boolean]>([
   ['of mounts', [{ kind: 'bind', path, writable: true }], [], true],
   ['with a protected name', [], [{ path, kind: 'directory' }], true],
+  ['with some covers', covers(MAX_LATE_COVERS), [], true],
+  ['with many covers', covers(MAX_LATE_COVERS + 1), [], false],
   ['with a missing file to deny', [], [{ path, kind: 'file' }], false],
   ['without the disk', [{ kind: 'emptyRoot' }], [], false],
   ['with a link', [{ kind: 'link', path, target: 't' }], [], false],
