@@ -2,10 +2,8 @@ import { closeSync, fstatSync } from 'node:fs';
 import type { CachedCalls } from '../native/cached-calls.ts';
 import { Errno, systemError } from './errors.ts';
 import type { FileContent, FileMetadata, FileSystem, LinkOption } from './file-system.ts';
-import { READ_AT_ONCE_BYTES } from './limits.ts';
 import { followedMetadata, metadataOf } from './local/metadata.ts';
 import { FileInPlace } from './local/open-file.ts';
-import type { CachedRead } from './local/positional-io.ts';
 import { contentOf, ReadContent } from './local/read-file.ts';
 import type { NativePath } from './native-path.ts';
 
@@ -28,7 +26,9 @@ export function cachedFileSystem(files: FileSystem, source: CachedCallSource): F
     readFile: async (path, options) => {
       const opened = openCached(source, path, options);
       if (opened === null) return await files.readFile(path, options);
-      return wholeIfSmall(opened) ?? (await contentOf(opened.fd, opened.size, NOTHING_YET, opened.read));
+      return (
+        wholeIfSmall(opened) ?? (await contentOf(opened.fd, opened.size, NOTHING_YET, opened.calls.read))
+      );
     },
 
     getMetadata: async (path, options) =>
@@ -38,7 +38,7 @@ export function cachedFileSystem(files: FileSystem, source: CachedCallSource): F
       const opened = mode === 'read' ? openCached(source, path, options ?? FOLLOWED) : null;
       return opened === null
         ? await files.open(path, mode, options)
-        : new FileInPlace(opened.fd, opened.read);
+        : new FileInPlace(opened.fd, opened.calls.read);
     },
   };
 }
@@ -46,7 +46,7 @@ export function cachedFileSystem(files: FileSystem, source: CachedCallSource): F
 interface OpenCached {
   readonly fd: number;
   readonly size: number;
-  readonly read: CachedRead;
+  readonly calls: CachedCalls;
 }
 
 /** What turns out to be no regular file is left to the others: it has been opened without waiting, as they do it. */
@@ -59,18 +59,17 @@ function openCached(
   const fd = calls === null ? null : found(calls.openFile(path, followSymlinks ? 'followed' : 'refused'));
   if (calls === null || fd === null) return null;
   const stats = fstatSync(fd);
-  if (stats.isFile()) return { fd, size: stats.size, read: calls.read };
+  if (stats.isFile()) return { fd, size: stats.size, calls };
   closeSync(fd);
   return null;
 }
 
-/** All of a file, closed again; null when it is large, or not as long as it said. */
-function wholeIfSmall({ fd, size, read }: OpenCached): FileContent | null {
-  if (size > READ_AT_ONCE_BYTES) return null;
-  const buffer = Buffer.allocUnsafe(size + 1);
-  if (read(fd, buffer, 0, 0) !== size) return null;
+/** All of a small file, closed again; null when it is large, or not as long as it said. */
+function wholeIfSmall({ fd, size, calls }: OpenCached): FileContent | null {
+  const bytes = calls.readSmall(fd, size);
+  if (bytes === null) return null;
   closeSync(fd);
-  return new ReadContent(buffer.subarray(0, size));
+  return new ReadContent(bytes);
 }
 
 /** A link is left to the others: both it and what it leads to would have to be looked at. */

@@ -9,6 +9,8 @@ export interface LinkOption {
 export interface FileContent {
   /** The size the file had when it was opened; it may be 0 for files that the kernel makes up. */
   readonly size: number;
+  /** All of it, where it has been read already: then nothing has to be read or closed any more. */
+  readonly whole?: Buffer;
   /** Fills `buffer` as far as the file goes; fewer bytes mean the end. */
   read(buffer: Buffer): Promise<number>;
   close(): Promise<void>;

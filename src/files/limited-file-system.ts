@@ -63,6 +63,7 @@ type InSlot = <T>(work: () => Promise<T>) => Promise<T>;
  * at a time, and need none: everything else may be waiting behind that answer.
  */
 function limitContent(content: FileContent, inSlot: InSlot): FileContent {
+  if (content.whole !== undefined) return content;
   /** What is under way or waits for its place; it never rejects. */
   let reading: Promise<unknown> | null = null;
   return {

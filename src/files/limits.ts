@@ -10,9 +10,6 @@ export const READ_FILE_HEAD_BYTES = 4_000;
  */
 export const CLOSED_AT_ONCE_BYTES = 2 * 1024 * 1024;
 
-/** A file up to this size that is in memory is read while it is opened: copying it once more takes less than coming back for it. */
-export const READ_AT_ONCE_BYTES = 16 * 1024;
-
 /** Open handles of one connection, and the length of their names: the reference's limits. */
 export const MAX_FILE_HANDLES = 128;
 export const MAX_HANDLE_ID_BYTES = 32;

@@ -12,6 +12,8 @@ export interface CachedCalls {
   openPath(path: string, links: Links): number | 'missing' | null;
   /** The same for reading: what is found is opened, as far as it need not be waited for, whatever it is but a device. */
   openFile(path: string, links: Exclude<Links, 'endKept'>): number | 'missing' | null;
+  /** All of a small file that has so many bytes; null when it is large, has more or fewer, or they are not in memory. */
+  readSmall(fd: number, size: number): Buffer | null;
   /** Reads into `buffer` from `start` on and returns how much; null when the bytes are not in memory, or cannot be read so. */
   read(fd: number, buffer: Buffer, start: number, position: number): number | null;
 }
@@ -36,6 +38,8 @@ export async function loadCachedCalls(): Promise<CachedCalls> {
     'long preadv2(int fd, const void *vectors, int count, long offset, int flags)',
   );
   const vector = new BigUint64Array(2);
+  const small = Buffer.allocUnsafeSlow(SMALL_FILE_BYTES + 1);
+  const smallVector = new BigUint64Array([koffi.address(small), BigInt(small.length)]);
 
   const open = (path: string, how: BigUint64Array): number | 'missing' | null => {
     const name = Buffer.from(`${path}\0`, 'latin1');
@@ -51,6 +55,11 @@ export async function loadCachedCalls(): Promise<CachedCalls> {
   return {
     openPath,
     openFile: (path, links) => open(path, READ[links]),
+    readSmall(fd, size) {
+      if (size > SMALL_FILE_BYTES) return null;
+      const count = Number(preadv2(fd, smallVector, 1, 0, RWF_NOWAIT));
+      return count === size ? Buffer.from(small.subarray(0, size)) : null;
+    },
     read(fd, buffer, start, position) {
       vector[0] = koffi.address(buffer) + BigInt(start);
       vector[1] = BigInt(buffer.length - start);
@@ -64,6 +73,9 @@ export async function loadCachedCalls(): Promise<CachedCalls> {
 function openHow(flags: bigint, resolve: bigint): BigUint64Array {
   return new BigUint64Array([flags, 0n, resolve]);
 }
+
+/** What is worth copying once more to save the question where the bytes should go. */
+const SMALL_FILE_BYTES = 16 * 1024;
 
 /** The same number on every architecture. */
 const SYS_OPENAT2 = 437;

@@ -31,12 +31,16 @@ export async function contentOf(
 
 /** A content that is in memory. */
 export class ReadContent implements FileContent {
+  readonly whole: Buffer;
   #rest: Buffer;
-  readonly size: number;
 
   constructor(bytes: Buffer) {
+    this.whole = bytes;
     this.#rest = bytes;
-    this.size = bytes.length;
+  }
+
+  get size(): number {
+    return this.whole.length;
   }
 
   async read(buffer: Buffer): Promise<number> {

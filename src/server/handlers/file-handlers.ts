@@ -163,6 +163,10 @@ async function contentResult(
   content: FileContent,
   onRead: () => void,
 ): Promise<Base64Result | StreamedResult> {
+  if (content.whole !== undefined) {
+    onRead();
+    return new Base64Result(BEFORE_DATA, content.whole, AFTER_DATA);
+  }
   let streamed = false;
   const wanted = Math.min(multipleOfThree(content.size + 1), INLINE_READ_BYTES);
   const buffer = wanted < REUSED_CONTENT_MIN_BYTES ? Buffer.allocUnsafeSlow(wanted) : CONTENTS.take(wanted);

@@ -28,10 +28,11 @@ let calls: CachedCalls;
 beforeEach(async () => {
   // No sandbox mounts anything there: while one covers a directory, as others do with /tmp, nobody finds anything below it in memory.
   folder = mkdtempSync('/var/tmp/cached-calls-');
-  const { openPath, openFile, read } = await loadCachedCalls();
+  const { openPath, openFile, readSmall, read } = await loadCachedCalls();
   calls = {
     openPath: (...args) => openedAtLast(() => openPath(...args)),
     openFile: (...args) => openedAtLast(() => openFile(...args)),
+    readSmall,
     read,
   };
 });
@@ -170,6 +171,7 @@ test('nothing stays open', () => {
 
 describe('reading', () => {
   const opened = (content: Buffer): number => {
+    rmSync(join(folder, 'file'), { force: true });
     writeFileSync(join(folder, 'file'), content);
     return openSync(join(folder, 'file'), 'r');
   };
@@ -183,6 +185,22 @@ describe('reading', () => {
     expect(calls.read(fd, buffer.subarray(0, 2), 0, 1)).toBe(2);
     expect(buffer.toString('latin1', 0, 2)).toBe('12');
     closeSync(fd);
+  });
+
+  test('gives all of a small file, if it is as long as it should be', () => {
+    const fd = opened(Buffer.from('0123456789'));
+    const first = calls.readSmall(fd, 10);
+    expect([9, 11].map((size) => calls.readSmall(fd, size))).toEqual([null, null]);
+    const other = opened(Buffer.from('other'));
+    expect(calls.readSmall(other, 5)?.toString()).toBe('other');
+    // Each has memory of its own.
+    expect(first?.toString()).toBe('0123456789');
+    const largest = opened(Buffer.alloc(16 * 1024, 'x'));
+    expect(calls.readSmall(largest, 16 * 1024)).toHaveLength(16 * 1024);
+    const larger = opened(Buffer.alloc(16 * 1024 + 1, 'x'));
+    expect(calls.readSmall(larger, 16 * 1024 + 1)).toBeNull();
+    for (const each of [fd, other, largest, larger]) closeSync(each);
+    expect(calls.readSmall(fd, 10)).toBeNull();
   });
 
   test('does not wait for the disk', async () => {
