@@ -19,6 +19,7 @@ import type { Confinement } from '../sandbox/confinement.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import { accessKey, requireAccess } from './auth/access.ts';
 import type { Principal } from './auth/principal.ts';
+import { ClientPace } from './client-pace.ts';
 import type { ExecServerConfig } from './config/config.ts';
 import { domainErrorToRpc } from './domain-errors.ts';
 import type { EnvironmentInfo } from './environment-info.ts';
@@ -81,6 +82,7 @@ export class ClientConnection {
   readonly #connection: RpcConnection;
   readonly #dispatcher: Dispatcher;
   readonly #requests = new AbortController();
+  readonly #pace = new ClientPace();
   /** Runs until the client has said who it is. */
   #introduction: NodeJS.Timeout | null = null;
   #attachment: Attachment | null = null;
@@ -161,6 +163,7 @@ export class ClientConnection {
   }
 
   #request(message: RequestMessage): void {
+    this.#pace.asked();
     try {
       const routed = route(message);
       if (routed.method === 'initialize') {
@@ -275,6 +278,7 @@ export class ClientConnection {
     };
     const respond = (result: unknown): Promise<void> | undefined => {
       const sent = this.#connection.respond(id, result);
+      this.#pace.answered();
       // One that is streamed may still prove too large.
       if (sent !== undefined) return sent.then(succeeded);
       succeeded();
@@ -324,6 +328,7 @@ export class ClientConnection {
     const refusal = this.#toRpcError(error, method);
     this.#records.refused(method, error, refusal);
     this.#connection.refuse(id, refusal);
+    this.#pace.answered();
   }
 
   /** An error that nobody foresaw is a defect: the log gets the details, the client does not. */

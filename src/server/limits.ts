@@ -94,3 +94,19 @@ export const AUTH_FAILURES_REMEMBERED = 4_096;
 
 /** How often a connection is looked at whose token may expire. */
 export const TOKEN_EXPIRY_CHECK_MS = 1_000;
+
+/**
+ * A client that asks again so soon after an answer is waited for awake, for so long. A round trip of a program that does nothing else
+ * takes a tenth of a millisecond; one that looks at each answer before it goes on is still within it.
+ */
+export const BRISK_MS = 0.3;
+export const AWAKE_MS = 0.2;
+
+/** How many slower requests in a row make a client one that takes its time. */
+export const BRISK_CREDIT = 3;
+
+/** A request that comes so soon after an answer was sent before that could be seen. */
+export const IN_ADVANCE_MS = 0.01;
+
+/** Turns of the event loop for which it stays awake at most, should the clock stand still: more than fit into that time. */
+export const AWAKE_TURNS = 1_000;
