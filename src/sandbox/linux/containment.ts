@@ -75,7 +75,7 @@ export class Containment {
     return this.#wrapper(bwrap, [launcher, args, filter, 'report']);
   }
 
-  /** How bwrap is started to build all but the placeholders, and to wait for its instructions. Only where there is a {@link kind}. */
+  /** How bwrap is started to build what it can, and to wait for its instructions. Only where there is a {@link kind}. */
   wrapperAhead(bwrap: string, { launcher, pipe }: Instructions['inherited'], filter: Buffer): SpawnSpec {
     const args = this.#arguments(this.#plan, this.#layout, this.#layout.gate);
     return this.#wrapper(bwrap, [launcher, args, filter, 'report', pipe]);

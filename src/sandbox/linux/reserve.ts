@@ -15,8 +15,7 @@ export interface WaitingSandbox {
 type SpecOf = (inherited: Instructions['inherited']) => SpawnSpec;
 
 /**
- * Has a sandbox built for the next program while the last one under the same plan is on its way into its own: this process only waits
- * then, and the next start does not. One that is not used for a while is ended, and none keeps this process alive. Each knows its plan
+ * Has a sandbox built for the next program under a plan while the last one runs, so that its start does not wait for that. One that is not used for a while is ended, and none keeps this process alive. Each knows its plan
  * and nothing of the program that it will confine; what it is to execute is an empty file until then.
  *
  * What is mounted stays what it was when it was built. Whoever takes a sandbox has to make sure that the plan still holds, and that
