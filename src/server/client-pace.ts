@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import type { Processor } from '../native/processor.ts';
 import { AWAKE_MS, AWAKE_TURNS, BRISK_CREDIT, BRISK_MS, IN_ADVANCE_MS } from './limits.ts';
 
 /**
@@ -27,15 +28,32 @@ export class ClientPace {
   }
 }
 
-/** Turns the event loop without letting it sleep. All clients share it, as they share the loop. */
+/** From now on clients are waited for awake; `load` gives the call for that when the first one is, if it can. */
+export function stayAwakeWith(load: () => Yielding): void {
+  VIGIL.use(load);
+}
+
+type Yielding = Pick<Processor, 'yield'>;
+
+/**
+ * Turns the event loop without letting it sleep. In each turn others that wait for the processor run first: programs, and the client
+ * itself, which the system puts there because whoever has answered usually falls asleep. All clients share it, as they share the loop.
+ */
 class Vigil {
+  #load: (() => Yielding) | null = null;
+  #calls: Yielding | null = null;
   #endsAtMs = 0;
   #turnsLeft = 0;
   #isKept = false;
 
+  use(load: () => Yielding): void {
+    this.#load = load;
+    this.#calls = null;
+  }
+
   begin(nowMs: number): void {
-    // Whoever is to ask next, or runs meanwhile, needs a processor too.
-    if (PROCESSORS === 1) return;
+    if (this.#load !== null) this.#loadCalls(this.#load);
+    if (this.#calls === null) return;
     this.#endsAtMs = nowMs + AWAKE_MS;
     this.#turnsLeft = AWAKE_TURNS;
     if (this.#isKept) return;
@@ -47,11 +65,23 @@ class Vigil {
     this.#turnsLeft = 0;
   }
 
+  #loadCalls(load: () => Yielding): void {
+    this.#load = null;
+    // With one processor whoever is to ask next needs it.
+    if (availableParallelism() === 1) return;
+    try {
+      this.#calls = load();
+    } catch {
+      // Then it sleeps, as ever.
+    }
+  }
+
   readonly #turn = (): void => {
     this.#isKept = this.#turnsLeft-- > 0 && performance.now() < this.#endsAtMs;
-    if (this.#isKept) setImmediate(this.#turn);
+    if (!this.#isKept) return;
+    this.#calls?.yield();
+    setImmediate(this.#turn);
   };
 }
 
-const PROCESSORS = availableParallelism();
 const VIGIL = new Vigil();

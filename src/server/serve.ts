@@ -15,6 +15,7 @@ import type { Gate } from './auth/gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
 import type { Revocations } from './auth/revocations.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
+import { stayAwakeWith } from './client-pace.ts';
 import type { ExecServerConfig } from './config/config.ts';
 import { describeEnvironment } from './environment-info.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
@@ -293,6 +294,7 @@ async function useNativeCalls(): Promise<void> {
   const coder = loadBase64();
   if (coder !== null) useBase64Coder(coder);
   useProcessor(loadProcessor);
+  stayAwakeWith(loadProcessor);
 }
 
 const SHUTTING_DOWN = 'the server is shutting down';

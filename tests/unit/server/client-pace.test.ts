@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { ClientPace } from '../../../src/server/client-pace.ts';
+import { ClientPace, stayAwakeWith } from '../../../src/server/client-pace.ts';
 import { AWAKE_MS, AWAKE_TURNS, BRISK_CREDIT, BRISK_MS, IN_ADVANCE_MS } from '../../../src/server/limits.ts';
 
 const { processors } = vi.hoisted(() => ({ processors: { count: 2 } }));
@@ -11,6 +11,7 @@ vi.mock('node:os', async (original) => ({
 let nowMs: number;
 /** What the event loop does next. */
 let immediates: (() => void)[];
+const calls = { yield: vi.fn() };
 let pace: ClientPace;
 
 beforeEach(() => {
@@ -21,12 +22,15 @@ beforeEach(() => {
     immediates.push(turn);
   }) as typeof setImmediate);
   pace = new ClientPace();
+  processors.count = 2;
+  stayAwakeWith(() => calls);
 });
 
 afterEach(() => {
   // What is shared by all clients must not stay awake for the next test.
   turns(AWAKE_TURNS + 1);
   expect(immediates).toEqual([]);
+  calls.yield.mockClear();
   vi.restoreAllMocks();
 });
 
@@ -55,7 +59,10 @@ test('a client that asks again at once is waited for awake, for a moment', () =>
   exchange(SOON);
   expect(immediates).toHaveLength(1);
   const eachMs = AWAKE_MS / 10;
-  expect(turns(100, eachMs)).toBeGreaterThanOrEqual(10);
+  const count = turns(100, eachMs);
+  expect(count).toBeGreaterThanOrEqual(10);
+  // Others run in between.
+  expect(calls.yield).toHaveBeenCalledTimes(count - 1);
   expect(immediates).toEqual([]);
 });
 
@@ -106,13 +113,21 @@ test('it ends even if the clock stands still', () => {
   expect(turns(AWAKE_TURNS * 2)).toBe(AWAKE_TURNS + 1);
 });
 
-test('where there is one processor nobody stays awake on it', async () => {
+test('where there is one processor nobody stays awake on it', () => {
   processors.count = 1;
-  vi.resetModules();
-  const { ClientPace } = await import('../../../src/server/client-pace.ts');
-  const client = new ClientPace();
-  exchange(1_000, client);
-  exchange(SOON, client);
+  exchange(1_000);
+  exchange(SOON);
   expect(immediates).toEqual([]);
-  processors.count = 2;
+});
+
+test('where others cannot be let run it sleeps, and that is found out once', () => {
+  const load = vi.fn(() => {
+    throw new Error('not here');
+  });
+  stayAwakeWith(load);
+  exchange(1_000);
+  expect(load).not.toHaveBeenCalled();
+  for (let count = 0; count < 3; count++) exchange(SOON);
+  expect(immediates).toEqual([]);
+  expect(load).toHaveBeenCalledOnce();
 });
