@@ -160,9 +160,10 @@ export class LinuxEncloser {
         const made = await making;
         const told = instructions.send(this.#inputFor(containment, made, plan, spare));
         const entered = await hasEntered(child, network, this.#bwrap, told);
+        if (spare !== null && entered) this.#reserve?.noteSuccess(plan);
+        if (spare !== null && !entered && !signal?.aborted) this.#reserve?.noteFailure(plan);
         if (entered && made.plan === plan) this.#provideNext(containment, start);
         if (entered) enclosure.release = made.release;
-        else if (spare !== null && !signal?.aborted) this.#reserve?.noteFailure(plan);
         return entered;
       },
       release: async (): Promise<void> => {

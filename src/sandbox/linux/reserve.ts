@@ -27,7 +27,7 @@ export class SandboxReserve {
   readonly #mounts: MountTable;
   /** The longest unused first. */
   readonly #spares = new Set<Spare>();
-  /** How often what was built for a plan came to nothing, though the plan held. */
+  /** How often in a row what was built for a plan came to nothing, though the plan held. */
   readonly #failures = new WeakMap<MountPlan, number>();
   /** What is being started or ended. */
   readonly #underWay = new Set<Promise<void>>();
@@ -60,7 +60,15 @@ export class SandboxReserve {
     setImmediate(() => this.#track(this.#start(spare, specOf)));
   }
 
-  /** A sandbox for this plan came to nothing, though the plan holds. After a few of these each program under it waits for its own. */
+  /** A program has entered a sandbox that was taken. */
+  noteSuccess(plan: MountPlan): void {
+    this.#failures.delete(plan);
+  }
+
+  /**
+   * A sandbox for this plan came to nothing, though the plan holds. After a few of these in a row each program under it waits for its
+   * own.
+   */
   noteFailure(plan: MountPlan): void {
     this.#failures.set(plan, (this.#failures.get(plan) ?? 0) + 1);
   }

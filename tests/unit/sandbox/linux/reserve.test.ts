@@ -306,6 +306,19 @@ describe('a sandbox in reserve', () => {
     expect(reserve).toHaveLength(MAX_RESERVE_FAILURES);
   });
 
+  test('that was used makes up for those that came to nothing', async () => {
+    let built = 0;
+    for (let failure = 1; failure <= MAX_RESERVE_FAILURES + 1; failure++) {
+      await runToEnd(shell('true'));
+      await isReady(++built);
+      const { pid } = reserve.at(-1)!;
+      expect((await runToEnd(shell('true'))).pid).toBe(pid);
+      await isReady(++built);
+      process.kill(reserve.at(-1)!.pid, 'SIGKILL');
+      await waitFor('all of it to be closed', () => openDescriptors() === descriptors);
+    }
+  });
+
   test.each([
     ['with an input', INPUT],
     ['on a terminal', TERMINAL],
@@ -344,9 +357,12 @@ describe('a sandbox in reserve', () => {
     expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
   });
 
-  test('that has been killed is not used', async () => {
+  test('that has been killed is not used, even if nobody has been told yet', async () => {
     const spare = await withReserve();
     process.kill(spare, 'SIGKILL');
+    // The event loop does not turn, so that it does not hear of the end.
+    for (const endMs = performance.now() + 10_000; !spawner.enclosing.hasExited(spare); )
+      expect(performance.now()).toBeLessThan(endMs);
     const { output, pid } = await runToEnd(shell('echo fine'));
     expect(output).toBe('fine\n');
     expect(pid).not.toBe(spare);
