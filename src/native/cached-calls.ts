@@ -10,7 +10,7 @@ export interface CachedCalls {
    * one per character.
    */
   openPath(path: string, links: Links): number | 'missing' | null;
-  /** The same for reading: what is found is opened, as far as it need not be waited for, whatever it is but a device. */
+  /** The same for reading: what is found is opened, whatever it is, as far as it need not be waited for. The devices in `/dev` are behind a mount point. */
   openFile(path: string, links: Exclude<Links, 'endKept'>): number | 'missing' | null;
   /** All of a small file that has so many bytes; null when it is large, has more or fewer, or they are not in memory. */
   readSmall(fd: number, size: number): Buffer | null;

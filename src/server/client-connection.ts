@@ -344,7 +344,7 @@ export class ClientConnection {
 
   /**
    * The client says nothing more and still reads. Requests that wait for a program are answered with what there is, the others for
-   * as long as answers come; then the connection ends.
+   * as long as answers and bodies come; then the connection ends.
    */
   async #finish(): Promise<void> {
     this.#requests.abort();
@@ -352,11 +352,12 @@ export class ClientConnection {
     const everything = Promise.race([this.#everythingAnswered(), this.closed]).then(() => {
       over = true;
     });
-    let answered: number;
+    const progress = () => this.#connection.answered + (this.#attachment?.tools?.http.piecesSent ?? 0);
+    let before: number;
     do {
-      answered = this.#connection.answered;
+      before = progress();
       await waitAtMost(LAST_ANSWERS_TIMEOUT_MS, everything);
-    } while (!over && this.#connection.answered > answered);
+    } while (!over && progress() > before);
     if (!over) {
       this.#attachment?.tools?.http.giveUp();
       await waitAtMost(FINISH_TIMEOUT_MS, everything);

@@ -21,7 +21,7 @@ export const DESCRIPTORS_OF_A_PROCESS = 3;
 export const MAX_UNIX_PATH_BYTES = 107;
 
 /**
- * How long a client that sends nothing more waits for its next answer, or a further part of one, before the requests that are left
+ * How long a client that sends nothing more waits for its next answer, or a further part of one or of a body, before the requests that are left
  * are given up: longer than most web servers take, and a file system that hangs may never answer.
  */
 export const LAST_ANSWERS_TIMEOUT_MS = 30_000;

@@ -56,6 +56,7 @@ export class ConnectionHttp {
   #bodyBytes = 0;
   #held = false;
   #clientIsSilent = false;
+  #piecesSent = 0;
   #idleWaiters: (() => void)[] = [];
   #disposed = false;
 
@@ -131,6 +132,11 @@ export class ConnectionHttp {
     this.#clientIsSilent = true;
     for (const active of this.#active) this.#endIfStuck(active);
     if (this.#active.size > 0) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
+  }
+
+  /** Pieces of bodies that were sent: who sees it grow knows that they come. */
+  get piecesSent(): number {
+    return this.#piecesSent;
   }
 
   /** Ends every request that is under way. */
@@ -216,6 +222,7 @@ export class ConnectionHttp {
         for (let from = 0; from < piece.length; from += MAX_BODY_DELTA_BYTES) {
           const part = piece.subarray(from, from + MAX_BODY_DELTA_BYTES);
           this.#peer.sendBulk(bodyDelta(requestId, seq++, part));
+          this.#piecesSent++;
         }
         if (active.window !== null) active.window -= piece.length;
         this.#endIfStuck(active);

@@ -3,6 +3,7 @@ import type { RpcError } from '../../../src/protocol/errors.ts';
 import { METHODS } from '../../../src/protocol/registry.ts';
 import { RpcConnection } from '../../../src/rpc/connection.ts';
 import { UNSENT_ANSWERS_MAX_BYTES } from '../../../src/rpc/limits.ts';
+import { ClientPace } from '../../../src/server/client-pace.ts';
 import { connectInMemory, type MemoryConnection } from '../../../src/testing/index.ts';
 
 const connections: MemoryConnection[] = [];
@@ -218,6 +219,18 @@ test('an answer that cannot be encoded is refused like any other failure', async
   log.mockRestore();
   respond.mockRestore();
   expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
+});
+
+test('the pace of a client is that of its requests and their answers, refusals included', async () => {
+  const { client } = connect();
+  await client.handshake();
+  const asked = vi.spyOn(ClientPace.prototype, 'asked');
+  const answered = vi.spyOn(ClientPace.prototype, 'answered');
+  await client.call('environment/status', {});
+  await refusal(client.request('no/such/method', {}));
+  await refusal(client.request('fs/readFile', { path: 'file:///no/such/file' }));
+  expect([asked.mock.calls.length, answered.mock.calls.length]).toEqual([3, 3]);
+  vi.restoreAllMocks();
 });
 
 describe('a client that does not read its answers', () => {

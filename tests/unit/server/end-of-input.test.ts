@@ -154,6 +154,30 @@ describe('at the end of input', () => {
     expect(ids.map((id) => answer(id)?.result?.status)).toEqual([200, 200]);
   });
 
+  test('so does each piece of a body', async () => {
+    const { asked, url } = await patientWebServer();
+    const { server, say, end, read, messages } = await stdioServer();
+    read();
+    say('http/request', get(url, { streamResponse: true }));
+    await waitFor('the request', () => asked.length === 1);
+    const deltas = () => messages().filter(({ method }) => method === 'http/request/bodyDelta');
+    const piece = async (count: number) => {
+      asked[0]!.write('piece');
+      await waitFor(`piece ${count}`, () => deltas().length === count);
+    };
+    await piece(1);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    await end();
+    for (const count of [2, 3, 4]) {
+      await vi.advanceTimersByTimeAsync(LAST_ANSWERS_TIMEOUT_MS * 0.7);
+      await piece(count);
+    }
+    vi.useRealTimers();
+    asked[0]!.end();
+    await server.closed;
+    expect(deltas().at(-1)?.params).toMatchObject({ seq: 5, done: true, error: null });
+  });
+
   test('what a program prints without end does not keep the connection', async () => {
     const { server, say, end, read, messages, answered } = await stdioServer();
     await say('process/start', shell('p', 'exec yes'));

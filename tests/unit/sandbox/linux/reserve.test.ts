@@ -19,18 +19,12 @@ import type { Child, SpawnSpec } from '../../../../src/process/spawn/spawner.ts'
 import { startProgram } from '../../../../src/process/start-program.ts';
 import type { LinuxEncloser } from '../../../../src/sandbox/linux/enclose.ts';
 import { Instructions } from '../../../../src/sandbox/linux/instructions.ts';
-import {
-  MAX_RESERVE_FAILURES,
-  RESERVE_IDLE_MS,
-  SANDBOXES_IN_RESERVE,
-} from '../../../../src/sandbox/linux/limits.ts';
+import { MAX_RESERVE_FAILURES, RESERVE_IDLE_MS } from '../../../../src/sandbox/linux/limits.ts';
 import { SandboxReserve } from '../../../../src/sandbox/linux/reserve.ts';
-import type { MountPlan } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import {
   childPids,
   INPUT,
   isAlive,
-  NO_INPUT,
   openDescriptors,
   record,
   shell,
@@ -397,66 +391,5 @@ describe('a sandbox in reserve', () => {
     for (const word of ['one', 'two', 'three']) {
       expect((await runToEnd(shell(`echo ${word}`))).output).toBe(`${word}\n`);
     }
-  });
-});
-
-describe('the reserve', () => {
-  const planOf = (): MountPlan => ({
-    steps: [],
-    mounted: [],
-    placeholders: [],
-    missing: [],
-    fingerprint: '',
-    observed: { paths: [], globs: [] },
-  });
-  const specOf = ({ pipe }: Parameters<Parameters<SandboxReserve['provide']>[2]>[0]): SpawnSpec => ({
-    ...shell('cat <&3', NO_INPUT),
-    inherited: [pipe],
-  });
-
-  test('ends one that is given up while it is started, and leaves its place to the next like it', async () => {
-    const gates: (() => void)[] = [];
-    let isSlow = true;
-    sandboxes = new SandboxReserve(async (spec) => {
-      if (isSlow) await new Promise<void>((resolve) => gates.push(resolve));
-      const child = await spawner.spawn(spec);
-      reserve.push(child);
-      return child;
-    }, spawner.enclosing);
-    const slow = planOf();
-    sandboxes.provide(slow, 'kind', specOf);
-    await waitFor('the first to be started', () => gates.length === 1);
-    isSlow = false;
-    for (let count = 0; count < SANDBOXES_IN_RESERVE; count++) sandboxes.provide(planOf(), 'kind', specOf);
-    await isReady(SANDBOXES_IN_RESERVE);
-    sandboxes.provide(slow, 'kind', specOf);
-    await isReady(SANDBOXES_IN_RESERVE + 1);
-    gates[0]!();
-    await isReady(SANDBOXES_IN_RESERVE + 2);
-    await waitFor('only the latest to be left', () => idle().length === SANDBOXES_IN_RESERVE);
-    expect(idle()).toContain(reserve[SANDBOXES_IN_RESERVE]!.pid);
-    await sandboxes.close();
-    expect(idle()).toEqual([]);
-  });
-
-  test('has one for each plan and kind, and only the latest', async () => {
-    const plans = Array.from({ length: SANDBOXES_IN_RESERVE }, planOf);
-    const wanted = [...plans.map((plan) => [plan, 'kind'] as const), [plans[0]!, 'other'] as const];
-    for (const [index, [plan, kind]] of wanted.entries()) {
-      sandboxes.provide(plan, kind, specOf);
-      sandboxes.provide(plan, kind, specOf);
-      await isReady(index + 1);
-    }
-    await waitFor('the others to end', () => idle().length === SANDBOXES_IN_RESERVE);
-    expect(idle()).toEqual(reserve.slice(-SANDBOXES_IN_RESERVE).map(({ pid }) => pid));
-    expect(sandboxes.take(plans[0]!, 'kind')).toBeNull();
-  });
-
-  test('has none any more when it is over', async () => {
-    sandboxes.provide(planOf(), 'late', () => shell('true'));
-    await sandboxes.close();
-    sandboxes.provide(planOf(), 'later', () => shell('true'));
-    await new Promise(setImmediate);
-    expect(reserve).toEqual([]);
   });
 });
