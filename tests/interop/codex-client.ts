@@ -222,6 +222,7 @@ const LOOPBACK_ONLY = {
   NO_PROXY: '127.0.0.1',
 };
 
+/** Without /tmp as a writable root: other tests have sandboxes there, whose placeholders come and go while a helper is started. */
 function configToml(modelUrl: string): string {
   return `
 model = "gpt-5.5"
@@ -240,6 +241,9 @@ apps = false
 remote_plugin = false
 [analytics]
 enabled = false
+[sandbox_workspace_write]
+exclude_slash_tmp = true
+exclude_tmpdir_env_var = true
 `;
 }
 
