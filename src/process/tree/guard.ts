@@ -108,7 +108,8 @@ const SHELL = '/bin/sh';
 
 /**
  * `$1` is the server's tag. Zombies keep their limits and must not keep the loop going. The other parameters become the lines of
- * what to remove. A directory or file that another server uses is locked, and stays; so does everything where there is no flock.
+ * what to remove. A directory or file that another server uses is locked, and stays; so does everything where there is no flock. What
+ * is locked is tried again twice: a server that dies lets go of the pipe first, and of its own locks a moment later.
  */
 const GUARD_SCRIPT = `
 trap '' TERM INT HUP QUIT
@@ -148,12 +149,17 @@ kill_tagged() {
   done
 }
 [ -z "$tag" ] || kill_tagged
-for entry in "$@"; do
-  path=\${entry#?}
-  [ -k "$path" ] && [ ! -h "$path" ] || continue
-  case $entry in
-    d*) flock -xn "$path" rmdir "$path" ;;
-    f*) [ -s "$path" ] || flock -xn "$path" rm -f "$path" ;;
-  esac
-done 2>/dev/null
+remove_all() {
+  left=
+  for entry in "$@"; do
+    path=\${entry#?}
+    [ -k "$path" ] && [ ! -h "$path" ] || continue
+    case $entry in
+      d*) flock -xn "$path" rmdir "$path" || left=yes ;;
+      f*) [ -s "$path" ] || flock -xn "$path" rm -f "$path" || left=yes ;;
+    esac
+  done 2>/dev/null
+  [ -z "$left" ]
+}
+remove_all "$@" || { sleep 0.2; remove_all "$@"; } || { sleep 1; remove_all "$@"; }
 `;
