@@ -4,39 +4,39 @@ import {
   SWEEP_RETRY_MAX_MS,
   SWEEP_RETRY_MIN_MS,
 } from '../limits.ts';
-import { BRANDS_PER_TAG } from './brand.ts';
 import { killProcess, listPids, readProcess } from './process-table.ts';
+import { TAGS_PER_SERVER } from './process-tagger.ts';
 
 /**
- * Kills every process that carries a brand. All requests share one scan of the process table at a time, and a scan that finds
- * nothing of a brand settles its request; the brand itself guards against a pid that was used again.
+ * Kills every process that carries a tag. All requests share one scan of the process table at a time, and a scan that finds
+ * nothing of a tag settles its request; the tag itself guards against a pid that was used again.
  */
-export class BrandSweep {
-  readonly #readBrand: (pid: number) => bigint | null;
+export class TaggedProcessSweep {
+  readonly #readTag: (pid: number) => bigint | null;
   readonly #requests = new Map<bigint, Request>();
   #next: { readonly timer: NodeJS.Timeout; readonly at: number } | null = null;
   #retryMs = SWEEP_RETRY_MIN_MS;
   #restUntil = 0;
 
-  constructor(readBrand: (pid: number) => bigint | null) {
-    this.#readBrand = readBrand;
+  constructor(readTag: (pid: number) => bigint | null) {
+    this.#readTag = readTag;
   }
 
   /**
-   * Resolves when a scan begun after this call finds no living process with this brand, or with any brand of this tag; or after
+   * Resolves when a scan begun after this call finds no living process with this tag, or with any tag of this server; or after
    * KILL_TREE_DEADLINE_MS, when what is left does not react to SIGKILL.
    */
-  kill(brandOrTag: bigint): Promise<void> {
-    const request = this.#requests.get(brandOrTag) ?? newRequest();
-    this.#requests.set(brandOrTag, request);
+  kill(tagOrServerTag: bigint): Promise<void> {
+    const request = this.#requests.get(tagOrServerTag) ?? newRequest();
+    this.#requests.set(tagOrServerTag, request);
     this.#retryMs = SWEEP_RETRY_MIN_MS;
     this.#schedule();
     return request.settled.promise;
   }
 
-  /** Whether a living process with this brand is in the process group. */
-  hasGroupMember(brand: bigint, group: number): boolean {
-    return listPids().some((pid) => this.#readBrand(pid) === brand && readProcess(pid)?.group === group);
+  /** Whether a living process with this tag is in the process group. */
+  hasGroupMember(tag: bigint, group: number): boolean {
+    return listPids().some((pid) => this.#readTag(pid) === tag && readProcess(pid)?.group === group);
   }
 
   /** Has a scan begin after the current wait and the rest that is due; one that is to begin earlier stands. */
@@ -52,8 +52,8 @@ export class BrandSweep {
     this.#next = null;
     const started = performance.now();
     for (const pid of listPids()) {
-      const brand = this.#readBrand(pid);
-      if (brand !== null) this.#killIfWanted(pid, brand);
+      const tag = this.#readTag(pid);
+      if (tag !== null) this.#killIfWanted(pid, tag);
     }
     const ended = performance.now();
     this.#restUntil = ended + (ended - started) * SWEEP_REST_FACTOR;
@@ -70,8 +70,8 @@ export class BrandSweep {
     this.#retryMs = Math.min(this.#retryMs * 2, SWEEP_RETRY_MAX_MS);
   }
 
-  #killIfWanted(pid: number, brand: bigint): void {
-    const requests = [this.#requests.get(brand), this.#requests.get(brand / BRANDS_PER_TAG)];
+  #killIfWanted(pid: number, tag: bigint): void {
+    const requests = [this.#requests.get(tag), this.#requests.get(tag / TAGS_PER_SERVER)];
     for (const request of requests) {
       if (request === undefined || readProcess(pid) === null) continue;
       request.found = true;

@@ -1,4 +1,4 @@
-import { LAUNCH_MEMORY_ENTRIES, LAUNCH_MEMORY_MS } from '../limits.ts';
+import { LAUNCH_CACHE_ENTRIES, LAUNCH_CACHE_MS } from '../limits.ts';
 import type { SpawnSpec } from './spawner.ts';
 
 /**
@@ -6,7 +6,7 @@ import type { SpawnSpec } from './spawner.ts';
  * not checked again. It only ever saves the check: a start that fails all the same is checked anew to say why. Bare names are not
  * remembered, because what they mean can change at any time.
  */
-export class LaunchMemory {
+export class LaunchCache {
   readonly #now: () => number;
   /** Key to the time of the check, the oldest first. */
   readonly #checkedAt = new Map<string, number>();
@@ -18,7 +18,7 @@ export class LaunchMemory {
   /** Whether the same directory and program were in order a moment ago. */
   knows(spec: SpawnSpec): boolean {
     const checkedAt = this.#checkedAt.get(keyOf(spec));
-    return checkedAt !== undefined && this.#now() - checkedAt < LAUNCH_MEMORY_MS;
+    return checkedAt !== undefined && this.#now() - checkedAt < LAUNCH_CACHE_MS;
   }
 
   add(spec: SpawnSpec): void {
@@ -27,7 +27,7 @@ export class LaunchMemory {
     this.#checkedAt.delete(key);
     this.#checkedAt.set(key, this.#now());
     const [oldest] = this.#checkedAt.keys();
-    if (this.#checkedAt.size > LAUNCH_MEMORY_ENTRIES && oldest !== undefined) this.#checkedAt.delete(oldest);
+    if (this.#checkedAt.size > LAUNCH_CACHE_ENTRIES && oldest !== undefined) this.#checkedAt.delete(oldest);
   }
 
   forget(spec: SpawnSpec): void {

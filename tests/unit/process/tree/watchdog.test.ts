@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { StreamSink } from '../../../../src/process/spawn/stream-io.ts';
-import { Guard } from '../../../../src/process/tree/guard.ts';
+import { Watchdog } from '../../../../src/process/tree/watchdog.ts';
 import { childPids, command, isAlive, record, run, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
@@ -43,9 +43,9 @@ function living(pids: Pids): string[] {
 }
 
 /** A program is not yet visible under its name in the moment after its start. */
-function guardPid(): Promise<number> {
-  const find = () => childPids().find((pid) => commandLine(pid).includes('exec-server-guard')) ?? 0;
-  return waitFor('the guard', find);
+function watchdogPid(): Promise<number> {
+  const find = () => childPids().find((pid) => commandLine(pid).includes('exec-server-watchdog')) ?? 0;
+  return waitFor('the watchdog', find);
 }
 
 function commandLine(pid: number): string {
@@ -67,21 +67,21 @@ test('a server that crashes leaves nothing either', async () => {
   await waitFor('the tree to die', () => living(pids).length === 0);
 });
 
-/** Under this hard limit no brand can be set. */
-const NO_BRANDS = ['prlimit', '--rttime=1000000000:1000000000'];
+/** Under this hard limit no tag can be set. */
+const NO_TAGS = ['prlimit', '--rttime=1000000000:1000000000'];
 
 test.each([
   ['child_process', 'node', []],
-  ['posix_spawn', 'native', NO_BRANDS],
-] as const)('without brands the groups die with the server (%s)', async (_, mode, wrapper) => {
+  ['posix_spawn', 'native', NO_TAGS],
+] as const)('without tags the groups die with the server (%s)', async (_, mode, wrapper) => {
   const { server, pids } = await startServer(mode, ...wrapper);
   server.kill('SIGKILL');
   await waitFor('the group to die', () => !isAlive(pids.leader!) && !isAlive(pids.grandchild!));
   for (const name of living(pids)) process.kill(pids[name]!, 'SIGKILL');
 });
 
-test('a server that cannot brand kills a tree by the parents of its processes', async () => {
-  const { server, pids, text } = await startServer('native', ...NO_BRANDS);
+test('a server that cannot tag kills a tree by the parents of its processes', async () => {
+  const { server, pids, text } = await startServer('native', ...NO_TAGS);
   server.kill('SIGUSR2');
   await waitFor('the tree to be killed', () => text().includes('killed'));
   expect(living(pids)).toEqual(['daemon']);
@@ -105,24 +105,24 @@ test('starts with the first program, ignores polite signals, is replaced when it
   const spawner = new NativeSpawner(libc);
   expect(childPids()).toEqual([]);
   await run(spawner, shell('exit 0'));
-  const guard = await guardPid();
-  expect(readFileSync(`/proc/${guard}/limits`, 'latin1')).toMatch(/realtime timeout +unlimited/);
-  const ignoresSignals = () => /SigIgn:\t0*[1-9a-f]/.test(readFileSync(`/proc/${guard}/status`, 'latin1'));
-  await waitFor('the guard to be ready', ignoresSignals);
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(guard, signal);
+  const watchdog = await watchdogPid();
+  expect(readFileSync(`/proc/${watchdog}/limits`, 'latin1')).toMatch(/realtime timeout +unlimited/);
+  const ignoresSignals = () => /SigIgn:\t0*[1-9a-f]/.test(readFileSync(`/proc/${watchdog}/status`, 'latin1'));
+  await waitFor('the watchdog to be ready', ignoresSignals);
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(watchdog, signal);
   await run(spawner, shell('exit 0'));
-  expect(childPids()).toEqual([guard]);
-  process.kill(guard, 'SIGKILL');
-  await waitFor('the guard to be reaped', () => childPids().length === 0);
+  expect(childPids()).toEqual([watchdog]);
+  process.kill(watchdog, 'SIGKILL');
+  await waitFor('the watchdog to be reaped', () => childPids().length === 0);
   await run(spawner, shell('exit 0'));
-  expect(await guardPid()).not.toBe(guard);
+  expect(await watchdogPid()).not.toBe(watchdog);
   await spawner.close();
   expect(childPids()).toEqual([]);
 });
 
 test('kills the groups it was told of and did not forget, when its pipe ends', async () => {
   let running: ReturnType<typeof spawn> | undefined;
-  const guard = new Guard(null, ({ path, argv }) => {
+  const watchdog = new Watchdog(null, ({ path, argv }) => {
     const started = spawn(path, argv.slice(1), { stdio: ['pipe', 'ignore', 'ignore'] });
     running = started;
     return {
@@ -135,11 +135,11 @@ test('kills the groups it was told of and did not forget, when its pipe ends', a
     spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' }),
   );
   const [first = 0, second = 0, third = 0, fourth = 0] = groups.map((group) => group.pid);
-  guard.watchGroup(first);
-  guard.ensureRunning();
-  for (const group of [second, third, fourth]) guard.watchGroup(group);
-  guard.forgetGroup(first);
-  guard.forgetGroup(third);
+  watchdog.watchGroup(first);
+  watchdog.ensureRunning();
+  for (const group of [second, third, fourth]) watchdog.watchGroup(group);
+  watchdog.forgetGroup(first);
+  watchdog.forgetGroup(third);
   running?.stdin?.end();
   await once(running!, 'exit');
   await waitFor('two groups to die', () => !isAlive(second) && !isAlive(fourth));

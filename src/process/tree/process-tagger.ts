@@ -7,9 +7,9 @@ import type { Libc } from '../../native/libc.ts';
  * of years: nine digits that name the server, then nine that number the program. A process that sets this limit itself, or whose
  * user has changed, is no longer marked.
  */
-export class Brander {
-  /** The first nine digits of every brand of this server. */
-  readonly tag = BigInt(randomInt(10 ** (TAG_DIGITS - 1), 10 ** TAG_DIGITS));
+export class ProcessTagger {
+  /** The first nine digits of every tag of this server. */
+  readonly serverTag = BigInt(randomInt(10 ** (SERVER_TAG_DIGITS - 1), 10 ** SERVER_TAG_DIGITS));
   readonly #libc: LimitCalls;
   #count = 0n;
 
@@ -17,31 +17,31 @@ export class Brander {
     this.#libc = libc;
   }
 
-  /** Runs a synchronous start so that the program is branded; the brand is null where the system does not allow it. */
-  start(spawn: () => number): { readonly pid: number; readonly brand: bigint | null } {
-    this.#count = (this.#count + 1n) % BRANDS_PER_TAG;
-    const brand = this.tag * BRANDS_PER_TAG + this.#count;
-    const pid = withSoftLimit(this.#libc, RLIMIT_RTTIME, brand, spawn);
-    return { pid, brand: this.read(pid) === brand ? brand : null };
+  /** Runs a synchronous start so that the program is tagged; the tag is null where the system does not allow it. */
+  start(spawn: () => number): { readonly pid: number; readonly tag: bigint | null } {
+    this.#count = (this.#count + 1n) % TAGS_PER_SERVER;
+    const tag = this.serverTag * TAGS_PER_SERVER + this.#count;
+    const pid = withSoftLimit(this.#libc, RLIMIT_RTTIME, tag, spawn);
+    return { pid, tag: this.read(pid) === tag ? tag : null };
   }
 
-  /** Runs a synchronous start so that the program carries no brand, not even one that this server inherited. */
-  startUnbranded(spawn: () => number): number {
+  /** Runs a synchronous start so that the program carries no tag, not even one that this server inherited. */
+  startUntagged(spawn: () => number): number {
     return withSoftLimit(this.#libc, RLIMIT_RTTIME, LIMIT_INFINITY, spawn);
   }
 
-  /** The brand of any process, of this or another server; null when it has none or may not be asked. */
+  /** The tag of any process, of this or another server; null when it has none or may not be asked. */
   readonly read = (pid: number): bigint | null => {
     const soft = this.#libc.readLimit(pid, RLIMIT_RTTIME)?.[0];
     return soft === undefined || soft === LIMIT_INFINITY ? null : soft;
   };
 
   /** Whether a process, a zombie too, descends from a program of this server. */
-  readonly isOurs = (pid: number): boolean => (this.read(pid) ?? 0n) / BRANDS_PER_TAG === this.tag;
+  readonly isOurs = (pid: number): boolean => (this.read(pid) ?? 0n) / TAGS_PER_SERVER === this.serverTag;
 }
 
-/** Brands that share a tag; dividing a brand by it gives the tag. */
-export const BRANDS_PER_TAG = 10n ** 9n;
+/** Tags per server; dividing a tag by it gives the server tag. */
+export const TAGS_PER_SERVER = 10n ** 9n;
 
 /** Runs `action` without core dumps for what it starts. */
 export function withoutCoreDumps<T>(libc: LimitCalls, action: () => T): T {
@@ -56,7 +56,7 @@ export function forbidCoreDumps(libc: LimitCalls): void {
 
 type LimitCalls = Pick<Libc, 'readLimit' | 'writeLimit'>;
 
-const TAG_DIGITS = 9;
+const SERVER_TAG_DIGITS = 9;
 const RLIMIT_CORE = 4;
 const RLIMIT_RTTIME = 15;
 /** RLIM_INFINITY as prlimit64 has it. */

@@ -3,16 +3,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
-import { LAUNCH_MEMORY_ENTRIES, LAUNCH_MEMORY_MS } from '../../../../src/process/limits.ts';
-import { LaunchMemory } from '../../../../src/process/spawn/launch-memory.ts';
+import { LAUNCH_CACHE_ENTRIES, LAUNCH_CACHE_MS } from '../../../../src/process/limits.ts';
+import { LaunchCache } from '../../../../src/process/spawn/launch-cache.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { command, run } from '../../../support/children.ts';
 
-function memoryAt(): { memory: LaunchMemory; pass(milliseconds: number): void } {
+function cacheAt(): { cache: LaunchCache; pass(milliseconds: number): void } {
   let now = 0;
-  const memory = new LaunchMemory(() => now);
+  const cache = new LaunchCache(() => now);
   return {
-    memory,
+    cache,
     pass: (milliseconds) => {
       now += milliseconds;
     },
@@ -23,28 +23,28 @@ describe('a checked directory and program', () => {
   const spec = command(['/bin/true']);
 
   test('are known for a moment', () => {
-    const { memory, pass } = memoryAt();
-    expect(memory.knows(spec)).toBe(false);
-    memory.add(spec);
-    pass(LAUNCH_MEMORY_MS - 1);
-    expect(memory.knows(spec)).toBe(true);
-    expect(memory.knows({ ...spec, cwd: '/tmp' })).toBe(false);
-    expect(memory.knows({ ...spec, program: '/bin/false' })).toBe(false);
+    const { cache, pass } = cacheAt();
+    expect(cache.knows(spec)).toBe(false);
+    cache.add(spec);
+    pass(LAUNCH_CACHE_MS - 1);
+    expect(cache.knows(spec)).toBe(true);
+    expect(cache.knows({ ...spec, cwd: '/tmp' })).toBe(false);
+    expect(cache.knows({ ...spec, program: '/bin/false' })).toBe(false);
     pass(1);
-    expect(memory.knows(spec)).toBe(false);
+    expect(cache.knows(spec)).toBe(false);
   });
 
   test('are never known by a bare name', () => {
-    const { memory } = memoryAt();
-    memory.add(command(['true']));
-    expect(memory.knows(command(['true']))).toBe(false);
+    const { cache } = cacheAt();
+    cache.add(command(['true']));
+    expect(cache.knows(command(['true']))).toBe(false);
   });
 
   test('are forgotten, the oldest first, when there are too many', () => {
-    const { memory } = memoryAt();
-    for (let index = 0; index <= LAUNCH_MEMORY_ENTRIES; index++) memory.add({ ...spec, cwd: `/${index}` });
-    expect(memory.knows({ ...spec, cwd: '/0' })).toBe(false);
-    expect(memory.knows({ ...spec, cwd: '/1' })).toBe(true);
+    const { cache } = cacheAt();
+    for (let index = 0; index <= LAUNCH_CACHE_ENTRIES; index++) cache.add({ ...spec, cwd: `/${index}` });
+    expect(cache.knows({ ...spec, cwd: '/0' })).toBe(false);
+    expect(cache.knows({ ...spec, cwd: '/1' })).toBe(true);
   });
 });
 
@@ -52,7 +52,7 @@ describe('a program that was started a moment ago', () => {
   const spawner = new NativeSpawner(loadLibc());
   let folder: string;
   beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'memory-'));
+    folder = mkdtempSync(join(tmpdir(), 'launch-'));
   });
   afterAll(async () => {
     await spawner.close();

@@ -1,4 +1,4 @@
-import { GUARD_EXIT_DEADLINE_MS, GUARD_ROUNDS } from '../limits.ts';
+import { WATCHDOG_EXIT_DEADLINE_MS, WATCHDOG_ROUNDS } from '../limits.ts';
 import type { InputSink } from '../spawn/spawner.ts';
 import { killProcess } from './process-table.ts';
 
@@ -8,45 +8,45 @@ import { killProcess } from './process-table.ts';
  * told of, and then removes the empty files and directories it was told of. There is at most one per server, started with the
  * first program.
  */
-export class Guard {
-  readonly #tag: bigint | null;
-  readonly #start: StartGuard;
-  /** Groups of programs without a brand. */
+export class Watchdog {
+  readonly #serverTag: bigint | null;
+  readonly #start: StartWatchdog;
+  /** Groups of programs without a tag. */
   readonly #groups = new Set<number>();
   /** Paths, one byte per character, to the line that announces each. */
   readonly #removals = new Map<string, string>();
-  #running: GuardProcess | null = null;
+  #running: WatchdogProcess | null = null;
 
-  /** Without a tag the guard knows only the groups it is told of. */
-  constructor(tag: bigint | null, start: StartGuard) {
-    this.#tag = tag;
+  /** Without a server tag the watchdog knows only the groups it is told of. */
+  constructor(serverTag: bigint | null, start: StartWatchdog) {
+    this.#serverTag = serverTag;
     this.#start = start;
   }
 
-  /** Starts the guard, or starts it again if it died. A system without a shell goes unguarded. */
+  /** Starts the watchdog, or starts it again if it died. A system without a shell has no watchdog. */
   ensureRunning(): void {
     if (this.#running !== null) return;
-    let guard: GuardProcess;
+    let watchdog: WatchdogProcess;
     try {
-      guard = this.#start({
+      watchdog = this.#start({
         path: SHELL,
-        argv: ['sh', '-c', GUARD_SCRIPT, 'exec-server-guard', String(this.#tag ?? '')],
+        argv: ['sh', '-c', WATCHDOG_SCRIPT, 'exec-server-watchdog', String(this.#serverTag ?? '')],
         env: [`PATH=/usr/bin:/bin:${process.env.PATH ?? ''}`, 'LC_ALL=C'],
         cwd: '/',
       });
     } catch {
       return;
     }
-    this.#running = guard;
-    guard.onExit(() => {
-      guard.stdin.destroy();
-      if (this.#running === guard) this.#running = null;
+    this.#running = watchdog;
+    watchdog.onExit(() => {
+      watchdog.stdin.destroy();
+      if (this.#running === watchdog) this.#running = null;
     });
     for (const group of this.#groups) this.#tell(`+${group}`);
     for (const line of this.#removals.values()) this.#tell(line);
   }
 
-  /** Has a process group killed with the server; for programs that carry no brand. */
+  /** Has a process group killed with the server; for programs that carry no tag. */
   watchGroup(group: number): void {
     this.#groups.add(group);
     this.#tell(`+${group}`);
@@ -69,36 +69,36 @@ export class Guard {
     if (this.#removals.delete(path)) this.#tell(`x${path}`);
   }
 
-  /** Dismisses the guard; resolves when it is reaped. */
+  /** Dismisses the watchdog; resolves when it is reaped. */
   async close(): Promise<void> {
-    const guard = this.#running;
-    if (guard === null) return;
+    const watchdog = this.#running;
+    if (watchdog === null) return;
     this.#tell('bye');
-    guard.stdin.end();
-    const timer = setTimeout(() => killProcess(guard.pid), GUARD_EXIT_DEADLINE_MS);
-    await new Promise<void>((resolve) => guard.onExit(resolve));
+    watchdog.stdin.end();
+    const timer = setTimeout(() => killProcess(watchdog.pid), WATCHDOG_EXIT_DEADLINE_MS);
+    await new Promise<void>((resolve) => watchdog.onExit(resolve));
     clearTimeout(timer);
   }
 
   #tell(line: string): void {
-    // A guard that is gone is replaced before the next start.
+    // A watchdog that is gone is replaced before the next start.
     this.#running?.stdin.write(Buffer.from(`${line}\n`, 'latin1'), () => {});
   }
 }
 
-/** Starts a program that carries no brand, keeps no event loop alive and has nothing but a pipe as its stdin. Throws on failure. */
-export type StartGuard = (program: GuardProgram) => GuardProcess;
+/** Starts a program that carries no tag, keeps no event loop alive and has nothing but a pipe as its stdin. Throws on failure. */
+export type StartWatchdog = (program: WatchdogProgram) => WatchdogProcess;
 
-/** The guard's command line. */
-export interface GuardProgram {
+/** The watchdog's command line. */
+export interface WatchdogProgram {
   readonly path: string;
   readonly argv: readonly string[];
   readonly env: readonly string[];
   readonly cwd: string;
 }
 
-/** A running guard. `onExit` may be called several times and after the exit. */
-export interface GuardProcess {
+/** A running watchdog. `onExit` may be called several times and after the exit. */
+export interface WatchdogProcess {
   readonly pid: number;
   readonly stdin: InputSink;
   onExit(listener: () => void): void;
@@ -111,7 +111,7 @@ const SHELL = '/bin/sh';
  * what to remove. A directory or file that another server uses is locked, and stays; so does everything where there is no flock. What
  * is locked is tried again twice: a server that dies lets go of the pipe first, and of its own locks a moment later.
  */
-const GUARD_SCRIPT = `
+const WATCHDOG_SCRIPT = `
 trap '' TERM INT HUP QUIT
 tag=$1
 shift
@@ -135,7 +135,7 @@ done
 for group in $groups; do kill -9 "-$group" 2>/dev/null; done
 kill_tagged() {
   round=0
-  while [ $round -lt ${GUARD_ROUNDS} ]; do
+  while [ $round -lt ${WATCHDOG_ROUNDS} ]; do
     found=
     for file in $(grep -l "realtime timeout *$tag[0-9]\\{9\\} " /proc/[0-9]*/limits 2>/dev/null); do
       process=\${file%/limits}
