@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import { useProcessor } from '../files/thread/thread-place.ts';
-import { ProxyHost } from '../network/proxy/proxy-host.ts';
+import { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
@@ -119,7 +119,7 @@ export class ExecServer {
       log: this.#log,
       sessions: new SessionRegistry(config, this.#spawner),
       quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
-      proxies: new ProxyHost(),
+      proxies: new ProxyResources(),
       confinement: new Confinement(
         readFloor(config.minSandbox),
         () => loadSandbox(this.#spawner),
@@ -166,7 +166,7 @@ export class ExecServer {
     });
     const url = await this.#listener.listen();
     // A program that may reach this machine through its proxy must not drive the server that confines it.
-    if (address.kind === 'websocket') this.#services.proxies.ownPorts.add(Number(new URL(url).port));
+    if (address.kind === 'websocket') this.#services.proxies.serverPorts.add(Number(new URL(url).port));
     if (address.kind === 'websocket' && tls === null && !isLoopback(address.host)) {
       this.#log.warn(
         'what clients send and receive can be read on the network: listen on wss:// with --tls-cert',
