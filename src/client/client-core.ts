@@ -7,11 +7,17 @@ import type {
 } from '../protocol/registry.ts';
 import type { Transport } from '../transport/transport.ts';
 import type { CallOptions, EnvironmentInfo, ExecBackend, ExecutorHttp } from './backend.ts';
-import { asClientError, lostCall, spoiltCall } from './call-errors.ts';
 import { CallLimit } from './call-limit.ts';
-import { rulesOf } from './call-rules.ts';
+import { asClientError, lostCall, spoiltCall } from './connection/call-errors.ts';
+import { rulesOf } from './connection/call-rules.ts';
+import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './connection/link.ts';
+import { PolicyAnswers, type PolicyHandler } from './connection/policy-requests.ts';
+import { Repeats } from './connection/repeats.ts';
+import { type Capabilities, capabilitiesOf } from './connection/server-messages.ts';
+import type { TraceSource } from './connection/trace.ts';
 import { ClientError } from './errors.ts';
-import { HttpBodies } from './http-bodies.ts';
+import { HttpBodies } from './http/http-bodies.ts';
+import { RemoteHttp } from './http/remote-http.ts';
 import {
   CONNECT_TIMEOUT_MS,
   GOOD_CONNECTION_MS,
@@ -20,17 +26,11 @@ import {
   MAX_SPOILT_CONNECTIONS,
   RECOVERY_WINDOW_MS,
 } from './limits.ts';
-import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './link.ts';
 import { Listeners } from './listeners.ts';
 import { onAbort } from './on-abort.ts';
-import { PolicyAnswers, type PolicyHandler } from './policy-answers.ts';
-import { ProcessRoutes } from './process-routes.ts';
+import { ProcessRoutes } from './process/process-routes.ts';
+import { RemoteBackend } from './process/remote-backend.ts';
 import { attemptUntil, Backoff } from './reconnect.ts';
-import { RemoteBackend } from './remote-backend.ts';
-import { RemoteHttp } from './remote-http.ts';
-import { Repeats } from './repeats.ts';
-import type { TraceSource } from './trace.ts';
-import { type Capabilities, capabilitiesOf } from './wire.ts';
 
 /** `recovering` comes back to `connected` or ends in `failed`; after that there is only `closed`, and nothing after it. */
 export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';

@@ -1,6 +1,6 @@
 import type { CallParamsOf, ResultOf } from '../protocol/registry.ts';
 import type { CallOptions, CapabilityDiscovery, DiscoveredRoot, DiscoveryRoot } from './backend.ts';
-import { nonsense } from './wire.ts';
+import { nonsense } from './connection/server-messages.ts';
 
 /** What discovery uses of a client. */
 interface Caller {

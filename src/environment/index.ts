@@ -1,5 +1,5 @@
-export { acceptedWebSocket } from '../client/accepted-websocket.ts';
 export type { TransportSource } from '../client/client-core.ts';
+export { acceptedWebSocket } from '../client/connection/accepted-websocket.ts';
 export { ClientError, type ClientErrorDetails, type ClientErrorKind } from '../client/errors.ts';
 export type * from '../client/interfaces.ts';
 export { attachmentRoots } from './capability-roots/attachment-roots.ts';

@@ -1,8 +1,8 @@
 import type { CallOptions, ExecutorHttp, HttpAnswer, HttpRequest, HttpStream } from '../client/backend.ts';
 import { CallLimit } from '../client/call-limit.ts';
 import { ClientError } from '../client/errors.ts';
-import { bytesOf } from '../client/file-content.ts';
-import { RpcErrorCode } from '../client/file-errors.ts';
+import { bytesOf } from '../client/files/file-content.ts';
+import { RpcErrorCode } from '../client/files/file-errors.ts';
 import { ANY_HOST } from '../network/http/host-policy.ts';
 import { HttpClient, type HttpAnswer as LocalAnswer } from '../network/http/http-client.ts';
 import { MAX_LOCAL_BODY_BYTES } from './limits.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { ExecServerClient } from '../../src/client/client.ts';
-import { run } from '../../src/client/helpers.ts';
+import { run } from '../../src/client/process/run.ts';
 import { createLogger } from '../../src/observability/log.ts';
 import { runRemoteEnvironment } from '../../src/relay/executor/run-remote-environment.ts';
 import { bearerAuth } from '../../src/relay/registry-auth.ts';
