@@ -2,6 +2,7 @@ import { closeSync, constants } from 'node:fs';
 import type { Libc, SpawnRequest, StdioSlot } from '../../native/libc.ts';
 import { SHARED_CACHED_CALLS } from '../../native/shared-cached-calls.ts';
 import { findControlGroups } from '../resources/control-groups.ts';
+import { ResourceLimiter } from '../resources/resource-limiter.ts';
 import type { ProcessTree } from '../tree/kill-tree.ts';
 import { ProcessTagger, withoutCoreDumps } from '../tree/process-tagger.ts';
 import { SandboxedCommand } from '../tree/sandboxed-command.ts';
