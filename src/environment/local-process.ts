@@ -194,11 +194,11 @@ class LocalProcess implements ExecProcess {
     };
   }
 
-  get wake(): number {
+  get revision(): number {
     return this.#wake;
   }
 
-  onWake(listener: () => void): () => void {
+  onChange(listener: () => void): () => void {
     return this.#wakes.add(listener);
   }
 
