@@ -115,7 +115,7 @@ test.each<[string, string, readonly string[], RegExp]>([
   expect(transports).toHaveLength(answer.startsWith('HTTP/1.1 101') ? 1 : 0);
 });
 
-test('what is asked for beside an offer to speak something else is answered, and nobody was turned away', async () => {
+test('what is asked for beside an offer to speak something else is answered and not counted as rejected', async () => {
   const rejected = vi.fn();
   const metrics = { text: () => 'one 1\n', contentType: 'text/plain' } as unknown as ServerMetrics;
   const { port } = await listen({ rejected, metrics });
