@@ -44,5 +44,5 @@ export const MAX_HTTP2_RESPONSE_HEADERS = 1024;
 /** Web servers of which a client remembers that they do not speak HTTP/2. */
 export const MAX_KNOWN_ROUTES = 256;
 
-/** Proxies on this machine that one confined program may reach; environments name one or two. */
+/** Proxies on this machine that one sandboxed program may reach; environments name one or two. */
 export const MAX_BRIDGED_PORTS = 8;

@@ -94,7 +94,7 @@ test('a signal ends it in good order', async () => {
   const client = await connect(relay);
   const script = 'trap "exit 3" TERM; echo up; sleep 60 & wait';
   const process = await client.backend.start(shell('p', script));
-  await waitFor('the program', () => process.wake > 0);
+  await waitFor('the program', () => process.revision > 0);
   executor.process.kill('SIGTERM');
   const exits: number[] = [];
   for await (const event of process.events()) {

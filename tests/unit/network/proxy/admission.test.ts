@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { LOOKUP_CONCURRENCY, MAX_WAITING_LOOKUPS } from '../../../../src/network/proxy/limits.ts';
 import { ProxyResources, ServerPorts, systemLookup } from '../../../../src/network/proxy/proxy-resources.ts';
-import type { NetworkPolicyAnswer } from '../../../../src/protocol/network.ts';
+import type { NetworkPolicyDecision } from '../../../../src/protocol/network.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { blockOf, closeScenes, get, Names, openScene, openWebServer } from './scene.ts';
 
@@ -26,7 +26,7 @@ test.each([
   [{ type: 'deny', reason: 'not_allowed' }, 'blocked-by-allowlist', 'Domain not in allowlist.'],
   [{ type: 'deny', reason: 'constructor' }, 'blocked-by-policy', 'Request blocked by network policy.'],
 ] as const)('%o blocks', async (answer, proxyError, message) => {
-  const scene = await openScene({}, { answer: async () => answer as NetworkPolicyAnswer });
+  const scene = await openScene({}, { answer: async () => answer as NetworkPolicyDecision });
   const text = await get(scene, 'a.test');
   expect(text).toContain(`x-proxy-error: ${proxyError}\r\n`);
   const about = { reason: answer.reason, decision: answer.type, source: 'decider' };

@@ -172,7 +172,7 @@ describe('what cannot be had is refused', () => {
       peer,
     };
     await expect(NetworkProxy.open(options)).rejects.toMatchObject({ name: 'NetworkError', kind: 'failed' });
-    expect(() => NetworkProxy.inNamespace(options)).toThrow('credentials cannot be masked here');
+    expect(() => NetworkProxy.sandboxed(options)).toThrow('credentials cannot be masked here');
   });
 });
 
