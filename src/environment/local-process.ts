@@ -30,9 +30,8 @@ import type { ManagedProcess, ProcessListener } from '../process/managed-process
 import { ProcessManager } from '../process/process-manager.ts';
 import { ioOf, spawnSpecOf } from '../process/program-request.ts';
 import { effectiveLimits } from '../process/resources/resource-limits.ts';
-import { afterLogin } from '../process/shell-state/after-login.ts';
 import { type LoginCommand, loginCommandOf } from '../process/shell-state/login-command.ts';
-import { ShellStates } from '../process/shell-state/shell-states.ts';
+import { afterLogin, ShellStates } from '../process/shell-state/shell-states.ts';
 import { signalNames, signalNumber } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import type { Spawner, SpawnSpec, StreamName } from '../process/spawn/spawner.ts';
