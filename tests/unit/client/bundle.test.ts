@@ -117,7 +117,7 @@ test('a browser is told what it cannot do', async () => {
     );
   expect(await connect(`{ url: 'ws://127.0.0.1:1', authToken: 'x' }`)).toEqual({
     kind: 'config',
-    hint: 'let a proxy of the same origin add the Authorization header',
+    hint: 'use a reverse proxy on the same origin that adds the Authorization header',
   });
   expect(await connect(`{ url: 'unix:///run/server.sock' }`)).toMatchObject({ kind: 'config' });
   expect(await connect(`{ url: 'ws://127.0.0.1:1' }`)).toMatchObject({ kind: 'connectFailed' });

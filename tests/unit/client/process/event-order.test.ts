@@ -182,11 +182,11 @@ describe('a page', () => {
 
   test.each([
     ['a failure', page(3, [1], { failure: 'broken' }), 'broken'],
-    ['output behind its end', page(2, [2]), 'lies behind the end'],
+    ['output behind its end', page(2, [2]), 'is after the end'],
     [
       'output in the place of the end',
       page(3, [1, 2], { closed: true, exited: true, exitCode: 0 }),
-      'something else too',
+      'and another event',
     ],
     ['no place for the exit', page(3, [1, 2], { exited: true, exitCode: 0 }), 'no event is missing'],
     ['an exit without a code', page(3, [1], { exited: true }), 'without an exit code'],
@@ -202,7 +202,7 @@ describe('a page', () => {
   test('with an end where another event waits is refused', () => {
     const { subject } = order(output(3));
     expect(() => subject.merge(page(4, [1], { closed: true, exited: true, exitCode: 0 }))).toThrow(
-      'something else too',
+      'and another event',
     );
   });
 });
