@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Listeners } from '../../../src/client/listeners.ts';
 
-test('listeners are told in order, each as often as it was added, until it is taken out', () => {
+test('calls listeners in order, once per registration, until they are removed', () => {
   const listeners = new Listeners<[number]>();
   const told: string[] = [];
   const twice = (value: number) => told.push(`twice ${value}`);
@@ -15,7 +15,7 @@ test('listeners are told in order, each as often as it was added, until it is ta
   expect(told).toEqual(['twice 1', 'twice 1', 'last 1', 'twice 2', 'last 2']);
 });
 
-test('one that throws keeps no other from being told, and its error surfaces', async () => {
+test('calls the other listeners when one throws, and rethrows the error', async () => {
   const listeners = new Listeners<[]>();
   const told: string[] = [];
   listeners.add(() => {
@@ -31,7 +31,7 @@ test('one that throws keeps no other from being told, and its error surfaces', a
   for (const listener of existing) process.on('uncaughtException', listener);
 });
 
-test('one that is added or taken out while others are told does not disturb', () => {
+test('allows adding and removing listeners during emit', () => {
   const listeners = new Listeners<[]>();
   const told: string[] = [];
   const stop = listeners.add(() => {

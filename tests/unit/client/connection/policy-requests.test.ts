@@ -13,7 +13,7 @@ const question = (id: number | string, processId = 'p', host = 'a.example') => (
 
 type Handler = (question: PolicyRequest, signal: AbortSignal) => unknown;
 
-/** A client with a process `p`, and a handler that may return anything. */
+/** A client with a process `p` and a handler that may return anything. */
 async function connected(handler?: Handler) {
   const server = new FakeServer();
   const onNetworkPolicyRequest = handler as () => NetworkPolicyDecision;
@@ -27,12 +27,12 @@ async function connected(handler?: Handler) {
   return { server, client, link, answers };
 }
 
-describe('a question about the network', () => {
+describe('a policy request', () => {
   test.each<NetworkPolicyDecision>([
     { type: 'allow' },
     { type: 'deny', reason: 'not today' },
     { type: 'ask', reason: '' },
-  ])('is answered as the handler says: %j', async (decision) => {
+  ])('is answered with the decision of the handler: %j', async (decision) => {
     const asked: PolicyRequest[] = [];
     const { client, link, answers } = await connected((given) => {
       asked.push(given);
@@ -63,7 +63,7 @@ describe('a question about the network', () => {
     await client.close();
   });
 
-  test('about a process that this client did not start, or that is over, is denied', async () => {
+  test('is denied for a process that this client did not start, or that is closed', async () => {
     const { client, link, answers } = await connected(() => ({ type: 'allow' }));
     link.send(question(1, 'of-somebody-else'));
     link.exited('p', 1);
@@ -76,7 +76,7 @@ describe('a question about the network', () => {
     await client.close();
   });
 
-  test('of a process is answered before its start is', async () => {
+  test('is answered before the start of its process is answered', async () => {
     const { server, client, link, answers } = await connected(() => ({ type: 'allow' }));
     server.answers['process/start'] = ({ processId }) => {
       link.send(question(1, processId));
@@ -94,7 +94,7 @@ describe('a question about the network', () => {
     ['another protocol', { processId: 'p', request: { protocol: 'gopher', host: 'a', port: 1 } }],
     ['no host', { processId: 'p', request: { protocol: 'http', port: 1 } }],
     ['an impossible port', { processId: 'p', request: { protocol: 'http', host: 'a', port: 65_536 } }],
-  ])('with %s in it is refused', async (_name, params) => {
+  ])('is refused with %s in it', async (_name, params) => {
     const { client, link, answers } = await connected(() => ({ type: 'allow' }));
     link.send({ id: 1, method: 'network/policyRequest', params });
     expect(await answers(1)).toEqual([
@@ -104,7 +104,7 @@ describe('a question about the network', () => {
     await client.close();
   });
 
-  test('is denied when 256 are open, and asked again when one is answered', async () => {
+  test('is denied when 256 are open, and handled again when one is answered', async () => {
     const open: (() => void)[] = [];
     const { client, link, answers } = await connected(
       () => new Promise((resolve) => open.push(() => resolve({ type: 'allow' }))),
@@ -122,7 +122,7 @@ describe('a question about the network', () => {
     await client.close();
   });
 
-  test('is taken back with its connection, and keeps its place until the handler is done', async () => {
+  test('is aborted with its connection, and keeps its slot until the handler settles', async () => {
     const signals: AbortSignal[] = [];
     const { server, client, link } = await connected((_question, signal) => {
       signals.push(signal);
@@ -144,7 +144,7 @@ describe('a question about the network', () => {
     ['a text as its id', [question('one')]],
     ['a negative id', [question(-1)]],
     ['the id of an open one', [question(1), question(1)]],
-  ])('with %s ends the connection, not the client', async (_name, questions) => {
+  ])('with %s ends the connection but not the client', async (_name, questions) => {
     const { server, client, link } = await connected(() => new Promise(() => {}));
     for (const each of questions) link.send(each);
     await waitFor('another connection', () => server.links.length === 2 && client.state === 'connected');
@@ -154,7 +154,7 @@ describe('a question about the network', () => {
   });
 });
 
-test('decisions about the network reach those who listen', async () => {
+test('policy decisions reach the listeners', async () => {
   const { client, link } = await connected();
   const heard: unknown[] = [];
   const stop = client.onNotification('network/policyDecision', ({ host, decision, droppedBefore = 0 }) =>

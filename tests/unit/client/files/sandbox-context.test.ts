@@ -17,7 +17,7 @@ test.each([
   ['special places', restricted({ type: 'special', value: { kind: 'root' } })],
   ['absolute globs', restricted({ type: 'glob_pattern', pattern: '/a/**' })],
   ['absolute globs of Windows', restricted({ type: 'glob_pattern', pattern: 'C:\\a\\**' })],
-])('with %s the place is left out', (_name, sandbox) => {
+])('leaves out the directories with %s', (_name, sandbox) => {
   expect(trimSandbox({ ...sandbox, ...PLACE, windowsSandboxLevel: 'disabled' })).toEqual({
     ...sandbox,
     windowsSandboxLevel: 'disabled',
@@ -34,13 +34,13 @@ test.each([
     'one that needs it among others',
     restricted({ type: 'path', path: 'file:///a' }, { type: 'glob_pattern', pattern: 'x' }),
   ],
-])('with %s the place stays', (_name, sandbox) => {
+])('keeps the directories with %s', (_name, sandbox) => {
   const whole = { ...sandbox, ...PLACE };
   expect(trimSandbox(whole)).toEqual(whole);
 });
 
 test.each([null, 'text', [PLACE], { ...PLACE }, { permissions: 1, ...PLACE }])(
-  '%j stays as it is',
+  'returns %j unchanged',
   (sandbox) => {
     expect(trimSandbox(sandbox)).toEqual(sandbox);
   },

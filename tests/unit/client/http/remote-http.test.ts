@@ -12,7 +12,7 @@ import {
 
 const HEAD = { status: 200, headers: [{ name: 'x', value: 'y' }], bodyBase64: '' };
 
-/** A caller that writes down what is called, and answers `http/request` as it is told. */
+/** A fake client that records calls and answers `http/request` with the given result. */
 function scene(
   answer: unknown = HEAD,
   capabilities: Capabilities = { httpCancel: true, httpFlowControl: true },
@@ -30,8 +30,8 @@ function scene(
   return { http, calls, send };
 }
 
-describe('a request', () => {
-  test('says everything that the reference wants to hear', async () => {
+describe('RemoteHttp.request', () => {
+  test('sends every field that the reference requires', async () => {
     const { http, calls } = scene({ ...HEAD, bodyBase64: 'aGk=' });
     const answer = await http.request({ url: 'http://a/', body: 'text' }, { timeoutMs: 1.2 });
     expect(new TextDecoder().decode(answer.body)).toBe('hi');
@@ -48,7 +48,7 @@ describe('a request', () => {
   });
 
   test.each([null, {}, { ...HEAD, status: 'x' }, { ...HEAD, headers: [{}] }, { ...HEAD, bodyBase64: '!' }])(
-    'is not answered by %j',
+    'rejects the invalid result %j',
     async (answer) => {
       await expect(scene(answer).http.request({ url: 'http://a/' })).rejects.toMatchObject({
         kind: 'protocol',
@@ -56,23 +56,26 @@ describe('a request', () => {
     },
   );
 
-  test.each(['aborted', 'timeout'] as const)('that was given up (%s) is cancelled', async (kind) => {
-    const { http, calls } = scene(new ClientError(kind, 'over'));
-    await expect(http.request({ url: 'http://a/' })).rejects.toThrow('over');
-    await expect(http.stream({ url: 'http://a/' })).rejects.toThrow('over');
-    const cancelled = calls.filter(({ method }) => method === 'http/cancel');
-    expect(cancelled.map(({ params }) => params.requestId)).toEqual(['http-1', 'http-2']);
-  });
+  test.each(['aborted', 'timeout'] as const)(
+    'cancels a request that the caller gave up (%s)',
+    async (kind) => {
+      const { http, calls } = scene(new ClientError(kind, 'over'));
+      await expect(http.request({ url: 'http://a/' })).rejects.toThrow('over');
+      await expect(http.stream({ url: 'http://a/' })).rejects.toThrow('over');
+      const cancelled = calls.filter(({ method }) => method === 'http/cancel');
+      expect(cancelled.map(({ params }) => params.requestId)).toEqual(['http-1', 'http-2']);
+    },
+  );
 
-  test('that the server refused is not cancelled', async () => {
+  test('does not cancel a request that the server refused', async () => {
     const { http, calls } = scene(new ClientError('server', 'no'));
     await expect(http.request({ url: 'http://a/' })).rejects.toThrow('no');
     expect(calls).toHaveLength(1);
   });
 });
 
-describe('a stream', () => {
-  test('reports what was used, by halves of the window', async () => {
+describe('RemoteHttp.stream', () => {
+  test('reports consumed bytes for each half of the window', async () => {
     const { http, calls, send } = scene();
     const { body } = await http.stream({ url: 'http://a/' });
     expect(calls[0]?.params).toMatchObject({ streamResponse: true, windowBytes: BODY_WINDOW_BYTES });
@@ -93,7 +96,7 @@ describe('a stream', () => {
     expect(calls).toHaveLength(2);
   });
 
-  test('asks a server without the additions for nothing of them', async () => {
+  test('uses no extension that the server lacks', async () => {
     const { http, calls, send } = scene(HEAD, {});
     const { body } = await http.stream({ url: 'http://a/' });
     expect(calls[0]?.params).not.toHaveProperty('windowBytes');
@@ -105,7 +108,7 @@ describe('a stream', () => {
     expect(calls).toHaveLength(1);
   });
 
-  test('that is aborted makes room for others, whether it is read on or not', async () => {
+  test('frees the queue of an aborted stream, whether or not it is read', async () => {
     const { http, send } = scene();
     const owner = new AbortController();
     await http.stream({ url: 'http://a/' }, { signal: owner.signal });
@@ -121,7 +124,7 @@ describe('a stream', () => {
     expect(bytes).toBe(piece.length);
   });
 
-  test('that is left or aborted is cancelled once', async () => {
+  test('cancels a stream once when the reader leaves or aborts', async () => {
     const left = scene();
     const stream = await left.http.stream({ url: 'http://a/' });
     left.send(1, new Uint8Array(1));
@@ -137,7 +140,7 @@ describe('a stream', () => {
     expect(aborted.calls.filter(({ method }) => method === 'http/cancel')).toHaveLength(1);
   });
 
-  test('has its time until the body has come, whenever that is read', async () => {
+  test('applies the timeout until the body has arrived, not until it is read', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     const late = scene();
@@ -160,7 +163,7 @@ describe('a stream', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('that came to its end is not cancelled', async () => {
+  test('does not cancel a stream that reached its end', async () => {
     const { http, calls, send } = scene();
     const { body, cancel } = await http.stream({ url: 'http://a/' });
     send(1, new Uint8Array(0), true);
