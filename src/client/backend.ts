@@ -267,3 +267,28 @@ export interface ExecutorFileSystem {
     options?: FileOptions & { readonly atomic?: boolean },
   ): Promise<void>;
 }
+
+/** The position of the options among the arguments of each operation, for code that forwards all of them. */
+export const FILE_OPTIONS_POSITION: {
+  readonly [Name in keyof ExecutorFileSystem]: LastPosition<Required<Parameters<ExecutorFileSystem[Name]>>>;
+} = {
+  canonicalize: 1,
+  readFile: 1,
+  readFileText: 1,
+  readFileStream: 1,
+  writeFile: 2,
+  createDirectory: 1,
+  getMetadata: 1,
+  readDirectory: 1,
+  walk: 2,
+  remove: 1,
+  copy: 2,
+  rename: 2,
+  search: 2,
+  watch: 1,
+  replaceFile: 2,
+};
+
+type LastPosition<Arguments extends readonly unknown[]> = Arguments extends readonly [unknown, ...infer Rest]
+  ? Rest['length']
+  : never;

@@ -46,7 +46,7 @@ describe('ExecServerClient.connect', () => {
 
   test.each([
     [
-      'is not there',
+      'cannot be reached',
       (server: FakeServer) => {
         server.refusal = new Error('no route');
       },
@@ -82,7 +82,7 @@ describe('ExecServerClient.connect', () => {
       false,
     ],
     [
-      'opens no session',
+      'answers without a session id',
       (server: FakeServer) => {
         server.answers.initialize = () => ({ sessionId: 7 });
       },
@@ -90,7 +90,7 @@ describe('ExecServerClient.connect', () => {
       false,
     ],
     [
-      'answers nonsense',
+      'sends an invalid message',
       (server: FakeServer) => {
         server.answers.initialize = (_params, link) => {
           link.send('HTTP/1.1 200 OK');
@@ -101,7 +101,7 @@ describe('ExecServerClient.connect', () => {
       true,
     ],
     [
-      'hangs up',
+      'closes the connection',
       (server: FakeServer) => {
         server.answers.initialize = (_params, link) => {
           link.break();

@@ -32,11 +32,11 @@ describe('RemoteDiscovery', () => {
   });
 
   it.each([
-    ['nothing', null],
+    ['a null result', null],
     ['no roots', {}],
-    ['roots that are no list', { roots: {} }],
-    ['a root that is none', { roots: [null] }],
-    ['an id of another type', { roots: [{ ...root, id: 1 }] }],
+    ['roots that are not a list', { roots: {} }],
+    ['a null root', { roots: [null] }],
+    ['an id that is not a string', { roots: [{ ...root, id: 1 }] }],
     ['no path', { roots: [{ ...root, path: undefined }] }],
     [
       'a broken plugin',

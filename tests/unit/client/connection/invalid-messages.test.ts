@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { waitFor } from '../../../support/wait-for.ts';
 import { FakeServer, SILENCE, startedProcess, startParams, wirePage } from '../fake-server.ts';
 
-const nonsense = { name: 'ClientError', kind: 'protocol', hint: expect.any(String) };
+const protocolError = { name: 'ClientError', kind: 'protocol', hint: expect.any(String) };
 
 describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the invalid answer %j', (answer) => {
   test('rejects a write to stdin with a protocol error', async () => {
@@ -15,8 +15,8 @@ describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the invalid answer
       link.respond(server.requests('process/closeStdin').at(-1)!, answer);
       return SILENCE;
     };
-    await expect(process.write('x')).rejects.toMatchObject(nonsense);
-    await expect(process.closeStdin()).rejects.toMatchObject(nonsense);
+    await expect(process.write('x')).rejects.toMatchObject(protocolError);
+    await expect(process.closeStdin()).rejects.toMatchObject(protocolError);
     await client.close();
   });
 
@@ -68,7 +68,7 @@ test('a call that is always answered with an invalid message fails without faili
     link.send('{"id":2,"result":{"processes":[],"processes":[]}}');
     return SILENCE;
   };
-  await expect(client.call('process/list', {})).rejects.toMatchObject(nonsense);
+  await expect(client.call('process/list', {})).rejects.toMatchObject(protocolError);
   await waitFor('the recovery', () => client.state === 'connected');
   expect(process.state.failure).toBeNull();
   expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
@@ -78,7 +78,7 @@ test('a call that is always answered with an invalid message fails without faili
 test('a write that is always answered with an invalid message fails without failing the client', async () => {
   const { server, client, process } = await startedProcess();
   server.answers['process/write'] = (_params, link) => {
-    link.send('nonsense');
+    link.send('not JSON');
     return SILENCE;
   };
   await expect(process.write('x')).rejects.toMatchObject({ kind: 'brokenPipe' });

@@ -5,13 +5,13 @@ import { FakeServer, startParams } from '../fake-server.ts';
 
 const DENIED = { decision: { type: 'deny', reason: 'not_allowed' } };
 
-const question = (id: number | string, processId = 'p', host = 'a.example') => ({
+const policyRequest = (id: number | string, processId = 'p', host = 'a.example') => ({
   id,
   method: 'network/policyRequest',
   params: { processId, request: { protocol: 'https_connect', host, port: 443 } },
 });
 
-type Handler = (question: PolicyRequest, signal: AbortSignal) => unknown;
+type Handler = (request: PolicyRequest, signal: AbortSignal) => unknown;
 
 /** A client with a process `p` and a handler that may return anything. */
 async function connected(handler?: Handler) {
@@ -38,37 +38,37 @@ describe('a policy request', () => {
       asked.push(given);
       return { ...decision, more: 'ignored' };
     });
-    link.send(question(1));
+    link.send(policyRequest(1));
     expect(await answers(1)).toEqual([{ id: 1, result: { decision } }]);
     expect(asked).toEqual([{ processId: 'p', protocol: 'https_connect', host: 'a.example', port: 443 }]);
     await client.close();
   });
 
   test.each<[string, Handler | undefined]>([
-    ['no handler', undefined],
+    ['a missing handler', undefined],
     [
-      'one that throws',
+      'a handler that throws',
       () => {
         throw new Error('no idea');
       },
     ],
-    ['one that rejects', () => Promise.reject(new Error('no idea'))],
-    ['one that says nothing', () => undefined],
-    ['one that says something else', () => ({ type: 'maybe', reason: 'x' })],
-    ['one that denies without a reason', () => ({ type: 'deny' })],
+    ['a handler that rejects', () => Promise.reject(new Error('no idea'))],
+    ['a handler that returns nothing', () => undefined],
+    ['a handler that returns something else', () => ({ type: 'maybe', reason: 'x' })],
+    ['a handler that denies without a reason', () => ({ type: 'deny' })],
   ])('is denied by %s', async (_name, handler) => {
     const { client, link, answers } = await connected(handler);
-    link.send(question(1));
+    link.send(policyRequest(1));
     expect(await answers(1)).toEqual([{ id: 1, result: DENIED }]);
     await client.close();
   });
 
   test('is denied for a process that this client did not start, or that is closed', async () => {
     const { client, link, answers } = await connected(() => ({ type: 'allow' }));
-    link.send(question(1, 'of-somebody-else'));
+    link.send(policyRequest(1, 'of-somebody-else'));
     link.exited('p', 1);
     link.closedProcess('p', 2);
-    link.send(question(2));
+    link.send(policyRequest(2));
     expect(await answers(2)).toEqual([
       { id: 1, result: DENIED },
       { id: 2, result: DENIED },
@@ -79,7 +79,7 @@ describe('a policy request', () => {
   test('is answered before the start of its process is answered', async () => {
     const { server, client, link, answers } = await connected(() => ({ type: 'allow' }));
     server.answers['process/start'] = ({ processId }) => {
-      link.send(question(1, processId));
+      link.send(policyRequest(1, processId));
       return { processId, sandboxType: 'none' };
     };
     await client.backend.start(startParams('q'));
@@ -88,7 +88,7 @@ describe('a policy request', () => {
   });
 
   test.each([
-    ['nothing', undefined],
+    ['no params', undefined],
     ['no request', { processId: 'p' }],
     ['no process', { request: { protocol: 'http', host: 'a', port: 1 } }],
     ['another protocol', { processId: 'p', request: { protocol: 'gopher', host: 'a', port: 1 } }],
@@ -109,13 +109,13 @@ describe('a policy request', () => {
     const { client, link, answers } = await connected(
       () => new Promise((resolve) => open.push(() => resolve({ type: 'allow' }))),
     );
-    for (let id = 1; id <= 257; id++) link.send(question(id));
+    for (let id = 1; id <= 257; id++) link.send(policyRequest(id));
     expect(await answers(1)).toEqual([{ id: 257, result: DENIED }]);
     expect(open).toHaveLength(256);
     open.shift()!();
     await answers(2);
-    link.send(question(258));
-    await waitFor('the next question', () => open.length === 256);
+    link.send(policyRequest(258));
+    await waitFor('the next request', () => open.length === 256);
     for (const answer of open) answer();
     const all = await answers(258);
     expect(all.filter((answer) => JSON.stringify(answer).includes('deny'))).toHaveLength(1);
@@ -128,12 +128,12 @@ describe('a policy request', () => {
       signals.push(signal);
       return new Promise(() => {});
     });
-    for (let id = 1; id <= 256; id++) link.send(question(id));
-    await waitFor('the questions', () => signals.length === 256);
+    for (let id = 1; id <= 256; id++) link.send(policyRequest(id));
+    await waitFor('the requests', () => signals.length === 256);
     link.break();
     await waitFor('the next connection', () => server.links.length === 2 && client.state === 'connected');
     expect(signals.every(({ aborted }) => aborted)).toBe(true);
-    server.link.send(question(1));
+    server.link.send(policyRequest(1));
     await waitFor('the denial', () => server.link.responses.length === 1);
     expect(server.link.responses).toEqual([{ id: 1, result: DENIED }]);
     expect(link.responses).toEqual([]);
@@ -141,12 +141,12 @@ describe('a policy request', () => {
   });
 
   test.each([
-    ['a text as its id', [question('one')]],
-    ['a negative id', [question(-1)]],
-    ['the id of an open one', [question(1), question(1)]],
-  ])('with %s ends the connection but not the client', async (_name, questions) => {
+    ['a text as its id', [policyRequest('one')]],
+    ['a negative id', [policyRequest(-1)]],
+    ['the id of an open request', [policyRequest(1), policyRequest(1)]],
+  ])('with %s ends the connection but not the client', async (_name, requests) => {
     const { server, client, link } = await connected(() => new Promise(() => {}));
-    for (const each of questions) link.send(each);
+    for (const each of requests) link.send(each);
     await waitFor('another connection', () => server.links.length === 2 && client.state === 'connected');
     expect(link.closed?.code).toBe(1002);
     expect(link.responses).toEqual([]);

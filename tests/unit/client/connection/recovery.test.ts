@@ -309,7 +309,7 @@ describe('a connection that cannot be restored', () => {
   test.each([
     ['the session is gone', () => void 0, new RpcError(-32600, 'unknown session id')],
     ['another session is opened', () => ({ sessionId: 'session-2' }), null],
-    ['the answer makes no sense', () => ({}), null],
+    ['the answer is malformed', () => ({}), null],
   ])('fails the client immediately when %s', async (_name, answer, refusal) => {
     const { server, client } = await world([], { recoveryWindowMs: 60_000 });
     server.answers.initialize = () => {

@@ -66,7 +66,7 @@ test.each<[TraceContext | null | undefined, unknown]>([
   ],
   [{ traceparent: { toString: () => TRACEPARENT } as unknown as string }, undefined],
   [{ traceparent: `${TRACEPARENT}\n` }, undefined],
-  [{ traceparent: 'nonsense' }, undefined],
+  [{ traceparent: 'malformed' }, undefined],
   [{ traceparent: 7 as unknown as string }, undefined],
   [null, undefined],
   [undefined, undefined],

@@ -14,7 +14,7 @@ test.each([
   ['no rules', { permissions: { type: 'disabled' } }],
   ['an unrestricted disk', { permissions: { type: 'managed', file_system: { type: 'unrestricted' } } }],
   ['paths', restricted({ type: 'path', path: 'file:///a' })],
-  ['special places', restricted({ type: 'special', value: { kind: 'root' } })],
+  ['special paths', restricted({ type: 'special', value: { kind: 'root' } })],
   ['absolute globs', restricted({ type: 'glob_pattern', pattern: '/a/**' })],
   ['absolute globs of Windows', restricted({ type: 'glob_pattern', pattern: 'C:\\a\\**' })],
 ])('leaves out the directories with %s', (_name, sandbox) => {
@@ -31,7 +31,7 @@ test.each([
   ['globs below the roots', restricted({ type: 'glob_pattern', pattern: 'codex-project-roots://**' })],
   ['rules of an unknown form', restricted('somewhere' as unknown as object)],
   [
-    'one that needs it among others',
+    'one rule of several that needs them',
     restricted({ type: 'path', path: 'file:///a' }, { type: 'glob_pattern', pattern: 'x' }),
   ],
 ])('keeps the directories with %s', (_name, sandbox) => {

@@ -46,11 +46,11 @@ describe('HttpBodies', () => {
   });
 
   test.each([
-    ['no object', null],
-    ['no id', { seq: 1, deltaBase64: '' }],
-    ['no number', { requestId: 'a', seq: 'x', deltaBase64: '' }],
-    ['no base64', { requestId: 'a', seq: 1, deltaBase64: '!' }],
-    ['too large a piece', delta('a', 1, new Uint8Array(MAX_BODY_DELTA_BYTES + 1))],
+    ['null params', null],
+    ['no request id', { seq: 1, deltaBase64: '' }],
+    ['an invalid seq', { requestId: 'a', seq: 'x', deltaBase64: '' }],
+    ['invalid base64', { requestId: 'a', seq: 1, deltaBase64: '!' }],
+    ['a chunk that is too large', delta('a', 1, new Uint8Array(MAX_BODY_DELTA_BYTES + 1))],
   ])('rejects a delta with %s', (_, params) => {
     expect(new HttpBodies().receive(params)).toBe('unreadable');
   });

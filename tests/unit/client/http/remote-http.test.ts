@@ -13,7 +13,7 @@ import {
 const HEAD = { status: 200, headers: [{ name: 'x', value: 'y' }], bodyBase64: '' };
 
 /** A fake client that records calls and answers `http/request` with the given result. */
-function scene(
+function fixture(
   answer: unknown = HEAD,
   capabilities: Capabilities = { httpCancel: true, httpFlowControl: true },
 ) {
@@ -32,7 +32,7 @@ function scene(
 
 describe('RemoteHttp.request', () => {
   test('sends every field that the reference requires', async () => {
-    const { http, calls } = scene({ ...HEAD, bodyBase64: 'aGk=' });
+    const { http, calls } = fixture({ ...HEAD, bodyBase64: 'aGk=' });
     const answer = await http.request({ url: 'http://a/', body: 'text' }, { timeoutMs: 1.2 });
     expect(new TextDecoder().decode(answer.body)).toBe('hi');
     expect(calls[0]?.params).toEqual({
@@ -50,7 +50,7 @@ describe('RemoteHttp.request', () => {
   test.each([null, {}, { ...HEAD, status: 'x' }, { ...HEAD, headers: [{}] }, { ...HEAD, bodyBase64: '!' }])(
     'rejects the invalid result %j',
     async (answer) => {
-      await expect(scene(answer).http.request({ url: 'http://a/' })).rejects.toMatchObject({
+      await expect(fixture(answer).http.request({ url: 'http://a/' })).rejects.toMatchObject({
         kind: 'protocol',
       });
     },
@@ -59,7 +59,7 @@ describe('RemoteHttp.request', () => {
   test.each(['aborted', 'timeout'] as const)(
     'cancels a request that the caller gave up (%s)',
     async (kind) => {
-      const { http, calls } = scene(new ClientError(kind, 'over'));
+      const { http, calls } = fixture(new ClientError(kind, 'over'));
       await expect(http.request({ url: 'http://a/' })).rejects.toThrow('over');
       await expect(http.stream({ url: 'http://a/' })).rejects.toThrow('over');
       const cancelled = calls.filter(({ method }) => method === 'http/cancel');
@@ -68,7 +68,7 @@ describe('RemoteHttp.request', () => {
   );
 
   test('does not cancel a request that the server refused', async () => {
-    const { http, calls } = scene(new ClientError('server', 'no'));
+    const { http, calls } = fixture(new ClientError('server', 'no'));
     await expect(http.request({ url: 'http://a/' })).rejects.toThrow('no');
     expect(calls).toHaveLength(1);
   });
@@ -76,7 +76,7 @@ describe('RemoteHttp.request', () => {
 
 describe('RemoteHttp.stream', () => {
   test('reports consumed bytes for each half of the window', async () => {
-    const { http, calls, send } = scene();
+    const { http, calls, send } = fixture();
     const { body } = await http.stream({ url: 'http://a/' });
     expect(calls[0]?.params).toMatchObject({ streamResponse: true, windowBytes: BODY_WINDOW_BYTES });
     const half = new Uint8Array(BODY_WINDOW_BYTES / 2);
@@ -97,7 +97,7 @@ describe('RemoteHttp.stream', () => {
   });
 
   test('uses no extension that the server lacks', async () => {
-    const { http, calls, send } = scene(HEAD, {});
+    const { http, calls, send } = fixture(HEAD, {});
     const { body } = await http.stream({ url: 'http://a/' });
     expect(calls[0]?.params).not.toHaveProperty('windowBytes');
     send(1, new Uint8Array(BODY_WINDOW_BYTES));
@@ -109,7 +109,7 @@ describe('RemoteHttp.stream', () => {
   });
 
   test('frees the queue of an aborted stream, whether or not it is read', async () => {
-    const { http, send } = scene();
+    const { http, send } = fixture();
     const owner = new AbortController();
     await http.stream({ url: 'http://a/' }, { signal: owner.signal });
     const piece = new Uint8Array(MAX_BODY_DELTA_BYTES);
@@ -125,14 +125,14 @@ describe('RemoteHttp.stream', () => {
   });
 
   test('cancels a stream once when the reader leaves or aborts', async () => {
-    const left = scene();
+    const left = fixture();
     const stream = await left.http.stream({ url: 'http://a/' });
     left.send(1, new Uint8Array(1));
     for await (const _ of stream.body) break;
     stream.cancel();
     expect(left.calls.filter(({ method }) => method === 'http/cancel')).toHaveLength(1);
 
-    const aborted = scene();
+    const aborted = fixture();
     const owner = new AbortController();
     const { body } = await aborted.http.stream({ url: 'http://a/' }, { signal: owner.signal });
     owner.abort(new Error('mine'));
@@ -143,20 +143,20 @@ describe('RemoteHttp.stream', () => {
   test('applies the timeout until the body has arrived, not until it is read', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
-    const late = scene();
+    const late = fixture();
     const { body } = await late.http.stream({ url: 'http://a/' }, { timeoutMs: 100 });
     await vi.advanceTimersByTimeAsync(100);
     await expect(body[Symbol.asyncIterator]().next()).rejects.toMatchObject({ kind: 'timeout' });
     expect(late.calls.filter(({ method }) => method === 'http/cancel')).toHaveLength(1);
 
-    const whole = scene();
+    const whole = fixture();
     const stream = await whole.http.stream({ url: 'http://a/' }, { timeoutMs: 100 });
     whole.send(1, new Uint8Array(3), true);
     await vi.advanceTimersByTimeAsync(100);
     for await (const piece of stream.body) expect(piece).toHaveLength(3);
     expect(whole.calls).toHaveLength(1);
 
-    const read = scene();
+    const read = fixture();
     const quick = await read.http.stream({ url: 'http://a/' }, { timeoutMs: 100 });
     read.send(1, new Uint8Array(3), true);
     for await (const _ of quick.body);
@@ -164,7 +164,7 @@ describe('RemoteHttp.stream', () => {
   });
 
   test('does not cancel a stream that reached its end', async () => {
-    const { http, calls, send } = scene();
+    const { http, calls, send } = fixture();
     const { body, cancel } = await http.stream({ url: 'http://a/' });
     send(1, new Uint8Array(0), true);
     for await (const _ of body);

@@ -315,13 +315,13 @@ describe('events', () => {
     const { server, client, process } = await startedProcess();
     const initialize = server.answers.initialize!;
     server.answers.initialize = (value, link) => {
-      setImmediate(() => setImmediate(() => link.send('nonsense')));
+      setImmediate(() => setImmediate(() => link.send('not JSON')));
       return initialize(value, link);
     };
     server.answers['process/list'] = () => SILENCE;
     const call = client.call('process/list', {});
     const outcome = Promise.allSettled([call]);
-    server.link.send('nonsense');
+    server.link.send('not JSON');
     await waitFor('the end', () => client.state === 'failed');
     expect(client.failure).toEqual(kind('protocol', { hint: expect.any(String) }));
     expect(await outcome).toEqual([{ status: 'rejected', reason: kind('protocol') }]);

@@ -35,14 +35,14 @@ test('asks a server without environment info once for its working directory', as
   server.environmentInfo = undefined;
   server.answers['environment/info'] = () => ({
     shell: { name: 'sh', path: '/bin/sh' },
-    cwd: 'file:///told',
+    cwd: 'file:///reported',
   });
   const client = await server.connect();
   const running = [run(client.backend, ['a'])];
   await server.untilRequests('process/start', 1);
   running.push(run(client.backend, ['b']));
   for (const { params } of await server.untilRequests('process/start', 2)) {
-    expect(params.cwd).toBe('file:///told');
+    expect(params.cwd).toBe('file:///reported');
     server.link.exited(params.processId, 1);
     server.link.closedProcess(params.processId, 2);
   }
