@@ -133,7 +133,7 @@ test.each([
     2,
     'no ws:// or wss:// URL',
   ],
-  [['forward', '--nope'], 2, "try 'exec-server forward --help'"],
+  [['forward', '--nope'], 2, "Try 'exec-server forward --help'"],
 ])('%j makes no sense', async (args, code, why) => {
   const program = stopped(startBin(args, { CODEX_API_KEY: '' }));
   expect([await program.exited, program.stderr()]).toEqual([code, expect.stringContaining(why)]);
