@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
-import { CONFIG_OPTIONS } from '../../../../src/server/config/config.ts';
+import { CONFIG_OPTIONS, DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
 import { refuseUnenforceableLimits } from '../../../../src/server/sessions/limit-refusal.ts';
 import { StartError } from '../../../../src/server/start-error.ts';
 
