@@ -47,7 +47,7 @@ describe('on a machine where sandboxes work', () => {
       name: 'bwrap',
       state: 'ok',
       detail: expect.stringContaining('/bwrap (bubblewrap '),
-      cure: null,
+      fix: null,
     });
   });
 });
@@ -78,7 +78,7 @@ describe('on a machine where sandboxes do not work', () => {
       name: 'user namespaces',
       state: 'failed',
       detail: message,
-      cure: expect.stringContaining('sysctl -w kernel.unprivileged_userns_clone=1'),
+      fix: expect.stringContaining('sysctl -w kernel.unprivileged_userns_clone=1'),
     });
   });
 });
