@@ -1,7 +1,7 @@
+import { VERSION } from '../observability/version.ts';
 import { CONFIG_OPTIONS } from '../server/config/config.ts';
 import { describeSource } from '../server/config/resolve.ts';
 import { formatConfigValue } from '../server/config/values.ts';
-import { VERSION } from '../server/version.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
 import { helpText } from './help.ts';
 import { parseServerArguments, type ServerArguments } from './server-arguments.ts';

@@ -1,16 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { isLoopback, ListenUrlError, parseListenUrl, type SocketAddress } from '../listener/listen-url.ts';
 import { createLogger, type LogLevel } from '../observability/log.ts';
 import { TOKEN_ROLES, type TokenRole, writeToken } from '../relay/service/access/access-tokens.ts';
 import { Seal } from '../relay/service/access/sealed-text.ts';
 import { type RelayConfig, type RunningRelay, startRelay } from '../relay/service/relay.ts';
 import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { quoteValue } from '../server/config/values.ts';
-import {
-  isLoopback,
-  ListenUrlError,
-  parseListenUrl,
-  type SocketAddress,
-} from '../server/listen/listen-url.ts';
 import { type CommandResult, type Host, printed } from './commands.ts';
 import { EXIT_CODES, LISTEN_FAILURES, RunError, UsageError } from './failures.ts';
 import { loadFileLock } from './file-lock.ts';

@@ -29,6 +29,9 @@ export const DEFAULT_CONFIG: ExecServerConfig = Object.freeze(
   Object.fromEntries(Object.entries(SETTINGS).map(([key, setting]) => [key, setting.default])),
 ) as unknown as ExecServerConfig;
 
+/** The listen URL when none is configured. */
+export const DEFAULT_LISTEN_URL = DEFAULT_CONFIG.listen;
+
 /** A setting with its names: TOML key, flag (with its dashes) and environment variable. */
 export type ConfigOption = Setting & {
   readonly key: ConfigKey;
