@@ -2,11 +2,11 @@ import { closeSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isWithin, type NativePath, nativePathOfBytes, nativePathOfText } from '../../files/native-path.ts';
-import { LaunchCache } from '../../process/spawn/launch-cache.ts';
 import {
   cancelled,
   checkLaunch,
   describeLaunchFailure,
+  LaunchCache,
   rejectNulBytes,
 } from '../../process/spawn/launch-checks.ts';
 import type { Child, SandboxCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
