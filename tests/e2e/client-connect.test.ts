@@ -187,7 +187,10 @@ describe('over TLS', () => {
   test('a server is trusted for its authority, or not at all', async () => {
     const url = await secure((await server()).url);
     await expect(ExecServerClient.connect({ url })).rejects.toEqual(
-      kind('connectFailed', { retryable: false, hint: 'pass the certificate of its certificate authority as `tls.ca`' }),
+      kind('connectFailed', {
+        retryable: false,
+        hint: 'pass the certificate of its certificate authority as `tls.ca`',
+      }),
     );
     for (const tls of [{ ca: cert }, { ca: [cert.toString()] }, { rejectUnauthorized: false }]) {
       const client = await ExecServerClient.connect({ url, tls });
