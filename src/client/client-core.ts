@@ -1,3 +1,4 @@
+import { onAbort } from '../base/abort.ts';
 import type {
   CallParamsOf,
   Method,
@@ -22,10 +23,9 @@ import {
 } from './limits.ts';
 import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './link.ts';
 import { Listeners } from './listeners.ts';
-import { onAbort } from './on-abort.ts';
 import { PolicyAnswers, type PolicyHandler } from './policy-answers.ts';
 import { ProcessRoutes } from './process-routes.ts';
-import { attemptUntil, Backoff } from './reconnect.ts';
+import { attemptUntil, reconnectBackoff } from './reconnect.ts';
 import { RemoteBackend } from './remote-backend.ts';
 import { RemoteHttp } from './remote-http.ts';
 import { Repeats } from './repeats.ts';
@@ -81,7 +81,7 @@ export class ClientCore {
   readonly #states = new Listeners<[ClientState, ClientError | null]>();
   readonly #notifications = new Map<string, Listeners<[unknown]>>();
   readonly #linkWaiters = new Listeners<[]>();
-  readonly #backoff = new Backoff();
+  readonly #backoff = reconnectBackoff();
   /** Aborted by `close`. */
   readonly #life = new AbortController();
   #state: ClientState = 'connected';

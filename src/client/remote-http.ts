@@ -1,3 +1,5 @@
+import { onAbort } from '../base/abort.ts';
+import { decodeBase64, encodeBase64 } from '../base/base64.ts';
 import type { CallParamsOf, Method, ResultOf } from '../protocol/registry.ts';
 import type {
   CallOptions,
@@ -7,13 +9,11 @@ import type {
   HttpRequest,
   HttpStream,
 } from './backend.ts';
-import { decodeBase64, encodeBase64 } from './base64.ts';
 import { CallLimit } from './call-limit.ts';
 import { ClientError } from './errors.ts';
 import { bytesOf } from './file-content.ts';
 import type { HttpBodies, HttpBody } from './http-bodies.ts';
 import { BODY_WINDOW_BYTES } from './limits.ts';
-import { onAbort } from './on-abort.ts';
 import { type Capabilities, nonsense } from './wire.ts';
 
 /** What requests need of a client. */

@@ -1,3 +1,4 @@
+import { onAbort } from '../base/abort.ts';
 import type { CallParamsOf, Method, ResultOf } from '../protocol/registry.ts';
 import type {
   CallOptions,
@@ -26,7 +27,6 @@ import {
 } from './limits.ts';
 import type { Link } from './link.ts';
 import { Listeners } from './listeners.ts';
-import { onAbort } from './on-abort.ts';
 import { StdinQueue } from './stdin-queue.ts';
 import { type Capabilities, readPage, readRunning } from './wire.ts';
 

@@ -1,5 +1,5 @@
+import { encodeBase64 } from '../base/base64.ts';
 import type { CallOptions, WriteStatus } from './backend.ts';
-import { encodeBase64 } from './base64.ts';
 import { asClientError, lostCall, lostRepetition } from './call-errors.ts';
 import { CallLimit } from './call-limit.ts';
 import { ClientError } from './errors.ts';

@@ -1,6 +1,6 @@
+import { onAbort } from '../../base/abort.ts';
 import type { CallOptions, ExecutorHttp, HttpAnswer, HttpRequest, HttpStream } from '../../client/backend.ts';
 import { CallLimit } from '../../client/call-limit.ts';
-import { onAbort } from '../../client/on-abort.ts';
 import type { LazyConnection, Lease } from './lazy-connection.ts';
 
 /** Asks web servers through a connection that is opened by the first request. A body that is coming holds it. */

@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../../base/abort.ts';
 import type {
   DirectoryEntry,
   FileContent,
@@ -12,7 +13,6 @@ import type {
 } from '../../../files/file-system.ts';
 import type { NativePath } from '../../../files/native-path.ts';
 import type { SearchRequest, SearchResult } from '../../../files/search/query.ts';
-import { unlessAborted } from '../../../files/unless-aborted.ts';
 import { INLINE_CONTENT_BYTES, READ_PIECE_BYTES } from '../limits.ts';
 import { decodeEntries, decodeWalk } from './answers.ts';
 import type { HelperChannel } from './helper-channel.ts';

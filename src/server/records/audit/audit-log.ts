@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
+import { withTimeout } from '../../../base/with-timeout.ts';
 import { type Logger, safeJson } from '../../../observability/log.ts';
 import { internalError, type RpcError } from '../../../protocol/errors.ts';
-import { waitAtMost } from '../../patience.ts';
 import { VERSION } from '../../version.ts';
 import { AuditFile } from './audit-file.ts';
 import { type ChainEnd, hashLine } from './chain.ts';
@@ -121,9 +121,14 @@ export class AuditLog {
     void this.append({ event: 'closed' }).catch(() => {});
     this.#closed = true;
     clearTimeout(this.#retry);
-    if (this.#obstacle !== null) await waitAtMost(AUDIT_CLOSE_MS, this.#tryAgain());
-    else if (this.#flushing !== null) await waitAtMost(AUDIT_CLOSE_MS, this.#flushing);
-    await waitAtMost(AUDIT_CLOSE_MS, this.#file.close());
+    const settle = (work: Promise<void>) =>
+      withTimeout(
+        work.catch(() => {}),
+        AUDIT_CLOSE_MS,
+      );
+    if (this.#obstacle !== null) await settle(this.#tryAgain());
+    else if (this.#flushing !== null) await settle(this.#flushing);
+    await settle(this.#file.close());
   }
 
   async #reopen(): Promise<void> {
