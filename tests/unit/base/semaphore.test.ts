@@ -88,6 +88,7 @@ describe('Semaphore', () => {
   test('rejects waiting and later callers once closed', async () => {
     const semaphore = new Semaphore(1);
     const error = new Error('closed');
+    const { signal } = new AbortController();
     await semaphore.acquire();
     const waiting = semaphore.acquire(signal);
     semaphore.close(error);
