@@ -1,9 +1,9 @@
 import { connectBrowserWebSocket } from '../transport/browser-websocket.ts';
 import type { Transport } from '../transport/transport.ts';
 import { ClientCore, type SessionOptions, type TransportSource } from './client-core.ts';
+import { parseServerUrl, unreachable } from './connection/server-url.ts';
 import { ClientError } from './errors.ts';
 import { MAX_MESSAGE_BYTES, PEER_SILENCE_TIMEOUT_MS, PING_INTERVAL_MS } from './limits.ts';
-import { parseServerUrl, unreachable } from './server-url.ts';
 
 /** Connects to a server by its address. */
 export interface UrlOptions extends SessionOptions {

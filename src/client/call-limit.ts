@@ -29,10 +29,10 @@ export class CallLimit {
     };
     const endless = timeoutMs === undefined || timeoutMs > MAX_TIMER_MS;
     const timer = endless ? undefined : setTimeout(stop, timeoutMs);
-    const letGo = signal === undefined || signal.aborted ? undefined : onAbort(signal, abort);
+    const unsubscribe = signal === undefined || signal.aborted ? undefined : onAbort(signal, abort);
     this.#end = () => {
       clearTimeout(timer);
-      letGo?.();
+      unsubscribe?.();
     };
     if (signal?.aborted) abort();
   }

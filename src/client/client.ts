@@ -1,8 +1,8 @@
 import type { TlsOptions } from '../transport/open-websocket.ts';
 import { ClientCore, type SessionOptions, type TransportSource } from './client-core.ts';
+import { openWebSocket } from './connection/open-websocket.ts';
+import { parseServerUrl } from './connection/server-url.ts';
 import { MAX_MESSAGE_BYTES, PEER_SILENCE_TIMEOUT_MS, PING_INTERVAL_MS } from './limits.ts';
-import { openWebSocket } from './open-websocket.ts';
-import { parseServerUrl } from './server-url.ts';
 
 /** Connects to a server by its address. */
 export interface UrlOptions extends SessionOptions {

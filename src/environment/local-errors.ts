@@ -1,7 +1,7 @@
 import type { CallOptions } from '../client/backend.ts';
 import { CallLimit } from '../client/call-limit.ts';
 import { ClientError } from '../client/errors.ts';
-import { fileRefusal, RpcErrorCode } from '../client/file-errors.ts';
+import { fileRefusal, RpcErrorCode } from '../client/files/file-errors.ts';
 import { FileError, type FileErrorKind } from '../files/errors.ts';
 import { PathUriError } from '../files/path-uri.ts';
 import { NetworkError, type NetworkErrorKind } from '../network/errors.ts';

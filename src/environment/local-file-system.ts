@@ -13,9 +13,9 @@ import type {
   WatchOptions,
 } from '../client/backend.ts';
 import { checkedParams } from '../client/checked-params.ts';
-import { blocksOf, bytesOf, textOf } from '../client/file-content.ts';
+import { blocksOf, bytesOf, textOf } from '../client/files/file-content.ts';
+import { WatchQueue } from '../client/files/watch-queue.ts';
 import { FILE_BLOCK_BYTES } from '../client/limits.ts';
-import { WatchQueue } from '../client/watch-queue.ts';
 import type { FileContent, FileSystem, OpenMode } from '../files/file-system.ts';
 import { WATCH_DEFAULT_DEBOUNCE_MS } from '../files/limits.ts';
 import { type NativePath, textOfName } from '../files/native-path.ts';

@@ -13,10 +13,10 @@ import type {
 } from '../client/backend.ts';
 import { checkedParams } from '../client/checked-params.ts';
 import { ClientError } from '../client/errors.ts';
-import { ProcessEventLog } from '../client/event-log.ts';
-import { bytesOf } from '../client/file-content.ts';
-import { RpcErrorCode } from '../client/file-errors.ts';
+import { bytesOf } from '../client/files/file-content.ts';
+import { RpcErrorCode } from '../client/files/file-errors.ts';
 import { Listeners } from '../client/listeners.ts';
+import { ProcessEventLog } from '../client/process/event-log.ts';
 import { PathUriError, pathFromUri } from '../files/path-uri.ts';
 import { ProcessError } from '../process/errors.ts';
 import {
@@ -190,11 +190,11 @@ class LocalProcess implements ExecProcess {
     };
   }
 
-  get wake(): number {
+  get revision(): number {
     return this.#wake;
   }
 
-  onWake(listener: () => void): () => void {
+  onChange(listener: () => void): () => void {
     return this.#wakes.add(listener);
   }
 

@@ -2,10 +2,10 @@
 export const OUTPUT_READ_BYTES = 64 * 1024;
 
 /** How long a directory or program that was found in order is not asked about again; a dead mount can block the server that long. */
-export const LAUNCH_MEMORY_MS = 1_000;
+export const LAUNCH_CACHE_MS = 1_000;
 
 /** Pairs of directory and program that are remembered. */
-export const LAUNCH_MEMORY_ENTRIES = 256;
+export const LAUNCH_CACHE_ENTRIES = 256;
 
 /** Full reads of one stream in a row before other streams get their turn: a quarter of a megabyte. */
 export const FULL_READS_PER_TURN = 4;
@@ -61,11 +61,11 @@ export const SWEEP_RETRY_MAX_MS = 50;
 /** Sweeps rest this many times as long as the last one took, so that they use a fifth of one core at most. */
 export const SWEEP_REST_FACTOR = 4;
 
-/** Rounds of the guard after the server's death, 50 ms apart: ten seconds, after which what is left cannot be killed. */
-export const GUARD_ROUNDS = 200;
+/** Rounds of the watchdog after the server's death, 50 ms apart: ten seconds, after which what is left cannot be killed. */
+export const WATCHDOG_ROUNDS = 200;
 
-/** How long the guard may take to leave after it was dismissed before it is killed. */
-export const GUARD_EXIT_DEADLINE_MS = 1_000;
+/** How long the watchdog may take to leave after it was dismissed before it is killed. */
+export const WATCHDOG_EXIT_DEADLINE_MS = 1_000;
 /** Processes of one caller, and how long a closed one stays readable, where nothing else is asked for: the reference's numbers. */
 export const DEFAULT_MAX_PROCESSES = 1024;
 export const DEFAULT_CLOSED_RETENTION_MS = 30_000;

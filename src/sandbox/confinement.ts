@@ -1,6 +1,6 @@
 import { withTimeout } from '../base/with-timeout.ts';
-import { deferFileSystem } from '../files/deferred-file-system.ts';
 import type { FileSystem } from '../files/file-system.ts';
+import { deferFileSystem } from '../files/file-system-wrappers.ts';
 import { type NativePath, nativePathOfText } from '../files/native-path.ts';
 import type { SearchRequest, SearchResult } from '../files/search/query.ts';
 import type { SpawnSpec } from '../process/spawn/spawner.ts';

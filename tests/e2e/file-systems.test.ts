@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { FileChanges } from '../../src/client/backend.ts';
-import { RemoteFileSystem } from '../../src/client/remote-file-system.ts';
+import { RemoteFileSystem } from '../../src/client/files/remote-file-system.ts';
 import { LocalExecutorFileSystem } from '../../src/environment/local-file-system.ts';
 import {
   type ConnectedClient,

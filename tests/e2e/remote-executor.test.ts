@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { ExecServerClient } from '../../src/client/client.ts';
-import { run } from '../../src/client/helpers.ts';
+import { run } from '../../src/client/process/run.ts';
 import { createLogger } from '../../src/observability/log.ts';
 import { runRemoteEnvironment } from '../../src/relay/executor/run-remote-environment.ts';
 import { bearerAuth } from '../../src/relay/registry-auth.ts';
@@ -94,7 +94,7 @@ test('a signal ends it in good order', async () => {
   const client = await connect(relay);
   const script = 'trap "exit 3" TERM; echo up; sleep 60 & wait';
   const process = await client.backend.start(shell('p', script));
-  await waitFor('the program', () => process.wake > 0);
+  await waitFor('the program', () => process.revision > 0);
   executor.process.kill('SIGTERM');
   const exits: number[] = [];
   for await (const event of process.events()) {

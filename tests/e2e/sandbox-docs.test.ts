@@ -119,8 +119,8 @@ test('limits are those of the code', () => {
 test('links lead to files', () => {
   for (const page of [
     'docs/sandbox.md',
-    'docs/decisions/0008-sandbox-requests.md',
-    'docs/decisions/0031-sandbox.md',
+    'docs/decisions/sandbox-policies.md',
+    'docs/decisions/sandbox-implementation.md',
   ]) {
     const text = readFileSync(root(page), 'utf8');
     for (const [, target] of text.matchAll(/\]\(((?!https:)[^)#]+)\)/g)) {

@@ -1,6 +1,6 @@
 import { ensureReference, startReference } from '../../scripts/reference.mjs';
 import { ExecServerClient } from '../../src/client/client.ts';
-import { RemoteFileSystem } from '../../src/client/remote-file-system.ts';
+import { RemoteFileSystem } from '../../src/client/files/remote-file-system.ts';
 import { fileSuite } from '../support/file-suite.ts';
 import { processSuite } from '../support/process-suite.ts';
 

@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createHome, ensureReference } from '../../scripts/reference.mjs';
 import type { ExecServerClient } from '../../src/client/client.ts';
-import { run } from '../../src/client/helpers.ts';
+import { run } from '../../src/client/process/run.ts';
 import { startServerProcess } from '../../src/testing/index.ts';
 import { shell } from '../support/programs.ts';
 import {

@@ -18,9 +18,10 @@ const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const scratch = mkdtempSync(join(root, 'node_modules', '.docs-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
-const PAGES = ['README.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)].filter((page) =>
-  page.endsWith('.md'),
-);
+const PAGES = [
+  'README.md',
+  ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => `docs/${name}`),
+].filter((page) => page.endsWith('.md'));
 
 /** The TypeScript blocks of a page. */
 function snippets(page: string): string[] {
@@ -76,11 +77,35 @@ describe('README.md', () => {
   });
 
   test('links to files that exist', () => {
-    for (const page of [...PAGES, 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'docs/decisions/README.md']) {
+    for (const page of [...PAGES, 'ARCHITECTURE.md', 'CONTRIBUTING.md']) {
       const text = readFileSync(join(root, page), 'utf8');
       for (const [, target] of text.matchAll(/\]\((?!https?:)([^)#]+)/g))
         readFileSync(join(root, dirname(page), target!));
     }
+  });
+});
+
+describe('docs/decisions', () => {
+  const read = (page: string) => readFileSync(join(root, 'docs/decisions', page), 'utf8');
+  const pages = readdirSync(join(root, 'docs/decisions')).filter((page) => page !== 'README.md');
+
+  test('every page is in the index and has context, decision and consequences', () => {
+    for (const page of pages) {
+      expect(read('README.md')).toContain(`](${page})`);
+      const headings = [...read(page).matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
+      expect([page, ...headings]).toEqual([page, 'Context', 'Decision', 'Consequences']);
+    }
+  });
+
+  test('every deviation of the conformance cases names a page that exists', () => {
+    const deviations = JSON.parse(readFileSync(join(root, 'tests/conformance/deviations.json'), 'utf8'));
+    for (const { decision } of Object.values<{ decision: string }>(deviations))
+      expect(existsSync(join(root, decision)), decision).toBe(true);
+  });
+
+  test('the npm package leaves the pages out', () => {
+    const { files } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+    expect(files).toContain('!docs/decisions');
   });
 });
 

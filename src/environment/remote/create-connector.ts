@@ -1,10 +1,10 @@
 import { type ConnectOptions, ExecServerClient } from '../../client/client.ts';
+import type { PolicyHandler } from '../../client/connection/policy-requests.ts';
+import type { TraceSource } from '../../client/connection/trace.ts';
 import { ClientError } from '../../client/errors.ts';
+import { RemoteFileSystem } from '../../client/files/remote-file-system.ts';
 import { CONNECT_TIMEOUT_MS } from '../../client/limits.ts';
-import type { PolicyHandler } from '../../client/policy-answers.ts';
-import { RemoteFileSystem } from '../../client/remote-file-system.ts';
 import { stdioCommand } from '../../client/stdio.ts';
-import type { TraceSource } from '../../client/trace.ts';
 import type { CommandTarget, EnvironmentTransport, OpenerTarget, WebSocketTarget } from '../provider.ts';
 import type { AcceptedSockets } from './accepted-sockets.ts';
 import type { Connection, Connector } from './connection.ts';

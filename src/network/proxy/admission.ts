@@ -1,7 +1,7 @@
 import type {
-  NetworkPolicyAnswer,
   NetworkPolicyDecision,
-  NetworkPolicyQuestion,
+  NetworkPolicyDecisionEvent,
+  NetworkPolicyRequest,
   NetworkProxySettings,
 } from '../../protocol/network.ts';
 import { isPublicAddress } from './addresses.ts';
@@ -12,7 +12,7 @@ import type { OwnPorts } from './own-ports.ts';
 
 /** What a program wants to reach, and how. */
 export interface AccessRequest {
-  readonly protocol: NetworkPolicyQuestion['protocol'];
+  readonly protocol: NetworkPolicyRequest['protocol'];
   readonly host: Host;
   readonly port: number;
   /** The HTTP method; null for SOCKS5. */
@@ -24,20 +24,20 @@ export interface AccessRequest {
 }
 
 /** A decision as it is reported; what it is about is added by the receiver. */
-export type Decision = Omit<NetworkPolicyDecision, 'processId' | 'droppedBefore'>;
+export type Decision = Omit<NetworkPolicyDecisionEvent, 'processId' | 'droppedBefore'>;
 
 /** Where a proxy reports what it decides and whom it asks. */
 export interface PolicyPeer {
   decided(decision: Decision): void;
   /** Asks whoever answers for the program; null when nobody is there to be asked. It never rejects. */
-  ask: ((question: NetworkPolicyQuestion, signal: AbortSignal) => Promise<NetworkPolicyAnswer>) | null;
+  ask: ((question: NetworkPolicyRequest, signal: AbortSignal) => Promise<NetworkPolicyDecision>) | null;
 }
 
 /** Why a request is blocked. */
 export interface Block {
   readonly reason: string;
   readonly decision: 'deny' | 'ask';
-  readonly source: NetworkPolicyDecision['source'];
+  readonly source: NetworkPolicyDecisionEvent['source'];
 }
 
 /** Either the addresses that may be connected to, and no others, or why not. */

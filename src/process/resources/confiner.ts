@@ -16,29 +16,29 @@ export interface Confinement {
 /** Limits that are ready for a program that is about to start. */
 export interface PreparedLimits {
   /** Puts the limits on a program that has just started and on what it has started since. */
-  apply(tree: { readonly pid: number; readonly brand: bigint | null }): Confinement;
+  apply(tree: { readonly pid: number; readonly tag: bigint | null }): Confinement;
   /** Gives the preparations back when the start has failed. */
   cancel(): void;
 }
 
 /**
  * Puts limits of the system on programs: a control group where this process may make one, else a limit of the memory of each
- * process by itself. A program runs for an instant before its limits hold; what it started in that instant carries its brand and
+ * process by itself. A program runs for an instant before its limits hold; what it started in that instant carries its tag and
  * is brought under them too. A program on which the system does not let them be put is killed.
  */
 export class Confiner {
   readonly #libc: Pick<Libc, 'lowerLimit'>;
-  readonly #readBrand: (pid: number) => bigint | null;
+  readonly #readTag: (pid: number) => bigint | null;
   readonly #find: typeof findControlGroups;
   #groups: ReturnType<typeof findControlGroups> | null = null;
 
   constructor(
     libc: Pick<Libc, 'lowerLimit'>,
-    readBrand: (pid: number) => bigint | null,
+    readTag: (pid: number) => bigint | null,
     find = findControlGroups,
   ) {
     this.#libc = libc;
-    this.#readBrand = readBrand;
+    this.#readTag = readTag;
     this.#find = find;
   }
 
@@ -67,8 +67,8 @@ export class Confiner {
   #groupLimits(groups: ControlGroups, limits: ResourceLimits, session: SessionLimits | null): PreparedLimits {
     const group = groups.create(limits, session);
     return {
-      apply: ({ pid, brand }) => {
-        this.#limitOrKill(pid, brand, (member) => group.add(member));
+      apply: ({ pid, tag }) => {
+        this.#limitOrKill(pid, tag, (member) => group.add(member));
         return { outOfMemory: () => group.outOfMemory(), release: () => group.remove() };
       },
       cancel: () => group.remove(),
@@ -77,8 +77,8 @@ export class Confiner {
 
   #memoryLimit(bytes: bigint): PreparedLimits {
     return {
-      apply: ({ pid, brand }) => {
-        this.#limitOrKill(pid, brand, (member) => this.#lowerMemory(member, bytes));
+      apply: ({ pid, tag }) => {
+        this.#limitOrKill(pid, tag, (member) => this.#lowerMemory(member, bytes));
         return { outOfMemory: () => false, release: () => {} };
       },
       cancel: () => {},
@@ -93,11 +93,11 @@ export class Confiner {
   }
 
   /** A limit that one process escapes is none: a program that changes its user as it starts may be out of reach, for instance. */
-  #limitOrKill(pid: number, brand: bigint | null, limit: (pid: number) => boolean): void {
+  #limitOrKill(pid: number, tag: bigint | null, limit: (pid: number) => boolean): void {
     try {
-      this.#applyToAll(pid, brand, limit);
+      this.#applyToAll(pid, tag, limit);
     } catch {
-      this.#applyToAll(pid, brand, (member) => {
+      this.#applyToAll(pid, tag, (member) => {
         killProcess(member);
         return true;
       });
@@ -105,14 +105,14 @@ export class Confiner {
   }
 
   /** Repeats until a look finds none without the limit. What a limited process starts has it from the beginning. */
-  #applyToAll(pid: number, brand: bigint | null, limit: (pid: number) => boolean): void {
+  #applyToAll(pid: number, tag: bigint | null, limit: (pid: number) => boolean): void {
     limit(pid);
-    if (brand === null) return;
+    if (tag === null) return;
     const limited = new Set([pid]);
     for (let grown = true; grown; ) {
       grown = false;
       for (const other of listPids()) {
-        if (limited.has(other) || this.#readBrand(other) !== brand) continue;
+        if (limited.has(other) || this.#readTag(other) !== tag) continue;
         limited.add(other);
         grown = limit(other) || grown;
       }

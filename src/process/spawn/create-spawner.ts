@@ -1,7 +1,7 @@
 import { isMainThread } from 'node:worker_threads';
 import type { Libc } from '../../native/libc.ts';
 import { obstacleToNative } from '../../native/obstacles.ts';
-import { forbidCoreDumps } from '../tree/brand.ts';
+import { forbidCoreDumps } from '../tree/process-tagger.ts';
 import { NativeSpawner } from './native-spawner.ts';
 import { NodeSpawner } from './node-spawner.ts';
 import type { Spawner } from './spawner.ts';

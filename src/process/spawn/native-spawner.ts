@@ -3,13 +3,13 @@ import type { Libc, SpawnRequest, StdioSlot } from '../../native/libc.ts';
 import { SHARED_CACHED_CALLS } from '../../native/shared-cached-calls.ts';
 import { Confiner } from '../resources/confiner.ts';
 import { findControlGroups } from '../resources/control-groups.ts';
-import { Brander, withoutCoreDumps } from '../tree/brand.ts';
 import { EnclosedCommand } from '../tree/enclosed-command.ts';
-import type { GuardProcess, GuardProgram } from '../tree/guard.ts';
 import type { ProcessTree } from '../tree/kill-tree.ts';
+import { ProcessTagger, withoutCoreDumps } from '../tree/process-tagger.ts';
+import type { WatchdogProcess, WatchdogProgram } from '../tree/watchdog.ts';
 import { PipeSink, TerminalSink } from './input-sink.ts';
+import { LaunchCache } from './launch-cache.ts';
 import { cancelled, checkLaunch, describeLaunchFailure, rejectNulBytes } from './launch-checks.ts';
-import { LaunchMemory } from './launch-memory.ts';
 import { pipeSource, terminalSource } from './output-source.ts';
 import { Reaper } from './reaper.ts';
 import type { ChildParts } from './spawned-child.ts';
@@ -30,17 +30,17 @@ export class NativeSpawner implements Spawner {
   readonly enclosing: EnclosingCalls;
   readonly #libc: Libc;
   readonly #reaper: Reaper;
-  readonly #brander: Brander;
+  readonly #tagger: ProcessTagger;
   readonly #supervisor: Supervisor;
   readonly #confiner: Confiner;
-  readonly #memory = new LaunchMemory(() => performance.now());
+  readonly #launchCache = new LaunchCache(() => performance.now());
 
   constructor(libc: Libc, findGroups = findControlGroups) {
     this.#libc = libc;
-    this.#brander = new Brander(libc);
-    this.#confiner = new Confiner(libc, this.#brander.read, findGroups);
-    this.#reaper = new Reaper(libc, this.#brander.isOurs);
-    this.#supervisor = new Supervisor(this.#brander, (program) => this.#startGuard(program));
+    this.#tagger = new ProcessTagger(libc);
+    this.#confiner = new Confiner(libc, this.#tagger.read, findGroups);
+    this.#reaper = new Reaper(libc, this.#tagger.isOurs);
+    this.#supervisor = new Supervisor(this.#tagger, (program) => this.#startWatchdog(program));
     this.enclosing = {
       lock: (fd, mode) => libc.lock(fd, mode),
       removeAfterDeath: (path, kind) => this.#supervisor.removeAfterDeath(path, kind),
@@ -56,14 +56,14 @@ export class NativeSpawner implements Spawner {
 
   async spawn(spec: SpawnSpec, signal?: AbortSignal): Promise<Child> {
     if (spec.wrapper !== undefined) return this.#start(spec.program, spec, signal);
-    if (!this.#memory.knows(spec) || signal?.aborted)
+    if (!this.#launchCache.knows(spec) || signal?.aborted)
       return this.#start(await this.#check(spec, signal), spec, signal);
     rejectNulBytes(spec);
     try {
       return this.#start(spec.program, spec, signal);
     } catch (error) {
       if (!(error instanceof SpawnError) || error.code === 'ECANCELED') throw error;
-      this.#memory.forget(spec);
+      this.#launchCache.forget(spec);
       // The check says what is wrong now; when it finds nothing, the system's own words stand.
       await this.#check(spec, signal);
       throw error;
@@ -72,7 +72,7 @@ export class NativeSpawner implements Spawner {
 
   async #check(spec: SpawnSpec, signal?: AbortSignal): Promise<string> {
     const path = await checkLaunch(spec, signal);
-    this.#memory.add(spec);
+    this.#launchCache.add(spec);
     return path;
   }
 
@@ -159,17 +159,17 @@ export class NativeSpawner implements Spawner {
   }
 
   #execute(request: SpawnRequest): ProcessTree {
-    const started = this.#brander.start(() => withoutCoreDumps(this.#libc, () => this.#libc.spawn(request)));
+    const started = this.#tagger.start(() => withoutCoreDumps(this.#libc, () => this.#libc.spawn(request)));
     return { ...started, reaped: false };
   }
 
-  #startGuard(program: GuardProgram): GuardProcess {
+  #startWatchdog(program: WatchdogProgram): WatchdogProcess {
     const { readEnd, writeEnd } = this.#libc.createPipe();
     const exitListeners: (() => void)[] = [];
     let exited = false;
     try {
       const stdio = [{ fd: readEnd }, DEV_NULL_OUT, DEV_NULL_OUT] as const;
-      const pid = this.#brander.startUnbranded(() => this.#libc.spawn({ ...program, stdio }));
+      const pid = this.#tagger.startUntagged(() => this.#libc.spawn({ ...program, stdio }));
       const onExit = () => {
         exited = true;
         for (const listener of exitListeners) listener();

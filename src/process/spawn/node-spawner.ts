@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import { ProcessError } from '../errors.ts';
 import { limitsAnything } from '../resources/resource-limits.ts';
-import type { GuardProcess, GuardProgram } from '../tree/guard.ts';
+import type { WatchdogProcess, WatchdogProgram } from '../tree/watchdog.ts';
 import { cancelled, checkLaunch, describeLaunchFailure } from './launch-checks.ts';
 import { type Child, type ExitStatus, SpawnError, type Spawner, type SpawnSpec } from './spawner.ts';
 import { StreamSink, StreamSource } from './stream-io.ts';
@@ -17,7 +17,7 @@ import { Supervisor } from './supervisor.ts';
 export class NodeSpawner implements Spawner {
   readonly pty: Spawner['pty'];
   readonly #noTerminalsBecause: string;
-  readonly #supervisor = new Supervisor(null, startGuard);
+  readonly #supervisor = new Supervisor(null, startWatchdog);
 
   /** The reason is shown to whoever asks for a terminal. */
   constructor(noTerminalsBecause: string) {
@@ -60,7 +60,7 @@ export class NodeSpawner implements Spawner {
 
   #adopt(pid: number, started: ChildProcess): Child {
     const { child, exited } = this.#supervisor.adopt({
-      tree: { pid, brand: null, reaped: false },
+      tree: { pid, tag: null, reaped: false },
       outputs: [new StreamSource('stdout', started.stdout!), new StreamSource('stderr', started.stderr!)],
       stdin: started.stdin === null ? null : new StreamSink(started.stdin),
       resize: null,
@@ -89,27 +89,27 @@ function exitStatus(code: number | null, signal: NodeJS.Signals | null): ExitSta
   return signal === null ? { code, signal: null } : { code: null, signal: constants.signals[signal] };
 }
 
-function startGuard(program: GuardProgram): GuardProcess {
+function startWatchdog(program: WatchdogProgram): WatchdogProcess {
   const [argv0 = '', ...args] = program.argv;
   const env = Object.fromEntries(program.env.map((entry) => entry.split('=', 2)));
-  const guard = spawn(program.path, args, {
+  const watchdog = spawn(program.path, args, {
     argv0,
     env,
     cwd: program.cwd,
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });
-  const { pid } = guard;
-  guard.on('error', () => {});
-  if (pid === undefined) throw new SpawnError('EIO', 'the guard could not be started');
-  guard.unref();
-  (guard.stdin as Socket).unref();
+  const { pid } = watchdog;
+  watchdog.on('error', () => {});
+  if (pid === undefined) throw new SpawnError('EIO', 'the watchdog could not be started');
+  watchdog.unref();
+  (watchdog.stdin as Socket).unref();
   return {
     pid,
-    stdin: new StreamSink(guard.stdin),
+    stdin: new StreamSink(watchdog.stdin),
     onExit: (listener) => {
-      if (guard.exitCode !== null || guard.signalCode !== null) listener();
-      else guard.once('exit', () => listener());
+      if (watchdog.exitCode !== null || watchdog.signalCode !== null) listener();
+      else watchdog.once('exit', () => listener());
     },
   };
 }

@@ -4,7 +4,7 @@ import { killProcess, listPids, type ProcessRow, readProcess } from './process-t
 
 /**
  * Kills the descendants of a program by the parent, session and start time of each process, for systems where they cannot be
- * branded. A daemon that has both left the session and lost its parent before the call is not found.
+ * tagged. A daemon that has both left the session and lost its parent before the call is not found.
  */
 export async function killDescendants(root: number, rootReaped: boolean): Promise<void> {
   const known = new Family(root, rootReaped);

@@ -3,13 +3,13 @@ import { realpath } from 'node:fs/promises';
 import { unlessAborted } from '../../base/abort.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
 import { isWithin, type NativePath, nativePathOfBytes, nativePathOfText } from '../../files/native-path.ts';
+import { LaunchCache } from '../../process/spawn/launch-cache.ts';
 import {
   cancelled,
   checkLaunch,
   describeLaunchFailure,
   rejectNulBytes,
 } from '../../process/spawn/launch-checks.ts';
-import { LaunchMemory } from '../../process/spawn/launch-memory.ts';
 import type { Child, EnclosingCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { discard, type Enclosure, EnclosureOutdated } from '../../process/start-program.ts';
 import { DenialScanner } from '../denial.ts';
@@ -47,7 +47,7 @@ export class LinuxEncloser {
   readonly #calls: EnclosingCalls;
   readonly #reserve: SandboxReserve | null;
   readonly #placeholders: Placeholders;
-  readonly #memory = new LaunchMemory(() => performance.now());
+  readonly #launchCache = new LaunchCache(() => performance.now());
   readonly #plans: PlanMemory;
   readonly #filters = new Map<NetworkMode, Buffer>();
   /** Enclosures that nobody waits for any more. As many as there are starts under way, at most. */
@@ -231,12 +231,12 @@ export class LinuxEncloser {
   }
 
   async #checkedPath(spec: SpawnSpec, signal?: AbortSignal): Promise<string> {
-    if (this.#memory.knows(spec)) {
+    if (this.#launchCache.knows(spec)) {
       rejectNulBytes(spec);
       return spec.program;
     }
     const path = await checkLaunch(spec, signal);
-    this.#memory.add(spec);
+    this.#launchCache.add(spec);
     return path;
   }
 
@@ -250,7 +250,7 @@ export class LinuxEncloser {
       return { ...held, cwd: await place() };
     } catch (error) {
       await held.release?.();
-      this.#memory.forget(spec);
+      this.#launchCache.forget(spec);
       // The check says what is wrong with the directory now; when it finds nothing, the system's own words stand.
       await checkLaunch(spec);
       throw error;

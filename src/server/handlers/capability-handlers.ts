@@ -1,8 +1,8 @@
 import { discoverCapabilityRoots } from '../../files/capability-discovery/discover.ts';
 import type { LinkRule } from '../../files/capability-discovery/file-bundle.ts';
-import { deferFileSystem } from '../../files/deferred-file-system.ts';
 import { refused } from '../../files/errors.ts';
 import type { FileSystem } from '../../files/file-system.ts';
+import { deferFileSystem } from '../../files/file-system-wrappers.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import { invalidParams, printable } from '../../protocol/errors.ts';

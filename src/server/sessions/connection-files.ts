@@ -1,10 +1,10 @@
 import { setMaxListeners } from 'node:events';
 import { Semaphore } from '../../base/semaphore.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
-import { countHandles } from '../../files/counted-handles.ts';
 import { FileError, refused } from '../../files/errors.ts';
 import { FileHandles } from '../../files/file-handles.ts';
 import type { FileSystem } from '../../files/file-system.ts';
+import { countHandles } from '../../files/file-system-wrappers.ts';
 import { limitFileSystem } from '../../files/limited-file-system.ts';
 import { MAX_BLOCK_BYTES } from '../../files/limits.ts';
 import { PathOrder } from '../../files/path-order.ts';

@@ -1,5 +1,5 @@
 import type { CallOptions } from '../../../src/client/backend.ts';
-import type { FileCaller } from '../../../src/client/remote-file-system.ts';
+import type { FileCaller } from '../../../src/client/files/remote-file-system.ts';
 import type {
   CallParamsOf,
   Method,

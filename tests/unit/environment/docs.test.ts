@@ -66,7 +66,6 @@ it('the entry exports what the page explains', () => {
     'LocalExecutorFileSystem',
     'RemoteEnvironment',
     'ThreadEnvironments',
-    'acceptedWebSocket',
     'attachmentRoots',
     'configuredEnvironments',
     'discoverEnvironments',
@@ -78,6 +77,7 @@ it('the entry exports what the page explains', () => {
     'restoreSelection',
     'selectRoot',
     'selectionMetadata',
+    'webSocketTransport',
   ];
   expect(Object.keys(entry).sort()).toEqual(names);
   for (const name of names) expect(PAGE).toMatch(new RegExp(`\\b${name}\\b`));

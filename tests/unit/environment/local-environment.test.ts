@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest';
-import { run } from '../../../src/client/helpers.ts';
+import { run } from '../../../src/client/process/run.ts';
 import type { ConnectionState } from '../../../src/environment/environment.ts';
 import { LocalEnvironment } from '../../../src/environment/local-environment.ts';
 import { shell } from '../../support/programs.ts';

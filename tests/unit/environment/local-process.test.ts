@@ -198,7 +198,7 @@ test('a start that is cut short by the end of the backend is cleared away before
 test('disposing of the backend kills what is left', async () => {
   const backend = new LocalBackend();
   const process = await backend.start(shell('p', 'sleep 1000 & echo $! $$; wait'));
-  await waitFor('the pids', () => process.wake === 1);
+  await waitFor('the pids', () => process.revision === 1);
   const [output] = (await process.read()).chunks;
   const pids = Buffer.from(output!.bytes).toString().split(' ').map(Number);
   await backend.dispose();

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { StartParams } from '../../../src/client/backend.ts';
-import { outputTextOf } from '../../../src/client/output-text.ts';
+import { outputTextOf } from '../../../src/client/process/output.ts';
 import { LocalEnvironment } from '../../../src/environment/local-environment.ts';
 import { plain } from '../../support/programs.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { run } from '../../../../src/client/helpers.ts';
+import { run } from '../../../../src/client/process/run.ts';
 import type { Connector } from '../../../../src/environment/remote/connection.ts';
 import { RemoteEnvironment } from '../../../../src/environment/remote/remote-environment.ts';
 import { FakeServer } from '../../client/fake-server.ts';

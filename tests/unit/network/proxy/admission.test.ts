@@ -3,7 +3,7 @@ import { LOOKUPS_AT_ONCE, MAX_WAITING_LOOKUPS } from '../../../../src/network/pr
 import { systemLookup } from '../../../../src/network/proxy/name-lookup.ts';
 import { OwnPorts } from '../../../../src/network/proxy/own-ports.ts';
 import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
-import type { NetworkPolicyAnswer } from '../../../../src/protocol/network.ts';
+import type { NetworkPolicyDecision } from '../../../../src/protocol/network.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { blockOf, closeScenes, get, Names, openScene, openWebServer } from './scene.ts';
 
@@ -28,7 +28,7 @@ test.each([
   [{ type: 'deny', reason: 'not_allowed' }, 'blocked-by-allowlist', 'Domain not in allowlist.'],
   [{ type: 'deny', reason: 'constructor' }, 'blocked-by-policy', 'Request blocked by network policy.'],
 ] as const)('%o blocks', async (answer, proxyError, message) => {
-  const scene = await openScene({}, { answer: async () => answer as NetworkPolicyAnswer });
+  const scene = await openScene({}, { answer: async () => answer as NetworkPolicyDecision });
   const text = await get(scene, 'a.test');
   expect(text).toContain(`x-proxy-error: ${proxyError}\r\n`);
   const about = { reason: answer.reason, decision: answer.type, source: 'decider' };

@@ -5,8 +5,8 @@ import type { Decision, PolicyPeer } from '../../../../src/network/proxy/admissi
 import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
 import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
 import type {
-  NetworkPolicyAnswer,
-  NetworkPolicyQuestion,
+  NetworkPolicyDecision,
+  NetworkPolicyRequest,
   NetworkProxySettings,
 } from '../../../../src/protocol/network.ts';
 import { CLOSED_PROXY } from '../../../support/proxy-settings.ts';
@@ -46,7 +46,7 @@ export interface Scene {
   readonly host: ProxyHost;
   readonly names: Names;
   readonly decisions: Decision[];
-  readonly questions: NetworkPolicyQuestion[];
+  readonly questions: NetworkPolicyRequest[];
   readonly httpPort: number;
   readonly socksPort: number;
   readonly user: string;
@@ -64,7 +64,7 @@ export async function closeScenes(): Promise<void> {
 export interface SceneOptions {
   readonly names?: Names;
   readonly host?: ProxyHost;
-  answer?(question: NetworkPolicyQuestion, signal: AbortSignal): Promise<NetworkPolicyAnswer>;
+  answer?(question: NetworkPolicyRequest, signal: AbortSignal): Promise<NetworkPolicyDecision>;
 }
 
 export async function openScene(
@@ -72,7 +72,7 @@ export async function openScene(
   { names = new Names(), host = new ProxyHost(names.resolve), answer }: SceneOptions = {},
 ): Promise<Scene> {
   const decisions: Decision[] = [];
-  const questions: NetworkPolicyQuestion[] = [];
+  const questions: NetworkPolicyRequest[] = [];
   const peer: PolicyPeer = {
     decided: (decision) => decisions.push(decision),
     ask:

@@ -64,7 +64,7 @@ test('without control groups the memory of each process is limited, and what nee
   const limited: [number, bigint][] = [];
   const libc = { lowerLimit: (pid: number, _: number, bytes: bigint) => limited.push([pid, bytes]) > 0 };
   const confiner = new Confiner(libc, (pid) => (pid === process.pid ? 5n : null), noGroups);
-  const confinement = confiner.prepare({ ...NOTHING, memoryBytes: MIB })?.apply({ pid: 1, brand: 5n });
+  const confinement = confiner.prepare({ ...NOTHING, memoryBytes: MIB })?.apply({ pid: 1, tag: 5n });
   expect(limited).toEqual([
     [1, BigInt(MIB)],
     [process.pid, BigInt(MIB)],
@@ -128,7 +128,7 @@ test('a program that cannot be put under its limits is killed, with what it star
     // As the system answers for a program that has become another user.
     const libc = { lowerLimit: () => false };
     const confiner = new Confiner(libc, (pid) => (pid === started.pid ? 5n : null), noGroups);
-    confiner.prepare({ ...NOTHING, memoryBytes: MIB })?.apply({ pid: program.pid!, brand: 5n });
+    confiner.prepare({ ...NOTHING, memoryBytes: MIB })?.apply({ pid: program.pid!, tag: 5n });
     expect(await Promise.all(ends.slice(0, 2))).toEqual([
       [null, 'SIGKILL'],
       [null, 'SIGKILL'],
@@ -147,8 +147,8 @@ test('a program that is gone, or has less already, needs no limit', async () => 
     await once(sleeper.stdout, 'data');
     const confiner = new Confiner({ lowerLimit: () => false }, () => null, noGroups);
     const limits = confiner.prepare({ ...NOTHING, memoryBytes: MIB });
-    limits?.apply({ pid: sleeper.pid!, brand: null });
-    limits?.apply({ pid: 2 ** 22 + 1, brand: null });
+    limits?.apply({ pid: sleeper.pid!, tag: null });
+    limits?.apply({ pid: 2 ** 22 + 1, tag: null });
     sleeper.kill('SIGTERM');
     expect(await ended).toEqual([null, 'SIGTERM']);
   } finally {
@@ -170,7 +170,7 @@ test('a program that its group does not take in is killed', async () => {
     );
     const limits = confiner.prepare({ ...NOTHING, pids: 1 });
     rmSync(join(home, `exec-server-${process.pid}-1`), { recursive: true });
-    limits?.apply({ pid: program.pid!, brand: null });
+    limits?.apply({ pid: program.pid!, tag: null });
     expect(await ended).toEqual([null, 'SIGKILL']);
   } finally {
     program.kill('SIGKILL');

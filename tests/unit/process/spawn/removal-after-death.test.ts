@@ -18,7 +18,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
 import { StreamSink } from '../../../../src/process/spawn/stream-io.ts';
 import { Supervisor } from '../../../../src/process/spawn/supervisor.ts';
-import { Guard, type StartGuard } from '../../../../src/process/tree/guard.ts';
+import { type StartWatchdog, Watchdog } from '../../../../src/process/tree/watchdog.ts';
 
 const libc = loadLibc();
 let folder: string;
@@ -29,10 +29,10 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** A guard, and what the server's death is to it. */
-function newGuard() {
+/** A watchdog, and what the server's death is to it. */
+function newWatchdog() {
   const started: ReturnType<typeof spawn>[] = [];
-  const start: StartGuard = ({ path, argv, env }) => {
+  const start: StartWatchdog = ({ path, argv, env }) => {
     const shell = spawn(path, argv.slice(1), {
       env: Object.fromEntries(env.map((entry) => entry.split('=', 2))),
       stdio: ['pipe', 'ignore', 'ignore'],
@@ -49,7 +49,7 @@ function newGuard() {
     shell.stdin?.end();
     await once(shell, 'exit');
   };
-  return { guard: new Guard(null, start), start, serverDies, started };
+  return { watchdog: new Watchdog(null, start), start, serverDies, started };
 }
 
 const inFolder = (name: string) => `${folder}/${name}`;
@@ -68,7 +68,7 @@ function file(name: string, content = '', mode = 0o1400): string {
 }
 
 test('also a server that dies before its first program leaves nothing behind', async () => {
-  const { start, serverDies, started } = newGuard();
+  const { start, serverDies, started } = newWatchdog();
   const supervisor = new Supervisor(null, start);
   const path = directory('a');
   supervisor.removeAfterDeath(path, 'directory');
@@ -77,8 +77,8 @@ test('also a server that dies before its first program leaves nothing behind', a
   expect(existsSync(path)).toBe(false);
 });
 
-test('a server that has closed starts no guard', async () => {
-  const { start, started } = newGuard();
+test('a server that has closed starts no watchdog', async () => {
+  const { start, started } = newWatchdog();
   const supervisor = new Supervisor(null, start);
   await supervisor.close();
   supervisor.removeAfterDeath(directory('a'), 'directory');
@@ -86,83 +86,83 @@ test('a server that has closed starts no guard', async () => {
 });
 
 test('removes what it was told of and did not forget, before and after it was started', async () => {
-  const { guard, serverDies } = newGuard();
+  const { watchdog, serverDies } = newWatchdog();
   const [a, b, c, d, e] = [directory('a'), directory('b'), file('c'), file('d'), directory('e')];
-  guard.removeAfterDeath(a, 'directory');
-  guard.removeAfterDeath(b, 'directory');
-  guard.forgetRemoval(b);
-  guard.ensureRunning();
-  guard.removeAfterDeath(c, 'file');
-  guard.removeAfterDeath(d, 'file');
-  guard.removeAfterDeath(e, 'directory');
-  guard.forgetRemoval(d);
+  watchdog.removeAfterDeath(a, 'directory');
+  watchdog.removeAfterDeath(b, 'directory');
+  watchdog.forgetRemoval(b);
+  watchdog.ensureRunning();
+  watchdog.removeAfterDeath(c, 'file');
+  watchdog.removeAfterDeath(d, 'file');
+  watchdog.removeAfterDeath(e, 'directory');
+  watchdog.forgetRemoval(d);
   await serverDies();
   expect(readdirSync(folder).sort()).toEqual(['b', 'd']);
 });
 
 test('removes nothing when it is dismissed', async () => {
-  const { guard } = newGuard();
-  guard.ensureRunning();
-  guard.removeAfterDeath(directory('a'), 'directory');
-  await guard.close();
+  const { watchdog } = newWatchdog();
+  watchdog.ensureRunning();
+  watchdog.removeAfterDeath(directory('a'), 'directory');
+  await watchdog.close();
   expect(readdirSync(folder)).toEqual(['a']);
 });
 
 test('is told again when it had to be started again', async () => {
-  const { guard, serverDies, started } = newGuard();
-  guard.ensureRunning();
-  guard.removeAfterDeath(directory('a'), 'directory');
+  const { watchdog, serverDies, started } = newWatchdog();
+  watchdog.ensureRunning();
+  watchdog.removeAfterDeath(directory('a'), 'directory');
   started[0]!.kill('SIGKILL');
   await once(started[0]!, 'exit');
-  guard.ensureRunning();
+  watchdog.ensureRunning();
   expect(started).toHaveLength(2);
   await serverDies();
   expect(readdirSync(folder)).toEqual([]);
 });
 
 test('leaves what is not empty, not marked, or a link', async () => {
-  const { guard, serverDies } = newGuard();
-  guard.ensureRunning();
+  const { watchdog, serverDies } = newWatchdog();
+  watchdog.ensureRunning();
   const full = directory('full');
   writeFileSync(join(full, 'content'), '');
   const target = directory('target');
   symlinkSync(target, inFolder('link'));
   for (const path of [full, directory('ordinary', 0o755), inFolder('link'), inFolder('missing')]) {
-    guard.removeAfterDeath(path, 'directory');
+    watchdog.removeAfterDeath(path, 'directory');
   }
   for (const path of [file('filled', 'x'), file('usual', '', 0o644), inFolder('absent')]) {
-    guard.removeAfterDeath(path, 'file');
+    watchdog.removeAfterDeath(path, 'file');
   }
   await serverDies();
   expect(readdirSync(folder).sort()).toEqual(['filled', 'full', 'link', 'ordinary', 'target', 'usual']);
 });
 
 test('leaves what another server holds', async () => {
-  const { guard, serverDies } = newGuard();
-  guard.ensureRunning();
+  const { watchdog, serverDies } = newWatchdog();
+  watchdog.ensureRunning();
   const [held, free] = [directory('held'), directory('free')];
   const heldFile = file('held-file');
   const locks = [held, heldFile].map((path) => openSync(path, 'r'));
   expect(locks.map((fd) => libc.lock(fd, 'shared'))).toEqual([true, true]);
-  guard.removeAfterDeath(held, 'directory');
-  guard.removeAfterDeath(free, 'directory');
-  guard.removeAfterDeath(heldFile, 'file');
+  watchdog.removeAfterDeath(held, 'directory');
+  watchdog.removeAfterDeath(free, 'directory');
+  watchdog.removeAfterDeath(heldFile, 'file');
   await serverDies();
   locks.forEach(closeSync);
   expect(readdirSync(folder).sort()).toEqual(['held', 'held-file']);
 });
 
 test('takes every byte in a name but the end of a line', async () => {
-  const { guard, serverDies } = newGuard();
-  guard.ensureRunning();
+  const { watchdog, serverDies } = newWatchdog();
+  watchdog.ensureRunning();
   const bytes = Array.from({ length: 255 }, (_, index) => String.fromCharCode(index + 1));
   const names = bytes.filter((byte) => !'/\n'.includes(byte)).map((byte) => `${byte}x${byte}`);
   const others = [' * $(touch no) `touch no` "\'', '-rf', '\\n\\', '$HOME', '~', '[a]'];
-  for (const name of [...names, ...others]) guard.removeAfterDeath(directory(name), 'directory');
+  for (const name of [...names, ...others]) watchdog.removeAfterDeath(directory(name), 'directory');
   // Forgetting is exact, also where the name would be a pattern.
-  guard.forgetRemoval(inFolder('[a]'));
+  watchdog.forgetRemoval(inFolder('[a]'));
   const unspeakable = directory('line\nbreak');
-  guard.removeAfterDeath(unspeakable, 'directory');
+  watchdog.removeAfterDeath(unspeakable, 'directory');
   await serverDies();
   expect(readdirSync(folder).sort()).toEqual(['[a]', 'line\nbreak']);
   expect(existsSync('no')).toBe(false);

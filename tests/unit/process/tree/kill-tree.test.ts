@@ -35,7 +35,7 @@ function living({ pids }: Tree): string[] {
   return Object.keys(pids).filter((name) => isAlive(pids[name]!));
 }
 
-describe('branded trees', () => {
+describe('tagged trees', () => {
   test('all die: TERM-ignorer, grandchild, own session and daemon', async () => {
     const tree = await startTree(spawner);
     expect(living(tree)).toEqual(['grandchild', 'session', 'daemon', 'leader']);
@@ -120,7 +120,7 @@ describe('signals to the group', () => {
   });
 });
 
-test('without brands everything dies but a daemon', async () => {
+test('without tags everything dies but a daemon', async () => {
   const plain = new NodeSpawner('none');
   const tree = await startTree(plain);
   await tree.transcript.child.killTree();

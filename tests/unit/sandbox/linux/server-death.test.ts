@@ -61,9 +61,9 @@ test('what a server has made for its sandboxes goes when it is killed', async ()
 
 test('what another server still uses stays closed to its programs, and goes with the last server', async () => {
   const [first, second] = [await startServer(), await startServer()];
-  const guard = guardOf(first);
+  const watchdog = watchdogOf(first);
   await kill(first.process);
-  await waitFor('the guard of the first to be done', () => !isAlive(guard));
+  await waitFor('the watchdog of the first to be done', () => !isAlive(watchdog));
   expect(readdirSync(folder).sort()).toEqual(PLACEHOLDERS);
   expect(second.text()).toBe('ready\n');
   await kill(second.process);
@@ -85,10 +85,10 @@ test('a sandbox in reserve keeps no process alive, and ends with it', async () =
 });
 
 /** The shell that clears up after a server. */
-function guardOf({ process }: Server): number {
-  const guard = childrenOf(process.pid!).find((pid) => commandOf(pid).includes('exec-server-guard'));
-  expect(guard).toBeDefined();
-  return guard!;
+function watchdogOf({ process }: Server): number {
+  const watchdog = childrenOf(process.pid!).find((pid) => commandOf(pid).includes('exec-server-watchdog'));
+  expect(watchdog).toBeDefined();
+  return watchdog!;
 }
 
 function commandOf(pid: number): string {

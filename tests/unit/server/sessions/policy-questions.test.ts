@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import { MAX_QUESTIONS, MAX_REASON_BYTES } from '../../../../src/network/proxy/limits.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../../src/protocol/limits.ts';
-import type { NetworkPolicyQuestion } from '../../../../src/protocol/network.ts';
+import type { NetworkPolicyRequest } from '../../../../src/protocol/network.ts';
 import { RpcConnection } from '../../../../src/rpc/connection.ts';
 import { PolicyQuestions, type QuestionPeer } from '../../../../src/server/sessions/policy-questions.ts';
 import { createMemoryPair } from '../../../../src/transport/memory.ts';
 
-const QUESTION: NetworkPolicyQuestion = { protocol: 'http', host: 'a.test', port: 80 };
+const QUESTION: NetworkPolicyRequest = { protocol: 'http', host: 'a.test', port: 80 };
 const NEVER = new AbortController().signal;
 const DENIED = { type: 'deny', reason: 'not_allowed' };
 

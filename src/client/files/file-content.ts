@@ -1,0 +1,64 @@
+import { CallLimit } from '../call-limit.ts';
+import { ClientError } from '../errors.ts';
+import { FILE_BLOCK_BYTES } from '../limits.ts';
+
+/** The content of a file as it is written: text is UTF-8. */
+export function bytesOf(content: Uint8Array | string): Uint8Array {
+  return typeof content === 'string' ? new TextEncoder().encode(content) : content;
+}
+
+/** The text of a file, its byte order mark included. */
+export function textOf(bytes: Uint8Array, path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (cause) {
+    throw new ClientError('invalidData', `${path} is not a UTF-8 text`, { cause });
+  }
+}
+
+/**
+ * The same bytes in full blocks and a last, shorter one. A block is valid until the next one is asked for. Aborting ends it at once,
+ * even if the source is silent.
+ */
+export async function* blocksOf(
+  content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array, void> {
+  const block = new Uint8Array(FILE_BLOCK_BYTES);
+  let filled = 0;
+  for await (const chunk of untilAborted(content, signal)) {
+    for (let taken = 0; taken < chunk.length; ) {
+      const part = chunk.subarray(taken, taken + block.length - filled);
+      block.set(part, filled);
+      filled += part.length;
+      taken += part.length;
+      if (filled < block.length) continue;
+      yield block;
+      filled = 0;
+    }
+  }
+  if (filled > 0) yield block.subarray(0, filled);
+}
+
+/** The same, as long as the signal is not aborted. A source that is left early is told, and not waited for. */
+async function* untilAborted<T>(
+  source: AsyncIterable<T> | Iterable<T>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<T, void> {
+  const items = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
+  const limit = new CallLimit('taking the content', { signal });
+  const next = async () => items.next();
+  const leave = async () => items.return?.();
+  let finished = false;
+  try {
+    for (;;) {
+      const { done, value } = await limit.race(next());
+      finished = done === true;
+      if (finished) return;
+      yield value;
+    }
+  } finally {
+    limit.end();
+    if (!finished) leave().catch(() => {});
+  }
+}

@@ -1,0 +1,319 @@
+import { decodeBase64, encodeBase64 } from '../../base/base64.ts';
+import type { Capability } from '../../protocol/environment.ts';
+import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
+import type { SandboxRequest } from '../../protocol/sandbox.ts';
+import type {
+  CallOptions,
+  DirectoryEntry,
+  ExecutorFileSystem,
+  FileMetadata,
+  FileOptions,
+  FileWatch,
+  LinkOptions,
+  SearchOptions,
+  SearchResult,
+  WalkOptions,
+  WalkResult,
+  WatchOptions,
+} from '../backend.ts';
+import { CallLimit } from '../call-limit.ts';
+import { ClientError } from '../errors.ts';
+import { FILE_BLOCK_BYTES } from '../limits.ts';
+import { randomHex } from '../random-hex.ts';
+import { blocksOf, bytesOf, textOf } from './file-content.ts';
+import { asFileError } from './file-errors.ts';
+import { type WatchCaller, watchRemotely } from './remote-file-watch.ts';
+import { trimSandbox } from './sandbox-context.ts';
+
+/** What a remote file system needs of a client. */
+export interface FileCaller extends WatchCaller {
+  readonly capabilities: Readonly<Partial<Record<Capability, boolean>>>;
+}
+
+/** The files of a server, through its `fs/*` methods. */
+export class RemoteFileSystem implements ExecutorFileSystem {
+  readonly #caller: FileCaller;
+  /** Questions that are under way. Whoever asks the same gets the same answer; nothing outlives it. */
+  readonly #metadata = new Map<string, Promise<FileMetadata>>();
+
+  constructor(caller: FileCaller) {
+    this.#caller = caller;
+  }
+
+  async canonicalize(path: string, options: FileOptions = {}): Promise<string> {
+    return (await this.#call('fs/canonicalize', { path }, options)).path;
+  }
+
+  async readFile(path: string, options: LinkOptions = {}): Promise<Uint8Array> {
+    const { dataBase64 } = await this.#call('fs/readFile', { path, ...linkParam(options) }, options);
+    return decoded(dataBase64, path);
+  }
+
+  async readFileText(path: string, options: LinkOptions = {}): Promise<string> {
+    return textOf(await this.readFile(path, options), path);
+  }
+
+  async *readFileStream(path: string, options: FileOptions = {}): AsyncGenerator<Uint8Array, void> {
+    const file = await this.#open(path, 'read', options);
+    try {
+      for (let offset = 0, eof = false; !eof; ) {
+        const block = await file.read(offset);
+        if (block.bytes.length > 0) yield block.bytes;
+        offset += block.bytes.length;
+        eof = block.eof;
+      }
+    } finally {
+      void file.abandon();
+    }
+  }
+
+  async writeFile(path: string, bytes: Uint8Array | string, options: LinkOptions = {}): Promise<void> {
+    const dataBase64 = encodeBase64(bytesOf(bytes));
+    await this.#change('fs/writeFile', { path, dataBase64, ...linkParam(options) }, options);
+  }
+
+  async createDirectory(
+    path: string,
+    options: LinkOptions & { readonly recursive?: boolean } = {},
+  ): Promise<void> {
+    const { recursive } = options;
+    await this.#change('fs/createDirectory', { path, recursive, ...linkParam(options) }, options);
+  }
+
+  async getMetadata(path: string, options: LinkOptions = {}): Promise<FileMetadata> {
+    const ask = () => this.#call('fs/getMetadata', { path, ...linkParam(options) }, options);
+    // Only requests without conditions of their own are the same request.
+    const { signal, timeoutMs, followSymlinks, sandbox } = options;
+    if (signal || timeoutMs !== undefined || followSymlinks === false || sandbox != null) return ask();
+    let answer = this.#metadata.get(path);
+    if (answer === undefined) {
+      answer = ask().finally(() => {
+        if (this.#metadata.get(path) === answer) this.#metadata.delete(path);
+      });
+      this.#metadata.set(path, answer);
+    }
+    return answer;
+  }
+
+  async readDirectory(path: string, options: FileOptions = {}): Promise<readonly DirectoryEntry[]> {
+    return (await this.#call('fs/readDirectory', { path }, options)).entries;
+  }
+
+  async walk(path: string, walk: WalkOptions, options: FileOptions = {}): Promise<WalkResult> {
+    return this.#call('fs/walk', { path, options: walk }, options);
+  }
+
+  async remove(
+    path: string,
+    options: LinkOptions & { readonly recursive?: boolean; readonly force?: boolean } = {},
+  ): Promise<void> {
+    const { recursive, force } = options;
+    await this.#change('fs/remove', { path, recursive, force, ...linkParam(options) }, options);
+  }
+
+  async copy(
+    source: string,
+    destination: string,
+    options: FileOptions & { readonly recursive: boolean },
+  ): Promise<void> {
+    const { recursive } = options;
+    await this.#change('fs/copy', { sourcePath: source, destinationPath: destination, recursive }, options);
+  }
+
+  async rename(source: string, destination: string, options: FileOptions = {}): Promise<void> {
+    this.#require('fsRename', 'rename files');
+    await this.#change('fs/rename', { sourcePath: source, destinationPath: destination }, options);
+  }
+
+  async search(path: string, pattern: string, options: SearchOptions = {}): Promise<SearchResult> {
+    this.#require('fsSearch', 'search files');
+    const { signal, ...query } = options;
+    return this.#call('fs/search', { path, pattern, ...query }, { signal });
+  }
+
+  async watch(path: string, options: WatchOptions = {}): Promise<FileWatch> {
+    this.#require('fsWatch', 'watch files');
+    const { signal, timeoutMs, ...params } = options;
+    return watchRemotely(this.#caller, { path, ...params }, { signal, timeoutMs });
+  }
+
+  async replaceFile(
+    path: string,
+    content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    options: FileOptions & { readonly atomic?: boolean } = {},
+  ): Promise<void> {
+    const atomic = options.atomic ?? true;
+    this.#require('fileWriteStreaming', 'write files in blocks');
+    if (atomic) this.#require('fsAtomicReplace', 'replace files atomically');
+    await this.#invalidating(async () => {
+      const file = await this.#open(path, atomic ? 'atomicReplace' : 'replace', options);
+      try {
+        let offset = 0;
+        for await (const block of blocksOf(content, options.signal)) {
+          await file.write(offset, block);
+          offset += block.length;
+        }
+      } catch (error) {
+        await file.abandon();
+        throw error;
+      }
+      await file.close();
+    });
+  }
+
+  async #change<M extends FileMethod>(
+    method: M,
+    params: CallParamsOf<M>,
+    options: FileOptions,
+  ): Promise<void> {
+    await this.#invalidating(() => this.#call(method, params, options));
+  }
+
+  /** Runs a change. Metadata that was requested before or during it is not shared with later requests. */
+  async #invalidating(change: () => Promise<unknown>): Promise<void> {
+    this.#metadata.clear();
+    try {
+      await change();
+    } finally {
+      this.#metadata.clear();
+    }
+  }
+
+  /** Calls a method with the sandbox and the limits of `options`. */
+  async #call<M extends FileMethod>(
+    method: M,
+    params: CallParamsOf<M>,
+    options: FileOptions,
+  ): Promise<ResultOf<M>> {
+    const { signal, timeoutMs } = options;
+    const full = { ...params, ...sandboxParam(options) };
+    try {
+      return checkedResult(await this.#caller.call(method, full, { signal, timeoutMs }), method);
+    } catch (error) {
+      throw asFileError(error);
+    }
+  }
+
+  #require(capability: Capability, verb: string): void {
+    if (this.#caller.capabilities[capability] === true) return;
+    throw new ClientError('unsupported', `the server cannot ${verb}`, {
+      hint: `it needs a server that announces the capability ${capability}`,
+    });
+  }
+
+  async #open(path: string, mode: OpenMode, options: FileOptions): Promise<RemoteFile> {
+    const { signal, timeoutMs } = options;
+    try {
+      const file = new RemoteFile(this.#caller, path, mode, { signal, timeoutMs });
+      await file.open(sandboxParam(options));
+      return file;
+    } catch (error) {
+      throw asFileError(error);
+    }
+  }
+}
+
+/** Methods that take the sandbox of the request beside their own params. */
+type FileMethod = Extract<Method, `fs/${string}`>;
+type OpenMode = NonNullable<CallParamsOf<'fs/open'>['mode']>;
+
+/** A file that is open at the server. */
+class RemoteFile {
+  readonly #caller: FileCaller;
+  readonly #path: string;
+  readonly #mode: OpenMode;
+  readonly #options: CallOptions;
+  readonly #handleId = randomHex();
+
+  constructor(caller: FileCaller, path: string, mode: OpenMode, options: CallOptions) {
+    this.#caller = caller;
+    this.#path = path;
+    this.#mode = mode;
+    this.#options = options;
+  }
+
+  /** When this side gives up first, the file may be open all the same. */
+  async open(sandbox: { readonly sandbox?: SandboxRequest }): Promise<void> {
+    const mode = this.#mode === 'read' ? {} : { mode: this.#mode };
+    const params = { handleId: this.#handleId, path: this.#path, ...mode, ...sandbox };
+    try {
+      await this.#caller.call('fs/open', params, this.#options);
+    } catch (error) {
+      if (!(error instanceof ClientError && error.kind === 'server')) void this.abandon();
+      throw error;
+    }
+  }
+
+  async read(offset: number): Promise<{ readonly bytes: Uint8Array; readonly eof: boolean }> {
+    const { chunk, eof } = await this.#call('fs/readBlock', { offset, len: FILE_BLOCK_BYTES });
+    const bytes = decoded(chunk, this.#path);
+    if (bytes.length > FILE_BLOCK_BYTES || (bytes.length === 0 && !eof)) {
+      throw new ClientError(
+        'invalidData',
+        `the server sent a block of ${bytes.length} bytes of ${this.#path}`,
+      );
+    }
+    return { bytes, eof };
+  }
+
+  async write(offset: number, bytes: Uint8Array): Promise<void> {
+    await this.#call('fs/writeBlock', { offset, chunk: encodeBase64(bytes) });
+  }
+
+  /** Ends it; an atomic replacement takes effect. */
+  async close(): Promise<void> {
+    await this.#call('fs/close', {});
+  }
+
+  /**
+   * Ends it without effect where that is possible: an atomic replacement is dropped. Resolves when that is done, or when the caller
+   * waits no longer; what is left open ends with the connection.
+   */
+  async abandon(): Promise<void> {
+    const discard = this.#mode === 'atomicReplace' ? { discard: true } : {};
+    const limit = new CallLimit(`closing ${this.#path}`, this.#options);
+    const closing = this.#caller.call('fs/close', { handleId: this.#handleId, ...discard });
+    await limit.race(closing).catch(() => undefined);
+    limit.end();
+  }
+
+  async #call<M extends 'fs/readBlock' | 'fs/writeBlock' | 'fs/close'>(
+    method: M,
+    params: Omit<CallParamsOf<M>, 'handleId'>,
+  ): Promise<ResultOf<M>> {
+    try {
+      const full = { ...params, handleId: this.#handleId } as CallParamsOf<M>;
+      return checkedResult(await this.#caller.call(method, full, this.#options), method);
+    } catch (error) {
+      throw this.#explained(asFileError(error));
+    }
+  }
+
+  /** A handle that was opened and is unknown has gone with its connection; the file itself may well be there. */
+  #explained(error: unknown): unknown {
+    if (!(error instanceof ClientError && error.kind === 'notFound')) return error;
+    const message = `the connection through which ${this.#path} was open is gone`;
+    return new ClientError('brokenPipe', message, { cause: error });
+  }
+}
+
+/** Following links is what servers do when nothing is said. */
+function linkParam({ followSymlinks }: LinkOptions): { followSymlinks?: false } {
+  return followSymlinks === false ? { followSymlinks } : {};
+}
+
+function sandboxParam({ sandbox }: FileOptions): { sandbox?: SandboxRequest } {
+  return sandbox == null ? {} : { sandbox: trimSandbox(sandbox) as SandboxRequest };
+}
+
+/** Results are taken on trust except for their form, so that nonsense is an error of its own kind. */
+function checkedResult<Result>(result: Result, method: string): Result {
+  if (typeof result === 'object' && result !== null) return result;
+  throw new ClientError('protocol', `the server answered \`${method}\` with something that is no object`);
+}
+
+function decoded(base64: unknown, path: string): Uint8Array {
+  const bytes = typeof base64 === 'string' ? decodeBase64(base64) : null;
+  if (bytes !== null) return bytes;
+  throw new ClientError('invalidData', `the server sent bytes of ${path} that are not base64`);
+}

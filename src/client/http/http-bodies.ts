@@ -1,0 +1,165 @@
+import { base64ByteLength, decodeBase64 } from '../../base/base64.ts';
+import { ClientError } from '../errors.ts';
+import { BODY_QUEUE_MAX_PIECES, BODY_QUEUES_MAX_BYTES, MAX_BODY_DELTA_BYTES } from '../limits.ts';
+
+/** A piece of a streamed body, or its end. */
+interface BodyDelta {
+  readonly requestId: string;
+  readonly seq: number;
+  readonly bytes: Uint8Array;
+  readonly done: boolean;
+  readonly error: string | null;
+}
+
+/** The streamed bodies of one client. A body is here from before its request is sent until its end has arrived. */
+export class HttpBodies {
+  readonly #bodies = new Map<string, HttpBody>();
+  /** Bytes that wait for consumers. */
+  #waitingBytes = 0;
+  #nextId = 1;
+
+  /** An id that no other request of the client has. */
+  newId(): string {
+    return `http-${this.#nextId++}`;
+  }
+
+  open(requestId: string): HttpBody {
+    const body = new HttpBody(
+      (bytes) => {
+        this.#waitingBytes += bytes;
+        return this.#waitingBytes <= BODY_QUEUES_MAX_BYTES;
+      },
+      () => this.#bodies.delete(requestId),
+    );
+    this.#bodies.set(requestId, body);
+    return body;
+  }
+
+  /** Hands a piece to its body. `routed` is said of what concerns none, too: its reader has left. */
+  receive(params: unknown): 'routed' | 'unreadable' {
+    const delta = readDelta(params);
+    if (delta === null) return 'unreadable';
+    this.#bodies.get(delta.requestId)?.receive(delta);
+    return 'routed';
+  }
+
+  failAll(error: ClientError): void {
+    for (const body of [...this.#bodies.values()]) body.fail(error, { over: true });
+  }
+}
+
+/** What has arrived of one body and waits for its reader. */
+export class HttpBody {
+  /** Takes bytes that begin or, when negative, cease to wait; false when too many do. */
+  readonly #count: (bytes: number) => boolean;
+  readonly #ended: () => void;
+  #pieces: Uint8Array[] = [];
+  #lastSeq = 0;
+  #done = false;
+  #over = false;
+  #failure: ClientError | null = null;
+  #wake: () => void = () => {};
+
+  constructor(count: (bytes: number) => boolean, ended: () => void) {
+    this.#count = count;
+    this.#ended = ended;
+  }
+
+  /** Whether the server has nothing more to send. */
+  get over(): boolean {
+    return this.#over;
+  }
+
+  receive({ seq, bytes, done, error }: BodyDelta): void {
+    if (this.#done) return;
+    if (seq !== this.#lastSeq + 1) {
+      this.fail(
+        new ClientError('protocol', `a piece of a body is missing: ${seq} came after ${this.#lastSeq}`),
+      );
+      return;
+    }
+    this.#lastSeq = seq;
+    this.#over ||= done;
+    if (bytes.length > 0) this.#push(bytes);
+    if (error !== null) this.fail(new ClientError('server', `the body did not come to its end: ${error}`));
+    else if (done) this.#end();
+    this.#wake();
+  }
+
+  /** The reader gets what waits, then the error. `over` says that the server will send no more. */
+  fail(error: ClientError, { over = false } = {}): void {
+    this.#over ||= over;
+    if (this.#done) return;
+    this.#failure = error;
+    this.#end();
+  }
+
+  /** Forgets what waits; the iteration ends, with the error if there is one. */
+  drop(error: ClientError | null = null): void {
+    for (const piece of this.#pieces) this.#count(-piece.length);
+    this.#pieces = [];
+    this.#failure = error;
+    this.#end();
+  }
+
+  /** The next piece, or null at the end. Rejects when the body failed. */
+  async next(): Promise<Uint8Array | null> {
+    for (;;) {
+      const piece = this.#pieces.shift();
+      if (piece !== undefined) {
+        this.#count(-piece.length);
+        return piece;
+      }
+      if (this.#failure !== null) throw this.#failure;
+      if (this.#done) return null;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  #push(bytes: Uint8Array): void {
+    this.#pieces.push(bytes);
+    if (this.#pieces.length > BODY_QUEUE_MAX_PIECES) this.#pieces = [joined(this.#pieces)];
+    if (this.#count(bytes.length)) return;
+    this.fail(
+      new ClientError(
+        'overloaded',
+        `${BODY_QUEUES_MAX_BYTES} bytes of streamed bodies wait for their readers`,
+        {
+          hint: 'read them faster, or fewer at a time',
+        },
+      ),
+    );
+  }
+
+  #end(): void {
+    if (!this.#done) {
+      this.#done = true;
+      this.#ended();
+    }
+    this.#wake();
+  }
+}
+
+function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let end = 0;
+  for (const piece of pieces) {
+    whole.set(piece, end);
+    end += piece.length;
+  }
+  return whole;
+}
+
+function readDelta(params: unknown): BodyDelta | null {
+  if (typeof params !== 'object' || params === null) return null;
+  const { requestId, seq, deltaBase64, done, error } = params as Record<string, unknown>;
+  if (typeof requestId !== 'string' || !Number.isSafeInteger(seq) || typeof deltaBase64 !== 'string')
+    return null;
+  if (base64ByteLength(deltaBase64) > MAX_BODY_DELTA_BYTES) return null;
+  const bytes = decodeBase64(deltaBase64);
+  if (bytes === null) return null;
+  const text = typeof error === 'string' ? error : null;
+  return { requestId, seq: seq as number, bytes, done: done === true, error: text };
+}

@@ -1,0 +1,162 @@
+import { onAbort } from '../../base/abort.ts';
+import { decodeBase64, encodeBase64 } from '../../base/base64.ts';
+import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
+import type {
+  CallOptions,
+  ExecutorHttp,
+  HttpHeader,
+  HttpRequest,
+  HttpResponse,
+  StreamingHttpResponse,
+} from '../backend.ts';
+import { CallLimit } from '../call-limit.ts';
+import { type Capabilities, protocolError } from '../connection/server-messages.ts';
+import { ClientError } from '../errors.ts';
+import { bytesOf } from '../files/file-content.ts';
+import { BODY_WINDOW_BYTES } from '../limits.ts';
+import type { HttpBodies, HttpBody } from './http-bodies.ts';
+
+/** What requests need of a client. */
+export interface HttpCaller {
+  readonly capabilities: Capabilities;
+  call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
+}
+
+/** Asks web servers through a server. What nobody waits for any more is cancelled there, if the server can. */
+export class RemoteHttp implements ExecutorHttp {
+  readonly #caller: HttpCaller;
+  readonly #bodies: HttpBodies;
+
+  constructor(caller: HttpCaller, bodies: HttpBodies) {
+    this.#caller = caller;
+    this.#bodies = bodies;
+  }
+
+  async request(request: HttpRequest, options: CallOptions = {}): Promise<HttpResponse> {
+    const requestId = this.#bodies.newId();
+    const { status, headers, body } = await this.#send(paramsOf(requestId, request, options), options);
+    return { status, headers, body };
+  }
+
+  async stream(request: HttpRequest, options: CallOptions = {}): Promise<StreamingHttpResponse> {
+    const requestId = this.#bodies.newId();
+    const body = this.#bodies.open(requestId);
+    const limit = new CallLimit('the request', options);
+    const { signal } = limit;
+    try {
+      const params = paramsOf(requestId, request, options);
+      const { status, headers } = await this.#send({ ...params, ...this.#streaming() }, { signal });
+      return { status, headers, ...this.#reading(requestId, body, limit) };
+    } catch (error) {
+      body.drop();
+      limit.end();
+      throw signal?.aborted ? signal.reason : error;
+    }
+  }
+
+  #streaming(): Partial<CallParamsOf<'http/request'>> {
+    const { httpFlowControl } = this.#caller.capabilities;
+    return { streamResponse: true, ...(httpFlowControl && { windowBytes: BODY_WINDOW_BYTES }) };
+  }
+
+  async #send(params: CallParamsOf<'http/request'>, options: CallOptions): Promise<HttpResponse> {
+    try {
+      return readAnswer(await this.#caller.call('http/request', params, options));
+    } catch (error) {
+      const givenUp = error instanceof ClientError && (error.kind === 'aborted' || error.kind === 'timeout');
+      if (givenUp) this.#cancel(params.requestId);
+      throw error;
+    }
+  }
+
+  #reading(
+    requestId: string,
+    body: HttpBody,
+    limit: CallLimit,
+  ): Pick<StreamingHttpResponse, 'body' | 'cancel'> {
+    let open = true;
+    const giveUp = (error: ClientError | null) => {
+      if (open && !body.over) this.#cancel(requestId);
+      open = false;
+      body.drop(error);
+      unsubscribe();
+      limit.end();
+    };
+    const { signal } = limit;
+    const abort = () => {
+      const reason: ClientError = signal!.reason;
+      // What has come in time may be read later.
+      if (reason.kind !== 'timeout' || !body.over) giveUp(reason);
+    };
+    const unsubscribe = signal === undefined || signal.aborted ? () => {} : onAbort(signal, abort);
+    if (signal?.aborted) abort();
+    const cancel = () => giveUp(null);
+    const consumed = this.#caller.capabilities.httpFlowControl
+      ? (bytes: number) => this.#report(requestId, bytes)
+      : () => {};
+    return { body: pieces(body, consumed, cancel), cancel };
+  }
+
+  /** Nobody waits for the answer. Without the method the server goes on; what it sends is dropped. */
+  #cancel(requestId: string): void {
+    if (!this.#caller.capabilities.httpCancel) return;
+    this.#caller.call('http/cancel', { requestId }).catch(() => {});
+  }
+
+  /** A report that gets lost was of a connection that is lost, and the body with it. */
+  #report(requestId: string, bytes: number): void {
+    this.#caller.call('http/consumed', { requestId, bytes }).catch(() => {});
+  }
+}
+
+/** The reader's progress is reported when half of the window is used, so that the other half bridges the way. */
+async function* pieces(
+  body: HttpBody,
+  consumed: (bytes: number) => void,
+  cancel: () => void,
+): AsyncGenerator<Uint8Array> {
+  let unreported = 0;
+  try {
+    for (let piece = await body.next(); piece !== null; piece = await body.next()) {
+      yield piece;
+      unreported += piece.length;
+      if (unreported < BODY_WINDOW_BYTES / 2 || body.over) continue;
+      consumed(unreported);
+      unreported = 0;
+    }
+  } finally {
+    cancel();
+  }
+}
+
+function paramsOf(
+  requestId: string,
+  { url, method = 'GET', headers = [], body, redirect = 'follow' }: HttpRequest,
+  { timeoutMs }: CallOptions,
+): CallParamsOf<'http/request'> {
+  return {
+    requestId,
+    method,
+    url,
+    headers: [...headers],
+    bodyBase64: body == null ? null : encodeBase64(bytesOf(body)),
+    timeoutMs: timeoutMs === undefined ? null : Math.max(0, Math.ceil(timeoutMs)),
+    redirectPolicy: redirect,
+    streamResponse: false,
+  };
+}
+
+/** Checked by hand, as everything that a client acts upon. */
+function readAnswer(result: unknown): HttpResponse {
+  const { status, headers, bodyBase64 } = (result ?? {}) as Record<string, unknown>;
+  const body = typeof bodyBase64 === 'string' ? decodeBase64(bodyBase64) : null;
+  if (!Number.isSafeInteger(status) || !Array.isArray(headers) || !headers.every(isHeader) || body === null) {
+    throw protocolError('an answer to `http/request` that cannot be read');
+  }
+  return { status: status as number, headers, body };
+}
+
+function isHeader(header: unknown): header is HttpHeader {
+  const { name, value } = (header ?? {}) as Record<string, unknown>;
+  return typeof name === 'string' && typeof value === 'string';
+}

@@ -1,0 +1,210 @@
+import type { LostEvent, ProcessEvent, ReadPage } from '../backend.ts';
+import { REORDER_MAX_BYTES, REORDER_MAX_EVENTS } from '../limits.ts';
+
+/** An event with a sequence number of its own. */
+export type SequencedEvent = Extract<ProcessEvent, { readonly seq: number }>;
+/** What comes out: the events in order, and `lost` in the place of those that are gone. */
+export type OrderedEvent = SequencedEvent | LostEvent;
+
+/** A page that contradicts itself or what was seen before. */
+export class InconsistentPageError extends Error {
+  override readonly name = 'InconsistentPageError';
+}
+
+/**
+ * Puts the events of one process in order. Each number is published once, when all before it are; nothing follows `closed`.
+ * Events that come early wait within bounds, and what is missing is filled in from pages of retained output.
+ */
+export class EventOrder {
+  readonly #publish: (event: OrderedEvent) => void;
+  readonly #pending = new Map<number, SequencedEvent>();
+  #pendingBytes = 0;
+  /** The highest number that there was no room for. */
+  #refusedSeq = 0;
+  #lastSeq = 0;
+  #exitSeen = false;
+  #ended = false;
+  /** Bytes of output up to the last number, the lost ones included; null when that is not known. */
+  #bytesSoFar: number | null = 0;
+
+  constructor(publish: (event: OrderedEvent) => void) {
+    this.#publish = publish;
+  }
+
+  /** The last number that was published. */
+  get lastSeq(): number {
+    return this.#lastSeq;
+  }
+
+  /** Whether an event is missing before one that has come. */
+  get waiting(): boolean {
+    return this.#pending.size > 0 || this.#refusedSeq > this.#lastSeq;
+  }
+
+  /** Takes an event in any order. False when it is too early and there is no room: what is missing must be read first. */
+  insert(event: SequencedEvent): boolean {
+    if (this.#ended || event.seq <= this.#lastSeq || this.#pending.has(event.seq)) return true;
+    if (event.seq === this.#lastSeq + 1) {
+      this.#advance(event);
+      this.#drain();
+      return true;
+    }
+    const bytes = bytesOf(event);
+    if (this.#pending.size >= REORDER_MAX_EVENTS || this.#pendingBytes + bytes > REORDER_MAX_BYTES) {
+      this.#refusedSeq = Math.max(this.#refusedSeq, event.seq);
+      return false;
+    }
+    this.#pending.set(event.seq, event);
+    this.#pendingBytes += bytes;
+    return true;
+  }
+
+  /** Whether merging the page would give something up as lost. */
+  hasGap(page: ReadPage): boolean {
+    if (this.#ended || page.nextSeq - 1 <= this.#lastSeq) return false;
+    return this.#completed(page).some((event) => event.type === 'lost');
+  }
+
+  /**
+   * Takes everything behind the last number that a page without a byte budget knows of. `totalBytes` is all output of the process
+   * up to the page's end, if known. Throws InconsistentPageError and changes nothing when the page makes no sense.
+   */
+  merge(page: ReadPage, totalBytes: number | null = null): void {
+    if (page.failure !== null) throw new InconsistentPageError(page.failure);
+    const target = page.nextSeq - 1;
+    if (this.#ended || target <= this.#lastSeq) return;
+    const events = this.#sizeOfGap(this.#completed(page), totalBytes);
+    for (const seq of [...this.#pending.keys()]) if (seq <= target) this.#forget(seq);
+    for (const event of events) if (!this.#ended) this.#advance(event);
+    if (totalBytes !== null) this.#bytesSoFar = totalBytes;
+    this.#drain();
+  }
+
+  /** Drops what waits and everything that comes. */
+  end(): void {
+    this.#ended = true;
+    this.#refusedSeq = 0;
+    this.#pending.clear();
+    this.#pendingBytes = 0;
+  }
+
+  /** Everything between the last number and the page's end, in order and without holes. */
+  #completed(page: ReadPage): OrderedEvent[] {
+    const target = page.nextSeq - 1;
+    const known = this.#pendingUpTo(target, page.sandboxDenied);
+    if (page.closed) insertClosed(known, page, target);
+    for (const { seq, stream, bytes } of page.chunks) {
+      if (seq > target)
+        throw new InconsistentPageError(`output ${seq} lies behind the end of the page, ${target}`);
+      if (seq > this.#lastSeq && !known.has(seq)) known.set(seq, { type: 'output', seq, stream, bytes });
+    }
+    const events: OrderedEvent[] = fillGaps([...known.values()], this.#lastSeq, target);
+    const exitKnown = this.#exitSeen || [...this.#pending.values()].some((event) => event.type === 'exited');
+    return page.exited && !exitKnown ? placeExit(events, page) : events;
+  }
+
+  #pendingUpTo(target: number, sandboxDenied: boolean): Map<number, SequencedEvent> {
+    const known = new Map<number, SequencedEvent>();
+    for (const [seq, event] of this.#pending) {
+      if (seq > target) continue;
+      const denied = event.type === 'exited' && sandboxDenied;
+      known.set(seq, denied ? { ...event, sandboxDenied } : event);
+    }
+    return known;
+  }
+
+  /** The size of one loss is what is left of the total; several share it in an unknown way. */
+  #sizeOfGap(events: OrderedEvent[], totalBytes: number | null): OrderedEvent[] {
+    const losses = events.filter((event) => event.type === 'lost');
+    if (losses.length !== 1 || totalBytes === null || this.#bytesSoFar === null) return events;
+    const kept = events.reduce((sum, event) => sum + bytesOf(event), 0);
+    const bytes = totalBytes - this.#bytesSoFar - kept;
+    return bytes < 0 ? events : events.map((event) => (event.type === 'lost' ? { ...event, bytes } : event));
+  }
+
+  #advance(event: OrderedEvent): void {
+    this.#lastSeq = event.type === 'lost' ? event.toSeq : event.seq;
+    if (event.type === 'exited') this.#exitSeen = true;
+    if (this.#bytesSoFar !== null) {
+      this.#bytesSoFar =
+        event.type === 'lost' && event.bytes === null ? null : this.#bytesSoFar + bytesOf(event);
+    }
+    if (event.type === 'closed') this.end();
+    this.#publish(event);
+  }
+
+  #drain(): void {
+    for (;;) {
+      const next = this.#pending.get(this.#lastSeq + 1);
+      if (next === undefined) return;
+      this.#forget(next.seq);
+      this.#advance(next);
+    }
+  }
+
+  #forget(seq: number): void {
+    const event = this.#pending.get(seq);
+    if (event === undefined) return;
+    this.#pending.delete(seq);
+    this.#pendingBytes -= bytesOf(event);
+  }
+}
+
+/** The events in order, with a `lost` in each place between `afterSeq` and `throughSeq` where there is none. */
+export function fillGaps(
+  events: readonly SequencedEvent[],
+  afterSeq: number,
+  throughSeq: number,
+): OrderedEvent[] {
+  const complete: OrderedEvent[] = [];
+  let last = afterSeq;
+  for (const event of events.toSorted((a, b) => a.seq - b.seq)) {
+    if (event.seq > last + 1) complete.push(lost(last + 1, event.seq - 1));
+    complete.push(event);
+    last = event.seq;
+  }
+  if (last < throughSeq) complete.push(lost(last + 1, throughSeq));
+  return complete;
+}
+
+function lost(fromSeq: number, toSeq: number): LostEvent {
+  return { type: 'lost', fromSeq, toSeq, bytes: null };
+}
+
+function bytesOf(event: OrderedEvent): number {
+  if (event.type === 'output') return event.bytes.length;
+  return event.type === 'lost' ? (event.bytes ?? 0) : 0;
+}
+
+/** The last number of a closed process is its `closed`. */
+function insertClosed(known: Map<number, SequencedEvent>, page: ReadPage, target: number): void {
+  const there = known.get(target);
+  if ((there !== undefined && there.type !== 'closed') || page.chunks.some(({ seq }) => seq === target)) {
+    throw new InconsistentPageError(`event ${target} is the end of the process and something else too`);
+  }
+  known.set(target, { type: 'closed', seq: target });
+}
+
+/**
+ * Gives an exit that is known without its number the last one that is missing. Only the oldest output is ever evicted, so a hole
+ * behind retained output is the exit; when there is none, it lies somewhere in the lost part.
+ */
+function placeExit(events: OrderedEvent[], page: ReadPage): OrderedEvent[] {
+  const index = events.findLastIndex((event) => event.type === 'lost');
+  const hole = events[index];
+  if (hole?.type !== 'lost' || page.exitCode === null) {
+    throw new InconsistentPageError(
+      hole === undefined
+        ? 'the process has exited, but no event is missing'
+        : 'the process has exited without an exit code',
+    );
+  }
+  const { toSeq: seq, fromSeq } = hole;
+  const exited: SequencedEvent = {
+    type: 'exited',
+    seq,
+    exitCode: page.exitCode,
+    sandboxDenied: page.sandboxDenied,
+  };
+  return events.toSpliced(index, 1, ...(fromSeq < seq ? [lost(fromSeq, seq - 1), exited] : [exited]));
+}

@@ -1,0 +1,121 @@
+import type {
+  CallOptions,
+  EnvironmentInfo,
+  ExecBackend,
+  ExecProcess,
+  SandboxType,
+  StartParams,
+} from '../backend.ts';
+import { CallLimit } from '../call-limit.ts';
+import { asClientError, lostCall } from '../connection/call-errors.ts';
+import { type Link, LinkEndedError } from '../connection/link.ts';
+import { ClientError } from '../errors.ts';
+import { INFO_TIMEOUT_MS } from '../limits.ts';
+import type { ProcessRoutes } from './process-routes.ts';
+import { type ProcessHost, RemoteProcess } from './remote-process.ts';
+
+/** What a backend needs of its client. */
+export interface BackendHost extends Omit<ProcessHost, 'unregister'> {
+  readonly environmentInfo: EnvironmentInfo | null;
+  usableLink(signal?: AbortSignal): Promise<Link>;
+  readonly routes: ProcessRoutes;
+}
+
+/** Starts processes on a server. */
+export class RemoteBackend implements ExecBackend {
+  readonly #host: BackendHost;
+  readonly #processHost: ProcessHost;
+  #fetchedInfo: Pick<EnvironmentInfo, 'cwd'> | null = null;
+
+  constructor(host: BackendHost) {
+    this.#host = host;
+    this.#processHost = {
+      get capabilities() {
+        return host.capabilities;
+      },
+      call: (method, params, options) => host.call(method, params, options),
+      usableLink: () => host.usableLink(),
+      unregister: (process) => host.routes.unregister(process),
+    };
+  }
+
+  /** The server is asked, once, if it did not tell of itself when it was greeted. */
+  async defaultCwd(options: CallOptions = {}): Promise<string | null> {
+    const info = this.#host.environmentInfo ?? this.#fetchedInfo ?? (await this.#fetchInfo(options));
+    return info.cwd ?? null;
+  }
+
+  /**
+   * A start is sent once. When nobody can be told of its success, because the caller gave up or the answer got lost, the process is
+   * ended as soon as possible.
+   */
+  async start(params: StartParams, options: CallOptions = {}): Promise<ExecProcess> {
+    const limit = new CallLimit('`process/start`', options);
+    try {
+      for (;;) {
+        const link = await this.#host.usableLink(limit.signal);
+        // Between here and the sending nothing else runs: a link that is open now is the one that is used.
+        if (link.end !== null) continue;
+        return await this.#startOn(link, params, limit);
+      }
+    } finally {
+      limit.end();
+    }
+  }
+
+  async #fetchInfo(options: CallOptions): Promise<Pick<EnvironmentInfo, 'cwd'>> {
+    try {
+      const limits = { timeoutMs: INFO_TIMEOUT_MS, ...options };
+      this.#fetchedInfo = await this.#host.call('environment/info', null, limits);
+    } catch (error) {
+      if (!(error instanceof ClientError && error.kind === 'unsupported')) throw error;
+      this.#fetchedInfo = {};
+    }
+    return this.#fetchedInfo;
+  }
+
+  async #startOn(link: Link, params: StartParams, limit: CallLimit): Promise<ExecProcess> {
+    limit.signal?.throwIfAborted();
+    const { routes } = this.#host;
+    const process = new RemoteProcess(this.#processHost, params.processId);
+    routes.register(process);
+    let wanted = true;
+    const starting = this.#send(link, process, params);
+    starting.then(
+      () => {
+        if (!wanted) void this.#terminateUnwanted(process);
+      },
+      () => {},
+    );
+    try {
+      await limit.race(starting);
+      return process;
+    } catch (error) {
+      wanted = false;
+      throw error;
+    }
+  }
+
+  async #send(link: Link, process: RemoteProcess, params: StartParams): Promise<void> {
+    try {
+      const result = (await link.call('process/start', params)) as { sandboxType?: SandboxType } | null;
+      process.started(result?.sandboxType ?? null);
+    } catch (error) {
+      if (error instanceof LinkEndedError) {
+        void this.#terminateUnwanted(process);
+        throw lostCall('process/start', error.end);
+      }
+      // Events of another process with its id may have come meanwhile.
+      process.abandon();
+      this.#host.routes.unregister(process);
+      throw asClientError(error, 'process/start');
+    }
+  }
+
+  /** Ends a process that may or may not exist; goes on until the server has answered or there is no server any more. */
+  async #terminateUnwanted(process: RemoteProcess): Promise<void> {
+    process.abandon();
+    await process.terminate().catch(() => {});
+    this.#host.routes.unregister(process);
+  }
+}

@@ -1,0 +1,340 @@
+import { onAbort } from '../../base/abort.ts';
+import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
+import type {
+  CallOptions,
+  ExecProcess,
+  ProcessEvent,
+  ProcessState,
+  ReadOptions,
+  ReadPage,
+  SandboxType,
+  TerminateMode,
+  WriteStatus,
+} from '../backend.ts';
+import { CallLimit } from '../call-limit.ts';
+import type { Link } from '../connection/link.ts';
+import { type Capabilities, readPage, readRunning } from '../connection/server-messages.ts';
+import { ClientError } from '../errors.ts';
+import {
+  END_CHECK_FIRST_MS,
+  MAX_REFUSED_READS,
+  MAX_RETRIES,
+  MAX_TIMER_MS,
+  MISSING_EVENT_DELAY_MS,
+  QUIET_CHECK_FIRST_MS,
+  QUIET_CHECK_MAX_MS,
+} from '../limits.ts';
+import { Listeners } from '../listeners.ts';
+import { type Call, catchUp } from './catch-up.ts';
+import { ProcessEventLog } from './event-log.ts';
+import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
+import { StdinQueue } from './stdin-queue.ts';
+
+/** What a process needs of its client. */
+export interface ProcessHost {
+  readonly capabilities: Capabilities;
+  call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
+  /** The open connection; waits for a recovery. */
+  usableLink(): Promise<Link>;
+  /** Takes the process out of the routes. */
+  unregister(process: RemoteProcess): void;
+}
+
+/** A process of a server, followed across connections: its events come out once and in order, whatever happens to the link. */
+export class RemoteProcess implements ExecProcess {
+  readonly processId: string;
+  readonly #host: ProcessHost;
+  readonly #order: EventOrder;
+  readonly #log: ProcessEventLog;
+  readonly #stdin: StdinQueue;
+  readonly #changes = new Listeners<[]>();
+  #sandboxType: SandboxType | null = null;
+  #revision = 0;
+  #started = false;
+  #exitCode: number | null = null;
+  #sandboxDenied = false;
+  #closed = false;
+  #failure: ClientError | null = null;
+  #missingTimer: ReturnType<typeof setTimeout> | undefined;
+  #quietTimer: ReturnType<typeof setTimeout> | undefined;
+  #catchingUp = false;
+
+  constructor(host: ProcessHost, processId: string) {
+    this.processId = processId;
+    this.#host = host;
+    this.#order = new EventOrder((event) => this.#publish(event));
+    this.#log = new ProcessEventLog((afterSeq, throughSeq) => this.#retained(afterSeq, throughSeq));
+    this.#stdin = new StdinQueue(processId, () => host.usableLink());
+  }
+
+  get sandboxType(): SandboxType | null {
+    return this.#sandboxType;
+  }
+
+  get revision(): number {
+    return this.#revision;
+  }
+
+  get state(): ProcessState {
+    return {
+      exited: this.#exitCode !== null,
+      exitCode: this.#exitCode,
+      closed: this.#closed,
+      sandboxDenied: this.#sandboxDenied,
+      failure: this.#failure,
+    };
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#changes.add(listener);
+  }
+
+  events(options: { readonly signal?: AbortSignal } = {}): AsyncIterableIterator<ProcessEvent> {
+    return this.#log.subscribe(options);
+  }
+
+  async read(options: ReadOptions = {}): Promise<ReadPage> {
+    const { afterSeq = 0, maxBytes, waitMs = 0 } = options;
+    const limit = new CallLimit('process/read', options);
+    try {
+      limit.signal?.throwIfAborted();
+      // Whatever is new passes by here, so there is nothing to ask for before.
+      if (waitMs > 0) await this.#waitForEventAfter(afterSeq, waitMs, limit.signal);
+      if (this.#failure !== null) return this.#failedPage(this.#failure);
+      const params = {
+        processId: this.processId,
+        afterSeq,
+        ...(maxBytes !== undefined && { maxBytes }),
+        waitMs: 0,
+      };
+      return readPage(await this.#host.call('process/read', params, { signal: limit.signal }));
+    } catch (error) {
+      limit.signal?.throwIfAborted();
+      if (this.#failure !== null) return this.#failedPage(this.#failure);
+      throw error;
+    } finally {
+      limit.end();
+    }
+  }
+
+  async write(bytes: Uint8Array | string, options: CallOptions = {}): Promise<WriteStatus> {
+    return this.#stdin.write(typeof bytes === 'string' ? new TextEncoder().encode(bytes) : bytes, options);
+  }
+
+  async closeStdin(options: CallOptions = {}): Promise<boolean> {
+    if (!this.#host.capabilities.processCloseStdin) {
+      throw unsupported('close stdin', 'on a terminal, write the end-of-file character \\x04 in its place');
+    }
+    return this.#stdin.close(options);
+  }
+
+  async signal(name: string, options: CallOptions = {}): Promise<void> {
+    if (name !== 'interrupt' && !this.#host.capabilities.processSignals) {
+      throw unsupported(`send ${name}`, 'it knows `interrupt` only');
+    }
+    await this.#host.call('process/signal', { processId: this.processId, signal: name }, options);
+  }
+
+  async resize(rows: number, cols: number, options: CallOptions = {}): Promise<void> {
+    if (!this.#host.capabilities.processResize) {
+      throw unsupported('resize terminals', 'they keep the size they were started with');
+    }
+    await this.#host.call('process/resize', { processId: this.processId, rows, cols }, options);
+  }
+
+  /** Sent again when the answer got lost: a program must not run on because of that, and nothing ends twice. */
+  async terminate(mode?: TerminateMode, options: CallOptions = {}): Promise<boolean> {
+    if (this.#closed) return false;
+    const graceful = mode?.type === 'graceful';
+    if (graceful && !this.#host.capabilities.processTerminateModes) {
+      throw unsupported('end a process gracefully', 'send a signal first, and terminate it later');
+    }
+    const params = { processId: this.processId, ...(graceful && { mode }) };
+    const limit = new CallLimit('`process/terminate`', options);
+    try {
+      for (let repeats = 0; ; repeats++) {
+        try {
+          const result = await this.#host.call('process/terminate', params, { signal: limit.signal });
+          // What a repetition finds ended was ended by the attempt whose answer got lost.
+          return readRunning(result) || repeats > 0;
+        } catch (error) {
+          limit.signal?.throwIfAborted();
+          if (!isLost(error) || repeats === MAX_RETRIES) throw error;
+        }
+      }
+    } finally {
+      limit.end();
+    }
+  }
+
+  /** Whether a recovery has to look after it. */
+  get recoverable(): boolean {
+    return this.#started && !this.#closed && this.#failure === null;
+  }
+
+  /** The server has started it. */
+  started(sandboxType: SandboxType | null): void {
+    this.#started = true;
+    this.#sandboxType = sandboxType;
+    // It may have exited or failed before its start was answered.
+    if (this.#exitCode === null && this.recoverable) this.#watchQuiet(QUIET_CHECK_FIRST_MS);
+  }
+
+  /** Nobody wants it any more. */
+  abandon(): void {
+    this.#started = false;
+    this.#order.end();
+    this.#stopTimers();
+  }
+
+  /** Takes an event as it arrives. */
+  receive(event: SequencedEvent): void {
+    if (!this.#order.insert(event)) void this.#catchUpNow(true);
+    else if (this.#order.waiting) this.#scheduleCatchUp();
+  }
+
+  /** Gets what was missed during an outage. Throws what `ask` throws. */
+  async catchUp(call: Call, allowGaps = true): Promise<void> {
+    const hasSnapshots = this.#host.capabilities.processSnapshot === true;
+    await catchUp(this.processId, this.#order, call, { hasSnapshots, allowGaps });
+  }
+
+  /** Nothing more can be known. The first reason counts, and none does after the end. */
+  fail(error: ClientError): void {
+    if (this.#closed || this.#failure !== null) return;
+    this.#failure = error;
+    this.#order.end();
+    this.#stopTimers();
+    this.#host.unregister(this);
+    this.#log.append({ type: 'failed', error });
+    this.#revision++;
+    this.#changes.emit();
+  }
+
+  #publish(event: OrderedEvent): void {
+    if (event.type === 'exited') {
+      this.#exitCode = event.exitCode;
+      this.#sandboxDenied = event.sandboxDenied;
+      clearTimeout(this.#quietTimer);
+      this.#watchQuiet(END_CHECK_FIRST_MS);
+    } else if (event.type === 'closed') {
+      this.#closed = true;
+      this.#stopTimers();
+      this.#host.unregister(this);
+    }
+    this.#log.append(event);
+    this.#revision = event.type === 'lost' ? event.toSeq : event.seq;
+    this.#changes.emit();
+  }
+
+  #scheduleCatchUp(): void {
+    this.#missingTimer ??= setTimeout(() => {
+      this.#missingTimer = undefined;
+      if (this.#order.waiting) void this.#catchUpNow(true);
+    }, MISSING_EVENT_DELAY_MS);
+  }
+
+  /** As long as it is quiet, no event reveals that the one before is missing. What else is on its way is not lost meanwhile. */
+  #watchQuiet(firstMs: number, ms = firstMs): void {
+    const before = this.#revision;
+    this.#quietTimer = setTimeout(() => {
+      const quiet = this.#revision === before;
+      if (quiet) void this.#catchUpNow(false);
+      this.#watchQuiet(firstMs, quiet ? Math.min(ms * 2, QUIET_CHECK_MAX_MS) : firstMs);
+    }, ms);
+  }
+
+  #stopTimers(): void {
+    clearTimeout(this.#missingTimer);
+    clearTimeout(this.#quietTimer);
+  }
+
+  /** One question at a time; as long as something is still missing after it, another follows. */
+  async #catchUpNow(allowGaps: boolean): Promise<void> {
+    if (this.#catchingUp) return;
+    this.#catchingUp = true;
+    try {
+      await this.catchUp((method, params) => this.#host.call(method, params), allowGaps);
+    } catch (error) {
+      // A lost connection is followed by a recovery, which catches up by itself.
+      if (!maySucceedLater(error)) this.fail(cannotFollow(this.processId, error));
+    }
+    this.#catchingUp = false;
+    if (this.#order.waiting) this.#scheduleCatchUp();
+  }
+
+  /** Output that the log does not keep any more, if the server still does. */
+  async #retained(afterSeq: number, throughSeq: number) {
+    const { chunks } = await this.#readWhenPossible(afterSeq);
+    return chunks
+      .filter(({ seq }) => seq <= throughSeq)
+      .map((chunk) => ({ type: 'output' as const, ...chunk }));
+  }
+
+  /** A server that refuses again and again, more and more rarely asked, will go on to: its answer may be larger than it allows. */
+  async #readWhenPossible(afterSeq: number): Promise<ReadPage> {
+    for (let refusals = 0; ; ) {
+      try {
+        return await this.read({ afterSeq });
+      } catch (error) {
+        if (!maySucceedLater(error)) throw error;
+        if (!isLost(error) && ++refusals > MAX_REFUSED_READS) throw error;
+        const pauseMs = MISSING_EVENT_DELAY_MS * 2 ** refusals;
+        await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      }
+    }
+  }
+
+  /** Resolves when something behind `afterSeq` is known or the process has ended, the time is up, or the signal aborts. */
+  #waitForEventAfter(afterSeq: number, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const check = () => {
+        if (this.#revision <= afterSeq && !this.#closed && this.#failure === null) return;
+        finish();
+      };
+      const finish = () => {
+        stop();
+        unsubscribe?.();
+        clearTimeout(timer);
+        resolve();
+      };
+      const stop = this.#changes.add(check);
+      const unsubscribe = signal && onAbort(signal, finish);
+      const timer = setTimeout(finish, Math.min(waitMs, MAX_TIMER_MS));
+      check();
+    });
+  }
+
+  #failedPage({ message }: ClientError): ReadPage {
+    return {
+      chunks: [],
+      nextSeq: this.#revision + 1,
+      exited: true,
+      exitCode: null,
+      closed: true,
+      failure: message,
+      sandboxDenied: false,
+    };
+  }
+}
+
+/** The process may run on, but what it does can no longer be told. */
+export function cannotFollow(processId: string, error: unknown): ClientError {
+  const message = error instanceof Error ? error.message : String(error);
+  return new ClientError('protocol', `process ${processId} can no longer be followed: ${message}`, {
+    cause: error,
+  });
+}
+
+function maySucceedLater(error: unknown): boolean {
+  return isLost(error) || (error instanceof ClientError && error.retryable);
+}
+
+/** Whether the connection ended before the answer came. */
+function isLost(error: unknown): boolean {
+  return error instanceof ClientError && error.kind === 'brokenPipe';
+}
+
+function unsupported(what: string, hint: string): ClientError {
+  return new ClientError('unsupported', `the server cannot ${what}`, { hint });
+}

@@ -1,0 +1,119 @@
+import { encodeBase64 } from '../../base/base64.ts';
+import type { CallOptions, WriteStatus } from '../backend.ts';
+import { CallLimit } from '../call-limit.ts';
+import { asClientError, lostCall, lostRetry } from '../connection/call-errors.ts';
+import { CallRetries } from '../connection/call-rules.ts';
+import { type Link, LinkEndedError } from '../connection/link.ts';
+import { readStatus } from '../connection/server-messages.ts';
+import { ClientError } from '../errors.ts';
+import { MAX_UNANSWERED_WRITES } from '../limits.ts';
+
+interface Input {
+  readonly method: 'process/write' | 'process/closeStdin';
+  readonly params: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal | undefined;
+  /** Where it was sent last; null when that is lost. */
+  link: Link | null;
+  /** Whether it was sent before. */
+  repeated: boolean;
+  readonly repeats: CallRetries;
+  resolve(status: string): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * What goes to the stdin of one process, in the order of the calls whatever happens to connections: all that is not answered is
+ * sent again after a recovery, before anything newer. Each write has an id, so that the server writes it once.
+ */
+export class StdinQueue {
+  readonly #processId: string;
+  readonly #usableLink: () => Promise<Link>;
+  readonly #inputs: Input[] = [];
+  #writes = 0;
+  #sending = false;
+
+  constructor(processId: string, usableLink: () => Promise<Link>) {
+    this.#processId = processId;
+    this.#usableLink = usableLink;
+  }
+
+  async write(bytes: Uint8Array, options: CallOptions): Promise<WriteStatus> {
+    const params = { chunk: encodeBase64(bytes), writeId: String(++this.#writes) };
+    const { status } = await this.#add('process/write', params, options);
+    return status as WriteStatus;
+  }
+
+  /** False when stdin was at its end before. */
+  async close(options: CallOptions): Promise<boolean> {
+    const { status, repeated } = await this.#add('process/closeStdin', {}, options);
+    // What a repetition finds closed was closed by the attempt whose answer got lost.
+    return status === 'closed' || (status === 'alreadyClosed' && repeated);
+  }
+
+  async #add(method: Input['method'], params: Readonly<Record<string, string>>, options: CallOptions) {
+    if (this.#inputs.length >= MAX_UNANSWERED_WRITES) {
+      throw new ClientError('overloaded', `${MAX_UNANSWERED_WRITES} writes are unanswered`, {
+        hint: 'wait for writes before sending more: a program takes them at its own pace',
+        retryable: true,
+      });
+    }
+    const limit = new CallLimit(method, options);
+    const input: Input = {
+      method,
+      params: { processId: this.#processId, ...params },
+      signal: limit.signal,
+      link: null,
+      repeated: false,
+      repeats: new CallRetries(),
+      resolve: () => {},
+      reject: () => {},
+    };
+    const answer = new Promise<string>((resolve, reject) => Object.assign(input, { resolve, reject }));
+    this.#inputs.push(input);
+    void this.#send();
+    try {
+      return { status: await limit.race(answer), repeated: input.repeated };
+    } finally {
+      limit.end();
+      this.#inputs.splice(this.#inputs.indexOf(input), 1);
+    }
+  }
+
+  async #send(): Promise<void> {
+    if (this.#sending) return;
+    this.#sending = true;
+    try {
+      while (this.#inputs.some((input) => input.link === null)) {
+        const link = await this.#usableLink();
+        for (const input of [...this.#inputs]) if (input.link !== link) void this.#sendOne(input, link);
+      }
+    } catch (error) {
+      for (const input of this.#inputs) if (input.link === null) input.reject(error);
+    } finally {
+      this.#sending = false;
+    }
+  }
+
+  async #sendOne(input: Input, link: Link): Promise<void> {
+    input.link = link;
+    const sentAt = performance.now();
+    try {
+      const result = await link.call(input.method, input.params, { signal: input.signal });
+      input.resolve(readStatus(result, input.method));
+    } catch (error) {
+      if (input.link !== link) return;
+      if (!(error instanceof LinkEndedError)) {
+        const failure = asClientError(error, input.method);
+        input.reject(input.repeated && failure.retryable ? lostRetry(input.method, failure) : failure);
+        return;
+      }
+      input.repeated ||= error.sent;
+      if (error.sent && !input.repeats.allowAfter(error.end, sentAt)) {
+        input.reject(lostCall(input.method, error.end));
+      } else {
+        input.link = null;
+        void this.#send();
+      }
+    }
+  }
+}

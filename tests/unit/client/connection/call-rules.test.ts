@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest';
+import { rulesOf } from '../../../../src/client/connection/call-rules.ts';
+import { METHODS, type Method } from '../../../../src/protocol/registry.ts';
+
+const methods = Object.keys(METHODS) as Method[];
+
+test('what is sent again after a loss changes nothing the second time', () => {
+  expect(methods.filter((method) => rulesOf(method, {}).retryable).sort()).toEqual([
+    'capabilities/discoverV2',
+    'capabilityRoots/discoverV1',
+    'environment/info',
+    'environment/status',
+    'environmentConfig/read',
+    'fs/canonicalize',
+    'fs/getMetadata',
+    'fs/readDirectory',
+    'fs/readFile',
+    'fs/search',
+    'fs/walk',
+    'process/list',
+    'process/read',
+    'process/snapshot',
+    'process/wait',
+  ]);
+});
+
+test('a write is sent again only when it can be recognised', () => {
+  expect(rulesOf('process/write', { writeId: '1' }).retryable).toBe(true);
+  for (const params of [{}, { writeId: null }, null, undefined]) {
+    expect(rulesOf('process/write', params).retryable).toBe(false);
+  }
+  expect(rulesOf('fs/remove', { writeId: '1' }).retryable).toBe(false);
+});
+
+test('what ends something has a place of its own', () => {
+  expect(methods.filter((method) => rulesOf(method, {}).cleanup).sort()).toEqual([
+    'command/exec/terminate',
+    'fs/close',
+    'fs/unwatch',
+    'http/cancel',
+    'process/terminate',
+  ]);
+});
+
+test('questions about the environment have deadlines, and only a sign of life does not wait', () => {
+  expect(methods.filter((method) => rulesOf(method, {}).timeoutMs !== undefined)).toEqual([
+    'environment/info',
+    'environment/status',
+  ]);
+  expect(methods.filter((method) => rulesOf(method, {}).failFast)).toEqual(['environment/status']);
+});

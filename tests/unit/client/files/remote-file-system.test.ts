@@ -1,0 +1,361 @@
+import { describe, expect, test } from 'vitest';
+import { ClientError } from '../../../../src/client/errors.ts';
+import { RemoteFileSystem } from '../../../../src/client/files/remote-file-system.ts';
+import { FILE_BLOCK_BYTES } from '../../../../src/client/limits.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { FakeFileServer } from '../fake-file-server.ts';
+
+const METADATA = {
+  isDirectory: false,
+  isFile: true,
+  isSymlink: false,
+  size: 1,
+  createdAtMs: 0,
+  modifiedAtMs: 0,
+};
+const FILE = 'file:///f';
+
+function setUp(capabilities: readonly string[] = []) {
+  const server = new FakeFileServer(capabilities);
+  return { server, files: new RemoteFileSystem(server) };
+}
+
+async function collect(blocks: AsyncIterable<Uint8Array>): Promise<number[]> {
+  const sizes: number[] = [];
+  for await (const block of blocks) sizes.push(block.length);
+  return sizes;
+}
+
+function base64(bytes: number): string {
+  return Buffer.alloc(bytes).toString('base64');
+}
+
+describe('what is sent', () => {
+  test('links are only mentioned when they are not to be followed', async () => {
+    const { server, files } = setUp();
+    server.answer('fs/readFile', { dataBase64: '' });
+    await files.readFile(FILE, { followSymlinks: true });
+    await files.readFile(FILE);
+    await files.readFile(FILE, { followSymlinks: false });
+    expect(server.params('fs/readFile')).toEqual([
+      { path: FILE },
+      { path: FILE },
+      { path: FILE, followSymlinks: false },
+    ]);
+  });
+
+  test('a sandbox is sent without the directories that no rule of it needs', async () => {
+    const { server, files } = setUp();
+    server.answer('fs/readFile', { dataBase64: '' });
+    const sandbox = { permissions: { type: 'disabled' }, cwd: 'file:///w', workspaceRoots: [] };
+    await files.readFile(FILE, { sandbox });
+    await files.readFile(FILE, { sandbox: null });
+    expect(server.params('fs/readFile')).toEqual([
+      { path: FILE, sandbox: { permissions: { type: 'disabled' } } },
+      { path: FILE },
+    ]);
+  });
+
+  test('text is written as UTF-8', async () => {
+    const { server, files } = setUp();
+    server.answer('fs/writeFile', {});
+    await files.writeFile(FILE, 'é');
+    expect(server.params('fs/writeFile')).toEqual([{ path: FILE, dataBase64: 'w6k=' }]);
+  });
+
+  test('the signal and the time limit go with the call', async () => {
+    const { server, files } = setUp();
+    server.answer('fs/canonicalize', { path: FILE });
+    const { signal } = new AbortController();
+    await files.canonicalize(FILE, { signal, timeoutMs: 5 });
+    expect(server.calls[0]?.options).toEqual({ signal, timeoutMs: 5 });
+  });
+});
+
+describe('what comes back', () => {
+  test.each([
+    [new ClientError('server', 'why', { code: -32004 }), 'notFound'],
+    [new ClientError('server', 'why', { code: -32600 }), 'invalidInput'],
+    [new ClientError('server', 'why', { code: -32602 }), 'server'],
+    [new ClientError('server', 'why', { code: -32603 }), 'server'],
+    [new ClientError('disconnected', 'why'), 'brokenPipe'],
+    [new ClientError('brokenPipe', 'why'), 'brokenPipe'],
+    [new ClientError('timeout', 'why'), 'timeout'],
+  ])('%# is an error of the kind %s', async (error, kind) => {
+    const { server, files } = setUp();
+    server.refuse('fs/readDirectory', error);
+    const failure = files.readDirectory(FILE);
+    await expect(failure).rejects.toMatchObject({
+      name: 'ClientError',
+      kind,
+      message: 'why',
+      code: error.code,
+    });
+  });
+
+  test.each(['%', 'YQ', 'YQ==YQ==', 'YR=='])('%s as content is invalid data', async (dataBase64) => {
+    const { server, files } = setUp();
+    server.answer('fs/readFile', { dataBase64 });
+    await expect(files.readFile(FILE)).rejects.toMatchObject({ kind: 'invalidData' });
+  });
+
+  test.each([null, 'text', 1])('%j as the whole result is an error of the protocol', async (result) => {
+    const { server, files } = setUp();
+    server.answer('fs/canonicalize', result);
+    await expect(files.canonicalize(FILE)).rejects.toMatchObject({ kind: 'protocol' });
+  });
+
+  test('content that is missing is invalid data', async () => {
+    const { server, files } = setUp();
+    server.answer('fs/readFile', {});
+    await expect(files.readFile(FILE)).rejects.toMatchObject({ kind: 'invalidData' });
+  });
+
+  test('text keeps its byte order mark, and must be UTF-8', async () => {
+    const { server, files } = setUp();
+    server.answer('fs/readFile', { dataBase64: Buffer.from('\ufeffé').toString('base64') });
+    expect(await files.readFileText(FILE)).toBe('\ufeffé');
+    server.answer('fs/readFile', { dataBase64: Buffer.from([0x61, 0xff]).toString('base64') });
+    await expect(files.readFileText(FILE)).rejects.toMatchObject({ kind: 'invalidData' });
+  });
+});
+
+describe('the same question about a path', () => {
+  test('is asked once while it is under way, and again afterwards', async () => {
+    const { server, files } = setUp();
+    const answer = server.hold('fs/getMetadata');
+    const first = files.getMetadata(FILE);
+    const second = files.getMetadata(FILE, { followSymlinks: true });
+    answer(METADATA);
+    expect(await Promise.all([first, second])).toEqual([METADATA, METADATA]);
+    expect(server.params('fs/getMetadata')).toHaveLength(1);
+    server.answer('fs/getMetadata', { ...METADATA, size: 2 });
+    expect(await files.getMetadata(FILE)).toMatchObject({ size: 2 });
+    expect(server.params('fs/getMetadata')).toHaveLength(2);
+  });
+
+  test.each([
+    ['about links', { followSymlinks: false }],
+    ['in a sandbox', { sandbox: {} }],
+    ['with a time limit', { timeoutMs: 1 }],
+    ['with a signal', { signal: new AbortController().signal }],
+  ])('is another one %s', async (_name, options) => {
+    const { server, files } = setUp();
+    const answer = server.hold('fs/getMetadata');
+    const both = Promise.all([files.getMetadata(FILE), files.getMetadata(FILE, options)]);
+    answer(METADATA);
+    await both;
+    expect(server.params('fs/getMetadata')).toHaveLength(2);
+  });
+
+  test('fails for all who asked, and is asked again afterwards', async () => {
+    const { server, files } = setUp();
+    server.refuse('fs/getMetadata', new ClientError('server', 'why', { code: -32004 }));
+    const both = await Promise.allSettled([files.getMetadata(FILE), files.getMetadata(FILE)]);
+    expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect(server.params('fs/getMetadata')).toHaveLength(1);
+    server.answer('fs/getMetadata', METADATA);
+    expect(await files.getMetadata(FILE)).toEqual(METADATA);
+  });
+
+  const changes: Record<string, (files: RemoteFileSystem) => Promise<void>> = {
+    writeFile: (files) => files.writeFile('file:///other', ''),
+    createDirectory: (files) => files.createDirectory('file:///other'),
+    remove: (files) => files.remove('file:///other'),
+    copy: (files) => files.copy(FILE, 'file:///other', { recursive: false }),
+    rename: (files) => files.rename(FILE, 'file:///other'),
+    replaceFile: (files) => files.replaceFile('file:///other', [], { atomic: false }),
+  };
+
+  test.each(Object.keys(changes))('is asked anew once there was a %s', async (change) => {
+    const { server, files } = setUp(['fsRename', 'fileWriteStreaming']);
+    server.answerAnything();
+    const answer = server.hold('fs/getMetadata');
+    const before = files.getMetadata(FILE);
+    const changed = changes[change]!(files);
+    const during = files.getMetadata(FILE);
+    await changed;
+    const after = files.getMetadata(FILE);
+    answer(METADATA);
+    await Promise.all([before, during, after]);
+    expect(server.params('fs/getMetadata')).toHaveLength(3);
+  });
+});
+
+describe('a stream of blocks', () => {
+  test('goes to the end of the file and closes it', async () => {
+    const { server, files } = setUp();
+    server.answer('fs/open', { handleId: 'h' });
+    server.answerInTurn('fs/readBlock', [
+      { chunk: base64(FILE_BLOCK_BYTES), eof: false },
+      { chunk: base64(10), eof: true },
+    ]);
+    server.answer('fs/close', {});
+    expect(await collect(files.readFileStream(FILE))).toEqual([FILE_BLOCK_BYTES, 10]);
+    const [open] = server.params('fs/open') as { handleId: string }[];
+    expect(open).toEqual({ path: FILE, handleId: expect.stringMatching(/^[0-9a-f]{32}$/) });
+    const { handleId } = open!;
+    expect(server.params('fs/readBlock')).toEqual([
+      { handleId, offset: 0, len: FILE_BLOCK_BYTES },
+      { handleId, offset: FILE_BLOCK_BYTES, len: FILE_BLOCK_BYTES },
+    ]);
+    expect(server.params('fs/close')).toEqual([{ handleId }]);
+  });
+
+  test.each([
+    ['too large', { chunk: base64(FILE_BLOCK_BYTES + 1), eof: false }],
+    ['empty and not the last', { chunk: '', eof: false }],
+    ['not base64', { chunk: '*', eof: true }],
+  ])('with a block that is %s is invalid data', async (_name, block) => {
+    const { server, files } = setUp();
+    server.answerAnything();
+    server.answer('fs/readBlock', block);
+    await expect(collect(files.readFileStream(FILE))).rejects.toMatchObject({ kind: 'invalidData' });
+    expect(server.params('fs/close')).toHaveLength(1);
+  });
+
+  test('of an empty file is empty', async () => {
+    const { server, files } = setUp();
+    server.answerAnything();
+    server.answer('fs/readBlock', { chunk: '', eof: true });
+    expect(await collect(files.readFileStream(FILE))).toEqual([]);
+  });
+
+  test('that is left early is closed without waiting', async () => {
+    const { server, files } = setUp();
+    server.answerAnything();
+    server.hold('fs/close');
+    server.answer('fs/readBlock', { chunk: base64(FILE_BLOCK_BYTES), eof: false });
+    for await (const _block of files.readFileStream(FILE)) break;
+    expect(server.params('fs/close')).toHaveLength(1);
+    expect(server.params('fs/readBlock')).toHaveLength(1);
+  });
+
+  test('that was read to the end does not wait for a server that does not close it', async () => {
+    const { server, files } = setUp();
+    server.answerAnything();
+    server.hold('fs/close');
+    server.answer('fs/readBlock', { chunk: base64(3), eof: true });
+    expect(await collect(files.readFileStream(FILE, { timeoutMs: 5 }))).toEqual([3]);
+    expect(server.params('fs/close')).toHaveLength(1);
+  });
+
+  test('whose handle is gone is broken; the file may be there', async () => {
+    const { server, files } = setUp();
+    server.answerAnything();
+    server.refuse('fs/readBlock', new ClientError('server', 'unknown file handle', { code: -32004 }));
+    await expect(collect(files.readFileStream(FILE))).rejects.toMatchObject({ kind: 'brokenPipe' });
+  });
+
+  test.each([
+    ['refused', new ClientError('server', 'no', { code: -32004 }), 0],
+    ['given up', new ClientError('timeout', 'no'), 1],
+  ])('that is %s when it is opened', async (_name, error, closes) => {
+    const { server, files } = setUp();
+    server.answerAnything();
+    server.refuse('fs/open', error);
+    await expect(collect(files.readFileStream(FILE))).rejects.toMatchObject({ message: 'no' });
+    expect(server.params('fs/close')).toHaveLength(closes);
+  });
+});
+
+describe('what not every server can do', () => {
+  test.each<[string, string[], (files: RemoteFileSystem) => Promise<unknown>, string]>([
+    ['rename', [], (files) => files.rename(FILE, FILE), 'fsRename'],
+    ['search', [], (files) => files.search(FILE, 'x'), 'fsSearch'],
+    ['watch', [], (files) => files.watch(FILE), 'fsWatch'],
+    ['replaceFile', [], (files) => files.replaceFile(FILE, [], { atomic: false }), 'fileWriteStreaming'],
+    ['atomic replaceFile', ['fileWriteStreaming'], (files) => files.replaceFile(FILE, []), 'fsAtomicReplace'],
+  ])('%s is unsupported', async (_name, capabilities, attempt, needed) => {
+    const { server, files } = setUp(capabilities);
+    await expect(attempt(files)).rejects.toMatchObject({
+      kind: 'unsupported',
+      hint: expect.stringContaining(needed),
+    });
+    expect(server.calls).toEqual([]);
+  });
+
+  test('a search says everything it was asked', async () => {
+    const { server, files } = setUp(['fsSearch']);
+    const found = { matches: [], truncated: null, engine: 'builtin' };
+    server.answer('fs/search', found);
+    expect(await files.search(FILE, 'x', { literal: true, timeoutMs: 7 })).toEqual(found);
+    expect(server.params('fs/search')).toEqual([{ path: FILE, pattern: 'x', literal: true, timeoutMs: 7 }]);
+  });
+});
+
+describe('a file that is replaced', () => {
+  const STREAMING = ['fileWriteStreaming', 'fsAtomicReplace'];
+
+  function* chunks(...sizes: number[]): Generator<Uint8Array, void> {
+    for (const size of sizes) yield new Uint8Array(size);
+  }
+
+  test('is written in full blocks, whatever the chunks', async () => {
+    const { server, files } = setUp(STREAMING);
+    server.answerAnything();
+    await files.replaceFile(FILE, chunks(1, 0, 2 * FILE_BLOCK_BYTES, 5));
+    expect(server.params('fs/open')).toMatchObject([{ path: FILE, mode: 'atomicReplace' }]);
+    const writes = server.params('fs/writeBlock') as { offset: number; chunk: string }[];
+    expect(writes.map(({ offset, chunk }) => [offset, Buffer.from(chunk, 'base64').length])).toEqual([
+      [0, FILE_BLOCK_BYTES],
+      [FILE_BLOCK_BYTES, FILE_BLOCK_BYTES],
+      [2 * FILE_BLOCK_BYTES, 6],
+    ]);
+    expect(server.params('fs/close')).toHaveLength(1);
+  });
+
+  test('in place is opened for that', async () => {
+    const { server, files } = setUp(STREAMING);
+    server.answerAnything();
+    await files.replaceFile(FILE, chunks(), { atomic: false });
+    expect(server.params('fs/open')).toMatchObject([{ mode: 'replace' }]);
+    expect(server.params('fs/writeBlock')).toEqual([]);
+  });
+
+  test('stays as it was when its content fails: closing would put the half in its place', async () => {
+    const { server, files } = setUp(STREAMING);
+    server.answerAnything();
+    async function* failing(): AsyncGenerator<Uint8Array, void> {
+      yield new Uint8Array(FILE_BLOCK_BYTES);
+      throw new Error('the source broke');
+    }
+    await expect(files.replaceFile(FILE, failing())).rejects.toThrow('the source broke');
+    expect(server.params('fs/close')).toMatchObject([{ discard: true }]);
+    await expect(files.replaceFile(FILE, failing(), { atomic: false })).rejects.toThrow('the source broke');
+    expect(server.params('fs/close')[1]).not.toHaveProperty('discard');
+  });
+
+  test('is given up in time even if the server does not answer any more', async () => {
+    const { server, files } = setUp(STREAMING);
+    server.answerAnything();
+    server.refuse('fs/writeBlock', new ClientError('timeout', 'took too long'));
+    server.hold('fs/close');
+    const replacing = files.replaceFile(FILE, chunks(1), { timeoutMs: 5 });
+    await expect(replacing).rejects.toMatchObject({ kind: 'timeout' });
+    expect(server.params('fs/close')).toMatchObject([{ discard: true }]);
+  });
+
+  test('is gone as soon as it is given up, if the server answers', async () => {
+    const { server, files } = setUp(STREAMING);
+    server.answerAnything();
+    server.refuse('fs/writeBlock', new ClientError('server', 'disk full', { code: -32603 }));
+    const close = server.hold('fs/close');
+    let over = false;
+    const replacing = files.replaceFile(FILE, chunks(1)).catch(() => {
+      over = true;
+    });
+    await waitFor('the file to be closed', () => server.params('fs/close').length === 1);
+    expect(over).toBe(false);
+    close({});
+    await replacing;
+    expect(over).toBe(true);
+  });
+
+  test('fails when closing fails', async () => {
+    const { server, files } = setUp(STREAMING);
+    server.answerAnything();
+    server.refuse('fs/close', new ClientError('server', 'disk full', { code: -32603 }));
+    await expect(files.replaceFile(FILE, chunks(1))).rejects.toMatchObject({ message: 'disk full' });
+  });
+});

@@ -1,0 +1,216 @@
+import { expect, test } from 'vitest';
+import type { FileChange, FileChanges, FileWatch } from '../../../../src/client/backend.ts';
+import { ClientError } from '../../../../src/client/errors.ts';
+import { RemoteFileSystem } from '../../../../src/client/files/remote-file-system.ts';
+import { WATCH_QUEUE_CHANGES } from '../../../../src/client/limits.ts';
+import { RpcError, RpcErrorCode } from '../../../../src/protocol/errors.ts';
+import type { NotificationParamsOf } from '../../../../src/protocol/registry.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { FakeFileServer } from '../fake-file-server.ts';
+import { FakeServer } from '../fake-server.ts';
+
+const ROOT = 'file:///w';
+const OVERFLOW = { changes: [], overflow: true };
+
+function change(name: string): FileChange {
+  return { path: `${ROOT}/${name}`, kind: 'created' };
+}
+
+async function setUp() {
+  const server = new FakeFileServer(['fsWatch']);
+  server.answerAnything();
+  const watch = await new RemoteFileSystem(server).watch(ROOT, { recursive: false, timeoutMs: 5 });
+  const { watchId } = server.params('fs/watch')[0] as { watchId: string };
+  const tell = (...changes: FileChange[]) =>
+    server.notify('fs/changed', { watchId, changes, overflow: false });
+  return { server, watch, watchId, tell };
+}
+
+function next(iterator: AsyncIterator<FileChanges>): Promise<FileChanges | undefined> {
+  return iterator.next().then(({ value }) => value as FileChanges | undefined);
+}
+
+test('a watch is asked for with its options', async () => {
+  const { server, watchId } = await setUp();
+  expect(server.calls).toMatchObject([
+    { method: 'fs/watch', params: { path: ROOT, recursive: false, watchId }, options: { timeoutMs: 5 } },
+  ]);
+});
+
+test('changes come in order, and only those of the watch', async () => {
+  const { server, watch, tell } = await setUp();
+  const changes = watch[Symbol.asyncIterator]();
+  const first = next(changes);
+  server.notify('fs/changed', { watchId: 'another', changes: [change('x')], overflow: false });
+  tell(change('a'));
+  expect(await first).toEqual({ changes: [change('a')], overflow: false });
+  tell(change('b'));
+  tell(change('c'));
+  expect(await next(changes)).toEqual({ changes: [change('b'), change('c')], overflow: false });
+});
+
+test('changes that nobody takes are told as overflow beyond a number', async () => {
+  const { watch, tell } = await setUp();
+  const many = Array.from({ length: WATCH_QUEUE_CHANGES }, (_, index) => change(String(index)));
+  tell(...many);
+  const changes = watch[Symbol.asyncIterator]();
+  expect((await next(changes))?.changes).toHaveLength(WATCH_QUEUE_CHANGES);
+  tell(...many);
+  tell(change('one more'));
+  tell(change('later'));
+  expect(await next(changes)).toEqual({ changes: [change('later')], overflow: true });
+});
+
+test('a notification that makes no sense is told as overflow', async () => {
+  const { server, watch, watchId } = await setUp();
+  const waiting = next(watch[Symbol.asyncIterator]());
+  server.notify('fs/changed', { watchId } as NotificationParamsOf<'fs/changed'>);
+  expect(await waiting).toEqual(OVERFLOW);
+});
+
+test('leaving the loop ends the watch', async () => {
+  const { server, watch, watchId, tell } = await setUp();
+  tell(change('a'));
+  for await (const _changes of watch) break;
+  expect(server.params('fs/unwatch')).toEqual([{ watchId }]);
+  expect(server.listeners).toBe(0);
+});
+
+test('closing ends a loop that waits, and is done once', async () => {
+  const { server, watch } = await setUp();
+  const waiting = next(watch[Symbol.asyncIterator]());
+  await Promise.all([watch.close(), watch.close()]);
+  expect(await waiting).toBeUndefined();
+  expect(server.params('fs/unwatch')).toHaveLength(1);
+});
+
+test('a connection that ends right behind the answer ends the watch', async () => {
+  const server = new FakeFileServer(['fsWatch']);
+  server.answerAnything();
+  const answer = server.hold('fs/watch');
+  const watching = new RemoteFileSystem(server).watch(ROOT);
+  answer({});
+  server.enter('failed');
+  const watch = await watching;
+  await expect(next(watch[Symbol.asyncIterator]())).rejects.toMatchObject({ kind: 'brokenPipe' });
+  expect(server.listeners).toBe(0);
+});
+
+test('closing does not wait for a server that does not answer', async () => {
+  const { server, watch } = await setUp();
+  server.hold('fs/unwatch');
+  await watch.close();
+  expect(server.params('fs/unwatch')).toHaveLength(1);
+});
+
+test('a watch that is refused leaves nothing behind', async () => {
+  const server = new FakeFileServer(['fsWatch']);
+  server.answerAnything();
+  server.refuse('fs/watch', new ClientError('server', 'no', { code: -32004 }));
+  const attempt = new RemoteFileSystem(server).watch(ROOT);
+  await expect(attempt).rejects.toMatchObject({ kind: 'notFound' });
+  expect(server.listeners).toBe(0);
+});
+
+test('after a recovery it is set up again, and what happened meanwhile is told as overflow', async () => {
+  const { server, watch, watchId } = await setUp();
+  const waiting = next(watch[Symbol.asyncIterator]());
+  server.enter('recovering');
+  server.enter('connected');
+  expect(await waiting).toEqual(OVERFLOW);
+  expect(server.params('fs/watch')).toMatchObject([{ watchId }, { watchId, path: ROOT, recursive: false }]);
+});
+
+test('a second loss while it is set up again is followed by another attempt', async () => {
+  const { server, watch } = await setUp();
+  const waiting = next(watch[Symbol.asyncIterator]());
+  server.refuse('fs/watch', new ClientError('brokenPipe', 'lost'));
+  server.enter('recovering');
+  server.enter('connected');
+  await waitFor('the attempt', () => server.params('fs/watch').length === 2);
+  server.answer('fs/watch', {});
+  server.enter('recovering');
+  server.enter('connected');
+  expect(await waiting).toEqual(OVERFLOW);
+});
+
+test('a loss before it could be set up again leaves one attempt for the next connection', async () => {
+  const server = new FakeServer();
+  server.environmentInfo = { capabilities: { fsWatch: true } };
+  server.answers['fs/watch'] = ({ watchId }, link) => {
+    const same = link.requests.filter(({ params }) => params?.watchId === watchId);
+    if (same.length > 1) throw new RpcError(RpcErrorCode.invalidRequest, 'the id is in use');
+    return {};
+  };
+  const client = await server.connect();
+  const watch = await new RemoteFileSystem(client).watch(ROOT);
+  const waiting = next(watch[Symbol.asyncIterator]());
+  let isBroken = false;
+  client.onStateChange((state) => {
+    if (state !== 'connected' || isBroken) return;
+    isBroken = true;
+    server.link.break();
+  });
+  server.link.break();
+  expect(await waiting).toEqual(OVERFLOW);
+  await waitFor('another connection', () => server.links.length === 3 && client.state === 'connected');
+  await waitFor('the watch on it', () => server.link.requests.some(({ method }) => method === 'fs/watch'));
+  await client.call('environment/status', null);
+  expect(server.link.requests.filter(({ method }) => method === 'fs/watch')).toHaveLength(1);
+  await client.close();
+});
+
+test('a watch that is closed while it waits to be set up again is not set up', async () => {
+  const { server, watch } = await setUp();
+  server.hold('fs/watch');
+  server.enter('recovering');
+  server.enter('connected');
+  await watch.close();
+  expect(server.calls.filter(({ method }) => method === 'fs/watch').at(-1)?.options.signal?.aborted).toBe(
+    true,
+  );
+});
+
+async function failureOf(watch: FileWatch): Promise<unknown> {
+  try {
+    for await (const _changes of watch);
+  } catch (error) {
+    return error;
+  }
+  return null;
+}
+
+test('what is gone after a recovery ends the watch, behind what was known', async () => {
+  const { server, watch, tell } = await setUp();
+  tell(change('a'));
+  server.refuse('fs/watch', new ClientError('server', 'gone', { code: -32004 }));
+  server.enter('recovering');
+  server.enter('connected');
+  const changes = watch[Symbol.asyncIterator]();
+  expect(await next(changes)).toMatchObject({ changes: [change('a')] });
+  await expect(changes.next()).rejects.toMatchObject({ kind: 'notFound', message: 'gone' });
+});
+
+test('a watch that has failed is not set up again, even if nobody has looked yet', async () => {
+  const { server, watch } = await setUp();
+  server.refuse('fs/watch', new ClientError('server', 'gone', { code: -32004 }));
+  server.enter('recovering');
+  server.enter('connected');
+  await waitFor('the failure', () => server.listeners === 0);
+  server.enter('recovering');
+  server.enter('connected');
+  expect(server.params('fs/watch')).toHaveLength(2);
+  expect(await failureOf(watch)).toMatchObject({ kind: 'notFound' });
+});
+
+test.each([
+  ['failed', 'brokenPipe'],
+  ['closed', 'closed'],
+] as const)('a connection that is %s ends it', async (state, kind) => {
+  const { server, watch } = await setUp();
+  const failure = failureOf(watch);
+  server.enter(state);
+  expect(await failure).toMatchObject({ kind });
+  expect(server.params('fs/unwatch')).toEqual([]);
+  expect(server.listeners).toBe(0);
+});

@@ -1,0 +1,156 @@
+import { expect, test } from 'vitest';
+import type { ProcessEvent } from '../../../../src/client/backend.ts';
+import { ClientError } from '../../../../src/client/errors.ts';
+import { LOG_MAX_BYTES, LOG_MAX_EVENTS } from '../../../../src/client/limits.ts';
+import { ProcessEventLog, type Refill } from '../../../../src/client/process/event-log.ts';
+
+type Output = Extract<ProcessEvent, { type: 'output' }>;
+const output = (seq: number, text = `<${seq}>`): Output => ({
+  type: 'output',
+  seq,
+  stream: 'stdout',
+  bytes: Buffer.from(text),
+});
+const exited = (seq: number): ProcessEvent => ({ type: 'exited', seq, exitCode: 0, sandboxDenied: false });
+const closed = (seq: number): ProcessEvent => ({ type: 'closed', seq });
+const lost = (fromSeq: number, toSeq: number): ProcessEvent => ({
+  type: 'lost',
+  fromSeq,
+  toSeq,
+  bytes: null,
+});
+const nothing: Refill = () => Promise.resolve([]);
+
+async function all(events: AsyncIterable<ProcessEvent>): Promise<ProcessEvent[]> {
+  const list: ProcessEvent[] = [];
+  for await (const event of events) list.push(event);
+  return list;
+}
+
+test('a reader gets what was, then what comes, and ends behind the last event', async () => {
+  const log = new ProcessEventLog(nothing);
+  log.append(output(1));
+  const reading = all(log.subscribe());
+  await Promise.resolve();
+  log.append(output(2));
+  await Promise.resolve();
+  log.append(exited(3));
+  log.append(closed(4));
+  const events = [output(1), output(2), exited(3), closed(4)];
+  expect(await reading).toEqual(events);
+  expect(await all(log.subscribe())).toEqual(events);
+});
+
+test('a failure is the last event too', async () => {
+  const log = new ProcessEventLog(nothing);
+  const failed: ProcessEvent = { type: 'failed', error: new ClientError('disconnected', 'gone') };
+  log.append(output(1));
+  log.append(failed);
+  expect(await all(log.subscribe())).toEqual([output(1), failed]);
+});
+
+test('readers have places of their own, and several steps may be asked for at once', async () => {
+  const log = new ProcessEventLog(nothing);
+  const [one, two] = [log.subscribe(), log.subscribe()];
+  const steps = Promise.all([one.next(), one.next(), two.next()]);
+  log.append(output(1));
+  log.append(output(2));
+  expect((await steps).map(({ value }) => value)).toEqual([output(1), output(2), output(1)]);
+});
+
+test('only so many events are kept; a late reader gets the older ones from elsewhere', async () => {
+  const asked: [number, number][] = [];
+  const log = new ProcessEventLog(async (afterSeq, throughSeq) => {
+    asked.push([afterSeq, throughSeq]);
+    return [output(2), output(3), output(4), output(6), output(7)];
+  });
+  log.append(output(1));
+  const early = log.subscribe();
+  expect((await early.next()).value).toEqual(output(1));
+  for (let seq = 2; seq <= 4; seq++) log.append(output(seq));
+  log.append(exited(5));
+  for (let seq = 6; seq <= LOG_MAX_EVENTS + 5; seq++) log.append(output(seq));
+  log.append(closed(LOG_MAX_EVENTS + 6));
+  // Evicted: 1 to 6.
+  const events = await all(early);
+  expect(events.slice(0, 6)).toEqual([output(2), output(3), output(4), exited(5), output(6), output(7)]);
+  expect(events).toHaveLength(LOG_MAX_EVENTS + 5);
+  const late = await all(log.subscribe());
+  expect(late.slice(0, 3)).toEqual([lost(1, 1), output(2), output(3)]);
+  expect(asked).toEqual([
+    [1, 6],
+    [0, 6],
+  ]);
+});
+
+test('only so many bytes are kept, but always the last event', async () => {
+  const log = new ProcessEventLog(nothing);
+  const half = 'x'.repeat(LOG_MAX_BYTES / 2);
+  for (let seq = 1; seq <= 3; seq++) log.append(output(seq, half));
+  const reader = log.subscribe();
+  expect((await reader.next()).value).toEqual(lost(1, 1));
+  expect((await reader.next()).value).toMatchObject({ seq: 2 });
+  log.append(output(4, half + half + half));
+  expect((await reader.next()).value).toEqual(lost(3, 3));
+  expect((await reader.next()).value).toMatchObject({ seq: 4 });
+});
+
+test('what nobody has any more is lost, also when asking fails', async () => {
+  const log = new ProcessEventLog(() => Promise.reject(new Error('gone')));
+  for (let seq = 1; seq <= LOG_MAX_EVENTS + 10; seq++) log.append(output(seq));
+  const reader = log.subscribe();
+  expect((await reader.next()).value).toEqual(lost(1, 10));
+  expect((await reader.next()).value).toEqual(output(11));
+});
+
+test('a reader that falls behind again while it catches up asks again', async () => {
+  let grown = false;
+  const log: ProcessEventLog = new ProcessEventLog(async (afterSeq, throughSeq) => {
+    if (!grown) {
+      grown = true;
+      for (let seq = LOG_MAX_EVENTS + 3; seq <= LOG_MAX_EVENTS + 12; seq++) log.append(output(seq));
+    }
+    return Array.from({ length: throughSeq - afterSeq }, (_, index) => output(afterSeq + 1 + index));
+  });
+  for (let seq = 1; seq <= LOG_MAX_EVENTS + 2; seq++) log.append(output(seq));
+  const reader = log.subscribe();
+  for (let seq = 1; seq <= LOG_MAX_EVENTS + 12; seq++) {
+    expect((await reader.next()).value).toMatchObject({ type: 'output', seq });
+  }
+});
+
+test('leaving ends a step that waits', async () => {
+  const log = new ProcessEventLog(nothing);
+  const reader = log.subscribe();
+  const step = reader.next();
+  await Promise.resolve();
+  await reader.return?.();
+  expect(await step).toEqual({ done: true, value: undefined });
+  expect(await reader.next()).toEqual({ done: true, value: undefined });
+});
+
+test('aborting rejects the step that waits, and those after it are the end', async () => {
+  const log = new ProcessEventLog(nothing);
+  const controller = new AbortController();
+  const reader = log.subscribe({ signal: controller.signal });
+  const step = reader.next();
+  setImmediate(() => controller.abort());
+  await expect(step).rejects.toMatchObject({ kind: 'aborted' });
+  expect(await reader.next()).toEqual({ done: true, value: undefined });
+});
+
+test('leaving and aborting end a step that waits for older events', async () => {
+  const log = new ProcessEventLog(() => new Promise(() => {}));
+  for (let seq = 1; seq <= LOG_MAX_EVENTS + 1; seq++) log.append(output(seq));
+  const controller = new AbortController();
+  const [aborted, left] = [log.subscribe({ signal: controller.signal }), log.subscribe()];
+  const steps = Promise.allSettled([aborted.next(), left.next()]);
+  setImmediate(() => {
+    controller.abort();
+    void left.return?.();
+  });
+  expect(await steps).toMatchObject([
+    { status: 'rejected', reason: { kind: 'aborted' } },
+    { status: 'fulfilled', value: { done: true } },
+  ]);
+});

@@ -1,0 +1,315 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { ReadPage } from '../../../../src/client/backend.ts';
+import { REORDER_MAX_BYTES, REORDER_MAX_EVENTS } from '../../../../src/client/limits.ts';
+import {
+  EventOrder,
+  InconsistentPageError,
+  type OrderedEvent,
+  type SequencedEvent,
+} from '../../../../src/client/process/event-order.ts';
+
+const output = (seq: number, text = `<${seq}>`): SequencedEvent => ({
+  type: 'output',
+  seq,
+  stream: 'stdout',
+  bytes: Buffer.from(text),
+});
+const exited = (seq: number, exitCode = 0, sandboxDenied = false): SequencedEvent => ({
+  type: 'exited',
+  seq,
+  exitCode,
+  sandboxDenied,
+});
+const closed = (seq: number): SequencedEvent => ({ type: 'closed', seq });
+const lost = (fromSeq: number, toSeq: number, bytes: number | null = null): OrderedEvent => ({
+  type: 'lost',
+  fromSeq,
+  toSeq,
+  bytes,
+});
+
+/** A page with the output of these numbers. */
+function page(nextSeq: number, seqs: readonly number[], rest: Partial<ReadPage> = {}): ReadPage {
+  return {
+    chunks: seqs.map((seq) => ({ seq, stream: 'stdout' as const, bytes: Buffer.from(`<${seq}>`) })),
+    nextSeq,
+    exited: false,
+    exitCode: null,
+    closed: false,
+    failure: null,
+    sandboxDenied: false,
+    ...rest,
+  };
+}
+
+function order(...events: SequencedEvent[]) {
+  const published: OrderedEvent[] = [];
+  const subject = new EventOrder((event) => published.push(event));
+  for (const event of events) expect(subject.insert(event)).toBe(true);
+  return { subject, published };
+}
+
+describe('events as they arrive', () => {
+  test('are published in order, each once, and nothing behind the end', () => {
+    const { subject, published } = order(
+      output(2),
+      output(1),
+      output(2),
+      exited(4),
+      output(1),
+      output(3),
+      closed(6),
+      output(7),
+      output(5),
+    );
+    expect(published).toEqual([output(1), output(2), output(3), exited(4), output(5), closed(6)]);
+    subject.insert(output(7));
+    subject.merge(page(20, [19]));
+    expect(published).toHaveLength(6);
+    expect(subject.waiting).toBe(false);
+  });
+
+  test('come out whole whatever their order and however often they come', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: 30 }).chain((outputs) => {
+          const total = outputs + 2;
+          return fc.record({
+            exitSeq: fc.integer({ min: 1, max: total - 1 }),
+            total: fc.constant(total),
+            arrivals: fc.shuffledSubarray(
+              Array.from({ length: total * 2 }, (_, index) => (index % total) + 1),
+              { minLength: total * 2 },
+            ),
+          });
+        }),
+        ({ exitSeq, total, arrivals }) => {
+          const event = (seq: number) =>
+            seq === total ? closed(seq) : seq === exitSeq ? exited(seq) : output(seq);
+          const { subject, published } = order();
+          for (const seq of arrivals) subject.insert(event(seq));
+          expect(published).toEqual(Array.from({ length: total }, (_, index) => event(index + 1)));
+        },
+      ),
+    );
+  });
+
+  test('wait within bounds of number and bytes; the one that is missing always fits', () => {
+    const many = order();
+    for (let seq = 2; seq < REORDER_MAX_EVENTS + 2; seq++)
+      expect(many.subject.insert(output(seq))).toBe(true);
+    expect(many.subject.insert(output(REORDER_MAX_EVENTS + 2))).toBe(false);
+    expect(many.subject.insert(output(3))).toBe(true);
+    expect(many.subject.insert(output(1))).toBe(true);
+    expect(many.published).toHaveLength(REORDER_MAX_EVENTS + 1);
+    expect(many.subject.insert(output(REORDER_MAX_EVENTS + 3))).toBe(true);
+
+    const large = order(output(2, 'x'.repeat(REORDER_MAX_BYTES)));
+    expect(large.subject.insert(output(3, 'y'))).toBe(false);
+    expect(large.subject.insert(exited(4))).toBe(true);
+    expect(large.subject.insert(output(1, 'z'.repeat(REORDER_MAX_BYTES + 1)))).toBe(true);
+    expect(large.published.map((event) => event.type)).toEqual(['output', 'output']);
+    expect(large.subject.insert(output(3, 'y'))).toBe(true);
+    expect(large.published).toHaveLength(4);
+  });
+
+  test('that are larger than the bound fit only in their turn', () => {
+    const { subject } = order();
+    expect(subject.insert(output(2, 'x'.repeat(REORDER_MAX_BYTES + 1)))).toBe(false);
+    expect(subject.insert(output(1, 'x'.repeat(REORDER_MAX_BYTES + 1)))).toBe(true);
+  });
+});
+
+describe('a page', () => {
+  test('fills in what was missed, once and in order', () => {
+    const { subject, published } = order(output(1), output(2));
+    subject.merge(page(6, [2, 3, 4, 5]));
+    subject.insert(output(4));
+    subject.insert(output(6));
+    expect(published).toEqual([1, 2, 3, 4, 5, 6].map((seq) => output(seq)));
+  });
+
+  test('that knows nothing new changes nothing', () => {
+    const { subject, published } = order(output(1), output(2));
+    subject.merge(page(3, [1, 2]));
+    subject.merge(page(1, []));
+    expect(published).toHaveLength(2);
+  });
+
+  test('tells of an exit and of output behind it', () => {
+    const { subject, published } = order(output(1));
+    subject.merge(page(6, [2, 4], { exited: true, exitCode: 7, closed: true }));
+    expect(published).toEqual([output(1), output(2), exited(3, 7), output(4), closed(5)]);
+  });
+
+  test('places the exit between two pieces of output, or where output ends', () => {
+    const between = order(output(1));
+    between.subject.merge(page(4, [3], { exited: true, exitCode: 1, sandboxDenied: true }));
+    expect(between.published).toEqual([output(1), exited(2, 1, true), output(3)]);
+    const behind = order(output(1));
+    behind.subject.merge(page(4, [2], { exited: true, exitCode: 1 }));
+    expect(behind.published).toEqual([output(1), output(2), exited(3, 1)]);
+  });
+
+  test('releases newer events that came first', () => {
+    const { subject, published } = order(output(1), output(6), exited(7));
+    subject.merge(page(6, [2, 3, 4, 5]));
+    expect(published).toEqual([1, 2, 3, 4, 5, 6].map((seq) => output(seq)).concat(exited(7)));
+  });
+
+  test('may have more than the bound of events that wait', () => {
+    const { subject, published } = order(output(1));
+    const seqs = Array.from({ length: 1000 }, (_, index) => index + 2);
+    subject.merge(page(1002, seqs));
+    expect(published).toHaveLength(1001);
+    expect(subject.waiting).toBe(false);
+  });
+
+  test('adds to a waiting exit that the sandbox denied something', () => {
+    const { subject, published } = order(exited(3, 1), output(4));
+    subject.merge(page(4, [1, 2], { exited: true, exitCode: 1, sandboxDenied: true }));
+    expect(published).toEqual([output(1), output(2), exited(3, 1, true), output(4)]);
+  });
+
+  test('keeps an exit that waits beyond its end as it is', () => {
+    const { subject, published } = order(exited(4, 1), closed(5));
+    subject.merge(page(3, [1, 2], { sandboxDenied: true }));
+    expect(published).toEqual([output(1), output(2)]);
+    subject.insert(output(3));
+    expect(published.slice(2)).toEqual([output(3), exited(4, 1), closed(5)]);
+  });
+
+  test.each([
+    ['a failure', page(3, [1], { failure: 'broken' }), 'broken'],
+    ['output behind its end', page(2, [2]), 'lies behind the end'],
+    [
+      'output in the place of the end',
+      page(3, [1, 2], { closed: true, exited: true, exitCode: 0 }),
+      'something else too',
+    ],
+    ['no place for the exit', page(3, [1, 2], { exited: true, exitCode: 0 }), 'no event is missing'],
+    ['an exit without a code', page(3, [1], { exited: true }), 'without an exit code'],
+  ])('with %s is refused and changes nothing', (_name, bad, message) => {
+    const { subject, published } = order(output(4));
+    expect(() => subject.merge(bad)).toThrow(InconsistentPageError);
+    expect(() => subject.merge(bad)).toThrow(message);
+    expect(published).toEqual([]);
+    subject.merge(page(4, [1, 2, 3]));
+    expect(published).toHaveLength(4);
+  });
+
+  test('with an end where another event waits is refused', () => {
+    const { subject } = order(output(3));
+    expect(() => subject.merge(page(4, [1], { closed: true, exited: true, exitCode: 0 }))).toThrow(
+      'something else too',
+    );
+  });
+});
+
+describe('output that is gone', () => {
+  test('is told as lost, and the process goes on', () => {
+    const { subject, published } = order(output(1));
+    expect(subject.hasGap(page(323, [321, 322]))).toBe(true);
+    expect(subject.hasGap(page(4, [2, 3]))).toBe(false);
+    subject.merge(page(323, [321, 322]));
+    subject.insert(output(323));
+    expect(published).toEqual([output(1), lost(2, 320), output(321), output(322), output(323)]);
+  });
+
+  test('does not swallow the exit: a hole behind retained output is the exit', () => {
+    const { subject, published } = order(output(1));
+    subject.merge(page(9, [4, 5, 7], { exited: true, exitCode: 3, closed: true }));
+    expect(published).toEqual([
+      output(1),
+      lost(2, 3),
+      output(4),
+      output(5),
+      exited(6, 3),
+      output(7),
+      closed(8),
+    ]);
+  });
+
+  test('may contain the exit, which then comes last', () => {
+    const { subject, published } = order(output(1));
+    subject.merge(page(6, [5], { exited: true, exitCode: 3 }));
+    expect(published).toEqual([output(1), lost(2, 3), exited(4, 3), output(5)]);
+  });
+
+  test('may be everything', () => {
+    const { subject, published } = order();
+    subject.merge(page(2 ** 50, [], { exited: true, exitCode: 3, closed: true }));
+    expect(published).toEqual([lost(1, 2 ** 50 - 3), exited(2 ** 50 - 2, 3), closed(2 ** 50 - 1)]);
+  });
+
+  test('is counted when the total is known, also when an earlier loss was not', () => {
+    const { subject, published } = order(output(1, 'abcd'));
+    subject.merge(page(10, [9]), 4 + 3 + 1000);
+    expect(published[1]).toEqual(lost(2, 8, 1000));
+    subject.merge(page(20, [19]));
+    expect(published[3]).toEqual(lost(10, 18));
+    subject.merge(page(30, [29]), 5000);
+    expect(published[5]).toEqual(lost(20, 28));
+    subject.merge(page(40, [39]), 5100);
+    expect(published[7]).toEqual(lost(30, 38, 96));
+  });
+
+  test('is not counted when it lies in several places or the total is too small', () => {
+    const several = order(output(5));
+    several.subject.merge(page(10, [9]), 1000);
+    expect(several.published).toEqual([lost(1, 4), output(5), lost(6, 8), output(9)]);
+    const small = order(output(1, 'abcd'));
+    small.subject.merge(page(10, [9]), 2);
+    expect(small.published[1]).toEqual(lost(2, 8));
+  });
+
+  test('never hides, repeats or moves what can still be had', () => {
+    const cases = fc.record({
+      total: fc.integer({ min: 3, max: 40 }),
+      exitAt: fc.double({ min: 0, max: 1, noNaN: true }),
+      seen: fc.double({ min: 0, max: 1, noNaN: true }),
+      evicted: fc.double({ min: 0, max: 1, noNaN: true }),
+      target: fc.double({ min: 0, max: 1, noNaN: true }),
+      live: fc.array(fc.integer({ min: 1, max: 40 })),
+    });
+    fc.assert(
+      fc.property(cases, ({ total, exitAt, seen, evicted, target, live }) => {
+        const exitSeq = 1 + Math.floor(exitAt * (total - 2));
+        const event = (seq: number) =>
+          seq === total ? closed(seq) : seq === exitSeq ? exited(seq, 3) : output(seq);
+        const all = Array.from({ length: total }, (_, index) => event(index + 1));
+        const seenThrough = Math.floor(seen * total);
+        const evictedThrough = Math.floor(evicted * total);
+        const end = 1 + Math.floor(target * (total - 1));
+        const { subject, published } = order(...all.slice(0, seenThrough));
+        for (const seq of live) if (seq <= total) subject.insert(event(seq));
+        const retained = all.filter(
+          ({ type, seq }) => type === 'output' && seq > evictedThrough && seq <= end,
+        ) as Extract<SequencedEvent, { type: 'output' }>[];
+        subject.merge({
+          ...page(end + 1, []),
+          chunks: retained,
+          exited: exitSeq <= end,
+          exitCode: exitSeq <= end ? 3 : null,
+          closed: end === total,
+        });
+        for (const { seq } of all.slice(end)) subject.insert(event(seq));
+        let next = 1;
+        for (const one of published) {
+          expect(one.type === 'lost' ? one.fromSeq : one.seq).toBe(next);
+          next = (one.type === 'lost' ? one.toSeq : one.seq) + 1;
+        }
+        expect(next).toBe(total + 1);
+        const had = new Set(published.flatMap((one) => (one.type === 'output' ? [one.seq] : [])));
+        for (const { seq } of retained) expect(had.has(seq)).toBe(true);
+        expect(published.filter((one) => one.type === 'exited')).toHaveLength(1);
+        expect(published.at(-1)).toEqual(closed(total));
+        if (evictedThrough <= seenThrough) {
+          expect(published).toEqual(all);
+        }
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});
