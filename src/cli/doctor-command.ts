@@ -120,9 +120,9 @@ function table(groups: readonly Group[], reliable: boolean): string {
   return `${[...lines, verdict].join('\n')}\n`;
 }
 
-function rows({ name, state, detail, cure }: Check, width: number): string[] {
+function rows({ name, state, detail, fix }: Check, width: number): string[] {
   const row = `  ${MARKS[state]} ${name.padEnd(width)}  ${detail}`;
-  return cure === null ? [row] : [row, `    ${' '.repeat(width)}  -> ${cure}`];
+  return fix === null ? [row] : [row, `    ${' '.repeat(width)}  -> ${fix}`];
 }
 
 const MARKS: Readonly<Record<CheckState, string>> = { ok: '✓', failed: '✗', missing: '-', untested: '?' };

@@ -171,7 +171,7 @@ export type FileChange = NotificationParamsOf<'fs/changed'>['changes'][number];
 
 /** Options of file operations. */
 export interface FileOptions extends CallOptions {
-  /** The confinement to apply, a {@link SandboxRequest} or a form that only the server knows; absent or null is none. */
+  /** The sandbox to apply, a {@link SandboxRequest} or a form that only the server knows; absent or null is none. */
   readonly sandbox?: unknown;
 }
 

@@ -14,7 +14,7 @@ export type EnvironmentInfo = ResultOf<'environment/info'>;
 /** What the system gives to a server. */
 export interface Facilities {
   readonly terminals: boolean;
-  /** Whether confinements can be enforced. */
+  /** Whether sandboxes can be enforced. */
   readonly sandbox: boolean;
 }
 

@@ -6,9 +6,9 @@ import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import { useBase64Coder } from '../rpc/base64.ts';
-import { Confinement } from '../sandbox/confinement.ts';
 import { sandboxIsLikely } from '../sandbox/prediction.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
 import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { Gate } from './auth/gate.ts';
@@ -120,7 +120,7 @@ export class ExecServer {
       sessions: new SessionRegistry(config, this.#spawner),
       quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
       proxies: new ProxyHost(),
-      confinement: new Confinement(
+      sandboxEnforcer: new SandboxEnforcer(
         readFloor(config.minSandbox),
         () => loadSandbox(this.#spawner),
         () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? ''),
@@ -132,7 +132,7 @@ export class ExecServer {
       environmentInfo: () =>
         describeEnvironment(config, {
           terminals: this.#spawner.pty.available,
-          sandbox: this.#services.confinement.usable,
+          sandbox: this.#services.sandboxEnforcer.usable,
         }),
       // After the answer: a client that opens a session is about to start something.
       sessionOpened: () => {
@@ -277,7 +277,7 @@ export class ExecServer {
     this.#listener?.drain();
     await this.#services.sessions.close(SIGTERM, this.#config.shutdownGracePeriodMs);
     await Promise.all([...this.#connections].map((connection) => endConnection(connection, reason)));
-    await this.#services.confinement.close();
+    await this.#services.sandboxEnforcer.close();
     await this.#spawner.close();
     await this.#listener?.close();
     await this.#records.close();

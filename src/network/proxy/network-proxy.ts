@@ -84,12 +84,12 @@ export class NetworkProxy {
    * A proxy for a program in a network namespace of its own, in which {@link serve} gets sockets that listen on `ports` of
    * 127.0.0.1. UDP is refused: datagrams would have to reach this machine. Throws NetworkError when the settings cannot be honoured.
    */
-  static enclosed(options: NetworkProxyOptions): {
+  static sandboxed(options: NetworkProxyOptions): {
     readonly proxy: NetworkProxy;
     readonly ports: readonly number[];
   } {
     const listeners = createListeners(options, null, false);
-    const ports = ENCLOSED_PORTS.slice(0, listeners.servers.length);
+    const ports = SANDBOX_PORTS.slice(0, listeners.servers.length);
     return { proxy: new NetworkProxy(listeners, environmentFor(options.settings, ports, '')), ports };
   }
 
@@ -201,4 +201,4 @@ function environmentFor(
 }
 
 /** Ports in a namespace that holds one program: beyond those that systems give out, and none that programs are known by. */
-const ENCLOSED_PORTS = [61_328, 61_080];
+const SANDBOX_PORTS = [61_328, 61_080];

@@ -18,11 +18,11 @@ export interface NetworkRequest {
   /** The program's environment before any proxy is in it. */
   readonly env: Readonly<Record<string, string>>;
   readonly networkProxy: NetworkProxyLaunch | null;
-  /** Whether the program is confined to a network of its own in which it finds its proxy and nothing else. */
-  readonly enclosed: boolean;
+  /** Whether the program is restricted to a network of its own in which it finds its proxy and nothing else. */
+  readonly sandboxed: boolean;
 }
 
-/** Where the sockets are wanted on which an enclosed program finds its proxy; the sandbox has them sent. */
+/** Where the sockets are wanted on which a sandboxed program finds its proxy; the sandbox has them sent. */
 export interface WantedSockets {
   readonly ports: readonly number[];
   /** A unix socket for the launcher to inherit. */
@@ -53,23 +53,23 @@ export async function openNetwork(
   services: ProxyServices,
   serverEnv: Readonly<Record<string, string | undefined>>,
 ): Promise<ProgramNetwork | null> {
-  const { processId, env, networkProxy, enclosed } = request;
+  const { processId, env, networkProxy, sandboxed } = request;
   if (networkProxy !== null) {
     const options = proxyOptions(processId, networkProxy, services, serverEnv);
     const held = networkProxy.proxy.credentialMasking ? await holdInterception(services.proxies) : null;
     try {
       const proxied = { ...options, held };
-      if (!enclosed) return sharedNetwork(await NetworkProxy.open(proxied), held, request, services);
+      if (!sandboxed) return sharedNetwork(await NetworkProxy.open(proxied), held, request, services);
       return await proxiedNetwork(proxied, held, request, services);
     } catch (error) {
       held?.release();
       throw error;
     }
   }
-  if (!enclosed) return null;
+  if (!sandboxed) return null;
   const ports = loopbackProxyPorts(env);
   const bridge = new LoopbackBridge(services.proxies.ownPorts);
-  return enclosedNetwork((given) => given, ports, request, services, {
+  return sandboxedNetwork((given) => given, ports, request, services, {
     serve: (descriptors) => bridge.serve(ports, descriptors),
     close: () => bridge.close(),
   });
@@ -104,8 +104,8 @@ function proxiedNetwork(
   request: NetworkRequest,
   services: ProxyServices,
 ): Promise<ProgramNetwork> {
-  const { proxy, ports } = NetworkProxy.enclosed(options);
-  return enclosedNetwork((env) => proxy.environmentOver(env), ports, request, services, {
+  const { proxy, ports } = NetworkProxy.sandboxed(options);
+  return sandboxedNetwork((env) => proxy.environmentOver(env), ports, request, services, {
     serve: (descriptors) => proxy.serve(descriptors),
     close: async () => {
       held?.release();
@@ -120,7 +120,7 @@ interface Attendant {
   close(): Promise<void>;
 }
 
-async function enclosedNetwork(
+async function sandboxedNetwork(
   environmentOver: ProgramNetwork['environmentOver'],
   ports: readonly number[],
   { processId }: NetworkRequest,

@@ -21,10 +21,10 @@ export interface StartRequestParts extends ProgramRequest {
   readonly cwd: string;
   /** What the client wants the program held to. */
   readonly limits: RequestedLimits | null;
-  /** What the client wants the program confined to. */
+  /** What the client wants the program restricted to. */
   readonly sandbox: SandboxContext | null;
   readonly networkProxy: NetworkProxyLaunch | null;
-  /** Whether a confined program may use its proxy and nothing else of the network. */
+  /** Whether a sandboxed program may use its proxy and nothing else of the network. */
   readonly enforceManagedNetwork: boolean;
   /** What it is for a login shell whose state may have been captured; null when it is something else. */
   readonly login: LoginCommand | null;

@@ -52,7 +52,7 @@ describe('on a machine where sandboxes work', () => {
       name: 'bwrap',
       state: 'ok',
       detail: expect.stringContaining('/bwrap (bubblewrap '),
-      cure: null,
+      fix: null,
     });
   });
 });
@@ -83,7 +83,7 @@ describe('on a machine where they do not', () => {
       name: 'user namespaces',
       state: 'failed',
       detail: complaint,
-      cure: expect.stringContaining('sysctl -w kernel.unprivileged_userns_clone=1'),
+      fix: expect.stringContaining('sysctl -w kernel.unprivileged_userns_clone=1'),
     });
   });
 });

@@ -3,7 +3,7 @@ import { redactArguments } from '../../../observability/redact.ts';
 import type { ProcessListener } from '../../../process/managed-process.ts';
 import type { SpawnSpec } from '../../../process/spawn/spawner.ts';
 import type { RpcError } from '../../../protocol/errors.ts';
-import type { SandboxType } from '../../../sandbox/confinement.ts';
+import type { SandboxType } from '../../../sandbox/sandbox-enforcer.ts';
 import type { CloseReason } from '../../../transport/transport.ts';
 import type { Principal } from '../../auth/principal.ts';
 import type { AuditLog, AuditRecord } from './audit-log.ts';

@@ -31,7 +31,7 @@ function masked(start: object = {}): StartNetwork {
   const services = {
     session: { policyQuestions: {}, policyDecisions: { end: () => {}, report: () => {} } },
     proxies,
-    confinement: { networkForbidden: false },
+    sandboxEnforcer: { networkForbidden: false },
     log: {},
   };
   const networkProxy = { proxy: settings({ credentialMasking: true }), auditMetadata: {} };
@@ -43,7 +43,7 @@ function masked(start: object = {}): StartNetwork {
 const specWith = (env: Record<string, string>) => ({ env }) as unknown as SpawnSpec;
 const signal = new AbortController().signal;
 
-describe('the confinement of a masked program', () => {
+describe('the sandbox of a masked program', () => {
   const restricted = (entries: unknown[]) =>
     ({
       permissions: { type: 'managed', file_system: { type: 'restricted', entries }, network: 'enabled' },
@@ -73,7 +73,7 @@ describe('the confinement of a masked program', () => {
 
 test('a program that is not masked keeps its credentials', async () => {
   const networkProxy = { proxy: settings(), auditMetadata: {} };
-  const enclose = masked({ networkProxy }).around(null);
-  const { spec } = await enclose(specWith({ GH_TOKEN: GITHUB }), signal);
+  const wrapInSandbox = masked({ networkProxy }).around(null);
+  const { spec } = await wrapInSandbox(specWith({ GH_TOKEN: GITHUB }), signal);
   expect(spec?.env.GH_TOKEN).toBe(GITHUB);
 });

@@ -168,7 +168,7 @@ describe('what cannot be had is refused', () => {
     const peer = { decided: () => {}, ask: null };
     const options = { settings: settings({ credentialMasking: true }), host: new ProxyHost(), peer };
     await expect(NetworkProxy.open(options)).rejects.toMatchObject({ name: 'NetworkError', kind: 'failed' });
-    expect(() => NetworkProxy.enclosed(options)).toThrow('credentials cannot be masked here');
+    expect(() => NetworkProxy.sandboxed(options)).toThrow('credentials cannot be masked here');
   });
 });
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { JUDGED_EXIT_WAIT_MS } from '../../../src/process/limits.ts';
-import { ManagedProcess, type Surroundings } from '../../../src/process/managed-process.ts';
+import { ManagedProcess, type SandboxHooks } from '../../../src/process/managed-process.ts';
 import { NO_RUN_LIMITS, type RunLimits } from '../../../src/process/resources/resource-limits.ts';
 import { FakeChild } from './fake-child.ts';
 
@@ -24,7 +24,7 @@ function judgeOf() {
   };
 }
 
-function start(surroundings: Partial<Surroundings>, limits: RunLimits = NO_RUN_LIMITS) {
+function start(sandboxHooks: Partial<SandboxHooks>, limits: RunLimits = NO_RUN_LIMITS) {
   const child = new FakeChild();
   const events: string[] = [];
   const process = new ManagedProcess(
@@ -37,7 +37,7 @@ function start(surroundings: Partial<Surroundings>, limits: RunLimits = NO_RUN_L
       closed: (seq, reason) => events.push(`${seq} closed ${reason}`),
     },
     limits,
-    { judge: null, leave: null, ...surroundings },
+    { judge: null, leave: null, ...sandboxHooks },
   );
   process.begin(false);
   return { child, process, events };

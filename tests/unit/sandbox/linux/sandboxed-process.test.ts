@@ -19,16 +19,16 @@ import {
 } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import {
-  type EnclosedProgram,
-  newEncloser,
+  newSandboxBuilder,
+  type SandboxedProgram,
   starter,
   UNRESTRICTED,
   workspacePolicy,
-} from './enclosed-programs.ts';
+} from './sandboxed-programs.ts';
 
 const spawner = new NativeSpawner(loadLibc());
-const start = starter(spawner, newEncloser(spawner));
-const warm = mkdtempSync(join(tmpdir(), 'enclosed-life-'));
+const start = starter(spawner, newSandboxBuilder(spawner));
+const warm = mkdtempSync(join(tmpdir(), 'sandboxed-life-'));
 await (await start(shell('true', TERMINAL), workspacePolicy(warm))).finish();
 rmSync(warm, { recursive: true });
 
@@ -36,7 +36,7 @@ let workspace: string;
 let descriptors: number;
 
 beforeEach(() => {
-  workspace = mkdtempSync(join(tmpdir(), 'enclosed-life-'));
+  workspace = mkdtempSync(join(tmpdir(), 'sandboxed-life-'));
   descriptors = openDescriptors();
 });
 
@@ -51,12 +51,12 @@ afterAll(async () => {
   expect(childPids()).toEqual([]);
 });
 
-const launch = (argv: readonly [string, ...string[]], io: ChildIo = NO_INPUT): Promise<EnclosedProgram> =>
+const launch = (argv: readonly [string, ...string[]], io: ChildIo = NO_INPUT): Promise<SandboxedProgram> =>
   start({ ...command(argv), cwd: workspace, io }, workspacePolicy(workspace));
 const script = (text: string, io: ChildIo = NO_INPUT) => launch(['/bin/sh', '-c', text], io);
-const type = (program: EnclosedProgram, text: string) =>
+const type = (program: SandboxedProgram, text: string) =>
   program.child.stdin?.write(Buffer.from(text), () => {});
-const says = (program: EnclosedProgram, text: string) =>
+const says = (program: SandboxedProgram, text: string) =>
   waitFor(`"${text}"`, () => (program.text('pty') + program.text('stdout')).includes(text));
 
 /** Host pids of a program and everything below it. */

@@ -6,7 +6,7 @@ import { limitsAnything, NO_RESOURCE_LIMITS, type ResourceLimits } from './resou
 import type { SessionLimits } from './session-limits.ts';
 
 /** Limits that hold for a running program. */
-export interface Confinement {
+export interface AppliedLimits {
   /** Whether the memory limit has killed it. Only a control group tells; under other limits a program sees its memory refused. */
   outOfMemory(): boolean;
   /** To be called when the program and what it started are gone. */
@@ -16,7 +16,7 @@ export interface Confinement {
 /** Limits that are ready for a program that is about to start. */
 export interface PreparedLimits {
   /** Puts the limits on a program that has just started and on what it has started since. */
-  apply(tree: { readonly pid: number; readonly tag: bigint | null }): Confinement;
+  apply(tree: { readonly pid: number; readonly tag: bigint | null }): AppliedLimits;
   /** Gives the preparations back when the start has failed. */
   cancel(): void;
 }
@@ -26,7 +26,7 @@ export interface PreparedLimits {
  * process by itself. A program runs for an instant before its limits hold; what it started in that instant carries its tag and
  * is brought under them too. A program on which the system does not let them be put is killed.
  */
-export class Confiner {
+export class ResourceLimiter {
   readonly #libc: Pick<Libc, 'lowerLimit'>;
   readonly #readTag: (pid: number) => bigint | null;
   readonly #find: typeof findControlGroups;

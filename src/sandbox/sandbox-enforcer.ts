@@ -4,11 +4,11 @@ import { deferFileSystem } from '../files/file-system-wrappers.ts';
 import { type NativePath, nativePathOfText } from '../files/native-path.ts';
 import type { SearchRequest, SearchResult } from '../files/search/query.ts';
 import type { SpawnSpec } from '../process/spawn/spawner.ts';
-import type { Enclose } from '../process/start-program.ts';
+import type { WrapInSandbox } from '../process/start-program.ts';
 import type { SandboxContext } from '../protocol/sandbox.ts';
 import { SandboxError } from './errors.ts';
 import { SANDBOX_PROBE_WAIT_MS } from './limits.ts';
-import type { Proxied } from './linux/containment.ts';
+import type { Proxied } from './linux/bwrap-command.ts';
 import { intersect } from './policy/intersect.ts';
 import { isOpenAnyway, type PolicyHost, policyOf, requirePlaces } from './policy/normalize.ts';
 import { isFullRead, isFullWrite, type SandboxPolicy } from './policy/policy.ts';
@@ -17,30 +17,30 @@ import type { Sandbox } from './sandbox.ts';
 /** What confines a program, as clients are told. */
 export type SandboxType = 'none' | 'linuxSeccomp' | 'macosSeatbelt';
 
-/** A start under a confinement, or without one. */
-export interface ProgramConfinement {
+/** A start under a sandbox, or without one. */
+export interface ProgramSandbox {
   readonly sandboxType: SandboxType;
   /** Null where the program runs as it is. */
-  readonly enclose: Enclose | null;
+  readonly wrapInSandbox: WrapInSandbox | null;
 }
 
-/** The files of one connection under whatever confinement its requests name. */
-export interface ConfinedFiles {
-  /** Null where every file may be read, or written, as `access` says. Throws SandboxError when the confinement makes no sense. */
-  of(asked: SandboxContext | null, access: 'read' | 'write'): FileConfinement | null;
+/** The files of one connection under whatever sandbox its requests name. */
+export interface FileSandboxes {
+  /** Null where every file may be read, or written, as `access` says. Throws SandboxError when the sandbox makes no sense. */
+  of(asked: SandboxContext | null, access: 'read' | 'write'): FileSandbox | null;
 }
 
-/** Files under a confinement. */
-export interface FileConfinement {
+/** Files under a sandbox. */
+export interface FileSandbox {
   readonly fileSystem: FileSystem;
   search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>;
 }
 
 /**
- * Turns the confinement that a request asks for into the one that is enforced. Below every request lies the server's own floor: it
+ * Turns the sandbox that a request asks for into the one that is enforced. Below every request lies the server's own floor: it
  * holds for those that ask for less, or for nothing. What cannot be enforced is refused; nothing ever runs without it.
  */
-export class Confinement {
+export class SandboxEnforcer {
   readonly #floor: SandboxContext | null;
   readonly #load: () => Promise<Sandbox>;
   #loading: Promise<Sandbox> | null = null;
@@ -50,7 +50,7 @@ export class Confinement {
   #likely: boolean | null = null;
 
   /**
-   * `load` brings what enforces confinements; it is called when the first request needs it. `isLikely` guesses whether it will work.
+   * `load` brings what enforces sandboxes; it is called when the first request needs it. `isLikely` guesses whether it will work.
    */
   constructor(floor: SandboxContext | null, load: () => Promise<Sandbox>, isLikely: () => boolean) {
     this.#floor = floor;
@@ -58,13 +58,13 @@ export class Confinement {
     this.#isLikely = isLikely;
   }
 
-  /** Whether confinements can be enforced here, as far as is known: a guess until {@link probe} or a request has found out. */
+  /** Whether sandboxes can be enforced here, as far as is known: a guess until {@link probe} or a request has found out. */
   get usable(): boolean {
     this.#likely ??= this.#isLikely();
     return this.#sandboxed?.works ?? this.#likely;
   }
 
-  /** Finds out whether confinements can be enforced here. A dead mount on the search path cannot hold it up. */
+  /** Finds out whether sandboxes can be enforced here. A dead mount on the search path cannot hold it up. */
   async probe(): Promise<void> {
     const checked = this.#sandbox().then((sandbox) => sandbox.check());
     await withTimeout(
@@ -78,30 +78,30 @@ export class Confinement {
     return this.#floorPolicy()?.network === 'restricted';
   }
 
-  /** How a program is started that its request wants confined to `asked`. Throws SandboxError when that makes no sense. */
+  /** How a program is started that its request wants restricted to `asked`. Throws SandboxError when that makes no sense. */
   program(
     asked: SandboxContext | null,
     spec: SpawnSpec,
     sockets: () => Proxied | null = () => null,
-  ): ProgramConfinement {
-    if (asked === null && this.#floor === null) return NOT_CONFINED;
+  ): ProgramSandbox {
+    if (asked === null && this.#floor === null) return UNSANDBOXED;
     const policy = this.#programPolicy(asked, spec);
-    if (policy === null) return NOT_CONFINED;
+    if (policy === null) return UNSANDBOXED;
     return {
       sandboxType: process.platform === 'darwin' ? 'macosSeatbelt' : 'linuxSeccomp',
-      enclose: async (inner, signal) =>
-        (await this.#sandbox()).encloseProgram(inner, policy, signal, sockets()),
+      wrapInSandbox: async (inner, signal) =>
+        (await this.#sandbox()).wrapProgram(inner, policy, signal, sockets()),
     };
   }
 
   /** The same for what is run on behalf of a program that may use its proxy and nothing else of the network: it gets none at all. */
-  withoutNetwork(asked: SandboxContext, spec: SpawnSpec): Enclose {
+  withoutNetwork(asked: SandboxContext, spec: SpawnSpec): WrapInSandbox {
     const policy = intersect(this.#programPolicy(asked, spec)!, NO_NETWORK);
-    return async (inner, signal) => (await this.#sandbox()).encloseProgram(inner, policy, signal);
+    return async (inner, signal) => (await this.#sandbox()).wrapProgram(inner, policy, signal);
   }
 
   /** The files of a connection that may see only what is `below` a directory, or everything when that is null. */
-  files(below: NativePath | null): ConfinedFiles {
+  files(below: NativePath | null): FileSandboxes {
     return {
       of: (asked, access) => {
         if (asked === null && this.#floor === null) return null;
@@ -117,7 +117,7 @@ export class Confinement {
     await sandbox?.close();
   }
 
-  #filesUnder(policy: SandboxPolicy): FileConfinement {
+  #filesUnder(policy: SandboxPolicy): FileSandbox {
     const files = async () => (await this.#sandbox()).files(policy);
     return {
       fileSystem: deferFileSystem(async () => (await files()).fileSystem),
@@ -169,7 +169,7 @@ function programPolicy(asked: SandboxContext, host: PolicyHost): SandboxPolicy {
   }
 }
 
-/** Where every file is open anyway it does not matter what the confinement is relative to. */
+/** Where every file is open anyway it does not matter what the sandbox is relative to. */
 function filePolicy(asked: SandboxContext, access: 'read' | 'write'): SandboxPolicy {
   try {
     return policyOf(asked, { cwd: null, tmpdir: process.env.TMPDIR });
@@ -184,7 +184,7 @@ function filePolicy(asked: SandboxContext, access: 'read' | 'write'): SandboxPol
 const OPEN: SandboxPolicy = { disk: 'unrestricted', network: 'enabled' };
 const NO_NETWORK: SandboxPolicy = { disk: 'unrestricted', network: 'restricted' };
 
-const NOT_CONFINED: ProgramConfinement = { sandboxType: 'none', enclose: null };
+const UNSANDBOXED: ProgramSandbox = { sandboxType: 'none', wrapInSandbox: null };
 
 function onlyBelow(directory: NativePath): SandboxPolicy {
   const entries = [{ path: directory, access: 'write', byName: false }] as const;

@@ -37,7 +37,7 @@ export interface BwrapInput {
  * A program that bwrap is started for, with everything that concerns it in descriptors: other users can read a command line, and what
  * an environment says to the loader of programs must not be said to bwrap.
  */
-export class Containment {
+export class BwrapCommand {
   readonly #spec: SpawnSpec;
   readonly #path: string;
   readonly #network: NetworkMode;

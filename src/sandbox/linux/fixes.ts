@@ -3,12 +3,12 @@ export const INSTALL_BWRAP =
   'install the package bubblewrap (apt-get install bubblewrap, dnf install bubblewrap, pacman -S bubblewrap)';
 
 /** What helps against what bwrap says, with the command where there is one; null when that is not known. */
-export function cureFor(complaint: string): string | null {
-  return CURES.find(([pattern]) => pattern.test(complaint))?.[1] ?? null;
+export function fixFor(complaint: string): string | null {
+  return FIXES.find(([pattern]) => pattern.test(complaint))?.[1] ?? null;
 }
 
 /** What bwrap says, and what helps. The first that matches counts. */
-const CURES: readonly (readonly [RegExp, string])[] = [
+const FIXES: readonly (readonly [RegExp, string])[] = [
   [
     /mount proc/i,
     'a container that hides parts of /proc forbids it; start the container with an unmasked /proc (docker run --security-opt systempaths=unconfined)',

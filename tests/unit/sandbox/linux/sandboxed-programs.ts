@@ -1,11 +1,11 @@
 import { readdirSync, readlinkSync } from 'node:fs';
 import { childPath, nativePathOfText } from '../../../../src/files/native-path.ts';
 import type { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
-import type { EnclosingCalls, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+import type { SandboxCalls, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import { childOf } from '../../../../src/process/start-program.ts';
 import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
-import { LinuxEncloser } from '../../../../src/sandbox/linux/enclose.ts';
 import type { SandboxReserve } from '../../../../src/sandbox/linux/reserve.ts';
+import { LinuxSandboxBuilder } from '../../../../src/sandbox/linux/sandbox-builder.ts';
 import type { NetworkMode } from '../../../../src/sandbox/linux/seccomp.ts';
 import type { Access, PolicyEntry, SandboxPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { type Outcome, record, type Transcript } from '../../../support/children.ts';
@@ -36,14 +36,14 @@ export function workspacePolicy(folder: string, more: Readonly<Record<string, Ac
 }
 
 /** One that uses the bwrap of this machine. */
-export function newEncloser(
+export function newSandboxBuilder(
   spawner: NativeSpawner,
-  calls: EnclosingCalls = spawner.enclosing,
+  calls: SandboxCalls = spawner.sandboxCalls,
   reserve: SandboxReserve | null = null,
-): LinuxEncloser {
+): LinuxSandboxBuilder {
   const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';
   const bwrap = new Bwrap(spawner, process.env.PATH ?? '', architecture);
-  return new LinuxEncloser(calls, bwrap, architecture, reserve);
+  return new LinuxSandboxBuilder(calls, bwrap, architecture, reserve);
 }
 
 /** Placeholders that have been removed stay open for a moment longer. */
@@ -65,31 +65,31 @@ function descriptorTargets(): string[] {
 }
 
 /** A started program and what has to happen when it is over. */
-export interface EnclosedProgram extends Transcript {
+export interface SandboxedProgram extends Transcript {
   /** Resolves when everything has been read, everything in the sandbox is gone, and so are its placeholders. */
   finish(): Promise<Outcome & { readonly denied: boolean }>;
 }
 
 /** Starts programs in sandboxes as a process manager does. */
-export function starter(spawner: Spawner, encloser: LinuxEncloser) {
+export function starter(spawner: Spawner, builder: LinuxSandboxBuilder) {
   return async (
     spec: SpawnSpec,
     policy: SandboxPolicy,
     network: NetworkMode = 'restricted',
-  ): Promise<EnclosedProgram> => {
-    const enclosure = await encloser.encloseProgram(spec, policy, network);
-    const transcript = record(await childOf(enclosure, (inner) => spawner.spawn(inner)));
+  ): Promise<SandboxedProgram> => {
+    const launch = await builder.wrapProgram(spec, policy, network);
+    const transcript = record(await childOf(launch, (inner) => spawner.spawn(inner)));
     const { child, text } = transcript;
-    if ((await enclosure.entered?.(child)) === false) throw new Error('the program was not executed');
+    if ((await launch.entered?.(child)) === false) throw new Error('the program was not executed');
     const finish = async () => {
       const [status] = await Promise.all([transcript.exited, transcript.ended]);
       child.release();
       await child.killTree();
-      await enclosure.release?.();
+      await launch.release?.();
       await removedAreClosed();
       const [stdout, stderr, pty] = [text('stdout'), text('stderr'), text('pty')];
-      enclosure.judge?.output('stderr', Buffer.from(stdout + stderr + pty));
-      const denied = enclosure.judge?.denied(status.code ?? 128 + status.signal!) ?? false;
+      launch.judge?.output('stderr', Buffer.from(stdout + stderr + pty));
+      const denied = launch.judge?.denied(status.code ?? 128 + status.signal!) ?? false;
       return { stdout, stderr, pty, status, denied };
     };
     return { ...transcript, finish };

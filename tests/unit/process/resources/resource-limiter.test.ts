@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
-import { Confiner } from '../../../../src/process/resources/confiner.ts';
 import { ControlGroups } from '../../../../src/process/resources/control-groups.ts';
+import { ResourceLimiter } from '../../../../src/process/resources/resource-limiter.ts';
 import { createSpawner } from '../../../../src/process/spawn/create-spawner.ts';
 import type { ExitStatus, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 
@@ -55,23 +55,23 @@ const SHOW_LIMITS =
   'read go; grep "Max data size" /proc/self/limits; sh -c \'grep "Max data size" /proc/self/limits\'';
 
 test('nothing to limit is nothing to do', () => {
-  const confiner = new Confiner({ lowerLimit: () => false }, () => null);
-  expect(confiner.prepare(undefined)).toBeNull();
-  expect(confiner.prepare(NOTHING)).toBeNull();
+  const limiter = new ResourceLimiter({ lowerLimit: () => false }, () => null);
+  expect(limiter.prepare(undefined)).toBeNull();
+  expect(limiter.prepare(NOTHING)).toBeNull();
 });
 
 test('without control groups the memory of each process is limited, and what needs groups is refused', () => {
   const limited: [number, bigint][] = [];
   const libc = { lowerLimit: (pid: number, _: number, bytes: bigint) => limited.push([pid, bytes]) > 0 };
-  const confiner = new Confiner(libc, (pid) => (pid === process.pid ? 5n : null), noGroups);
-  const confinement = confiner.prepare({ ...NOTHING, memoryBytes: MIB })?.apply({ pid: 1, tag: 5n });
+  const limiter = new ResourceLimiter(libc, (pid) => (pid === process.pid ? 5n : null), noGroups);
+  const appliedLimits = limiter.prepare({ ...NOTHING, memoryBytes: MIB })?.apply({ pid: 1, tag: 5n });
   expect(limited).toEqual([
     [1, BigInt(MIB)],
     [process.pid, BigInt(MIB)],
   ]);
-  expect(confinement?.outOfMemory()).toBe(false);
-  expect(() => confiner.prepare({ ...NOTHING, pids: 3 })).toThrow(/no groups here/);
-  expect(() => confiner.prepare({ ...NOTHING, memoryBytes: MIB, cpuPercent: 50 })).toThrow(/no groups here/);
+  expect(appliedLimits?.outOfMemory()).toBe(false);
+  expect(() => limiter.prepare({ ...NOTHING, pids: 3 })).toThrow(/no groups here/);
+  expect(() => limiter.prepare({ ...NOTHING, memoryBytes: MIB, cpuPercent: 50 })).toThrow(/no groups here/);
 });
 
 test('a program that wants more memory than it may have does not get it', async () => {
@@ -84,7 +84,7 @@ test('a program that wants more memory than it may have does not get it', async 
 });
 
 test('the limit holds for what the program starts, also for what it started in its first instant', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'confiner-'));
+  const folder = mkdtempSync(join(tmpdir(), 'limiter-'));
   try {
     const file = join(folder, 'early');
     const fifo = join(folder, 'fifo');
@@ -127,8 +127,8 @@ test('a program that cannot be put under its limits is killed, with what it star
   try {
     // As the system answers for a program that has become another user.
     const libc = { lowerLimit: () => false };
-    const confiner = new Confiner(libc, (pid) => (pid === started.pid ? 5n : null), noGroups);
-    confiner.prepare({ ...NOTHING, memoryBytes: MIB })?.apply({ pid: program.pid!, tag: 5n });
+    const limiter = new ResourceLimiter(libc, (pid) => (pid === started.pid ? 5n : null), noGroups);
+    limiter.prepare({ ...NOTHING, memoryBytes: MIB })?.apply({ pid: program.pid!, tag: 5n });
     expect(await Promise.all(ends.slice(0, 2))).toEqual([
       [null, 'SIGKILL'],
       [null, 'SIGKILL'],
@@ -145,8 +145,8 @@ test('a program that is gone, or has less already, needs no limit', async () => 
   const ended = once(sleeper, 'exit');
   try {
     await once(sleeper.stdout, 'data');
-    const confiner = new Confiner({ lowerLimit: () => false }, () => null, noGroups);
-    const limits = confiner.prepare({ ...NOTHING, memoryBytes: MIB });
+    const limiter = new ResourceLimiter({ lowerLimit: () => false }, () => null, noGroups);
+    const limits = limiter.prepare({ ...NOTHING, memoryBytes: MIB });
     limits?.apply({ pid: sleeper.pid!, tag: null });
     limits?.apply({ pid: 2 ** 22 + 1, tag: null });
     sleeper.kill('SIGTERM');
@@ -158,17 +158,17 @@ test('a program that is gone, or has less already, needs no limit', async () => 
 });
 
 test('a program that its group does not take in is killed', async () => {
-  const home = mkdtempSync(join(tmpdir(), 'confiner-'));
+  const home = mkdtempSync(join(tmpdir(), 'limiter-'));
   const program = spawn('sleep', ['1000']);
   const ended = once(program, 'exit');
   try {
     writeFileSync(join(home, 'cgroup.subtree_control'), 'pids');
-    const confiner = new Confiner(
+    const limiter = new ResourceLimiter(
       { lowerLimit: () => false },
       () => null,
       () => new ControlGroups(home),
     );
-    const limits = confiner.prepare({ ...NOTHING, pids: 1 });
+    const limits = limiter.prepare({ ...NOTHING, pids: 1 });
     rmSync(join(home, `exec-server-${process.pid}-1`), { recursive: true });
     limits?.apply({ pid: program.pid!, tag: null });
     expect(await ended).toEqual([null, 'SIGKILL']);

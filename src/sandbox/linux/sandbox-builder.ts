@@ -10,8 +10,8 @@ import {
   describeLaunchFailure,
   rejectNulBytes,
 } from '../../process/spawn/launch-checks.ts';
-import type { Child, EnclosingCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
-import { discard, type Enclosure, EnclosureOutdated } from '../../process/start-program.ts';
+import type { Child, SandboxCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
+import { discard, type SandboxedLaunch, SandboxOutdatedError } from '../../process/start-program.ts';
 import { DenialScanner } from '../denial.ts';
 import { unenforceable } from '../errors.ts';
 import { cachedProbe } from '../mounts/cached-probe.ts';
@@ -21,12 +21,12 @@ import { PlanMemory, type RememberedPlan } from '../mounts/plan-memory.ts';
 import { type DiskPolicy, isFullWrite, type SandboxPolicy } from '../policy/policy.ts';
 import type { Bwrap } from './bwrap.ts';
 import {
+  BwrapCommand,
   type BwrapInput,
-  Containment,
   FIRST_INHERITED_FD,
   type Proxied,
   type ReadyPlan,
-} from './containment.ts';
+} from './bwrap-command.ts';
 import { descriptorPath, placeOf } from './descriptors.ts';
 import { hasEntered } from './entry.ts';
 import { Instructions } from './instructions.ts';
@@ -41,10 +41,10 @@ import type { Architecture } from './syscalls.ts';
  * Puts programs into sandboxes of Linux: bwrap gives them a file tree, processes and a network of their own, and a filter of system
  * calls. A program that may write everywhere gets the filter alone, and one that may use the network as well runs as it is.
  */
-export class LinuxEncloser {
+export class LinuxSandboxBuilder {
   readonly #architecture: Architecture;
   readonly #bwrap: UsedBwrap;
-  readonly #calls: EnclosingCalls;
+  readonly #calls: SandboxCalls;
   readonly #reserve: SandboxReserve | null;
   readonly #placeholders: Placeholders;
   readonly #launchCache = new LaunchCache(() => performance.now());
@@ -55,7 +55,7 @@ export class LinuxEncloser {
 
   /** Without a reserve each program waits until its sandbox has been built. */
   constructor(
-    calls: EnclosingCalls,
+    calls: SandboxCalls,
     bwrap: UsedBwrap,
     architecture: Architecture,
     reserve: SandboxReserve | null = null,
@@ -69,19 +69,19 @@ export class LinuxEncloser {
   }
 
   /**
-   * What to start in place of the program so that it is confined to the policy. Rejects with SpawnError for what would be wrong with
+   * What to start in place of the program so that it is restricted to the policy. Rejects with SpawnError for what would be wrong with
    * the program without a sandbox, with SandboxError when the policy cannot be kept. When `signal` aborts it rejects at once and
    * clears away later what it was about to make.
    */
-  async encloseProgram(
+  async wrapProgram(
     spec: SpawnSpec,
     policy: SandboxPolicy,
     network: NetworkMode,
     signal?: AbortSignal,
     proxied: Proxied | null = null,
-  ): Promise<Enclosure> {
-    const enclosing = this.#enclose(spec, policy, network, proxied, signal);
-    return signal === undefined ? enclosing : this.#untilAborted(enclosing, signal);
+  ): Promise<SandboxedLaunch> {
+    const wrapping = this.#wrap(spec, policy, network, proxied, signal);
+    return signal === undefined ? wrapping : this.#untilAborted(wrapping, signal);
   }
 
   /** Resolves when what was made for starts that were given up is cleared away, or does not come to an end. */
@@ -89,13 +89,13 @@ export class LinuxEncloser {
     await withTimeout(Promise.all([...this.#abandoned, this.#reserve?.close()]), ABANDONED_DEADLINE_MS);
   }
 
-  async #enclose(
+  async #wrap(
     spec: SpawnSpec,
     policy: SandboxPolicy,
     network: NetworkMode,
     proxied: Proxied | null,
     signal?: AbortSignal,
-  ): Promise<Enclosure> {
+  ): Promise<SandboxedLaunch> {
     const judge = new DenialScanner();
     const fullWrite = isFullWrite(policy);
     if (fullWrite && network === 'enabled') return { spec, judge, release: null };
@@ -109,10 +109,10 @@ export class LinuxEncloser {
     if (remembered === null) {
       const ready = await making;
       try {
-        const containment = new Containment(spec, path, ready.plan, network, proxied);
-        const input = containment.input(ready, this.#architecture)!;
+        const command = new BwrapCommand(spec, path, ready.plan, network, proxied);
+        const input = command.input(ready, this.#architecture)!;
         const entered = (child: Child) => hasEntered(child, network, this.#bwrap);
-        const wrapper = containment.wrapper(bwrap, input, this.#filter(network));
+        const wrapper = command.wrapper(bwrap, input, this.#filter(network));
         return { spec: wrapper, judge, entered, release: ready.release };
       } catch (error) {
         await ready.release?.();
@@ -120,9 +120,9 @@ export class LinuxEncloser {
       }
     }
     const { plan } = remembered;
-    const containment = new Containment(spec, path, plan, network, proxied);
+    const command = new BwrapCommand(spec, path, plan, network, proxied);
     try {
-      return this.#encloseMeanwhile(containment, { bwrap, plan, making, judge, network, signal });
+      return this.#wrapMeanwhile(command, { bwrap, plan, making, judge, network, signal });
     } catch (error) {
       this.#abandon(making);
       throw describeLaunchFailure(error, bwrap);
@@ -133,7 +133,7 @@ export class LinuxEncloser {
    * It is found out whether what is to be built is what it was the last time while bwrap is started, or after it has built most of it:
    * then there is a sandbox in reserve.
    */
-  #encloseMeanwhile(containment: Containment, start: UnderWay): Enclosure {
+  #wrapMeanwhile(command: BwrapCommand, start: UnderWay): SandboxedLaunch {
     const { bwrap, plan, making, judge, network, signal } = start;
     let ready: PreparedPlan | null | undefined;
     making.then(
@@ -144,24 +144,24 @@ export class LinuxEncloser {
         ready = null;
       },
     );
-    const { kind } = containment;
+    const { kind } = command;
     const spare = kind === null ? null : (this.#reserve?.take(plan, kind) ?? null);
     const instructions = spare?.instructions ?? new Instructions(this.#calls);
     const { launcher, pipe } = instructions.inherited;
-    const enclosure = {
+    const launch = {
       ...(spare === null
-        ? { spec: containment.wrapper(bwrap, { launcher, args: pipe }, this.#filter(network)) }
+        ? { spec: command.wrapper(bwrap, { launcher, args: pipe }, this.#filter(network)) }
         : { spec: null, child: spare.child }),
       judge,
       entered: async (child: Child) => {
         instructions.handOver();
         const made = await making;
-        const told = instructions.send(this.#inputFor(containment, made, plan, spare));
+        const told = instructions.send(this.#inputFor(command, made, plan, spare));
         const entered = await hasEntered(child, network, this.#bwrap, told);
         if (spare !== null && entered) this.#reserve?.noteSuccess(plan);
         if (spare !== null && !entered && !signal?.aborted) this.#reserve?.noteFailure(plan);
-        if (entered && made.plan === plan) this.#provideNext(containment, start);
-        if (entered) enclosure.release = made.release;
+        if (entered && made.plan === plan) this.#provideNext(command, start);
+        if (entered) launch.release = made.release;
         return entered;
       },
       release: async (): Promise<void> => {
@@ -170,48 +170,48 @@ export class LinuxEncloser {
         if (ready === undefined) this.#abandon(making);
         else await ready?.release?.();
       },
-    } as Mutable<Enclosure>;
-    return enclosure;
+    } as Mutable<SandboxedLaunch>;
+    return launch;
   }
 
-  /** What bwrap is told, which in reserve has built most of `plan` already. Throws EnclosureOutdated when it is not fit for what was made. */
+  /** What bwrap is told, which in reserve has built most of `plan` already. Throws SandboxOutdatedError when it is not fit for what was made. */
   #inputFor(
-    containment: Containment,
+    command: BwrapCommand,
     made: PreparedPlan,
     plan: MountPlan,
     spare: WaitingSandbox | null,
   ): BwrapInput {
     if (made.plan !== plan) this.#reserve?.drop(plan);
     if (spare === null) {
-      const input = containment.input(made, this.#architecture);
+      const input = command.input(made, this.#architecture);
       if (input !== null) return input;
     } else if (made.plan === plan && !this.#calls.hasExited(spare.child.pid)) {
-      return containment.inputAhead(made, this.#architecture);
+      return command.inputAhead(made, this.#architecture);
     }
-    throw new EnclosureOutdated(unenforceable('the files to protect keep changing; start again'));
+    throw new SandboxOutdatedError(unenforceable('the files to protect keep changing; start again'));
   }
 
-  #provideNext(containment: Containment, { bwrap, plan, network }: UnderWay): void {
-    const { kind } = containment;
+  #provideNext(command: BwrapCommand, { bwrap, plan, network }: UnderWay): void {
+    const { kind } = command;
     if (kind === null) return;
     this.#reserve?.provide(plan, kind, (inherited) =>
-      containment.wrapperAhead(bwrap, inherited, this.#filter(network)),
+      command.wrapperAhead(bwrap, inherited, this.#filter(network)),
     );
   }
 
-  async #untilAborted(enclosing: Promise<Enclosure>, signal: AbortSignal): Promise<Enclosure> {
+  async #untilAborted(wrapping: Promise<SandboxedLaunch>, signal: AbortSignal): Promise<SandboxedLaunch> {
     try {
-      return await unlessAborted(enclosing, signal, () => {
+      return await unlessAborted(wrapping, signal, () => {
         throw cancelled('aborted');
       });
     } catch (error) {
-      if (signal.aborted) this.#abandon(enclosing.then(withoutChild));
+      if (signal.aborted) this.#abandon(wrapping.then(withoutChild));
       throw error;
     }
   }
 
-  #abandon(enclosing: Promise<Pick<Enclosure, 'release'>>): void {
-    const cleared = enclosing
+  #abandon(wrapping: Promise<Pick<SandboxedLaunch, 'release'>>): void {
+    const cleared = wrapping
       .then(({ release }) => release?.())
       .catch(() => {})
       .finally(() => this.#abandoned.delete(cleared));
@@ -333,7 +333,7 @@ export class LinuxEncloser {
 
 interface HeldPlan extends Omit<ReadyPlan, 'cwd'> {
   /** Gives the placeholders back; null when there are none. */
-  readonly release: Enclosure['release'];
+  readonly release: SandboxedLaunch['release'];
 }
 
 type PreparedPlan = HeldPlan & ReadyPlan;
@@ -362,9 +362,9 @@ async function settled<T>(work: Promise<T>): Promise<() => Promise<T>> {
 }
 
 /** Ends what has been started for a program that is not wanted any more. */
-async function withoutChild(enclosure: Enclosure): Promise<Enclosure> {
-  if (enclosure.spec === null) await discard(enclosure.child);
-  return enclosure;
+async function withoutChild(launch: SandboxedLaunch): Promise<SandboxedLaunch> {
+  if (launch.spec === null) await discard(launch.child);
+  return launch;
 }
 
 const NOTHING_MADE: HeldPlaces['identities'] = new Map();
@@ -377,7 +377,7 @@ function diskOf({ disk }: SandboxPolicy): DiskPolicy {
 }
 
 /**
- * A bwrap that confined programs can replace confines none. Whoever may write everywhere is not kept from it: such a policy gives away
+ * A bwrap that sandboxed programs can replace confines none. Whoever may write everywhere is not kept from it: such a policy gives away
  * more than bwrap.
  */
 function refuseWithin({ disk }: SandboxPolicy, bwrap: NativePath): void {

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { accessByEntries, accessOf, type DiskPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { native } from '../native.ts';
-import { runEnclosed } from './enclosed.ts';
+import { runSandboxed } from './run-sandboxed.ts';
 import { type Line, useTree } from './tree.ts';
 
 const tree = useTree();
@@ -90,7 +90,7 @@ describe('what a program can do is what its policy says', () => {
       if (kind === 'directory') writeFileSync(`${path}/mark`, '');
       if (kind === 'file') writeFileSync(path, 'mark');
     }
-    const { code, stdout, stderr } = await runEnclosed(
+    const { code, stdout, stderr } = await runSandboxed(
       await tree.plan(disk),
       `${tries.map(scriptOf).join('\n')}\nexit 0`,
     );
@@ -146,7 +146,7 @@ describe('a program in the tree of its policy', () => {
   /** What the commands answer, one line each; a command that fails answers with its complaint. */
   async function answers(lines: readonly Line[], commands: readonly string[]): Promise<string[]> {
     const script = commands.map((command) => `( ${tree.real(command)} ) 2>&1 || true; echo "#"`).join('\n');
-    const { code, stdout, stderr } = await runEnclosed(await tree.plan(tree.disk(...lines)), script);
+    const { code, stdout, stderr } = await runSandboxed(await tree.plan(tree.disk(...lines)), script);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     return stdout
       .replaceAll(tree.path, '@')

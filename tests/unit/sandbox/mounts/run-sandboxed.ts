@@ -21,13 +21,13 @@ export interface Outcome {
  * Runs a shell script in the tree of a plan, with real bwrap. Whatever the plan hides, the shell and its tools are there. The names
  * protected in the machine's own root are left alone: nothing is made there for a test.
  */
-export async function runEnclosed(whole: MountPlan, script: string): Promise<Outcome> {
+export async function runSandboxed(whole: MountPlan, script: string): Promise<Outcome> {
   const plan = {
     ...whole,
     steps: whole.steps.filter((step) => !('path' in step && AT_THE_ROOT.test(step.path))),
     placeholders: whole.placeholders.filter(({ path }) => !AT_THE_ROOT.test(path)),
   };
-  const folder = await mkdtemp(join(tmpdir(), 'enclosed-'));
+  const folder = await mkdtemp(join(tmpdir(), 'sandboxed-'));
   const handles = [];
   try {
     await makePlaceholders(plan);

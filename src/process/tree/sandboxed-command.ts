@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { ENCLOSED_END_LOOKS, SWEEP_RETRY_MAX_MS, SWEEP_RETRY_MIN_MS } from '../limits.ts';
+import { SANDBOX_EXIT_CHECKS, SWEEP_RETRY_MAX_MS, SWEEP_RETRY_MIN_MS } from '../limits.ts';
 import type { ProcessTree } from './kill-tree.ts';
 import { listPids, readProcess, trySignal } from './process-table.ts';
 
@@ -9,7 +9,7 @@ import { listPids, readProcess, trySignal } from './process-table.ts';
  * itself never gets a signal, because it would die of it and take everything along. A signal that comes before the command is
  * there waits for it.
  */
-export class EnclosedCommand {
+export class SandboxedCommand {
   readonly #tree: ProcessTree;
   /** Signals that wait, each once, in the order of their arrival. */
   readonly #waiting = new Set<number>();
@@ -45,7 +45,7 @@ export class EnclosedCommand {
    */
   async allGone(): Promise<boolean> {
     if (this.#init === null) return false;
-    for (let look = 1; look <= ENCLOSED_END_LOOKS; look++) {
+    for (let look = 1; look <= SANDBOX_EXIT_CHECKS; look++) {
       const children = childrenOf(this.#init);
       if (children === '' || (children === null && !existsSync(`/proc/${this.#init}`))) return true;
       await delay(SWEEP_RETRY_MIN_MS);

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import {
-  ENCLOSED_START_ATTEMPTS,
   RELEASE_DEADLINE_MS,
+  SANDBOXED_START_ATTEMPTS,
   START_BEFORE_TERMINATE_MS,
 } from '../../../src/process/limits.ts';
 import { ProcessManager } from '../../../src/process/process-manager.ts';
 import { SpawnError, type SpawnSpec } from '../../../src/process/spawn/spawner.ts';
-import { type Enclose, EnclosureOutdated } from '../../../src/process/start-program.ts';
+import { SandboxOutdatedError, type WrapInSandbox } from '../../../src/process/start-program.ts';
 import { FakeChild, FakeSpawner } from './fake-child.ts';
 
 const SPEC: SpawnSpec = {
@@ -16,7 +16,7 @@ const SPEC: SpawnSpec = {
   env: {},
   io: { kind: 'pipe', stdin: 'closed' },
 };
-const ENCLOSED: SpawnSpec = { ...SPEC, program: 'wrapper' };
+const SANDBOXED: SpawnSpec = { ...SPEC, program: 'wrapper' };
 const NEVER = new Promise<never>(() => {});
 
 beforeEach(() => {
@@ -31,15 +31,15 @@ function scene(release: () => Promise<void> = async () => {}) {
   const spawner = new FakeSpawner();
   const manager = new ProcessManager(spawner, { maxProcesses: 2, closedRetentionMs: 1_000 });
   const events: string[] = [];
-  const enclose: Enclose = async () => ({
-    spec: ENCLOSED,
+  const wrapInSandbox: WrapInSandbox = async () => ({
+    spec: SANDBOXED,
     judge: null,
     release: async () => {
       events.push('released');
       await release();
     },
   });
-  const start = (how: Enclose = enclose) =>
+  const start = (how: WrapInSandbox = wrapInSandbox) =>
     manager.start({
       processId: 'p',
       spec: SPEC,
@@ -49,7 +49,7 @@ function scene(release: () => Promise<void> = async () => {}) {
         exited: (_seq, exitCode) => events.push(`exited ${exitCode}`),
         closed: () => events.push('closed'),
       },
-      enclose: how,
+      wrapInSandbox: how,
     });
   /** A running program; `events` hears when its tree is killed. */
   const running = async () => {
@@ -70,11 +70,11 @@ function scene(release: () => Promise<void> = async () => {}) {
 
 const settled = () => new Promise(setImmediate);
 
-describe('an enclosed program', () => {
-  test('is started as its enclosure says, and listed as it was asked for', async () => {
+describe('a sandboxed program', () => {
+  test('is started as its sandbox says, and listed as it was asked for', async () => {
     const { spawner, manager, running } = scene();
     await running();
-    expect(spawner.starts.map(({ spec }) => spec)).toEqual([ENCLOSED]);
+    expect(spawner.starts.map(({ spec }) => spec)).toEqual([SANDBOXED]);
     expect(manager.list().map(({ spec }) => spec)).toEqual([SPEC]);
     await manager.close();
   });
@@ -82,7 +82,7 @@ describe('an enclosed program', () => {
   test.each([
     ['by itself', { code: 0, signal: null }, 'exited 0'],
     ['by a signal', { code: null, signal: 9 }, 'exited 137'],
-  ])('that ends %s leaves nothing running when its enclosure is cleared away', async (_how, status, told) => {
+  ])('that ends %s leaves nothing running when its sandbox is cleared away', async (_how, status, told) => {
     const { events, running } = scene();
     (await running()).exit(status);
     await settled();
@@ -107,14 +107,14 @@ describe('an enclosed program', () => {
 });
 
 describe('a start that fails', () => {
-  test('because nothing encloses it starts nothing and frees the id', async () => {
+  test('because the sandbox fails starts nothing and frees the id', async () => {
     const { spawner, manager, events, start } = scene();
-    const failing: Enclose = () => Promise.reject(new Error('no confinement'));
-    await expect(start(failing)).rejects.toThrow('no confinement');
+    const failing: WrapInSandbox = () => Promise.reject(new Error('no sandbox'));
+    await expect(start(failing)).rejects.toThrow('no sandbox');
     expect([spawner.starts, manager.list(), events]).toEqual([[], [], []]);
   });
 
-  test('after it was enclosed gives the enclosure back, once', async () => {
+  test('after it was sandboxed gives the sandbox back, once', async () => {
     const { spawner, manager, events, start } = scene();
     const started = start();
     await settled();
@@ -123,7 +123,7 @@ describe('a start that fails', () => {
     expect([events, manager.list()]).toEqual([['released'], []]);
   });
 
-  test('says why, whatever becomes of its enclosure', async () => {
+  test('says why, whatever becomes of its sandbox', async () => {
     const { spawner, start } = scene(() => Promise.reject(new Error('EBUSY')));
     const started = start();
     await settled();
@@ -131,7 +131,7 @@ describe('a start that fails', () => {
     await expect(started).rejects.toThrow('no descriptors');
   });
 
-  test('is not held up by an enclosure that cannot be cleared away, and neither is the end of the session', async () => {
+  test('is not held up by a sandbox that cannot be cleared away, and neither is the end of the session', async () => {
     const { spawner, manager, start } = scene(() => NEVER);
     const started = start();
     const failed = expect(started).rejects.toThrow('no descriptors');
@@ -144,9 +144,9 @@ describe('a start that fails', () => {
   });
 });
 
-describe('a start that is given up while it is enclosed', () => {
+describe('a start that is given up while it is sandboxed', () => {
   /** Takes as long as nobody gives it up. */
-  const patient: Enclose = (_spec, signal) =>
+  const patient: WrapInSandbox = (_spec, signal) =>
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(new Error('given up')), { once: true });
     });
@@ -169,7 +169,7 @@ describe('a start that is given up while it is enclosed', () => {
     expect(spawner.starts).toEqual([]);
   });
 
-  test('while it is spawned ends what was started before it gives the enclosure back', async () => {
+  test('while it is spawned ends what was started before it gives the sandbox back', async () => {
     const { spawner, manager, events, start } = scene();
     const started = expect(start()).rejects.toThrow('process p start was cancelled');
     await settled();
@@ -183,15 +183,15 @@ describe('a start that is given up while it is enclosed', () => {
   });
 });
 
-describe('a child that does not enter its enclosure', () => {
-  /** What the enclosures say of their children, one after the other; the last one goes on. */
+describe('a child that does not enter its sandbox', () => {
+  /** What the sandbox say of their children, one after the other; the last one goes on. */
   function reluctant(entered: readonly (boolean | Error)[]) {
     const world = scene();
     let made = 0;
-    const enclose: Enclose = async () => {
+    const wrapInSandbox: WrapInSandbox = async () => {
       const name = ++made;
       return {
-        spec: { ...ENCLOSED, argv: [String(name)] },
+        spec: { ...SANDBOXED, argv: [String(name)] },
         judge: null,
         entered: async () => {
           const outcome = entered[name - 1] ?? entered.at(-1)!;
@@ -203,7 +203,7 @@ describe('a child that does not enter its enclosure', () => {
     };
     const children: FakeChild[] = [];
     const begin = async (count: number) => {
-      const started = world.start(enclose);
+      const started = world.start(wrapInSandbox);
       for (let index = 0; index < count; index++) {
         await settled();
         const child = new FakeChild();
@@ -230,25 +230,25 @@ describe('a child that does not enter its enclosure', () => {
   });
 
   test('because that is outdated is ended too, and never heard', async () => {
-    const outdated = new EnclosureOutdated(new Error('it keeps changing'));
+    const outdated = new SandboxOutdatedError(new Error('it keeps changing'));
     const lucky = reluctant([outdated, true]);
     await lucky.begin(2);
     expect(lucky.children.map(({ killed }) => killed)).toEqual([1, 0]);
     const unlucky = reluctant([outdated]);
-    await expect(unlucky.begin(ENCLOSED_START_ATTEMPTS)).rejects.toThrow('it keeps changing');
+    await expect(unlucky.begin(SANDBOXED_START_ATTEMPTS)).rejects.toThrow('it keeps changing');
     expect(unlucky.children.map(({ killed, released }) => [killed, released])).toEqual(
-      Array.from({ length: ENCLOSED_START_ATTEMPTS }, () => [1, 1]),
+      Array.from({ length: SANDBOXED_START_ATTEMPTS }, () => [1, 1]),
     );
-    expect(unlucky.events).toHaveLength(ENCLOSED_START_ATTEMPTS);
+    expect(unlucky.events).toHaveLength(SANDBOXED_START_ATTEMPTS);
     expect(await unlucky.manager.find('p')).toBeUndefined();
   });
 
   test('is heard when it is the last of a few', async () => {
     const { events, children, begin, spawner } = reluctant([false]);
-    await begin(ENCLOSED_START_ATTEMPTS);
+    await begin(SANDBOXED_START_ATTEMPTS);
     children.at(-1)!.finish(127);
     await settled();
-    expect(spawner.starts).toHaveLength(ENCLOSED_START_ATTEMPTS);
+    expect(spawner.starts).toHaveLength(SANDBOXED_START_ATTEMPTS);
     expect(events.slice(-2)).toEqual(['exited 127', 'closed']);
   });
 
@@ -256,7 +256,7 @@ describe('a child that does not enter its enclosure', () => {
     const { spawner, manager, events, start } = scene();
     const child = new FakeChild();
     const started = start(async () => ({
-      spec: ENCLOSED,
+      spec: SANDBOXED,
       judge: null,
       entered: () => NEVER,
       release: async () => void events.push('released'),

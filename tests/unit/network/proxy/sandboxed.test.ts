@@ -25,7 +25,7 @@ const passing = loadDescriptorPassing();
 afterEach(closeScenes);
 
 /** Runs a shell script in a network namespace of its own; its sockets on `ports` are given to `serve`. */
-async function runEnclosed(
+async function runSandboxed(
   ports: readonly number[],
   script: string,
   env: Readonly<Record<string, string>>,
@@ -59,7 +59,7 @@ async function runEnclosed(
 test.runIf(existsSync(BWRAP))('a program without a network reaches its proxy, and nothing else', async () => {
   const web = await openWebServer();
   const decisions: Decision[] = [];
-  const { proxy, ports } = NetworkProxy.enclosed({
+  const { proxy, ports } = NetworkProxy.sandboxed({
     settings: settings({ domains: { '127.0.0.1': 'allow' }, enableSocks5Udp: true }),
     host: new ProxyHost(async () => []),
     peer: { decided: (decision) => decisions.push(decision), ask: null },
@@ -76,7 +76,7 @@ test.runIf(existsSync(BWRAP))('a program without a network reaches its proxy, an
     `echo "direct: $(curl -s -m 5 --noproxy '*' ${url}; echo $?)"`,
     `curl -sS -m 5 http://nope.test/`,
   ].join('\n');
-  const output = await runEnclosed(ports, script, proxy.environment, (descriptors) =>
+  const output = await runSandboxed(ports, script, proxy.environment, (descriptors) =>
     proxy.serve(descriptors),
   );
   await proxy.close();
@@ -105,7 +105,7 @@ test.runIf(existsSync(BWRAP))(
     const bridge = new LoopbackBridge(ownPorts);
     const ports = [web.port, own.port];
     const script = ports.map((port) => `curl -s -m 5 http://127.0.0.1:${port}/; echo " $?"`).join('\n');
-    const output = await runEnclosed(ports, script, {}, (descriptors) => bridge.serve(ports, descriptors));
+    const output = await runSandboxed(ports, script, {}, (descriptors) => bridge.serve(ports, descriptors));
     await bridge.close();
     const [through, refused] = output.split('\n');
     expect(through).toBe('from upstream 0');
@@ -123,7 +123,7 @@ test.runIf(existsSync(BWRAP))(
     const bridge = new LoopbackBridge(new OwnPorts());
     const others = beingMade(port);
     const cue = join(folder, 'cue');
-    const program = runEnclosed([port], `python3 -c "${RESETTER}" ${port} ${cue}`, {}, (descriptors) =>
+    const program = runSandboxed([port], `python3 -c "${RESETTER}" ${port} ${cue}`, {}, (descriptors) =>
       bridge.serve([port], descriptors),
     );
     try {
@@ -168,7 +168,7 @@ function beingMade(port: number): number {
 }
 
 test('a proxy that never gets its sockets closes', async () => {
-  const { proxy, ports } = NetworkProxy.enclosed({
+  const { proxy, ports } = NetworkProxy.sandboxed({
     settings: settings({ enableSocks5: false }),
     host: new ProxyHost(async () => []),
     peer: { decided: () => {}, ask: null },

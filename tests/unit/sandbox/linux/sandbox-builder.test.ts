@@ -15,23 +15,23 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { loadLibc } from '../../../../src/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
-import { type EnclosingCalls, SpawnError, type SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
+import { type SandboxCalls, SpawnError, type SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import { childOf, startProgram } from '../../../../src/process/start-program.ts';
 import type { SandboxPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { childPids, command, INPUT, openDescriptors, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import {
-  newEncloser,
+  newSandboxBuilder,
   PROTECTED_NAMES,
   removedAreClosed,
   starter,
   UNRESTRICTED,
   workspacePolicy,
-} from './enclosed-programs.ts';
+} from './sandboxed-programs.ts';
 
 const spawner = new NativeSpawner(loadLibc());
-const encloser = newEncloser(spawner);
-const start = starter(spawner, encloser);
+const builder = newSandboxBuilder(spawner);
+const start = starter(spawner, builder);
 let folder: string;
 let workspace: string;
 let policy: SandboxPolicy;
@@ -42,7 +42,7 @@ const run = async (spec: SpawnSpec, ...rest: [SandboxPolicy, ('restricted' | 'en
 const python = (script: string) => command(['/usr/bin/python3', '-c', script]);
 
 beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'enclose-'));
+  folder = mkdtempSync(join(tmpdir(), 'sandbox-'));
   workspace = folder;
   await run(shell('true'), workspacePolicy(folder));
 });
@@ -64,7 +64,7 @@ afterAll(async () => {
   expect(childPids()).toEqual([]);
 });
 
-describe('a confined program', () => {
+describe('a sandboxed program', () => {
   test('writes where it may and nowhere else', async () => {
     const outside = join(folder, 'outside');
     const { stdout, stderr, status, denied } = await run(
@@ -272,7 +272,7 @@ describe('a program that may write everywhere', () => {
 
   test('runs as it is when the network is enabled too', async () => {
     const spec = shell('true');
-    expect((await encloser.encloseProgram(spec, UNRESTRICTED, 'enabled')).spec).toBe(spec);
+    expect((await builder.wrapProgram(spec, UNRESTRICTED, 'enabled')).spec).toBe(spec);
   });
 
   test('gets a network of its own when it is proxied', async () => {
@@ -330,10 +330,10 @@ describe('placeholders', () => {
     const full = () => {
       throw Object.assign(new Error('too many open files'), { code: 'EMFILE' });
     };
-    const poor = newEncloser(spawner, { ...spawner.enclosing, createPipe: full });
+    const poor = newSandboxBuilder(spawner, { ...spawner.sandboxCalls, createPipe: full });
     const spec = { ...shell('true'), cwd: workspace };
     await (await starter(spawner, poor)(spec, policy)).finish();
-    await expect(poor.encloseProgram(spec, policy, 'restricted')).rejects.toMatchObject({ code: 'EMFILE' });
+    await expect(poor.wrapProgram(spec, policy, 'restricted')).rejects.toMatchObject({ code: 'EMFILE' });
     await poor.close();
     expect(readdirSync(workspace)).toEqual([]);
   });
@@ -341,17 +341,17 @@ describe('placeholders', () => {
   test('are given back when a start under a policy that is known is given up while they are made', async () => {
     const cancel = new AbortController();
     let locks = 0;
-    const lock: EnclosingCalls['lock'] = (fd, mode) => {
+    const lock: SandboxCalls['lock'] = (fd, mode) => {
       if (mode === 'shared' && ++locks > PROTECTED_NAMES.length) cancel.abort();
-      return spawner.enclosing.lock(fd, mode);
+      return spawner.sandboxCalls.lock(fd, mode);
     };
-    const cancelling = newEncloser(spawner, { ...spawner.enclosing, lock });
+    const cancelling = newSandboxBuilder(spawner, { ...spawner.sandboxCalls, lock });
     const spec = { ...shell('true'), cwd: workspace };
     await (await starter(spawner, cancelling)(spec, policy)).finish();
     const { signal } = cancel;
-    const enclose = () => cancelling.encloseProgram(spec, policy, 'restricted', signal);
+    const wrapInSandbox = () => cancelling.wrapProgram(spec, policy, 'restricted', signal);
     const spawn = (inner: SpawnSpec) => spawner.spawn(inner);
-    await expect(startProgram(spec, enclose, spawn, signal)).rejects.toThrow('aborted');
+    await expect(startProgram(spec, wrapInSandbox, spawn, signal)).rejects.toThrow('aborted');
     await cancelling.close();
     expect(locks).toBe(2 * PROTECTED_NAMES.length);
     expect(readdirSync(workspace)).toEqual([]);
@@ -360,14 +360,14 @@ describe('placeholders', () => {
   test('are given back when the start is cancelled while they are made', async () => {
     const cancel = new AbortController();
     let made = 0;
-    const lock: EnclosingCalls['lock'] = (fd, mode) => {
+    const lock: SandboxCalls['lock'] = (fd, mode) => {
       if (mode === 'shared') made++;
       cancel.abort();
-      return spawner.enclosing.lock(fd, mode);
+      return spawner.sandboxCalls.lock(fd, mode);
     };
-    const cancelling = newEncloser(spawner, { ...spawner.enclosing, lock });
+    const cancelling = newSandboxBuilder(spawner, { ...spawner.sandboxCalls, lock });
     const spec = { ...shell('true'), cwd: workspace };
-    await expect(cancelling.encloseProgram(spec, policy, 'restricted', cancel.signal)).rejects.toMatchObject({
+    await expect(cancelling.wrapProgram(spec, policy, 'restricted', cancel.signal)).rejects.toMatchObject({
       code: 'ECANCELED',
     });
     await cancelling.close();
@@ -390,7 +390,7 @@ describe('what is wrong without a sandbox is wrong in the same way with one', ()
       [policy, 'restricted'],
       [UNRESTRICTED, 'restricted'],
     ] as const) {
-      const error = await encloser.encloseProgram(spec, disk, network).catch((reason: unknown) => reason);
+      const error = await builder.wrapProgram(spec, disk, network).catch((reason: unknown) => reason);
       const plain = await spawner.spawn(spec).catch((reason: unknown) => reason);
       expect(error).toBeInstanceOf(SpawnError);
       expect(error).toEqual(plain);
@@ -402,29 +402,29 @@ describe('what is wrong without a sandbox is wrong in the same way with one', ()
   test('a NUL in an argument of a program that was in order a moment ago', async () => {
     const spec = { ...command(['/bin/true']), cwd: workspace };
     await (await start(spec, policy)).finish();
-    await expect(encloser.encloseProgram({ ...spec, argv: ['a\0b'] }, policy, 'restricted')).rejects.toThrow(
+    await expect(builder.wrapProgram({ ...spec, argv: ['a\0b'] }, policy, 'restricted')).rejects.toThrow(
       'NUL',
     );
   });
 });
 
-describe('nothing runs unconfined', () => {
+describe('nothing runs unsandboxed', () => {
   test('where bwrap would be writable', async () => {
     const open = workspacePolicy(workspace, { [dirname(realpathSync('/usr/bin/bwrap'))]: 'write' });
     await expect(
-      encloser.encloseProgram({ ...shell('true'), cwd: workspace }, open, 'restricted'),
+      builder.wrapProgram({ ...shell('true'), cwd: workspace }, open, 'restricted'),
     ).rejects.toThrow(/would make bwrap itself/);
     expect(readdirSync(workspace)).toEqual([]);
   });
 
   test('through a spawner that cannot', async () => {
-    const enclosure = await encloser.encloseProgram(
+    const launch = await builder.wrapProgram(
       { ...shell('true'), cwd: workspace },
       UNRESTRICTED,
       'restricted',
     );
     const node = new NodeSpawner('no terminals');
-    await expect(childOf(enclosure, (spec) => node.spawn(spec))).rejects.toMatchObject({ code: 'ENOTSUP' });
+    await expect(childOf(launch, (spec) => node.spawn(spec))).rejects.toMatchObject({ code: 'ENOTSUP' });
     await node.close();
   });
 });
