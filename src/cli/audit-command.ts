@@ -1,5 +1,5 @@
+import { verifyAuditLogs } from '../audit/verify.ts';
 import { quoteValue } from '../server/config/values.ts';
-import { verifyAuditLogs } from '../server/records/audit/verify.ts';
 import { RunError, UsageError } from './failures.ts';
 
 /** Does what the arguments behind `audit` ask for; returns what to print. Throws RunError when a log is not in order. */

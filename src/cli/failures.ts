@@ -1,5 +1,5 @@
+import { StartError } from '../listener/start-error.ts';
 import { ConfigError } from '../server/config/resolve.ts';
-import { StartError } from '../server/start-error.ts';
 
 /** What the exit codes of `exec-server` mean. */
 export const EXIT_CODES = {

@@ -49,7 +49,7 @@ async function main(): Promise<void> {
       return;
     }
     case 'version': {
-      const { VERSION } = await import('../server/version.ts');
+      const { VERSION } = await import('../observability/version.ts');
       process.stdout.write(`exec-server ${VERSION}\n`);
       return;
     }

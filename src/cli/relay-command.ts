@@ -1,17 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { Writable } from 'node:stream';
+import { isLoopback, ListenUrlError, parseListenUrl, type SocketAddress } from '../listener/listen-url.ts';
 import { createLogger, type LogLevel } from '../observability/log.ts';
 import { TOKEN_ROLES, type TokenRole, writeToken } from '../relay/service/access/access-tokens.ts';
 import { Seal } from '../relay/service/access/sealed-text.ts';
 import { type RelayConfig, type RunningRelay, startRelay } from '../relay/service/relay.ts';
 import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { quoteValue } from '../server/config/values.ts';
-import {
-  isLoopback,
-  ListenUrlError,
-  parseListenUrl,
-  type SocketAddress,
-} from '../server/listen/listen-url.ts';
 import { EXIT_CODES, LISTEN_FAILURES, RunError, UsageError } from './failures.ts';
 import { loadFileLock } from './file-lock.ts';
 import { deliver, seconds } from './token-command.ts';

@@ -1,3 +1,4 @@
+import { type ListenAddress, ListenUrlError, parseListenUrl } from '../listener/listen-url.ts';
 import { DEFAULT_CONFIG } from '../server/config/config.ts';
 import {
   type ConfigSource,
@@ -5,7 +6,6 @@ import {
   type ResolvedConfig,
   resolveConfig,
 } from '../server/config/resolve.ts';
-import { type ListenAddress, ListenUrlError, parseListenUrl } from '../server/listen/listen-url.ts';
 import type { Arguments, Transport } from './arguments.ts';
 import { readConfigFile } from './config-file.ts';
 import { RunError, UsageError } from './failures.ts';

@@ -1,8 +1,8 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { closeSync, fchmodSync, openSync, rmSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { canBeRevoked } from '../listener/revocations.ts';
 import { LIMITS_CLAIM, limitsProblem, SCOPES, type Scope, type TokenLimits } from '../server/auth/claims.ts';
-import { canBeRevoked } from '../server/auth/revocations.ts';
 import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { signToken } from '../server/auth/signed-token.ts';
 import { quoteValue } from '../server/config/values.ts';

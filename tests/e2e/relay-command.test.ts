@@ -193,7 +193,7 @@ test('a first signal ends it in good order, and its records are whole', async ()
     'opened',
     'register',
     'socketOpened',
-    'turnedAway',
+    'connectionRejected',
     'socketClosed',
     'closed',
   ]);

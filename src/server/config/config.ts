@@ -226,3 +226,6 @@ export const DEFAULT_CONFIG: ExecServerConfig = Object.freeze({
   metrics: false,
   logLevel: 'warn',
 });
+
+/** Where a server listens by default: on loopback, on a port that the system picks. */
+export const DEFAULT_LISTEN_URL = DEFAULT_CONFIG.listen;

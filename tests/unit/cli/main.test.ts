@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
 import { helpText } from '../../../src/cli/help.ts';
-import { VERSION } from '../../../src/server/version.ts';
+import { VERSION } from '../../../src/observability/version.ts';
 import { CLI, firstLine, Workspace } from './run-cli.ts';
 
 const PROJECT = fileURLToPath(new URL('../../../', import.meta.url));

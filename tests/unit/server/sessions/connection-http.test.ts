@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import { StartError } from '../../../../src/listener/start-error.ts';
 import { NetworkError } from '../../../../src/network/errors.ts';
 import type { HttpAnswer, HttpClient } from '../../../../src/network/http/http-client.ts';
 import type { HttpRequest } from '../../../../src/network/http/request.ts';
 import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
 import { HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../../../../src/server/limits.ts';
 import { ConnectionHttp, openHttpClient } from '../../../../src/server/sessions/connection-http.ts';
-import { StartError } from '../../../../src/server/start-error.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 const REQUEST = {} as HttpRequest;
