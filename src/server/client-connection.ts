@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { withTimeout } from '../base/with-timeout.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
-import type { ProxyHost } from '../network/proxy/proxy-host.ts';
+import type { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import type { Logger } from '../observability/log.ts';
 import { type NotificationMessage, type RequestMessage, UNREADABLE_ID } from '../protocol/envelope.ts';
 import {
@@ -48,7 +48,7 @@ export interface ConnectionServices {
   readonly sessions: SessionRegistry;
   readonly quotas: Quotas;
   readonly sandboxEnforcer: SandboxEnforcer;
-  readonly proxies: ProxyHost;
+  readonly proxies: ProxyResources;
   search(): Promise<ContentSearch>;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;

@@ -4,7 +4,7 @@ import { useProcessor } from '../files/thread/thread-place.ts';
 import { descriptorLimit } from '../listener/descriptor-limit.ts';
 import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
 import type { Revocations } from '../listener/revocations.ts';
-import { ProxyHost } from '../network/proxy/proxy-host.ts';
+import { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
@@ -120,7 +120,7 @@ export class ExecServer {
       log: this.#log,
       sessions: new SessionRegistry(config, this.#spawner),
       quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
-      proxies: new ProxyHost(),
+      proxies: new ProxyResources(),
       sandboxEnforcer: new SandboxEnforcer(
         readFloor(config.minSandbox),
         () => loadSandbox(this.#spawner),
@@ -167,7 +167,7 @@ export class ExecServer {
     });
     const url = await this.#listener.listen();
     // A program that may reach this machine through its proxy must not drive the server that confines it.
-    if (address.kind === 'websocket') this.#services.proxies.ownPorts.add(Number(new URL(url).port));
+    if (address.kind === 'websocket') this.#services.proxies.serverPorts.add(Number(new URL(url).port));
     if (address.kind === 'websocket' && tls === null && !isLoopback(address.host)) {
       this.#log.warn(
         'what clients send and receive can be read on the network: listen on wss:// with --tls-cert',

@@ -3,11 +3,11 @@ import { realpath } from 'node:fs/promises';
 import { unlessAborted } from '../../base/abort.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
 import { isWithin, type NativePath, nativePathOfBytes, nativePathOfText } from '../../files/native-path.ts';
-import { LaunchCache } from '../../process/spawn/launch-cache.ts';
 import {
   cancelled,
   checkLaunch,
   describeLaunchFailure,
+  LaunchCache,
   rejectNulBytes,
 } from '../../process/spawn/launch-checks.ts';
 import type { Child, SandboxCalls, SpawnSpec } from '../../process/spawn/spawner.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { effectiveLimits } from '../../../../src/process/resources/requested-limits.ts';
+import { effectiveLimits } from '../../../../src/process/resources/resource-limits.ts';
 
 const NOTHING = {
   resources: { memoryBytes: null, pids: null, cpuPercent: null },

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { proxyFor } from '../../../../src/network/http/proxies.ts';
-import { routeTo } from '../../../../src/network/http/route.ts';
+import { proxyFor, routeTo } from '../../../../src/network/http/route.ts';
 
 const PLAIN = new URL('http://a.example/');
 const SECURE = new URL('https://a.example/');

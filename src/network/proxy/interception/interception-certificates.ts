@@ -2,15 +2,16 @@ import { type BigIntStats, rmSync } from 'node:fs';
 import { lstat, mkdir, open, rm, rmdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { SecureContext } from 'node:tls';
+import { rootCertificates } from 'node:tls';
 import { NetworkError } from '../../errors.ts';
+import type { AuthorityFiles } from '../../http/trusted-authorities.ts';
 import { authorityFiles, trustIn } from '../../http/trusted-authorities.ts';
-import type { ServerVariables } from '../proxy-host.ts';
+import type { ServerVariables } from '../proxy-resources.ts';
 import { Authority } from './authority.ts';
 import { removeOrphans } from './owned-folders.ts';
-import { programTrust } from './program-trust.ts';
 
-/** What interception needs, for as long as it is held. */
-export interface HeldInterception {
+/** What interception needs, for as long as it is lease. */
+export interface InterceptionLease {
   readonly authority: Authority;
   /** Whom the web servers have to be vouched for by. */
   readonly trust: SecureContext;
@@ -24,7 +25,7 @@ export interface HeldInterception {
  * What the proxies of a server share to look into connections: an authority, and a file with its certificate and those that programs
  * trust anyway. The file is there as long as somebody needs it.
  */
-export class InterceptionHost {
+export class InterceptionCertificates {
   readonly #bundlePath: string;
   readonly #env: ServerVariables;
   #authority: Promise<Authority> | null = null;
@@ -38,7 +39,7 @@ export class InterceptionHost {
   }
 
   /** Rejects with NetworkError when that cannot be had; then nothing is left behind. */
-  async hold(): Promise<HeldInterception> {
+  async acquire(): Promise<InterceptionLease> {
     this.#shared ??= { made: this.#make(), holders: 0 };
     const shared = this.#shared;
     shared.holders++;
@@ -107,7 +108,7 @@ export class InterceptionHost {
   }
 }
 
-interface Made extends Pick<HeldInterception, 'authority' | 'trust'> {
+interface Made extends Pick<InterceptionLease, 'authority' | 'trust'> {
   /** Of the file as it was written. */
   readonly identity: string;
 }
@@ -136,3 +137,17 @@ const BUNDLE_VARIABLES = [
   'npm_config_cafile',
   'NPM_CONFIG_CAFILE',
 ];
+
+/** The certificates that programs of this machine trust anyway, and those that the server was told to trust, in PEM. */
+export function programTrust({ system, added }: AuthorityFiles): readonly string[] {
+  // Node's own where the system keeps none.
+  return [
+    ...(system === null ? rootCertificates : certificatesIn(system)),
+    ...certificatesIn(added?.text ?? ''),
+  ];
+}
+
+/** Nothing else of a file: there may be keys in it. */
+function certificatesIn(pem: string): readonly string[] {
+  return pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+}

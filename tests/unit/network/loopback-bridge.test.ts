@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { MAX_BRIDGED_PORTS } from '../../../../src/network/bridge/limits.ts';
-import { loopbackProxyPorts } from '../../../../src/network/bridge/proxy-endpoints.ts';
+import { MAX_BRIDGED_PORTS } from '../../../src/network/limits.ts';
+import { loopbackProxyPorts } from '../../../src/network/loopback-bridge.ts';
 
 test.each([
   [{ HTTP_PROXY: 'http://127.0.0.1:5555' }, [5555]],

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { firstByte } from '../../../../../src/network/proxy/interception/first-byte.ts';
+import { firstByte } from '../../../../../src/network/proxy/interception/connections.ts';
 import { IDLE_TIMEOUT_MS } from '../../../../../src/network/proxy/limits.ts';
 
 /** A connection on which nothing is said until something is pushed. */
