@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { parseArguments } from '../../../src/cli/arguments.ts';
 import { UsageError } from '../../../src/cli/failures.ts';
-import { CONFIG_OPTIONS } from '../../../src/server/config/options.ts';
+import { parseServerArguments } from '../../../src/cli/server-arguments.ts';
+import { CONFIG_OPTIONS } from '../../../src/server/config/config.ts';
 
-test('an empty command line serves', () => {
-  expect(parseArguments([])).toEqual({
+test('serves when the command line is empty', () => {
+  expect(parseServerArguments([])).toEqual({
     command: 'serve',
     settings: {},
     transport: null,
@@ -27,8 +27,8 @@ test.each([
   [['config', '-h', '--nope'], 'help'],
   [['--version'], 'version'],
   [['-V'], 'version'],
-])('%j asks for %s', (argv, command) => {
-  expect(parseArguments(argv).command).toBe(command);
+])('%j selects %s', (argv, command) => {
+  expect(parseServerArguments(argv).command).toBe(command);
 });
 
 test.each([
@@ -42,17 +42,17 @@ test.each([
   [['--require-write-id=false'], { requireWriteId: 'false' }],
   [['--no-native-spawn', '--no-allow-direct-exec'], { nativeSpawn: false, allowDirectExec: false }],
 ])('%j sets %j', (argv, settings) => {
-  expect(parseArguments(argv).settings).toEqual(settings);
+  expect(parseServerArguments(argv).settings).toEqual(settings);
 });
 
 test.each(CONFIG_OPTIONS)('$flag sets $key', ({ key, flag, type }) => {
   const [argv, value] = type === 'boolean' ? [[flag], true] : [[flag, 'x'], 'x'];
-  expect(parseArguments(argv).settings).toEqual({ [key]: value });
+  expect(parseServerArguments(argv).settings).toEqual({ [key]: value });
 });
 
-test('flags that are no settings', () => {
+test('parses flags that are not settings', () => {
   const argv = ['config', '--json', '--transport', 'ws', '--config=c', '--url-file', 'u', '--pid-file', 'p'];
-  expect(parseArguments(argv)).toMatchObject({
+  expect(parseServerArguments(argv)).toMatchObject({
     json: true,
     transport: 'ws',
     configFile: 'c',
@@ -71,8 +71,8 @@ test.each([
   [['--nope=1'], "unknown flag '--nope'; did you mean '--name'?"],
   [['--lisen', 'stdio'], "unknown flag '--lisen'; did you mean '--listen'?"],
   [['--json', 'token'], 'token must be the first argument'],
-  [['--name', 'x'], '--name goes with --remote only'],
-  [['--executor-credential-stdin'], '--executor-credential-stdin goes with --remote only'],
+  [['--name', 'x'], '--name needs --remote'],
+  [['--executor-credential-stdin'], '--executor-credential-stdin needs --remote'],
   [['-x'], "unknown flag '-x'"],
   [['-'], "unknown flag '-'"],
   [['--'], "unknown flag '--'"],
@@ -85,13 +85,18 @@ test.each([
   [['--no-native-spawn=true'], '--no-native-spawn takes no value'],
   [['--listen', 'a', '--listen', 'b'], '--listen is given more than once'],
   [['--native-spawn', '--no-native-spawn'], '--native-spawn is given more than once'],
-  [['--json'], '--json goes with config and doctor only'],
+  [['--json'], '--json is for config and doctor only'],
   [['--transport', 'tcp'], "--transport: 'tcp' is not one of the choices; allowed: ws, stdio, off"],
   [['run'], "unknown command 'run'; the commands are serve, config, token, audit, doctor, relay, forward"],
   [['conifg'], "unknown command 'conifg'; did you mean 'config'?"],
   [[''], "unknown command ''; the commands are serve, config, token, audit, doctor, relay, forward"],
   [['config', 'listen'], "unexpected argument 'listen'"],
-])('%j is refused', (argv, message) => {
-  expect(() => parseArguments(argv)).toThrow(UsageError);
-  expect(() => parseArguments(argv)).toThrow(expect.objectContaining({ message }));
+])('rejects %j', (argv, message) => {
+  expect(() => parseServerArguments(argv)).toThrow(UsageError);
+  expect(() => parseServerArguments(argv)).toThrow(expect.objectContaining({ message }));
+});
+
+test('a named command takes no second command', () => {
+  expect(parseServerArguments(['--listen', 'stdio'], 'config').command).toBe('config');
+  expect(() => parseServerArguments(['config'], 'serve')).toThrow("unexpected argument 'config'");
 });

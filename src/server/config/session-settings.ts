@@ -1,19 +1,27 @@
-import type { OptionSpecs } from './option-spec.ts';
-import { GIB, HOUR, KIB, MAX_COUNT, MIB, WEEK } from './units.ts';
+import {
+  DEFAULT_CLOSED_RETENTION_MS,
+  DEFAULT_HEAD_BYTES,
+  DEFAULT_MAX_PROCESSES,
+  DEFAULT_RETAINED_BYTES,
+  DEFAULT_RETAINED_CHUNKS,
+} from '../../process/limits.ts';
+import { GIB, HOUR, KIB, MAX_COUNT, MIB, type Setting, WEEK } from './setting.ts';
 
-/** The options of what clients are given: sessions, processes, output, messages, the protocol. */
-export const SERVICE_SPECS = {
+/** Settings of what a client gets: sessions, processes, output, messages and the protocol. */
+export const SESSION_SETTINGS = {
   maxSessions: {
     group: 'Sessions and processes',
     type: 'integer',
+    default: 2048,
     min: 1,
     max: MAX_COUNT,
     description:
-      'Sessions kept at once, with a connection or without. Idle ones without make room; beyond that no new session is opened.',
+      'Sessions kept at the same time, attached or detached. At the limit an idle detached session is evicted, else a new session is refused.',
   },
   detachedSessionTtlMs: {
     group: 'Sessions and processes',
     type: 'duration',
+    default: 30_000,
     min: 0,
     max: WEEK,
     description: 'How long a session outlives its connection. 0 ends its processes with the connection.',
@@ -21,6 +29,7 @@ export const SERVICE_SPECS = {
   closedProcessRetentionMs: {
     group: 'Sessions and processes',
     type: 'duration',
+    default: DEFAULT_CLOSED_RETENTION_MS,
     min: 0,
     max: WEEK,
     description: 'How long a closed process stays readable and keeps its id.',
@@ -28,36 +37,39 @@ export const SERVICE_SPECS = {
   maxProcessesPerConnection: {
     group: 'Sessions and processes',
     type: 'integer',
+    default: DEFAULT_MAX_PROCESSES,
     min: 1,
     max: MAX_COUNT,
-    description: 'Processes of one session; closed ones make room for new ones.',
+    description: 'Processes per session. At the limit a new process evicts a closed one.',
   },
   maxProcesses: {
     group: 'Sessions and processes',
     type: 'integer',
+    default: 4096,
     min: 1,
     max: MAX_COUNT,
-    description:
-      'Processes of all sessions that run at once. It is less where the system allows few open files.',
+    description: 'Running processes of all sessions. Lowered when the limit on open files is low.',
   },
   maxFileHandles: {
     group: 'Sessions and processes',
     type: 'integer',
+    default: 4096,
     min: 1,
     max: MAX_COUNT,
-    description:
-      'Files that all clients together hold open through handles. It is less where the system allows few open files.',
+    description: 'Open file handles of all clients. Lowered when the limit on open files is low.',
   },
   retainedOutputBytesPerProcess: {
     group: 'Output',
     type: 'bytes',
+    default: DEFAULT_RETAINED_BYTES,
     min: 1,
     max: GIB,
-    description: 'Output kept per process for `process/read`; the oldest chunks go first.',
+    description: 'Output kept per process for `process/read`. The oldest chunks are evicted first.',
   },
   retainedChunksPerProcess: {
     group: 'Output',
     type: 'integer',
+    default: DEFAULT_RETAINED_CHUNKS,
     min: 1,
     max: MAX_COUNT,
     description: 'Output chunks kept per process for `process/read`.',
@@ -65,30 +77,35 @@ export const SERVICE_SPECS = {
   snapshotHeadBytes: {
     group: 'Output',
     type: 'bytes',
+    default: DEFAULT_HEAD_BYTES,
     min: 0,
     max: GIB,
-    description: 'First bytes of each stream kept for `process/snapshot` whatever follows.',
+    description: 'First bytes of each stream, always kept for `process/snapshot`.',
   },
   shutdownGracePeriodMs: {
     group: 'Sessions and processes',
     type: 'duration',
+    default: 2_000,
     min: 0,
     max: HOUR,
-    description: 'Time between SIGTERM and SIGKILL when the server shuts down.',
+    description: 'Time between SIGTERM and SIGKILL for programs when the server shuts down.',
   },
   allowDirectExec: {
     group: 'Sessions and processes',
     type: 'boolean',
-    description: 'Whether clients may start programs by plain parameters or the `direct` form.',
+    default: true,
+    description: 'Allow `process/start` with plain parameters or the `direct` form.',
   },
   allowPreparedExec: {
     group: 'Sessions and processes',
     type: 'boolean',
-    description: 'Whether clients may start programs by the `prepared` form.',
+    default: true,
+    description: 'Allow `process/start` with the `prepared` form.',
   },
   pingIntervalMs: {
     group: 'Connections',
     type: 'duration',
+    default: 30_000,
     min: 10,
     max: WEEK,
     description: 'Interval of websocket pings.',
@@ -96,13 +113,15 @@ export const SERVICE_SPECS = {
   peerSilenceTimeoutMs: {
     group: 'Connections',
     type: 'duration',
+    default: 300_000,
     min: 10,
     max: WEEK,
-    description: 'A websocket peer from which nothing, not even a pong, arrives for this long is dropped.',
+    description: 'Close a websocket from which nothing arrives for this long, not even a pong.',
   },
   maxMessageBytes: {
     group: 'Messages',
     type: 'bytes',
+    default: 64 * MIB,
     min: KIB,
     max: 256 * MIB,
     description: 'Largest incoming message.',
@@ -110,13 +129,15 @@ export const SERVICE_SPECS = {
   maxJsonDepth: {
     group: 'Messages',
     type: 'integer',
+    default: 127,
     min: 4,
     max: 1_000,
-    description: 'Deepest nesting of an incoming message, the root object included.',
+    description: 'Deepest nesting of an incoming message, including the root object.',
   },
   maxJsonValues: {
     group: 'Messages',
     type: 'integer',
+    default: 262_144,
     min: 16,
     max: MAX_COUNT,
     description: 'JSON values allowed in one incoming message.',
@@ -124,64 +145,75 @@ export const SERVICE_SPECS = {
   maxMessagesPerSecond: {
     group: 'Messages',
     type: 'integer',
+    default: 250_000,
     min: 1,
     max: MAX_COUNT,
     description:
-      'Messages of one connection that are read per second, on average; a client that sends more is read more slowly.',
+      'Average number of messages read per second from one connection. A client that sends more is read more slowly.',
   },
   maxRequestBytesInFlight: {
     group: 'Messages',
     type: 'bytes',
+    default: 128 * MIB,
     min: KIB,
     max: 4 * GIB,
     description:
-      "Bytes of one connection's unanswered requests; beyond it nothing more is read, or what waits for a program is refused.",
+      "Bytes of one connection's unanswered requests. At the limit the server stops reading, or refuses requests that wait for a program.",
   },
   maxResponseBytes: {
     group: 'Messages',
     type: 'bytes',
+    default: GIB,
     min: 4 * KIB,
     max: GIB,
     description:
-      'Largest answer; a request that needs more is refused, but `process/read` returns a part that fits.',
+      'Largest response. A request that needs more is refused; `process/read` returns the part that fits.',
   },
   outboundHighWaterBytes: {
     group: 'Messages',
     type: 'bytes',
+    default: MIB,
     min: KIB,
     max: GIB,
-    description: 'Bytes waiting for a slow client before its processes are paused.',
+    description: "Bytes queued for a slow client before the server pauses its processes' output.",
   },
   acceptNativePaths: {
     group: 'Protocol',
     type: 'boolean',
-    description: 'Accept absolute native paths where the protocol asks for `file:` URIs.',
+    default: false,
+    description: 'Accept absolute native paths where the protocol expects `file:` URIs.',
   },
   lenientNotifications: {
     group: 'Protocol',
     type: 'boolean',
-    description: 'Answer an unexpected notification with an error and keep the connection.',
+    default: false,
+    description: 'Answer an unexpected notification with an error instead of closing the connection.',
   },
   requireWriteId: {
     group: 'Protocol',
     type: 'boolean',
+    default: false,
     description: 'Refuse `process/write` without a `writeId`.',
   },
   followDiscoveryLinks: {
     group: 'Protocol',
     type: 'boolean',
+    default: false,
     description:
-      'Have capability discovery follow links that lead out of a root; otherwise they are left out with a warning.',
+      'Let capability discovery follow links that lead out of a root. By default it skips them with a warning.',
   },
   nativeSpawn: {
     group: 'Sessions and processes',
     type: 'boolean',
-    description: 'Start programs through libc; off falls back to child_process, which has no terminals.',
+    default: true,
+    description:
+      'Start programs through libc. When off, the server uses child_process, which has no terminals.',
   },
   protectMemory: {
     group: 'Sessions and processes',
     type: 'boolean',
+    default: true,
     description:
-      "Keep programs from reading the server's memory, and write no core file of it; debuggers cannot attach to it either.",
+      "Keep programs from reading the server's memory, and write no core file. Debuggers cannot attach either.",
   },
-} satisfies Partial<OptionSpecs>;
+} as const satisfies Record<string, Setting>;
