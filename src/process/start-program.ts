@@ -1,7 +1,8 @@
+import { unlessAborted } from '../base/abort.ts';
+import { withTimeout } from '../base/with-timeout.ts';
 import { RELEASE_DEADLINE_MS, SANDBOXED_START_ATTEMPTS } from './limits.ts';
 import type { DenialDetector } from './managed-process.ts';
 import type { Child, Spawner, SpawnSpec } from './spawn/spawner.ts';
-import { withDeadline } from './spawn/supervisor.ts';
 
 /** Builds a sandbox for a program. Rejects when that is not possible; nothing has been started then. */
 export type WrapInSandbox = (spec: SpawnSpec, signal: AbortSignal) => Promise<SandboxedLaunch>;
@@ -75,7 +76,7 @@ export async function spawnLaunch(launch: SandboxedLaunch, spawner: Pick<Spawner
 /** Cleans up after a sandboxed program, within a deadline. Leftovers carry a mark and are removed when the same path is used again. */
 export async function releaseSandbox({ release }: Pick<SandboxedLaunch, 'release'>): Promise<void> {
   if (release === null) return;
-  await withDeadline(
+  await withTimeout(
     release().catch(() => {}),
     RELEASE_DEADLINE_MS,
   );
@@ -137,15 +138,5 @@ async function hasEntered(
   child: Child,
   signal: AbortSignal,
 ): Promise<boolean> {
-  let onAbort = () => {};
-  const aborted = new Promise<false>((resolve) => {
-    onAbort = () => resolve(false);
-  });
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    if (signal.aborted) return false;
-    return await Promise.race([entered(child), aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
+  return !signal.aborted && (await unlessAborted(entered(child), signal, () => false));
 }

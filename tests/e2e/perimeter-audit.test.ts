@@ -60,7 +60,7 @@ test('who came, what ran and how it ended, in a chain that verifies', async () =
   expect(events()).toEqual(['opened', 'connected', 'session', 'start', 'exit', 'disconnected', 'closed']);
   expect(find('exit')).toMatchObject({ processId: 'p', exitCode: 3, reason: null, outputBytes: 6 });
   expect(readFileSync(log, 'utf8')).not.toContain('hunter2');
-  expect(verify(log)).toMatchObject({ status: 0, stdout: expect.stringMatching(/^in order: 7 lines/) });
+  expect(verify(log)).toMatchObject({ status: 0, stdout: expect.stringMatching(/^valid: 7 lines/) });
 });
 
 test('changes of files are recorded with their outcome and size, reads are not', async () => {

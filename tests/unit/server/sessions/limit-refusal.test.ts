@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { StartError } from '../../../../src/listener/start-error.ts';
-import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
-import { CONFIG_OPTIONS } from '../../../../src/server/config/options.ts';
+import { CONFIG_OPTIONS, DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
 import { refuseUnenforceableLimits } from '../../../../src/server/sessions/limit-refusal.ts';
 
 const nowhere = () => ({ obstacle: 'no groups here' });
