@@ -8,7 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { AgentExec, type ExecEvent, environmentTarget } from '../../src/agent/index.ts';
 import type { ExecBackend } from '../../src/client/backend.ts';
 import { LocalEnvironment } from '../../src/environment/index.ts';
-import { LocalBackend } from '../../src/environment/local-process.ts';
+import { LocalBackend } from '../../src/environment/local-environment.ts';
 import { type ConnectedClient, overProxy, overStdio, overWebSocket } from '../support/connected-clients.ts';
 import { isAlive } from '../support/machine.ts';
 import { waitFor } from '../support/wait-for.ts';

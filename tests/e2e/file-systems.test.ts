@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { FileChanges } from '../../src/client/backend.ts';
 import { RemoteFileSystem } from '../../src/client/files/remote-file-system.ts';
-import { LocalExecutorFileSystem } from '../../src/environment/local-file-system.ts';
+import { LocalExecutorFileSystem } from '../../src/environment/local-environment.ts';
 import {
   type ConnectedClient,
   inMemory,

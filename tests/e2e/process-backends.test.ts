@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { ProcessEvent } from '../../src/client/backend.ts';
-import { LocalBackend } from '../../src/environment/local-process.ts';
+import { LocalBackend } from '../../src/environment/local-environment.ts';
 import { type ConnectedClient, overProxy, overStdio, overWebSocket } from '../support/connected-clients.ts';
 import { type BackendUnderTest, processSuite } from '../support/process-suite.ts';
 import { shell } from '../support/programs.ts';

@@ -3,7 +3,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { StdioProgram } from '../../src/agent/index.ts';
 import type { ExecBackend } from '../../src/client/backend.ts';
-import { LocalBackend } from '../../src/environment/local-process.ts';
+import { LocalBackend } from '../../src/environment/local-environment.ts';
 import { overWebSocket } from '../support/connected-clients.ts';
 
 const SERVER = fileURLToPath(new URL('../fixtures/line-server.mjs', import.meta.url));

@@ -37,7 +37,7 @@ export class LazyFileSystem implements ExecutorFileSystem {
   }
 
   /** The time limit is for each block, and for the connection. */
-  async *readFileStream(path: string, options?: FileOptions): AsyncIterable<Uint8Array> {
+  async *readFileStream(path: string, options?: FileOptions): AsyncGenerator<Uint8Array, void> {
     const lease = await this.#lease(options);
     try {
       yield* lease.connection.files.readFileStream(path, options);
@@ -46,8 +46,10 @@ export class LazyFileSystem implements ExecutorFileSystem {
     }
   }
 
+  /** The bytes are copied: the caller may use its buffer again while the connection is opened. */
   writeFile(path: string, bytes: Uint8Array | string, options?: LinkOptions): Promise<void> {
-    return this.#use(options, (files, rest) => files.writeFile(path, bytes, rest));
+    const content = typeof bytes === 'string' ? bytes : Uint8Array.from(bytes);
+    return this.#use(options, (files, rest) => files.writeFile(path, content, rest));
   }
 
   createDirectory(path: string, options?: LinkOptions & { readonly recursive?: boolean }): Promise<void> {
@@ -123,7 +125,8 @@ export class LazyFileSystem implements ExecutorFileSystem {
     }
   }
 
-  async #lease(options: FileOptions | undefined): Promise<Lease> {
+  /** Not an async function: it would delay the call behind later ones that the caller made through other services. */
+  #lease(options: FileOptions | undefined): Lease | Promise<Lease> {
     return this.#passive ? this.#connection.leaseNow() : this.#connection.lease(options);
   }
 }
