@@ -29,10 +29,10 @@ export class CallLimit {
     };
     const endless = timeoutMs === undefined || timeoutMs > MAX_TIMER_MS;
     const timer = endless ? undefined : setTimeout(stop, timeoutMs);
-    const letGo = signal === undefined || signal.aborted ? undefined : onAbort(signal, abort);
+    const unsubscribe = signal === undefined || signal.aborted ? undefined : onAbort(signal, abort);
     this.#end = () => {
       clearTimeout(timer);
-      letGo?.();
+      unsubscribe?.();
     };
     if (signal?.aborted) abort();
   }
@@ -53,8 +53,8 @@ export class CallLimit {
         abort();
         return;
       }
-      const letGo = onAbort(signal, abort);
-      work.then(letGo, letGo);
+      const unsubscribe = onAbort(signal, abort);
+      work.then(unsubscribe, unsubscribe);
     });
   }
 }

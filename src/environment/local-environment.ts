@@ -1,4 +1,4 @@
-import type { CallOptions, EnvironmentInfo } from '../client/backend.ts';
+import type { CallOptions, EnvironmentInfo, ExecutorFileSystem } from '../client/backend.ts';
 import { ClientError } from '../client/errors.ts';
 import { INFO_TIMEOUT_MS } from '../client/limits.ts';
 import { Listeners } from '../client/listeners.ts';
@@ -11,7 +11,7 @@ import { LocalConnection } from './local-connection.ts';
 import { LOCAL_ENVIRONMENT_ID } from './provider.ts';
 import type { ClientSettings } from './remote/create-connector.ts';
 import { LazyBackend } from './remote/lazy-backend.ts';
-import { LazyFileSystem } from './remote/lazy-file-system.ts';
+import { lazyFileSystem } from './remote/lazy-file-system.ts';
 import { LazyHttp } from './remote/lazy-http.ts';
 
 /**
@@ -24,8 +24,8 @@ export class LocalEnvironment implements Environment {
   readonly requiredSkills: readonly string[] = [];
   readonly startupFinished = true;
   readonly backend: LocalBackend;
-  readonly files: LocalExecutorFileSystem;
-  readonly passiveFiles: LocalExecutorFileSystem;
+  readonly files: ExecutorFileSystem;
+  readonly passiveFiles: ExecutorFileSystem;
   readonly discovery: RemoteDiscovery;
   readonly http: LazyHttp;
   readonly fetch;
@@ -36,7 +36,7 @@ export class LocalEnvironment implements Environment {
   constructor(settings?: ClientSettings) {
     this.#connection = new LocalConnection(settings);
     this.backend = new LocalBackend(this.#connection);
-    this.files = new LocalExecutorFileSystem(this.#connection);
+    this.files = lazyFileSystem(this.#connection);
     this.passiveFiles = this.files;
     this.discovery = new RemoteDiscovery(this.#connection);
     this.http = new LazyHttp(this.#connection);
@@ -98,11 +98,11 @@ export class LocalEnvironment implements Environment {
   }
 }
 
-/** Runs programs on this machine, with the rules and the limits of a server. */
-export class LocalBackend extends LazyBackend {
+/** Runs programs on this machine. */
+class LocalBackend extends LazyBackend {
   readonly #connection: LocalConnection;
 
-  constructor(connection = new LocalConnection()) {
+  constructor(connection: LocalConnection) {
     super(connection);
     this.#connection = connection;
   }
@@ -119,26 +119,6 @@ export class LocalBackend extends LazyBackend {
     } catch {
       return null;
     }
-  }
-
-  /** Kills the processes that are left. Nothing can be started afterwards. */
-  dispose(): Promise<void> {
-    return this.#connection.dispose();
-  }
-}
-
-/** The files of this machine, with the rules and the limits of a server. */
-export class LocalExecutorFileSystem extends LazyFileSystem {
-  readonly #connection: LocalConnection;
-
-  constructor(connection = new LocalConnection()) {
-    super(connection);
-    this.#connection = connection;
-  }
-
-  /** Ends all watches. The files cannot be used afterwards. */
-  dispose(): Promise<void> {
-    return this.#connection.dispose();
   }
 }
 

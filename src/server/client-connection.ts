@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { ContentSearch } from '../files/search/content-search.ts';
-import type { ProxyHost } from '../network/proxy/proxy-host.ts';
+import type { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import type { Logger } from '../observability/log.ts';
 import { type NotificationMessage, type RequestMessage, UNREADABLE_ID } from '../protocol/envelope.ts';
 import {
@@ -15,7 +15,7 @@ import { ArrivingRequest } from '../rpc/arriving-request.ts';
 import { RpcConnection } from '../rpc/connection.ts';
 import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
 import { type Handlers, invoke, type RoutedRequest, route } from '../rpc/router.ts';
-import type { Confinement } from '../sandbox/confinement.ts';
+import type { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import { accessKey, requireAccess } from './auth/access.ts';
 import type { Principal } from './auth/principal.ts';
@@ -47,8 +47,8 @@ export interface ConnectionServices {
   readonly config: ExecServerConfig;
   readonly sessions: SessionRegistry;
   readonly quotas: Quotas;
-  readonly confinement: Confinement;
-  readonly proxies: ProxyHost;
+  readonly sandboxEnforcer: SandboxEnforcer;
+  readonly proxies: ProxyResources;
   search(): Promise<ContentSearch>;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
@@ -206,14 +206,14 @@ export class ClientConnection {
 
   /** Made with the first request. */
   #makeTools(session: Session): Tools {
-    const { quotas, search, config, environmentInfo, confinement, proxies, log } = this.#services;
+    const { quotas, search, config, environmentInfo, sandboxEnforcer, proxies, log } = this.#services;
     const { access } = this.principal;
     const files = new ConnectionFiles(
       this.#connection,
       search,
       () => quotas.enterFileHandle(),
       access.restrict(servedFiles(config.nativeSpawn)),
-      confinement.files(access.below),
+      sandboxEnforcer.files(access.below),
     );
     const http = new ConnectionHttp(this.#connection, {
       client: () => openHttpClient(config),
@@ -225,7 +225,7 @@ export class ClientConnection {
       files,
       http,
       quotas,
-      confinement,
+      sandboxEnforcer,
       proxies,
       log,
       environmentInfo,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { ProcessEvent } from '../../src/client/backend.ts';
-import { LocalBackend } from '../../src/environment/local-environment.ts';
+import { LocalEnvironment } from '../../src/environment/local-environment.ts';
 import { type ConnectedClient, overProxy, overStdio, overWebSocket } from '../support/connected-clients.ts';
 import { type BackendUnderTest, processSuite } from '../support/process-suite.ts';
 import { shell } from '../support/programs.ts';
@@ -12,8 +12,8 @@ import { overRelay } from '../support/relay.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 processSuite('processes of this machine', async () => {
-  const backend = new LocalBackend();
-  return { backend, close: () => backend.dispose() };
+  const environment = new LocalEnvironment();
+  return { backend: environment.backend, close: () => environment.dispose() };
 });
 
 processSuite('processes over a websocket', () => remote(overWebSocket()));
@@ -37,7 +37,7 @@ test('a lost connection: output arrives once, reads wait, writes go through', as
     const ended = (async () => {
       for await (const event of process.events()) events.push(event);
     })();
-    await waitFor('the first output', () => process.wake === 1);
+    await waitFor('the first output', () => process.revision === 1);
 
     proxy.interrupt();
     writeFileSync(gate, 'meanwhile\n');
@@ -46,7 +46,7 @@ test('a lost connection: output arrives once, reads wait, writes go through', as
     let answered = 0;
     const reading = process.read({ afterSeq: 1 }).finally(() => answered++);
     const writing = process.write('after\n').finally(() => answered++);
-    expect([process.wake, answered]).toEqual([1, 0]);
+    expect([process.revision, answered]).toEqual([1, 0]);
 
     proxy.restore();
     expect(await writing).toBe('accepted');

@@ -50,7 +50,7 @@ export class Supervisor {
     return { child, exited };
   }
 
-  /** See EnclosingCalls. */
+  /** See SandboxCalls. */
   removeAfterDeath(path: string, kind: 'directory' | 'file'): void {
     // What is to be removed comes to be before the first program does.
     if (!this.#closed) this.#watchdog.ensureRunning();

@@ -192,7 +192,7 @@ export class SandboxedFiles {
   }
 }
 
-/** A bwrap that whoever is confined can replace confines nobody. */
+/** A bwrap that whoever is sandboxed can replace confines nobody. */
 function refuseWritable(bwrap: string, disk: DiskPolicy): void {
   if (disk.base === 'write' || accessOf(disk, nativePathOfText(bwrap)) !== 'write') return;
   throw unenforceable(`the sandbox would make bwrap itself (${bwrap}) writable; install it elsewhere`);

@@ -1,6 +1,6 @@
 import { refused } from '../../files/errors.ts';
 import { ProcessError } from '../../process/errors.ts';
-import { DESCRIPTORS_OF_A_PROCESS } from '../limits.ts';
+import { DESCRIPTORS_PER_PROCESS } from '../limits.ts';
 
 /** What all clients of a server may have at once. */
 export interface QuotaLimits {
@@ -32,7 +32,7 @@ export class Quotas {
         full(`${this.#processes} running processes`, 'maxProcesses'),
       );
     }
-    if (this.#freeDescriptors < DESCRIPTORS_OF_A_PROCESS) {
+    if (this.#freeDescriptors < DESCRIPTORS_PER_PROCESS) {
       throw new ProcessError('tooManyProcesses', this.#outOfDescriptors());
     }
     this.#processes++;
@@ -51,7 +51,7 @@ export class Quotas {
   }
 
   get #freeDescriptors(): number {
-    return this.#limits.descriptors - this.#processes * DESCRIPTORS_OF_A_PROCESS - this.#fileHandles;
+    return this.#limits.descriptors - this.#processes * DESCRIPTORS_PER_PROCESS - this.#fileHandles;
   }
 
   #outOfDescriptors(): string {

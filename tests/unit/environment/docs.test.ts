@@ -61,12 +61,9 @@ it('the entry exports what the page explains', () => {
     'DiscoveryCache',
     'EnvironmentManager',
     'LOCAL_ENVIRONMENT_ID',
-    'LocalBackend',
     'LocalEnvironment',
-    'LocalExecutorFileSystem',
     'RemoteEnvironment',
     'ThreadEnvironments',
-    'acceptedWebSocket',
     'attachmentRoots',
     'configuredEnvironments',
     'discoverEnvironments',
@@ -78,6 +75,7 @@ it('the entry exports what the page explains', () => {
     'restoreSelection',
     'selectRoot',
     'selectionMetadata',
+    'webSocketTransport',
   ];
   expect(Object.keys(entry).sort()).toEqual(names);
   for (const name of names) expect(PAGE).toMatch(new RegExp(`\\b${name}\\b`));

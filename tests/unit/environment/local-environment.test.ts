@@ -82,7 +82,10 @@ it('finds capabilities that were written before, whether or not that was waited 
 it.each<[string, (environment: LocalEnvironment) => Promise<unknown>]>([
   ['start a program', ({ backend }) => backend.start(shell('p', 'true'))],
   ['read a file', ({ files }) => files.readFile('file:///etc/hosts')],
-  ['read a file in blocks', ({ files }) => files.readFileStream('file:///etc/hosts').next()],
+  [
+    'read a file in blocks',
+    ({ files }) => files.readFileStream('file:///etc/hosts')[Symbol.asyncIterator]().next(),
+  ],
   ['watch files', ({ files }) => files.watch('file:///etc')],
   ['search files', ({ files }) => files.search('file:///etc', 'x')],
   ['look at capability roots', ({ discovery }) => discovery.discover([{ id: 'r', path: 'file:///etc' }])],

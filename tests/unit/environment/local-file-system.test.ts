@@ -1,26 +1,28 @@
 import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { FileWatch } from '../../../src/client/backend.ts';
-import { LocalExecutorFileSystem } from '../../../src/environment/local-environment.ts';
+import { LocalEnvironment } from '../../../src/environment/local-environment.ts';
 import { MAX_WATCHES } from '../../../src/files/limits.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { Scratch } from '../files/local/scratch.ts';
 
 const scratch = new Scratch();
 const uri = (name: string) => `file://${scratch.at(name)}`;
-let files: LocalExecutorFileSystem;
+let environment: LocalEnvironment;
+let files: LocalEnvironment['files'];
 
 beforeEach(() => {
-  files = new LocalExecutorFileSystem();
+  environment = new LocalEnvironment();
+  files = environment.files;
 });
-afterEach(() => files.dispose());
+afterEach(() => environment.dispose());
 
 test('a stream closes its file when its reader stops, aborts or reaches the end', async () => {
   writeFileSync(scratch.at('file'), Buffer.alloc(2 * 1024 * 1024));
   for await (const _block of files.readFileStream(uri('file'))) break;
   for await (const _block of files.readFileStream(uri('file')));
   const giveUp = new AbortController();
-  const blocks = files.readFileStream(uri('file'), { signal: giveUp.signal });
+  const blocks = files.readFileStream(uri('file'), { signal: giveUp.signal })[Symbol.asyncIterator]();
   await blocks.next();
   giveUp.abort();
   await expect(blocks.next()).rejects.toMatchObject({ kind: 'aborted' });
@@ -38,7 +40,7 @@ test('a write waits for the creation of its parent directories', async () => {
 test('a file that opens after the caller has aborted is closed', async () => {
   writeFileSync(scratch.at('file'), 'x');
   const giveUp = new AbortController();
-  const first = files.readFileStream(uri('file'), { signal: giveUp.signal }).next();
+  const first = files.readFileStream(uri('file'), { signal: giveUp.signal })[Symbol.asyncIterator]().next();
   giveUp.abort();
   await expect(first).rejects.toMatchObject({ kind: 'aborted' });
   await waitFor('the file to be closed', () => scratch.heldOpen().length === 0);
@@ -56,13 +58,13 @@ test('dispose ends the iteration over a watch with the reason', async () => {
   const watch = await files.watch(uri('.'));
   const next = watch[Symbol.asyncIterator]().next();
   const closed = expect(next).rejects.toMatchObject({ kind: 'closed' });
-  await files.dispose();
+  await environment.dispose();
   await closed;
 });
 
 test('rejects a watch that is being set up when the files are disposed of', async () => {
   const first = files.watch(uri('.'));
-  await files.dispose();
+  await environment.dispose();
   await expect(first).rejects.toMatchObject({ kind: 'closed' });
 });
 

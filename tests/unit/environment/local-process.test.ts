@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ExecProcess, ProcessEvent, StartParams } from '../../../src/client/backend.ts';
 import { LocalConnection } from '../../../src/environment/local-connection.ts';
-import { LocalBackend, LocalExecutorFileSystem } from '../../../src/environment/local-environment.ts';
+import { LazyBackend } from '../../../src/environment/remote/lazy-backend.ts';
+import { lazyFileSystem } from '../../../src/environment/remote/lazy-file-system.ts';
 import { isAlive } from '../../support/machine.ts';
 import { shell } from '../../support/programs.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -14,15 +15,15 @@ const RETAINED_BYTES = 1024 * 1024;
 
 let folder: string;
 let connection: LocalConnection;
-let backend: LocalBackend;
+let backend: LazyBackend;
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'local-process-'));
   connection = new LocalConnection({}, { closedProcessRetentionMs: RETENTION_MS });
-  backend = new LocalBackend(connection);
+  backend = new LazyBackend(connection);
 });
 afterEach(async () => {
-  await backend.dispose();
+  await connection.dispose();
   rmSync(folder, { recursive: true });
 });
 
@@ -62,7 +63,7 @@ describe('output', () => {
 
   test('reaches a subscriber that comes after the end', async () => {
     const process = await backend.start({ ...shell('p', 'printf early; read go; exit 4'), pipeStdin: true });
-    await waitFor('the output', () => process.wake === 1);
+    await waitFor('the output', () => process.revision === 1);
     await process.write('\n');
     await waitFor('the end', () => process.state.closed);
     const events = await collect(process);
@@ -77,7 +78,7 @@ describe('output', () => {
 
 test('a process that has ended is readable until its retention is over, and unknown afterwards', async () => {
   const process = await backend.start({ ...shell('p', 'printf out; read go'), pipeStdin: true });
-  await waitFor('the output', () => process.wake === 1);
+  await waitFor('the output', () => process.revision === 1);
   await process.write('\n');
   await waitFor('the end', () => process.state.closed);
   expect(await process.read()).toMatchObject({ chunks: [{ seq: 1 }], closed: true });
@@ -134,7 +135,7 @@ test('a terminal cannot get a size without rows', async () => {
 });
 
 test('a program sees files that were being written when it was started', async () => {
-  const files = new LocalExecutorFileSystem(connection);
+  const files = lazyFileSystem(connection);
   writeFileSync(join(folder, 'file'), 'old');
   const writing = files.writeFile(`file://${folder}/file`, 'new'.repeat(1_000_000));
   const process = await backend.start(shell('p', `wc -c < ${folder}/file`));
@@ -146,10 +147,10 @@ test('a program sees files that were being written when it was started', async (
 describe('dispose', () => {
   test('kills what is left', async () => {
     const process = await backend.start(shell('p', 'sleep 1000 & echo $! $$; wait'));
-    await waitFor('the pids', () => process.wake === 1);
+    await waitFor('the pids', () => process.revision === 1);
     const [output] = (await process.read()).chunks;
     const pids = Buffer.from(output!.bytes).toString().split(' ').map(Number);
-    await backend.dispose();
+    await connection.dispose();
     expect(process.state).toMatchObject({ exitCode: 137, closed: true });
     expect(pids.map(isAlive)).toEqual([false, false]);
     await expect(backend.start(shell('q', ''))).rejects.toMatchObject({ kind: 'closed' });
@@ -164,7 +165,7 @@ describe('dispose', () => {
       (process) => process.state.closed,
       () => true,
     );
-    await backend.dispose();
+    await connection.dispose();
     expect(await started).toBe(true);
     expect(processesWith(mark)).toEqual([]);
   });

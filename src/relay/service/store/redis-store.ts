@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { StartError } from '../../../listener/start-error.ts';
 import type { Logger } from '../../../observability/log.ts';
-import { StartError } from '../../../server/start-error.ts';
 import type { NoisePublicKey } from '../../noise/public-key.ts';
 import {
   AUTHORIZATION_MS,
