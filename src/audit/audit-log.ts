@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
+import { withTimeout } from '../base/with-timeout.ts';
 import { type Logger, safeJson } from '../observability/log.ts';
 import { VERSION } from '../observability/version.ts';
 import { internalError, type RpcError } from '../protocol/errors.ts';
@@ -124,9 +125,14 @@ export class AuditLog {
     void this.append({ event: 'closed' }).catch(() => {});
     this.#closed = true;
     clearTimeout(this.#retry);
-    if (this.#writeError !== null) await settledWithin(AUDIT_CLOSE_MS, this.#retryNow());
-    else if (this.#flushing !== null) await settledWithin(AUDIT_CLOSE_MS, this.#flushing);
-    await settledWithin(AUDIT_CLOSE_MS, this.#file.close());
+    const settle = (work: Promise<void>) =>
+      withTimeout(
+        work.catch(() => {}),
+        AUDIT_CLOSE_MS,
+      );
+    if (this.#writeError !== null) await settle(this.#retryNow());
+    else if (this.#flushing !== null) await settle(this.#flushing);
+    await settle(this.#file.close());
   }
 
   async #reopen(): Promise<void> {
@@ -276,14 +282,4 @@ function withoutCaller(record: AuditRecord): Pending {
 
 function serverFacts() {
   return { version: VERSION, pid: process.pid, host: hostname() };
-}
-
-/** Waits until the work has ended, successfully or not, but at most the given time. */
-async function settledWithin(ms: number, work: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms);
-  });
-  await Promise.race([work.catch(() => {}), timeout]);
-  clearTimeout(timer);
 }

@@ -1,3 +1,4 @@
+import { onAbort } from '../base/abort.ts';
 import type {
   CallParamsOf,
   Method,
@@ -26,10 +27,9 @@ import {
   RECOVERY_WINDOW_MS,
 } from './limits.ts';
 import { Listeners } from './listeners.ts';
-import { onAbort } from './on-abort.ts';
 import { ProcessRoutes } from './process/process-routes.ts';
 import { RemoteBackend } from './process/remote-backend.ts';
-import { attemptUntil, Backoff } from './reconnect.ts';
+import { attemptUntil, reconnectBackoff } from './reconnect.ts';
 
 /** `recovering` comes back to `connected` or ends in `failed`; after that there is only `closed`, and nothing after it. */
 export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
@@ -80,7 +80,7 @@ export class ClientCore {
   readonly #states = new Listeners<[ClientState, ClientError | null]>();
   readonly #notifications = new Map<string, Listeners<[unknown]>>();
   readonly #linkWaiters = new Listeners<[]>();
-  readonly #backoff = new Backoff();
+  readonly #backoff = reconnectBackoff();
   /** Aborted by `close`. */
   readonly #closing = new AbortController();
   #state: ClientState = 'connected';

@@ -1,7 +1,7 @@
+import { base64ByteLength, decodeBase64 } from '../../base/base64.ts';
 import type { Capability } from '../../protocol/environment.ts';
 import type { NetworkPolicyRequest } from '../../protocol/network.ts';
 import type { EnvironmentInfo, OutputStream, ReadPage } from '../backend.ts';
-import { base64ByteLength, decodeBase64 } from '../base64.ts';
 import { ClientError } from '../errors.ts';
 import type { SequencedEvent } from '../process/event-order.ts';
 

@@ -1,3 +1,5 @@
+import { onAbort } from '../../base/abort.ts';
+import { decodeBase64, encodeBase64 } from '../../base/base64.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
@@ -7,13 +9,11 @@ import type {
   HttpResponse,
   StreamingHttpResponse,
 } from '../backend.ts';
-import { decodeBase64, encodeBase64 } from '../base64.ts';
 import { CallLimit } from '../call-limit.ts';
 import { type Capabilities, protocolError } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import { bytesOf } from '../files/file-content.ts';
 import { BODY_WINDOW_BYTES } from '../limits.ts';
-import { onAbort } from '../on-abort.ts';
 import type { HttpBodies, HttpBody } from './http-bodies.ts';
 
 /** What requests need of a client. */

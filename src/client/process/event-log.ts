@@ -1,7 +1,7 @@
+import { onAbort } from '../../base/abort.ts';
 import type { ProcessEvent } from '../backend.ts';
 import { ClientError } from '../errors.ts';
 import { LOG_MAX_BYTES, LOG_MAX_EVENTS } from '../limits.ts';
-import { onAbort } from '../on-abort.ts';
 import { fillGaps, type SequencedEvent } from './event-order.ts';
 
 /** Output that is retained elsewhere, with numbers behind `afterSeq` and up to `throughSeq`; what is missing is lost. */

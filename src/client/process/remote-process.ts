@@ -1,3 +1,4 @@
+import { onAbort } from '../../base/abort.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
@@ -24,7 +25,6 @@ import {
   QUIET_CHECK_MAX_MS,
 } from '../limits.ts';
 import { Listeners } from '../listeners.ts';
-import { onAbort } from '../on-abort.ts';
 import { type Call, catchUp } from './catch-up.ts';
 import { ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';

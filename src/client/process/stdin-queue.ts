@@ -1,5 +1,5 @@
+import { encodeBase64 } from '../../base/base64.ts';
 import type { CallOptions, WriteStatus } from '../backend.ts';
-import { encodeBase64 } from '../base64.ts';
 import { CallLimit } from '../call-limit.ts';
 import { asClientError, lostCall, lostRetry } from '../connection/call-errors.ts';
 import { CallRetries } from '../connection/call-rules.ts';

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
+import { withTimeout } from '../../base/with-timeout.ts';
 import { NetworkError } from '../errors.ts';
 import { keepReadableAfterWriteError } from '../failed-writes.ts';
 import { IDLE_CONNECTION_MS, MAX_REDIRECTS, MAX_TIMER_MS, SHARED_OPENING_MS } from '../limits.ts';
@@ -20,7 +21,6 @@ import { nextHop } from './redirects.ts';
 import { basicCredentials, firstHop, type Hop, type HttpRequest, shownUrl, wireFields } from './request.ts';
 import { type Route, routeTo } from './route.ts';
 import { trustedAuthorities } from './trusted-authorities.ts';
-import { awhile } from './unless-aborted.ts';
 
 /** The answer to a request. Its body must be read to the end, or cancelled: until then it holds a connection. */
 export interface HttpResponse {
@@ -116,7 +116,7 @@ export class HttpClient {
     const until = performance.now() + SHARED_OPENING_MS;
     let first = this.#sessions.first(key);
     for (let left = SHARED_OPENING_MS; first !== null && left > 0; left = until - performance.now()) {
-      await awhile(first, left, signal);
+      await withTimeout(first, left, { signal });
       first = this.#sessions.first(key);
     }
     const shared = this.#sessions.enter(key);

@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { Semaphore } from '../../base/semaphore.ts';
+import { withTimeout } from '../../base/with-timeout.ts';
 import { isOwnAddress } from './addresses.ts';
 import type { InterceptionCertificates } from './interception/interception-certificates.ts';
 import { ownedFolderName } from './interception/owned-folders.ts';
@@ -69,34 +71,25 @@ export type Resolve = (name: string) => Promise<readonly string[]>;
  * place until the name server answers or the system gives up.
  */
 export function systemLookup(): Resolve {
-  let running = 0;
-  const waiting: (() => void)[] = [];
+  const lookups = new Semaphore(LOOKUP_CONCURRENCY, {
+    maxWaiting: MAX_WAITING_LOOKUPS,
+    tooManyWaiting: () => new Error('too many names are being resolved'),
+  });
   return async (name) => {
-    if (waiting.length >= MAX_WAITING_LOOKUPS) throw new Error('too many names are being resolved');
-    if (running < LOOKUP_CONCURRENCY) running++;
-    else await new Promise<void>((resolve) => waiting.push(resolve));
+    await lookups.acquire();
     try {
       return (await lookup(name, { all: true })).map(({ address }) => address);
     } finally {
-      // The place goes to the next one, if there is one.
-      const next = waiting.shift();
-      if (next === undefined) running--;
-      else next();
+      lookups.release();
     }
   };
 }
 
 /** The addresses of a name, or none when it has none or they do not come in time. */
 export async function addressesOf(name: string, resolve: Resolve): Promise<readonly string[]> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeUp = new Promise<readonly string[]>((give) => {
-    timer = setTimeout(() => give([]), LOOKUP_TIMEOUT_MS);
-  });
   try {
-    return await Promise.race([resolve(name), timeUp]);
+    return await withTimeout(resolve(name), LOOKUP_TIMEOUT_MS, { onTimeout: () => [] });
   } catch {
     return [];
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -1,4 +1,5 @@
 import { stat } from 'node:fs/promises';
+import { unlessAborted } from '../../base/abort.ts';
 import { LAUNCH_CACHE_ENTRIES, LAUNCH_CACHE_MS } from '../limits.ts';
 import { findProgram, isExecutable } from './program-lookup.ts';
 import { SpawnError, type SpawnSpec } from './spawner.ts';
@@ -92,16 +93,9 @@ export function rejectNulBytes(spec: SpawnSpec): void {
 async function untilAborted<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
   if (signal === undefined) return work();
   if (signal.aborted) throw cancelled('aborted');
-  let onAbort = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    onAbort = () => reject(cancelled('aborted'));
+  return unlessAborted(work(), signal, () => {
+    throw cancelled('aborted');
   });
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await Promise.race([work(), aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
 }
 
 /**

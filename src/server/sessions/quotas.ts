@@ -1,3 +1,4 @@
+import { once } from '../../base/once.ts';
 import { refused } from '../../files/errors.ts';
 import { ProcessError } from '../../process/errors.ts';
 import { DESCRIPTORS_PER_PROCESS } from '../limits.ts';
@@ -64,12 +65,4 @@ export class Quotas {
 
 function full(what: string, limit: string): string {
   return `the server has ${what}, the configured maximum (${limit})`;
-}
-
-function once(work: () => void): Leave {
-  let done = false;
-  return () => {
-    if (!done) work();
-    done = true;
-  };
 }

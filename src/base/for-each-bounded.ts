@@ -1,6 +1,6 @@
 /**
- * Calls `work` for every item, at most `limit` at a time. After a failure nothing more is begun; the first one is thrown, but not
- * before everything that was begun has ended.
+ * Calls `work` for every item, at most `limit` at a time. After a failure it starts no more calls, waits for those that run, and throws
+ * the first error.
  */
 export async function forEachBounded<T>(
   items: Iterable<T>,

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { LineSplitter } from '../../../src/transport/line-splitter.ts';
+import { LineSplitter } from '../../../src/base/line-splitter.ts';
 
 /** The lines of a stream that arrives in the given pieces, the unfinished one last. */
 function split(pieces: readonly Buffer[], maxLineBytes = 1_000): string[] {
@@ -18,11 +18,11 @@ test.each([
   ['a\rb\n', ['a\rb', '']],
   ['a\r\r\n', ['a\r', '']],
   ['a\r', ['a']],
-])('%j is cut into %j', (text, lines) => {
+])('LineSplitter splits %j into %j', (text, lines) => {
   expect(split([Buffer.from(text)])).toEqual(lines);
 });
 
-test('the pieces in which a stream arrives do not matter', () => {
+test('LineSplitter gives the same lines however the stream is cut into chunks', () => {
   const byte = fc.constantFrom(...Buffer.from('ab\r\n\u00e9'));
   fc.assert(
     fc.property(fc.array(fc.array(byte, { maxLength: 6 }), { maxLength: 20 }), (pieces) => {
@@ -39,7 +39,7 @@ test('the pieces in which a stream arrives do not matter', () => {
   );
 });
 
-test('the rest is given once', () => {
+test('rest() returns the unfinished line once', () => {
   const splitter = new LineSplitter(10);
   expect([...splitter.push(Buffer.from('abc'))]).toEqual([]);
   expect(splitter.rest().toString()).toBe('abc');
@@ -50,8 +50,8 @@ test.each([
   ['in one piece', ['12345678901\n']],
   ['without an end', ['12345678901']],
   ['in several pieces', ['12345', '67890', '1']],
-  ['behind a good line', ['ok\n12345678901']],
-])('a line over the limit is refused %s', (_name, pieces) => {
+  ['after a valid line', ['ok\n12345678901']],
+])('LineSplitter rejects a line over the limit %s', (_name, pieces) => {
   expect(() =>
     split(
       pieces.map((piece) => Buffer.from(piece)),
@@ -60,7 +60,7 @@ test.each([
   ).toThrow('a line is longer than 10 bytes');
 });
 
-test('lines before the one that is too long are given', () => {
+test('LineSplitter yields the lines before one that is too long', () => {
   const lines: string[] = [];
   expect(() => {
     for (const line of new LineSplitter(3).push(Buffer.from('a\nb\n1234\n'))) lines.push(line.toString());
@@ -68,6 +68,13 @@ test('lines before the one that is too long are given', () => {
   expect(lines).toEqual(['a', 'b']);
 });
 
-test('a line of exactly the limit passes', () => {
+test('LineSplitter accepts a line of exactly the limit', () => {
   expect(split([Buffer.from('1234567890\n')], 10)).toEqual(['1234567890', '']);
+});
+
+test('LineSplitter joins a character that is cut in two, and accepts a Uint8Array', () => {
+  const splitter = new LineSplitter(10);
+  expect([...splitter.push(Uint8Array.of(0xc3))]).toEqual([]);
+  const lines = [...splitter.push(Uint8Array.of(0xa9, 0x0a, 0x61, 0x0d, 0x0a))];
+  expect(lines.map((line) => line.toString())).toEqual(['\u00e9', 'a']);
 });

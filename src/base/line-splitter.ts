@@ -1,18 +1,20 @@
+import { asBuffer } from './as-buffer.ts';
+
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** Cuts a byte stream into lines without their line ends. A line over the limit throws; the splitter is unusable afterwards. */
+/** Splits a byte stream into lines without their line ends. Throws for a line over the limit; the splitter is unusable afterwards. */
 export class LineSplitter {
   readonly #maxLineBytes: number;
-  #parts: Buffer[] = [];
+  #parts: Uint8Array[] = [];
   #partBytes = 0;
 
   constructor(maxLineBytes: number) {
     this.#maxLineBytes = maxLineBytes;
   }
 
-  /** The lines that `chunk` completes. */
-  *push(chunk: Buffer): Generator<Buffer, void> {
+  /** Yields the lines that `chunk` completes. They may share the memory of the chunk. */
+  *push(chunk: Uint8Array): Generator<Buffer, void> {
     let from = 0;
     for (let end = chunk.indexOf(LF); end >= 0; end = chunk.indexOf(LF, from)) {
       this.#add(chunk.subarray(from, end));
@@ -22,12 +24,12 @@ export class LineSplitter {
     if (from < chunk.length) this.#add(chunk.subarray(from));
   }
 
-  /** What stands behind the last line end; the splitter is empty afterwards. */
+  /** Returns the bytes after the last line end; the splitter is empty afterwards. */
   rest(): Buffer {
     return this.#take();
   }
 
-  #add(part: Buffer): void {
+  #add(part: Uint8Array): void {
     this.#partBytes += part.length;
     if (this.#partBytes > this.#maxLineBytes)
       throw new Error(`a line is longer than ${this.#maxLineBytes} bytes`);
@@ -35,7 +37,9 @@ export class LineSplitter {
   }
 
   #take(): Buffer {
-    const line = this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts, this.#partBytes);
+    const [part] = this.#parts;
+    const isWhole = part !== undefined && this.#parts.length === 1;
+    const line = isWhole ? asBuffer(part) : Buffer.concat(this.#parts, this.#partBytes);
     this.#parts = [];
     this.#partBytes = 0;
     return line.at(-1) === CR ? line.subarray(0, -1) : line;
