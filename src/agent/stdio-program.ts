@@ -87,7 +87,7 @@ export class StdioProgram {
         clearTimeout(timer);
         resolve(over());
       };
-      const stop = this.process.onWake(() => {
+      const stop = this.process.onChange(() => {
         if (over()) finish();
       });
       const timer = setTimeout(finish, STDIO_EXIT_WAIT_MS);

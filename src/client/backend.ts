@@ -1,4 +1,4 @@
-import type { NetworkPolicyAnswer, NetworkPolicyDecision } from '../protocol/network.ts';
+import type { NetworkPolicyDecision, NetworkPolicyDecisionEvent } from '../protocol/network.ts';
 import type { CallParamsOf, NotificationParamsOf, ResultOf } from '../protocol/registry.ts';
 import type { SandboxRequest } from '../protocol/sandbox.ts';
 import type { ClientError } from './errors.ts';
@@ -14,7 +14,7 @@ export type StartParams = Exclude<CallParamsOf<'process/start'>, { direct: unkno
 
 export type OutputStream = 'stdout' | 'stderr' | 'pty';
 export type WriteStatus = ResultOf<'process/write'>['status'];
-export type { NetworkPolicyAnswer, NetworkPolicyDecision, SandboxRequest };
+export type { NetworkPolicyDecision, NetworkPolicyDecisionEvent, SandboxRequest };
 export type SandboxType = ResultOf<'process/start'>['sandboxType'];
 export type TerminateMode = NonNullable<CallParamsOf<'process/terminate'>['mode']>;
 
@@ -86,9 +86,9 @@ export interface ExecProcess {
   readonly sandboxType: SandboxType | null;
   readonly state: ProcessState;
   /** At least every sequence number seen so far; grows with news and never tells of the same twice. */
-  readonly wake: number;
-  /** Called whenever {@link wake} has grown. Returns what ends it. */
-  onWake(listener: () => void): () => void;
+  readonly revision: number;
+  /** Called whenever {@link revision} has grown. Returns what ends it. */
+  onChange(listener: () => void): () => void;
   /** Every event from the first on, as far as it is retained, then live ones; ends behind `closed` or `failed`. */
   events(options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<ProcessEvent>;
   read(options?: ReadOptions): Promise<ReadPage>;
@@ -139,7 +139,7 @@ export interface HttpRequest {
 }
 
 /** What a web server answered. Nothing is decompressed. */
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number;
   readonly headers: readonly HttpHeader[];
   readonly body: Uint8Array;
@@ -149,7 +149,7 @@ export interface HttpAnswer {
  * An answer whose body is still coming, for one reader. Leaving the loop, or `cancel`, ends the request. The iteration throws when
  * the body does not come to its end, as it never does when the connection is lost.
  */
-export interface HttpStream {
+export interface StreamingHttpResponse {
   readonly status: number;
   readonly headers: readonly HttpHeader[];
   readonly body: AsyncIterable<Uint8Array>;
@@ -158,8 +158,8 @@ export interface HttpStream {
 
 /** Asks web servers from where an executor is. `signal` and `timeoutMs` hold until the body has ended; a request is sent once. */
 export interface ExecutorHttp {
-  request(request: HttpRequest, options?: CallOptions): Promise<HttpAnswer>;
-  stream(request: HttpRequest, options?: CallOptions): Promise<HttpStream>;
+  request(request: HttpRequest, options?: CallOptions): Promise<HttpResponse>;
+  stream(request: HttpRequest, options?: CallOptions): Promise<StreamingHttpResponse>;
 }
 
 export type FileMetadata = ResultOf<'fs/getMetadata'>;
@@ -171,7 +171,7 @@ export type FileChange = NotificationParamsOf<'fs/changed'>['changes'][number];
 
 /** Options of file operations. */
 export interface FileOptions extends CallOptions {
-  /** The confinement to apply, a {@link SandboxRequest} or a form that only the server knows; absent or null is none. */
+  /** The sandbox to apply, a {@link SandboxRequest} or a form that only the server knows; absent or null is none. */
   readonly sandbox?: unknown;
 }
 
@@ -240,3 +240,28 @@ export interface ExecutorFileSystem {
     options?: FileOptions & { readonly atomic?: boolean },
   ): Promise<void>;
 }
+
+/** The position of the options among the arguments of each operation, for code that forwards all of them. */
+export const FILE_OPTIONS_POSITION: {
+  readonly [Name in keyof ExecutorFileSystem]: LastPosition<Required<Parameters<ExecutorFileSystem[Name]>>>;
+} = {
+  canonicalize: 1,
+  readFile: 1,
+  readFileText: 1,
+  readFileStream: 1,
+  writeFile: 2,
+  createDirectory: 1,
+  getMetadata: 1,
+  readDirectory: 1,
+  walk: 2,
+  remove: 1,
+  copy: 2,
+  rename: 2,
+  search: 2,
+  watch: 1,
+  replaceFile: 2,
+};
+
+type LastPosition<Arguments extends readonly unknown[]> = Arguments extends readonly [unknown, ...infer Rest]
+  ? Rest['length']
+  : never;

@@ -9,7 +9,7 @@ export function checkedParams<M extends Method>(method: M, params: CallParamsOf<
   return asAnswered(() => validateParams(METHODS[method].params, params) as ParamsOf<M>);
 }
 
-/** A confinement as a server sees it; null for none. Throws what a server would answer. */
+/** A sandbox as a server sees it; null for none. Throws what a server would answer. */
 export function checkedSandbox(sandbox: unknown): SandboxContext | null {
   return sandbox == null ? null : asAnswered(() => validateParams(Sandbox(), sandbox));
 }

@@ -1,3 +1,4 @@
+import { onAbort } from '../base/abort.ts';
 import type {
   CallParamsOf,
   Method,
@@ -8,11 +9,10 @@ import type {
 import type { Transport } from '../transport/transport.ts';
 import type { CallOptions, EnvironmentInfo, ExecBackend, ExecutorHttp } from './backend.ts';
 import { CallLimit } from './call-limit.ts';
-import { asClientError, lostCall, spoiltCall } from './connection/call-errors.ts';
-import { rulesOf } from './connection/call-rules.ts';
+import { asClientError, lostCall, protocolFailure } from './connection/call-errors.ts';
+import { CallRetries, rulesOf } from './connection/call-rules.ts';
 import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './connection/link.ts';
-import { PolicyAnswers, type PolicyHandler } from './connection/policy-requests.ts';
-import { Repeats } from './connection/repeats.ts';
+import { type PolicyHandler, PolicyRequests } from './connection/policy-requests.ts';
 import { type Capabilities, capabilitiesOf } from './connection/server-messages.ts';
 import type { TraceSource } from './connection/trace.ts';
 import { ClientError } from './errors.ts';
@@ -23,14 +23,13 @@ import {
   GOOD_CONNECTION_MS,
   INITIALIZE_TIMEOUT_MS,
   MAX_MESSAGE_BYTES,
-  MAX_SPOILT_CONNECTIONS,
+  MAX_PROTOCOL_ERRORS,
   RECOVERY_WINDOW_MS,
 } from './limits.ts';
 import { Listeners } from './listeners.ts';
-import { onAbort } from './on-abort.ts';
 import { ProcessRoutes } from './process/process-routes.ts';
 import { RemoteBackend } from './process/remote-backend.ts';
-import { attemptUntil, Backoff } from './reconnect.ts';
+import { attemptUntil, reconnectBackoff } from './reconnect.ts';
 
 /** `recovering` comes back to `connected` or ends in `failed`; after that there is only `closed`, and nothing after it. */
 export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
@@ -77,19 +76,19 @@ export class ClientCore {
   readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
   readonly #routes = new ProcessRoutes();
   readonly #bodies = new HttpBodies();
-  readonly #policyAnswers: PolicyAnswers;
+  readonly #policyRequests: PolicyRequests;
   readonly #states = new Listeners<[ClientState, ClientError | null]>();
   readonly #notifications = new Map<string, Listeners<[unknown]>>();
   readonly #linkWaiters = new Listeners<[]>();
-  readonly #backoff = new Backoff();
+  readonly #backoff = reconnectBackoff();
   /** Aborted by `close`. */
-  readonly #life = new AbortController();
+  readonly #closing = new AbortController();
   #state: ClientState = 'connected';
   #failure: ClientError | null = null;
   #link: Link | null = null;
   #linkSince = 0;
-  #answersBefore = 0;
-  #spoilt = 0;
+  #answeredBefore = 0;
+  #protocolErrors = 0;
   #sessionId = '';
   #environmentInfo: EnvironmentInfo | null = null;
   #capabilities: Capabilities = {};
@@ -106,7 +105,7 @@ export class ClientCore {
       detachedSessionTtlMs: options.detachedSessionTtlMs,
       trace: options.trace,
     };
-    this.#policyAnswers = new PolicyAnswers(options.onNetworkPolicyRequest, (id) => this.#routes.has(id));
+    this.#policyRequests = new PolicyRequests(options.onNetworkPolicyRequest, (id) => this.#routes.has(id));
     const core = this;
     this.backend = new RemoteBackend({
       get capabilities() {
@@ -203,20 +202,20 @@ export class ClientCore {
     const timeoutMs = options.timeoutMs ?? rules.timeoutMs;
     const limit = new CallLimit(`\`${method}\``, { signal: options.signal, timeoutMs });
     try {
-      for (const repeats = new Repeats(); ; ) {
+      for (const repeats = new CallRetries(); ; ) {
         if (rules.failFast && this.#state === 'recovering') throw this.#failure ?? closedByOwner();
         const link = await this.#usableLink(limit.signal);
         const sentAt = performance.now();
         try {
-          const result = await link.call(method, params, { signal: limit.signal, cleanUp: rules.cleanUp });
+          const result = await link.call(method, params, { signal: limit.signal, cleanup: rules.cleanup });
           return result as ResultOf<M>;
         } catch (error) {
           if (!(error instanceof LinkEndedError)) throw asClientError(error, method);
           if (this.#state === 'closed') throw closedByOwner();
           if (!error.sent) continue;
-          if (!rules.repeatable) throw lostCall(method, error.end);
+          if (!rules.retryable) throw lostCall(method, error.end);
           if (repeats.allowAfter(error.end, sentAt)) continue;
-          throw error.end.spoilt ? spoiltCall(method, error.end) : lostCall(method, error.end);
+          throw error.end.protocolError ? protocolFailure(method, error.end) : lostCall(method, error.end);
         }
       }
     } finally {
@@ -228,7 +227,7 @@ export class ClientCore {
   async close(): Promise<void> {
     const link = this.#link;
     if (this.#state !== 'closed') {
-      this.#life.abort();
+      this.#closing.abort();
       this.#change('closed', closedByOwner());
       this.#routes.failAll(closedByOwner());
       this.#bodies.failAll(closedByOwner());
@@ -253,12 +252,12 @@ export class ClientCore {
       }
       const finish = () => {
         stop();
-        letGo?.();
+        unsubscribe?.();
         if (signal?.aborted) reject(signal.reason);
         else resolve();
       };
       const stop = this.#linkWaiters.add(finish);
-      const letGo = signal && onAbort(signal, finish);
+      const unsubscribe = signal && onAbort(signal, finish);
     });
   }
 
@@ -267,7 +266,7 @@ export class ClientCore {
     const events: LinkEvents = {
       notification: (method, params) => this.#notified(method, params),
       request: (method, params, ending) =>
-        method === 'network/policyRequest' ? this.#policyAnswers.answer(params, ending) : null,
+        method === 'network/policyRequest' ? this.#policyRequests.answer(params, ending) : null,
       ended: (end) => {
         if (opened !== null && this.#link === opened) this.#lost(opened, end);
       },
@@ -280,7 +279,7 @@ export class ClientCore {
   #install(link: Link): void {
     this.#link = link;
     this.#linkSince = performance.now();
-    this.#answersBefore = link.answers;
+    this.#answeredBefore = link.answered;
     this.#environmentInfo = link.environmentInfo;
     this.#capabilities = capabilitiesOf(link.environmentInfo);
     this.#change('connected', null);
@@ -301,10 +300,10 @@ export class ClientCore {
     this.#link = null;
     if (this.#state !== 'connected') return;
     const livedMs = performance.now() - this.#linkSince;
-    const good = livedMs >= GOOD_CONNECTION_MS || link.answers > this.#answersBefore;
+    const good = livedMs >= GOOD_CONNECTION_MS || link.answered > this.#answeredBefore;
     if (good) this.#backoff.reset();
-    if (livedMs >= this.#options.recoveryWindowMs) this.#spoilt = 0;
-    this.#spoilt = end.spoilt ? this.#spoilt + 1 : 0;
+    if (livedMs >= this.#options.recoveryWindowMs) this.#protocolErrors = 0;
+    this.#protocolErrors = end.protocolError ? this.#protocolErrors + 1 : 0;
     this.#bodies.failAll(lostConnection(end));
     this.#change('recovering', lostConnection(end));
     void this.#recover(end, good ? 0 : this.#backoff.next());
@@ -312,10 +311,13 @@ export class ClientCore {
 
   async #recover(end: LinkEnd, pauseMs: number): Promise<void> {
     const { recoveryWindowMs, resumable } = this.#options;
-    const limit = new CallLimit('the recovery', { signal: this.#life.signal, timeoutMs: recoveryWindowMs });
+    const limit = new CallLimit('the recovery', {
+      signal: this.#closing.signal,
+      timeoutMs: recoveryWindowMs,
+    });
     try {
       if (!resumable) throw lostConnection(end);
-      if (this.#spoilt >= MAX_SPOILT_CONNECTIONS) throw lostConnection(end);
+      if (this.#protocolErrors >= MAX_PROTOCOL_ERRORS) throw lostConnection(end);
       const link = await attemptUntil(
         (signal) => this.#resume(signal),
         this.#backoff,
@@ -358,14 +360,18 @@ export class ClientCore {
 }
 
 function lostConnection(end: LinkEnd): ClientError {
-  return new ClientError(end.spoilt ? 'protocol' : 'disconnected', `the connection was lost: ${end.reason}`, {
-    retryable: true,
-  });
+  return new ClientError(
+    end.protocolError ? 'protocol' : 'disconnected',
+    `the connection was lost: ${end.reason}`,
+    {
+      retryable: true,
+    },
+  );
 }
 
 /** The hint of what was tried last is the one that helps. */
 function notRecovered(end: LinkEnd, error: unknown): ClientError {
-  const kind = end.spoilt ? 'protocol' : 'disconnected';
+  const kind = end.protocolError ? 'protocol' : 'disconnected';
   const lost = `the connection was lost: ${end.reason}`;
   const cause = asClientError(error, 'initialize');
   const tried = cause.message.startsWith(lost) ? '' : ` and could not be restored: ${withoutHint(cause)}`;

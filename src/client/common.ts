@@ -1,13 +1,13 @@
 // What the client is made of, wherever it runs; the entries add the way it connects.
 
+export type * from './backend.ts';
 export type { ClientState, SessionOptions, TransportSource } from './client-core.ts';
-export { activeTrace } from './connection/active-trace.ts';
-export type { PolicyHandler, PolicyQuestion } from './connection/policy-requests.ts';
+export type { PolicyHandler, PolicyRequest } from './connection/policy-requests.ts';
 export type { Capabilities } from './connection/server-messages.ts';
 export type { TraceContext, TraceSource } from './connection/trace.ts';
+export { activeTrace } from './connection/trace.ts';
 export { ClientError, type ClientErrorDetails, type ClientErrorKind } from './errors.ts';
 export { type FileCaller, RemoteFileSystem } from './files/remote-file-system.ts';
-export type * from './interfaces.ts';
 export {
   type OutputBytes,
   type OutputOptions,
@@ -18,8 +18,8 @@ export {
 export {
   type CollectOptions,
   communicate,
-  type Outcome,
   type RunOptions,
+  type RunResult,
   run,
   wait,
 } from './process/run.ts';

@@ -28,20 +28,20 @@ export const RECONNECT_MAX_DELAY_MS = 1_000;
 export const GOOD_CONNECTION_MS = 250;
 
 /** Connections in a row that a server may spoil with nonsense before it is given up. */
-export const MAX_SPOILT_CONNECTIONS = 5;
+export const MAX_PROTOCOL_ERRORS = 5;
 
 /** Times that one call is sent again after the server spoilt the connection soon after: its answer may be the nonsense. */
-export const MAX_SPOILT_REPEATS = 1;
+export const MAX_RETRIES_AFTER_PROTOCOL_ERROR = 1;
 
 /**
  * Times that one call is sent again after it was lost soon after it was sent: a call that ends every connection would go on for
  * ever. One that was lost later was not the cause, and does not count.
  */
-export const MAX_REPEATS = 8;
-export const SOON_LOST_MS = 5_000;
+export const MAX_RETRIES = 8;
+export const EARLY_LOSS_MS = 5_000;
 
 /** Processes caught up with at once after a reconnect; few enough to share a signal without a warning from Node. */
-export const CATCH_UPS_AT_ONCE = 4;
+export const CATCH_UP_CONCURRENCY = 4;
 
 /**
  * Largest message from a server: nearly the longest string of the engine, because whole files come in one message. What a
@@ -75,7 +75,7 @@ export const QUIET_CHECK_MAX_MS = 20_000;
 export const CATCH_UP_PAGES = 1_000;
 
 /** Times that a snapshot is asked for to learn how much output is lost; a program that goes on writing makes it miss. */
-export const LOSS_COUNT_TRIES = 3;
+export const GAP_SIZE_ATTEMPTS = 3;
 
 /**
  * Events of one process kept for late and slow readers. As many as one read from a socket can bring, so that a reader that keeps
@@ -91,7 +91,7 @@ export const LOG_MAX_BYTES = 1024 * 1024;
 export const MAX_UNANSWERED_WRITES = 256;
 
 /** Input of a program is sent in pieces of this size, so that no message grows large. */
-export const INPUT_PIECE_BYTES = 256 * 1024;
+export const INPUT_CHUNK_BYTES = 256 * 1024;
 
 /** Output that `run` keeps of each stream. */
 export const RUN_MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
@@ -115,7 +115,7 @@ export const BODY_QUEUES_MAX_BYTES = 64 * 1024 * 1024;
 export const BODY_QUEUE_MAX_PIECES = 256;
 
 /** Questions about the network that handlers work on at a time, as many as servers ask; what would be the next one is denied. */
-export const MAX_POLICY_QUESTIONS = 256;
+export const MAX_POLICY_REQUESTS = 256;
 
 /** Changes of a watch that wait for their consumer, about 10 MB; beyond it the consumer has to look for itself. */
 export const WATCH_QUEUE_CHANGES = 50_000;

@@ -1,6 +1,6 @@
 import type { CallParamsOf, ResultOf } from '../protocol/registry.ts';
 import type { CallOptions, CapabilityDiscovery, DiscoveredRoot, DiscoveryRoot } from './backend.ts';
-import { nonsense } from './connection/server-messages.ts';
+import { protocolError } from './connection/server-messages.ts';
 
 /** What discovery uses of a client. */
 interface Caller {
@@ -29,7 +29,7 @@ export class RemoteDiscovery implements CapabilityDiscovery {
     );
     const found = answer?.roots;
     if (!Array.isArray(found) || !found.every(isDiscoveredRoot)) {
-      throw nonsense('capability roots that cannot be read');
+      throw protocolError('capability roots that cannot be read');
     }
     return found;
   }

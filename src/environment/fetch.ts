@@ -1,5 +1,5 @@
-import type { ExecutorHttp, HttpRequestHeader, HttpStream } from '../client/backend.ts';
-import { onAbort } from '../client/on-abort.ts';
+import { onAbort } from '../base/abort.ts';
+import type { ExecutorHttp, HttpRequestHeader, StreamingHttpResponse } from '../client/backend.ts';
 
 /** `fetch` as the web knows it, for an environment. */
 export type ExecutorFetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
@@ -39,7 +39,7 @@ export function fetchOver(
 /** Statuses whose answers have no body. */
 const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
 
-function responseOf(answer: HttpStream, request: Request): Response {
+function responseOf(answer: StreamingHttpResponse, request: Request): Response {
   const { status } = answer;
   try {
     const headers = new Headers(answer.headers.map(({ name, value }): [string, string] => [name, value]));
@@ -59,7 +59,7 @@ function responseOf(answer: HttpStream, request: Request): Response {
  * Pulls a piece only when the reader wants one, so that the executor reads no faster than that. Aborting ends it at once, whether
  * somebody reads or not. It holds the request: a signal of one that was collected as garbage never aborts.
  */
-function readable({ body, cancel }: HttpStream, request: Request): ReadableStream<Uint8Array> {
+function readable({ body, cancel }: StreamingHttpResponse, request: Request): ReadableStream<Uint8Array> {
   const pieces = body[Symbol.asyncIterator]();
   let letGo = () => {};
   const end = () => {

@@ -1,7 +1,7 @@
+export type * from '../client/backend.ts';
 export type { TransportSource } from '../client/client-core.ts';
-export { acceptedWebSocket } from '../client/connection/accepted-websocket.ts';
+export { webSocketTransport } from '../client/connection/open-websocket.ts';
 export { ClientError, type ClientErrorDetails, type ClientErrorKind } from '../client/errors.ts';
-export type * from '../client/interfaces.ts';
 export { attachmentRoots } from './capability-roots/attachment-roots.ts';
 export type { AttachmentRoots } from './capability-roots/combined-roots.ts';
 export {

@@ -1,10 +1,16 @@
-import type { CallOptions, ExecutorHttp, HttpAnswer, HttpRequest, HttpStream } from '../client/backend.ts';
+import type {
+  CallOptions,
+  ExecutorHttp,
+  HttpRequest,
+  HttpResponse,
+  StreamingHttpResponse,
+} from '../client/backend.ts';
 import { CallLimit } from '../client/call-limit.ts';
 import { ClientError } from '../client/errors.ts';
 import { bytesOf } from '../client/files/file-content.ts';
 import { RpcErrorCode } from '../client/files/file-errors.ts';
 import { ANY_HOST } from '../network/http/host-policy.ts';
-import { HttpClient, type HttpAnswer as LocalAnswer } from '../network/http/http-client.ts';
+import { HttpClient, type HttpResponse as LocalAnswer } from '../network/http/http-client.ts';
 import { MAX_LOCAL_BODY_BYTES } from './limits.ts';
 import { asServerError, closedError } from './local-errors.ts';
 
@@ -13,7 +19,7 @@ export class LocalHttp implements ExecutorHttp {
   readonly #client = new HttpClient({ env: process.env, policy: ANY_HOST });
   #disposed = false;
 
-  async request(request: HttpRequest, options: CallOptions = {}): Promise<HttpAnswer> {
+  async request(request: HttpRequest, options: CallOptions = {}): Promise<HttpResponse> {
     const { status, headers, body } = await this.stream(request, options);
     const pieces: Uint8Array[] = [];
     let size = 0;
@@ -25,7 +31,7 @@ export class LocalHttp implements ExecutorHttp {
     return { status, headers, body: Buffer.concat(pieces, size) };
   }
 
-  async stream(request: HttpRequest, options: CallOptions = {}): Promise<HttpStream> {
+  async stream(request: HttpRequest, options: CallOptions = {}): Promise<StreamingHttpResponse> {
     if (this.#disposed) throw closedError();
     const limit = new CallLimit('the request', options);
     const signal = limit.signal ?? new AbortController().signal;
@@ -43,7 +49,7 @@ export class LocalHttp implements ExecutorHttp {
     this.#client.close();
   }
 
-  #streamOf({ status, fields, body, cancel }: LocalAnswer, limit: CallLimit): HttpStream {
+  #streamOf({ status, fields, body, cancel }: LocalAnswer, limit: CallLimit): StreamingHttpResponse {
     let cancelled = false;
     const failureOf = (error: unknown) => this.#failureOf(error, limit);
     const pieces = async function* () {

@@ -99,3 +99,55 @@ export interface FileSystem {
   /** `atomicReplace` follows links and cannot do without. */
   open(path: NativePath, mode: OpenMode, options?: LinkOption): Promise<OpenFile>;
 }
+
+export type FileOperationName = keyof FileSystem;
+
+/**
+ * Every operation once, with what code needs to know that forwards all of them: whether it makes several system calls at a time
+ * (`tree`) or one after another (`entry`), and the kinds of its arguments and of its result.
+ */
+export const FILE_OPERATIONS = {
+  readFile: { scope: 'entry', arguments: ['json', 'json'], result: 'content' },
+  writeFile: { scope: 'entry', arguments: ['json', 'bytes', 'json', 'waiting'], result: 'none' },
+  createDirectory: { scope: 'entry', arguments: ['json', 'json'], result: 'none' },
+  getMetadata: { scope: 'entry', arguments: ['json', 'json'], result: 'json' },
+  canonicalize: { scope: 'entry', arguments: ['json'], result: 'json' },
+  readDirectory: { scope: 'tree', arguments: ['json', 'json'], result: 'entries' },
+  walk: { scope: 'tree', arguments: ['json', 'json', 'signal'], result: 'walk' },
+  remove: { scope: 'tree', arguments: ['json', 'json'], result: 'none' },
+  copy: { scope: 'tree', arguments: ['json', 'json', 'json'], result: 'none' },
+  rename: { scope: 'entry', arguments: ['json', 'json'], result: 'none' },
+  open: { scope: 'entry', arguments: ['json', 'json', 'json'], result: 'file' },
+} as const satisfies { readonly [Name in FileOperationName]: FileOperation<FileSystem[Name]> };
+
+interface FileOperation<Operation extends (...args: never[]) => unknown> {
+  readonly scope: 'entry' | 'tree';
+  readonly arguments: ArgumentKinds<Parameters<Operation>>;
+  readonly result: ResultKind<Awaited<ReturnType<Operation>>>;
+}
+
+type ArgumentKinds<Arguments extends readonly unknown[]> = {
+  readonly [Index in keyof Arguments]-?: ArgumentKind<NonNullable<Arguments[Index]>>;
+};
+
+/** `json` is a path, a mode or options: a value that survives JSON. */
+type ArgumentKind<Argument> = Argument extends Uint8Array
+  ? 'bytes'
+  : Argument extends AbortSignal
+    ? 'signal'
+    : Argument extends Waiting
+      ? 'waiting'
+      : 'json';
+
+/** `content` and `file` stay open until they are closed. */
+type ResultKind<Result> = undefined extends Result
+  ? 'none'
+  : Result extends FileContent
+    ? 'content'
+    : Result extends OpenFile
+      ? 'file'
+      : Result extends readonly DirectoryEntry[]
+        ? 'entries'
+        : Result extends WalkResult
+          ? 'walk'
+          : 'json';

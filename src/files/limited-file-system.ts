@@ -1,10 +1,11 @@
-import type { FileContent, FileSystem, OpenFile } from './file-system.ts';
-import type { Slots } from './slots.ts';
+import type { Semaphore } from '../base/semaphore.ts';
+import { FILE_OPERATIONS, type FileContent, type FileSystem, type OpenFile } from './file-system.ts';
+import { wrapFileSystem } from './file-system-wrappers.ts';
 
 /** Places for operations: one for each, and one more for each that goes through a tree with several calls at once. */
 export interface FilePlaces {
-  readonly slots: Slots;
-  readonly trees: Slots;
+  readonly slots: Semaphore;
+  readonly trees: Semaphore;
 }
 
 /**
@@ -14,7 +15,7 @@ export interface FilePlaces {
 export function limitFileSystem(files: FileSystem, places: FilePlaces, signal: AbortSignal): FileSystem {
   const { slots, trees } = places;
   const inSlot = async <T>(work: (leave: () => void) => Promise<T>): Promise<T> => {
-    await slots.take(signal);
+    await slots.acquire(signal);
     let held = true;
     const leave = () => {
       if (held) slots.release();
@@ -27,15 +28,19 @@ export function limitFileSystem(files: FileSystem, places: FilePlaces, signal: A
     }
   };
   const inTree = async <T>(work: () => Promise<T>): Promise<T> => {
-    await trees.take(signal);
+    await trees.acquire(signal);
     try {
       return await inSlot(work);
     } finally {
       trees.release();
     }
   };
+  const limited = wrapFileSystem((name, perform) =>
+    FILE_OPERATIONS[name].scope === 'tree' ? inTree(() => perform(files)) : inSlot(() => perform(files)),
+  );
   return {
-    readFile: async (...args) => limitContent(await inSlot(() => files.readFile(...args)), inSlot),
+    ...limited,
+    readFile: async (...args) => limitContent(await limited.readFile(...args), inSlot),
     writeFile: (path, bytes, options, waiting) =>
       inSlot((leave) => {
         const onWait = () => {
@@ -44,15 +49,7 @@ export function limitFileSystem(files: FileSystem, places: FilePlaces, signal: A
         };
         return files.writeFile(path, bytes, options, { signal: waiting.signal, onWait });
       }),
-    createDirectory: (...args) => inSlot(() => files.createDirectory(...args)),
-    getMetadata: (...args) => inSlot(() => files.getMetadata(...args)),
-    canonicalize: (...args) => inSlot(() => files.canonicalize(...args)),
-    readDirectory: (...args) => inTree(() => files.readDirectory(...args)),
-    walk: (...args) => inTree(() => files.walk(...args)),
-    remove: (...args) => inTree(() => files.remove(...args)),
-    copy: (...args) => inTree(() => files.copy(...args)),
-    rename: (...args) => inSlot(() => files.rename(...args)),
-    open: async (...args) => limitFile(await inSlot(() => files.open(...args)), inSlot),
+    open: async (...args) => limitFile(await limited.open(...args), inSlot),
   };
 }
 

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
+import { once } from '../base/once.ts';
 import { namedValues } from './named-values.ts';
-import { once } from './once.ts';
 import { doc, Identifier, optional, Uint64 } from './scalars.ts';
 
 const Port = once(() =>
@@ -149,6 +149,6 @@ export const NetworkPolicyDecisionParams = once(() =>
 
 export type NetworkProxyLaunch = z.output<ReturnType<typeof NetworkProxy>>;
 export type NetworkProxySettings = z.output<ReturnType<typeof ProxySettings>>;
-export type NetworkPolicyQuestion = z.output<ReturnType<typeof NetworkPolicyRequestParams>>['request'];
-export type NetworkPolicyAnswer = z.output<ReturnType<typeof NetworkPolicyRequestResult>>['decision'];
-export type NetworkPolicyDecision = z.output<ReturnType<typeof NetworkPolicyDecisionParams>>;
+export type NetworkPolicyRequest = z.output<ReturnType<typeof NetworkPolicyRequestParams>>['request'];
+export type NetworkPolicyDecision = z.output<ReturnType<typeof NetworkPolicyRequestResult>>['decision'];
+export type NetworkPolicyDecisionEvent = z.output<ReturnType<typeof NetworkPolicyDecisionParams>>;

@@ -228,7 +228,7 @@ describe('a half-open connection', () => {
     // Nothing arrives any more, and nobody says so.
     proxy.setStalled(true);
     expect(await process.write('still here\n')).toBe('accepted');
-    await waitFor('the echo', () => process.wake === 1);
+    await waitFor('the echo', () => process.revision === 1);
     expect(client.state).toBe('connected');
     await process.terminate();
     await client.close();
@@ -257,7 +257,7 @@ describe('over the stdio of a command', () => {
     const client = await ExecServerClient.connect(command());
     const mark = `sleep 7${process.pid}.25`;
     const started = await client.backend.start(shell('p', `echo hello; ${mark}`));
-    await waitFor('output', () => started.wake === 1);
+    await waitFor('output', () => started.revision === 1);
     expect(processesWith(mark).length).toBeGreaterThan(0);
     await client.close();
     await waitFor('the end of everything', () => processesWith(mark).length === 0);

@@ -50,7 +50,7 @@ describe('an outage', () => {
       shell('p', `echo before; ${gate}; echo during; echo too >&2; exit 5`),
     );
     const { events, done, text } = follow(process);
-    await waitFor('the first output', () => process.wake === 1);
+    await waitFor('the first output', () => process.revision === 1);
     proxy.interrupt();
     await waitFor('the loss', () => client.state === 'recovering');
     release();
@@ -103,7 +103,7 @@ describe('an outage', () => {
     const process = await client.backend.start(shell('p', script));
     const sibling = await client.backend.start({ ...shell('q', 'cat'), pipeStdin: true });
     const { events, done } = follow(process);
-    await waitFor('the first output', () => process.wake === 1);
+    await waitFor('the first output', () => process.revision === 1);
     proxy.interrupt();
     await waitFor('the loss', () => client.state === 'recovering');
     release();
@@ -118,7 +118,7 @@ describe('an outage', () => {
     expect(events.find(({ type }) => type === 'exited')).toMatchObject({ exitCode: 4 });
     expect(sibling.state.failure).toBeNull();
     expect(await sibling.write('alive\n')).toBe('accepted');
-    await waitFor('the echo', () => sibling.wake === 1);
+    await waitFor('the echo', () => sibling.revision === 1);
   });
 });
 

@@ -7,7 +7,6 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import {
-  acceptedWebSocket,
   configuredEnvironments,
   type Environment,
   EnvironmentManager,
@@ -15,6 +14,7 @@ import {
   type ExecProcess,
   type ProvidedEnvironments,
   ThreadEnvironments,
+  webSocketTransport,
 } from '../../src/environment/index.ts';
 import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
 import { ExecServer } from '../../src/server/serve.ts';
@@ -253,7 +253,7 @@ test('an executor that connects by itself, and comes back on another connection'
   const dial = async () => {
     const arrived = once(host, 'connection') as Promise<[WebSocket]>;
     void executor.accept(await connectWebSocket(`ws://127.0.0.1:${(host.address() as AddressInfo).port}`));
-    return acceptedWebSocket((await arrived)[0]);
+    return webSocketTransport((await arrived)[0]);
   };
   const manager = manage();
   const environment = manager.accept('x', await dial());

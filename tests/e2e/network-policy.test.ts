@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
   type ExecProcess,
   ExecServerClient,
-  type NetworkPolicyDecision,
+  type NetworkPolicyDecisionEvent,
   type PolicyHandler,
   type StartParams,
 } from '../../src/client/index.ts';
@@ -53,7 +53,7 @@ function launch(
   };
 }
 
-/** A shell script, confined to its proxy. Its `fetch` asks the web server. */
+/** A shell script, restricted to its proxy. Its `fetch` asks the web server. */
 function enforced(processId: string, script: string, networkProxy = launch()): StartParams {
   return {
     processId,
@@ -92,10 +92,10 @@ function questions({ received }: TestClient) {
   return received.filter(({ method }) => method === 'network/policyRequest');
 }
 
-function decisions({ received }: TestClient): NetworkPolicyDecision[] {
+function decisions({ received }: TestClient): NetworkPolicyDecisionEvent[] {
   return received
     .filter(({ method }) => method === 'network/policyDecision')
-    .map(({ params }) => params as NetworkPolicyDecision);
+    .map(({ params }) => params as NetworkPolicyDecisionEvent);
 }
 
 describe('a host that no pattern allows', () => {
@@ -252,7 +252,7 @@ for number in range(${count}):
 open('${folder}/done', 'w').close()
 END`;
 
-  const numbers = (told: readonly NetworkPolicyDecision[]) =>
+  const numbers = (told: readonly NetworkPolicyDecisionEvent[]) =>
     told.map(({ host }) => Number(/\d+/.exec(host)));
 
   test('in order to a client that reads', async () => {

@@ -37,7 +37,7 @@ test('a lost connection: output arrives once, reads wait, writes go through', as
     const ended = (async () => {
       for await (const event of process.events()) events.push(event);
     })();
-    await waitFor('the first output', () => process.wake === 1);
+    await waitFor('the first output', () => process.revision === 1);
 
     proxy.interrupt();
     writeFileSync(gate, 'meanwhile\n');
@@ -46,7 +46,7 @@ test('a lost connection: output arrives once, reads wait, writes go through', as
     let answered = 0;
     const reading = process.read({ afterSeq: 1 }).finally(() => answered++);
     const writing = process.write('after\n').finally(() => answered++);
-    expect([process.wake, answered]).toEqual([1, 0]);
+    expect([process.revision, answered]).toEqual([1, 0]);
 
     proxy.restore();
     expect(await writing).toBe('accepted');

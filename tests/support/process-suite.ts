@@ -65,13 +65,13 @@ export function processSuite(
       test('is seen by waking up and reading', async () => {
         const process = await start('read go; echo late; read go', { pipeStdin: true });
         const woken = new Promise<void>((resolve) => {
-          const stop = process.onWake(() => {
+          const stop = process.onChange(() => {
             stop();
             resolve();
           });
         });
         expect(await process.read()).toMatchObject({ chunks: [], nextSeq: 1, exited: false, closed: false });
-        expect(process.wake).toBe(0);
+        expect(process.revision).toBe(0);
         await process.write('\n');
         await woken;
         const page = await process.read();
@@ -80,7 +80,7 @@ export function processSuite(
         ]);
         await process.write('\n');
         await closed(process);
-        expect(process.wake).toBe(3);
+        expect(process.revision).toBe(3);
         expect(await process.read({ afterSeq: 1 })).toEqual({
           chunks: [],
           nextSeq: 4,
@@ -108,7 +108,7 @@ export function processSuite(
 
       test('is replayed to those who come after its end', async () => {
         const process = await start('printf out; read go; exit 7', { pipeStdin: true });
-        await waitFor('the output', () => process.wake === 1);
+        await waitFor('the output', () => process.revision === 1);
         await process.write('\n');
         await closed(process);
         const replayed = [
@@ -138,7 +138,7 @@ export function processSuite(
 
       test('loses nothing to a late subscriber while it runs', async () => {
         const process = await start('echo early; read go', { pipeStdin: true });
-        await waitFor('the output', () => process.wake === 1);
+        await waitFor('the output', () => process.revision === 1);
         const events = process.events();
         expect(told(await take(events))).toEqual([1, 'stdout', 'early\n']);
         await process.write('\n');
@@ -184,7 +184,7 @@ export function processSuite(
           pipeStdin: true,
         });
         for (const seq of [1, 2, 3]) {
-          await waitFor('the output', () => process.wake === seq);
+          await waitFor('the output', () => process.revision === seq);
           await process.write('\n');
         }
         await closed(process);
@@ -326,7 +326,7 @@ export function processSuite(
 
       test('a process may get time to end', async () => {
         const process = await start('trap "exit 9" TERM; echo ready; while :; do sleep 0.1; done');
-        await waitFor('the trap', () => process.wake === 1);
+        await waitFor('the trap', () => process.revision === 1);
         const ending = process.terminate({ type: 'graceful', timeoutMs: 60_000 });
         if (extensions) {
           expect(await ending).toBe(true);
@@ -341,7 +341,7 @@ export function processSuite(
       test('a terminal changes its size', async () => {
         const size = { rows: 10, cols: 20 };
         const process = await start('stty size; read go; stty size', { tty: true, size });
-        await waitFor('the size', () => process.wake >= 1);
+        await waitFor('the size', () => process.revision >= 1);
         if (!extensions) {
           await expect(process.resize(30, 40)).rejects.toMatchObject({ kind: 'unsupported' });
           await process.terminate();

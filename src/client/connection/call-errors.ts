@@ -28,7 +28,7 @@ export function lostCall(method: string, end: LinkEnd): ClientError {
 }
 
 /** A call that was lost once, and could not be sent again: what it failed with the second time says nothing of the first. */
-export function lostRepetition(method: string, failure: ClientError): ClientError {
+export function lostRetry(method: string, failure: ClientError): ClientError {
   return new ClientError(
     'brokenPipe',
     `the answer to \`${method}\` was lost, and it could not be repeated: ${failure.message}`,
@@ -37,7 +37,7 @@ export function lostRepetition(method: string, failure: ClientError): ClientErro
 }
 
 /** A call during which the server spoilt every connection. */
-export function spoiltCall(method: string, end: LinkEnd): ClientError {
+export function protocolFailure(method: string, end: LinkEnd): ClientError {
   return new ClientError('protocol', `\`${method}\` could not be answered: ${end.reason}`, {
     hint: 'check that nothing between this client and the server alters messages',
     retryable: true,

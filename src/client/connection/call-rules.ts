@@ -1,12 +1,19 @@
 import type { Method } from '../../protocol/registry.ts';
-import { INFO_TIMEOUT_MS, STATUS_TIMEOUT_MS } from '../limits.ts';
+import {
+  EARLY_LOSS_MS,
+  INFO_TIMEOUT_MS,
+  MAX_RETRIES,
+  MAX_RETRIES_AFTER_PROTOCOL_ERROR,
+  STATUS_TIMEOUT_MS,
+} from '../limits.ts';
+import type { LinkEnd } from './link.ts';
 
 /** How a method is treated when the connection is or gets lost. */
 export interface CallRules {
   /** Whether it may be sent again after a recovery, because a second time changes nothing. */
-  readonly repeatable: boolean;
+  readonly retryable: boolean;
   /** Whether it ends what other calls began: there is always a place for one of these. */
-  readonly cleanUp: boolean;
+  readonly cleanup: boolean;
   /** Whether it fails at once during a recovery. */
   readonly failFast: boolean;
   readonly timeoutMs: number | undefined;
@@ -16,56 +23,71 @@ export interface CallRules {
 export function rulesOf(method: Method, params: unknown): CallRules {
   const write = method === 'process/write' && typeof (params as { writeId?: unknown })?.writeId === 'string';
   return {
-    repeatable: write || NATURES[method] === 'looks',
-    cleanUp: NATURES[method] === 'cleansUp',
+    retryable: write || METHOD_EFFECTS[method] === 'read',
+    cleanup: METHOD_EFFECTS[method] === 'cleanup',
     failFast: method === 'environment/status',
     timeoutMs: TIMEOUTS.get(method),
   };
 }
 
+/** How often one call was lost together with its link, and whether it may be the reason. */
+export class CallRetries {
+  #earlyLosses = 0;
+  #protocolErrors = 0;
+
+  /** Takes down a loss of a call that was sent at that time. False when it must not be sent again. */
+  allowAfter(end: LinkEnd, sentAt: number): boolean {
+    if (!end.retryable) return false;
+    if (performance.now() - sentAt >= EARLY_LOSS_MS) return true;
+    this.#earlyLosses++;
+    if (end.protocolError) this.#protocolErrors++;
+    return this.#earlyLosses <= MAX_RETRIES && this.#protocolErrors <= MAX_RETRIES_AFTER_PROTOCOL_ERROR;
+  }
+}
+
 /** What each method does; one that is missing does not compile. */
-const NATURES: Readonly<Record<Method, 'looks' | 'acts' | 'cleansUp'>> = {
-  initialize: 'acts',
-  'environment/info': 'looks',
-  'environment/status': 'looks',
-  'capabilityRoots/discoverV1': 'looks',
-  'capabilities/discoverV2': 'looks',
-  'environmentConfig/read': 'looks',
-  'process/start': 'acts',
-  'process/read': 'looks',
-  'process/write': 'acts',
-  'process/signal': 'acts',
-  'process/terminate': 'cleansUp',
-  'process/closeStdin': 'acts',
-  'process/resize': 'acts',
-  'process/wait': 'looks',
-  'process/snapshot': 'looks',
-  'process/list': 'looks',
-  'fs/readFile': 'looks',
-  'fs/writeFile': 'acts',
-  'fs/createDirectory': 'acts',
-  'fs/getMetadata': 'looks',
-  'fs/canonicalize': 'looks',
-  'fs/readDirectory': 'looks',
-  'fs/walk': 'looks',
-  'fs/remove': 'acts',
-  'fs/copy': 'acts',
-  'fs/rename': 'acts',
-  'fs/open': 'acts',
+const METHOD_EFFECTS: Readonly<Record<Method, 'read' | 'mutate' | 'cleanup'>> = {
+  initialize: 'mutate',
+  'environment/info': 'read',
+  'environment/status': 'read',
+  'capabilityRoots/discoverV1': 'read',
+  'capabilities/discoverV2': 'read',
+  'environmentConfig/read': 'read',
+  'process/start': 'mutate',
+  'process/read': 'read',
+  'process/write': 'mutate',
+  'process/signal': 'mutate',
+  'process/terminate': 'cleanup',
+  'process/closeStdin': 'mutate',
+  'process/resize': 'mutate',
+  'process/wait': 'read',
+  'process/snapshot': 'read',
+  'process/list': 'read',
+  'fs/readFile': 'read',
+  'fs/writeFile': 'mutate',
+  'fs/createDirectory': 'mutate',
+  'fs/getMetadata': 'read',
+  'fs/canonicalize': 'read',
+  'fs/readDirectory': 'read',
+  'fs/walk': 'read',
+  'fs/remove': 'mutate',
+  'fs/copy': 'mutate',
+  'fs/rename': 'mutate',
+  'fs/open': 'mutate',
   // It only looks, but through a handle, which ends with the connection.
-  'fs/readBlock': 'acts',
-  'fs/writeBlock': 'acts',
-  'fs/close': 'cleansUp',
-  'fs/watchMissing': 'acts',
-  'fs/watch': 'acts',
-  'fs/unwatch': 'cleansUp',
-  'fs/search': 'looks',
-  'http/request': 'acts',
-  'http/cancel': 'cleansUp',
-  'http/consumed': 'acts',
-  'command/exec': 'acts',
-  'command/exec/write': 'acts',
-  'command/exec/terminate': 'cleansUp',
+  'fs/readBlock': 'mutate',
+  'fs/writeBlock': 'mutate',
+  'fs/close': 'cleanup',
+  'fs/watchMissing': 'mutate',
+  'fs/watch': 'mutate',
+  'fs/unwatch': 'cleanup',
+  'fs/search': 'read',
+  'http/request': 'mutate',
+  'http/cancel': 'cleanup',
+  'http/consumed': 'mutate',
+  'command/exec': 'mutate',
+  'command/exec/write': 'mutate',
+  'command/exec/terminate': 'cleanup',
 };
 
 const TIMEOUTS: ReadonlyMap<Method, number> = new Map<Method, number>([

@@ -7,7 +7,7 @@ import type { EnvironmentInfo } from '../backend.ts';
 import { CallLimit } from '../call-limit.ts';
 import { ClientError } from '../errors.ts';
 import { MAX_JSON_DEPTH, MAX_JSON_VALUES } from '../limits.ts';
-import { nonsense, readInitializeResult } from './server-messages.ts';
+import { protocolError, readInitializeResult } from './server-messages.ts';
 import { sendableTrace, type TraceSource } from './trace.ts';
 
 /** What a link is opened with. */
@@ -40,9 +40,9 @@ export interface LinkEvents {
 export interface LinkEnd {
   readonly reason: string;
   /** Whether the server sent what no server may send. */
-  readonly spoilt: boolean;
+  readonly protocolError: boolean;
   /** Whether calls under way may be sent again: not when one of them may be what ended the link. */
-  readonly repeatable: boolean;
+  readonly retryable: boolean;
 }
 
 /** One physical connection: a transport, its calls, and the session that was opened or resumed on it. */
@@ -51,12 +51,12 @@ export class Link {
   readonly #events: LinkEvents;
   readonly #trace: TraceSource | undefined;
   /** The server's requests that are not answered yet. */
-  readonly #asked = new Set<string>();
-  readonly #life = new AbortController();
+  readonly #serverRequests = new Set<string>();
+  readonly #ending = new AbortController();
   #end: LinkEnd | null = null;
   #sessionId = '';
   #environmentInfo: EnvironmentInfo | null = null;
-  #answers = 0;
+  #answered = 0;
   readonly #closed: Promise<void>;
 
   private constructor(transport: Transport, options: LinkSettings, events: LinkEvents) {
@@ -72,10 +72,11 @@ export class Link {
       this.#connection.open({
         request: (message) => void this.#answer(message),
         notification: ({ method, params }) => {
-          if (!events.notification(method, params)) this.#spoil(`\`${printable(method)}\` cannot be read`);
+          if (!events.notification(method, params))
+            this.#failProtocol(`\`${printable(method)}\` cannot be read`);
         },
         unexpectedResponse: (message) => this.#unexpected(message),
-        malformed: (reason) => this.#spoil(reason),
+        malformed: (reason) => this.#failProtocol(reason),
         bulk: () => {},
         answers: () => {},
         ended: () => this.#connection.close({ code: CloseCode.normal, reason: 'the server has ended' }),
@@ -119,26 +120,26 @@ export class Link {
   }
 
   /** How many calls were answered. */
-  get answers(): number {
-    return this.#answers;
+  get answered(): number {
+    return this.#answered;
   }
 
   /** Rejects with RpcError when the server refuses, LinkEndedError when the link ends first, and what the signal says. */
   async call(
     method: string,
     params: unknown,
-    options: { readonly signal?: AbortSignal | undefined; readonly cleanUp?: boolean } = {},
+    options: { readonly signal?: AbortSignal | undefined; readonly cleanup?: boolean } = {},
   ): Promise<unknown> {
     if (this.#end !== null) throw new LinkEndedError(this.#end, false);
     try {
-      const { signal, cleanUp: reserved = false } = options;
+      const { signal, cleanup: reserved = false } = options;
       const trace = sendableTrace(this.#trace);
       const result = await this.#connection.call(method, params, { signal, reserved, trace });
-      this.#answers++;
+      this.#answered++;
       return result;
     } catch (error) {
       // What cannot be ended by a call is ended with the connection: the server cleans up then.
-      if (error instanceof TooManyCallsError && options.cleanUp)
+      if (error instanceof TooManyCallsError && options.cleanup)
         this.#lose('no call could be sent to clean up');
       if (
         this.#end === null ||
@@ -182,7 +183,7 @@ export class Link {
         await this.#connection.call('initialize', params, { signal: limit.signal }),
       );
       if (resumeSessionId !== null && result.sessionId !== resumeSessionId) {
-        throw nonsense('another session than the one to resume');
+        throw protocolError('another session than the one to resume');
       }
       this.#sessionId = result.sessionId;
       this.#environmentInfo = result.environmentInfo;
@@ -197,9 +198,9 @@ export class Link {
   #handshakeError(error: unknown): unknown {
     if (error instanceof RpcError) return refusedSession(error);
     if (!(error instanceof ConnectionClosedError)) return error;
-    if (this.#end?.spoilt) {
+    if (this.#end?.protocolError) {
       // One garbled message is no proof that it is another server.
-      return nonsense(`no answer to \`initialize\` but this: ${this.#end.reason}`, { retryable: true });
+      return protocolError(`no answer to \`initialize\` but this: ${this.#end.reason}`, { retryable: true });
     }
     return new ClientError(
       'disconnected',
@@ -212,18 +213,18 @@ export class Link {
   }
 
   async #answer({ id, method, params }: RequestMessage): Promise<void> {
-    if (!/^\d+$/.test(id)) return this.#spoil('the id of a request is not a number');
-    if (this.#asked.has(id)) return this.#spoil('two requests have one id');
-    this.#asked.add(id);
+    if (!/^\d+$/.test(id)) return this.#failProtocol('the id of a request is not a number');
+    if (this.#serverRequests.has(id)) return this.#failProtocol('two requests have one id');
+    this.#serverRequests.add(id);
     try {
-      const answering = this.#events.request(method, params, this.#life.signal);
+      const answering = this.#events.request(method, params, this.#ending.signal);
       if (answering === null) throw notImplemented(method);
       await this.#connection.respond(id, await answering);
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
       this.#connection.refuse(id, error);
     } finally {
-      this.#asked.delete(id);
+      this.#serverRequests.delete(id);
     }
   }
 
@@ -232,25 +233,25 @@ export class Link {
     if (message.kind !== 'error' || message.id !== UNREADABLE_ID) return;
     this.#endWith({
       reason: `the server could not read a request: ${printable(message.error.message)}`,
-      spoilt: false,
-      repeatable: false,
+      protocolError: false,
+      retryable: false,
     });
   }
 
-  #spoil(reason: string): void {
-    this.#endWith({ reason: `the server sent nonsense: ${reason}`, spoilt: true, repeatable: true });
+  #failProtocol(reason: string): void {
+    this.#endWith({ reason: `the server sent nonsense: ${reason}`, protocolError: true, retryable: true });
   }
 
   #lose(reason: string): void {
-    this.#endWith({ reason, spoilt: false, repeatable: true });
+    this.#endWith({ reason, protocolError: false, retryable: true });
   }
 
   #endWith(end: LinkEnd): void {
     if (this.#end !== null) return;
     this.#end = end;
-    this.#life.abort();
+    this.#ending.abort();
     this.#connection.abandon({
-      code: end.spoilt ? CloseCode.protocolError : CloseCode.normal,
+      code: end.protocolError ? CloseCode.protocolError : CloseCode.normal,
       reason: end.reason,
     });
     this.#events.ended(end);
@@ -260,10 +261,10 @@ export class Link {
     if (this.#end !== null) return;
     this.#end = {
       reason: describe(reason),
-      spoilt: false,
-      repeatable: !CAUSED_BY_A_MESSAGE.has(reason.code),
+      protocolError: false,
+      retryable: !CAUSED_BY_A_MESSAGE.has(reason.code),
     };
-    this.#life.abort();
+    this.#ending.abort();
     this.#events.ended(this.#end);
   }
 }

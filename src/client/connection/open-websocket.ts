@@ -1,11 +1,12 @@
 import { type TlsOptions, UpgradeRefusedError } from '../../transport/open-websocket.ts';
 import type { Transport } from '../../transport/transport.ts';
-import { connectWebSocket } from '../../transport/websocket.ts';
+import { connectWebSocket, WebSocketTransport } from '../../transport/websocket.ts';
 import { ClientError } from '../errors.ts';
+import { MAX_MESSAGE_BYTES, PEER_SILENCE_TIMEOUT_MS, PING_INTERVAL_MS } from '../limits.ts';
 import { parseServerUrl, refusedUpgrade, unreachable } from './server-url.ts';
 
 /** Options of a websocket connection. */
-export interface WebSocketSettings {
+interface WebSocketSettings {
   /** `ws:`, `wss:` or `unix:///PATH`. */
   readonly url: string;
   /** Sent as `Authorization: Bearer` with every connection. */
@@ -41,6 +42,18 @@ export async function openWebSocket(settings: WebSocketSettings, signal: AbortSi
     if (NO_TLS.test((error as Error).message)) throw withoutTls(name, error);
     throw TLS_FAILURE.test(codeOf(error)) ? untrusted(name, error) : unreachable(name, error);
   }
+}
+
+/** A websocket of the package `ws` whose handshake is done, and which nobody reads from yet. */
+type OpenWebSocket = ConstructorParameters<typeof WebSocketTransport>[0];
+
+/** The transport of a connection that a server has opened to this side. The caller has made sure who that is. */
+export function webSocketTransport(socket: OpenWebSocket): Transport {
+  return new WebSocketTransport(socket, {
+    maxMessageBytes: MAX_MESSAGE_BYTES,
+    pingIntervalMs: PING_INTERVAL_MS,
+    peerSilenceTimeoutMs: PEER_SILENCE_TIMEOUT_MS,
+  });
 }
 
 /** A header carries visible characters only. A token that was read from a file often ends with a line end. */

@@ -1,7 +1,7 @@
+import { base64ByteLength, decodeBase64 } from '../../base/base64.ts';
 import type { Capability } from '../../protocol/environment.ts';
-import type { NetworkPolicyQuestion } from '../../protocol/network.ts';
+import type { NetworkPolicyRequest } from '../../protocol/network.ts';
 import type { EnvironmentInfo, OutputStream, ReadPage } from '../backend.ts';
-import { base64ByteLength, decodeBase64 } from '../base64.ts';
 import { ClientError } from '../errors.ts';
 import type { SequencedEvent } from '../process/event-order.ts';
 
@@ -16,7 +16,8 @@ export function readInitializeResult(result: unknown): {
   readonly environmentInfo: EnvironmentInfo | null;
 } {
   const { sessionId, environmentInfo } = members(result);
-  if (typeof sessionId !== 'string' || sessionId === '') throw nonsense('`initialize` without a session id');
+  if (typeof sessionId !== 'string' || sessionId === '')
+    throw protocolError('`initialize` without a session id');
   const told = typeof environmentInfo === 'object' && environmentInfo !== null;
   return { sessionId, environmentInfo: told ? (environmentInfo as EnvironmentInfo) : null };
 }
@@ -51,7 +52,7 @@ export function readPage(result: unknown): ReadPage {
   const page = members(result);
   const { chunks, nextSeq, exited, exitCode, closed, failure, sandboxDenied } = page;
   if (!Array.isArray(chunks) || !isSeq(nextSeq))
-    throw nonsense('a page of output without chunks or `nextSeq`');
+    throw protocolError('a page of output without chunks or `nextSeq`');
   return {
     chunks: chunks.map(readChunk),
     nextSeq,
@@ -79,7 +80,7 @@ export function readSnapshotTotal(result: unknown): { nextSeq: number; bytes: nu
 /** The status that a call was answered with. Throws ClientError when there is none. */
 export function readStatus(result: unknown, method: string): string {
   const { status } = members(result);
-  if (typeof status !== 'string') throw nonsense(`an answer to \`${method}\` without a status`);
+  if (typeof status !== 'string') throw protocolError(`an answer to \`${method}\` without a status`);
   return status;
 }
 
@@ -89,9 +90,9 @@ export function readRunning(result: unknown): boolean {
 }
 
 /** What `network/policyRequest` asks; null when its params make no sense. */
-export function readPolicyQuestion(
+export function readPolicyRequest(
   params: unknown,
-): (NetworkPolicyQuestion & { readonly processId: string }) | null {
+): (NetworkPolicyRequest & { readonly processId: string }) | null {
   const { processId, request } = members(params);
   const { protocol, host, port } = members(request);
   if (typeof processId !== 'string' || typeof host !== 'string' || !isPort(port)) return null;
@@ -99,7 +100,7 @@ export function readPolicyQuestion(
 }
 
 /** What a server sent makes no sense. */
-export function nonsense(what: string, { retryable = false } = {}): ClientError {
+export function protocolError(what: string, { retryable = false } = {}): ClientError {
   return new ClientError('protocol', `the server sent ${what}`, {
     retryable,
     hint: 'check that the address is one of an exec-server and that nothing between alters messages',
@@ -110,7 +111,7 @@ function readChunk(chunk: unknown): ReadPage['chunks'][number] {
   const { seq, stream, chunk: text } = members(chunk);
   const bytes = typeof text === 'string' ? decodeBase64(text) : null;
   if (!isSeq(seq) || !isStream(stream) || bytes === null)
-    throw nonsense('a chunk of output that cannot be read');
+    throw protocolError('a chunk of output that cannot be read');
   return { seq, stream, bytes };
 }
 
@@ -130,7 +131,7 @@ function isPort(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= 65_535;
 }
 
-function isProxyProtocol(value: unknown): value is NetworkPolicyQuestion['protocol'] {
+function isProxyProtocol(value: unknown): value is NetworkPolicyRequest['protocol'] {
   return ['http', 'https_connect', 'socks5_tcp', 'socks5_udp'].includes(value as string);
 }
 

@@ -1,3 +1,4 @@
+import { decodeBase64, encodeBase64 } from '../../base/base64.ts';
 import type { Capability } from '../../protocol/environment.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type { SandboxRequest } from '../../protocol/sandbox.ts';
@@ -15,7 +16,6 @@ import type {
   WalkResult,
   WatchOptions,
 } from '../backend.ts';
-import { decodeBase64, encodeBase64 } from '../base64.ts';
 import { CallLimit } from '../call-limit.ts';
 import { ClientError } from '../errors.ts';
 import { FILE_BLOCK_BYTES } from '../limits.ts';
@@ -41,13 +41,11 @@ export class RemoteFileSystem implements ExecutorFileSystem {
   }
 
   async canonicalize(path: string, options: FileOptions = {}): Promise<string> {
-    const params = { path, ...sandboxParam(options) };
-    return (await this.#call('fs/canonicalize', params, options)).path;
+    return (await this.#call('fs/canonicalize', { path }, options)).path;
   }
 
   async readFile(path: string, options: LinkOptions = {}): Promise<Uint8Array> {
-    const params = { path, ...linkParam(options), ...sandboxParam(options) };
-    const { dataBase64 } = await this.#call('fs/readFile', params, options);
+    const { dataBase64 } = await this.#call('fs/readFile', { path, ...linkParam(options) }, options);
     return decoded(dataBase64, path);
   }
 
@@ -71,8 +69,7 @@ export class RemoteFileSystem implements ExecutorFileSystem {
 
   async writeFile(path: string, bytes: Uint8Array | string, options: LinkOptions = {}): Promise<void> {
     const dataBase64 = encodeBase64(bytesOf(bytes));
-    const params = { path, dataBase64, ...linkParam(options), ...sandboxParam(options) };
-    await this.#change(() => this.#call('fs/writeFile', params, options));
+    await this.#change('fs/writeFile', { path, dataBase64, ...linkParam(options) }, options);
   }
 
   async createDirectory(
@@ -80,15 +77,14 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     options: LinkOptions & { readonly recursive?: boolean } = {},
   ): Promise<void> {
     const { recursive } = options;
-    const params = { path, recursive, ...linkParam(options), ...sandboxParam(options) };
-    await this.#change(() => this.#call('fs/createDirectory', params, options));
+    await this.#change('fs/createDirectory', { path, recursive, ...linkParam(options) }, options);
   }
 
   async getMetadata(path: string, options: LinkOptions = {}): Promise<FileMetadata> {
-    const params = { path, ...linkParam(options), ...sandboxParam(options) };
-    const ask = () => this.#call('fs/getMetadata', params, options);
-    // A question with conditions of its own is not the same question.
-    if (Object.keys(params).length > 1 || options.signal || options.timeoutMs !== undefined) return ask();
+    const ask = () => this.#call('fs/getMetadata', { path, ...linkParam(options) }, options);
+    // Only requests without conditions of their own are the same request.
+    const { signal, timeoutMs, followSymlinks, sandbox } = options;
+    if (signal || timeoutMs !== undefined || followSymlinks === false || sandbox != null) return ask();
     let answer = this.#metadata.get(path);
     if (answer === undefined) {
       answer = ask().finally(() => {
@@ -100,12 +96,11 @@ export class RemoteFileSystem implements ExecutorFileSystem {
   }
 
   async readDirectory(path: string, options: FileOptions = {}): Promise<readonly DirectoryEntry[]> {
-    const params = { path, ...sandboxParam(options) };
-    return (await this.#call('fs/readDirectory', params, options)).entries;
+    return (await this.#call('fs/readDirectory', { path }, options)).entries;
   }
 
   async walk(path: string, walk: WalkOptions, options: FileOptions = {}): Promise<WalkResult> {
-    return this.#call('fs/walk', { path, options: walk, ...sandboxParam(options) }, options);
+    return this.#call('fs/walk', { path, options: walk }, options);
   }
 
   async remove(
@@ -113,8 +108,7 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     options: LinkOptions & { readonly recursive?: boolean; readonly force?: boolean } = {},
   ): Promise<void> {
     const { recursive, force } = options;
-    const params = { path, recursive, force, ...linkParam(options), ...sandboxParam(options) };
-    await this.#change(() => this.#call('fs/remove', params, options));
+    await this.#change('fs/remove', { path, recursive, force, ...linkParam(options) }, options);
   }
 
   async copy(
@@ -123,14 +117,12 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     options: FileOptions & { readonly recursive: boolean },
   ): Promise<void> {
     const { recursive } = options;
-    const params = { sourcePath: source, destinationPath: destination, recursive, ...sandboxParam(options) };
-    await this.#change(() => this.#call('fs/copy', params, options));
+    await this.#change('fs/copy', { sourcePath: source, destinationPath: destination, recursive }, options);
   }
 
   async rename(source: string, destination: string, options: FileOptions = {}): Promise<void> {
     this.#require('fsRename', 'rename files');
-    const params = { sourcePath: source, destinationPath: destination, ...sandboxParam(options) };
-    await this.#change(() => this.#call('fs/rename', params, options));
+    await this.#change('fs/rename', { sourcePath: source, destinationPath: destination }, options);
   }
 
   async search(path: string, pattern: string, options: SearchOptions = {}): Promise<SearchResult> {
@@ -153,7 +145,7 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     const atomic = options.atomic ?? true;
     this.#require('fileWriteStreaming', 'write files in blocks');
     if (atomic) this.#require('fsAtomicReplace', 'replace files atomically');
-    await this.#change(async () => {
+    await this.#invalidating(async () => {
       const file = await this.#open(path, atomic ? 'atomicReplace' : 'replace', options);
       try {
         let offset = 0;
@@ -169,8 +161,16 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     });
   }
 
-  /** What was asked before or during a change may be out of date after it. */
-  async #change(change: () => Promise<unknown>): Promise<void> {
+  async #change<M extends FileMethod>(
+    method: M,
+    params: CallParamsOf<M>,
+    options: FileOptions,
+  ): Promise<void> {
+    await this.#invalidating(() => this.#call(method, params, options));
+  }
+
+  /** Runs a change. Metadata that was requested before or during it is not shared with later requests. */
+  async #invalidating(change: () => Promise<unknown>): Promise<void> {
     this.#metadata.clear();
     try {
       await change();
@@ -179,13 +179,16 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     }
   }
 
-  async #call<M extends Method>(
+  /** Calls a method with the sandbox and the limits of `options`. */
+  async #call<M extends FileMethod>(
     method: M,
     params: CallParamsOf<M>,
-    { signal, timeoutMs }: CallOptions,
+    options: FileOptions,
   ): Promise<ResultOf<M>> {
+    const { signal, timeoutMs } = options;
+    const full = { ...params, ...sandboxParam(options) };
     try {
-      return checkedResult(await this.#caller.call(method, params, { signal, timeoutMs }), method);
+      return checkedResult(await this.#caller.call(method, full, { signal, timeoutMs }), method);
     } catch (error) {
       throw asFileError(error);
     }
@@ -210,6 +213,8 @@ export class RemoteFileSystem implements ExecutorFileSystem {
   }
 }
 
+/** Methods that take the sandbox of the request beside their own params. */
+type FileMethod = Extract<Method, `fs/${string}`>;
 type OpenMode = NonNullable<CallParamsOf<'fs/open'>['mode']>;
 
 /** A file that is open at the server. */

@@ -1,4 +1,4 @@
-import { base64ByteLength, decodeBase64 } from '../base64.ts';
+import { base64ByteLength, decodeBase64 } from '../../base/base64.ts';
 import { ClientError } from '../errors.ts';
 import { BODY_QUEUE_MAX_PIECES, BODY_QUEUES_MAX_BYTES, MAX_BODY_DELTA_BYTES } from '../limits.ts';
 

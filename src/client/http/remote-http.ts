@@ -1,19 +1,19 @@
+import { onAbort } from '../../base/abort.ts';
+import { decodeBase64, encodeBase64 } from '../../base/base64.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
   ExecutorHttp,
-  HttpAnswer,
   HttpHeader,
   HttpRequest,
-  HttpStream,
+  HttpResponse,
+  StreamingHttpResponse,
 } from '../backend.ts';
-import { decodeBase64, encodeBase64 } from '../base64.ts';
 import { CallLimit } from '../call-limit.ts';
-import { type Capabilities, nonsense } from '../connection/server-messages.ts';
+import { type Capabilities, protocolError } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import { bytesOf } from '../files/file-content.ts';
 import { BODY_WINDOW_BYTES } from '../limits.ts';
-import { onAbort } from '../on-abort.ts';
 import type { HttpBodies, HttpBody } from './http-bodies.ts';
 
 /** What requests need of a client. */
@@ -32,13 +32,13 @@ export class RemoteHttp implements ExecutorHttp {
     this.#bodies = bodies;
   }
 
-  async request(request: HttpRequest, options: CallOptions = {}): Promise<HttpAnswer> {
+  async request(request: HttpRequest, options: CallOptions = {}): Promise<HttpResponse> {
     const requestId = this.#bodies.newId();
     const { status, headers, body } = await this.#send(paramsOf(requestId, request, options), options);
     return { status, headers, body };
   }
 
-  async stream(request: HttpRequest, options: CallOptions = {}): Promise<HttpStream> {
+  async stream(request: HttpRequest, options: CallOptions = {}): Promise<StreamingHttpResponse> {
     const requestId = this.#bodies.newId();
     const body = this.#bodies.open(requestId);
     const limit = new CallLimit('the request', options);
@@ -59,7 +59,7 @@ export class RemoteHttp implements ExecutorHttp {
     return { streamResponse: true, ...(httpFlowControl && { windowBytes: BODY_WINDOW_BYTES }) };
   }
 
-  async #send(params: CallParamsOf<'http/request'>, options: CallOptions): Promise<HttpAnswer> {
+  async #send(params: CallParamsOf<'http/request'>, options: CallOptions): Promise<HttpResponse> {
     try {
       return readAnswer(await this.#caller.call('http/request', params, options));
     } catch (error) {
@@ -69,13 +69,17 @@ export class RemoteHttp implements ExecutorHttp {
     }
   }
 
-  #reading(requestId: string, body: HttpBody, limit: CallLimit): Pick<HttpStream, 'body' | 'cancel'> {
+  #reading(
+    requestId: string,
+    body: HttpBody,
+    limit: CallLimit,
+  ): Pick<StreamingHttpResponse, 'body' | 'cancel'> {
     let open = true;
     const giveUp = (error: ClientError | null) => {
       if (open && !body.over) this.#cancel(requestId);
       open = false;
       body.drop(error);
-      letGo();
+      unsubscribe();
       limit.end();
     };
     const { signal } = limit;
@@ -84,7 +88,7 @@ export class RemoteHttp implements ExecutorHttp {
       // What has come in time may be read later.
       if (reason.kind !== 'timeout' || !body.over) giveUp(reason);
     };
-    const letGo = signal === undefined || signal.aborted ? () => {} : onAbort(signal, abort);
+    const unsubscribe = signal === undefined || signal.aborted ? () => {} : onAbort(signal, abort);
     if (signal?.aborted) abort();
     const cancel = () => giveUp(null);
     const consumed = this.#caller.capabilities.httpFlowControl
@@ -143,11 +147,11 @@ function paramsOf(
 }
 
 /** Checked by hand, as everything that a client acts upon. */
-function readAnswer(result: unknown): HttpAnswer {
+function readAnswer(result: unknown): HttpResponse {
   const { status, headers, bodyBase64 } = (result ?? {}) as Record<string, unknown>;
   const body = typeof bodyBase64 === 'string' ? decodeBase64(bodyBase64) : null;
   if (!Number.isSafeInteger(status) || !Array.isArray(headers) || !headers.every(isHeader) || body === null) {
-    throw nonsense('an answer to `http/request` that cannot be read');
+    throw protocolError('an answer to `http/request` that cannot be read');
   }
   return { status: status as number, headers, body };
 }

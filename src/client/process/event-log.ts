@@ -1,8 +1,8 @@
+import { onAbort } from '../../base/abort.ts';
 import type { ProcessEvent } from '../backend.ts';
 import { ClientError } from '../errors.ts';
 import { LOG_MAX_BYTES, LOG_MAX_EVENTS } from '../limits.ts';
-import { onAbort } from '../on-abort.ts';
-import { type SequencedEvent, withLosses } from './event-order.ts';
+import { fillGaps, type SequencedEvent } from './event-order.ts';
 
 /** Output that is retained elsewhere, with numbers behind `afterSeq` and up to `throughSeq`; what is missing is lost. */
 export type Refill = (
@@ -71,7 +71,7 @@ export class ProcessEventLog {
     }
     const exited = this.#exited;
     if (exited !== null && exited.seq > afterSeq && exited.seq <= throughSeq) known.set(exited.seq, exited);
-    return { events: withLosses([...known.values()], afterSeq, throughSeq), position };
+    return { events: fillGaps([...known.values()], afterSeq, throughSeq), position };
   }
 
   /** Calls back once, at the next event. Returns what takes it back. */
@@ -170,12 +170,12 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
     return new Promise((resolve) => {
       const wake = () => {
         stop?.();
-        letGo?.();
+        unsubscribe?.();
         this.#wake = null;
         resolve();
       };
       const stop = wakeLater(wake);
-      const letGo = this.#signal === null ? undefined : onAbort(this.#signal, wake);
+      const unsubscribe = this.#signal === null ? undefined : onAbort(this.#signal, wake);
       this.#wake = wake;
     });
   }

@@ -60,7 +60,7 @@ export class EventOrder {
   }
 
   /** Whether merging the page would give something up as lost. */
-  wouldLose(page: ReadPage): boolean {
+  hasGap(page: ReadPage): boolean {
     if (this.#ended || page.nextSeq - 1 <= this.#lastSeq) return false;
     return this.#completed(page).some((event) => event.type === 'lost');
   }
@@ -73,7 +73,7 @@ export class EventOrder {
     if (page.failure !== null) throw new InconsistentPageError(page.failure);
     const target = page.nextSeq - 1;
     if (this.#ended || target <= this.#lastSeq) return;
-    const events = this.#countLoss(this.#completed(page), totalBytes);
+    const events = this.#sizeOfGap(this.#completed(page), totalBytes);
     for (const seq of [...this.#pending.keys()]) if (seq <= target) this.#forget(seq);
     for (const event of events) if (!this.#ended) this.#advance(event);
     if (totalBytes !== null) this.#bytesSoFar = totalBytes;
@@ -98,7 +98,7 @@ export class EventOrder {
         throw new InconsistentPageError(`output ${seq} lies behind the end of the page, ${target}`);
       if (seq > this.#lastSeq && !known.has(seq)) known.set(seq, { type: 'output', seq, stream, bytes });
     }
-    const events: OrderedEvent[] = withLosses([...known.values()], this.#lastSeq, target);
+    const events: OrderedEvent[] = fillGaps([...known.values()], this.#lastSeq, target);
     const exitKnown = this.#exitSeen || [...this.#pending.values()].some((event) => event.type === 'exited');
     return page.exited && !exitKnown ? placeExit(events, page) : events;
   }
@@ -114,7 +114,7 @@ export class EventOrder {
   }
 
   /** The size of one loss is what is left of the total; several share it in an unknown way. */
-  #countLoss(events: OrderedEvent[], totalBytes: number | null): OrderedEvent[] {
+  #sizeOfGap(events: OrderedEvent[], totalBytes: number | null): OrderedEvent[] {
     const losses = events.filter((event) => event.type === 'lost');
     if (losses.length !== 1 || totalBytes === null || this.#bytesSoFar === null) return events;
     const kept = events.reduce((sum, event) => sum + bytesOf(event), 0);
@@ -151,7 +151,7 @@ export class EventOrder {
 }
 
 /** The events in order, with a `lost` in each place between `afterSeq` and `throughSeq` where there is none. */
-export function withLosses(
+export function fillGaps(
   events: readonly SequencedEvent[],
   afterSeq: number,
   throughSeq: number,

@@ -2,8 +2,8 @@ import { RpcError } from '../../protocol/errors.ts';
 import type { Link } from '../connection/link.ts';
 import { processIdOf, readEvent } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
-import { CATCH_UPS_AT_ONCE } from '../limits.ts';
-import type { Ask } from './catch-up.ts';
+import { CATCH_UP_CONCURRENCY } from '../limits.ts';
+import type { Call } from './catch-up.ts';
 import { InconsistentPageError } from './event-order.ts';
 import { cannotFollow, type RemoteProcess } from './remote-process.ts';
 
@@ -53,13 +53,13 @@ export class ProcessRoutes {
    */
   async catchUp(link: Link, signal: AbortSignal): Promise<void> {
     const queue = [...this.#processes.values()].filter((process) => process.recoverable);
-    const ask: Ask = (method, params) => link.call(method, params, { signal });
+    const call: Call = (method, params) => link.call(method, params, { signal });
     const worker = async () => {
       for (let process = queue.pop(); process !== undefined; process = queue.pop()) {
-        await catchUpOrFail(process, ask);
+        await catchUpOrFail(process, call);
       }
     };
-    await Promise.all(Array.from({ length: CATCH_UPS_AT_ONCE }, worker));
+    await Promise.all(Array.from({ length: CATCH_UP_CONCURRENCY }, worker));
   }
 
   failAll(error: ClientError): void {
@@ -69,9 +69,9 @@ export class ProcessRoutes {
 
 const PROCESS_EVENTS: ReadonlySet<string> = new Set(['process/output', 'process/exited', 'process/closed']);
 
-async function catchUpOrFail(process: RemoteProcess, ask: Ask): Promise<void> {
+async function catchUpOrFail(process: RemoteProcess, call: Call): Promise<void> {
   try {
-    await process.catchUp(ask);
+    await process.catchUp(call);
   } catch (error) {
     const ownFault =
       error instanceof RpcError ||

@@ -83,7 +83,7 @@ export class RemoteBackend implements ExecBackend {
     const starting = this.#send(link, process, params);
     starting.then(
       () => {
-        if (!wanted) void this.#cleanUp(process);
+        if (!wanted) void this.#terminateUnwanted(process);
       },
       () => {},
     );
@@ -102,7 +102,7 @@ export class RemoteBackend implements ExecBackend {
       process.started(result?.sandboxType ?? null);
     } catch (error) {
       if (error instanceof LinkEndedError) {
-        void this.#cleanUp(process);
+        void this.#terminateUnwanted(process);
         throw lostCall('process/start', error.end);
       }
       // Events of another process with its id may have come meanwhile.
@@ -113,7 +113,7 @@ export class RemoteBackend implements ExecBackend {
   }
 
   /** Ends a process that may or may not exist; goes on until the server has answered or there is no server any more. */
-  async #cleanUp(process: RemoteProcess): Promise<void> {
+  async #terminateUnwanted(process: RemoteProcess): Promise<void> {
     process.abandon();
     await process.terminate().catch(() => {});
     this.#host.routes.unregister(process);

@@ -1,3 +1,4 @@
+import { onAbort } from '../../base/abort.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
@@ -17,15 +18,14 @@ import { ClientError } from '../errors.ts';
 import {
   END_CHECK_FIRST_MS,
   MAX_REFUSED_READS,
-  MAX_REPEATS,
+  MAX_RETRIES,
   MAX_TIMER_MS,
   MISSING_EVENT_DELAY_MS,
   QUIET_CHECK_FIRST_MS,
   QUIET_CHECK_MAX_MS,
 } from '../limits.ts';
 import { Listeners } from '../listeners.ts';
-import { onAbort } from '../on-abort.ts';
-import { type Ask, catchUp } from './catch-up.ts';
+import { type Call, catchUp } from './catch-up.ts';
 import { ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
 import { StdinQueue } from './stdin-queue.ts';
@@ -47,9 +47,9 @@ export class RemoteProcess implements ExecProcess {
   readonly #order: EventOrder;
   readonly #log: ProcessEventLog;
   readonly #stdin: StdinQueue;
-  readonly #wakes = new Listeners<[]>();
+  readonly #changes = new Listeners<[]>();
   #sandboxType: SandboxType | null = null;
-  #wake = 0;
+  #revision = 0;
   #started = false;
   #exitCode: number | null = null;
   #sandboxDenied = false;
@@ -57,7 +57,7 @@ export class RemoteProcess implements ExecProcess {
   #failure: ClientError | null = null;
   #missingTimer: ReturnType<typeof setTimeout> | undefined;
   #quietTimer: ReturnType<typeof setTimeout> | undefined;
-  #asking = false;
+  #catchingUp = false;
 
   constructor(host: ProcessHost, processId: string) {
     this.processId = processId;
@@ -71,8 +71,8 @@ export class RemoteProcess implements ExecProcess {
     return this.#sandboxType;
   }
 
-  get wake(): number {
-    return this.#wake;
+  get revision(): number {
+    return this.#revision;
   }
 
   get state(): ProcessState {
@@ -85,8 +85,8 @@ export class RemoteProcess implements ExecProcess {
     };
   }
 
-  onWake(listener: () => void): () => void {
-    return this.#wakes.add(listener);
+  onChange(listener: () => void): () => void {
+    return this.#changes.add(listener);
   }
 
   events(options: { readonly signal?: AbortSignal } = {}): AsyncIterableIterator<ProcessEvent> {
@@ -99,7 +99,7 @@ export class RemoteProcess implements ExecProcess {
     try {
       limit.signal?.throwIfAborted();
       // Whatever is new passes by here, so there is nothing to ask for before.
-      if (waitMs > 0) await this.#newsBehind(afterSeq, waitMs, limit.signal);
+      if (waitMs > 0) await this.#waitForEventAfter(afterSeq, waitMs, limit.signal);
       if (this.#failure !== null) return this.#failedPage(this.#failure);
       const params = {
         processId: this.processId,
@@ -159,7 +159,7 @@ export class RemoteProcess implements ExecProcess {
           return readRunning(result) || repeats > 0;
         } catch (error) {
           limit.signal?.throwIfAborted();
-          if (!isLost(error) || repeats === MAX_REPEATS) throw error;
+          if (!isLost(error) || repeats === MAX_RETRIES) throw error;
         }
       }
     } finally {
@@ -189,14 +189,14 @@ export class RemoteProcess implements ExecProcess {
 
   /** Takes an event as it arrives. */
   receive(event: SequencedEvent): void {
-    if (!this.#order.insert(event)) void this.#ask(true);
-    else if (this.#order.waiting) this.#askSoon();
+    if (!this.#order.insert(event)) void this.#catchUpNow(true);
+    else if (this.#order.waiting) this.#scheduleCatchUp();
   }
 
   /** Gets what was missed during an outage. Throws what `ask` throws. */
-  async catchUp(ask: Ask, mayLose = true): Promise<void> {
+  async catchUp(call: Call, allowGaps = true): Promise<void> {
     const hasSnapshots = this.#host.capabilities.processSnapshot === true;
-    await catchUp(this.processId, this.#order, ask, { hasSnapshots, mayLose });
+    await catchUp(this.processId, this.#order, call, { hasSnapshots, allowGaps });
   }
 
   /** Nothing more can be known. The first reason counts, and none does after the end. */
@@ -207,8 +207,8 @@ export class RemoteProcess implements ExecProcess {
     this.#stopTimers();
     this.#host.unregister(this);
     this.#log.append({ type: 'failed', error });
-    this.#wake++;
-    this.#wakes.emit();
+    this.#revision++;
+    this.#changes.emit();
   }
 
   #publish(event: OrderedEvent): void {
@@ -223,23 +223,23 @@ export class RemoteProcess implements ExecProcess {
       this.#host.unregister(this);
     }
     this.#log.append(event);
-    this.#wake = event.type === 'lost' ? event.toSeq : event.seq;
-    this.#wakes.emit();
+    this.#revision = event.type === 'lost' ? event.toSeq : event.seq;
+    this.#changes.emit();
   }
 
-  #askSoon(): void {
+  #scheduleCatchUp(): void {
     this.#missingTimer ??= setTimeout(() => {
       this.#missingTimer = undefined;
-      if (this.#order.waiting) void this.#ask(true);
+      if (this.#order.waiting) void this.#catchUpNow(true);
     }, MISSING_EVENT_DELAY_MS);
   }
 
   /** As long as it is quiet, no event reveals that the one before is missing. What else is on its way is not lost meanwhile. */
   #watchQuiet(firstMs: number, ms = firstMs): void {
-    const before = this.#wake;
+    const before = this.#revision;
     this.#quietTimer = setTimeout(() => {
-      const quiet = this.#wake === before;
-      if (quiet) void this.#ask(false);
+      const quiet = this.#revision === before;
+      if (quiet) void this.#catchUpNow(false);
       this.#watchQuiet(firstMs, quiet ? Math.min(ms * 2, QUIET_CHECK_MAX_MS) : firstMs);
     }, ms);
   }
@@ -250,17 +250,17 @@ export class RemoteProcess implements ExecProcess {
   }
 
   /** One question at a time; as long as something is still missing after it, another follows. */
-  async #ask(mayLose: boolean): Promise<void> {
-    if (this.#asking) return;
-    this.#asking = true;
+  async #catchUpNow(allowGaps: boolean): Promise<void> {
+    if (this.#catchingUp) return;
+    this.#catchingUp = true;
     try {
-      await this.catchUp((method, params) => this.#host.call(method, params), mayLose);
+      await this.catchUp((method, params) => this.#host.call(method, params), allowGaps);
     } catch (error) {
       // A lost connection is followed by a recovery, which catches up by itself.
       if (!maySucceedLater(error)) this.fail(cannotFollow(this.processId, error));
     }
-    this.#asking = false;
-    if (this.#order.waiting) this.#askSoon();
+    this.#catchingUp = false;
+    if (this.#order.waiting) this.#scheduleCatchUp();
   }
 
   /** Output that the log does not keep any more, if the server still does. */
@@ -286,20 +286,20 @@ export class RemoteProcess implements ExecProcess {
   }
 
   /** Resolves when something behind `afterSeq` is known or the process has ended, the time is up, or the signal aborts. */
-  #newsBehind(afterSeq: number, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
+  #waitForEventAfter(afterSeq: number, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve) => {
       const check = () => {
-        if (this.#wake <= afterSeq && !this.#closed && this.#failure === null) return;
+        if (this.#revision <= afterSeq && !this.#closed && this.#failure === null) return;
         finish();
       };
       const finish = () => {
         stop();
-        letGo?.();
+        unsubscribe?.();
         clearTimeout(timer);
         resolve();
       };
-      const stop = this.#wakes.add(check);
-      const letGo = signal && onAbort(signal, finish);
+      const stop = this.#changes.add(check);
+      const unsubscribe = signal && onAbort(signal, finish);
       const timer = setTimeout(finish, Math.min(waitMs, MAX_TIMER_MS));
       check();
     });
@@ -308,7 +308,7 @@ export class RemoteProcess implements ExecProcess {
   #failedPage({ message }: ClientError): ReadPage {
     return {
       chunks: [],
-      nextSeq: this.#wake + 1,
+      nextSeq: this.#revision + 1,
       exited: true,
       exitCode: null,
       closed: true,

@@ -3,18 +3,19 @@ import type {
   ExecBackend,
   ExecProcess,
   LostEvent,
+  OutputStream,
   ProcessState,
   StartParams,
 } from '../backend.ts';
 import { CallLimit } from '../call-limit.ts';
 import { Deadline } from '../deadline.ts';
 import { ClientError } from '../errors.ts';
-import { INPUT_PIECE_BYTES, RUN_END_TIMEOUT_MS, RUN_MAX_OUTPUT_BYTES } from '../limits.ts';
+import { INPUT_CHUNK_BYTES, RUN_END_TIMEOUT_MS, RUN_MAX_OUTPUT_BYTES } from '../limits.ts';
 import { randomHex } from '../random-hex.ts';
-import { OutputCollector } from './output-collector.ts';
+import { outputOf } from './output.ts';
 
 /** How a program ended and what it said. That it failed is an outcome like others. */
-export interface Outcome {
+export interface RunResult {
   /** 128 + n when signal n ended it; null when it did not end in time. */
   readonly exitCode: number | null;
   /** The signal that the exit code stands for, if any; a program can also exit with such a code by itself. */
@@ -58,13 +59,13 @@ export async function run(
   backend: ExecBackend,
   program: readonly string[] | StartParams,
   options: RunOptions = {},
-): Promise<Outcome> {
+): Promise<RunResult> {
   const startedAt = performance.now();
   const deadline = new Deadline({ signal: options.signal, timeoutMs: options.timeoutMs });
   const params = isArgv(program) ? await startParams(backend, program, options, deadline) : program;
   const process = await backend.start(params, deadline.remaining);
   try {
-    return await converse(process, options.input, options, startedAt);
+    return await collectRun(process, options.input, options, startedAt);
   } catch (error) {
     process.terminate().catch(() => {});
     throw error;
@@ -85,7 +86,7 @@ export async function wait(
       if (state.failure !== null && !state[until]) reject(state.failure);
       else if (state[until]) resolve(state);
     };
-    stop = process.onWake(check);
+    stop = process.onChange(check);
     check();
   });
   try {
@@ -104,16 +105,16 @@ export function communicate(
   process: ExecProcess,
   input: Uint8Array | string | undefined,
   options: CollectOptions = {},
-): Promise<Outcome> {
-  return converse(process, input, options, performance.now());
+): Promise<RunResult> {
+  return collectRun(process, input, options, performance.now());
 }
 
-async function converse(
+async function collectRun(
   process: ExecProcess,
   input: Uint8Array | string | undefined,
   { signal, timeoutMs, maxOutputBytes = RUN_MAX_OUTPUT_BYTES }: CollectOptions,
   startedAt: number,
-): Promise<Outcome> {
+): Promise<RunResult> {
   const limit = new CallLimit(`process ${process.processId}`, { signal, timeoutMs });
   const collector = new OutputCollector(maxOutputBytes);
   const stop = new AbortController();
@@ -123,7 +124,7 @@ async function converse(
   try {
     await limit.race(Promise.all([collecting, writing]));
   } catch (error) {
-    if (limit.signal?.aborted) await endNow(process, collecting);
+    if (limit.signal?.aborted) await terminateAndCollect(process, collecting);
     timedOut = error instanceof ClientError && error.kind === 'timeout' && error === limit.signal?.reason;
     if (!timedOut) throw error;
   } finally {
@@ -131,7 +132,7 @@ async function converse(
     stop.abort();
     await Promise.allSettled([collecting, writing]);
   }
-  return collector.outcome(process.state, { timedOut, wallTimeMs: performance.now() - startedAt });
+  return collector.result(process.state, { timedOut, wallTimeMs: performance.now() - startedAt });
 }
 
 async function startParams(
@@ -164,8 +165,8 @@ async function writeInput(
 ): Promise<void> {
   const bytes = typeof input === 'string' ? new TextEncoder().encode(input) : input;
   try {
-    for (let at = 0; at < bytes.length; at += INPUT_PIECE_BYTES) {
-      const status = await process.write(bytes.subarray(at, at + INPUT_PIECE_BYTES), { signal });
+    for (let at = 0; at < bytes.length; at += INPUT_CHUNK_BYTES) {
+      const status = await process.write(bytes.subarray(at, at + INPUT_CHUNK_BYTES), { signal });
       if (status !== 'accepted') return;
     }
     await process.closeStdin({ signal });
@@ -176,7 +177,7 @@ async function writeInput(
 }
 
 /** Ends the process and gives its last words a moment. */
-async function endNow(process: ExecProcess, collecting: Promise<void>): Promise<void> {
+async function terminateAndCollect(process: ExecProcess, collecting: Promise<void>): Promise<void> {
   const limit = new CallLimit('the end of the process', { timeoutMs: RUN_END_TIMEOUT_MS });
   try {
     // Without a deadline of its own: during a recovery it is sent later, so that no program stays behind.
@@ -187,4 +188,77 @@ async function endNow(process: ExecProcess, collecting: Promise<void>): Promise<
   } finally {
     limit.end();
   }
+}
+
+/** Keeps the first bytes of each stream. */
+export class OutputCollector {
+  readonly #maxBytes: number;
+  readonly #pieces: Record<OutputStream, Uint8Array[]> = { stdout: [], stderr: [], pty: [] };
+  readonly #kept: Record<OutputStream, number> = { stdout: 0, stderr: 0, pty: 0 };
+  readonly #lost: LostEvent[] = [];
+  #omittedBytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Resolves at the end of the process. */
+  async collect(process: ExecProcess, signal: AbortSignal): Promise<void> {
+    const output = outputOf(process, { signal, onLost: (lost) => this.#lost.push(lost) });
+    for await (const { stream, bytes } of output) {
+      const kept = bytes.subarray(0, Math.max(0, this.#maxBytes - this.#kept[stream]));
+      // An empty piece would keep the memory that it is cut from.
+      if (kept.length > 0) this.#pieces[stream].push(kept);
+      this.#kept[stream] += kept.length;
+      this.#omittedBytes += bytes.length - kept.length;
+    }
+  }
+
+  result(state: ProcessState, times: Pick<RunResult, 'timedOut' | 'wallTimeMs'>): RunResult {
+    const { exitCode, sandboxDenied } = state;
+    const [stdout, stderr, terminal] = [this.#joined('stdout'), this.#joined('stderr'), this.#joined('pty')];
+    return {
+      exitCode,
+      signal: exitCode === null ? null : (SIGNALS[exitCode - 128] ?? null),
+      stdout,
+      stderr,
+      terminal,
+      get text() {
+        return { stdout: asText(stdout), stderr: asText(stderr), terminal: asText(terminal) };
+      },
+      omittedBytes: this.#omittedBytes,
+      lost: this.#lost,
+      sandboxDenied,
+      ...times,
+    };
+  }
+
+  #joined(stream: OutputStream): Uint8Array {
+    const joined = new Uint8Array(this.#kept[stream]);
+    let at = 0;
+    for (const piece of this.#pieces[stream]) {
+      joined.set(piece, at);
+      at += piece.length;
+    }
+    return joined;
+  }
+}
+
+/** Signals that are the same on every system and end programs. */
+const SIGNALS: Readonly<Record<number, string>> = {
+  1: 'SIGHUP',
+  2: 'SIGINT',
+  3: 'SIGQUIT',
+  4: 'SIGILL',
+  6: 'SIGABRT',
+  8: 'SIGFPE',
+  9: 'SIGKILL',
+  11: 'SIGSEGV',
+  13: 'SIGPIPE',
+  14: 'SIGALRM',
+  15: 'SIGTERM',
+};
+
+function asText(bytes: Uint8Array): string {
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
 }

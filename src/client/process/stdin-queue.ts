@@ -1,9 +1,9 @@
+import { encodeBase64 } from '../../base/base64.ts';
 import type { CallOptions, WriteStatus } from '../backend.ts';
-import { encodeBase64 } from '../base64.ts';
 import { CallLimit } from '../call-limit.ts';
-import { asClientError, lostCall, lostRepetition } from '../connection/call-errors.ts';
+import { asClientError, lostCall, lostRetry } from '../connection/call-errors.ts';
+import { CallRetries } from '../connection/call-rules.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
-import { Repeats } from '../connection/repeats.ts';
 import { readStatus } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import { MAX_UNANSWERED_WRITES } from '../limits.ts';
@@ -16,7 +16,7 @@ interface Input {
   link: Link | null;
   /** Whether it was sent before. */
   repeated: boolean;
-  readonly repeats: Repeats;
+  readonly repeats: CallRetries;
   resolve(status: string): void;
   reject(error: unknown): void;
 }
@@ -64,7 +64,7 @@ export class StdinQueue {
       signal: limit.signal,
       link: null,
       repeated: false,
-      repeats: new Repeats(),
+      repeats: new CallRetries(),
       resolve: () => {},
       reject: () => {},
     };
@@ -104,7 +104,7 @@ export class StdinQueue {
       if (input.link !== link) return;
       if (!(error instanceof LinkEndedError)) {
         const failure = asClientError(error, input.method);
-        input.reject(input.repeated && failure.retryable ? lostRepetition(input.method, failure) : failure);
+        input.reject(input.repeated && failure.retryable ? lostRetry(input.method, failure) : failure);
         return;
       }
       input.repeated ||= error.sent;

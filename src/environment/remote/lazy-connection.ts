@@ -147,7 +147,7 @@ export class LazyConnection {
       stop();
       release();
     };
-    const stop = process.onWake(check);
+    const stop = process.onChange(check);
     check();
   }
 

@@ -1,131 +1,88 @@
-import type {
-  DirectoryEntry,
-  ExecutorFileSystem,
-  FileChanges,
-  FileMetadata,
-  FileOptions,
-  FileWatch,
-  LinkOptions,
-  SearchOptions,
-  SearchResult,
-  WalkOptions,
-  WalkResult,
-  WatchOptions,
+import {
+  type ExecutorFileSystem,
+  FILE_OPTIONS_POSITION,
+  type FileChanges,
+  type FileOptions,
+  type FileWatch,
 } from '../../client/backend.ts';
 import type { LazyConnection, Lease } from './lazy-connection.ts';
 
-/** Files behind a connection that is opened by the first operation, or by none when `passive`. */
-export class LazyFileSystem implements ExecutorFileSystem {
-  readonly #connection: LazyConnection;
-  readonly #passive: boolean;
+/**
+ * Files behind a connection that the first operation opens, or that no operation opens when `passive`. Each operation holds the
+ * connection until its end.
+ */
+export function lazyFileSystem(
+  connection: LazyConnection,
+  { passive = false }: { readonly passive?: boolean } = {},
+): ExecutorFileSystem {
+  const lease = async (options: FileOptions | undefined): Promise<Lease> =>
+    passive ? connection.leaseNow() : connection.lease(options);
 
-  constructor(connection: LazyConnection, { passive = false }: { readonly passive?: boolean } = {}) {
-    this.#connection = connection;
-    this.#passive = passive;
-  }
-
-  canonicalize(path: string, options?: FileOptions): Promise<string> {
-    return this.#use(options, (files, rest) => files.canonicalize(path, rest));
-  }
-
-  readFile(path: string, options?: LinkOptions): Promise<Uint8Array> {
-    return this.#use(options, (files, rest) => files.readFile(path, rest));
-  }
-
-  readFileText(path: string, options?: LinkOptions): Promise<string> {
-    return this.#use(options, (files, rest) => files.readFileText(path, rest));
-  }
-
-  /** The time limit is for each block, and for the connection. */
-  async *readFileStream(path: string, options?: FileOptions): AsyncIterable<Uint8Array> {
-    const lease = await this.#lease(options);
+  const use = async <T>(
+    options: FileOptions | undefined,
+    operation: (files: ExecutorFileSystem, options: FileOptions) => Promise<T>,
+  ): Promise<T> => {
+    const leased = await lease(options);
     try {
-      yield* lease.connection.files.readFileStream(path, options);
+      return await operation(leased.connection.files, { ...options, ...leased.options });
     } finally {
-      lease.release();
+      leased.release();
     }
-  }
+  };
 
-  writeFile(path: string, bytes: Uint8Array | string, options?: LinkOptions): Promise<void> {
-    return this.#use(options, (files, rest) => files.writeFile(path, bytes, rest));
-  }
+  return {
+    ...buildOperations(
+      (name, position) =>
+        (...args) =>
+          use(args[position] as FileOptions | undefined, (files, options) => {
+            const operation = files[name] as (...args: readonly unknown[]) => Promise<unknown>;
+            return operation.call(files, ...args.slice(0, position), options);
+          }),
+    ),
 
-  createDirectory(path: string, options?: LinkOptions & { readonly recursive?: boolean }): Promise<void> {
-    return this.#use(options, (files, rest) => files.createDirectory(path, rest));
-  }
+    /** The time limit is for each block, and for the connection. */
+    async *readFileStream(path, options) {
+      const leased = await lease(options);
+      try {
+        yield* leased.connection.files.readFileStream(path, options);
+      } finally {
+        leased.release();
+      }
+    },
 
-  getMetadata(path: string, options?: LinkOptions): Promise<FileMetadata> {
-    return this.#use(options, (files, rest) => files.getMetadata(path, rest));
-  }
+    /** The time limit belongs to the search and starts with it, after the connection is open. */
+    search: async (path, pattern, options) => {
+      const signal = options?.signal;
+      return use(signal && { signal }, (files) => files.search(path, pattern, options));
+    },
 
-  readDirectory(path: string, options?: FileOptions): Promise<readonly DirectoryEntry[]> {
-    return this.#use(options, (files, rest) => files.readDirectory(path, rest));
-  }
+    watch: async (path, options) => {
+      const leased = await lease(options);
+      try {
+        const watch = await leased.connection.files.watch(path, { ...options, ...leased.options });
+        return new HeldWatch(watch, leased.release);
+      } catch (error) {
+        leased.release();
+        throw error;
+      }
+    },
 
-  walk(path: string, walk: WalkOptions, options?: FileOptions): Promise<WalkResult> {
-    return this.#use(options, (files, rest) => files.walk(path, walk, rest));
-  }
+    /** The time limit is for each block, and for the connection. */
+    replaceFile: (path, content, options) =>
+      use(options, (files) => files.replaceFile(path, content, options)),
+  };
+}
 
-  remove(
-    path: string,
-    options?: LinkOptions & { readonly recursive?: boolean; readonly force?: boolean },
-  ): Promise<void> {
-    return this.#use(options, (files, rest) => files.remove(path, rest));
-  }
-
-  copy(
-    source: string,
-    destination: string,
-    options: FileOptions & { readonly recursive: boolean },
-  ): Promise<void> {
-    return this.#use(options, (files, rest) => files.copy(source, destination, rest));
-  }
-
-  rename(source: string, destination: string, options?: FileOptions): Promise<void> {
-    return this.#use(options, (files, rest) => files.rename(source, destination, rest));
-  }
-
-  /** The time limit is the search's own and begins with it. */
-  async search(path: string, pattern: string, options?: SearchOptions): Promise<SearchResult> {
-    const signal = options?.signal;
-    return this.#use(signal && { signal }, (files) => files.search(path, pattern, options));
-  }
-
-  async watch(path: string, options?: WatchOptions): Promise<FileWatch> {
-    const lease = await this.#lease(options);
-    try {
-      const watch = await lease.connection.files.watch(path, { ...options, ...lease.options });
-      return new HeldWatch(watch, lease.release);
-    } catch (error) {
-      lease.release();
-      throw error;
-    }
-  }
-
-  /** The time limit is for each block, and for the connection. */
-  replaceFile(
-    path: string,
-    content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-    options?: FileOptions & { readonly atomic?: boolean },
-  ): Promise<void> {
-    return this.#use(options, (files) => files.replaceFile(path, content, options));
-  }
-
-  async #use<O extends FileOptions, T>(
-    options: O | undefined,
-    operation: (files: ExecutorFileSystem, options: O) => Promise<T>,
-  ): Promise<T> {
-    const lease = await this.#lease(options);
-    try {
-      return await operation(lease.connection.files, { ...options, ...lease.options } as O);
-    } finally {
-      lease.release();
-    }
-  }
-
-  async #lease(options: FileOptions | undefined): Promise<Lease> {
-    return this.#passive ? this.#connection.leaseNow() : this.#connection.lease(options);
-  }
+function buildOperations(
+  implement: (
+    name: keyof ExecutorFileSystem,
+    optionsPosition: number,
+  ) => (...args: readonly unknown[]) => Promise<unknown>,
+): ExecutorFileSystem {
+  const entries = Object.entries(FILE_OPTIONS_POSITION).map(
+    ([name, position]) => [name, implement(name as keyof ExecutorFileSystem, position)] as const,
+  );
+  return Object.fromEntries(entries) as unknown as ExecutorFileSystem;
 }
 
 /** A watch that keeps its connection until it ends. */

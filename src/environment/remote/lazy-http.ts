@@ -1,6 +1,12 @@
-import type { CallOptions, ExecutorHttp, HttpAnswer, HttpRequest, HttpStream } from '../../client/backend.ts';
+import { onAbort } from '../../base/abort.ts';
+import type {
+  CallOptions,
+  ExecutorHttp,
+  HttpRequest,
+  HttpResponse,
+  StreamingHttpResponse,
+} from '../../client/backend.ts';
 import { CallLimit } from '../../client/call-limit.ts';
-import { onAbort } from '../../client/on-abort.ts';
 import type { LazyConnection, Lease } from './lazy-connection.ts';
 
 /** Asks web servers through a connection that is opened by the first request. A body that is coming holds it. */
@@ -11,7 +17,7 @@ export class LazyHttp implements ExecutorHttp {
     this.#connection = connection;
   }
 
-  async request(request: HttpRequest, options?: CallOptions): Promise<HttpAnswer> {
+  async request(request: HttpRequest, options?: CallOptions): Promise<HttpResponse> {
     const lease = await this.#connection.lease(options);
     try {
       return await lease.connection.http.request(request, lease.options);
@@ -20,7 +26,7 @@ export class LazyHttp implements ExecutorHttp {
     }
   }
 
-  async stream(request: HttpRequest, options?: CallOptions): Promise<HttpStream> {
+  async stream(request: HttpRequest, options?: CallOptions): Promise<StreamingHttpResponse> {
     const lease = await this.#connection.lease(options);
     try {
       return held(await lease.connection.http.stream(request, lease.options), lease);
@@ -32,7 +38,10 @@ export class LazyHttp implements ExecutorHttp {
 }
 
 /** What is aborted or out of time holds nothing, whether its reader comes back or not. */
-function held({ status, headers, body, cancel }: HttpStream, { release, options }: Lease): HttpStream {
+function held(
+  { status, headers, body, cancel }: StreamingHttpResponse,
+  { release, options }: Lease,
+): StreamingHttpResponse {
   const limit = new CallLimit('the request', options);
   const { signal } = limit;
   let letGo = () => {};

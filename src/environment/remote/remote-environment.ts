@@ -21,7 +21,7 @@ import type { Provisioning } from '../provisioning.ts';
 import type { ClientLike, Connection, Connector } from './connection.ts';
 import { LazyBackend } from './lazy-backend.ts';
 import { LazyConnection } from './lazy-connection.ts';
-import { LazyFileSystem } from './lazy-file-system.ts';
+import { lazyFileSystem } from './lazy-file-system.ts';
 import { LazyHttp } from './lazy-http.ts';
 
 export interface RemoteEnvironmentOptions {
@@ -56,8 +56,8 @@ export class RemoteEnvironment implements Environment {
     this.#connector = connector;
     this.#connection = new LazyConnection(`environment '${id}'`, connector);
     this.backend = new LazyBackend(this.#connection);
-    this.files = new LazyFileSystem(this.#connection);
-    this.passiveFiles = new LazyFileSystem(this.#connection, { passive: true });
+    this.files = lazyFileSystem(this.#connection);
+    this.passiveFiles = lazyFileSystem(this.#connection, { passive: true });
     this.http = new LazyHttp(this.#connection);
     this.fetch = fetchOver(this.http);
     provisioning?.onFailure((error) => this.#connection.refuse(error));

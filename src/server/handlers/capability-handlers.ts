@@ -1,8 +1,8 @@
 import { discoverCapabilityRoots } from '../../files/capability-discovery/discover.ts';
 import type { LinkRule } from '../../files/capability-discovery/file-bundle.ts';
-import { deferFileSystem } from '../../files/deferred-file-system.ts';
 import { refused } from '../../files/errors.ts';
 import type { FileSystem } from '../../files/file-system.ts';
+import { deferFileSystem } from '../../files/file-system-wrappers.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import { invalidParams, printable } from '../../protocol/errors.ts';
@@ -14,7 +14,7 @@ type CapabilityMethod = 'capabilityRoots/discoverV1' | 'capabilities/discoverV2'
 
 /** What directories, and what is installed on this machine, offer to an agent. */
 export function capabilityHandlers({ files, config }: HandlerServices): Pick<Handlers, CapabilityMethod> {
-  /** A confinement that is not meant for this host is an error of its root, like a path that is not. */
+  /** A sandbox that is not meant for this host is an error of its root, like a path that is not. */
   const filesOf = (root: Parameters<typeof files.under>[0]): FileSystem => {
     try {
       return files.under(root, 'read');

@@ -1,7 +1,7 @@
 import type { Decision } from '../../network/proxy/admission.ts';
 import { MAX_WAITING_DECISIONS, MAX_WAITING_SESSION_DECISIONS } from '../../network/proxy/limits.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
-import type { NetworkPolicyDecision } from '../../protocol/network.ts';
+import type { NetworkPolicyDecisionEvent } from '../../protocol/network.ts';
 
 /** Where decisions are reported: the connection that is attached now, or nowhere. */
 export interface DecisionSink {
@@ -49,7 +49,7 @@ export class PolicyDecisions {
     let sent = 0;
     for (const decision of waiting.decisions) {
       if (!this.#sink.attached || (this.#sink.saturated && !atOnce)) break;
-      const params: NetworkPolicyDecision = { processId, ...decision };
+      const params: NetworkPolicyDecisionEvent = { processId, ...decision };
       if (waiting.dropped > 0) params.droppedBefore = waiting.dropped;
       waiting.dropped = 0;
       this.#sink.sendBulk(Buffer.from(encodeNotification('network/policyDecision', params)));

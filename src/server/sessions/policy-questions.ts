@@ -1,6 +1,6 @@
 import { MAX_TIMER_MS } from '../../network/limits.ts';
-import { ANSWER_GRACE_MS, MAX_QUESTIONS, MAX_REASON_BYTES } from '../../network/proxy/limits.ts';
-import type { NetworkPolicyAnswer, NetworkPolicyQuestion } from '../../protocol/network.ts';
+import { ANSWER_GRACE_MS, MAX_OPEN_POLICY_REQUESTS, MAX_REASON_BYTES } from '../../network/proxy/limits.ts';
+import type { NetworkPolicyDecision, NetworkPolicyRequest } from '../../protocol/network.ts';
 import { CLIENT_METHODS } from '../../protocol/registry.ts';
 
 /** The connection that answers, as far as questions go. */
@@ -24,12 +24,12 @@ export class PolicyQuestions {
   /** Never rejects. The signal takes the question back. */
   async ask(
     processId: string,
-    request: NetworkPolicyQuestion,
+    request: NetworkPolicyRequest,
     timeoutMs: number,
     signal: AbortSignal,
-  ): Promise<NetworkPolicyAnswer> {
+  ): Promise<NetworkPolicyDecision> {
     const peer = this.#peer();
-    if (peer === null || this.#open >= MAX_QUESTIONS) return DENIED;
+    if (peer === null || this.#open >= MAX_OPEN_POLICY_REQUESTS) return DENIED;
     this.#open++;
     const patience = AbortSignal.timeout(Math.min(timeoutMs + ANSWER_GRACE_MS, MAX_TIMER_MS));
     try {
@@ -43,10 +43,10 @@ export class PolicyQuestions {
   }
 }
 
-const DENIED: NetworkPolicyAnswer = { type: 'deny', reason: 'not_allowed' };
+const DENIED: NetworkPolicyDecision = { type: 'deny', reason: 'not_allowed' };
 
 /** What a client gives as its reason reaches programs and logs, so it has to be short and harmless. */
-function checked(result: unknown): NetworkPolicyAnswer {
+function checked(result: unknown): NetworkPolicyDecision {
   const parsed = CLIENT_METHODS['network/policyRequest'].result.safeParse(result);
   if (!parsed.success) return DENIED;
   const { decision } = parsed.data;

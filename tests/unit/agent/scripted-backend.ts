@@ -105,11 +105,11 @@ export class ScriptedProcess implements ExecProcess {
     throw new Error('not used');
   }
 
-  get wake(): number {
+  get revision(): number {
     throw new Error('not used');
   }
 
-  onWake(): () => void {
+  onChange(): () => void {
     throw new Error('not used');
   }
 

@@ -7,9 +7,9 @@ import {
   type ExecBackend,
   type ExecProcess,
   ExecServerClient,
-  type Outcome,
   type ProcessEvent,
   type ReadPage,
+  type RunResult,
   run,
   type TransportSource,
 } from '../../../src/client/index.ts';
@@ -74,6 +74,6 @@ test('events are told apart by their type', () => {
   };
   expectTypeOf(seqOf).returns.toEqualTypeOf<number | null>();
   expectTypeOf<ExecProcess['read']>().returns.resolves.toEqualTypeOf<ReadPage>();
-  expectTypeOf(run).returns.resolves.toEqualTypeOf<Outcome>();
+  expectTypeOf(run).returns.resolves.toEqualTypeOf<RunResult>();
   expectTypeOf(run).parameter(1).extract<readonly string[]>().toEqualTypeOf<readonly string[]>();
 });

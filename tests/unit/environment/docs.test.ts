@@ -30,7 +30,6 @@ it('the page mentions every export', () => {
     'LocalExecutorFileSystem',
     'RemoteEnvironment',
     'ThreadEnvironments',
-    'acceptedWebSocket',
     'attachmentRoots',
     'configuredEnvironments',
     'discoverEnvironments',
@@ -42,6 +41,7 @@ it('the page mentions every export', () => {
     'restoreSelection',
     'selectRoot',
     'selectionMetadata',
+    'webSocketTransport',
   ];
   expect(Object.keys(entry).sort()).toEqual(names);
   for (const name of names) expect(PAGE).toMatch(new RegExp(`\\b${name}\\b`));

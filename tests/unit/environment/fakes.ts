@@ -57,7 +57,7 @@ export class FakeProcess {
   state: ProcessState = { exited: false, exitCode: null, closed: false, sandboxDenied: false, failure: null };
   readonly #listeners = new Set<() => void>();
 
-  onWake(listener: () => void): () => void {
+  onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }

@@ -1,11 +1,11 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import type { CallOptions, ExecutorHttp, HttpStream } from '../../../src/client/backend.ts';
+import type { CallOptions, ExecutorHttp, StreamingHttpResponse } from '../../../src/client/backend.ts';
 import { fetchOver } from '../../../src/environment/fetch.ts';
 
 /** An executor whose answers have one piece and then wait, until they are cancelled. */
-function scene(answer: Partial<HttpStream> = {}) {
+function scene(answer: Partial<StreamingHttpResponse> = {}) {
   const seen = { cancelled: 0, aborted: 0 };
   const http: ExecutorHttp = {
     request: () => Promise.reject(new Error('not used')),

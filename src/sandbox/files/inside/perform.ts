@@ -1,8 +1,17 @@
-import type { FileSystem } from '../../../files/file-system.ts';
+import {
+  type DirectoryEntry,
+  FILE_OPERATIONS,
+  type FileContent,
+  type FileOperationName,
+  type OpenFile,
+  type Waiting,
+  type WalkResult,
+} from '../../../files/file-system.ts';
+import { callOperation } from '../../../files/file-system-wrappers.ts';
 import type { SearchRequest } from '../../../files/search/query.ts';
 import { INLINE_CONTENT_BYTES, READ_PIECE_BYTES } from '../limits.ts';
 import { encodeEntries, encodeWalk } from '../wire/answers.ts';
-import type { FileOperation, OpenedContent, ServedFiles } from '../wire/operations.ts';
+import type { FileOperation, HandleOperation, OpenedContent, ServedFiles } from '../wire/operations.ts';
 import type { HeldFiles } from './held-files.ts';
 
 /** What an operation has to do with besides its head. */
@@ -23,50 +32,67 @@ export interface OperationResult {
 }
 
 /** Does what the head of a request says. */
-export async function perform(
-  scene: OperationScene,
-  [name, ...args]: FileOperation,
-): Promise<OperationResult> {
-  const operation = OPERATIONS[name] as (
+export async function perform(scene: OperationScene, operation: FileOperation): Promise<OperationResult> {
+  if (isFileSystemOperation(operation)) return await performOnFiles(scene, operation);
+  const [name, ...args] = operation;
+  const handle = HANDLE_OPERATIONS[name] as (
     scene: OperationScene,
     ...args: unknown[]
   ) => Promise<OperationResult>;
-  return await operation(scene, ...args);
+  return await handle(scene, ...args);
 }
 
-type Performers = {
-  readonly [Name in FileOperation[0]]: (
+type FileSystemOperation = readonly [name: FileOperationName, ...json: unknown[]];
+
+function isFileSystemOperation(operation: FileOperation): operation is FileSystemOperation {
+  return Object.hasOwn(FILE_OPERATIONS, operation[0]);
+}
+
+function performOnFiles(
+  scene: OperationScene,
+  [name, ...json]: FileSystemOperation,
+): Promise<OperationResult> {
+  const { arguments: kinds, result } = FILE_OPERATIONS[name];
+  let next = 0;
+  const args = kinds.map((kind) => (kind === 'json' ? json[next++] : ARGUMENTS[kind](scene)));
+  return RESULTS[result](scene, () => callOperation(scene.served.fileSystem, name, args));
+}
+
+const ARGUMENTS = {
+  bytes: ({ content }: OperationScene) => content,
+  signal: ({ signal }: OperationScene) => signal(),
+  waiting: ({ signal, onWait }: OperationScene): Waiting => ({ signal: signal(), onWait }),
+};
+
+/** Runs an operation and encodes its result, by the kind of the result. */
+const RESULTS: Readonly<
+  Record<
+    (typeof FILE_OPERATIONS)[FileOperationName]['result'],
+    (scene: OperationScene, run: () => Promise<unknown>) => Promise<OperationResult>
+  >
+> = {
+  none: (_, run) => done(run()),
+  json: async (_, run) => ({ head: await run() }),
+  content: (scene, run) => openContent(scene, run as () => Promise<FileContent>),
+  file: async ({ held }, run) => ({ head: (await held.keep(run as () => Promise<OpenFile>)).file }),
+  entries: async (_, run) => ({ content: encodeEntries((await run()) as DirectoryEntry[]) }),
+  walk: async (_, run) => ({ content: encodeWalk((await run()) as WalkResult) }),
+};
+
+type HandleOperations = {
+  readonly [Name in HandleOperation[0]]: (
     scene: OperationScene,
-    ...args: Extract<FileOperation, readonly [Name, ...unknown[]]> extends readonly [Name, ...infer Rest]
+    ...args: Extract<HandleOperation, readonly [Name, ...unknown[]]> extends readonly [Name, ...infer Rest]
       ? Rest
       : never
   ) => Promise<OperationResult>;
 };
 
-const OPERATIONS: Performers = {
-  readFile: (scene, path, options) =>
-    openContent(scene, () => scene.served.fileSystem.readFile(path, options)),
+const HANDLE_OPERATIONS: HandleOperations = {
   readContent: async ({ held }, file, length) => {
     const buffer = Buffer.allocUnsafeSlow(Math.min(length, READ_PIECE_BYTES));
     return { content: buffer.subarray(0, await held.content(file).read(buffer)) };
   },
-  writeFile: ({ served, content, signal, onWait }, path, options) =>
-    done(served.fileSystem.writeFile(path, content, options, { signal: signal(), onWait })),
-  createDirectory: ({ served }, ...args) => done(served.fileSystem.createDirectory(...args)),
-  getMetadata: async ({ served }, ...args) => ({ head: await served.fileSystem.getMetadata(...args) }),
-  canonicalize: async ({ served }, ...args) => ({ head: await served.fileSystem.canonicalize(...args) }),
-  readDirectory: async ({ served }, ...args) => ({
-    content: encodeEntries(await served.fileSystem.readDirectory(...args)),
-  }),
-  walk: async ({ served, signal }, path, options) => ({
-    content: encodeWalk(await served.fileSystem.walk(path, options, signal())),
-  }),
-  remove: ({ served }, ...args) => done(served.fileSystem.remove(...args)),
-  copy: ({ served }, ...args) => done(served.fileSystem.copy(...args)),
-  rename: ({ served }, ...args) => done(served.fileSystem.rename(...args)),
-  open: async ({ served, held }, ...args) => ({
-    head: (await held.keep(() => served.fileSystem.open(...args))).file,
-  }),
   read: async ({ held }, file, position, length) => ({
     content: await held.file(file).read(position, Math.min(length, READ_PIECE_BYTES)),
   }),
@@ -79,7 +105,7 @@ const OPERATIONS: Performers = {
   },
 };
 
-async function done(work: Promise<void>): Promise<OperationResult> {
+async function done(work: Promise<unknown>): Promise<OperationResult> {
   await work;
   return {};
 }
@@ -87,7 +113,7 @@ async function done(work: Promise<void>): Promise<OperationResult> {
 /** Reads how the file begins. One that has been read to its end is closed at once: how that ends is nobody's concern. */
 async function openContent(
   { held }: OperationScene,
-  open: () => ReturnType<FileSystem['readFile']>,
+  open: () => Promise<FileContent>,
 ): Promise<OperationResult> {
   const { file, opened } = await held.keep(open);
   let mayHaveMore = false;

@@ -1,100 +1,30 @@
-import type {
-  DirectoryEntry,
-  FileContent,
-  FileMetadata,
-  FileSystem,
-  LinkOption,
-  OpenFile,
-  OpenMode,
-  Waiting,
-  WalkOptions,
-  WalkResult,
+import { unlessAborted } from '../../../base/abort.ts';
+import {
+  FILE_OPERATIONS,
+  type FileContent,
+  type FileOperationName,
+  type FileSystem,
+  type OpenFile,
+  type Waiting,
 } from '../../../files/file-system.ts';
-import type { NativePath } from '../../../files/native-path.ts';
+import { buildFileSystem } from '../../../files/file-system-wrappers.ts';
 import type { SearchRequest, SearchResult } from '../../../files/search/query.ts';
-import { unlessAborted } from '../../../files/unless-aborted.ts';
 import { INLINE_CONTENT_BYTES, READ_PIECE_BYTES } from '../limits.ts';
 import { decodeEntries, decodeWalk } from './answers.ts';
-import type { HelperChannel } from './helper-channel.ts';
+import type { Answer, HelperChannel, RequestOptions } from './helper-channel.ts';
 import type { OpenedContent, ServedFiles } from './operations.ts';
 
 /** The files that a helper sees. Open files stay open in the helper until they are closed or it ends. */
-export class HelperFileSystem implements FileSystem, ServedFiles {
+export class HelperFileSystem implements ServedFiles {
+  readonly fileSystem: FileSystem;
   readonly #channel: HelperChannel;
 
   constructor(channel: HelperChannel) {
     this.#channel = channel;
-  }
-
-  get fileSystem(): FileSystem {
-    return this;
-  }
-
-  async readFile(path: NativePath, options: LinkOption): Promise<FileContent> {
-    const { head, content } = await this.#channel.request(['readFile', path, options], {
-      expected: INLINE_CONTENT_BYTES,
+    this.fileSystem = buildFileSystem((name) => async (...args) => {
+      const answer = await request(channel, name, args);
+      return RESULTS[FILE_OPERATIONS[name].result](answer, channel);
     });
-    return new HelperContent(this.#channel, head as OpenedContent, content);
-  }
-
-  async writeFile(path: NativePath, bytes: Uint8Array, options: LinkOption, waiting: Waiting): Promise<void> {
-    await this.#channel.request(['writeFile', path, options], {
-      content: bytes,
-      signal: waiting.signal,
-      onWait: () => waiting.onWait(),
-    });
-  }
-
-  async createDirectory(
-    path: NativePath,
-    options: LinkOption & { readonly recursive: boolean },
-  ): Promise<void> {
-    await this.#channel.request(['createDirectory', path, options]);
-  }
-
-  async getMetadata(path: NativePath, options: LinkOption): Promise<FileMetadata> {
-    return (await this.#channel.request(['getMetadata', path, options])).head as FileMetadata;
-  }
-
-  async canonicalize(path: NativePath): Promise<NativePath> {
-    return (await this.#channel.request(['canonicalize', path])).head as NativePath;
-  }
-
-  async readDirectory(path: NativePath, options: LinkOption = FOLLOWED): Promise<DirectoryEntry[]> {
-    return decodeEntries((await this.#channel.request(['readDirectory', path, options])).content);
-  }
-
-  async walk(
-    path: NativePath,
-    options: WalkOptions & Partial<LinkOption>,
-    signal: AbortSignal,
-  ): Promise<WalkResult> {
-    const walk = this.#channel.request(['walk', path, options], { signal });
-    return decodeWalk((await unlessAborted(walk, signal)).content);
-  }
-
-  async remove(
-    path: NativePath,
-    options: LinkOption & { readonly recursive: boolean; readonly force: boolean },
-  ): Promise<void> {
-    await this.#channel.request(['remove', path, options]);
-  }
-
-  async copy(
-    source: NativePath,
-    destination: NativePath,
-    options: { readonly recursive: boolean },
-  ): Promise<void> {
-    await this.#channel.request(['copy', source, destination, options]);
-  }
-
-  async rename(source: NativePath, destination: NativePath): Promise<void> {
-    await this.#channel.request(['rename', source, destination]);
-  }
-
-  async open(path: NativePath, mode: OpenMode, options: LinkOption = FOLLOWED): Promise<OpenFile> {
-    const { head } = await this.#channel.request(['open', path, mode, options]);
-    return new HelperFile(this.#channel, head as number);
   }
 
   async search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult> {
@@ -103,6 +33,52 @@ export class HelperFileSystem implements FileSystem, ServedFiles {
     return JSON.parse((await unlessAborted(search, signal)).content.toString()) as SearchResult;
   }
 }
+
+/** Sends an operation. The kinds of its arguments decide how each of them travels. */
+async function request(
+  channel: HelperChannel,
+  name: FileOperationName,
+  args: readonly unknown[],
+): Promise<Answer> {
+  const { arguments: kinds, result } = FILE_OPERATIONS[name];
+  const json: unknown[] = [];
+  let options: RequestOptions = result === 'content' ? { expected: INLINE_CONTENT_BYTES } : {};
+  let abandonedBy: AbortSignal | null = null;
+  for (const [index, kind] of kinds.entries()) {
+    const argument = args[index];
+    switch (kind) {
+      case 'json':
+        // An absent option is left out: in JSON it would become null.
+        if (argument !== undefined) json.push(argument);
+        break;
+      case 'bytes':
+        options = { ...options, content: argument as Uint8Array };
+        break;
+      case 'signal':
+        abandonedBy = argument as AbortSignal;
+        options = { ...options, signal: abandonedBy };
+        break;
+      case 'waiting': {
+        const waiting = argument as Waiting;
+        options = { ...options, signal: waiting.signal, onWait: () => waiting.onWait() };
+      }
+    }
+  }
+  const answer = channel.request([name, ...json], options);
+  return await (abandonedBy === null ? answer : unlessAborted(answer, abandonedBy));
+}
+
+/** Decodes an answer by the kind of the result. */
+const RESULTS: Readonly<Record<ResultKind, (answer: Answer, channel: HelperChannel) => unknown>> = {
+  none: () => undefined,
+  json: ({ head }) => head,
+  content: ({ head, content }, channel) => new HelperContent(channel, head as OpenedContent, content),
+  file: ({ head }, channel) => new HelperFile(channel, head as number),
+  entries: ({ content }) => decodeEntries(content),
+  walk: ({ content }) => decodeWalk(content),
+};
+
+type ResultKind = (typeof FILE_OPERATIONS)[FileOperationName]['result'];
 
 /** A file that is read as a whole. Its beginning came with the answer that it is open, which is all of it for most files. */
 class HelperContent implements FileContent {
@@ -174,5 +150,3 @@ class HelperFile implements OpenFile {
     if (this.#channel.failure === null) await this.#channel.request(['discard', this.#file]);
   }
 }
-
-const FOLLOWED: LinkOption = { followSymlinks: true };

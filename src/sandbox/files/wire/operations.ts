@@ -1,5 +1,5 @@
 import type { FileErrorKind } from '../../../files/errors.ts';
-import type { FileSystem, LinkOption, OpenMode, WalkOptions } from '../../../files/file-system.ts';
+import type { FileOperationName, FileSystem } from '../../../files/file-system.ts';
 import type { NativePath } from '../../../files/native-path.ts';
 import type { SearchRequest, SearchResult } from '../../../files/search/query.ts';
 
@@ -12,20 +12,12 @@ export interface ServedFiles {
 /** The heads of requests. The content of the first one is a {@link HelperTask}, without which nothing is done. */
 export type OperationHead = readonly ['prepare'] | FileOperation;
 
-/** What can be asked of a helper. An open file goes by the number that the helper gave it. */
-export type FileOperation =
-  | readonly ['readFile', NativePath, LinkOption]
+/** What can be asked of a helper. */
+export type FileOperation = readonly [name: FileOperationName, ...json: unknown[]] | HandleOperation;
+
+/** Operations besides those of a file system. An open file goes by the number that the helper gave it. */
+export type HandleOperation =
   | readonly ['readContent', file: number, length: number]
-  | readonly ['writeFile', NativePath, LinkOption]
-  | readonly ['createDirectory', NativePath, LinkOption & { readonly recursive: boolean }]
-  | readonly ['getMetadata', NativePath, LinkOption]
-  | readonly ['canonicalize', NativePath]
-  | readonly ['readDirectory', NativePath, LinkOption]
-  | readonly ['walk', NativePath, WalkOptions & Partial<LinkOption>]
-  | readonly ['remove', NativePath, LinkOption & { readonly recursive: boolean; readonly force: boolean }]
-  | readonly ['copy', NativePath, NativePath, { readonly recursive: boolean }]
-  | readonly ['rename', NativePath, NativePath]
-  | readonly ['open', NativePath, OpenMode, LinkOption]
   | readonly ['read', file: number, position: number, length: number]
   | readonly ['write', file: number, position: number]
   | readonly ['close', file: number]

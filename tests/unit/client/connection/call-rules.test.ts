@@ -5,7 +5,7 @@ import { METHODS, type Method } from '../../../../src/protocol/registry.ts';
 const methods = Object.keys(METHODS) as Method[];
 
 test('what is sent again after a loss changes nothing the second time', () => {
-  expect(methods.filter((method) => rulesOf(method, {}).repeatable).sort()).toEqual([
+  expect(methods.filter((method) => rulesOf(method, {}).retryable).sort()).toEqual([
     'capabilities/discoverV2',
     'capabilityRoots/discoverV1',
     'environment/info',
@@ -25,15 +25,15 @@ test('what is sent again after a loss changes nothing the second time', () => {
 });
 
 test('a write is sent again only when it can be recognised', () => {
-  expect(rulesOf('process/write', { writeId: '1' }).repeatable).toBe(true);
+  expect(rulesOf('process/write', { writeId: '1' }).retryable).toBe(true);
   for (const params of [{}, { writeId: null }, null, undefined]) {
-    expect(rulesOf('process/write', params).repeatable).toBe(false);
+    expect(rulesOf('process/write', params).retryable).toBe(false);
   }
-  expect(rulesOf('fs/remove', { writeId: '1' }).repeatable).toBe(false);
+  expect(rulesOf('fs/remove', { writeId: '1' }).retryable).toBe(false);
 });
 
 test('what ends something has a place of its own', () => {
-  expect(methods.filter((method) => rulesOf(method, {}).cleanUp).sort()).toEqual([
+  expect(methods.filter((method) => rulesOf(method, {}).cleanup).sort()).toEqual([
     'command/exec/terminate',
     'fs/close',
     'fs/unwatch',

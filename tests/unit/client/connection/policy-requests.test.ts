@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { NetworkPolicyAnswer, PolicyQuestion } from '../../../../src/client/index.ts';
+import type { NetworkPolicyDecision, PolicyRequest } from '../../../../src/client/index.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { FakeServer, startParams } from '../fake-server.ts';
 
@@ -11,12 +11,12 @@ const question = (id: number | string, processId = 'p', host = 'a.example') => (
   params: { processId, request: { protocol: 'https_connect', host, port: 443 } },
 });
 
-type Handler = (question: PolicyQuestion, signal: AbortSignal) => unknown;
+type Handler = (question: PolicyRequest, signal: AbortSignal) => unknown;
 
 /** A client with a process `p`, and a handler that may return anything. */
 async function connected(handler?: Handler) {
   const server = new FakeServer();
-  const onNetworkPolicyRequest = handler as () => NetworkPolicyAnswer;
+  const onNetworkPolicyRequest = handler as () => NetworkPolicyDecision;
   const client = await server.connect(handler === undefined ? {} : { onNetworkPolicyRequest });
   await client.backend.start(startParams());
   const { link } = server;
@@ -28,12 +28,12 @@ async function connected(handler?: Handler) {
 }
 
 describe('a question about the network', () => {
-  test.each<NetworkPolicyAnswer>([
+  test.each<NetworkPolicyDecision>([
     { type: 'allow' },
     { type: 'deny', reason: 'not today' },
     { type: 'ask', reason: '' },
   ])('is answered as the handler says: %j', async (decision) => {
-    const asked: PolicyQuestion[] = [];
+    const asked: PolicyRequest[] = [];
     const { client, link, answers } = await connected((given) => {
       asked.push(given);
       return { ...decision, more: 'ignored' };

@@ -57,7 +57,7 @@ describe('a lost connection', () => {
   test('costs no output: what was missed is read, once and in order', async () => {
     const { server, client, processes } = await world();
     server.link.output('p', 1);
-    await waitFor('the first event', () => processes[0]!.wake === 1);
+    await waitFor('the first event', () => processes[0]!.revision === 1);
     server.answers['process/read'] = (_params, link) => {
       // Newer than the page, and here before it.
       link.output('p', 6);
@@ -137,7 +137,7 @@ describe('a lost connection', () => {
     server.link.break();
     await recovered(client);
     expect(server.links).toHaveLength(3);
-    expect(processes.map((process) => process.wake)).toEqual([1, 1, 1, 1, 1, 1]);
+    expect(processes.map((process) => process.revision)).toEqual([1, 1, 1, 1, 1, 1]);
     await client.close();
   });
 
@@ -147,14 +147,14 @@ describe('a lost connection', () => {
     server.link.break();
     const status = client.call('process/list', {}).catch(() => null);
     await server.untilRequests('process/read', 2);
-    await waitFor('one of them', () => processes[1]!.wake === 1);
+    await waitFor('one of them', () => processes[1]!.revision === 1);
     expect(client.state).toBe('recovering');
     expect(server.requests('process/list')).toEqual([]);
     const read = server.requests('process/read').find((request) => request.params.processId === 'a')!;
     server.answers['process/read'] = () => wirePage(2, []);
     server.link.respond(read, wirePage(2, [1]));
     await recovered(client);
-    expect(processes[0]!.wake).toBe(1);
+    expect(processes[0]!.revision).toBe(1);
     await server.untilRequests('process/list', 1);
     await client.close();
     expect(await status).toBeNull();
@@ -197,7 +197,7 @@ describe('a lost connection', () => {
     server.answers['process/read'] = () => wirePage(3, [1, 2]);
     const process = await client.backend.start(params('p'));
     await recovered(client);
-    await waitFor('the output', () => process.wake === 2);
+    await waitFor('the output', () => process.revision === 2);
     await client.close();
   });
 

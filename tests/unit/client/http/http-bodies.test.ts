@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { encodeBase64 } from '../../../../src/client/base64.ts';
+import { encodeBase64 } from '../../../../src/base/base64.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
 import { HttpBodies, type HttpBody } from '../../../../src/client/http/http-bodies.ts';
 import {

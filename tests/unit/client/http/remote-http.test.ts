@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { encodeBase64 } from '../../../../src/client/base64.ts';
+import { encodeBase64 } from '../../../../src/base/base64.ts';
 import type { Capabilities } from '../../../../src/client/connection/server-messages.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
 import { HttpBodies } from '../../../../src/client/http/http-bodies.ts';

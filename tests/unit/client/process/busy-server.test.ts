@@ -24,7 +24,7 @@ test('what is missing is asked for again when the server has too much to do', as
   server.link.output('p', 2);
   await server.untilRequests('process/read', 2);
   server.answers['process/read'] = () => wirePage(3, [1, 2]);
-  await waitFor('the events', () => process.wake === 2);
+  await waitFor('the events', () => process.revision === 2);
   expect(process.state.failure).toBeNull();
   await client.close();
 });
@@ -34,7 +34,7 @@ test('a slow reader loses nothing because the server has too much to do', async 
   server.answers['process/read'] = busy;
   const total = LOG_MAX_EVENTS + 3;
   for (let seq = 1; seq <= total; seq++) server.link.output('p', seq);
-  await waitFor('all events', () => process.wake === total);
+  await waitFor('all events', () => process.revision === total);
   const step = process.events().next();
   await server.untilRequests('process/read', 1);
   server.answers['process/read'] = () => wirePage(total + 1, [1, 2, 3]);
@@ -48,7 +48,7 @@ test('a slow reader goes on without what the server refuses for good', async () 
   server.answers['process/read'] = busy;
   const total = LOG_MAX_EVENTS + 3;
   for (let seq = 1; seq <= total; seq++) server.link.output('p', seq);
-  while (process.wake < total) await nextTurn();
+  while (process.revision < total) await nextTurn();
   const events = process.events();
   let first: unknown = null;
   void events.next().then(({ value }) => {
@@ -91,7 +91,7 @@ test('the last event of a process that waits is found when it got lost', async (
   // It was not quiet until now.
   expect(server.requests('process/read')).toEqual([]);
   await pass(QUIET_CHECK_FIRST_MS);
-  expect(process.wake).toBe(2);
+  expect(process.revision).toBe(2);
   expect(server.requests('process/read')[0]!.params).toMatchObject({ afterSeq: 1, waitMs: 0 });
   // The longer it is quiet, the rarer it is asked about.
   await pass(QUIET_CHECK_MAX_MS * 10);

@@ -210,8 +210,8 @@ describe('a page', () => {
 describe('output that is gone', () => {
   test('is told as lost, and the process goes on', () => {
     const { subject, published } = order(output(1));
-    expect(subject.wouldLose(page(323, [321, 322]))).toBe(true);
-    expect(subject.wouldLose(page(4, [2, 3]))).toBe(false);
+    expect(subject.hasGap(page(323, [321, 322]))).toBe(true);
+    expect(subject.hasGap(page(4, [2, 3]))).toBe(false);
     subject.merge(page(323, [321, 322]));
     subject.insert(output(323));
     expect(published).toEqual([output(1), lost(2, 320), output(321), output(322), output(323)]);

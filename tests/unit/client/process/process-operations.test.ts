@@ -1,6 +1,6 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { MAX_REPEATS, MAX_UNANSWERED_WRITES } from '../../../../src/client/limits.ts';
+import { MAX_RETRIES, MAX_UNANSWERED_WRITES } from '../../../../src/client/limits.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { FakeServer, SILENCE, startedProcess, startParams, wirePage } from '../fake-server.ts';
 
@@ -34,7 +34,7 @@ describe('reading', () => {
   test('waits on this side until something is new, or the time is up', async () => {
     const { server, client, process } = await startedProcess();
     server.link.output('p', 1);
-    await waitFor('the first event', () => process.wake === 1);
+    await waitFor('the first event', () => process.revision === 1);
     const news = process.read({ afterSeq: 1, waitMs: 60_000 });
     await nextTurn();
     expect(server.requests('process/read')).toEqual([]);
@@ -94,7 +94,7 @@ describe('reading', () => {
   test('of a process that cannot be followed any more needs no server', async () => {
     const { server, client, process } = await startedProcess();
     server.link.output('p', 1);
-    await waitFor('the first event', () => process.wake === 1);
+    await waitFor('the first event', () => process.revision === 1);
     const waiting = process.read({ afterSeq: 1, waitMs: 60_000 });
     await client.close();
     const page = { chunks: [], nextSeq: 3, exited: true, exitCode: null, closed: true, sandboxDenied: false };
@@ -267,7 +267,7 @@ describe('ending', () => {
       return SILENCE;
     };
     await expect(process.terminate()).rejects.toEqual(kind('brokenPipe'));
-    expect(server.requests('process/terminate')).toHaveLength(1 + MAX_REPEATS);
+    expect(server.requests('process/terminate')).toHaveLength(1 + MAX_RETRIES);
     await client.close();
   });
 

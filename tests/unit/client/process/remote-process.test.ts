@@ -123,7 +123,7 @@ describe('events', () => {
     const expected = ['1:<1>', '2:<2>', '3:<3>', '4:<4>', 'exited 5', '6:<6>', 'closed 7'];
     expect(await reading).toEqual(expected);
     expect(await all(process.events())).toEqual(expected);
-    expect(process.wake).toBe(7);
+    expect(process.revision).toBe(7);
     expect(process.state).toMatchObject({ exitCode: 9, closed: true });
     expect(server.requests('process/read')).toEqual([]);
     await client.close();
@@ -132,13 +132,13 @@ describe('events', () => {
   test('wake those who listen, until they stop', async () => {
     const { server, client, process } = await startedProcess();
     const wakes: number[] = [];
-    const stop = process.onWake(() => wakes.push(process.wake));
+    const stop = process.onChange(() => wakes.push(process.revision));
     server.link.output('p', 1);
     server.link.output('p', 2);
     await waitFor('two wakes', () => wakes.length === 2);
     stop();
     server.link.output('p', 3);
-    await waitFor('the third', () => process.wake === 3);
+    await waitFor('the third', () => process.revision === 3);
     expect(wakes).toEqual([1, 2]);
     await client.close();
   });
@@ -148,7 +148,7 @@ describe('events', () => {
     server.answers['process/read'] = ({ afterSeq }) => wirePage(5, afterSeq === 1 ? [2, 3, 4] : []);
     server.link.output('p', 1);
     server.link.output('p', 4);
-    await waitFor('the missing events', () => process.wake === 4);
+    await waitFor('the missing events', () => process.revision === 4);
     expect(server.requests('process/read')[0]!.params).toEqual({
       processId: 'p',
       afterSeq: 1,
@@ -183,7 +183,7 @@ describe('events', () => {
     const reading = all(process.events());
     server.link.output('p', 1);
     server.link.output('p', 8);
-    await waitFor('the catch-up', () => process.wake === 8);
+    await waitFor('the catch-up', () => process.revision === 8);
     server.link.exited('p', 9);
     server.link.closedProcess('p', 10);
     expect(await reading).toEqual(['1:<1>', 'lost 2-6 null', '7:<7>', '8:<8>', 'exited 9', 'closed 10']);
@@ -226,8 +226,8 @@ describe('events', () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/read'] = ({ afterSeq }) => wirePage(afterSeq + 2, [afterSeq + 1]);
     server.link.break();
-    await waitFor('the recovery', () => process.wake > 0 && client.state === 'connected');
-    expect(process.wake).toBe(CATCH_UP_PAGES);
+    await waitFor('the recovery', () => process.revision > 0 && client.state === 'connected');
+    expect(process.revision).toBe(CATCH_UP_PAGES);
     expect(server.requests('process/read')).toHaveLength(CATCH_UP_PAGES);
     await client.close();
   });
@@ -252,7 +252,7 @@ describe('events', () => {
     });
     server.link.output('p', 1);
     server.link.output('p', 8);
-    await waitFor('the catch-up', () => process.wake === 11);
+    await waitFor('the catch-up', () => process.revision === 11);
     server.link.exited('p', 12);
     server.link.closedProcess('p', 13);
     expect(await all(process.events())).toEqual([
@@ -280,7 +280,7 @@ describe('events', () => {
         Array.from({ length: total - afterSeq }, (_, index) => afterSeq + 1 + index),
       );
     for (let seq = 1; seq <= total; seq++) server.link.output('p', seq);
-    await waitFor('all events', () => process.wake === total);
+    await waitFor('all events', () => process.revision === total);
     for (let seq = 1; seq <= total; seq++) expect((await reader.next()).value).toMatchObject({ seq });
     await client.close();
   });

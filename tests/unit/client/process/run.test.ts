@@ -1,7 +1,10 @@
-import { expect, test } from 'vitest';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import type { ExecProcess, ProcessEvent } from '../../../../src/client/backend.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
-import { communicate, run, wait } from '../../../../src/client/process/run.ts';
+import { communicate, OutputCollector, run, wait } from '../../../../src/client/process/run.ts';
 import { RpcError, RpcErrorCode } from '../../../../src/protocol/errors.ts';
+import { collectGarbage } from '../../../support/kept-memory.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { FakeServer, SILENCE } from '../fake-server.ts';
 
@@ -116,7 +119,7 @@ test('what was said before the connection was lost for good does not make up for
   const talking = communicate(process, undefined);
   const outcomes = Promise.allSettled([talking, wait(process), wait(process, { until: 'exited' })]);
   server.link.output('p', 1);
-  await waitFor('the output', () => process.wake === 1);
+  await waitFor('the output', () => process.revision === 1);
   server.link.break();
   for (const outcome of await outcomes) {
     expect(outcome).toMatchObject({ status: 'rejected', reason: { kind: 'disconnected' } });
@@ -133,7 +136,7 @@ test('a program that cannot be ended in time has no exit code', async () => {
   const process = await client.backend.start(params);
   const waiting = communicate(process, undefined, { timeoutMs: 10 });
   await server.untilRequests('process/terminate', 1);
-  await waitFor('the last words', () => process.wake === 1);
+  await waitFor('the last words', () => process.revision === 1);
   server.answers['process/terminate'] = () => ({ running: true });
   server.link.send({
     id: server.requests('process/terminate')[0]!.id,
@@ -161,4 +164,45 @@ test('input stops when the program does not take it', async () => {
   expect(server.requests('process/write')).toHaveLength(1);
   expect(server.requests('process/closeStdin')).toEqual([]);
   await client.close();
+});
+
+describe('OutputCollector', () => {
+  const PIECE = 64 * 1024;
+
+  /** A process that has written so many pieces. What becomes of their memory is seen in `memory`. */
+  function writer(pieces: number, memory: WeakRef<ArrayBufferLike>[] = []): ExecProcess {
+    async function* events(): AsyncGenerator<ProcessEvent> {
+      for (let seq = 1; seq <= pieces; seq++) {
+        const bytes = new Uint8Array(PIECE).fill(seq);
+        memory.push(new WeakRef(bytes.buffer));
+        yield { type: 'output', seq, stream: 'stdout', bytes };
+      }
+      yield { type: 'closed', seq: pieces + 1 };
+    }
+    return { events } as unknown as ExecProcess;
+  }
+
+  const state = { exited: true, exitCode: 0, closed: true, sandboxDenied: false, failure: null };
+  const times = { timedOut: false, wallTimeMs: 1 };
+
+  test('the first bytes are kept, the others are counted and cost nothing', async () => {
+    const collector = new OutputCollector(PIECE + 1);
+    const memory: WeakRef<ArrayBufferLike>[] = [];
+    await collector.collect(writer(200, memory), new AbortController().signal);
+    await nextTurn();
+    collectGarbage();
+    expect(memory.filter((piece) => piece.deref() !== undefined).length).toBeLessThan(10);
+    const { stdout, omittedBytes } = collector.result(state, times);
+    expect([stdout.length, stdout[0], stdout[PIECE]]).toEqual([PIECE + 1, 1, 2]);
+    expect(omittedBytes).toBe(199 * PIECE - 1);
+  });
+
+  test.each([0, -1])('a budget of %d keeps nothing', async (budget) => {
+    const collector = new OutputCollector(budget);
+    await collector.collect(writer(2), new AbortController().signal);
+    expect(collector.result(state, times)).toMatchObject({
+      stdout: new Uint8Array(0),
+      omittedBytes: 2 * PIECE,
+    });
+  });
 });

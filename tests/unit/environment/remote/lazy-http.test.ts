@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { HttpStream } from '../../../../src/client/backend.ts';
+import type { StreamingHttpResponse } from '../../../../src/client/backend.ts';
 import { LazyConnection } from '../../../../src/environment/remote/lazy-connection.ts';
 import { LazyHttp } from '../../../../src/environment/remote/lazy-http.ts';
 import { FakeConnector, settle } from '../fakes.ts';
@@ -9,7 +9,7 @@ function scene() {
   const connector = new FakeConnector();
   const cancelled: string[] = [];
   connector.respond = (attempt) => {
-    const stream = async ({ url }: { url: string }): Promise<HttpStream> => {
+    const stream = async ({ url }: { url: string }): Promise<StreamingHttpResponse> => {
       if (url === 'bad') throw new Error('bad');
       async function* body() {
         yield Buffer.from('one');

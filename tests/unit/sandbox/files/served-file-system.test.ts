@@ -73,12 +73,12 @@ describe('files through pipes', () => {
   });
 
   test('what is very long fails alone', async () => {
-    const { files } = await serve();
+    const { files, search } = await serve();
     const long = scratch.at(`x/${'y'.repeat(100_000)}`);
     await expect(files.canonicalize(long)).rejects.toMatchObject({ errno: 36 });
     const pattern = `(${'z'.repeat(200_000)}`;
-    const search = files.search({ path: scratch.at('.'), pattern }, new AbortController().signal);
-    await expect(search).rejects.toMatchObject({ name: 'FileError', kind: 'refused' });
+    const found = search({ path: scratch.at('.'), pattern }, new AbortController().signal);
+    await expect(found).rejects.toMatchObject({ name: 'FileError', kind: 'refused' });
     expect((await files.getMetadata(scratch.at('.'), FOLLOW)).isDirectory).toBe(true);
   });
 
@@ -217,9 +217,9 @@ describe('files through pipes', () => {
   });
 
   test('a search finds lines', async () => {
-    const { files } = await serve();
+    const { search } = await serve();
     writeFileSync(scratch.at('a'), 'one\ntwo needle\n');
-    const { matches, engine } = await files.search(
+    const { matches, engine } = await search(
       { path: scratch.at('.'), pattern: 'needle' },
       new AbortController().signal,
     );

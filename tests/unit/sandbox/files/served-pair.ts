@@ -10,7 +10,8 @@ import type { HelperTask } from '../../../../src/sandbox/files/wire/operations.t
 
 /** Both ends of a helper in one process. */
 export interface ServedPair {
-  readonly files: HelperFileSystem;
+  readonly files: FileSystem;
+  readonly search: HelperFileSystem['search'];
   readonly channel: HelperChannel;
   /** What the server writes to, and what it reads from. */
   readonly requests: PassThrough;
@@ -45,8 +46,10 @@ export async function serve(fileSystem: FileSystem = LOCAL_FILE_SYSTEM): Promise
     requests.destroy();
     channel.fail(new FileError('failed', 'fs sandbox helper died'));
   };
+  const helper = new HelperFileSystem(channel);
   return {
-    files: new HelperFileSystem(channel),
+    files: helper.fileSystem,
+    search: (...args) => helper.search(...args),
     channel,
     requests,
     answers,

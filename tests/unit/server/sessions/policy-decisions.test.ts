@@ -4,7 +4,7 @@ import {
   MAX_WAITING_DECISIONS,
   MAX_WAITING_SESSION_DECISIONS,
 } from '../../../../src/network/proxy/limits.ts';
-import type { NetworkPolicyDecision } from '../../../../src/protocol/network.ts';
+import type { NetworkPolicyDecisionEvent } from '../../../../src/protocol/network.ts';
 import { PolicyDecisions } from '../../../../src/server/sessions/policy-decisions.ts';
 
 function decision(port: number): Decision {
@@ -27,7 +27,7 @@ function decision(port: number): Decision {
 class Client {
   attached = true;
   saturated = false;
-  readonly got: NetworkPolicyDecision[] = [];
+  readonly got: NetworkPolicyDecisionEvent[] = [];
 
   sendBulk(frame: Uint8Array): void {
     this.got.push(JSON.parse(Buffer.from(frame).toString()).params);
