@@ -35,10 +35,10 @@ export const sandbox = [
         const usual = await startTimes(context, workspace, { acknowledge: false });
         const acknowledged = await startTimes(context, workspace, { acknowledge: true });
         return {
-          p50: usual.confined,
-          more: usual.confined - usual.free,
-          p50Acknowledged: acknowledged.confined,
-          moreAcknowledged: acknowledged.confined - acknowledged.free,
+          p50: usual.sandboxed,
+          more: usual.sandboxed - usual.free,
+          p50Acknowledged: acknowledged.sandboxed,
+          moreAcknowledged: acknowledged.sandboxed - acknowledged.free,
         };
       }),
   },
@@ -63,7 +63,7 @@ export const sandbox = [
 /** The medians without and with a sandbox. They take turns, start by start, so that what else the machine does hits both alike. */
 async function startTimes({ url, quick }, workspace, { acknowledge }) {
   const connection = await Connection.ready(url, { acknowledge });
-  const confinement = workspaceWrite(workspace);
+  const sandbox = workspaceWrite(workspace);
   let starts = 0;
   const start = async (sandbox) => {
     const began = now();
@@ -75,12 +75,12 @@ async function startTimes({ url, quick }, workspace, { acknowledge }) {
   const step = async (i) => {
     const took = await start(null);
     if (i >= 0) free.push(took);
-    return await start(confinement);
+    return await start(sandbox);
   };
   const pace = { warmUp: quick ? 1 : 5, min: quick ? 2 : 20, max: quick ? 2 : 300, seconds: 5 };
-  const confined = await timed(step, pace);
+  const sandboxed = await timed(step, pace);
   connection.close();
-  return { free: percentile(free, 0.5), confined: percentile(confined, 0.5) };
+  return { free: percentile(free, 0.5), sandboxed: percentile(sandboxed, 0.5) };
 }
 
 async function writeTimes(context, workspace) {

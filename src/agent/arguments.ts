@@ -1,7 +1,7 @@
 import { ExecToolError, messageOf, type ToolName } from './errors.ts';
 import { FIRST_SESSION_ID, LAST_SESSION_ID } from './limits.ts';
 
-/** How a command wants to be confined; what it means is up to the policy. */
+/** How a command wants to be sandboxed; what it means is up to the policy. */
 export type SandboxPermissions = 'use_default' | 'with_additional_permissions' | 'require_escalated';
 
 /** Arguments of `exec_command`, in the names that the model uses. */

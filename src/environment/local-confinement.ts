@@ -5,17 +5,17 @@ import { LOCAL_FILE_SYSTEM } from '../files/local/local-file-system.ts';
 import type { SearchRequest, SearchResult } from '../files/search/query.ts';
 import type { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import type { SpawnSpec } from '../process/spawn/spawner.ts';
-import { Confinement, type FileConfinement, type ProgramConfinement } from '../sandbox/confinement.ts';
 import { sandboxIsLikely } from '../sandbox/prediction.ts';
+import { type FileSandbox, type ProgramSandbox, SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
 
-/** Enforces on this machine what callers want programs and file operations confined to. Loaded when that is first needed. */
+/** Enforces on this machine what callers want programs and file operations restricted to. Loaded when that is first needed. */
 export class LocalConfinement {
-  readonly #confinement: Confinement;
+  readonly #confinement: SandboxEnforcer;
 
   /** `spawner` starts what enforces it. */
   constructor(spawner: LazySpawner) {
     const isLikely = () => spawner.pty.available && sandboxIsLikely(process.env.PATH ?? '');
-    this.#confinement = new Confinement(
+    this.#confinement = new SandboxEnforcer(
       null,
       async () => {
         const { createSandbox } = await import('../sandbox/create-sandbox.ts');
@@ -30,7 +30,7 @@ export class LocalConfinement {
     return this.#confinement.usable;
   }
 
-  program(sandbox: unknown, spec: SpawnSpec): ProgramConfinement {
+  program(sandbox: unknown, spec: SpawnSpec): ProgramSandbox {
     return this.#confinement.program(checkedSandbox(sandbox), spec);
   }
 
@@ -44,7 +44,7 @@ export class LocalConfinement {
     return this.#files(sandbox, 'read')?.search ?? null;
   }
 
-  /** For what cannot be confined: refuses where a part of the disk is hidden. */
+  /** For what cannot be sandboxed: refuses where a part of the disk is hidden. */
   requireAllReadable(sandbox: unknown, method: string): void {
     if (this.#files(sandbox, 'read') === null) return;
     throw refused(
@@ -56,7 +56,7 @@ export class LocalConfinement {
     return this.#confinement.close();
   }
 
-  #files(sandbox: unknown, access: 'read' | 'write'): FileConfinement | null {
+  #files(sandbox: unknown, access: 'read' | 'write'): FileSandbox | null {
     return this.#confinement.files(null).of(checkedSandbox(sandbox), access);
   }
 }

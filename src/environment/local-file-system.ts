@@ -290,7 +290,7 @@ export class LocalExecutorFileSystem implements ExecutorFileSystem {
 
 /** What an operation works with. */
 interface Operation<Uris extends readonly string[]> {
-  /** The files that its confinement leaves. */
+  /** The files that its sandbox leaves. */
   readonly files: FileSystem;
   readonly paths: NativePaths<Uris>;
   /** Aborted when the result is no longer wanted. */

@@ -29,15 +29,15 @@ import {
 import type { ManagedProcess, ProcessListener } from '../process/managed-process.ts';
 import { ProcessManager } from '../process/process-manager.ts';
 import { ioOf, spawnSpecOf } from '../process/program-request.ts';
-import { effectiveLimits } from '../process/resources/requested-limits.ts';
+import { effectiveLimits } from '../process/resources/resource-limits.ts';
 import { afterLogin } from '../process/shell-state/after-login.ts';
 import { type LoginCommand, loginCommandOf } from '../process/shell-state/login-command.ts';
 import { ShellStates } from '../process/shell-state/shell-states.ts';
 import { signalNames, signalNumber } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import type { Spawner, SpawnSpec, StreamName } from '../process/spawn/spawner.ts';
-import type { Enclose } from '../process/start-program.ts';
-import type { ProgramConfinement, SandboxType } from '../sandbox/confinement.ts';
+import type { WrapInSandbox } from '../process/start-program.ts';
+import type { ProgramSandbox, SandboxType } from '../sandbox/sandbox-enforcer.ts';
 import type { LocalConfinement } from './local-confinement.ts';
 import { closedError, locally } from './local-errors.ts';
 import type { LocalExecutorFileSystem } from './local-file-system.ts';
@@ -89,13 +89,13 @@ export class LocalBackend implements ExecBackend {
       const { resources, run: limits } = effectiveLimits(params.limits);
       const { spec: program, login } = localStart(params);
       const spec = { ...program, resources };
-      const { sandboxType, enclose: confine } = this.#confine(params, spec);
-      const enclose = login === null ? confine : this.#afterLogin(login, params, confine);
+      const { sandboxType, wrapInSandbox: confine } = this.#confine(params, spec);
+      const wrapInSandbox = login === null ? confine : this.#afterLogin(login, params, confine);
       const process = new LocalProcess(processId, this.#processes, sandboxType);
       await this.#processes.start({
         processId,
         spec,
-        enclose,
+        wrapInSandbox,
         limits,
         retention: RETENTION,
         listener: process.listener,
@@ -107,15 +107,19 @@ export class LocalBackend implements ExecBackend {
     });
   }
 
-  /** A login shell that is asked for its state runs in the same confinement as the command. */
-  #afterLogin(login: LoginCommand, { sandbox = null }: StartParams, confine: Enclose | null): Enclose {
+  /** A login shell that is asked for its state runs in the same sandbox as the command. */
+  #afterLogin(
+    login: LoginCommand,
+    { sandbox = null }: StartParams,
+    confine: WrapInSandbox | null,
+  ): WrapInSandbox {
     const confinement = { description: sandbox, forShell: confine, forCommand: confine };
     return afterLogin(this.#shellStates, login, confinement);
   }
 
-  #confine(params: StartParams, spec: SpawnSpec): ProgramConfinement {
+  #confine(params: StartParams, spec: SpawnSpec): ProgramSandbox {
     const sandbox = 'sandbox' in params ? params.sandbox : null;
-    if (sandbox == null) return NOT_CONFINED;
+    if (sandbox == null) return UNSANDBOXED;
     if (this.#confinement !== null) return this.#confinement.program(sandbox, spec);
     throw new ClientError('server', 'there is no sandbox on this side', {
       code: RpcErrorCode.invalidParams,
@@ -132,7 +136,7 @@ export class LocalBackend implements ExecBackend {
   }
 }
 
-const NOT_CONFINED: ProgramConfinement = { sandboxType: 'none', enclose: null };
+const UNSANDBOXED: ProgramSandbox = { sandboxType: 'none', wrapInSandbox: null };
 
 const RETENTION = {
   maxBytes: DEFAULT_RETAINED_BYTES,

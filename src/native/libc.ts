@@ -10,7 +10,7 @@ export interface Libc {
   openTerminal(rows: number, cols: number): { readonly master: number; readonly slavePath: string };
   /** A file in memory with this content, executable and closed on exec; its offset is 0. */
   memoryFile(bytes: Uint8Array): number;
-  /** See EnclosingCalls. */
+  /** See SandboxCalls. */
   lock(fd: number, mode: 'shared' | 'exclusive'): boolean;
   /** A second descriptor for the same open file, closed on exec. */
   duplicate(fd: number): number;
@@ -24,7 +24,7 @@ export interface Libc {
   readNow(fd: number, buffer: Buffer, offset: number): number;
   /** How many bytes a terminal or pipe has ready; 0 when there are none, and when it does not say. */
   readable(fd: number): number;
-  /** See EnclosingCalls. */
+  /** See SandboxCalls. */
   hasNews(fd: number): boolean;
   /** Gives a pipe more room; one that may not have it stays as it is. */
   widenPipe(fd: number, bytes: number): void;

@@ -44,16 +44,16 @@ export const KILL_TREE_DEADLINE_MS = 5_000;
 export const SWEEP_RETRY_MIN_MS = 1;
 
 /**
- * Looks, a millisecond apart, at what is left in an enclosure whose program has ended. Usually the first finds nothing; what is left
+ * Looks, a millisecond apart, at what is left in a sandbox whose program has ended. Usually the first finds nothing; what is left
  * needs a few milliseconds to be killed by the system, more on a busy one. After that it is swept like any other tree.
  */
-export const ENCLOSED_END_LOOKS = 100;
+export const SANDBOX_EXIT_CHECKS = 100;
 
 /**
- * How often a program is put into a confinement before the last refusal is its end. Others exchange files in the few milliseconds that
+ * How often a program is put into a sandbox before the last refusal is its end. Others exchange files in the few milliseconds that
  * it takes only now and then; four times in a row means that it is no accident.
  */
-export const ENCLOSED_START_ATTEMPTS = 5;
+export const SANDBOXED_START_ATTEMPTS = 5;
 
 /** Longest wait between two sweeps for the same tree. */
 export const SWEEP_RETRY_MAX_MS = 50;
@@ -126,8 +126,8 @@ export const CGROUP_CLOSE_ATTEMPTS = 50;
 export const CGROUP_CLOSE_RETRY_MS = 20;
 
 /**
- * How long a confined program that failed is not yet reported as exited while its output is still open: what it said decides whether
- * the confinement is why. Whatever keeps the output open longer is something it left behind.
+ * How long a sandboxed program that failed is not yet reported as exited while its output is still open: what it said decides whether
+ * the sandbox is why. Whatever keeps the output open longer is something it left behind.
  */
 export const JUDGED_EXIT_WAIT_MS = 50;
 
@@ -137,5 +137,5 @@ export const DESCRIPTOR_DEADLINE_MS = 30_000;
 /** Longest pause between two looks for them. A connection that a program makes meanwhile waits in the kernel. */
 export const DESCRIPTOR_POLL_MAX_MS = 16;
 
-/** How long the exit of a confined program waits for what was made for it to be cleared away; a dead mount may keep that for ever. */
+/** How long the exit of a sandboxed program waits for what was made for it to be cleared away; a dead mount may keep that for ever. */
 export const RELEASE_DEADLINE_MS = 5_000;

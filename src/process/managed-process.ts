@@ -29,7 +29,7 @@ export interface ProcessListener {
   closed(seq: number, reason: LimitReason | null): void;
 }
 
-/** Tells from what a program said and how it ended whether its confinement is why it failed. */
+/** Tells from what a program said and how it ended whether its sandbox is why it failed. */
 export interface DenialJudge {
   /** Sees all output, in order. The bytes are valid only during the call. */
   output(stream: StreamName, bytes: Buffer): void;
@@ -37,13 +37,13 @@ export interface DenialJudge {
 }
 
 /** What a program runs inside of, as far as its end is concerned. */
-export interface Surroundings {
+export interface SandboxHooks {
   readonly judge: DenialJudge | null;
   /** Clears away what was made for the program; its exit is reported when that is done. Never rejects. */
   readonly leave: (() => Promise<void>) | null;
 }
 
-const OPEN_AIR: Surroundings = { judge: null, leave: null };
+const UNSANDBOXED: SandboxHooks = { judge: null, leave: null };
 
 /**
  * A page of retained output and the state at that moment. One that ends early for want of room has the state that its last event left:
@@ -85,7 +85,7 @@ export class ManagedProcess {
   readonly #changes = new ChangeSignal();
   readonly #watch: RunWatch;
   readonly #judge: DenialJudge | null;
-  readonly #leave: Surroundings['leave'];
+  readonly #leave: SandboxHooks['leave'];
   /** How the program ended, while the judge still waits for its last words. */
   #unreported: { readonly end: ProgramEnd; readonly timer: NodeJS.Timeout } | null = null;
   #openStreams: number;
@@ -102,7 +102,7 @@ export class ManagedProcess {
     retention: RetentionLimits,
     listener: ProcessListener,
     limits: RunLimits = NO_RUN_LIMITS,
-    { judge, leave }: Surroundings = OPEN_AIR,
+    { judge, leave }: SandboxHooks = UNSANDBOXED,
   ) {
     this.#child = child;
     this.#judge = judge;
@@ -153,7 +153,7 @@ export class ManagedProcess {
     return this.#outOfMemory ? 'oom' : this.#watch.reason;
   }
 
-  /** Whether the program's confinement is why it failed; false while it runs. */
+  /** Whether the program's sandbox is why it failed; false while it runs. */
   get denied(): boolean {
     return this.#exitCode !== null && (this.#judge?.denied(this.#exitCode) ?? false);
   }

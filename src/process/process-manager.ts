@@ -3,13 +3,19 @@ import { START_BEFORE_TERMINATE_MS } from './limits.ts';
 import {
   ManagedProcess,
   type ProcessListener,
-  type Surroundings,
+  type SandboxHooks,
   type TerminateMode,
 } from './managed-process.ts';
 import type { RetentionLimits } from './output-log.ts';
 import type { LimitReason, RunLimits } from './resources/resource-limits.ts';
 import type { Spawner, SpawnSpec } from './spawn/spawner.ts';
-import { clearAway, discard, type Enclose, type StartedProgram, startProgram } from './start-program.ts';
+import {
+  clearAway,
+  discard,
+  type StartedProgram,
+  startProgram,
+  type WrapInSandbox,
+} from './start-program.ts';
 
 /** Sizes and times of one set of processes. */
 export interface ProcessManagerOptions {
@@ -30,7 +36,7 @@ export interface StartRequest {
   /** What ends the program; nothing when absent. */
   readonly limits?: RunLimits;
   /** What the program runs inside of; it runs as it is when absent. */
-  readonly enclose?: Enclose | null;
+  readonly wrapInSandbox?: WrapInSandbox | null;
 }
 
 export type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
@@ -186,12 +192,12 @@ export class ProcessManager {
         this.#evictLater(entry);
       },
     };
-    const surroundings = { judge: started.enclosure?.judge ?? null, leave: leaveOf(started) };
-    entry.process = new ManagedProcess(started.child, retention, events, limits, surroundings);
+    const sandboxHooks = { judge: started.launch?.judge ?? null, leave: leaveOf(started) };
+    entry.process = new ManagedProcess(started.child, retention, events, limits, sandboxHooks);
     entry.process.begin(this.#paused);
   }
 
-  async #start(entry: Entry, { spec, enclose }: StartRequest): Promise<StartedProgram> {
+  async #start(entry: Entry, { spec, wrapInSandbox }: StartRequest): Promise<StartedProgram> {
     const { signal } = entry.cancel;
     const spawn = async (inner: SpawnSpec) => {
       const child = await this.#spawner.spawn(inner, signal).catch((error: unknown) => {
@@ -202,7 +208,7 @@ export class ProcessManager {
       throw cancelled(entry.processId);
     };
     try {
-      return await startProgram(spec, enclose ?? null, spawn, signal);
+      return await startProgram(spec, wrapInSandbox ?? null, spawn, signal);
     } catch (error) {
       throw error === signal.reason ? cancelled(entry.processId) : error;
     }
@@ -250,14 +256,14 @@ interface Entry {
 }
 
 /**
- * What is in an enclosure ends because the enclosure does, a moment later: until then it must not find gone what keeps it from
+ * What is in a sandbox ends because the sandbox does, a moment later: until then it must not find gone what keeps it from
  * writing where it may not.
  */
-function leaveOf({ child, enclosure }: StartedProgram): Surroundings['leave'] {
-  if (enclosure === null || enclosure.release === null) return null;
+function leaveOf({ child, launch }: StartedProgram): SandboxHooks['leave'] {
+  if (launch === null || launch.release === null) return null;
   return async () => {
     await child.allGone();
-    await clearAway(enclosure);
+    await clearAway(launch);
   };
 }
 

@@ -1,18 +1,19 @@
-import { ENCLOSED_START_ATTEMPTS, RELEASE_DEADLINE_MS } from './limits.ts';
+import { unlessAborted } from '../base/abort.ts';
+import { withTimeout } from '../base/with-timeout.ts';
+import { RELEASE_DEADLINE_MS, SANDBOXED_START_ATTEMPTS } from './limits.ts';
 import type { DenialJudge } from './managed-process.ts';
 import type { Child, SpawnSpec } from './spawn/spawner.ts';
-import { withDeadline } from './spawn/supervisor.ts';
 
-/** Puts a program into a confinement: what to start in its place. Rejects when that is not possible; then nothing is started. */
-export type Enclose = (spec: SpawnSpec, signal: AbortSignal) => Promise<Enclosure>;
+/** Puts a program into a sandbox: what to start in its place. Rejects when that is not possible; then nothing is started. */
+export type WrapInSandbox = (spec: SpawnSpec, signal: AbortSignal) => Promise<SandboxedLaunch>;
 
-/** A confinement made ready for one program: what to start in the program's place, or what has been started already. */
-export type Enclosure = Surrounded &
+/** A sandbox made ready for one program: what to start in the program's place, or what has been started already. */
+export type SandboxedLaunch = SandboxLifecycle &
   ({ readonly spec: SpawnSpec } | { readonly spec: null; readonly child: Child });
 
-/** A confinement turned out to be outdated before the child was told anything. `reason` is what to say when it is not made anew. */
-export class EnclosureOutdated extends Error {
-  override readonly name = 'EnclosureOutdated';
+/** A sandbox turned out to be outdated before the child was told anything. `reason` is what to say when it is not made anew. */
+export class SandboxOutdatedError extends Error {
+  override readonly name = 'SandboxOutdatedError';
   readonly reason: Error;
 
   constructor(reason: Error) {
@@ -21,13 +22,13 @@ export class EnclosureOutdated extends Error {
   }
 }
 
-interface Surrounded {
+interface SandboxLifecycle {
   readonly judge: DenialJudge | null;
   /**
-   * Whether the confinement of a child that has been started is complete, so that the child executes the program. When not, the program
+   * Whether the sandbox of a child that has been started is complete, so that the child executes the program. When not, the program
    * has not been executed and never will be. Absent when nothing can come in between. Must be called where it is there: a child may
-   * have been started before it is known what to tell it. Rejects when the confinement turns out to be impossible, and with
-   * EnclosureOutdated when the child can only be ended: it would wait for ever.
+   * have been started before it is known what to tell it. Rejects when the sandbox turns out to be impossible, and with
+   * SandboxOutdatedError when the child can only be ended: it would wait for ever.
    */
   readonly entered?: (child: Child) => Promise<boolean>;
   /**
@@ -40,40 +41,40 @@ interface Surrounded {
 /** A program that has been started, and what it was put into. */
 export interface StartedProgram {
   readonly child: Child;
-  readonly enclosure: Enclosure | null;
+  readonly launch: SandboxedLaunch | null;
 }
 
 /**
- * Starts a program in a confinement, if there is to be one. Files may be exchanged by others while a confinement is built; then it is
+ * Starts a program in a sandbox, if there is to be one. Files may be exchanged by others while a sandbox is built; then it is
  * made anew, and of the child that was to run in it nothing is heard. The last of a few attempts counts however it ends: what the
  * child says about it is what went wrong. Rejects with the reason of `signal` when that aborts; nothing is left then.
  */
 export async function startProgram(
   spec: SpawnSpec,
-  enclose: Enclose | null,
+  wrapInSandbox: WrapInSandbox | null,
   spawn: (spec: SpawnSpec) => Promise<Child>,
   signal: AbortSignal,
 ): Promise<StartedProgram> {
-  if (enclose === null) return { child: await spawn(spec), enclosure: null };
+  if (wrapInSandbox === null) return { child: await spawn(spec), launch: null };
   for (let attempt = 1; ; attempt++) {
-    const enclosure = await enclose(spec, signal);
-    const child = await spawnInside(enclosure, spawn, signal, attempt === ENCLOSED_START_ATTEMPTS);
-    if (child !== null) return { child, enclosure };
+    const launch = await wrapInSandbox(spec, signal);
+    const child = await spawnInside(launch, spawn, signal, attempt === SANDBOXED_START_ATTEMPTS);
+    if (child !== null) return { child, launch };
   }
 }
 
-/** What runs in an enclosure, or is about to. */
+/** What runs in a sandbox, or is about to. */
 export async function childOf(
-  enclosure: Enclosure,
+  launch: SandboxedLaunch,
   spawn: (spec: SpawnSpec) => Promise<Child>,
 ): Promise<Child> {
-  return enclosure.spec === null ? enclosure.child : await spawn(enclosure.spec);
+  return launch.spec === null ? launch.child : await spawn(launch.spec);
 }
 
 /** Gives back what was made for a program. What is left behind is found by its mark when the place is used again. */
-export async function clearAway({ release }: Pick<Enclosure, 'release'>): Promise<void> {
+export async function clearAway({ release }: Pick<SandboxedLaunch, 'release'>): Promise<void> {
   if (release === null) return;
-  await withDeadline(
+  await withTimeout(
     release().catch(() => {}),
     RELEASE_DEADLINE_MS,
   );
@@ -87,46 +88,36 @@ export async function discard(child: Child): Promise<void> {
   child.release();
 }
 
-/** Null when the enclosure was not what it should be, and is cleared away. */
+/** Null when the sandbox was not what it should be, and is cleared away. */
 async function spawnInside(
-  enclosure: Enclosure,
+  launch: SandboxedLaunch,
   spawn: (spec: SpawnSpec) => Promise<Child>,
   signal: AbortSignal,
   isLast: boolean,
 ): Promise<Child | null> {
   let child: Child | null = null;
   try {
-    child = await childOf(enclosure, spawn);
-    const entered = enclosure.entered === undefined || (await hasEntered(enclosure.entered, child, signal));
+    child = await childOf(launch, spawn);
+    const entered = launch.entered === undefined || (await hasEntered(launch.entered, child, signal));
     signal.throwIfAborted();
     if (entered || isLast) return child;
   } catch (error) {
     if (child !== null) await discard(child);
-    await clearAway(enclosure);
-    if (!(error instanceof EnclosureOutdated)) throw error;
+    await clearAway(launch);
+    if (!(error instanceof SandboxOutdatedError)) throw error;
     if (isLast) throw error.reason;
     return null;
   }
   await discard(child);
-  await clearAway(enclosure);
+  await clearAway(launch);
   return null;
 }
 
 /** Nobody waits for a child whose start is given up: one that hangs in the kernel may never say anything. */
 async function hasEntered(
-  entered: NonNullable<Enclosure['entered']>,
+  entered: NonNullable<SandboxedLaunch['entered']>,
   child: Child,
   signal: AbortSignal,
 ): Promise<boolean> {
-  let onAbort = () => {};
-  const aborted = new Promise<false>((resolve) => {
-    onAbort = () => resolve(false);
-  });
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    if (signal.aborted) return false;
-    return await Promise.race([entered(child), aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
+  return !signal.aborted && (await unlessAborted(entered(child), signal, () => false));
 }

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini';
-import { once } from './once.ts';
+import { once } from '../base/once.ts';
 import { doc, optional } from './scalars.ts';
 
 const Uri = once(() => z.string());
@@ -62,7 +62,7 @@ const Permissions = once(() =>
   ]),
 );
 
-/** A confinement as a permission profile. Outer keys are in camel case, those of `permissions` in snake case. */
+/** A sandbox as a permission profile. Outer keys are in camel case, those of `permissions` in snake case. */
 const ProfileForm = once(() =>
   z.object({
     permissions: Permissions(),
@@ -90,7 +90,7 @@ const ProfileForm = once(() =>
   }),
 );
 
-/** The two classic confinements by name. */
+/** The two classic sandboxes by name. */
 const NamedForm = once(() =>
   z.discriminatedUnion('type', [
     z.object({ type: z.literal('readOnly'), networkAccess: z._default(z.boolean(), false) }),
@@ -105,11 +105,11 @@ const NamedForm = once(() =>
   ]),
 );
 
-/** What a program or a file operation is confined to. */
+/** What a program or a file operation is restricted to. */
 export const Sandbox = once(() => z.union([ProfileForm(), NamedForm()]));
 
-/** A confinement as a client writes it. */
+/** A sandbox as a client writes it. */
 export type SandboxRequest = z.input<ReturnType<typeof Sandbox>>;
-/** A confinement as a server reads it. */
+/** A sandbox as a server reads it. */
 export type SandboxContext = z.output<ReturnType<typeof Sandbox>>;
 export type SandboxProfile = z.output<ReturnType<typeof ProfileForm>>;

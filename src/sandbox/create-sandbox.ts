@@ -2,8 +2,8 @@ import type { Spawner } from '../process/spawn/spawner.ts';
 import { unenforceable } from './errors.ts';
 import { SandboxedFiles } from './files/sandboxed-files.ts';
 import { Bwrap } from './linux/bwrap.ts';
-import { LinuxEncloser } from './linux/enclose.ts';
 import { SandboxReserve } from './linux/reserve.ts';
+import { LinuxSandboxBuilder } from './linux/sandbox-builder.ts';
 import type { Sandbox } from './sandbox.ts';
 
 /**
@@ -12,14 +12,14 @@ import type { Sandbox } from './sandbox.ts';
  */
 export function createSandbox(spawner: Spawner, env: Readonly<Record<string, string | undefined>>): Sandbox {
   const { arch } = process;
-  if (spawner.enclosing == null || (arch !== 'x64' && arch !== 'arm64')) {
+  if (spawner.sandboxCalls == null || (arch !== 'x64' && arch !== 'arm64')) {
     throw unenforceable(
       'nothing can be sandboxed here: that takes Linux on x64 or arm64, the GNU C library, and nativeSpawn',
     );
   }
   const bwrap = new Bwrap(spawner, env.PATH ?? '', arch);
-  const reserve = new SandboxReserve((spec) => spawner.spawn(spec), spawner.enclosing);
-  const programs = new LinuxEncloser(spawner.enclosing, bwrap, arch, reserve);
+  const reserve = new SandboxReserve((spec) => spawner.spawn(spec), spawner.sandboxCalls);
+  const programs = new LinuxSandboxBuilder(spawner.sandboxCalls, bwrap, arch, reserve);
   const files = new SandboxedFiles({ spawner, bwrap, architecture: arch, env });
   return {
     get works() {
@@ -28,8 +28,8 @@ export function createSandbox(spawner: Spawner, env: Readonly<Record<string, str
     check: async () => {
       await bwrap.path();
     },
-    encloseProgram: (spec, policy, signal, proxied = null) =>
-      programs.encloseProgram(spec, policy, proxied === null ? policy.network : 'proxied', signal, proxied),
+    wrapProgram: (spec, policy, signal, proxied = null) =>
+      programs.wrapProgram(spec, policy, proxied === null ? policy.network : 'proxied', signal, proxied),
     files: (policy) => files.files(policy),
     close: async () => {
       await Promise.all([programs.close(), files.close()]);

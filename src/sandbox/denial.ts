@@ -3,7 +3,7 @@ import type { StreamName } from '../process/spawn/spawner.ts';
 import { DENIAL_WINDOW_BYTES } from './linux/limits.ts';
 
 /**
- * Guesses whether a confined program failed because of its confinement, as the reference does: a failure counts as denied when the
+ * Guesses whether a sandboxed program failed because of its sandbox, as the reference does: a failure counts as denied when the
  * last megabyte of output, all streams together, holds one of a few phrases within one stream, or when the exit code is that of a
  * forbidden system call. Output is looked at as it comes; nothing but the last few bytes of each stream is kept.
  */

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
+import { withTimeout } from '../base/with-timeout.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
-import type { ProxyHost } from '../network/proxy/proxy-host.ts';
+import type { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import type { Logger } from '../observability/log.ts';
 import { type NotificationMessage, type RequestMessage, UNREADABLE_ID } from '../protocol/envelope.ts';
 import {
@@ -15,7 +16,7 @@ import { ArrivingRequest } from '../rpc/arriving-request.ts';
 import { RpcConnection } from '../rpc/connection.ts';
 import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
 import { type Handlers, invoke, type RoutedRequest, route } from '../rpc/router.ts';
-import type { Confinement } from '../sandbox/confinement.ts';
+import type { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import { accessKey, requireAccess } from './auth/access.ts';
 import type { Principal } from './auth/principal.ts';
@@ -33,7 +34,6 @@ import { httpHandlers } from './handlers/http-handlers.ts';
 import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
 import { FINISH_TIMEOUT_MS, LAST_ANSWERS_TIMEOUT_MS } from './limits.ts';
-import { waitAtMost } from './patience.ts';
 import type { ConnectionRecords } from './records/records.ts';
 import { ConnectionFiles } from './sessions/connection-files.ts';
 import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
@@ -47,8 +47,8 @@ export interface ConnectionServices {
   readonly config: ExecServerConfig;
   readonly sessions: SessionRegistry;
   readonly quotas: Quotas;
-  readonly confinement: Confinement;
-  readonly proxies: ProxyHost;
+  readonly sandboxEnforcer: SandboxEnforcer;
+  readonly proxies: ProxyResources;
   search(): Promise<ContentSearch>;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
@@ -206,14 +206,14 @@ export class ClientConnection {
 
   /** Made with the first request. */
   #makeTools(session: Session): Tools {
-    const { quotas, search, config, environmentInfo, confinement, proxies, log } = this.#services;
+    const { quotas, search, config, environmentInfo, sandboxEnforcer, proxies, log } = this.#services;
     const { access } = this.principal;
     const files = new ConnectionFiles(
       this.#connection,
       search,
       () => quotas.enterFileHandle(),
       access.restrict(servedFiles(config.nativeSpawn)),
-      confinement.files(access.below),
+      sandboxEnforcer.files(access.below),
     );
     const http = new ConnectionHttp(this.#connection, {
       client: () => openHttpClient(config),
@@ -225,7 +225,7 @@ export class ClientConnection {
       files,
       http,
       quotas,
-      confinement,
+      sandboxEnforcer,
       proxies,
       log,
       environmentInfo,
@@ -349,18 +349,20 @@ export class ClientConnection {
   async #finish(): Promise<void> {
     this.#requests.abort();
     let over = false;
-    const everything = Promise.race([this.#everythingAnswered(), this.closed]).then(() => {
-      over = true;
-    });
+    const everything = Promise.race([this.#everythingAnswered(), this.closed])
+      .then(() => {
+        over = true;
+      })
+      .catch(() => {});
     const progress = () => this.#connection.answered + (this.#attachment?.tools?.http.piecesSent ?? 0);
     let before: number;
     do {
       before = progress();
-      await waitAtMost(LAST_ANSWERS_TIMEOUT_MS, everything);
+      await withTimeout(everything, LAST_ANSWERS_TIMEOUT_MS);
     } while (!over && progress() > before);
     if (!over) {
       this.#attachment?.tools?.http.giveUp();
-      await waitAtMost(FINISH_TIMEOUT_MS, everything);
+      await withTimeout(everything, FINISH_TIMEOUT_MS);
     }
     this.#connection.finish({ code: CloseCode.normal, reason: 'end of input' });
   }
@@ -380,6 +382,7 @@ export class ClientConnection {
     if (attachment === null) return;
     this.#services.sessions.detach(attachment.session);
     attachment.tools?.http.dispose();
-    if (attachment.tools !== null) await waitAtMost(FINISH_TIMEOUT_MS, attachment.tools.files.dispose());
+    const disposed = attachment.tools?.files.dispose().catch(() => {});
+    if (disposed !== undefined) await withTimeout(disposed, FINISH_TIMEOUT_MS);
   }
 }

@@ -75,7 +75,7 @@ class NetworkScene {
       response.writeHead(location === undefined ? 200 : 302, location === undefined ? {} : { location });
       response.end('good');
     });
-    // One on the network of the host and one enclosed, both with every permission.
+    // One on the network of the host and one sandboxed, both with every permission.
     const script = 'echo "$HTTP_PROXY "; exec sleep 1000';
     const network = { networkProxy: { proxy: EVERYTHING } };
     const shared = await server.start(['/bin/sh', '-c', script], null, { network });

@@ -53,7 +53,7 @@ function launch(
   };
 }
 
-/** A shell script, confined to its proxy. Its `fetch` asks the web server. */
+/** A shell script, restricted to its proxy. Its `fetch` asks the web server. */
 function enforced(processId: string, script: string, networkProxy = launch()): StartParams {
   return {
     processId,

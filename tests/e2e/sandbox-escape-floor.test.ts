@@ -33,7 +33,7 @@ const ASKED: readonly (readonly [
   NodeJS.Dict<string>?,
 ])[] = [
   ['nothing', () => null],
-  ['no confinement', () => ({ permissions: { type: 'disabled' }, windowsSandboxLevel: 'disabled' })],
+  ['no sandbox', () => ({ permissions: { type: 'disabled' }, windowsSandboxLevel: 'disabled' })],
   [
     'that of somebody else',
     () => ({ permissions: { type: 'external', network: 'enabled' }, windowsSandboxLevel: 'disabled' }),
@@ -121,7 +121,7 @@ const ASKED: readonly (readonly [
   ],
   ['the directory for temporary files', () => managed([ROOT_READ, special('slash_tmp')])],
   [
-    'a classic confinement',
+    'a classic sandbox',
     (scene) => ({
       type: 'workspaceWrite',
       writableRoots: [uri(scene.outside), 'file:///'],

@@ -377,7 +377,7 @@ class Listeners {
     return new Listeners(child, lines, ports.tcp!, { ...Object.fromEntries(numbers), ABSTRACT: abstract });
   }
 
-  /** A connection of the test's own, which comes after what confined programs have sent, shows that all of it was told. */
+  /** A connection of the test's own, which comes after what sandboxed programs have sent, shows that all of it was told. */
   async arrivedBeforeNow(): Promise<string[]> {
     const last = `look ${this.#looked}`;
     connect(this.#port, '127.0.0.1').end(last);

@@ -130,7 +130,7 @@ describe.each(SERVER_USERS)('of a server run by %s, while a program exchanges', 
   });
   afterAll(() => scene.end());
 
-  /** Runs `work` while a confined program exchanges two entries of the workspace all the time. */
+  /** Runs `work` while a sandboxed program exchanges two entries of the workspace all the time. */
   async function exchanging(
     one: string,
     other: string,

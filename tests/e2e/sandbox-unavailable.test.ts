@@ -49,11 +49,11 @@ describe.each<[string, () => void, RegExp]>([
     () => fakeBwrap('echo "bwrap: Creating new namespace failed: Operation not permitted" >&2; exit 1'),
     /sysctl -w kernel\.unprivileged_userns_clone=1/,
   ],
-])('where %s', (_, prepare, cure) => {
+])('where %s', (_, prepare, fix) => {
   test('requests with a sandbox fail with what doctor says, and do nothing', async () => {
     prepare();
     const words = await diagnosis();
-    expect(words).toMatch(cure);
+    expect(words).toMatch(fix);
     server = await startServer();
     const client = await server.connect();
     const touched = join(place, 'touched');

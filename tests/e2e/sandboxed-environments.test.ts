@@ -54,11 +54,11 @@ async function open(kind: string): Promise<Environment> {
   return environment;
 }
 
-describe.each(['local', 'websocket'])('a confinement in an environment: %s', (kind) => {
+describe.each(['local', 'websocket'])('a sandbox in an environment: %s', (kind) => {
   test('holds for programs, which say that it is why they failed', async () => {
     const environment = await open(kind);
     const script = 'echo in > in; echo out > ../outside/out';
-    const start = { ...shell('confined', script), cwd: uri('workspace'), sandbox: sandbox() };
+    const start = { ...shell('sandboxed', script), cwd: uri('workspace'), sandbox: sandbox() };
     const process = await environment.backend.start(start);
     expect(process.sandboxType).toBe('linuxSeccomp');
     expect(await wait(process)).toMatchObject({ exitCode: 2, sandboxDenied: true });
@@ -68,14 +68,16 @@ describe.each(['local', 'websocket'])('a confinement in an environment: %s', (ki
 
   test('holds for files', async () => {
     const { files } = await open(kind);
-    const confined = { sandbox: sandbox('outside') };
+    const sandboxed = { sandbox: sandbox('outside') };
     writeFileSync(join(folder, 'outside/secret'), 'secret');
-    await files.writeFile(uri('workspace/file'), 'text', confined);
-    expect(await files.readFileText(uri('workspace/file'), confined)).toBe('text');
-    await expect(files.readFile(uri('outside/secret'), confined)).rejects.toMatchObject({ code: -32600 });
-    await expect(files.writeFile(uri('new'), 'x', confined)).rejects.toMatchObject({ code: -32603 });
-    expect((await files.search(uri('.'), 'secret|text', confined)).matches).toMatchObject([{ text: 'text' }]);
-    await expect(files.watch(uri('outside'), confined)).rejects.toMatchObject({ code: -32600 });
+    await files.writeFile(uri('workspace/file'), 'text', sandboxed);
+    expect(await files.readFileText(uri('workspace/file'), sandboxed)).toBe('text');
+    await expect(files.readFile(uri('outside/secret'), sandboxed)).rejects.toMatchObject({ code: -32600 });
+    await expect(files.writeFile(uri('new'), 'x', sandboxed)).rejects.toMatchObject({ code: -32603 });
+    expect((await files.search(uri('.'), 'secret|text', sandboxed)).matches).toMatchObject([
+      { text: 'text' },
+    ]);
+    await expect(files.watch(uri('outside'), sandboxed)).rejects.toMatchObject({ code: -32600 });
     expect(await files.readFileText(uri('outside/secret'))).toBe('secret');
   });
 

@@ -5,7 +5,7 @@ import type { SandboxRequest } from '../../src/protocol/sandbox.ts';
 import { type EscapeScene, type EscapeServer, type RunOptions, SECRET, UNTOUCHED } from './escape-scene.ts';
 
 /**
- * Something that a confined program tries. Each has a file `T` of the host to change and a path `N` to make something at, in a directory
+ * Something that a sandboxed program tries. Each has a file `T` of the host to change and a path `N` to make something at, in a directory
  * `O` that is not writable, besides the workspace `W`.
  */
 export interface Attempt {

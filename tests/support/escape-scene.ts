@@ -25,7 +25,7 @@ export type ServerUser = 'root' | 'nobody';
 /** Both, where the test may become somebody else; else a run says loudly that only its own user is tried. */
 export const SERVER_USERS: readonly ServerUser[] = usersHere();
 
-/** What only those can read who are not confined. No output of a confined program may hold it. */
+/** What only those can read who are not sandboxed. No output of a sandboxed program may hold it. */
 export const SECRET = 'a-secret-of-the-host';
 /** What a file of the host holds for as long as nobody has changed it. */
 export const UNTOUCHED = 'untouched\n';

@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../base/abort.ts';
 import { ExecToolError, messageOf } from '../errors.ts';
 import { ABANDON_MS, EARLY_EXIT_MS, EXECUTOR_TIMEOUT_MS, TERMINATE_TIMEOUT_MS } from '../limits.ts';
 import { decode } from '../output/model-text.ts';
@@ -36,13 +37,13 @@ export async function approve({ request, policy, time, signal }: Launch): Promis
 }
 
 /**
- * Starts the program, confined as the policy says. One that its sandbox stops at once is started again without it if the policy
+ * Starts the program, sandboxed as the policy says. One that its sandbox stops at once is started again without it if the policy
  * wants that; nobody has heard of the first then. An abort lets a program live that has been started.
  */
 export async function launch(call: Launch): Promise<Launched> {
   const sandbox = call.policy.chooseSandbox?.(call.request) ?? null;
   const process = await start(call, sandbox);
-  const sandboxed = isConfined(process, sandbox !== null);
+  const sandboxed = isSandboxed(process, sandbox !== null);
   if (!sandboxed || call.policy.onDenied === undefined) return { process, sandboxed };
   await waitForEnd(process, EARLY_EXIT_MS, call);
   if (call.signal.aborted || !process.state.ended || !isDenied(process, sandboxed))
@@ -53,7 +54,7 @@ export async function launch(call: Launch): Promise<Launched> {
   );
   if (!again) return { process, sandboxed };
   const free = await start(call, null);
-  return { process: free, sandboxed: isConfined(free, false) };
+  return { process: free, sandboxed: isSandboxed(free, false) };
 }
 
 /** Whether a program that has ended was probably stopped by its sandbox. */
@@ -99,7 +100,7 @@ async function start(call: Launch, sandbox: unknown): Promise<WatchedProcess> {
 }
 
 /** Executors that say nothing are taken at the word of the request. */
-function isConfined({ process }: WatchedProcess, requested: boolean): boolean {
+function isSandboxed({ process }: WatchedProcess, requested: boolean): boolean {
   return process.sandboxType === null ? requested : process.sandboxType !== 'none';
 }
 
@@ -110,18 +111,10 @@ async function ask<Answer>(
   question: () => Promise<Answer>,
 ): Promise<Answer> {
   const resume = time.pause();
-  let giveUp = () => {};
   try {
     signal.throwIfAborted();
-    return await Promise.race([
-      question(),
-      new Promise<never>((_, reject) => {
-        giveUp = () => reject(signal.reason);
-        signal.addEventListener('abort', giveUp);
-      }),
-    ]);
+    return await unlessAborted(question(), signal);
   } finally {
-    signal.removeEventListener('abort', giveUp);
     resume();
   }
 }

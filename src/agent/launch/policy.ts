@@ -19,19 +19,19 @@ export interface CommandRequest {
 
 export type Approval = { readonly approved: true } | { readonly approved: false; readonly reason: string };
 
-/** How a confined program ended that its sandbox has probably stopped. */
+/** How a sandboxed program ended that its sandbox has probably stopped. */
 export interface Denial {
   readonly exitCode: number | null;
   readonly output: string;
 }
 
 /**
- * What the owner of the agent decides. Whatever is absent is allowed and not confined. While an answer is awaited, no call on
+ * What the owner of the agent decides. Whatever is absent is allowed and not sandboxed. While an answer is awaited, no call on
  * another program runs out of time: the user may be reading a question. Throwing ends the call with that error.
  */
 export interface ExecPolicy {
   approve?(request: CommandRequest, options: { readonly signal: AbortSignal }): Promise<Approval>;
-  /** The confinement as on the wire; null for none. */
+  /** The sandbox as on the wire; null for none. */
   chooseSandbox?(request: CommandRequest): unknown;
   /** Whether a command whose sandbox stopped it at once is run again, once and without one. */
   onDenied?(

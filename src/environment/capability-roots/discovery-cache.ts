@@ -7,9 +7,9 @@ import type { ResolvedRoot } from './step-resolution.ts';
 
 /** Under which rules the files of a step's roots are read. */
 export interface DiscoveryPolicy {
-  /** The confinement of each environment, as on the wire; none for an environment that is not in it. */
+  /** The sandbox of each environment, as on the wire; none for an environment that is not in it. */
   readonly sandboxes?: ReadonlyMap<string, unknown>;
-  /** Whether reading is restricted at all: then roots of environments without a confinement are left out. */
+  /** Whether reading is restricted at all: then roots of environments without a sandbox are left out. */
   readonly restrictedReads?: boolean;
 }
 
@@ -132,7 +132,7 @@ function keyOf({ id, location }: SelectedCapabilityRoot): string {
   return JSON.stringify([id, location.environmentId, location.path]);
 }
 
-/** A confinement as a text that tells it from another one. */
+/** A sandbox as a text that tells it from another one. */
 function spell(sandbox: unknown): string {
   return JSON.stringify(sandbox) ?? 'null';
 }

@@ -14,7 +14,7 @@ export type DiscoverableEnvironment = Pick<Environment, 'id' | 'info' | 'waitUnt
   readonly discovery: CapabilityDiscovery;
 };
 
-/** A root and the confinement under which its files are to be read; null is none. */
+/** A root and the sandbox under which its files are to be read; null is none. */
 export interface RequestedRoot {
   readonly root: SelectedCapabilityRoot;
   readonly sandbox: unknown;

@@ -7,20 +7,20 @@ import { Credentials } from './credentials.ts';
 import { HostPolicy } from './host-policy.ts';
 import { createHttpProxy } from './http-proxy.ts';
 import { Interception } from './interception/interception.ts';
-import type { HeldInterception } from './interception/interception-host.ts';
+import type { InterceptionLease } from './interception/interception-certificates.ts';
 import { CredentialMasks } from './masking/credential-masks.ts';
 import { proxiedAnyway, proxyEnvironment } from './proxy-environment.ts';
-import type { ProxyHost } from './proxy-host.ts';
+import type { ProxyResources } from './proxy-resources.ts';
 import { createSocks5Proxy } from './socks5-proxy.ts';
 import { UdpAssociations } from './udp-associations.ts';
 
 /** What a proxy is made from. */
 export interface NetworkProxyOptions {
   readonly settings: NetworkProxySettings;
-  readonly host: ProxyHost;
+  readonly resources: ProxyResources;
   readonly peer: PolicyPeer;
   /** Needed where the settings want credentials masked, until the proxy is closed. */
-  readonly held?: HeldInterception | null;
+  readonly lease?: InterceptionLease | null;
 }
 
 /**
@@ -76,7 +76,7 @@ export class NetworkProxy {
     return new NetworkProxy(
       listeners,
       environment,
-      ports.map((port) => options.host.ownPorts.add(port)),
+      ports.map((port) => options.resources.serverPorts.add(port)),
     );
   }
 
@@ -84,12 +84,12 @@ export class NetworkProxy {
    * A proxy for a program in a network namespace of its own, in which {@link serve} gets sockets that listen on `ports` of
    * 127.0.0.1. UDP is refused: datagrams would have to reach this machine. Throws NetworkError when the settings cannot be honoured.
    */
-  static enclosed(options: NetworkProxyOptions): {
+  static sandboxed(options: NetworkProxyOptions): {
     readonly proxy: NetworkProxy;
     readonly ports: readonly number[];
   } {
     const listeners = createListeners(options, null, false);
-    const ports = ENCLOSED_PORTS.slice(0, listeners.servers.length);
+    const ports = SANDBOX_PORTS.slice(0, listeners.servers.length);
     return { proxy: new NetworkProxy(listeners, environmentFor(options.settings, ports, '')), ports };
   }
 
@@ -99,13 +99,13 @@ export class NetworkProxy {
    */
   environmentOver(env: Readonly<Record<string, string>>): Record<string, string> {
     if (this.#masked === null) return { ...env, ...this.environment };
-    const { masks, held } = this.#masked;
+    const { masks, lease } = this.#masked;
     const covered = masks.cover(env);
     return {
       ...covered,
       ...this.environment,
       ...proxiedAnyway(this.environment, masks),
-      ...held.variables(env),
+      ...lease.variables(env),
     };
   }
 
@@ -141,22 +141,22 @@ interface Listeners {
 
 interface Masked {
   readonly masks: CredentialMasks;
-  readonly held: HeldInterception;
+  readonly lease: InterceptionLease;
 }
 
 function createListeners(
-  { settings, host, peer, held = null }: NetworkProxyOptions,
+  { settings, resources, peer, lease = null }: NetworkProxyOptions,
   credentials: Credentials | null,
   withUdp: boolean,
 ): Listeners {
   const policy = checkedPolicy(settings);
-  const masked = maskedCredentials(settings, held);
+  const masked = maskedCredentials(settings, lease);
   const closing = new AbortController();
   // Every connection listens; their number is bounded.
   setMaxListeners(0, closing.signal);
-  const { resolve, ownPorts, via } = host;
+  const { resolve, serverPorts, via } = resources;
   const { mode } = settings;
-  const admission = new Admission({ policy, mode, peer, resolve, ownPorts });
+  const admission = new Admission({ policy, mode, peer, resolve, serverPorts });
   const interception = masked && new Interception({ admission, mode, via, ...masked });
   const shared = { admission, credentials, interception, closing: closing.signal };
   const http = createHttpProxy({ ...shared, via });
@@ -177,12 +177,12 @@ function checkedPolicy(settings: NetworkProxySettings): HostPolicy {
 
 function maskedCredentials(
   { credentialMasking, credentialProviders }: NetworkProxySettings,
-  held: HeldInterception | null,
+  lease: InterceptionLease | null,
 ): Masked | null {
   if (!credentialMasking) return null;
-  if (held === null) throw new NetworkError('failed', 'networkProxy: credentials cannot be masked here');
+  if (lease === null) throw new NetworkError('failed', 'networkProxy: credentials cannot be masked here');
   try {
-    return { masks: new CredentialMasks(credentialProviders), held };
+    return { masks: new CredentialMasks(credentialProviders), lease };
   } catch (error) {
     throw new NetworkError('invalid', `networkProxy: ${(error as Error).message}`, { cause: error });
   }
@@ -201,4 +201,4 @@ function environmentFor(
 }
 
 /** Ports in a namespace that holds one program: beyond those that systems give out, and none that programs are known by. */
-const ENCLOSED_PORTS = [61_328, 61_080];
+const SANDBOX_PORTS = [61_328, 61_080];

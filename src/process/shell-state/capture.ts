@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Child, Spawner, SpawnSpec } from '../spawn/spawner.ts';
-import { clearAway, type Enclose, startProgram } from '../start-program.ts';
+import { clearAway, startProgram, type WrapInSandbox } from '../start-program.ts';
 import { captureScript } from './capture-script.ts';
 import { CAPTURE_TIMEOUT_MS, MAX_EXPORTED_BYTES, MAX_STATE_BYTES } from './limits.ts';
 import type { ShellKind } from './login-command.ts';
@@ -14,7 +14,7 @@ import { MarkedOutput } from './marked-output.ts';
 export async function captureLoginState(
   kind: ShellKind,
   spec: SpawnSpec,
-  { spawner, enclose }: { readonly spawner: Spawner; readonly enclose: Enclose | null },
+  { spawner, wrapInSandbox }: { readonly spawner: Spawner; readonly wrapInSandbox: WrapInSandbox | null },
   signal: AbortSignal,
 ): Promise<LoginState | null> {
   const mark = randomBytes(16).toString('hex');
@@ -25,13 +25,13 @@ export async function captureLoginState(
     io: { kind: 'pipe', stdin: 'closed' },
   };
   const spawn = (inner: SpawnSpec) => spawner.spawn(inner, signal);
-  const { child, enclosure } = await startProgram(shell, enclose, spawn, signal);
+  const { child, launch } = await startProgram(shell, wrapInSandbox, spawn, signal);
   try {
     const output = new MarkedOutput(mark, MAX_STATE_BYTES + MAX_EXPORTED_BYTES);
     const exited = await runToEnd(child, output, signal);
     signal.throwIfAborted();
-    // What the user's files have started lives on, unless the shell itself had to be ended or runs in a confinement.
-    if (!exited || enclosure !== null) await child.killTree();
+    // What the user's files have started lives on, unless the shell itself had to be ended or runs in a sandbox.
+    if (!exited || launch !== null) await child.killTree();
     return output.content === null ? null : loginStateOf(kind, output.content);
   } catch (error) {
     await child.killTree();
@@ -39,7 +39,7 @@ export async function captureLoginState(
   } finally {
     for (const source of child.outputs) source.destroy();
     child.release();
-    if (enclosure !== null) await clearAway(enclosure);
+    if (launch !== null) await clearAway(launch);
   }
 }
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { childEnvironment } from '../env-policy.ts';
 import { SpawnError, type Spawner, type SpawnSpec } from '../spawn/spawner.ts';
-import type { Enclose } from '../start-program.ts';
+import type { WrapInSandbox } from '../start-program.ts';
 import { captureLoginState } from './capture.ts';
 import { MAX_SESSION_STATE_BYTES, MAX_STATES } from './limits.ts';
 import type { LoginCommand } from './login-command.ts';
@@ -11,9 +11,9 @@ import { restoredSpec } from './restore.ts';
 /** Where and how a login command is about to run. */
 export interface LoginPlace {
   readonly spec: SpawnSpec;
-  /** What the command is confined to, in any words that are equal for equal confinements. */
-  readonly confinement: unknown;
-  readonly enclose: Enclose | null;
+  /** What the command is restricted to, in any words that are equal for equal sandboxes. */
+  readonly sandbox: unknown;
+  readonly wrapInSandbox: WrapInSandbox | null;
 }
 
 /**
@@ -32,11 +32,11 @@ export class ShellStates {
 
   /** What to start for a login command: with its state restored, or as it is when there is none. */
   async restored(command: LoginCommand, place: LoginPlace, signal: AbortSignal): Promise<SpawnSpec> {
-    const { spec, enclose } = place;
+    const { spec, wrapInSandbox } = place;
     const state = await this.#captureOf(command, place).join(signal);
     if (state === null || signal.aborted) return spec;
-    // Terminals and descriptors are both what only native starts have to give; and a confinement may hide where descriptors are found.
-    const passing = enclose === null && this.#spawner.pty.available ? 'descriptor' : 'variables';
+    // Terminals and descriptors are both what only native starts have to give; and a sandbox may hide where descriptors are found.
+    const passing = wrapInSandbox === null && this.#spawner.pty.available ? 'descriptor' : 'variables';
     return restoredSpec(spec, command, state, passing) ?? spec;
   }
 
@@ -58,8 +58,13 @@ export class ShellStates {
     // Identifiers of the first command must not reach the others.
     const ownEnv = childEnvironment({ env, policy, metadata: null }, process.env);
     const spec = { ...place.spec, env: ownEnv };
-    const { enclose } = place;
-    const state = await captureLoginState(command.kind, spec, { spawner: this.#spawner, enclose }, signal);
+    const { wrapInSandbox } = place;
+    const state = await captureLoginState(
+      command.kind,
+      spec,
+      { spawner: this.#spawner, wrapInSandbox },
+      signal,
+    );
     return state && { ...state, exported: withoutGiven(state.exported, env) };
   }
 
@@ -126,8 +131,8 @@ class Capture {
 }
 
 /** Policies may be long, so that their digest is kept. */
-function keyOf({ kind, scopeId, program }: LoginCommand, { spec, confinement }: LoginPlace): string {
-  const parts = [kind, scopeId, program.argv[0], spec.cwd, program.envPolicy, confinement];
+function keyOf({ kind, scopeId, program }: LoginCommand, { spec, sandbox }: LoginPlace): string {
+  const parts = [kind, scopeId, program.argv[0], spec.cwd, program.envPolicy, sandbox];
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64');
 }
 

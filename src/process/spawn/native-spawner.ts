@@ -1,22 +1,27 @@
 import { closeSync, constants } from 'node:fs';
 import type { Libc, SpawnRequest, StdioSlot } from '../../native/libc.ts';
 import { SHARED_CACHED_CALLS } from '../../native/shared-cached-calls.ts';
-import { Confiner } from '../resources/confiner.ts';
 import { findControlGroups } from '../resources/control-groups.ts';
-import { EnclosedCommand } from '../tree/enclosed-command.ts';
+import { ResourceLimiter } from '../resources/resource-limiter.ts';
 import type { ProcessTree } from '../tree/kill-tree.ts';
 import { ProcessTagger, withoutCoreDumps } from '../tree/process-tagger.ts';
+import { SandboxedCommand } from '../tree/sandboxed-command.ts';
 import type { WatchdogProcess, WatchdogProgram } from '../tree/watchdog.ts';
 import { PipeSink, TerminalSink } from './input-sink.ts';
-import { LaunchCache } from './launch-cache.ts';
-import { cancelled, checkLaunch, describeLaunchFailure, rejectNulBytes } from './launch-checks.ts';
+import {
+  cancelled,
+  checkLaunch,
+  describeLaunchFailure,
+  LaunchCache,
+  rejectNulBytes,
+} from './launch-checks.ts';
 import { pipeSource, terminalSource } from './output-source.ts';
 import { Reaper } from './reaper.ts';
 import type { ChildParts } from './spawned-child.ts';
 import {
   type Child,
-  type EnclosingCalls,
   type InheritedDescriptor,
+  type SandboxCalls,
   SpawnError,
   type Spawner,
   type SpawnSpec,
@@ -27,21 +32,21 @@ import { WrapperReport } from './wrapper-report.ts';
 /** Starts programs through posix_spawn, on real pipes or a terminal, each as the leader of its own session. */
 export class NativeSpawner implements Spawner {
   readonly pty = { available: true } as const;
-  readonly enclosing: EnclosingCalls;
+  readonly sandboxCalls: SandboxCalls;
   readonly #libc: Libc;
   readonly #reaper: Reaper;
   readonly #tagger: ProcessTagger;
   readonly #supervisor: Supervisor;
-  readonly #confiner: Confiner;
+  readonly #limiter: ResourceLimiter;
   readonly #launchCache = new LaunchCache(() => performance.now());
 
   constructor(libc: Libc, findGroups = findControlGroups) {
     this.#libc = libc;
     this.#tagger = new ProcessTagger(libc);
-    this.#confiner = new Confiner(libc, this.#tagger.read, findGroups);
+    this.#limiter = new ResourceLimiter(libc, this.#tagger.read, findGroups);
     this.#reaper = new Reaper(libc, this.#tagger.isOurs);
     this.#supervisor = new Supervisor(this.#tagger, (program) => this.#startWatchdog(program));
-    this.enclosing = {
+    this.sandboxCalls = {
       lock: (fd, mode) => libc.lock(fd, mode),
       removeAfterDeath: (path, kind) => this.#supervisor.removeAfterDeath(path, kind),
       forgetRemoval: (path) => this.#supervisor.forgetRemoval(path),
@@ -87,15 +92,15 @@ export class NativeSpawner implements Spawner {
   async close(): Promise<void> {
     await this.#supervisor.close();
     this.#reaper.close();
-    await this.#confiner.close();
+    await this.#limiter.close();
   }
 
   #launchLimited(path: string, spec: SpawnSpec): ChildParts {
-    const limits = this.#confiner.prepare(spec.resources, spec.sessionLimits);
+    const limits = this.#limiter.prepare(spec.resources, spec.sessionLimits);
     if (limits === null) return this.#launch(path, spec);
     try {
       const parts = this.#launch(path, spec);
-      return { ...parts, confinement: limits.apply(parts.tree) };
+      return { ...parts, appliedLimits: limits.apply(parts.tree) };
     } catch (error) {
       limits.cancel();
       throw error;
@@ -113,7 +118,9 @@ export class NativeSpawner implements Spawner {
           ? this.#launchOnTerminal(program, spec.io, contains, descriptors)
           : this.#launchOnPipes(program, spec.io.stdin, descriptors);
       const report = descriptors.report === null ? null : this.#report(descriptors.report);
-      return contains ? { ...parts, report, command: new EnclosedCommand(parts.tree) } : { ...parts, report };
+      return contains
+        ? { ...parts, report, command: new SandboxedCommand(parts.tree) }
+        : { ...parts, report };
     } catch (error) {
       descriptors.closeOurs();
       throw describeLaunchFailure(error, path);
@@ -189,7 +196,7 @@ export class NativeSpawner implements Spawner {
   }
 }
 
-const openCached: EnclosingCalls['openCached'] = (path, links) => {
+const openCached: SandboxCalls['openCached'] = (path, links) => {
   const { calls } = SHARED_CACHED_CALLS;
   if (calls !== null) return calls.openPath(path, links);
   SHARED_CACHED_CALLS.prepare();

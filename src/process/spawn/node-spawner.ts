@@ -29,7 +29,7 @@ export class NodeSpawner implements Spawner {
     const { io } = spec;
     if (io.kind === 'pty') throw new SpawnError('ENOTSUP', this.#noTerminalsBecause);
     if (spec.wrapper !== undefined || spec.inherited !== undefined) {
-      throw new SpawnError('ENOTSUP', 'programs can only be confined by native starts');
+      throw new SpawnError('ENOTSUP', 'programs can only be sandboxed by native starts');
     }
     const limited = spec.resources !== undefined && limitsAnything(spec.resources);
     if (limited || spec.sessionLimits != null) throw limitsNeedNative();

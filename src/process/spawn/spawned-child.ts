@@ -1,6 +1,6 @@
-import type { Confinement } from '../resources/confiner.ts';
-import type { EnclosedCommand } from '../tree/enclosed-command.ts';
+import type { AppliedLimits } from '../resources/resource-limiter.ts';
 import type { ProcessTree, TreeKiller } from '../tree/kill-tree.ts';
+import type { SandboxedCommand } from '../tree/sandboxed-command.ts';
 import type { Child, ExitStatus, InputSink, OutputSource } from './spawner.ts';
 import type { WrapperReport } from './wrapper-report.ts';
 
@@ -12,9 +12,9 @@ export interface ChildParts {
   /** Null for pipes. */
   readonly resize: ((rows: number, cols: number) => void) | null;
   /** Null when nothing is limited. */
-  readonly confinement?: Confinement | null;
+  readonly appliedLimits?: AppliedLimits | null;
   /** Set when the program only contains the command that signals are meant for. */
-  readonly command?: EnclosedCommand;
+  readonly command?: SandboxedCommand;
   /** Set when a wrapper was given a pipe to say something through. */
   readonly report?: WrapperReport | null;
 }
@@ -80,7 +80,7 @@ export class SpawnedChild implements Child {
     for (const output of this.outputs) output.destroy();
     this.stdin?.destroy();
     this.#parts.report?.discard();
-    this.#parts.confinement?.release();
+    this.#parts.appliedLimits?.release();
     this.#onRelease();
   }
 
@@ -88,7 +88,7 @@ export class SpawnedChild implements Child {
   exited(waited: ExitStatus): void {
     this.#parts.tree.reaped = true;
     this.#parts.command?.ended();
-    const status = this.#parts.confinement?.outOfMemory() ? { ...waited, outOfMemory: true } : waited;
+    const status = this.#parts.appliedLimits?.outOfMemory() ? { ...waited, outOfMemory: true } : waited;
     this.#status = status;
     for (const listener of this.#listeners) queueMicrotask(() => listener(status));
     this.#listeners = [];

@@ -1,7 +1,6 @@
 import type { CachedCalls } from '../../native/cached-calls.ts';
 import type { WaitStatus } from '../../native/libc.ts';
-import type { ResourceLimits } from '../resources/resource-limits.ts';
-import type { SessionLimits } from '../resources/session-limits.ts';
+import type { ResourceLimits, SessionLimits } from '../resources/resource-limits.ts';
 
 /** What a child's standard streams are connected to. */
 export type ChildIo =
@@ -108,15 +107,15 @@ export interface Child {
 export interface Spawner {
   /** Whether this spawner can open terminals; when not, the reason a caller is shown. */
   readonly pty: { readonly available: true } | { readonly available: false; readonly reason: string };
-  /** What the system is asked for when programs are put into confinements; null where it cannot be asked. */
-  readonly enclosing?: EnclosingCalls | null;
+  /** What the system is asked for when programs are put into sandboxes; null where it cannot be asked. */
+  readonly sandboxCalls?: SandboxCalls | null;
   /** Resolves once the program image has been executed. Rejects with SpawnError. */
   spawn(spec: SpawnSpec, signal?: AbortSignal): Promise<Child>;
   close(): Promise<void>;
 }
 
-/** Calls of the system that keep order among the servers that confine programs on one machine. */
-export interface EnclosingCalls {
+/** Calls of the system that keep order among the servers that sandbox programs on one machine. */
+export interface SandboxCalls {
   /**
    * Locks an open file or directory, in place of the lock that the descriptor holds, without waiting. False when another holder is
    * in the way; the descriptor then holds none. Throws where the file system has no locks.

@@ -57,7 +57,7 @@ export class Watchdog {
     if (this.#groups.delete(group)) this.#tell(`-${group}`);
   }
 
-  /** See EnclosingCalls. A path with a newline cannot be told of and stays. */
+  /** See SandboxCalls. A path with a newline cannot be told of and stays. */
   removeAfterDeath(path: string, kind: 'directory' | 'file'): void {
     if (path.includes('\n')) return;
     const line = `${kind === 'directory' ? 'd' : 'f'}${path}`;

@@ -1,6 +1,6 @@
+import { Semaphore } from '../../base/semaphore.ts';
 import { FileError } from '../../files/errors.ts';
 import { nativePathOfText } from '../../files/native-path.ts';
-import { Slots } from '../../files/slots.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
 import { builtHelperProgram, type HelperProgram } from '../file-helper-program.ts';
@@ -49,14 +49,14 @@ export class SandboxedFiles {
   readonly #policies = new Map<string, PolicyHelper>();
   /** All that run, those included that only finish what they have begun. */
   readonly #helpers = new Set<PooledHelper>();
-  readonly #places: Slots;
+  readonly #places: Semaphore;
   #waiting = 0;
   #runtime: Promise<NodeRuntime> | null = null;
   readonly #end = new AbortController();
 
   constructor(options: SandboxedFilesOptions) {
     this.#options = options;
-    this.#places = new Slots(options.maxHelpers ?? MAX_HELPERS);
+    this.#places = new Semaphore(options.maxHelpers ?? MAX_HELPERS);
     // The network is out of reach anyway, and the helper talks through pipes.
     this.#filter = seccompFilter('enabled', options.architecture);
   }
@@ -146,7 +146,7 @@ export class SandboxedFiles {
     this.#waiting++;
     try {
       if (this.#helpers.size >= maxHelpers) this.#endLongestUnused();
-      await this.#places.take(AbortSignal.any([AbortSignal.timeout(waitMs), this.#end.signal]));
+      await this.#places.acquire(AbortSignal.any([AbortSignal.timeout(waitMs), this.#end.signal]));
     } catch {
       this.#checkOpen();
       throw tooMany;
@@ -192,7 +192,7 @@ export class SandboxedFiles {
   }
 }
 
-/** A bwrap that whoever is confined can replace confines nobody. */
+/** A bwrap that whoever is sandboxed can replace confines nobody. */
 function refuseWritable(bwrap: string, disk: DiskPolicy): void {
   if (disk.base === 'write' || accessOf(disk, nativePathOfText(bwrap)) !== 'write') return;
   throw unenforceable(`the sandbox would make bwrap itself (${bwrap}) writable; install it elsewhere`);

@@ -6,8 +6,8 @@ import type { Child, Spawner } from '../../process/spawn/spawner.ts';
 import { SandboxError } from '../errors.ts';
 import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
-import { cureFor, INSTALL_BWRAP } from './cures.ts';
 import { descriptorPath } from './descriptors.ts';
+import { fixFor, INSTALL_BWRAP } from './fixes.ts';
 import { idleImage } from './launcher.ts';
 import { PROBE_COMPLAINT_BYTES, PROBE_DEADLINE_MS, PROBE_RETRY_MS } from './limits.ts';
 import { seccompFilter } from './seccomp.ts';
@@ -16,13 +16,13 @@ import type { Architecture } from './syscalls.ts';
 /** Nothing can be sandboxed here: why, and what to change on this machine as far as that is known. */
 export class BwrapUnavailable extends SandboxError {
   readonly reason: string;
-  readonly cure: string | null;
+  readonly fix: string | null;
 
-  constructor(reason: string, cure: string | null) {
-    const advice = cure === null ? '' : `; ${cure}`;
+  constructor(reason: string, fix: string | null) {
+    const advice = fix === null ? '' : `; ${fix}`;
     super('unenforceable', `programs cannot be sandboxed on this machine: ${reason}${advice}`);
     this.reason = reason;
-    this.cure = cure;
+    this.fix = fix;
   }
 }
 
@@ -97,7 +97,7 @@ export class Bwrap {
     if (complaint === null) return path;
     // Another one may be there the next time.
     this.#trusted = null;
-    throw new BwrapUnavailable(`${path} does not work here: ${complaint}`, cureFor(complaint));
+    throw new BwrapUnavailable(`${path} does not work here: ${complaint}`, fixFor(complaint));
   }
 
   /** Builds and leaves a sandbox. Null when that works, else what went wrong. */

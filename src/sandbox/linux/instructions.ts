@@ -1,7 +1,7 @@
 import { closeSync, writeSync } from 'node:fs';
 import { errorCode } from '../../files/errors.ts';
 import { PipeSink } from '../../process/spawn/input-sink.ts';
-import type { EnclosingCalls, InputSink } from '../../process/spawn/spawner.ts';
+import type { InputSink, SandboxCalls } from '../../process/spawn/spawner.ts';
 import { SMALL_PIPE_BYTES } from './limits.ts';
 
 /**
@@ -18,7 +18,7 @@ export class Instructions {
   #handedOver = false;
   #closed = false;
 
-  constructor(calls: Pick<EnclosingCalls, 'createPipe' | 'memoryFile'>) {
+  constructor(calls: Pick<SandboxCalls, 'createPipe' | 'memoryFile'>) {
     this.#launcher = calls.memoryFile(NOTHING);
     try {
       const { readEnd, writeEnd } = calls.createPipe();

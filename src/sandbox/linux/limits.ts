@@ -1,4 +1,4 @@
-/** Output in which a confined program's failure is explained: the reference keeps no more. */
+/** Output in which a sandboxed program's failure is explained: the reference keeps no more. */
 export const DENIAL_WINDOW_BYTES = 1024 * 1024;
 
 /** Placeholders that one server holds at a time. Each is two open descriptors; a command needs three or four, shared by its like. */

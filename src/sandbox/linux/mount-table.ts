@@ -1,15 +1,15 @@
 import { closeSync, openSync } from 'node:fs';
-import type { EnclosingCalls } from '../../process/spawn/spawner.ts';
+import type { SandboxCalls } from '../../process/spawn/spawner.ts';
 
 /**
  * What is mounted where this process runs. A sandbox that has been built hears of each mount and unmount outside, as far as it is not
  * its own, and shows a new one as it is outside: writable, for one, where everything else is not.
  */
 export class MountTable {
-  readonly #calls: Pick<EnclosingCalls, 'hasNews'>;
+  readonly #calls: Pick<SandboxCalls, 'hasNews'>;
   #fd: number | null = null;
 
-  constructor(calls: Pick<EnclosingCalls, 'hasNews'>) {
+  constructor(calls: Pick<SandboxCalls, 'hasNews'>) {
     this.#calls = calls;
   }
 

@@ -11,7 +11,7 @@ import {
   systemPath,
   textOfNativePath,
 } from '../../files/native-path.ts';
-import type { EnclosingCalls } from '../../process/spawn/spawner.ts';
+import type { SandboxCalls } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
 import { isPlaceholderMode, PLACEHOLDER_MODES, type Placeholder } from '../mounts/mount-plan.ts';
 import { descriptorPath, placeOf } from './descriptors.ts';
@@ -22,7 +22,7 @@ export class PlanOutdated extends Error {
   override readonly name = 'PlanOutdated';
 }
 
-type PlaceholderCalls = Pick<EnclosingCalls, 'lock' | 'openCached' | 'removeAfterDeath' | 'forgetRemoval'>;
+type PlaceholderCalls = Pick<SandboxCalls, 'lock' | 'openCached' | 'removeAfterDeath' | 'forgetRemoval'>;
 
 /** Placeholders that are in place. */
 export interface HeldPlaces {
@@ -245,10 +245,10 @@ interface SharedDirectory {
 
 /** The directories of the placeholders that are made together, each held once. */
 class ParentDirectories {
-  readonly #calls: Pick<EnclosingCalls, 'openCached'>;
+  readonly #calls: Pick<SandboxCalls, 'openCached'>;
   readonly #shared = new Map<NativePath, { users: number; readonly fd: Promise<number> }>();
 
-  constructor(calls: Pick<EnclosingCalls, 'openCached'>) {
+  constructor(calls: Pick<SandboxCalls, 'openCached'>) {
     this.#calls = calls;
   }
 

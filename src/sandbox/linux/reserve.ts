@@ -1,4 +1,4 @@
-import type { Child, EnclosingCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
+import type { Child, SandboxCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { discard } from '../../process/start-program.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
 import { Instructions } from './instructions.ts';
@@ -23,7 +23,7 @@ type SpecOf = (inherited: Instructions['inherited']) => SpawnSpec;
  */
 export class SandboxReserve {
   readonly #spawn: (spec: SpawnSpec) => Promise<Child>;
-  readonly #calls: EnclosingCalls;
+  readonly #calls: SandboxCalls;
   readonly #mounts: MountTable;
   /** The longest unused first. */
   readonly #spares = new Set<Spare>();
@@ -33,7 +33,7 @@ export class SandboxReserve {
   readonly #underWay = new Set<Promise<void>>();
   #closed = false;
 
-  constructor(spawn: (spec: SpawnSpec) => Promise<Child>, calls: EnclosingCalls) {
+  constructor(spawn: (spec: SpawnSpec) => Promise<Child>, calls: SandboxCalls) {
     this.#spawn = spawn;
     this.#calls = calls;
     this.#mounts = new MountTable(calls);

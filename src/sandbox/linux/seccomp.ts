@@ -113,7 +113,7 @@ const RULES: Readonly<Record<NetworkMode, ModeRules>> = {
   enabled: { denied: RINGS, onlyConnected: [], onlyWith: [] },
 };
 
-/** Calls that no confined program has a use for, and that have been ways into the kernel or around a file tree. */
+/** Calls that no sandboxed program has a use for, and that have been ways into the kernel or around a file tree. */
 const NEVER: readonly SyscallName[] = [
   'mount',
   'umount2',

@@ -51,7 +51,7 @@ export function requirePlaces(context: SandboxContext, host: PolicyHost): void {
   if ('permissions' in context) placesOf(context, host);
 }
 
-type NamedConfinement = Exclude<SandboxContext, SandboxProfile>;
+type NamedSandbox = Exclude<SandboxContext, SandboxProfile>;
 type Permissions = SandboxProfile['permissions'];
 type FileSystemPermissions = Extract<Permissions, { type: 'managed' }>['file_system'];
 type Entry = Extract<FileSystemPermissions, { type: 'restricted' }>['entries'][number];
@@ -86,7 +86,7 @@ function policyOfProfile(profile: SandboxProfile, host: PolicyHost): SandboxPoli
 }
 
 /** The classic forms: everything is readable, and a workspace with the temporary directories may be writable. */
-function policyOfName(named: NamedConfinement, host: PolicyHost): SandboxPolicy {
+function policyOfName(named: NamedSandbox, host: PolicyHost): SandboxPolicy {
   const draft = new PolicyDraft(null);
   draft.add(ROOT, 'read');
   if (named.type === 'workspaceWrite') {

@@ -38,7 +38,7 @@ export interface DiskPolicy {
   readonly ceilings?: readonly DiskPolicy[];
 }
 
-/** A confinement in one normal form, whatever form it was asked for in. Equal confinements have equal keys ({@link policyKey}). */
+/** A sandbox in one normal form, whatever form it was asked for in. Equal sandboxes have equal keys ({@link policyKey}). */
 export interface SandboxPolicy {
   /** `unrestricted` is every file, readable and writable. */
   readonly disk: DiskPolicy | 'unrestricted';

@@ -1,5 +1,5 @@
 import type { Spawner, SpawnSpec } from '../../process/spawn/spawner.ts';
-import type { Enclosure } from '../../process/start-program.ts';
+import type { SandboxedLaunch } from '../../process/start-program.ts';
 import { SandboxError } from '../errors.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { type Attempt, FORBIDDEN, PERMITTED } from './attempts.ts';
@@ -13,14 +13,14 @@ import { type Places, Scene } from './scene.ts';
  */
 export async function tryToBreakOut(
   spawner: Spawner,
-  sandbox: Pick<Sandbox, 'encloseProgram'>,
+  sandbox: Pick<Sandbox, 'wrapProgram'>,
   node: string,
 ): Promise<Check[]> {
   const free = await perform(spawner, node, async ({ spec }) => ({ spec, judge: null, release: null }));
-  const confined = await perform(spawner, node, ({ spec, scene }) =>
-    sandbox.encloseProgram(spec, scene.policy, new AbortController().signal),
+  const sandboxed = await perform(spawner, node, ({ spec, scene }) =>
+    sandbox.wrapProgram(spec, scene.policy, new AbortController().signal),
   );
-  return [permittedCheck(confined), ...FORBIDDEN.map((attempt) => forbiddenCheck(attempt, free, confined))];
+  return [permittedCheck(sandboxed), ...FORBIDDEN.map((attempt) => forbiddenCheck(attempt, free, sandboxed))];
 }
 
 /** What came of an attempt. */
@@ -33,21 +33,21 @@ type Result =
 /** By the name of the attempt. */
 type Results = ReadonlyMap<string, Result>;
 
-type Enclose = (start: { readonly spec: SpawnSpec; readonly scene: Scene }) => Promise<Enclosure>;
+type WrapInSandbox = (start: { readonly spec: SpawnSpec; readonly scene: Scene }) => Promise<SandboxedLaunch>;
 
 const ATTEMPTS: readonly Attempt[] = [PERMITTED, ...FORBIDDEN];
 
 const NOT_RELIABLE = 'do not rely on sandboxes on this machine, and report it';
 
-function permittedCheck(confined: Results): Check {
-  const result = confined.get(PERMITTED.name)!;
+function permittedCheck(sandboxed: Results): Check {
+  const result = sandboxed.get(PERMITTED.name)!;
   return result.kind === 'succeeded'
     ? ok(PERMITTED.name, 'it may')
     : failed(PERMITTED.name, obstacleOf(result), null);
 }
 
-function forbiddenCheck({ name }: Attempt, free: Results, confined: Results): Check {
-  const [result, usual] = [confined.get(name)!, free.get(name)!];
+function forbiddenCheck({ name }: Attempt, free: Results, sandboxed: Results): Check {
+  const [result, usual] = [sandboxed.get(name)!, free.get(name)!];
   if (result.kind === 'succeeded') return failed(name, 'it has succeeded inside a sandbox', NOT_RELIABLE);
   if (result.kind === 'notMade') return untested(name, `was not tried: ${result.because}`);
   return usual.kind === 'succeeded'
@@ -59,11 +59,12 @@ function obstacleOf(result: Exclude<Result, { readonly kind: 'succeeded' }>): st
   return result.kind === 'stopped' ? result.by : result.because;
 }
 
-async function perform(spawner: Spawner, node: string, enclose: Enclose): Promise<Results> {
+async function perform(spawner: Spawner, node: string, wrapInSandbox: WrapInSandbox): Promise<Results> {
   const scene = await Scene.open(spawner);
   try {
     const { places } = scene;
-    const run = async () => runProgram(spawner, await enclose({ spec: programSpec(node, places), scene }));
+    const run = async () =>
+      runProgram(spawner, await wrapInSandbox({ spec: programSpec(node, places), scene }));
     const { code, output, complaint } = await run().catch(neverStarted);
     const told = new Map(output.split('\n').flatMap((line) => reportOf(line)));
     const silence = complaint.split('\n', 1)[0] || `the program ended with ${code} before it`;

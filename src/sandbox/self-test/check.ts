@@ -9,21 +9,21 @@ export interface Check {
   readonly state: CheckState;
   readonly detail: string;
   /** What to do about it; null when nothing is to be done, or nobody knows. */
-  readonly cure: string | null;
+  readonly fix: string | null;
 }
 
 export function ok(name: string, detail: string): Check {
-  return { name, state: 'ok', detail, cure: null };
+  return { name, state: 'ok', detail, fix: null };
 }
 
-export function failed(name: string, detail: string, cure: string | null): Check {
-  return { name, state: 'failed', detail, cure };
+export function failed(name: string, detail: string, fix: string | null): Check {
+  return { name, state: 'failed', detail, fix };
 }
 
-export function missing(name: string, detail: string, cure: string | null): Check {
-  return { name, state: 'missing', detail, cure };
+export function missing(name: string, detail: string, fix: string | null): Check {
+  return { name, state: 'missing', detail, fix };
 }
 
 export function untested(name: string, detail: string): Check {
-  return { name, state: 'untested', detail, cure: null };
+  return { name, state: 'untested', detail, fix: null };
 }

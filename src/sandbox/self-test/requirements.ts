@@ -1,7 +1,7 @@
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { BwrapUnavailable, findBwrap } from '../linux/bwrap.ts';
-import { cureFor } from '../linux/cures.ts';
 import { descriptorPath } from '../linux/descriptors.ts';
+import { fixFor } from '../linux/fixes.ts';
 import { idleImage } from '../linux/launcher.ts';
 import { seccompFilter } from '../linux/seccomp.ts';
 import type { Architecture } from '../linux/syscalls.ts';
@@ -20,7 +20,7 @@ export async function checkRequirements(
   const found = await findBwrap(searchPath).catch((error: unknown) => error);
   if (found instanceof BwrapUnavailable) {
     return [
-      failed('bwrap', found.reason, found.cure),
+      failed('bwrap', found.reason, found.fix),
       ...FEATURES.map(({ name }) => untested(name, 'bwrap is needed to try it')),
     ];
   }
@@ -38,7 +38,7 @@ export async function checkRequirements(
     args.push(...feature.args);
     const { code, complaint } = await run([...args, '--', descriptorPath(IMAGE_FD)]);
     const reason = complaint || `bwrap exited with ${code}`;
-    checks.push(code === 0 ? ok(feature.name, feature.gives) : failed(feature.name, reason, cureFor(reason)));
+    checks.push(code === 0 ? ok(feature.name, feature.gives) : failed(feature.name, reason, fixFor(reason)));
   }
   return checks;
 }

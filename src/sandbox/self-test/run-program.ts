@@ -1,5 +1,5 @@
 import type { OutputSource, Spawner } from '../../process/spawn/spawner.ts';
-import { childOf, type Enclosure } from '../../process/start-program.ts';
+import { childOf, type SandboxedLaunch } from '../../process/start-program.ts';
 import { PROGRAM_DEADLINE_MS, PROGRAM_OUTPUT_BYTES } from './limits.ts';
 
 /** How a program of the self-test ended. */
@@ -12,10 +12,10 @@ export interface ProgramOutcome {
 }
 
 /** Runs a program to its end, within a deadline, and clears away everything that was made for it. */
-export async function runProgram(spawner: Spawner, enclosure: Enclosure): Promise<ProgramOutcome> {
+export async function runProgram(spawner: Spawner, launch: SandboxedLaunch): Promise<ProgramOutcome> {
   try {
-    const child = await childOf(enclosure, (spec) => spawner.spawn(spec));
-    const entered = enclosure.entered?.(child).catch(() => child.killTree());
+    const child = await childOf(launch, (spec) => spawner.spawn(spec));
+    const entered = launch.entered?.(child).catch(() => child.killTree());
     const deadline = setTimeout(() => void child.killTree(), PROGRAM_DEADLINE_MS);
     const exited = new Promise<number | null>((resolve) => child.onExit(({ code }) => resolve(code)));
     const code = exited.finally(() => child.killTree());
@@ -27,7 +27,7 @@ export async function runProgram(spawner: Spawner, enclosure: Enclosure): Promis
     child.release();
     return outcome;
   } finally {
-    await enclosure.release?.();
+    await launch.release?.();
   }
 }
 

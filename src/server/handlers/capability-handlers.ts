@@ -14,7 +14,7 @@ type CapabilityMethod = 'capabilityRoots/discoverV1' | 'capabilities/discoverV2'
 
 /** What directories, and what is installed on this machine, offer to an agent. */
 export function capabilityHandlers({ files, config }: HandlerServices): Pick<Handlers, CapabilityMethod> {
-  /** A confinement that is not meant for this host is an error of its root, like a path that is not. */
+  /** A sandbox that is not meant for this host is an error of its root, like a path that is not. */
   const filesOf = (root: Parameters<typeof files.under>[0]): FileSystem => {
     try {
       return files.under(root, 'read');

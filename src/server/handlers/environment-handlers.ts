@@ -7,7 +7,7 @@ type EnvironmentMethod = Extract<keyof Handlers, `environment/${string}`>;
 export function environmentHandlers(services: HandlerServices): Pick<Handlers, EnvironmentMethod> {
   return {
     'environment/info': async () => {
-      await services.confinement.probe();
+      await services.sandboxEnforcer.probe();
       return services.environmentInfo();
     },
     'environment/status': () => ({ status: 'ready' }),

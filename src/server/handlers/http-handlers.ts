@@ -12,7 +12,11 @@ import type { HandlerServices } from './services.ts';
 type HttpMethod = Extract<keyof Handlers, `http/${string}`>;
 
 /** The `http/*` methods. A request parks its slot: a server that does not answer delays nobody. */
-export function httpHandlers({ http, confinement, records }: HandlerServices): Pick<Handlers, HttpMethod> {
+export function httpHandlers({
+  http,
+  sandboxEnforcer,
+  records,
+}: HandlerServices): Pick<Handlers, HttpMethod> {
   return {
     'http/request': async (params, { bulk, park, trace }) => {
       const { requestId, streamResponse, windowBytes, bodyBase64 } = params;
@@ -21,7 +25,7 @@ export function httpHandlers({ http, confinement, records }: HandlerServices): P
         send: (request: HttpRequest) => Promise<T>,
       ) =>
         records.httpRequest(params, async () => {
-          if (confinement.networkForbidden) throw new NetworkError('refused', NETWORK_FORBIDDEN);
+          if (sandboxEnforcer.networkForbidden) throw new NetworkError('refused', NETWORK_FORBIDDEN);
           const span = records.tracedHttp(params.method, trace);
           const request = requestOf(params, body, span?.context ?? null);
           park();

@@ -1,7 +1,7 @@
-import type { ProxyHost } from '../../network/proxy/proxy-host.ts';
+import type { ProxyResources } from '../../network/proxy/proxy-resources.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { RpcConnection } from '../../rpc/connection.ts';
-import type { Confinement } from '../../sandbox/confinement.ts';
+import type { SandboxEnforcer } from '../../sandbox/sandbox-enforcer.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import type { EnvironmentInfo } from '../environment-info.ts';
 import type { ConnectionRecords } from '../records/records.ts';
@@ -17,8 +17,8 @@ export interface HandlerServices {
   readonly files: ConnectionFiles;
   readonly http: ConnectionHttp;
   readonly quotas: Quotas;
-  readonly confinement: Confinement;
-  readonly proxies: ProxyHost;
+  readonly sandboxEnforcer: SandboxEnforcer;
+  readonly proxies: ProxyResources;
   readonly log: Logger;
   readonly records: ConnectionRecords;
   readonly connection: Pick<RpcConnection, 'notify'>;

@@ -1,12 +1,12 @@
 import type { ProcessListener } from '../../process/managed-process.ts';
-import { effectiveLimits, type RequestedLimits } from '../../process/resources/requested-limits.ts';
+import { effectiveLimits, type RequestedLimits } from '../../process/resources/resource-limits.ts';
 import { afterLogin } from '../../process/shell-state/after-login.ts';
 import type { LoginCommand } from '../../process/shell-state/login-command.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
-import type { Enclose } from '../../process/start-program.ts';
+import type { WrapInSandbox } from '../../process/start-program.ts';
 import type { NetworkProxyLaunch } from '../../protocol/network.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
-import type { SandboxType } from '../../sandbox/confinement.ts';
+import type { SandboxType } from '../../sandbox/sandbox-enforcer.ts';
 import { type Dialect, processNotifier } from '../sessions/process-events.ts';
 import { programNetwork } from './program-network.ts';
 import { readableChunkBytes } from './read-result.ts';
@@ -21,10 +21,10 @@ export interface CheckedStart {
   readonly outputBytesCap?: number | null | undefined;
   /** What the client wants the program held to; the server's own limits hold in any case. */
   readonly limits?: RequestedLimits | null;
-  /** What the client wants the program confined to; the server's own floor holds in any case. */
+  /** What the client wants the program restricted to; the server's own floor holds in any case. */
   readonly sandbox?: SandboxContext | null;
   readonly networkProxy?: NetworkProxyLaunch | null;
-  /** Whether a confined program may use its proxy and nothing else of the network. */
+  /** Whether a sandboxed program may use its proxy and nothing else of the network. */
   readonly enforceManagedNetwork?: boolean;
   /** Given for a command that wants the captured state of its login shell. */
   readonly login?: LoginCommand | null;
@@ -32,7 +32,7 @@ export interface CheckedStart {
 
 /** Starts a program in the session and reports its life in its dialect. Resolves to what confines it. */
 export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<SandboxType> {
-  const { session, config, connection, files, quotas, records, confinement } = services;
+  const { session, config, connection, files, quotas, records, sandboxEnforcer } = services;
   const { processId, dialect } = start;
   const { resources, run: limits } = effectiveLimits(start.limits, {
     memoryBytes: config.maxProcessMemoryBytes,
@@ -46,16 +46,16 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
   const sandbox = start.sandbox ?? null;
   const login = sharedLogin(start);
   const network = programNetwork(services, start);
-  const { sandboxType, enclose: confine } = confinement.program(
+  const { sandboxType, wrapInSandbox: wrapCommand } = sandboxEnforcer.program(
     network === null ? sandbox : network.sandbox,
     spec,
     () => network?.sockets ?? null,
   );
-  const forShell = login ? shellConfinement(confinement, start, spec) : null;
-  const confined = login
-    ? afterLogin(session.shellStates, login, { description: sandbox, forShell, forCommand: confine })
-    : confine;
-  const enclose = network === null ? confined : network.around(confined);
+  const forShell = login ? shellSandbox(sandboxEnforcer, start, spec) : null;
+  const wrapLogin = login
+    ? afterLogin(session.shellStates, login, { description: sandbox, forShell, forCommand: wrapCommand })
+    : wrapCommand;
+  const wrapInSandbox = network === null ? wrapLogin : network.around(wrapLogin);
   const maxBytes = Math.min(
     config.retainedOutputBytesPerProcess,
     start.outputBytesCap ?? Number.POSITIVE_INFINITY,
@@ -86,7 +86,7 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     const after = recorded === null ? changesDone : Promise.all([changesDone, recorded]).then(() => {});
     // Whoever finds the id taken does not wait for it.
     after?.catch(() => {});
-    await session.processes.start({ processId, spec, retention, listener, after, limits, enclose });
+    await session.processes.start({ processId, spec, retention, listener, after, limits, wrapInSandbox });
   } catch (error) {
     leave();
     network?.close();
@@ -114,11 +114,11 @@ function sharedLogin({ login = null, networkProxy = null }: CheckedStart): Login
  * What a login shell runs inside of that is asked for its state. It has no use for a proxy and must not take the program's sockets; nor
  * may it get at the network that the program is kept from: what it reads may have been written by such a program.
  */
-function shellConfinement(
-  confinement: HandlerServices['confinement'],
+function shellSandbox(
+  sandboxEnforcer: HandlerServices['sandboxEnforcer'],
   { sandbox = null, enforceManagedNetwork = false }: CheckedStart,
   spec: SpawnSpec,
-): Enclose | null {
-  if (sandbox !== null && enforceManagedNetwork) return confinement.withoutNetwork(sandbox, spec);
-  return confinement.program(sandbox, spec).enclose;
+): WrapInSandbox | null {
+  if (sandbox !== null && enforceManagedNetwork) return sandboxEnforcer.withoutNetwork(sandbox, spec);
+  return sandboxEnforcer.program(sandbox, spec).wrapInSandbox;
 }

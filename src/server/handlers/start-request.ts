@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { isAbsolute } from 'node:path';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import { ioOf, type ProgramRequest, spawnSpecOf } from '../../process/program-request.ts';
-import type { RequestedLimits } from '../../process/resources/requested-limits.ts';
+import type { RequestedLimits } from '../../process/resources/resource-limits.ts';
 import { type LoginCommand, loginCommandOf } from '../../process/shell-state/login-command.ts';
 import type { ChildIo, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { internalError, invalidParams, invalidRequest, printable } from '../../protocol/errors.ts';
@@ -21,10 +21,10 @@ export interface StartRequestParts extends ProgramRequest {
   readonly cwd: string;
   /** What the client wants the program held to. */
   readonly limits: RequestedLimits | null;
-  /** What the client wants the program confined to. */
+  /** What the client wants the program restricted to. */
   readonly sandbox: SandboxContext | null;
   readonly networkProxy: NetworkProxyLaunch | null;
-  /** Whether a confined program may use its proxy and nothing else of the network. */
+  /** Whether a sandboxed program may use its proxy and nothing else of the network. */
   readonly enforceManagedNetwork: boolean;
   /** What it is for a login shell whose state may have been captured; null when it is something else. */
   readonly login: LoginCommand | null;

@@ -1,4 +1,6 @@
 import { setMaxListeners } from 'node:events';
+import { Semaphore } from '../../base/semaphore.ts';
+import { withTimeout } from '../../base/with-timeout.ts';
 import { FileError, refused } from '../../files/errors.ts';
 import { FileHandles } from '../../files/file-handles.ts';
 import type { FileSystem } from '../../files/file-system.ts';
@@ -9,7 +11,6 @@ import { PathOrder } from '../../files/path-order.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import type { ContentSearch } from '../../files/search/content-search.ts';
 import type { SearchRequest, SearchResult } from '../../files/search/query.ts';
-import { Slots } from '../../files/slots.ts';
 import type { ChangeBatch } from '../../files/watch/change-list.ts';
 import type { ConnectionWatches } from '../../files/watch/connection-watches.ts';
 import type { MissingWatch } from '../../files/watch/watch-missing.ts';
@@ -17,16 +18,15 @@ import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import { FrameBuffers } from '../../rpc/frame-buffers.ts';
-import type { ConfinedFiles } from '../../sandbox/confinement.ts';
+import type { FileSandboxes } from '../../sandbox/sandbox-enforcer.ts';
 import {
   EARLIER_CHANGES_MS,
   FILE_OPERATIONS_PER_CONNECTION,
   REUSED_BLOCKS_MAX,
   TREE_OPERATIONS_PER_CONNECTION,
 } from '../limits.ts';
-import { waitAtMost } from '../patience.ts';
 
-/** What a request says about its confinement. */
+/** What a request says about its sandbox. */
 interface AskedSandbox {
   readonly sandbox?: SandboxContext | null | undefined;
 }
@@ -39,61 +39,61 @@ interface FileNewsPeer {
 
 /** What one connection holds of the file system. Nothing of it outlives the connection. What few clients use is loaded when they do. */
 export class ConnectionFiles {
-  /** The files of a request that asks for no confinement, where the server demands none. */
+  /** The files of a request that asks for no sandbox, where the server demands none. */
   readonly #fileSystem: FileSystem;
   readonly order = new PathOrder();
   readonly blocks = BLOCKS;
   readonly handles = new FileHandles(BLOCKS);
   /** The server's search engine, shared by all connections. */
   readonly #search: () => Promise<ContentSearch>;
-  readonly #confined: ConfinedFiles;
+  readonly #fileSandboxes: FileSandboxes;
   readonly #bounded: (files: FileSystem) => FileSystem;
   readonly #peer: FileNewsPeer;
   #missing: Promise<MissingWatch> | null = null;
   #watches: Promise<ConnectionWatches> | null = null;
-  readonly #slots = new Slots(FILE_OPERATIONS_PER_CONNECTION);
+  readonly #slots = new Semaphore(FILE_OPERATIONS_PER_CONNECTION);
   readonly #ended = new AbortController();
 
   /**
    * `enterHandle` is asked before a file is opened through a handle; it may refuse, and returns what to call at the end. `files` are
-   * those that are the client's business; `confined` has them for requests under a sandbox.
+   * those that are the client's business; `fileSandboxes` has them for requests under a sandbox.
    */
   constructor(
     peer: FileNewsPeer,
     search: () => Promise<ContentSearch>,
     enterHandle: () => () => void,
     files: FileSystem,
-    confined: ConfinedFiles,
+    fileSandboxes: FileSandboxes,
   ) {
     // Every operation that waits for its place listens; their number is bounded by the dispatcher.
     setMaxListeners(0, this.#ended.signal);
-    const trees = new Slots(TREE_OPERATIONS_PER_CONNECTION);
+    const trees = new Semaphore(TREE_OPERATIONS_PER_CONNECTION);
     this.#bounded = (files) =>
       countHandles(limitFileSystem(files, { slots: this.#slots, trees }, this.#ended.signal), enterHandle);
     this.#fileSystem = this.#bounded(files);
-    this.#confined = confined;
+    this.#fileSandboxes = fileSandboxes;
     this.#peer = peer;
     this.#search = search;
   }
 
-  /** The files that a request may see and change. Throws when its confinement makes no sense; one that cannot be had fails each operation. */
+  /** The files that a request may see and change. Throws when its sandbox makes no sense; one that cannot be had fails each operation. */
   under({ sandbox }: AskedSandbox, access: 'read' | 'write'): FileSystem {
-    const confinement = this.#confined.of(sandbox ?? null, access);
-    return confinement === null ? this.#fileSystem : this.#bounded(confinement.fileSystem);
+    const fileSandbox = this.#fileSandboxes.of(sandbox ?? null, access);
+    return fileSandbox === null ? this.#fileSystem : this.#bounded(fileSandbox.fileSystem);
   }
 
   /** A search that sees what the request may see. */
   searchUnder({
     sandbox,
   }: AskedSandbox): (request: SearchRequest, signal: AbortSignal) => Promise<SearchResult> {
-    const confinement = this.#confined.of(sandbox ?? null, 'read');
-    if (confinement !== null) return confinement.search;
+    const fileSandbox = this.#fileSandboxes.of(sandbox ?? null, 'read');
+    if (fileSandbox !== null) return fileSandbox.search;
     return async (...search) => (await this.#search()).search(...search);
   }
 
-  /** For what cannot be confined and tells only about reading: refuses where a part of the disk is hidden from the request. */
+  /** For what cannot be sandboxed and tells only about reading: refuses where a part of the disk is hidden from the request. */
   requireAllReadable({ sandbox }: AskedSandbox, method: string): void {
-    if (this.#confined.of(sandbox ?? null, 'read') === null) return;
+    if (this.#fileSandboxes.of(sandbox ?? null, 'read') === null) return;
     throw refused(
       `${method} cannot be confined to a part of the disk; ask for it without a sandbox that hides files`,
     );
@@ -102,7 +102,7 @@ export class ConnectionFiles {
   /** Resolves when the changes that were asked for before are done; null when there are none. A dead mount is not waited for. */
   changesDone(): Promise<void> | null {
     const changes = this.order.changesDone();
-    return changes && waitAtMost(EARLIER_CHANGES_MS, changes);
+    return changes && withTimeout(changes, EARLIER_CHANGES_MS);
   }
 
   /** Aborted with a FileError when the connection is gone. */
@@ -142,7 +142,7 @@ export class ConnectionFiles {
 
   /** While the client leaves answers unread no file operation begins: those that were let in already could bring any number. */
   setHeld(held: boolean): void {
-    this.#slots.setHeld(held);
+    this.#slots.setPaused(held);
   }
 
   /** Ends what is under way; unfinished replacements are dropped. */

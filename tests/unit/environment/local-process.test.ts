@@ -174,7 +174,7 @@ test('a start that is cut short by the end of the backend is cleared away before
   const order: string[] = [];
   const spawner = new FakeSpawner();
   spawner.close = async () => void order.push('spawner closed');
-  const enclose = (_spec: unknown, signal: AbortSignal) =>
+  const wrapInSandbox = (_spec: unknown, signal: AbortSignal) =>
     new Promise<never>((_, reject) => {
       signal.addEventListener('abort', () => {
         order.push('start cut short');
@@ -183,7 +183,7 @@ test('a start that is cut short by the end of the backend is cleared away before
       order.push('start begun');
     });
   const confinement = {
-    program: () => ({ sandboxType: 'linuxSeccomp', enclose }),
+    program: () => ({ sandboxType: 'linuxSeccomp', wrapInSandbox }),
     close: async () => void order.push('confinement closed'),
   } as unknown as LocalConfinement;
   const backend = new LocalBackend({ spawner, confinement });

@@ -58,7 +58,7 @@ test('without it each command logs in by itself', async () => {
   expect(logins()).toBe(2);
 });
 
-test('a confined command gets the state that its shell has in the same confinement', async () => {
+test('a confined command gets the state that its shell has in the same sandbox', async () => {
   profile();
   const sandbox = { type: 'readOnly' } as unknown as StartParams['sandbox'];
   expect(await printed('a', 'greeting you; touch "$HOME/x" 2>&1 || echo denied', { sandbox })).toMatch(

@@ -61,7 +61,7 @@ test('all that a token allows is on record', async () => {
   expect(access).toEqual({ exec: false, files: 'read', net: true, metrics: false, below: null });
 });
 
-test('what confines a program is on record', async () => {
+test('the sandbox type of a program is on record', async () => {
   server = await start();
   client = await TestClient.connect(server.url!);
   await client.handshake();

@@ -64,7 +64,7 @@ async function answer(
 
 test('a shell that takes too long is killed and makes no state', async () => {
   const spawner = new FakeSpawner();
-  const captured = captureLoginState('bash', SPEC, { spawner, enclose: null }, NEVER);
+  const captured = captureLoginState('bash', SPEC, { spawner, wrapInSandbox: null }, NEVER);
   await settled();
   const child = new FakeChild();
   spawner.succeed(child);
@@ -79,7 +79,7 @@ test('a shell that takes too long is killed and makes no state', async () => {
 
 test('a shell that has shown its state but does not end is waited for as long, and killed; the state counts', async () => {
   const spawner = new FakeSpawner();
-  const captured = captureLoginState('bash', SPEC, { spawner, enclose: null }, NEVER);
+  const captured = captureLoginState('bash', SPEC, { spawner, wrapInSandbox: null }, NEVER);
   const child = await answer(spawner, 'f () { :; }', { end: false });
   await settled();
   expect(child.killed).toBe(0);
@@ -90,7 +90,7 @@ test('a shell that has shown its state but does not end is waited for as long, a
 
 test('a shell that ends by itself is not killed: what it has started lives on', async () => {
   const spawner = new FakeSpawner();
-  const captured = captureLoginState('bash', SPEC, { spawner, enclose: null }, NEVER);
+  const captured = captureLoginState('bash', SPEC, { spawner, wrapInSandbox: null }, NEVER);
   const child = await answer(spawner, '');
   expect((await captured)?.script.toString()).toContain('set -o noglob\n');
   expect([child.killed, child.released]).toEqual([0, 1]);
@@ -98,7 +98,7 @@ test('a shell that ends by itself is not killed: what it has started lives on', 
 
 test('a shell that says too much is killed at once', async () => {
   const spawner = new FakeSpawner();
-  const captured = captureLoginState('bash', SPEC, { spawner, enclose: null }, NEVER);
+  const captured = captureLoginState('bash', SPEC, { spawner, wrapInSandbox: null }, NEVER);
   const child = await answer(spawner, 'x'.repeat(MAX_STATE_BYTES + MAX_EXPORTED_BYTES), { end: false });
   expect(await captured).toBeNull();
   expect(child.killed).toBe(1);
@@ -107,7 +107,7 @@ test('a shell that says too much is killed at once', async () => {
 test('the states of a session are kept within their limit', async () => {
   const spawner = new FakeSpawner();
   const states = new ShellStates(spawner);
-  const place = { spec: SPEC, confinement: null, enclose: null };
+  const place = { spec: SPEC, sandbox: null, wrapInSandbox: null };
   const large = 'x'.repeat(MAX_STATE_BYTES - 1_000);
   const kept = Math.floor(MAX_SESSION_STATE_BYTES / large.length);
   for (let index = 0; index <= kept; index++) {

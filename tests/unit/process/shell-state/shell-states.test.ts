@@ -78,7 +78,7 @@ describe.each(['native', 'node'] as const)('with the %s spawner', (name) => {
 
   async function restored(...args: Parameters<typeof command>) {
     const { login, spec } = command(...args);
-    const place = { spec, confinement: null, enclose: null };
+    const place = { spec, sandbox: null, wrapInSandbox: null };
     return states.restored(login, place, new AbortController().signal);
   }
 
@@ -264,15 +264,15 @@ b'c"`,
     expect(logins()).toBe(1);
   });
 
-  test('another scope, directory, policy or confinement is another state', async () => {
+  test('another scope, directory, policy or sandbox is another state', async () => {
     profile('bash', ':');
     const { login, spec } = command('bash', 'true');
     const signal = new AbortController().signal;
-    const place = { spec, confinement: null, enclose: null };
+    const place = { spec, sandbox: null, wrapInSandbox: null };
     await states.restored(login, place, signal);
     await states.restored({ ...login, scopeId: 'other' }, place, signal);
     await states.restored(login, { ...place, spec: { ...spec, cwd: '/' } }, signal);
-    await states.restored(login, { ...place, confinement: { type: 'readOnly' } }, signal);
+    await states.restored(login, { ...place, sandbox: { type: 'readOnly' } }, signal);
     const policy = { ...ALL, set: { HOME: home, PATH: '/usr/bin:/bin' } };
     await states.restored({ ...login, program: { ...login.program, envPolicy: policy } }, place, signal);
     expect(logins()).toBe(5);
@@ -296,7 +296,7 @@ b'c"`,
     profile('bash', 'echo $$ > "$HOME/pid"; sleep 60');
     const giveUp = new AbortController();
     const { login, spec } = command('bash', 'true');
-    const place = { spec, confinement: null, enclose: null };
+    const place = { spec, sandbox: null, wrapInSandbox: null };
     const waiting = states.restored(login, place, giveUp.signal);
     await waitFor(
       'the login shell',
@@ -314,7 +314,7 @@ b'c"`,
     profile('bash', 'sleep 0.3; export P=1');
     const giveUp = new AbortController();
     const { login, spec } = command('bash', 'true');
-    const waiting = states.restored(login, { spec, confinement: null, enclose: null }, giveUp.signal);
+    const waiting = states.restored(login, { spec, sandbox: null, wrapInSandbox: null }, giveUp.signal);
     const other = stdout('bash', 'echo $P');
     giveUp.abort();
     expect(await other).toBe('1\n');
@@ -325,7 +325,7 @@ b'c"`,
   test('a shell or directory that is missing is no failure that is remembered', async () => {
     profile('bash', 'export P=1');
     const { login, spec } = command('bash', 'echo $P');
-    const place = { spec: { ...spec, cwd: join(home, 'later') }, confinement: null, enclose: null };
+    const place = { spec: { ...spec, cwd: join(home, 'later') }, sandbox: null, wrapInSandbox: null };
     const { signal } = new AbortController();
     const unchanged = await states.restored(login, place, signal);
     await expect(run(spawner, unchanged)).rejects.toThrow(SpawnError);
@@ -341,18 +341,18 @@ b'c"`,
     process.kill(pid, 'SIGKILL');
   });
 
-  test('the capture and the command are confined alike, and each confinement is released', async () => {
+  test('the capture and the command are sandboxed alike, and each sandbox is released', async () => {
     profile('bash', 'export P="$INSIDE"');
     const released: string[] = [];
     const { login, spec } = command('bash', 'echo $P');
-    const enclose = async (inner: typeof spec) => ({
+    const wrapInSandbox = async (inner: typeof spec) => ({
       spec: { ...inner, env: { ...inner.env, INSIDE: 'yes' } },
       judge: null,
       release: async () => void released.push(inner.argv[1]!),
     });
-    const place = { spec, confinement: 'c', enclose };
+    const place = { spec, sandbox: 'c', wrapInSandbox };
     const inside = await states.restored(login, place, new AbortController().signal);
-    expect((await run(spawner, (await enclose(inside)).spec)).stdout).toBe('yes\n');
+    expect((await run(spawner, (await wrapInSandbox(inside)).spec)).stdout).toBe('yes\n');
     expect(released).toEqual(['-lc']);
   });
 });

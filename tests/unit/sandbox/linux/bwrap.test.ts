@@ -98,14 +98,14 @@ describe('a bwrap that does not work', () => {
     ['bwrap: prctl(PR_SET_SECCOMP): Invalid argument', 'CONFIG_SECCOMP_FILTER'],
     ['bwrap: execvp /proc/self/fd/3: Permission denied', 'vm.memfd_noexec'],
     ['bwrap: something else', 'something else'],
-  ])('says why and what helps: %s', async (complaint, cure) => {
+  ])('says why and what helps: %s', async (complaint, fix) => {
     fake(`echo "${complaint}" >&2; exit 1`);
     const error = await bwrap(place)
       .path()
       .catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(SandboxError);
     expect(error).toMatchObject({ kind: 'unenforceable', message: expect.stringContaining(complaint) });
-    expect(error).toMatchObject({ message: expect.stringContaining(cure) });
+    expect(error).toMatchObject({ message: expect.stringContaining(fix) });
   });
 
   test('is not believed for saying nothing, nor listened to without end', async () => {

@@ -17,14 +17,14 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { childPath, nativePathOfText, systemPath } from '../../../../src/files/native-path.ts';
 import { loadCachedCalls } from '../../../../src/native/cached-calls.ts';
 import { loadLibc } from '../../../../src/native/libc.ts';
-import type { EnclosingCalls } from '../../../../src/process/spawn/spawner.ts';
+import type { SandboxCalls } from '../../../../src/process/spawn/spawner.ts';
 import { SandboxError } from '../../../../src/sandbox/errors.ts';
 import { MAX_PLACEHOLDERS } from '../../../../src/sandbox/linux/limits.ts';
 import { Placeholders, PlanOutdated } from '../../../../src/sandbox/linux/placeholders.ts';
 import { PLACEHOLDER_MODES, type Placeholder } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { openDescriptors } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { removedAreClosed } from './enclosed-programs.ts';
+import { removedAreClosed } from './sandboxed-programs.ts';
 
 const libc = loadLibc();
 const cached = await loadCachedCalls();
@@ -32,7 +32,7 @@ let folder: string;
 let descriptors: number;
 
 /** What one server would use; it remembers what its guard was told. */
-function server(lock: EnclosingCalls['lock'] = (fd, mode) => libc.lock(fd, mode)) {
+function server(lock: SandboxCalls['lock'] = (fd, mode) => libc.lock(fd, mode)) {
   const guarded = new Set<string>();
   const told: string[] = [];
   const calls: ConstructorParameters<typeof Placeholders>[0] = {

@@ -6,32 +6,32 @@ import { loadDescriptorPassing } from '../../../../src/native/descriptor-passing
 import { loadLibc } from '../../../../src/native/libc.ts';
 import type { Decision } from '../../../../src/network/proxy/admission.ts';
 import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
-import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
+import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import { DescriptorMailbox } from '../../../../src/process/spawn/descriptor-mailbox.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { childOf } from '../../../../src/process/start-program.ts';
 import { childPids, openDescriptors, record, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { closeScenes, openWebServer, settings } from '../../network/proxy/scene.ts';
-import { newEncloser, removedAreClosed, UNRESTRICTED, workspacePolicy } from './enclosed-programs.ts';
+import { newSandboxBuilder, removedAreClosed, UNRESTRICTED, workspacePolicy } from './sandboxed-programs.ts';
 
 const passing = loadDescriptorPassing();
 const spawner = new NativeSpawner(loadLibc());
-const encloser = newEncloser(spawner);
+const builder = newSandboxBuilder(spawner);
 const workspace = mkdtempSync(join(tmpdir(), 'proxied-'));
 
 // What is loaded with the first program of all stays open.
 beforeAll(async () => {
-  const enclosure = await encloser.encloseProgram(
+  const launch = await builder.wrapProgram(
     { ...shell('true'), cwd: workspace },
     workspacePolicy(workspace),
     'restricted',
   );
-  const first = record(await childOf(enclosure, (spec) => spawner.spawn(spec)));
-  await enclosure.entered?.(first.child);
+  const first = record(await childOf(launch, (spec) => spawner.spawn(spec)));
+  await launch.entered?.(first.child);
   await Promise.all([first.exited, first.ended]);
   first.child.release();
-  await enclosure.release?.();
+  await launch.release?.();
   await removedAreClosed();
 });
 
@@ -50,16 +50,16 @@ for (const secret of secrets) writeFileSync(secret, '');
 const manyDenied = Object.fromEntries(secrets.map((secret) => [secret, 'deny'] as const));
 
 test.each([
-  ['a confined disk', workspacePolicy(workspace)],
+  ['a restricted disk', workspacePolicy(workspace)],
   ['many denied files', workspacePolicy(workspace, manyDenied)],
   ['every file', UNRESTRICTED],
 ])('a program with %s reaches its proxy and nothing else', async (_name, policy) => {
   const web = await openWebServer();
   const before = openDescriptors();
   const decisions: Decision[] = [];
-  const { proxy, ports } = NetworkProxy.enclosed({
+  const { proxy, ports } = NetworkProxy.sandboxed({
     settings: settings({ domains: { '127.0.0.1': 'allow' } }),
-    host: new ProxyHost(async () => []),
+    resources: new ProxyResources(async () => []),
     peer: { decided: (decision) => decisions.push(decision), ask: null },
   });
   const url = `http://127.0.0.1:${web.port}/`;
@@ -71,17 +71,17 @@ test.each([
   ].join('\n');
   const spec = { ...shell(script), cwd: workspace, env: { PATH: '/usr/bin:/bin', ...proxy.environment } };
   const mailbox = new DescriptorMailbox(passing);
-  const enclosure = await encloser.encloseProgram(spec, policy, 'proxied', undefined, {
+  const launch = await builder.wrapProgram(spec, policy, 'proxied', undefined, {
     ports,
     mailbox: mailbox.theirs,
   });
-  const transcript = record(await childOf(enclosure, (spec) => spawner.spawn(spec)));
-  await enclosure.entered?.(transcript.child);
+  const transcript = record(await childOf(launch, (spec) => spawner.spawn(spec)));
+  await launch.entered?.(transcript.child);
   await proxy.serve(await mailbox.receive(ports.length, new AbortController().signal));
   const [status] = await Promise.all([transcript.exited, transcript.ended]);
   transcript.child.release();
   await transcript.child.killTree();
-  await enclosure.release?.();
+  await launch.release?.();
   await proxy.close();
   expect(transcript.text('stdout')).toMatch(/^from upstream\nfrom upstream\n7\n4\n$/);
   expect(transcript.text('stderr')).toBe('');

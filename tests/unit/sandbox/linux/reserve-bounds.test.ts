@@ -30,7 +30,7 @@ beforeEach(async () => {
     const child = await spawner.spawn(spec);
     reserve.push(child);
     return child;
-  }, spawner.enclosing);
+  }, spawner.sandboxCalls);
   descriptors = openDescriptors();
 });
 

@@ -17,10 +17,10 @@ import { loadLibc } from '../../../../src/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { Child, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import { startProgram } from '../../../../src/process/start-program.ts';
-import type { LinuxEncloser } from '../../../../src/sandbox/linux/enclose.ts';
 import { Instructions } from '../../../../src/sandbox/linux/instructions.ts';
 import { MAX_RESERVE_FAILURES, RESERVE_IDLE_MS } from '../../../../src/sandbox/linux/limits.ts';
 import { SandboxReserve } from '../../../../src/sandbox/linux/reserve.ts';
+import type { LinuxSandboxBuilder } from '../../../../src/sandbox/linux/sandbox-builder.ts';
 import {
   childPids,
   INPUT,
@@ -31,12 +31,12 @@ import {
   TERMINAL,
 } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { newEncloser, removedAreClosed, workspacePolicy } from './enclosed-programs.ts';
+import { newSandboxBuilder, removedAreClosed, workspacePolicy } from './sandboxed-programs.ts';
 
 let workspace: string;
 let spawner: NativeSpawner;
 let sandboxes: SandboxReserve;
-let encloser: LinuxEncloser;
+let builder: LinuxSandboxBuilder;
 /** Every bwrap that was started in reserve, dead or alive. */
 let reserve: Child[];
 /** Called before one is. */
@@ -56,8 +56,8 @@ beforeEach(async () => {
   beforeReserve = () => {};
   mountsChanged = false;
   const calls = {
-    ...spawner.enclosing,
-    hasNews: (fd: number) => spawner.enclosing.hasNews(fd) || mountsChanged,
+    ...spawner.sandboxCalls,
+    hasNews: (fd: number) => spawner.sandboxCalls.hasNews(fd) || mountsChanged,
   };
   sandboxes = new SandboxReserve(async (spec) => {
     beforeReserve();
@@ -65,14 +65,14 @@ beforeEach(async () => {
     reserve.push(child);
     return child;
   }, calls);
-  encloser = newEncloser(spawner, spawner.enclosing, sandboxes);
+  builder = newSandboxBuilder(spawner, spawner.sandboxCalls, sandboxes);
   // The first one has its plan made, and loads what stays open.
   await runToEnd(shell('true'));
   descriptors = openDescriptors();
 });
 
 afterEach(async () => {
-  await encloser.close();
+  await builder.close();
   expect(reserve.filter(({ pid }) => isAlive(pid))).toEqual([]);
   await waitFor('every descriptor to be closed', () => openDescriptors() === descriptors);
   await spawner.close();
@@ -83,9 +83,9 @@ afterEach(async () => {
 
 async function start(spec: SpawnSpec, signal = new AbortController().signal, folder = workspace) {
   const inner = { ...spec, cwd: folder };
-  const enclose = (asked: SpawnSpec) =>
-    encloser.encloseProgram(asked, workspacePolicy(folder, more), 'restricted', signal);
-  return await startProgram(inner, enclose, (wrapped) => spawner.spawn(wrapped), signal);
+  const wrapInSandbox = (asked: SpawnSpec) =>
+    builder.wrapProgram(asked, workspacePolicy(folder, more), 'restricted', signal);
+  return await startProgram(inner, wrapInSandbox, (wrapped) => spawner.spawn(wrapped), signal);
 }
 
 /** Runs a program to its end, and tells its output and the pid of the bwrap that it ran in. */
@@ -93,13 +93,13 @@ async function runToEnd(
   spec: SpawnSpec,
   folder = workspace,
 ): Promise<{ readonly output: string; readonly pid: number }> {
-  const { child, enclosure } = await start(spec, undefined, folder);
+  const { child, launch } = await start(spec, undefined, folder);
   const transcript = record(child);
   if (spec.io.kind === 'pipe') child.stdin?.end();
   await Promise.all([transcript.exited, transcript.ended]);
   child.release();
   await child.allGone();
-  await enclosure?.release?.();
+  await launch?.release?.();
   await removedAreClosed();
   return { output: transcript.text('stdout') + transcript.text('pty'), pid: child.pid };
 }
@@ -126,7 +126,7 @@ describe('a sandbox in reserve', () => {
     expect(readdirSync(workspace)).toEqual(['.git']);
   });
 
-  test('runs the next program, as confined as every other', async () => {
+  test('runs the next program, as sandboxed as every other', async () => {
     const spare = await withReserve();
     const script = [
       'echo "$0 $A $PWD"',
@@ -138,8 +138,8 @@ describe('a sandbox in reserve', () => {
       'ls /proc/self/fd | wc -l',
     ].join('; ');
     const { output, pid } = await runToEnd(shell(script));
-    const without = newEncloser(spawner);
-    encloser = without;
+    const without = newSandboxBuilder(spawner);
+    builder = without;
     const other = await runToEnd(shell(script));
     expect(pid).toBe(spare);
     expect(output.match(/Read-only file system/g)).toHaveLength(5);
@@ -253,14 +253,14 @@ describe('a sandbox in reserve', () => {
     test('and what is there is another thing at each attempt, nothing is started', async () => {
       await withReserve();
       const { signal } = new AbortController();
-      const enclose = (asked: SpawnSpec) => {
+      const wrapInSandbox = (asked: SpawnSpec) => {
         const isFile = statSync(secret).isFile();
         rmSync(secret, { recursive: true });
         if (isFile) mkdirSync(secret);
         else writeFileSync(secret, '');
-        return encloser.encloseProgram(asked, workspacePolicy(workspace, more), 'restricted', signal);
+        return builder.wrapProgram(asked, workspacePolicy(workspace, more), 'restricted', signal);
       };
-      const started = startProgram(shell('true'), enclose, (wrapped) => spawner.spawn(wrapped), signal);
+      const started = startProgram(shell('true'), wrapInSandbox, (wrapped) => spawner.spawn(wrapped), signal);
       await expect(started).rejects.toThrow('the files to protect keep changing');
     });
 
@@ -355,7 +355,7 @@ describe('a sandbox in reserve', () => {
     const spare = await withReserve();
     process.kill(spare, 'SIGKILL');
     // The event loop does not turn, so that it does not hear of the end.
-    for (const endMs = performance.now() + 10_000; !spawner.enclosing.hasExited(spare); )
+    for (const endMs = performance.now() + 10_000; !spawner.sandboxCalls.hasExited(spare); )
       expect(performance.now()).toBeLessThan(endMs);
     const { output, pid } = await runToEnd(shell('echo fine'));
     expect(output).toBe('fine\n');

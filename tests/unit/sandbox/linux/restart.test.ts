@@ -13,17 +13,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
-import { ENCLOSED_START_ATTEMPTS } from '../../../../src/process/limits.ts';
+import { SANDBOXED_START_ATTEMPTS } from '../../../../src/process/limits.ts';
 import { ProcessManager } from '../../../../src/process/process-manager.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { type ChildIo, SpawnError, type SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import { discard, startProgram } from '../../../../src/process/start-program.ts';
 import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
-import { LinuxEncloser } from '../../../../src/sandbox/linux/enclose.ts';
 import { BUILD_DEADLINE_MS, UNPROVEN_START_MS } from '../../../../src/sandbox/linux/limits.ts';
+import { LinuxSandboxBuilder } from '../../../../src/sandbox/linux/sandbox-builder.ts';
 import { childPids, NO_INPUT, openDescriptors, shell, TERMINAL } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { removedAreClosed, workspacePolicy } from './enclosed-programs.ts';
+import { removedAreClosed, workspacePolicy } from './sandboxed-programs.ts';
 
 const REFUSAL =
   'exec-server: files that the sandbox is about were exchanged while it was built; start again\n';
@@ -49,8 +49,8 @@ exec /usr/bin/bwrap "$@"
 
 mkdirSync(join(folder, 'bin'), { mode: 0o755 });
 writeFileSync(join(folder, 'bin', 'bwrap'), BWRAP, { mode: 0o755 });
-const encloser = new LinuxEncloser(
-  spawner.enclosing,
+const builder = new LinuxSandboxBuilder(
+  spawner.sandboxCalls,
   new Bwrap(spawner, join(folder, 'bin'), architecture),
   architecture,
 );
@@ -85,7 +85,7 @@ afterEach(async () => {
 });
 
 afterAll(async () => {
-  await encloser.close();
+  await builder.close();
   await spawner.close();
   rmSync(folder, { recursive: true });
   expect(childPids()).toEqual([]);
@@ -111,7 +111,7 @@ async function start(spec: SpawnSpec): Promise<void> {
       exited: (seq, exitCode) => events.push(`${seq} exited ${exitCode}`),
       closed: () => events.push('closed'),
     },
-    enclose: (inner, signal) => encloser.encloseProgram(inner, policy, 'restricted', signal),
+    wrapInSandbox: (inner, signal) => builder.wrapProgram(inner, policy, 'restricted', signal),
   });
 }
 
@@ -148,7 +148,7 @@ describe('a program whose files are exchanged while its sandbox is built', () =>
     writeFileSync(trap, exchange());
     await start(shell('echo never'));
     await closed();
-    expect(attempts()).toBe(ENCLOSED_START_ATTEMPTS);
+    expect(attempts()).toBe(SANDBOXED_START_ATTEMPTS);
     expect(output).toBe(REFUSAL);
     expect(events).toEqual(['1 stderr', '2 exited 127', 'closed']);
   });
@@ -172,13 +172,13 @@ describe('a bwrap of which nothing is known yet', () => {
   const script = join(folder, 'other-bwrap');
   const first = async (trial: () => Promise<string>) => {
     const bwrap = { works: null, path: trial, trusted: async () => script, proven: () => {} };
-    const { enclosing } = spawner;
+    const { sandboxCalls } = spawner;
     const { signal } = new AbortController();
     const policy = workspacePolicy(workspace);
-    const untried = new LinuxEncloser(enclosing, bwrap, architecture);
-    const enclose = () =>
-      untried.encloseProgram({ ...shell('true'), cwd: workspace }, policy, 'restricted', signal);
-    return await startProgram(shell('true'), enclose, (spec) => spawner.spawn(spec), signal);
+    const untried = new LinuxSandboxBuilder(sandboxCalls, bwrap, architecture);
+    const wrapInSandbox = () =>
+      untried.wrapProgram({ ...shell('true'), cwd: workspace }, policy, 'restricted', signal);
+    return await startProgram(shell('true'), wrapInSandbox, (spec) => spawner.spawn(spec), signal);
   };
   const refuse = () => Promise.reject(new Error('it does not work here'));
 
@@ -196,12 +196,12 @@ describe('a bwrap of which nothing is known yet', () => {
       mode: 0o755,
     });
     let tried = 0;
-    const { child, enclosure } = await first(async () => {
+    const { child, launch } = await first(async () => {
       tried++;
       return script;
     });
     await discard(child);
-    await enclosure?.release?.();
+    await launch?.release?.();
     expect(tried).toBe(1);
   });
 });
@@ -210,14 +210,19 @@ describe('a bwrap that has worked before and hangs', () => {
   const script = join(folder, 'hanging-bwrap');
   const bwrap = { works: true, path: async () => script, trusted: async () => script, proven: () => {} };
 
-  async function startIn(encloser: LinuxEncloser): Promise<void> {
+  async function startIn(builder: LinuxSandboxBuilder): Promise<void> {
     const policy = workspacePolicy(workspace, more);
     const { signal } = new AbortController();
-    const enclose = (spec: SpawnSpec) => encloser.encloseProgram(spec, policy, 'restricted', signal);
+    const wrapInSandbox = (spec: SpawnSpec) => builder.wrapProgram(spec, policy, 'restricted', signal);
     const spec = { ...shell('true'), cwd: workspace };
-    const { child, enclosure } = await startProgram(spec, enclose, (inner) => spawner.spawn(inner), signal);
+    const { child, launch } = await startProgram(
+      spec,
+      wrapInSandbox,
+      (inner) => spawner.spawn(inner),
+      signal,
+    );
     await discard(child);
-    await enclosure?.release?.();
+    await launch?.release?.();
     await removedAreClosed();
   }
 
@@ -238,7 +243,7 @@ describe('a bwrap that has worked before and hangs', () => {
   test('is given up in the end, and nothing is left of it', async () => {
     writeFileSync(script, '#!/bin/sh\nexec sleep 1000\n', { mode: 0o755 });
     vi.spyOn(globalThis, 'setTimeout');
-    await expire(startIn(new LinuxEncloser(spawner.enclosing, bwrap, architecture)));
+    await expire(startIn(new LinuxSandboxBuilder(spawner.sandboxCalls, bwrap, architecture)));
     expect(readdirSync(workspace)).toEqual(['.git']);
   });
 
@@ -249,12 +254,12 @@ describe('a bwrap that has worked before and hangs', () => {
       mkdirSync(path);
       more = { ...more, [path]: 'deny' };
     }
-    const encloser = new LinuxEncloser(spawner.enclosing, bwrap, architecture);
+    const builder = new LinuxSandboxBuilder(spawner.sandboxCalls, bwrap, architecture);
     writeFileSync(script, '#!/bin/sh\nexec /usr/bin/bwrap "$@"\n', { mode: 0o755 });
-    await startIn(encloser);
+    await startIn(builder);
     writeFileSync(script, '#!/bin/sh\nexec sleep 1000\n', { mode: 0o755 });
     vi.spyOn(globalThis, 'setTimeout');
-    await expire(startIn(encloser));
+    await expire(startIn(builder));
     expect(readdirSync(workspace)).toHaveLength(301);
   });
 });

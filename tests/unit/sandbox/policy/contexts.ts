@@ -24,7 +24,7 @@ export function glob(pattern: string, access: Word = 'deny'): Entry {
   return { path: { type: 'glob_pattern', pattern }, access };
 }
 
-/** A confinement of files and network by a profile. */
+/** A sandbox of files and network by a profile. */
 export function profile(entries: readonly Entry[], rest: Partial<SandboxProfile> = {}): SandboxContext {
   return {
     permissions: {

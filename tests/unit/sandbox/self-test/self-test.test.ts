@@ -18,7 +18,7 @@ import { Scene } from '../../../../src/sandbox/self-test/scene.ts';
 import { type SelfTest, testSandbox } from '../../../../src/sandbox/self-test/self-test.ts';
 import { checkTerminal } from '../../../../src/sandbox/self-test/terminal.ts';
 import { childPids, openDescriptors } from '../../../support/children.ts';
-import { removedAreClosed } from '../linux/enclosed-programs.ts';
+import { removedAreClosed } from '../linux/sandboxed-programs.ts';
 
 const spawner = new NativeSpawner(loadLibc());
 /** Where the self-test makes its scenes, and where a bwrap may stand. */
@@ -94,8 +94,8 @@ describe('on a machine where sandboxes work', () => {
 });
 
 describe('a sandbox that keeps nobody inside', () => {
-  const open: Pick<Sandbox, 'encloseProgram' | 'files'> = {
-    encloseProgram: async (spec) => ({ spec, judge: null, release: null }),
+  const open: Pick<Sandbox, 'wrapProgram' | 'files'> = {
+    wrapProgram: async (spec) => ({ spec, judge: null, release: null }),
     files: () => ({ fileSystem: LOCAL_FILE_SYSTEM, search: () => Promise.reject(new Error('not here')) }),
   };
 
@@ -110,7 +110,7 @@ describe('a sandbox that keeps nobody inside', () => {
       name: 'change a file outside the workspace',
       state: 'failed',
       detail: 'it has succeeded inside a sandbox',
-      cure: 'do not rely on sandboxes on this machine, and report it',
+      fix: 'do not rely on sandboxes on this machine, and report it',
     });
   });
 
@@ -136,8 +136,8 @@ test.runIf(process.getuid?.() === 0)(
       '/proc/sys',
       '--',
     ];
-    const careless: Pick<Sandbox, 'encloseProgram'> = {
-      encloseProgram: async (spec) => ({
+    const careless: Pick<Sandbox, 'wrapProgram'> = {
+      wrapProgram: async (spec) => ({
         spec: { ...spec, program: '/usr/bin/bwrap', argv: ['bwrap', ...args, ...spec.argv] },
         judge: null,
         release: null,
@@ -159,8 +159,8 @@ test('a scene that cannot be made leaves nothing', async () => {
 
 describe('a sandbox in which nothing works', () => {
   test('is not taken for a safe one', async () => {
-    const dead: Pick<Sandbox, 'encloseProgram'> = {
-      encloseProgram: async (spec) => ({
+    const dead: Pick<Sandbox, 'wrapProgram'> = {
+      wrapProgram: async (spec) => ({
         spec: { ...spec, program: '/bin/sh', argv: ['sh', '-c', 'echo no luck >&2; exit 3'] },
         judge: null,
         release: null,
@@ -172,7 +172,7 @@ describe('a sandbox in which nothing works', () => {
   });
 
   test('is told by what refuses it', async () => {
-    const refusing = { encloseProgram: () => Promise.reject(unenforceable('bwrap would be writable')) };
+    const refusing = { wrapProgram: () => Promise.reject(unenforceable('bwrap would be writable')) };
     const checks = await tryToBreakOut(spawner, refusing, process.execPath);
     expect(checks[0]).toMatchObject({ state: 'failed', detail: 'bwrap would be writable' });
     expect(new Set(checks.slice(1).map(({ state }) => state))).toEqual(new Set(['untested']));
@@ -186,13 +186,13 @@ describe('a sandbox in which nothing works', () => {
       }),
     };
     expect(await tryFileAccess(spawner, dead)).toEqual([
-      { name: 'read a file in the workspace', state: 'failed', detail: 'no luck', cure: null },
+      { name: 'read a file in the workspace', state: 'failed', detail: 'no luck', fix: null },
     ]);
   });
 
   test('has no terminals', async () => {
-    const dead: Pick<Sandbox, 'encloseProgram'> = {
-      encloseProgram: async (spec) => ({
+    const dead: Pick<Sandbox, 'wrapProgram'> = {
+      wrapProgram: async (spec) => ({
         spec: { ...spec, io: { kind: 'pipe', stdin: 'closed' } },
         judge: null,
         release: null,
@@ -221,11 +221,11 @@ describe('on a machine where sandboxes do not work', () => {
       'system call filter': 'untested',
       sandbox: 'failed',
     });
-    const { detail, cure } = named(result, 'bwrap')!;
+    const { detail, fix } = named(result, 'bwrap')!;
     expect(detail).toBe("bwrap was not found on this server's PATH (/nonexistent)");
-    expect(cure).toContain('apt-get install bubblewrap');
+    expect(fix).toContain('apt-get install bubblewrap');
     expect(named(result, 'sandbox')!.detail).toBe(
-      `programs cannot be sandboxed on this machine: ${detail}; ${cure}`,
+      `programs cannot be sandboxed on this machine: ${detail}; ${fix}`,
     );
     expect([result.programs, result.files]).toEqual([[], []]);
   });
@@ -255,7 +255,7 @@ describe('on a machine where sandboxes do not work', () => {
       'bwrap: prctl(PR_SET_SECCOMP): Invalid argument',
       'CONFIG_SECCOMP_FILTER',
     ],
-  ])('it is told that %s are missing, and what helps', async (name, pattern, complaint, cure) => {
+  ])('it is told that %s are missing, and what helps', async (name, pattern, complaint, fix) => {
     const env = fakeBwrap(
       `case "$*" in ${pattern}) echo "${complaint}" >&2; exit 1;; esac; exec /usr/bin/bwrap "$@"`,
     );
@@ -268,20 +268,20 @@ describe('on a machine where sandboxes do not work', () => {
         index < at ? 'ok' : index === at || index === order.length - 1 ? 'failed' : 'untested',
       ),
     );
-    expect(named(result, name)).toMatchObject({ detail: complaint, cure: expect.stringContaining(cure) });
+    expect(named(result, name)).toMatchObject({ detail: complaint, fix: expect.stringContaining(fix) });
     expect(named(result, 'sandbox')!.detail).toContain(complaint);
-    expect(named(result, 'sandbox')!.detail).toContain(named(result, name)!.cure);
+    expect(named(result, 'sandbox')!.detail).toContain(named(result, name)!.fix);
   });
 
   test('a bwrap that fails without a word is told by its code', async () => {
     const result = await testSandbox(spawner, fakeBwrap('exit 3'));
-    expect(named(result, 'user namespaces')).toMatchObject({ detail: 'bwrap exited with 3', cure: null });
+    expect(named(result, 'user namespaces')).toMatchObject({ detail: 'bwrap exited with 3', fix: null });
   });
 
   test('a spawner that cannot pass descriptors sandboxes nothing', async () => {
     const result = await testSandbox(new NodeSpawner('switched off'), process.env);
     expect(result.requirements).toEqual([
-      { name: 'sandbox', state: 'failed', detail: expect.stringContaining('nativeSpawn'), cure: null },
+      { name: 'sandbox', state: 'failed', detail: expect.stringContaining('nativeSpawn'), fix: null },
     ]);
   });
 });

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect, test } from 'vitest';
-import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
+import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import type { NetworkProxyLaunch } from '../../../../src/protocol/network.ts';
 import { openNetwork, type ProgramNetwork } from '../../../../src/server/handlers/network-launch.ts';
 import { PolicyDecisions } from '../../../../src/server/sessions/policy-decisions.ts';
@@ -27,7 +27,7 @@ function scene() {
     sendBulk: (frame: Uint8Array) => void sink.sent.push(String(frame)),
   };
   const services = {
-    proxies: new ProxyHost(async () => []),
+    proxies: new ProxyResources(async () => []),
     policyQuestions: new PolicyQuestions(() => null),
     policyDecisions: new PolicyDecisions(sink),
   };
@@ -37,15 +37,15 @@ function scene() {
   });
   const open = (request: {
     networkProxy?: NetworkProxyLaunch;
-    enclosed?: boolean;
+    sandboxed?: boolean;
     env?: Record<string, string>;
   }) =>
-    openNetwork({ processId: 'p', env: {}, networkProxy: null, enclosed: false, ...request }, services, {});
+    openNetwork({ processId: 'p', env: {}, networkProxy: null, sandboxed: false, ...request }, services, {});
   return { sink, launch, open };
 }
 
 /** Runs curl in a network of its own, behind a launcher that sends its sockets. */
-async function fetchEnclosed(network: ProgramNetwork, url: string): Promise<string> {
+async function fetchSandboxed(network: ProgramNetwork, url: string): Promise<string> {
   const { ports, mailbox } = network.sockets!;
   const sandbox = ['--unshare-user', '--unshare-net', '--dev-bind', '/', '/', '--die-with-parent', '--'];
   const command = [process.execPath, SENDER, ports.join(','), 'curl', '-sS', '-m', '10', url];
@@ -82,32 +82,32 @@ test('a program on the network of this machine gets a proxy, whose last decision
 });
 
 test.runIf(existsSync(BWRAP))(
-  'an enclosed program finds its proxy on sockets that it sends, and everything is closed with it',
+  'a sandboxed program finds its proxy on sockets that it sends, and everything is closed with it',
   async () => {
     const web = await openWebServer();
     const before = openDescriptors();
     const { launch, open } = scene();
-    const network = await open({ networkProxy: launch({ '127.0.0.1': 'allow' }), enclosed: true });
+    const network = await open({ networkProxy: launch({ '127.0.0.1': 'allow' }), sandboxed: true });
     const url = `http://127.0.0.1:${web.port}/`;
-    expect(await fetchEnclosed(network!, url)).toBe('from upstream');
+    expect(await fetchSandboxed(network!, url)).toBe('from upstream');
     network?.close();
     await waitFor('every descriptor to be closed', () => openDescriptors() === before);
   },
 );
 
-test('an enclosed program without a proxy of its own finds those that its environment names', async () => {
+test('a sandboxed program without a proxy of its own finds those that its environment names', async () => {
   const { open } = scene();
   const env = { http_proxy: 'http://127.0.0.1:5' };
-  const network = await open({ env, enclosed: true });
+  const network = await open({ env, sandboxed: true });
   expect(network?.environmentOver(env)).toEqual(env);
   expect(network).toMatchObject({ sockets: { ports: [5] } });
   network?.close();
-  await expect(open({ enclosed: true })).rejects.toThrow('requires proxy environment variables');
+  await expect(open({ sandboxed: true })).rejects.toThrow('requires proxy environment variables');
 });
 
 test('a program whose sockets do not come is reported, unless it has ended', async () => {
   const { launch, open } = scene();
-  const network = await open({ networkProxy: launch({}), enclosed: true });
+  const network = await open({ networkProxy: launch({}), sandboxed: true });
   const failed = new Promise<Error>((resolve) => network?.started(resolve));
   expect((await failed).message).toBe('the sender has ended');
   network?.close();
@@ -116,7 +116,7 @@ test('a program whose sockets do not come is reported, unless it has ended', asy
 test('one that was never started leaves nothing open', async () => {
   const before = openDescriptors();
   const { launch, open } = scene();
-  const network = await open({ networkProxy: launch({}), enclosed: true });
+  const network = await open({ networkProxy: launch({}), sandboxed: true });
   network?.close();
   await waitFor('every descriptor to be closed', () => openDescriptors() === before);
 });

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
+import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import type { SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import type { SandboxContext } from '../../../../src/protocol/sandbox.ts';
 import { programNetwork, type StartNetwork } from '../../../../src/server/handlers/program-network.ts';
@@ -13,12 +13,12 @@ import { settings } from '../../network/proxy/scene.ts';
 const GITHUB = 'ghp_abcdefghijklmnopqrstuvwxyz0123456789';
 
 let home = '';
-let proxies: ProxyHost;
+let proxies: ProxyResources;
 const open: StartNetwork[] = [];
 
 beforeAll(() => {
   home = mkdtempSync(join(tmpdir(), 'program-network-'));
-  proxies = new ProxyHost(async () => [], { CODEX_HOME: home });
+  proxies = new ProxyResources(async () => [], { CODEX_HOME: home });
 });
 afterEach(async () => {
   for (const network of open.splice(0)) network.close();
@@ -31,7 +31,7 @@ function masked(start: object = {}): StartNetwork {
   const services = {
     session: { policyQuestions: {}, policyDecisions: { end: () => {}, report: () => {} } },
     proxies,
-    confinement: { networkForbidden: false },
+    sandboxEnforcer: { networkForbidden: false },
     log: {},
   };
   const networkProxy = { proxy: settings({ credentialMasking: true }), auditMetadata: {} };
@@ -43,7 +43,7 @@ function masked(start: object = {}): StartNetwork {
 const specWith = (env: Record<string, string>) => ({ env }) as unknown as SpawnSpec;
 const signal = new AbortController().signal;
 
-describe('the confinement of a masked program', () => {
+describe('the sandbox of a masked program', () => {
   const restricted = (entries: unknown[]) =>
     ({
       permissions: { type: 'managed', file_system: { type: 'restricted', entries }, network: 'enabled' },
@@ -73,7 +73,7 @@ describe('the confinement of a masked program', () => {
 
 test('a program that is not masked keeps its credentials', async () => {
   const networkProxy = { proxy: settings(), auditMetadata: {} };
-  const enclose = masked({ networkProxy }).around(null);
-  const { spec } = await enclose(specWith({ GH_TOKEN: GITHUB }), signal);
+  const wrapInSandbox = masked({ networkProxy }).around(null);
+  const { spec } = await wrapInSandbox(specWith({ GH_TOKEN: GITHUB }), signal);
   expect(spec?.env.GH_TOKEN).toBe(GITHUB);
 });

@@ -1,12 +1,11 @@
 import { expect, test, vi } from 'vitest';
 import type { StartRequest } from '../../../../src/process/process-manager.ts';
-import { NO_RESOURCE_LIMITS } from '../../../../src/process/resources/resource-limits.ts';
-import { SessionLimits } from '../../../../src/process/resources/session-limits.ts';
+import { NO_RESOURCE_LIMITS, SessionLimits } from '../../../../src/process/resources/resource-limits.ts';
 import type { LoginPlace } from '../../../../src/process/shell-state/shell-states.ts';
 import type { SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import type { SandboxContext } from '../../../../src/protocol/sandbox.ts';
-import { Confinement } from '../../../../src/sandbox/confinement.ts';
 import type { Sandbox } from '../../../../src/sandbox/sandbox.ts';
+import { SandboxEnforcer } from '../../../../src/sandbox/sandbox-enforcer.ts';
 import type { HandlerServices } from '../../../../src/server/handlers/services.ts';
 import { type CheckedStart, startProcess } from '../../../../src/server/handlers/start-process.ts';
 
@@ -20,15 +19,15 @@ const SPEC: SpawnSpec = {
 };
 const LOGIN = {} as NonNullable<CheckedStart['login']>;
 
-/** The services of a connection whose starts go as far as their confinement. `enclosed` hears what that is. */
+/** The services of a connection whose starts go as far as their sandbox. `sandboxed` hears what that is. */
 function scene(limits: SessionLimits | null = null) {
-  const enclosed: string[] = [];
+  const sandboxed: string[] = [];
   const specs: SpawnSpec[] = [];
   const sandbox: Sandbox = {
     works: null,
     check: async () => {},
-    encloseProgram: async (spec, policy, _signal, proxied = null) => {
-      enclosed.push(`${spec.program} ${proxied === null ? policy.network : 'proxied'}`);
+    wrapProgram: async (spec, policy, _signal, proxied = null) => {
+      sandboxed.push(`${spec.program} ${proxied === null ? policy.network : 'proxied'}`);
       return { spec, judge: null, release: null };
     },
     files: () => {
@@ -45,15 +44,15 @@ function scene(limits: SessionLimits | null = null) {
       policyQuestions: {},
       policyDecisions: { end: () => {} },
       processes: {
-        start: async ({ enclose, spec }: StartRequest) => {
+        start: async ({ wrapInSandbox, spec }: StartRequest) => {
           specs.push(spec);
-          await enclose?.(spec, signal);
+          await wrapInSandbox?.(spec, signal);
           throw new Error('far enough');
         },
       },
       shellStates: {
-        restored: async (_login: unknown, { enclose, spec }: LoginPlace) => {
-          await enclose?.({ ...spec, program: 'login shell' }, signal);
+        restored: async (_login: unknown, { wrapInSandbox, spec }: LoginPlace) => {
+          await wrapInSandbox?.({ ...spec, program: 'login shell' }, signal);
           return spec;
         },
       },
@@ -66,17 +65,17 @@ function scene(limits: SessionLimits | null = null) {
       watch: (_id: string, listener: unknown) => listener,
       starting: () => null,
     },
-    confinement: new Confinement(
+    sandboxEnforcer: new SandboxEnforcer(
       null,
       async () => sandbox,
       () => true,
     ),
-    proxies: { ownPorts: new Set() },
+    proxies: { serverPorts: new Set() },
     log: { warn: () => {} },
   } as unknown as HandlerServices;
   const start = (more: Partial<CheckedStart>) =>
     startProcess(services, { processId: 'p', spec: SPEC, dialect: 'process', ...more });
-  return { start, enclosed, left, specs };
+  return { start, sandboxed, left, specs };
 }
 
 test.each<[string, Partial<CheckedStart>, string[]]>([
@@ -94,9 +93,9 @@ test.each<[string, Partial<CheckedStart>, string[]]>([
     ['login shell restricted', '/bin/sh proxied'],
   ],
 ])('a program runs %s', async (_how, more, told) => {
-  const { start, enclosed, left } = scene();
+  const { start, sandboxed, left } = scene();
   await expect(start(more)).rejects.toThrow('far enough');
-  expect(enclosed).toEqual(told);
+  expect(sandboxed).toEqual(told);
   expect(left).toHaveBeenCalled();
 });
 

@@ -26,7 +26,7 @@ test('a process reports output, exit and end, each in the words and order of the
   ]);
 });
 
-test('an exit says whether the confinement is why the program failed', () => {
+test('an exit says whether the sandbox is why the program failed', () => {
   const { sink, events } = createNotifier('process');
   events.exited(1, 2, null, true);
   expect(JSON.parse(sink.frames[0]!).params).toEqual({

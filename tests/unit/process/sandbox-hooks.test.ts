@@ -1,0 +1,145 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { JUDGED_EXIT_WAIT_MS } from '../../../src/process/limits.ts';
+import { ManagedProcess, type SandboxHooks } from '../../../src/process/managed-process.ts';
+import { NO_RUN_LIMITS, type RunLimits } from '../../../src/process/resources/resource-limits.ts';
+import { FakeChild } from './fake-child.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+});
+
+afterEach(() => {
+  expect(vi.getTimerCount()).toBe(0);
+  vi.useRealTimers();
+});
+
+/** Finds that a program was denied something when it has said so. */
+function judgeOf() {
+  let said = '';
+  return {
+    output: (_stream: string, bytes: Buffer) => {
+      said += bytes.toString();
+    },
+    denied: (exitCode: number) => exitCode !== 0 && said.includes('denied'),
+  };
+}
+
+function start(sandboxHooks: Partial<SandboxHooks>, limits: RunLimits = NO_RUN_LIMITS) {
+  const child = new FakeChild();
+  const events: string[] = [];
+  const process = new ManagedProcess(
+    child,
+    { maxBytes: 1_000, maxChunks: 10, headBytes: 0 },
+    {
+      output: (seq, _stream, bytes) => events.push(`${seq} ${bytes}`),
+      exited: (seq, exitCode, reason, denied) =>
+        events.push(`${seq} exited ${exitCode} ${reason} ${denied ? 'denied' : 'allowed'}`),
+      closed: (seq, reason) => events.push(`${seq} closed ${reason}`),
+    },
+    limits,
+    { judge: null, leave: null, ...sandboxHooks },
+  );
+  process.begin(false);
+  return { child, process, events };
+}
+
+/** Something to wait for that ends when the test says so. */
+function gate() {
+  let open = () => {};
+  const passed = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { passed, open: () => open() };
+}
+
+const settled = () => new Promise(setImmediate);
+
+describe('a judged exit', () => {
+  test('waits for the last words that explain it', () => {
+    const { child, process, events } = start({ judge: judgeOf() });
+    child.exit(1);
+    expect([process.exitCode, process.denied, events]).toEqual([null, false, []]);
+    child.stderr.write('denied');
+    child.endStreams();
+    expect(events).toEqual(['1 denied', '2 exited 1 null denied', '3 closed null']);
+    expect(process.denied).toBe(true);
+  });
+
+  test('waits no longer than a moment for a stream that something keeps open', () => {
+    const { child, process, events } = start({ judge: judgeOf() });
+    child.stdout.end();
+    child.exit(1);
+    vi.advanceTimersByTime(JUDGED_EXIT_WAIT_MS - 1);
+    expect(events).toEqual([]);
+    vi.advanceTimersByTime(1);
+    expect(events).toEqual(['1 exited 1 null allowed']);
+    // Who asks later gets the better knowledge.
+    child.stderr.write('denied');
+    child.stderr.end();
+    expect(events.slice(1)).toEqual(['2 denied', '3 closed null']);
+    expect(process.denied).toBe(true);
+  });
+
+  test.each([
+    ['a success', 0, false],
+    ['a failure whose output is complete', 1, true],
+  ])('%s is told at once', (_name, code, ended) => {
+    const { child, process } = start({ judge: judgeOf() });
+    child.stdout.write('denied');
+    if (ended) child.endStreams();
+    child.exit(code);
+    expect([process.exitCode, process.denied]).toEqual([code, code !== 0]);
+    child.endStreams();
+    expect(process.closed).toBe(true);
+  });
+
+  test('is told once when the process is killed meanwhile', async () => {
+    const { child, process, events } = start({ judge: judgeOf() });
+    child.exit(1);
+    await process.kill();
+    expect(events).toEqual(['1 exited 1 null allowed', '2 closed null']);
+    expect(child.released).toBe(1);
+  });
+});
+
+describe('leaving', () => {
+  test('the exit is told when everything is cleared away, and the output before it', async () => {
+    const { passed, open } = gate();
+    const leave = vi.fn(() => passed);
+    const { child, process, events } = start({ leave });
+    child.exit(3);
+    child.stdout.write('last words');
+    child.endStreams();
+    await settled();
+    expect([process.exitCode, process.closed, events]).toEqual([null, false, ['1 last words']]);
+    open();
+    await settled();
+    expect(events).toEqual(['1 last words', '2 exited 3 null allowed', '3 closed null']);
+    expect(leave).toHaveBeenCalledTimes(1);
+  });
+
+  test('a kill during it ends when the exit has been told', async () => {
+    const { passed, open } = gate();
+    const { child, process, events } = start({ leave: () => passed });
+    child.finish(0);
+    const killed = process.kill();
+    await settled();
+    expect(events).toEqual([]);
+    open();
+    await killed;
+    expect(events).toEqual(['1 exited 0 null allowed', '2 closed null']);
+  });
+
+  test('a limit that passes during it is not why the program ended', async () => {
+    const { passed, open } = gate();
+    const { child, process, events } = start({ leave: () => passed }, { ...NO_RUN_LIMITS, wallMs: 100 });
+    child.exit(0);
+    vi.advanceTimersByTime(100);
+    await settled();
+    open();
+    await settled();
+    expect(events[0]).toBe('1 exited 0 null allowed');
+    await process.kill();
+    expect(process.closed).toBe(true);
+  });
+});

@@ -1,0 +1,273 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import {
+  RELEASE_DEADLINE_MS,
+  SANDBOXED_START_ATTEMPTS,
+  START_BEFORE_TERMINATE_MS,
+} from '../../../src/process/limits.ts';
+import { ProcessManager } from '../../../src/process/process-manager.ts';
+import { SpawnError, type SpawnSpec } from '../../../src/process/spawn/spawner.ts';
+import { SandboxOutdatedError, type WrapInSandbox } from '../../../src/process/start-program.ts';
+import { FakeChild, FakeSpawner } from './fake-child.ts';
+
+const SPEC: SpawnSpec = {
+  program: 'p',
+  argv: ['p'],
+  cwd: '/',
+  env: {},
+  io: { kind: 'pipe', stdin: 'closed' },
+};
+const SANDBOXED: SpawnSpec = { ...SPEC, program: 'wrapper' };
+const NEVER = new Promise<never>(() => {});
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function scene(release: () => Promise<void> = async () => {}) {
+  const spawner = new FakeSpawner();
+  const manager = new ProcessManager(spawner, { maxProcesses: 2, closedRetentionMs: 1_000 });
+  const events: string[] = [];
+  const wrapInSandbox: WrapInSandbox = async () => ({
+    spec: SANDBOXED,
+    judge: null,
+    release: async () => {
+      events.push('released');
+      await release();
+    },
+  });
+  const start = (how: WrapInSandbox = wrapInSandbox) =>
+    manager.start({
+      processId: 'p',
+      spec: SPEC,
+      retention: { maxBytes: 1_000, maxChunks: 10, headBytes: 0 },
+      listener: {
+        output: () => {},
+        exited: (_seq, exitCode) => events.push(`exited ${exitCode}`),
+        closed: () => events.push('closed'),
+      },
+      wrapInSandbox: how,
+    });
+  /** A running program; `events` hears when its tree is killed. */
+  const running = async () => {
+    const child = new FakeChild();
+    child.onKill = () => {
+      events.push('killed');
+      child.exit({ code: null, signal: 9 });
+      child.endStreams();
+    };
+    const started = start();
+    await settled();
+    spawner.succeed(child);
+    await started;
+    return child;
+  };
+  return { spawner, manager, events, start, running };
+}
+
+const settled = () => new Promise(setImmediate);
+
+describe('a sandboxed program', () => {
+  test('is started as its sandbox says, and listed as it was asked for', async () => {
+    const { spawner, manager, running } = scene();
+    await running();
+    expect(spawner.starts.map(({ spec }) => spec)).toEqual([SANDBOXED]);
+    expect(manager.list().map(({ spec }) => spec)).toEqual([SPEC]);
+    await manager.close();
+  });
+
+  test.each([
+    ['by itself', { code: 0, signal: null }, 'exited 0'],
+    ['by a signal', { code: null, signal: 9 }, 'exited 137'],
+  ])('that ends %s leaves nothing running when its sandbox is cleared away', async (_how, status, told) => {
+    const { events, running } = scene();
+    (await running()).exit(status);
+    await settled();
+    expect(events).toEqual(['killed', 'released', told, 'closed']);
+  });
+
+  test('is told of as exited although clearing away fails', async () => {
+    const { events, running } = scene(() => Promise.reject(new Error('EBUSY')));
+    (await running()).finish(2);
+    await settled();
+    expect(events.slice(-2)).toEqual(['exited 2', 'closed']);
+  });
+
+  test('is told of as exited although clearing away does not end', async () => {
+    const { events, running } = scene(() => NEVER);
+    (await running()).finish(2);
+    await settled();
+    expect(events).toEqual(['killed', 'released']);
+    await vi.advanceTimersByTimeAsync(RELEASE_DEADLINE_MS);
+    expect(events.slice(-2)).toEqual(['exited 2', 'closed']);
+  });
+});
+
+describe('a start that fails', () => {
+  test('because the sandbox fails starts nothing and frees the id', async () => {
+    const { spawner, manager, events, start } = scene();
+    const failing: WrapInSandbox = () => Promise.reject(new Error('no sandbox'));
+    await expect(start(failing)).rejects.toThrow('no sandbox');
+    expect([spawner.starts, manager.list(), events]).toEqual([[], [], []]);
+  });
+
+  test('after it was sandboxed gives the sandbox back, once', async () => {
+    const { spawner, manager, events, start } = scene();
+    const started = start();
+    await settled();
+    spawner.starts[0]!.reject(new SpawnError('EMFILE', 'no descriptors'));
+    await expect(started).rejects.toThrow('no descriptors');
+    expect([events, manager.list()]).toEqual([['released'], []]);
+  });
+
+  test('says why, whatever becomes of its sandbox', async () => {
+    const { spawner, start } = scene(() => Promise.reject(new Error('EBUSY')));
+    const started = start();
+    await settled();
+    spawner.starts[0]!.reject(new SpawnError('EMFILE', 'no descriptors'));
+    await expect(started).rejects.toThrow('no descriptors');
+  });
+
+  test('is not held up by a sandbox that cannot be cleared away, and neither is the end of the session', async () => {
+    const { spawner, manager, start } = scene(() => NEVER);
+    const started = start();
+    const failed = expect(started).rejects.toThrow('no descriptors');
+    await settled();
+    spawner.starts[0]!.reject(new SpawnError('EMFILE', 'no descriptors'));
+    await settled();
+    const closed = manager.close();
+    await vi.advanceTimersByTimeAsync(RELEASE_DEADLINE_MS);
+    await Promise.all([failed, closed]);
+  });
+});
+
+describe('a start that is given up while it is sandboxed', () => {
+  /** Takes as long as nobody gives it up. */
+  const patient: WrapInSandbox = (_spec, signal) =>
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(new Error('given up')), { once: true });
+    });
+
+  test('by a terminate is cancelled and starts nothing', async () => {
+    const { spawner, manager, start } = scene();
+    const started = expect(start(patient)).rejects.toThrow('given up');
+    const terminated = manager.terminate('p', { type: 'force' });
+    await vi.advanceTimersByTimeAsync(START_BEFORE_TERMINATE_MS);
+    expect(await terminated).toBe(true);
+    await started;
+    expect(spawner.starts).toEqual([]);
+  });
+
+  test('by the end of the session is cancelled and starts nothing', async () => {
+    const { spawner, manager, start } = scene();
+    const started = expect(start(patient)).rejects.toThrow('given up');
+    await manager.close();
+    await started;
+    expect(spawner.starts).toEqual([]);
+  });
+
+  test('while it is spawned ends what was started before it gives the sandbox back', async () => {
+    const { spawner, manager, events, start } = scene();
+    const started = expect(start()).rejects.toThrow('process p start was cancelled');
+    await settled();
+    const closed = manager.close();
+    const child = new FakeChild();
+    child.onKill = () => events.push('killed');
+    spawner.succeed(child);
+    await Promise.all([started, closed]);
+    expect(events).toEqual(['killed', 'released']);
+    expect(child.released).toBe(1);
+  });
+});
+
+describe('a child that does not enter its sandbox', () => {
+  /** What the sandbox say of their children, one after the other; the last one goes on. */
+  function reluctant(entered: readonly (boolean | Error)[]) {
+    const world = scene();
+    let made = 0;
+    const wrapInSandbox: WrapInSandbox = async () => {
+      const name = ++made;
+      return {
+        spec: { ...SANDBOXED, argv: [String(name)] },
+        judge: null,
+        entered: async () => {
+          const outcome = entered[name - 1] ?? entered.at(-1)!;
+          if (outcome instanceof Error) throw outcome;
+          return outcome;
+        },
+        release: async () => void world.events.push(`released ${name}`),
+      };
+    };
+    const children: FakeChild[] = [];
+    const begin = async (count: number) => {
+      const started = world.start(wrapInSandbox);
+      for (let index = 0; index < count; index++) {
+        await settled();
+        const child = new FakeChild();
+        children.push(child);
+        world.spawner.starts[index]!.resolve(child);
+      }
+      await started;
+    };
+    return { ...world, children, begin };
+  }
+
+  test('is ended and another takes its place, of which alone is heard', async () => {
+    const { events, children, begin, spawner } = reluctant([false, false, true]);
+    await begin(3);
+    expect(children.map(({ killed, released }) => [killed, released])).toEqual([
+      [1, 1],
+      [1, 1],
+      [0, 0],
+    ]);
+    expect(spawner.starts.map(({ spec }) => spec.argv[0])).toEqual(['1', '2', '3']);
+    children[2]!.finish(0);
+    await settled();
+    expect(events).toEqual(['released 1', 'released 2', 'released 3', 'exited 0', 'closed']);
+  });
+
+  test('because that is outdated is ended too, and never heard', async () => {
+    const outdated = new SandboxOutdatedError(new Error('it keeps changing'));
+    const lucky = reluctant([outdated, true]);
+    await lucky.begin(2);
+    expect(lucky.children.map(({ killed }) => killed)).toEqual([1, 0]);
+    const unlucky = reluctant([outdated]);
+    await expect(unlucky.begin(SANDBOXED_START_ATTEMPTS)).rejects.toThrow('it keeps changing');
+    expect(unlucky.children.map(({ killed, released }) => [killed, released])).toEqual(
+      Array.from({ length: SANDBOXED_START_ATTEMPTS }, () => [1, 1]),
+    );
+    expect(unlucky.events).toHaveLength(SANDBOXED_START_ATTEMPTS);
+    expect(await unlucky.manager.find('p')).toBeUndefined();
+  });
+
+  test('is heard when it is the last of a few', async () => {
+    const { events, children, begin, spawner } = reluctant([false]);
+    await begin(SANDBOXED_START_ATTEMPTS);
+    children.at(-1)!.finish(127);
+    await settled();
+    expect(spawner.starts).toHaveLength(SANDBOXED_START_ATTEMPTS);
+    expect(events.slice(-2)).toEqual(['exited 127', 'closed']);
+  });
+
+  test('is killed when the start is given up, whether or not it says anything, and nothing is started again', async () => {
+    const { spawner, manager, events, start } = scene();
+    const child = new FakeChild();
+    const started = start(async () => ({
+      spec: SANDBOXED,
+      judge: null,
+      entered: () => NEVER,
+      release: async () => void events.push('released'),
+    }));
+    const given = expect(started).rejects.toThrow('start was cancelled');
+    await settled();
+    spawner.succeed(child);
+    const terminated = manager.terminate('p', { type: 'force' });
+    await vi.advanceTimersByTimeAsync(START_BEFORE_TERMINATE_MS);
+    expect(await terminated).toBe(true);
+    await given;
+    expect([spawner.starts.length, child.killed, child.released, events]).toEqual([1, 1, 1, ['released']]);
+  });
+});
