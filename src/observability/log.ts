@@ -5,7 +5,7 @@ import { redactText } from './redact.ts';
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** Values that give a record its context. They must not be secrets, arguments, environments or output. */
-export type LogFields = Readonly<Record<string, string | number | boolean | null>>;
+type LogFields = Readonly<Record<string, string | number | boolean | null>>;
 
 /** Writes records of at least a level, one line each. */
 export interface Logger {

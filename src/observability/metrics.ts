@@ -1,8 +1,8 @@
 /** Labels of one sample, by name. */
-export type Labels = Readonly<Record<string, string>>;
+type Labels = Readonly<Record<string, string>>;
 
 /** What is measured at the moment of asking. */
-export interface Sample {
+interface Sample {
   readonly labels?: Labels;
   readonly value: number;
 }

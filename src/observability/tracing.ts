@@ -2,7 +2,7 @@ import { context, createTraceState, type Span, SpanKind, SpanStatusCode, trace }
 import { formatTraceparent, parseTraceparent, type TraceContext, usableState } from './trace-context.ts';
 
 /** How a piece of work ended. */
-export type SpanResult = 'success' | 'error' | 'disconnected';
+type SpanResult = 'success' | 'error' | 'disconnected';
 
 /** The span of one request. */
 export interface RequestSpan {

@@ -17,7 +17,7 @@ export interface EnvMetadata {
 }
 
 /** Everything that decides a child's environment. */
-export interface EnvRequest {
+interface EnvRequest {
   readonly env: Readonly<Record<string, string>>;
   readonly policy: EnvPolicy | null;
   readonly metadata: EnvMetadata | null;

@@ -33,10 +33,10 @@ export interface StartRequest {
   readonly wrapInSandbox?: WrapInSandbox | null;
 }
 
-export type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
+type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
 
 /** One line of a listing. */
-export interface ProcessSummary {
+interface ProcessSummary {
   readonly processId: string;
   readonly spec: SpawnSpec;
   readonly state: ProcessState;

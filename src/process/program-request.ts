@@ -15,7 +15,7 @@ export interface ProgramRequest {
 }
 
 /** Terminal size when the caller gives none. */
-export const DEFAULT_TERMINAL_SIZE = { rows: 24, cols: 80 } as const;
+const DEFAULT_TERMINAL_SIZE = { rows: 24, cols: 80 } as const;
 
 /** What the options of a start say about the standard streams. */
 export function ioOf(options: {

@@ -12,4 +12,3 @@ export function signalNames(): string[] {
 }
 
 export const SIGTERM = constants.signals.SIGTERM;
-export const SIGKILL = constants.signals.SIGKILL;

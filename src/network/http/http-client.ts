@@ -31,7 +31,7 @@ export interface HttpResponse {
   cancel(): void;
 }
 
-export interface HttpClientOptions {
+interface HttpClientOptions {
   /** Where proxies, certificate authorities and values of headers are looked up. */
   readonly env: Variables;
   readonly policy: HostPolicy;

@@ -8,7 +8,7 @@ import { basicCredentials, portOf } from './request.ts';
 import type { Route } from './route.ts';
 
 /** What sockets are opened with. */
-export interface SocketSettings {
+interface SocketSettings {
   readonly policy: HostPolicy;
   /** Asked for before each TLS connection is opened. */
   authorities(): Promise<SecureContext>;

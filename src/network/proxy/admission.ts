@@ -46,7 +46,7 @@ export type Admitted =
   | { readonly block: Block };
 
 /** What admissions of one proxy depend on. */
-export interface AdmissionContext {
+interface AdmissionContext {
   readonly policy: HostPolicy;
   readonly mode: NetworkProxySettings['mode'];
   readonly peer: PolicyPeer;

@@ -1,7 +1,7 @@
 import type { AccessRequest, Block } from './admission.ts';
 
 /** What a blocked request is told: the class of the reason, which programs look for, and a sentence. */
-export interface BlockedText {
+interface BlockedText {
   readonly proxyError: string;
   readonly message: string;
 }

@@ -5,7 +5,7 @@ import { type Host, parseHost } from './host.ts';
 import { HostPatterns } from './host-patterns.ts';
 
 /** What the patterns say of a host. An open one is `trusted` when it is a local address that is allowed by its own name. */
-export type HostVerdict =
+type HostVerdict =
   | { readonly open: true; readonly trusted: boolean }
   | { readonly open: false; readonly reason: 'denied' | 'not_allowed_local' | 'not_allowed' };
 

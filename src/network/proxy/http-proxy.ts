@@ -18,7 +18,7 @@ import {
 import { abortOnClose, connectToOne, joinSockets } from './tunnel.ts';
 
 /** What the HTTP listener of a proxy works with. */
-export interface HttpProxyContext {
+interface HttpProxyContext {
   readonly admission: Admission;
   /** What clients must present; null where only one program can connect. */
   readonly credentials: Credentials | null;

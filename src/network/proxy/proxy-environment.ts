@@ -2,7 +2,7 @@ import { BlockList, isIPv4 } from 'node:net';
 import type { CredentialMasks } from './masking/credential-masks.ts';
 
 /** Where the proxy of a program listens, as URLs. */
-export interface ProxyUrls {
+interface ProxyUrls {
   readonly http: string;
   /** Null without SOCKS5; the HTTP proxy then serves in its place. */
   readonly socks: string | null;

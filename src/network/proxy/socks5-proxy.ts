@@ -9,7 +9,7 @@ import { abortOnClose, connectToOne, joinSockets } from './tunnel.ts';
 import type { UdpAssociations } from './udp-associations.ts';
 
 /** What the SOCKS5 listener of a proxy works with. */
-export interface Socks5ProxyContext {
+interface Socks5ProxyContext {
   readonly admission: Admission;
   /** What clients must present; null where only one program can connect. */
   readonly credentials: Credentials | null;
@@ -152,7 +152,7 @@ const REPLY = {
 } as const;
 
 /** Takes a few bytes at a time from a socket, and leaves the others to whoever comes after it. */
-export class HandshakeReader {
+class HandshakeReader {
   readonly #socket: Socket;
   #received: Buffer = Buffer.alloc(0);
   #ended = false;

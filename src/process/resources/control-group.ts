@@ -133,7 +133,7 @@ function setValue(file: string, value: string, optional: boolean): void {
 }
 
 /** What is written to one file of a control group. */
-export interface GroupSetting {
+interface GroupSetting {
   readonly file: string;
   readonly value: string;
   /** Whether a kernel without the file is all right. */

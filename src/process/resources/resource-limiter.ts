@@ -14,7 +14,7 @@ export interface AppliedLimits {
 }
 
 /** Limits that are ready for a program that is about to start. */
-export interface PreparedLimits {
+interface PreparedLimits {
   /** Puts the limits on a program that has just started and on what it has started since. */
   apply(tree: { readonly pid: number; readonly tag: bigint | null }): AppliedLimits;
   /** Gives the preparations back when the start has failed. */

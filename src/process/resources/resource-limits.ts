@@ -38,7 +38,7 @@ export type RequestedLimits = {
 };
 
 /** What a program is held to, by the system and by whoever runs it. */
-export interface EffectiveLimits {
+interface EffectiveLimits {
   readonly resources: ResourceLimits;
   readonly run: RunLimits;
 }

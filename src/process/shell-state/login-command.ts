@@ -6,7 +6,7 @@ import { MAX_SCOPE_BYTES } from './limits.ts';
 export type ShellKind = 'bash' | 'zsh' | 'sh';
 
 /** What a caller says to have a command run in the state that its login shell once had. */
-export interface ShellStateRequest {
+interface ShellStateRequest {
   /** Commands of one scope share a state; another scope has its own. */
   readonly scopeId: string;
   readonly shell: { readonly name: string; readonly path: string };

@@ -5,7 +5,7 @@ import type { LoginCommand, ShellKind } from './login-command.ts';
 import type { LoginState } from './login-state.ts';
 
 /** How the state gets to the shell: an open file leaves less of a trace, but not everything that starts programs can pass one. */
-export type StatePassing = 'descriptor' | 'variables';
+type StatePassing = 'descriptor' | 'variables';
 
 /**
  * What is started in place of a login command, so that it runs in the captured state: a shell that reads none of the user's files.

@@ -145,7 +145,7 @@ function withoutGiven(
 }
 
 /** What a command and its login shell run inside of; null where that is nothing. */
-export interface LoginSandbox {
+interface LoginSandbox {
   /** In any words that are equal for equal sandboxes. */
   readonly description: unknown;
   readonly forShell: WrapInSandbox | null;

@@ -3,7 +3,7 @@ import { access, stat } from 'node:fs/promises';
 import { SpawnError, type SpawnSpec } from './spawner.ts';
 
 /** Where bare names are looked up when the child's environment has no PATH. */
-export const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /**
  * The path to execute for a program, absolute or relative to `spec.cwd`, always with a slash in it. A bare name is the first

@@ -8,7 +8,7 @@ import {
 } from '../limits.ts';
 
 /** What a reader does after a piece: goes on, lets others have a turn, or rests for some milliseconds so that more gathers. */
-export type Pace = 'continue' | 'yield' | 'rest';
+type Pace = 'continue' | 'yield' | 'rest';
 
 /**
  * Keeps a flood from costing more than it must. Many small pieces in quick succession are each as expensive as a large one, so

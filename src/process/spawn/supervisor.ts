@@ -8,7 +8,7 @@ import { type ChildParts, SpawnedChild } from './spawned-child.ts';
 import type { Child, ExitStatus } from './spawner.ts';
 
 /** Reads process tags and knows the server tag that this server uses. */
-export interface ProcessTags {
+interface ProcessTags {
   readonly serverTag: bigint;
   read(pid: number): bigint | null;
 }

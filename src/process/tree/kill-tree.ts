@@ -53,7 +53,7 @@ export class TreeKiller {
  * Kills the descendants of a program by the parent, session and start time of each process, for systems where they cannot be
  * tagged. A daemon that has both left the session and lost its parent before the call is not found.
  */
-export async function killDescendants(root: number, rootReaped: boolean): Promise<void> {
+async function killDescendants(root: number, rootReaped: boolean): Promise<void> {
   const known = new Family(root, rootReaped);
   const deadline = performance.now() + KILL_TREE_DEADLINE_MS;
   for (let wait = SWEEP_RETRY_MIN_MS; ; wait = Math.min(wait * 2, SWEEP_RETRY_MAX_MS)) {
@@ -65,7 +65,7 @@ export async function killDescendants(root: number, rootReaped: boolean): Promis
 }
 
 /** Whether the process group that a reaped program led still has a member; false when its pid is in use again. */
-export function orphanedGroupExists(leader: number): boolean {
+function orphanedGroupExists(leader: number): boolean {
   const rows = readAll();
   return (
     !rows.has(leader) && [...rows.values()].some((row) => row.group === leader && row.session === leader)

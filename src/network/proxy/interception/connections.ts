@@ -7,7 +7,7 @@ import { IDLE_TIMEOUT_MS, TLS_HANDSHAKE_MS } from '../limits.ts';
 import type { Scheme } from '../masking/destination.ts';
 
 /** An agent with one connection, for one request after another. */
-export class SoleConnection extends ReliableAgent {
+class SoleConnection extends ReliableAgent {
   #socket: Socket | null;
 
   constructor(socket: Socket) {

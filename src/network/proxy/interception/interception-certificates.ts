@@ -139,7 +139,7 @@ const BUNDLE_VARIABLES = [
 ];
 
 /** The certificates that programs of this machine trust anyway, and those that the server was told to trust, in PEM. */
-export function programTrust({ system, added }: AuthorityFiles): readonly string[] {
+function programTrust({ system, added }: AuthorityFiles): readonly string[] {
   // Node's own where the system keeps none.
   return [
     ...(system === null ? rootCertificates : certificatesIn(system)),

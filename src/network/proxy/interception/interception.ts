@@ -25,7 +25,7 @@ import { firstByte, InterceptedConnection, secureTo } from './connections.ts';
 import type { InterceptionLease } from './interception-certificates.ts';
 
 /** What the interception of one proxy works with. */
-export interface InterceptionContext {
+interface InterceptionContext {
   readonly admission: Admission;
   readonly masks: CredentialMasks;
   readonly lease: InterceptionLease;

@@ -89,7 +89,7 @@ function fixedPrefix(node: PatternNode): string {
  * A random text of the pattern's shape, as far as that can be told from its parts; null when it would be too long, or
  * the pattern leaves too little to chance. Throws NetworkError when the budget is used up.
  */
-export function sampleOf(pattern: PatternNode, budget: MatchBudget): string | null {
+function sampleOf(pattern: PatternNode, budget: MatchBudget): string | null {
   const text = new Sample(budget);
   text.add(pattern);
   return text.text;

@@ -12,7 +12,7 @@ export type PatternNode =
   | { readonly kind: 'choice'; readonly options: readonly PatternNode[] }
   | { readonly kind: 'repeat'; readonly part: PatternNode; readonly min: number; readonly max: number };
 
-export const LAST_UNIT = 0xffff;
+const LAST_UNIT = 0xffff;
 
 export const DIGITS: readonly CharRange[] = [range('0', '9')];
 export const WORD: readonly CharRange[] = [
