@@ -57,7 +57,7 @@ export class RunningHelper {
     this.#child = child;
     this.#channel = new HelperChannel(
       stdin,
-      () => answers!.expectAnswer(),
+      () => answers!.expectReply(),
       () => void child.killTree(),
     );
     this.files = new HelperFileSystem(this.#channel);
