@@ -29,6 +29,6 @@ function layerTable() {
 }
 
 function describe(name) {
-  if (name === '*') return 'everything but cli';
+  if (name === '*') return 'everything but `cli`';
   return name.startsWith('types:') ? `types of ${name.slice('types:'.length)}` : name;
 }
