@@ -7,7 +7,7 @@ const nowhere = () => ({ obstacle: 'no groups here' });
 const everywhere = () => ({});
 
 const NEED_GROUPS = CONFIG_OPTIONS.filter(({ description }) =>
-  description.includes('which needs control groups'),
+  description.includes('Needs control groups'),
 );
 
 test('the options that need control groups say so', () => {
