@@ -1,20 +1,20 @@
-// Which areas were played against the reference as they are now. The reference never changes, so playing them again tells nothing.
+// Records which areas the reference has passed. A reference version never changes, so unchanged areas need no second run.
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { REFERENCE_VERSION } from '../../scripts/reference.mjs';
 
-const PROVEN = fileURLToPath(new URL('proven.json', import.meta.url));
+const RECORD = fileURLToPath(new URL('reference-verified.json', import.meta.url));
 
-/** The cases of those areas that the reference has not passed as they are. */
-export function unprovenCases(cases) {
-  const { reference, areas } = JSON.parse(readFileSync(PROVEN, 'utf8'));
+/** The cases of areas that have changed since the reference passed them, or that it has not passed yet. */
+export function unverifiedCases(cases) {
+  const { reference, areas } = JSON.parse(readFileSync(RECORD, 'utf8'));
   const digests = areaDigests(cases);
   return cases.filter(({ area }) => reference !== REFERENCE_VERSION || areas[area] !== digests[area]);
 }
 
-/** Notes the areas of which the reference passed every case. `results` are those of all cases that were played. */
-export function recordProof(cases, results) {
+/** Records the areas whose cases the reference passed completely. `results` are those of all cases that were run. */
+export function recordVerified(cases, results) {
   const passed = new Set(
     results
       .filter(({ status, reason = '' }) => status === 'passed' || reason.startsWith('only for'))
@@ -22,11 +22,11 @@ export function recordProof(cases, results) {
   );
   const open = new Set(cases.filter(({ name, slow }) => !slow && !passed.has(name)).map(({ area }) => area));
   const digests = Object.entries(areaDigests(cases)).filter(([area]) => !open.has(area));
-  const proof = { reference: REFERENCE_VERSION, areas: Object.fromEntries(digests) };
-  writeFileSync(PROVEN, `${JSON.stringify(proof, null, 2)}\n`);
+  const record = { reference: REFERENCE_VERSION, areas: Object.fromEntries(digests) };
+  writeFileSync(RECORD, `${JSON.stringify(record, null, 2)}\n`);
 }
 
-/** Slow cases are not part of the suite, and not of the proof. */
+/** Slow cases are neither part of the suite nor of the record. */
 function areaDigests(cases) {
   const hashes = {};
   for (const testCase of cases) {
