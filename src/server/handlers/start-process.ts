@@ -1,5 +1,6 @@
 import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
+import type { ProxyResources } from '../../network/proxy/proxy-resources.ts';
 import type { ProcessListener } from '../../process/managed-process.ts';
 import type { RetentionLimits } from '../../process/output-log.ts';
 import { type EffectiveLimits, effectiveLimits } from '../../process/resources/resource-limits.ts';
@@ -100,7 +101,7 @@ function planLaunch(services: HandlerServices, start: CheckedStart, spec: SpawnS
   return {
     services,
     start,
-    sandbox: sandboxEnforcer.program(withTrustBundle(start, proxies.bundlePath), spec),
+    sandbox: sandboxEnforcer.program(withTrustBundle(start, proxies), spec),
     shellSandbox: usesLoginState(start) ? shellSandboxOf(services, start, spec) : null,
     network: null,
     releaseQuota: () => {},
@@ -238,13 +239,13 @@ function shellSandboxOf(
  */
 export function withTrustBundle(
   { sandbox, networkProxy }: Pick<CheckedStart, 'sandbox' | 'networkProxy'>,
-  bundlePath: string,
+  proxies: Pick<ProxyResources, 'bundlePath'>,
 ): SandboxContext | null {
   if (!networkProxy?.proxy.credentialMasking) return sandbox;
   if (sandbox === null || !('permissions' in sandbox)) return sandbox;
   const { permissions } = sandbox;
   if (permissions.type !== 'managed' || permissions.file_system.type !== 'restricted') return sandbox;
-  const uri = uriFromPath(nativePathOfText(bundlePath));
+  const uri = uriFromPath(nativePathOfText(proxies.bundlePath));
   const readable = { path: { type: 'path', path: uri }, access: 'read' } as const;
   const file_system = {
     ...permissions.file_system,

@@ -128,7 +128,7 @@ test('refuses a network that the minimum sandbox of the server forbids', async (
 });
 
 describe('the sandbox of a program whose credentials are masked', () => {
-  const BUNDLE = '/tmp/bundle.pem';
+  const PROXIES = { bundlePath: '/tmp/bundle.pem' };
   const masked = { proxy: settings({ credentialMasking: true }), auditMetadata: {} };
   const restricted = (entries: unknown[]) =>
     ({
@@ -138,9 +138,11 @@ describe('the sandbox of a program whose credentials are masked', () => {
 
   test('may also read the certificate bundle of the proxy', () => {
     const other = { path: { type: 'path', path: 'file:///usr' }, access: 'read' };
-    const readable = { path: { type: 'path', path: uri(BUNDLE) }, access: 'read' };
+    const readable = { path: { type: 'path', path: uri(PROXIES.bundlePath) }, access: 'read' };
     const sandbox = restricted([other]);
-    expect(withTrustBundle({ sandbox, networkProxy: masked }, BUNDLE)).toEqual(restricted([other, readable]));
+    expect(withTrustBundle({ sandbox, networkProxy: masked }, PROXIES)).toEqual(
+      restricted([other, readable]),
+    );
   });
 
   test.each([
@@ -149,12 +151,12 @@ describe('the sandbox of a program whose credentials are masked', () => {
     [{ permissions: { type: 'disabled' }, windowsSandboxLevel: 'disabled' }],
   ])('is unchanged where every file is readable: %j', (sandbox) => {
     const start = { sandbox: sandbox as SandboxContext | null, networkProxy: masked };
-    expect(withTrustBundle(start, BUNDLE)).toBe(sandbox);
+    expect(withTrustBundle(start, PROXIES)).toBe(sandbox);
   });
 
   test('is unchanged where nothing is masked', () => {
     const sandbox = restricted([]);
     const networkProxy = { proxy: settings(), auditMetadata: {} };
-    expect(withTrustBundle({ sandbox, networkProxy }, BUNDLE)).toBe(sandbox);
+    expect(withTrustBundle({ sandbox, networkProxy }, PROXIES)).toBe(sandbox);
   });
 });
