@@ -5,7 +5,7 @@ import type { ProcessListener } from '../../process/managed-process.ts';
 import type { RetentionLimits } from '../../process/output-log.ts';
 import { type EffectiveLimits, effectiveLimits } from '../../process/resources/resource-limits.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
-import type { SandboxedLaunch, WrapInSandbox } from '../../process/start-program.ts';
+import { type SandboxedLaunch, unsandboxedLaunch, type WrapInSandbox } from '../../process/start-program.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { ProgramSandbox, SandboxType } from '../../sandbox/sandbox-enforcer.ts';
@@ -148,7 +148,7 @@ async function buildSandbox(
   spec: SpawnSpec,
   signal: AbortSignal,
 ): Promise<SandboxedLaunch> {
-  if (sandbox.wrapInSandbox === null) return { spec, judge: null, release: null };
+  if (sandbox.wrapInSandbox === null) return unsandboxedLaunch(spec);
   return await sandbox.wrapInSandbox(spec, signal, network?.sockets ?? null);
 }
 

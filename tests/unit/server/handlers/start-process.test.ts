@@ -42,7 +42,7 @@ function fixture(limits: SessionLimits | null = null, floor: SandboxContext | nu
     check: async () => {},
     wrapProgram: async (spec, policy, _signal, proxied = null) => {
       sandboxed.push(`${spec.program} ${proxied === null ? policy.network : 'proxied'}`);
-      return { spec, judge: null, release: null };
+      return { spec, denialDetector: null, release: null };
     },
     files: () => {
       throw new TypeError('files are not used');
