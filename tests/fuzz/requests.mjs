@@ -63,7 +63,7 @@ function valueFor(random, schema, context) {
   if (schema.const !== undefined) return schema.const;
   if (schema.enum) return random.pick(schema.enum);
   const choices = schema.anyOf ?? schema.oneOf;
-  if (choices) return valueFor(random, random.pick(choices), place);
+  if (choices) return valueFor(random, random.pick(choices), context);
   switch (Array.isArray(schema.type) ? random.pick(schema.type) : schema.type) {
     case 'null':
       return null;
@@ -75,7 +75,7 @@ function valueFor(random, schema, context) {
     case 'string':
       return textFor(random, name);
     case 'array':
-      return Array.from({ length: random.int(0, 4) }, () => valueFor(random, schema.items, place));
+      return Array.from({ length: random.int(0, 4) }, () => valueFor(random, schema.items, context));
     case 'object':
       return objectFor(random, schema, context);
     default:
