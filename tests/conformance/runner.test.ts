@@ -390,7 +390,7 @@ describe('the recorded cases', () => {
   test.each<[string, object]>([
     ['the name is used twice', { name: 'shown' }],
     ['the name is not kebab-case', { name: 'Not Kebab' }],
-    ['says nothing about its rule', { about: '' }],
+    ['has no `about` text', { about: '' }],
     ['unknown member colour', { colour: 'red' }],
     ['nothing can fail', { steps: [{ send: { method: 'initialized' } }] }],
     ['has no verb', { steps: [...good.steps, { jump: 'high' }] }],
