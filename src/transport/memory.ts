@@ -1,13 +1,16 @@
 import { LARGE_MESSAGE_BYTES } from './limits.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
-/** Two connected transports in one process. Messages arrive in later turns of the event loop, in order, and are never lost. */
+/**
+ * Creates two connected transports in one process. Messages arrive in later turns of the event loop, in order and
+ * without loss.
+ */
 export function createMemoryPair(): [MemoryTransport, MemoryTransport] {
   const left = new MemoryTransport();
   return [left, left.peer];
 }
 
-/** One end of a pair. `congested` makes it behave as if the peer did not read. */
+/** One end of a pair. `setCongested` simulates a peer that does not read. */
 export class MemoryTransport implements Transport {
   readonly peer: MemoryTransport;
   #events: TransportEvents | null = null;
@@ -17,7 +20,7 @@ export class MemoryTransport implements Transport {
   #closed = false;
   #congested = false;
 
-  /** Without a peer the transport makes its own. */
+  /** Without a peer the transport creates one. */
   constructor(peer?: MemoryTransport) {
     this.peer = peer ?? new MemoryTransport(this);
   }
@@ -53,14 +56,14 @@ export class MemoryTransport implements Transport {
     this.#end(reason);
   }
 
-  /** Simulates a peer that stops reading (true) or reads on (false). */
+  /** Simulates a peer that stops reading (true) or continues (false). */
   setCongested(congested: boolean): void {
     const drains = this.#congested && !congested;
     this.#congested = congested;
     if (drains) this.#events?.drained();
   }
 
-  /** Simulates a broken link: both ends see an abnormal close. */
+  /** Simulates a broken connection: both ends see an abnormal close. */
   break(): void {
     const reason = { code: CloseCode.abnormal, reason: 'the link broke' };
     this.peer.#end(reason);
