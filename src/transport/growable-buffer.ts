@@ -1,0 +1,95 @@
+import { isUtf8 } from 'node:buffer';
+import { BUFFER_POOL } from './buffer-pool.ts';
+import { PREALLOCATED_MESSAGE_MAX_BYTES } from './limits.ts';
+import type { LargeMessage } from './transport.ts';
+
+/** Bytes that are put behind one another, in memory that grows: what is expected is set aside once a good part of it has come. */
+export class GrowableBuffer {
+  readonly #expectedBytes: number;
+  #memory: Buffer = NOTHING;
+  #length = 0;
+
+  constructor(expectedBytes: number) {
+    this.#expectedBytes = expectedBytes;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** The bytes so far, in the memory to which others may be added. */
+  get bytes(): Buffer {
+    return this.#memory.subarray(0, this.#length);
+  }
+
+  add(piece: Uint8Array): void {
+    this.room(piece.length).set(piece);
+    this.grow(piece.length);
+  }
+
+  /** Memory for `count` bytes or more behind those that are there; {@link grow} tells how many of them were filled. */
+  room(count: number): Buffer {
+    const wanted = this.#length + count;
+    if (wanted > this.#memory.length) {
+      const isProven = wanted > PREALLOCATED_MESSAGE_MAX_BYTES;
+      const expected = isProven
+        ? this.#expectedBytes
+        : Math.min(this.#expectedBytes, PREALLOCATED_MESSAGE_MAX_BYTES);
+      const larger = BUFFER_POOL.take(wanted <= expected ? expected : 2 * wanted);
+      this.#memory.copy(larger, 0, 0, this.#length);
+      BUFFER_POOL.give(this.#memory);
+      this.#memory = larger;
+    }
+    return this.#memory.subarray(this.#length);
+  }
+
+  grow(count: number): void {
+    this.#length += count;
+  }
+
+  /** Moves the bytes where they fill less than a quarter of their memory: who keeps them would keep all of it. */
+  fit(): void {
+    if (4 * this.#length >= this.#memory.length) return;
+    const fitting = Buffer.allocUnsafeSlow(this.#length);
+    this.#memory.copy(fitting);
+    BUFFER_POOL.give(this.#memory);
+    this.#memory = fitting;
+  }
+
+  /** Gives the memory away: nobody may look at the bytes any more. */
+  release(): void {
+    BUFFER_POOL.give(this.#memory);
+    this.#memory = NOTHING;
+    this.#length = 0;
+  }
+
+  /** Keeps the first `length` bytes. */
+  cut(length: number): void {
+    this.#length = length;
+  }
+}
+
+/** A large message for somebody who wants it in one piece. */
+export class BufferedMessage implements LargeMessage {
+  readonly #bytes: GrowableBuffer;
+  readonly #ended: (bytes: Buffer) => void;
+
+  constructor(expectedBytes: number, ended: (bytes: Buffer) => void) {
+    this.#bytes = new GrowableBuffer(expectedBytes);
+    this.#ended = ended;
+  }
+
+  add(piece: Uint8Array): void {
+    this.#bytes.add(piece);
+  }
+
+  isUtf8(): boolean {
+    return isUtf8(this.#bytes.bytes);
+  }
+
+  end(): void {
+    this.#ended(this.#bytes.bytes);
+  }
+}
+
+const NOTHING = Buffer.alloc(0);
