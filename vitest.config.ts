@@ -5,9 +5,9 @@ import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config
  * replaces modules is listed below. Everything else gets a process of its own, which costs half a second for each file.
  */
 export const SHARED =
-  'tests/unit/{agent,client,environment,network,observability,protocol,relay,rpc,scripts,server,transport}/**/*.test.ts';
+  'tests/unit/{agent,audit,client,environment,listener,network,observability,protocol,relay,rpc,scripts,server,transport}/**/*.test.ts';
 export const REPLACES_MODULES =
-  'tests/unit/**/{client-pace,environment-info,hostile-servers,relay-source,run-executor,served-files}.test.ts';
+  'tests/unit/**/{client-pace,environment-info,relay-source,run-executor,served-files}.test.ts';
 
 // Node reads these before anything else, 60 ms in each of the thousand processes that tests start. No test talks to the outside.
 delete process.env.NODE_EXTRA_CA_CERTS;

@@ -7,8 +7,12 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { maskSource } from './source-text.mjs';
 
-/** What a folder may import: every listed folder, `types:x` for type-only imports of x, `*` for everything but cli. */
+/** The folder of helpers that every folder may import. It imports nothing. */
+const BASE = 'base';
+
+/** What a folder may import besides base: every listed folder, `types:x` for type-only imports of x, `*` for everything but cli. */
 const LAYERS = {
+  [BASE]: [],
   protocol: [],
   observability: [],
   native: [],
@@ -18,7 +22,11 @@ const LAYERS = {
   files: ['types:native', 'types:protocol'],
   network: ['types:protocol'],
   sandbox: ['process', 'files', 'types:protocol'],
+  audit: ['protocol', 'observability'],
+  listener: ['observability'],
   server: [
+    'listener',
+    'audit',
     'protocol',
     'transport',
     'rpc',
@@ -32,7 +40,7 @@ const LAYERS = {
   client: ['rpc', 'transport', 'protocol', 'observability'],
   environment: ['client', 'relay', 'process', 'files', 'network', 'sandbox', 'observability'],
   agent: ['environment', 'observability'],
-  relay: ['transport', 'protocol', 'server', 'client', 'observability'],
+  relay: ['listener', 'audit', 'transport', 'protocol', 'server', 'client', 'observability'],
   testing: ['*'],
   cli: ['*'],
   'index.ts': ['*'],
@@ -42,7 +50,7 @@ const LAYERS = {
 const PACKAGE_OWNERS = { koffi: 'src/native/', ws: 'src/transport/' };
 
 /** Folders that restrict which packages and Node modules they load. */
-const PACKAGES_OF = { protocol: ['zod'] };
+const PACKAGES_OF = { [BASE]: [], protocol: ['zod'] };
 
 /** Names that only src/cli/ may use. Everything console prints there goes to stdout, which is a transport. */
 const PROCESS_NAMES =
@@ -120,7 +128,7 @@ function* folderViolations({ path, folder, imports }) {
 function importViolation(folder, target, typeOnly) {
   const other = folderOf(target);
   if (other === null) return `imports ${display(target)}, which is outside src`;
-  if (other === folder) return null;
+  if (other === folder || other === BASE) return null;
   const allowed = LAYERS[folder];
   if (other === 'cli') return `src/${folder} may not import src/cli`;
   if (allowed.includes('*') || allowed.includes(other)) return null;
@@ -135,7 +143,8 @@ function packageViolation(path, folder, specifier) {
   if (owner !== undefined && !display(path).startsWith(owner)) return `only ${owner} may import ${name}`;
   const packages = PACKAGES_OF[folder];
   if (packages !== undefined && !packages.includes(name)) {
-    return `src/${folder} may import no package but ${packages.join(', ')}: ${specifier}`;
+    const but = packages.length === 0 ? '' : ` but ${packages.join(', ')}`;
+    return `src/${folder} may import no package${but}: ${specifier}`;
   }
   return null;
 }

@@ -4,8 +4,7 @@
 //   node scripts/generate-cli.mjs --check    exits 1 when the file is out of date
 import { readFileSync, writeFileSync } from 'node:fs';
 import { helpText } from '../dist/cli/help.js';
-import { DEFAULT_CONFIG } from '../dist/server/config/config.js';
-import { CONFIG_OPTIONS } from '../dist/server/config/options.js';
+import { CONFIG_OPTIONS } from '../dist/server/config/config.js';
 import { describeAllowed, formatConfigValue } from '../dist/server/config/values.js';
 
 const FILE = new URL('../docs/cli.md', import.meta.url);
@@ -34,7 +33,7 @@ function replacePart(document, [name, text]) {
 
 function settingsTable() {
   const rows = CONFIG_OPTIONS.map((option) => {
-    const value = formatConfigValue(option, DEFAULT_CONFIG[option.key]);
+    const value = formatConfigValue(option, option.default);
     return `| \`${option.key}\` | ${value === '' ? 'none' : `\`${value}\``} | ${describeAllowed(option)} | ${option.description} |`;
   });
   return ['| key | default | allowed | meaning |', '|---|---|---|---|', ...rows].join('\n');

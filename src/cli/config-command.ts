@@ -1,10 +1,30 @@
-import { CONFIG_OPTIONS } from '../server/config/options.ts';
+import { VERSION } from '../observability/version.ts';
+import { CONFIG_OPTIONS } from '../server/config/config.ts';
 import { describeSource } from '../server/config/resolve.ts';
 import { formatConfigValue } from '../server/config/values.ts';
-import type { Settings } from './settings.ts';
+import { type CommandResult, type Host, printed } from './commands.ts';
+import { helpText } from './help.ts';
+import { parseServerArguments, type ServerArguments } from './server-arguments.ts';
+import { loadSettings, type Settings } from './settings.ts';
 
-/** Writes every setting as an aligned table of key, value and source, one per line. */
-export function settingsTable({ config, sources }: Settings): string {
+/** Prints every setting, its value and its source. */
+export function configCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
+  return printSettings(parseServerArguments(argv, 'config'), host);
+}
+
+/** Prints what the arguments ask for: help, the version or the settings. */
+export async function printSettings(
+  args: ServerArguments,
+  { env }: Pick<Host, 'env'>,
+): Promise<CommandResult> {
+  if (args.command === 'help') return printed(helpText());
+  if (args.command === 'version') return printed(`exec-server ${VERSION}\n`);
+  const settings = await loadSettings(args, env);
+  return printed(args.json ? settingsJson(settings) : settingsTable(settings));
+}
+
+/** An aligned table of key, value and source, one setting per line. */
+function settingsTable({ config, sources }: Settings): string {
   const rows = CONFIG_OPTIONS.map((option) => [
     option.key,
     formatConfigValue(option, config[option.key]),
@@ -13,8 +33,8 @@ export function settingsTable({ config, sources }: Settings): string {
   return align([['KEY', 'VALUE', 'SOURCE'], ...rows]);
 }
 
-/** Writes every setting as JSON: `{"file": path or null, "settings": {key: {value, source, detail}}}`. */
-export function settingsJson({ config, sources, file }: Settings): string {
+/** `{"file": path or null, "settings": {key: {value, source, detail}}}` */
+function settingsJson({ config, sources, file }: Settings): string {
   const settings = Object.fromEntries(
     CONFIG_OPTIONS.map(({ key }) => [key, { value: config[key], ...sources[key] }]),
   );

@@ -5,7 +5,7 @@ import type { ConfigInputs } from '../server/config/resolve.ts';
 import { RunError, UsageError } from './failures.ts';
 
 /**
- * Reads the settings file: the one named by `--config`, else by EXEC_SERVER_CONFIG, else the user's own if there is one.
+ * Reads the settings file that --config or EXEC_SERVER_CONFIG names, or else the user's own if it exists.
  * Null when there is none. Throws RunError when a named file cannot be read and UsageError when it is not TOML.
  */
 export async function readConfigFile(
@@ -28,19 +28,19 @@ export async function readConfigFile(
   }
 }
 
-/** Where the user's own settings file is looked for; null for a user without a home. */
+/** The path of the user's own settings file; null for a user without a home directory. */
 export function userConfigPath(env: Readonly<Record<string, string | undefined>>): string | null {
   const xdg = env.XDG_CONFIG_HOME;
-  // The XDG specification has relative paths ignored.
+  // The XDG base directory specification says to ignore relative paths.
   if (xdg && isAbsolute(xdg)) return join(xdg, 'exec-server', 'config.toml');
   const home = env.HOME || systemHome();
   return home === null ? null : join(home, '.config', 'exec-server', 'config.toml');
 }
 
-/** Far above any real file; keeps `--config /dev/zero` from filling the memory. */
+/** Far above any real file. Keeps `--config /dev/zero` from filling the memory. */
 const MAX_FILE_BYTES = 1024 * 1024;
 
-/** Reads a whole file, also a pipe. Null when it does not exist and may be absent. */
+/** Reads a whole file or pipe. Null when it does not exist and `mayBeAbsent` is true. */
 function readText(path: string, mayBeAbsent: boolean): string | null {
   try {
     const descriptor = openSync(path, 'r');

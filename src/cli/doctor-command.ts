@@ -5,28 +5,20 @@ import { createSpawner } from '../process/spawn/create-spawner.ts';
 import { findProgram } from '../process/spawn/program-lookup.ts';
 import { type Check, type CheckState, missing, ok } from '../sandbox/self-test/check.ts';
 import { testSandbox } from '../sandbox/self-test/self-test.ts';
-import { quoteValue } from '../server/config/values.ts';
-import { EXIT_CODES, UsageError } from './failures.ts';
+import { type CommandResult, printed } from './commands.ts';
+import { EXIT_CODES } from './failures.ts';
+import { HELP_FLAG, parseOnlyFlags } from './flags.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What to print, and how to exit. */
-export interface DoctorResult {
-  readonly text: string;
-  readonly exitCode: number;
-}
-
-/** Examines this machine as the arguments behind `doctor` ask for. */
-export async function doctorCommand(argv: readonly string[], env: Environment): Promise<DoctorResult> {
-  if (argv.some((argument) => argument === '--help' || argument === '-h')) {
-    return { text: DOCTOR_HELP, exitCode: EXIT_CODES.success.code };
-  }
-  const [stranger] = argv.filter((argument) => argument !== '--json');
-  if (stranger !== undefined) throw new UsageError(`doctor: unexpected argument ${quoteValue(stranger)}`);
+/** Examines this machine. */
+export async function doctorCommand(argv: readonly string[], env: Environment): Promise<CommandResult> {
+  const flags = parseOnlyFlags('doctor', argv, { json: { type: 'boolean' }, help: HELP_FLAG });
+  if (flags.help) return printed(DOCTOR_HELP);
   const groups = await examine(env);
   const reliable = groups.every(({ checks }) => checks.every(({ state }) => state !== 'failed'));
   return {
-    text: argv.includes('--json') ? json(groups, reliable) : table(groups, reliable),
+    text: flags.json ? json(groups, reliable) : table(groups, reliable),
     exitCode: reliable ? EXIT_CODES.success.code : EXIT_CODES.failure.code,
   };
 }
@@ -34,18 +26,18 @@ export async function doctorCommand(argv: readonly string[], env: Environment): 
 export const DOCTOR_HELP = `\
 Usage: exec-server doctor [--json]
 
-Finds out what this machine offers to a server that is started here, by this
-user and with this environment. First what sandboxes are made of; then programs
-try to break out of one, in earnest and without doing harm. Each attempt is made
-without a sandbox as well: one that fails there, too, shows nothing (?). What is
-wrong (✗) or missing (-) is followed by what helps. Exits with 1 when a sandbox
-cannot be relied on; what is merely missing does not count.
+Examines what this machine offers to a server that this user starts with this
+environment. It checks the parts that sandboxes need. Then programs try to
+escape from a sandbox; the attempts are real but harmless. Each attempt also
+runs without a sandbox: if it fails there too, it proves nothing (?). A fix
+follows each check that failed (✗) or found something missing (-). Exits with 1
+when sandboxes are not reliable; missing parts alone do not count.
 
 Options:
   --json  Print JSON.
 `;
 
-/** Checks that belong together. */
+/** Related checks under one heading. */
 interface Group {
   readonly title: string;
   readonly checks: readonly Check[];
@@ -57,8 +49,8 @@ async function examine(env: Environment): Promise<Group[]> {
     const { requirements, programs, files } = await testSandbox(spawner, env);
     return [
       { title: 'Sandbox', checks: requirements },
-      { title: 'Attempts of a program in a sandbox', checks: programs },
-      { title: 'Attempts with files under a sandbox', checks: files },
+      { title: 'Escape attempts by a program', checks: programs },
+      { title: 'Escape attempts by file operations', checks: files },
       { title: 'Other', checks: [controlGroups(), await ripgrep(env), ...(await shells(env))] },
     ].filter(({ checks }) => checks.length > 0);
   } finally {
@@ -71,10 +63,10 @@ function controlGroups(): Check {
   return 'obstacle' in found
     ? missing(
         'control groups',
-        `programs cannot be limited in processes and CPU, and sessions not at all: ${found.obstacle}`,
-        'start the server as a unit of systemd with Delegate=yes (systemd-run --user --scope -p Delegate=yes exec-server)',
+        `process and CPU limits of programs, and all session limits, are unavailable: ${found.obstacle}`,
+        'start the server as a systemd unit with Delegate=yes (systemd-run --user --scope -p Delegate=yes exec-server)',
       )
-    : ok('control groups', 'programs and sessions can be limited in memory, processes and CPU');
+    : ok('control groups', 'memory, process and CPU limits work for programs and sessions');
 }
 
 async function ripgrep({ PATH = '' }: Environment): Promise<Check> {
@@ -82,20 +74,20 @@ async function ripgrep({ PATH = '' }: Environment): Promise<Check> {
   return path === null
     ? missing(
         'ripgrep',
-        'fs/search uses its own engine, which is slower',
+        'fs/search uses its built-in engine, which is slower',
         'install the package ripgrep (apt-get install ripgrep, dnf install ripgrep)',
       )
     : ok('ripgrep', path);
 }
 
-/** The shells whose login state can be kept between commands. */
+/** The shells whose login state the server can capture. */
 async function shells({ PATH = '' }: Environment): Promise<Check[]> {
   const login = loginShell();
   return Promise.all(
     ['bash', 'zsh'].map(async (name) => {
       const spec = { program: name, cwd: '/', env: { PATH } };
       const path = await findProgram(spec).catch(() => null);
-      if (path === null) return missing(name, 'it is not installed', null);
+      if (path === null) return missing(name, 'not installed', null);
       return ok(name, login.name === name ? `${path}, the login shell` : path);
     }),
   );
@@ -115,8 +107,8 @@ function table(groups: readonly Group[], reliable: boolean): string {
     '',
   ]);
   const verdict = reliable
-    ? 'Sandboxes can be relied on here.'
-    : 'Sandboxes cannot be relied on here. What cannot be enforced is refused.';
+    ? 'Sandboxes are reliable on this machine.'
+    : 'Sandboxes are not reliable on this machine. The server refuses requests whose sandbox it cannot enforce.';
   return `${[...lines, verdict].join('\n')}\n`;
 }
 

@@ -1,49 +1,50 @@
-import type { Readable, Writable } from 'node:stream';
 import { createLogger } from '../observability/log.ts';
+import { type CommandResult, type Host, printed } from './commands.ts';
 import { UsageError } from './failures.ts';
+import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
+import { hideOwnEnvironment } from './process-setup.ts';
 import { asRunError, openAuth, startExecutor } from './registry-auth.ts';
-import { type GivenFlags, parseToolFlags } from './tool-flags.ts';
-
-/** The surroundings of a forwarder. */
-export interface ForwardHost {
-  readonly env: NodeJS.ProcessEnv;
-  readonly stdin: Readable;
-  readonly stderr: Writable;
-  onSignal(listener: () => void): void;
-}
 
 export const FORWARD_HELP = `\
 Usage: exec-server forward --connect URL --remote URL --environment-id ID
                            [options]
 
-Makes a server that listens here reachable through a relay. Each harness gets a
-connection of its own to the server; nothing is kept when either end is lost.
+Makes a server on this machine reachable through a relay. Each client gets its
+own connection to the server. When either end is lost, both connections close.
 
 Options:
   --connect URL        The server: ws://HOST:PORT or wss://HOST:PORT.
   --remote URL         The registry: https://HOST, or http:// on this machine.
-  --environment-id ID  The environment as which harnesses find the server.
-  --name NAME          A name for logs.
+  --environment-id ID  The environment under which clients find the server.
+  --name NAME          The name of this forwarder in logs.
   --executor-credential-stdin
                        Read credentials for the registry from stdin, as lines
-                       of JSON; the end of stdin ends the forwarder. Otherwise
-                       EXEC_SERVER_API_KEY or CODEX_API_KEY has the credential.
+                       of JSON; the forwarder ends when stdin ends. Default:
+                       the credential is EXEC_SERVER_API_KEY or CODEX_API_KEY.
   --exit-on-stdin-close
                        End when stdin ends.
   -h, --help           Print this help.
 `;
 
-/** Forwards until a signal arrives; returns what to print. */
-export async function forwardCommand(argv: readonly string[], host: ForwardHost): Promise<string> {
-  const flags = parseToolFlags('forward', argv, OPTIONS);
-  if (flags.help) return FORWARD_HELP;
+/** Forwards until a signal arrives. */
+export async function forwardCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
+  const flags = parseOnlyFlags('forward', argv, OPTIONS);
+  if (flags.help) return printed(FORWARD_HELP);
+  await forward(flags, host);
+  return printed('');
+}
+
+async function forward(flags: Flags, host: Host): Promise<void> {
+  hideOwnEnvironment();
+  // The forwarder keeps running when its log reader goes away.
+  host.stderr.on('error', () => {});
   const [url, remote] = [required(flags, 'connect'), required(flags, 'remote')];
   const environmentId = required(flags, 'environment-id');
   if (!URL.canParse(url) || !/^wss?:$/.test(new URL(url).protocol)) {
-    throw new UsageError('forward: --connect is no ws:// or wss:// URL');
+    throw new UsageError('--connect is not a ws:// or wss:// URL', 'forward');
   }
   const stopped = new Promise<void>((resolve) => {
-    host.onSignal(resolve);
+    host.onSignal(() => resolve());
     if (flags['exit-on-stdin-close']) host.stdin.once('end', resolve).once('error', () => resolve());
   });
   const registry = { remote, environmentId, credentialStdin: flags['executor-credential-stdin'] === true };
@@ -51,20 +52,19 @@ export async function forwardCommand(argv: readonly string[], host: ForwardHost)
   if (flags['exit-on-stdin-close']) host.stdin.resume();
   const log = createLogger('warn', (line) => host.stderr.write(line));
   try {
-    if (!(await Promise.race([ready, stopped.then(() => false)]))) return '';
+    if (!(await Promise.race([ready, stopped.then(() => false)]))) return;
     const { forwardStream } = await import('../relay/forward/forward-stream.ts');
     const executor = await startExecutor(registry, {
       auth,
       log,
       accept: (stream) => {
         forwardStream(stream, { url }).catch((error: Error) => {
-          log.warn('the server cannot be reached', { reason: error.message });
+          log.warn('cannot reach the server', { reason: error.message });
         });
       },
       ...(flags.name !== undefined && { name: flags.name }),
     });
     await Promise.race([executor.ended, ended, stopped]).finally(() => executor.close());
-    return '';
   } catch (error) {
     throw asRunError(error);
   }
@@ -75,7 +75,7 @@ type Flags = GivenFlags<typeof OPTIONS>;
 function required(flags: Flags, name: 'connect' | 'remote' | 'environment-id'): string {
   const value = flags[name]?.trim();
   if (value) return value;
-  throw new UsageError(`forward needs --${name}; try 'exec-server forward --help'`);
+  throw new UsageError(`--${name} is required`, 'forward');
 }
 
 const OPTIONS = {
@@ -85,5 +85,5 @@ const OPTIONS = {
   name: { type: 'string' },
   'executor-credential-stdin': { type: 'boolean' },
   'exit-on-stdin-close': { type: 'boolean' },
-  help: { type: 'boolean', short: 'h' },
+  help: HELP_FLAG,
 } as const;

@@ -1,18 +1,18 @@
-import { DEFAULT_CONFIG } from '../server/config/config.ts';
-import { type ConfigOption, OPTION_GROUPS } from '../server/config/option-spec.ts';
-import { CONFIG_OPTIONS } from '../server/config/options.ts';
+import { CONFIG_OPTIONS, type ConfigOption } from '../server/config/config.ts';
+import { SETTING_GROUPS } from '../server/config/setting.ts';
 import { formatConfigValue } from '../server/config/values.ts';
+import { COMMANDS } from './commands.ts';
 import { EXIT_CODES } from './failures.ts';
 
-/** The text of `exec-server --help`, generated from the option table. It fits a terminal of 80 columns. */
+/** The text of `exec-server --help`, generated from the tables of commands and settings. It fits a terminal of 80 columns. */
 export function helpText(): string {
-  const groups = OPTION_GROUPS.map((group) => {
+  const groups = SETTING_GROUPS.map((group) => {
     const options = CONFIG_OPTIONS.filter((option) => option.group === group);
     return section(group, options.map(settingEntry));
   });
   const codes = Object.values(EXIT_CODES).map(({ code, meaning }) => wrap(`${code}  ${meaning}`, 2, 5));
   return [
-    INTRODUCTION,
+    introduction(),
     section('Options', COMMAND_FLAGS),
     ...groups,
     VALUES,
@@ -23,46 +23,40 @@ export function helpText(): string {
 
 const WIDTH = 80;
 
-const INTRODUCTION = `\
-Usage: exec-server [serve] [options]
-       exec-server config [--json] [options]
-       exec-server token [--help]
-       exec-server audit verify FILE...
-       exec-server doctor [--json]
-       exec-server relay [--help]
-       exec-server forward [--help]
+function introduction(): string {
+  const lines = COMMANDS.flatMap(({ usage }) => usage.map((line) => `exec-server ${line}`));
+  const width = Math.max(...COMMANDS.map(({ name }) => name.length));
+  const commands = COMMANDS.map(({ name, summary }) =>
+    wrap(`${name.padEnd(width)}  ${summary}`, 2, width + 4),
+  );
+  return `\
+Usage: ${lines.join('\n       ')}
 
 Runs programs for clients over websocket or stdio. Prints its URL on stdout once
 it is ready, and nothing else; logs go to stderr.
 
 Commands:
-  serve   Serve until a signal arrives or stdio ends. The default.
-  config  Print every setting, its value and where it comes from.
-  token   Make a token for clients of a server with --ws-auth.
-  audit   Check that an audit log is whole and unchanged.
-  doctor  Find out whether sandboxes work here, and try to break out of one.
-  relay   Serve a meeting place for executors and harnesses.
-  forward Make a server reachable through a relay.
-`;
+${commands.join('')}`;
+}
 
 const COMMAND_FLAGS = [
   entry(
     '--config FILE',
-    'Read settings from this TOML file; else from $EXEC_SERVER_CONFIG, else from ~/.config/exec-server/config.toml if there is one.',
+    'Read settings from this TOML file. Default: $EXEC_SERVER_CONFIG, or ~/.config/exec-server/config.toml if it exists.',
   ),
-  entry('--transport ws|stdio|off', 'Listen on this kind of transport; short for --listen.'),
+  entry('--transport ws|stdio|off', 'Listen on this kind of transport. A short form of --listen.'),
   entry('--url-file FILE', 'Write the URL to this file once listening; remove it on exit.'),
   entry('--pid-file FILE', 'Write the process id to this file once listening; remove it on exit.'),
   entry(
     '--remote URL',
-    'Register at this registry, and serve the environment of --environment-id through its relay; without --listen only so. EXEC_SERVER_API_KEY or CODEX_API_KEY has the credential.',
+    'Register at this registry and serve the environment of --environment-id through its relay. Without --listen the server has no other listener. The credential is EXEC_SERVER_API_KEY or CODEX_API_KEY.',
   ),
-  entry('--name NAME', 'With --remote: a name for logs.'),
+  entry('--name NAME', 'With --remote: the name of this executor in logs.'),
   entry(
     '--executor-credential-stdin',
-    'With --remote: read credentials from stdin, as lines of JSON. The end of stdin ends the server.',
+    'With --remote: read credentials from stdin, as lines of JSON. The server ends when stdin ends.',
   ),
-  entry('--exit-on-stdin-close', 'End when stdin ends. Also: CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE=1'),
+  entry('--exit-on-stdin-close', 'End when stdin ends. Also: CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE=1.'),
   entry('--json', 'With config or doctor: print JSON.'),
   entry('-h, --help', 'Print this help.'),
   entry('-V, --version', 'Print the version.'),
@@ -71,8 +65,8 @@ const COMMAND_FLAGS = [
 const VALUES = `\
 Values:
   TIME is in milliseconds, or like 250ms, 30s, 5m, 2h. SIZE is in bytes, or like
-  64KiB, 16MiB, 1GiB. A flag wins over its environment variable, that over the
-  TOML file, that over the default. TOML keys are the names that config prints.
+  64KiB, 16MiB, 1GiB. A flag overrides its environment variable, which overrides
+  the TOML file. TOML keys are the names that 'exec-server config' prints.
 `;
 
 const EXAMPLES = `\
@@ -80,15 +74,16 @@ Examples:
   exec-server
       Serve on a free loopback port and print the URL.
   exec-server --listen ws://127.0.0.1:4000 --detached-session-ttl 5m
-      Serve on port 4000; a client that loses its connection has 5 minutes.
+      Serve on port 4000. A client that loses its connection has 5 minutes to
+      come back.
   exec-server --transport stdio
-      Serve the one client at the other end of stdin and stdout.
+      Serve one client on stdin and stdout.
   exec-server config --config ./exec-server.toml
-      Show what a settings file would do.
+      Show the settings that a file results in.
 `;
 
 function settingEntry(option: ConfigOption): string {
-  const defaultText = formatConfigValue(option, DEFAULT_CONFIG[option.key]) || 'none';
+  const defaultText = formatConfigValue(option, option.default) || 'none';
   return `${entry(flagWithValue(option), option.description)}      Default: ${defaultText}. Env: ${option.env}\n`;
 }
 

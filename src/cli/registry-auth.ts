@@ -3,7 +3,7 @@ import type { ExecutorOptions, RunningExecutor } from '../relay/executor/run-exe
 import type { RegistryAuth } from '../relay/registry-auth.ts';
 import { RunError, UsageError } from './failures.ts';
 
-/** Flags about the registry at which an executor registers. */
+/** Flags of the registry where an executor registers. */
 export interface RegistryFlags {
   /** Base URL of the registry. */
   readonly remote: string;
@@ -11,23 +11,23 @@ export interface RegistryFlags {
   readonly credentialStdin: boolean;
 }
 
-/** Where credentials are looked for. */
-export interface CredentialPlaces {
+/** Where credentials come from. */
+export interface CredentialSources {
   readonly env: NodeJS.ProcessEnv;
   readonly stdin: Readable;
 }
 
-/** How this executor shows the registry who it is. */
+/** How this executor authenticates at the registry. */
 export interface OpenAuth {
   readonly auth: RegistryAuth;
-  /** False when no credential came and none will come. */
+  /** False when stdin ended without a credential. */
   readonly ready: Promise<boolean>;
-  /** Resolves when whoever sends credentials wants the executor to end; rejects at nonsense. */
+  /** Resolves when the sender of credentials ends the executor; rejects on an invalid message. */
   readonly ended: Promise<void>;
 }
 
-/** Takes the credentials that the flags ask for. An API key is taken away from the environment: programs have no use for it. */
-export async function openAuth(flags: RegistryFlags, { env, stdin }: CredentialPlaces): Promise<OpenAuth> {
+/** Takes the credentials that the flags ask for. Removes an API key from the environment, so that programs do not inherit it. */
+export async function openAuth(flags: RegistryFlags, { env, stdin }: CredentialSources): Promise<OpenAuth> {
   if (flags.environmentId === '') throw new UsageError('--remote needs --environment-id');
   const key = API_KEY_VARIABLES.map((name) => env[name]?.trim()).find(Boolean);
   for (const name of API_KEY_VARIABLES) delete env[name];
@@ -49,7 +49,7 @@ export async function openAuth(flags: RegistryFlags, { env, stdin }: CredentialP
   }
 }
 
-/** Starts an executor. Throws UsageError for flags that make no sense. */
+/** Starts an executor. Throws UsageError for invalid flags. */
 export async function startExecutor(
   { remote: registryUrl, environmentId }: RegistryFlags,
   options: Omit<ExecutorOptions, 'registryUrl' | 'environmentId'>,
@@ -62,7 +62,7 @@ export async function startExecutor(
   }
 }
 
-/** What goes wrong with a registry or a credential is no defect of this program. */
+/** Turns errors of the registry or a credential into RunError: they are not defects of this program. */
 export function asRunError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   return error.name === 'RegistryError' || error.name === 'CredentialError'
@@ -70,5 +70,5 @@ export function asRunError(error: unknown): unknown {
     : error;
 }
 
-/** The first that is set counts. */
+/** The first one that is set is used. */
 const API_KEY_VARIABLES = ['EXEC_SERVER_API_KEY', 'CODEX_API_KEY'] as const;

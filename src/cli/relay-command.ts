@@ -1,132 +1,134 @@
 import { randomUUID } from 'node:crypto';
-import type { Writable } from 'node:stream';
+import { isLoopback, ListenUrlError, parseListenUrl, type SocketAddress } from '../listener/listen-url.ts';
 import { createLogger, type LogLevel } from '../observability/log.ts';
 import { TOKEN_ROLES, type TokenRole, writeToken } from '../relay/service/access/access-tokens.ts';
 import { Seal } from '../relay/service/access/sealed-text.ts';
 import { type RelayConfig, type RunningRelay, startRelay } from '../relay/service/relay.ts';
 import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { quoteValue } from '../server/config/values.ts';
-import {
-  isLoopback,
-  ListenUrlError,
-  parseListenUrl,
-  type SocketAddress,
-} from '../server/listen/listen-url.ts';
+import { type CommandResult, type Host, printed } from './commands.ts';
 import { EXIT_CODES, LISTEN_FAILURES, RunError, UsageError } from './failures.ts';
 import { loadFileLock } from './file-lock.ts';
+import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
+import { hideOwnEnvironment } from './process-setup.ts';
 import { deliver, seconds } from './token-command.ts';
-import { parseToolFlags } from './tool-flags.ts';
 
-/** The surroundings of a relay. */
-export interface RelayHost {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly stdout: Pick<Writable, 'write'>;
-  readonly stderr: Pick<Writable, 'write'>;
-  onSignal(listener: (signal: string) => void): void;
-  /** Ends the process at once. */
-  exit(code: number): void;
-}
-
-/** Does what the arguments behind `relay` ask for: returns a text to print, or serves and returns the exit code. */
-export async function relayCommand(argv: readonly string[], host: RelayHost): Promise<string | number> {
-  if (argv.includes('--help') || argv.includes('-h')) return RELAY_HELP;
+/** Serves a relay until a signal arrives, or creates a token for one. */
+export async function relayCommand(argv: readonly string[], host: Host): Promise<CommandResult> {
   const [first, ...rest] = argv;
-  if (first === 'token') return relayToken(parse(rest, TOKEN_FLAGS));
-  return await serveRelay(configOf(parse(argv, SERVE_FLAGS), host), host);
+  if (first === 'token') {
+    const flags = parseOnlyFlags('relay', rest, TOKEN_FLAGS);
+    return printed(flags.help ? RELAY_HELP : relayToken(flags));
+  }
+  const flags = parseOnlyFlags('relay', argv, SERVE_FLAGS);
+  if (flags.help) return printed(RELAY_HELP);
+  hideOwnEnvironment();
+  // The relay keeps running when its log reader goes away.
+  host.stderr.on('error', () => {});
+  return { text: '', exitCode: await serveRelay(configOf(flags, host), host) };
 }
 
 export const RELAY_HELP = `\
 Usage: exec-server relay --secret-file FILE [options]
        exec-server relay token --secret-file FILE --role ROLE [options]
 
-Serves a registry and a rendezvous: executors behind firewalls connect to it
-(exec-server --remote URL) and harnesses meet them there. It forwards encrypted
-frames and reads none. Prints its URL on stdout once it is ready.
+Serves a registry and a relay. Executors behind firewalls connect to it
+(exec-server --remote URL), and clients, called harnesses, reach them through
+it. The relay forwards encrypted frames and cannot read them. Prints its URL on
+stdout once it is ready.
 
 Options:
-  --secret-file FILE   What tokens and URLs are sealed with, at least 32 bytes;
-                       any 'exec-server token' will do. The same on all nodes.
+  --secret-file FILE   The secret that seals tokens and URLs, at least 32 bytes;
+                       'exec-server token --out FILE' creates one. All nodes of
+                       a relay use the same secret.
   --listen URL         http://IP:PORT or https://IP:PORT.
                        Default: http://127.0.0.1:0
   --tls-cert FILE      PEM file with the certificate of an https:// listener.
   --tls-key FILE       PEM file with its private key.
-  --insecure-no-tls    Let other machines connect without TLS, because something
-                       in front of the relay has it.
-  --public-url URL     Where clients reach the relay, if not at --listen.
-  --node-url URL       Where harnesses reach this node of several.
+  --insecure-no-tls    Let other machines connect without TLS, because a proxy
+                       in front of the relay provides it.
+  --public-url URL     The URL at which clients reach the relay, if it differs
+                       from --listen.
+  --node-url URL       The URL at which clients reach this node of several.
                        Default: the public URL
-  --store STORE        What is known of executors: memory; file:///PATH, which
-                       survives a restart; or redis://HOST:PORT, which several
-                       nodes share. Default: $EXEC_SERVER_RELAY_STORE or memory
-  --revoked-file FILE  Ids of tokens that are no longer good, one per line.
-  --audit-log FILE     Record calls and sockets; see 'exec-server audit'.
-  --metrics            Serve /metrics to tokens of the role metrics.
-  --max-connections N  Websockets at once. Default: 16384
+  --store STORE        Where registrations are stored: memory; file:///PATH,
+                       which survives a restart; or redis://HOST:PORT, which
+                       several nodes share.
+                       Default: $EXEC_SERVER_RELAY_STORE or memory
+  --revoked-file FILE  Ids of revoked tokens, one per line.
+  --audit-log FILE     Record calls and connections; see 'exec-server audit'.
+  --metrics            Serve /metrics to tokens with the role metrics.
+  --max-connections N  Concurrent websockets. Default: 16384
   --log-level LEVEL    debug, info, warn or error. Default: info
 
-SIGTERM sends everybody away and ends; SIGHUP reads certificates and revoked
-tokens again, closes the sockets of the latter, and reopens the audit log.
+SIGTERM closes all connections and ends the relay. SIGHUP reloads certificates
+and revoked tokens, closes connections whose token is revoked, and reopens the
+audit log.
 
 Tokens:
   --role ROLE          executor, harness or metrics.
-  --environment ID     The environment, for an executor or a harness: up to 64
+  --environment ID     The environment of an executor or a harness: up to 64
                        letters, digits, _ and -.
-  --expires-in TIME    How long the token is good: 90s, 15m, 8h, 30d.
-                       Default: without end
-  --id TEXT            The name by which logs know it. Default: random
+  --expires-in TIME    Lifetime of the token: 90s, 15m, 8h, 30d.
+                       Default: no expiry
+  --id TEXT            The id of the token in logs. Default: random
   --out FILE           Write the token to a new file that only you can read.
 `;
 
-type Flags = Readonly<Record<string, string | boolean | undefined>>;
+const SERVE_FLAGS = {
+  'secret-file': { type: 'string' },
+  listen: { type: 'string' },
+  'tls-cert': { type: 'string' },
+  'tls-key': { type: 'string' },
+  'insecure-no-tls': { type: 'boolean' },
+  'public-url': { type: 'string' },
+  'node-url': { type: 'string' },
+  store: { type: 'string' },
+  'revoked-file': { type: 'string' },
+  'audit-log': { type: 'string' },
+  metrics: { type: 'boolean' },
+  'max-connections': { type: 'string' },
+  'log-level': { type: 'string' },
+  help: HELP_FLAG,
+} as const;
+const TOKEN_FLAGS = {
+  'secret-file': { type: 'string' },
+  role: { type: 'string' },
+  environment: { type: 'string' },
+  'expires-in': { type: 'string' },
+  id: { type: 'string' },
+  out: { type: 'string' },
+  help: HELP_FLAG,
+} as const;
 
-const SERVE_FLAGS = [
-  'secret-file',
-  'listen',
-  'tls-cert',
-  'tls-key',
-  'insecure-no-tls',
-  'public-url',
-  'node-url',
-  'store',
-  'revoked-file',
-  'audit-log',
-  'metrics',
-  'max-connections',
-  'log-level',
-];
-const TOKEN_FLAGS = ['secret-file', 'role', 'environment', 'expires-in', 'id', 'out'];
-const SWITCHES = new Set(['insecure-no-tls', 'metrics']);
+type ServeFlags = GivenFlags<typeof SERVE_FLAGS>;
+type TokenFlags = GivenFlags<typeof TOKEN_FLAGS>;
+
 const LOG_LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error'];
 const ENVIRONMENT_ID = /^[A-Za-z0-9_-]{1,64}$/;
 const TOKEN_ID = /^[\w.:@-]{1,64}$/;
 
-function parse(args: readonly string[], names: readonly string[]): Flags {
-  const options = Object.fromEntries(
-    names.map((name) => [name, { type: SWITCHES.has(name) ? ('boolean' as const) : ('string' as const) }]),
-  );
-  return parseToolFlags('relay', args, options);
-}
-
-function text(flags: Flags, name: string): string | null {
+/** The value of a text flag, or null. Throws UsageError for an empty one. */
+function text<Name extends string>(flags: { readonly [name in Name]?: string }, name: Name): string | null {
   const value = flags[name];
-  if (value === '') throw new UsageError(`--${name} needs a value`);
-  return typeof value === 'string' ? value : null;
+  if (value === '') throw new UsageError(`--${name} needs a value`, 'relay');
+  return value ?? null;
 }
 
-function required(flags: Flags, name: string): string {
+function required<Name extends string>(flags: { readonly [name in Name]?: string }, name: Name): string {
   const value = text(flags, name);
-  if (value === null) throw new UsageError(`relay needs --${name}; try 'exec-server relay --help'`);
+  if (value === null) throw new UsageError(`--${name} is required`, 'relay');
   return value;
 }
 
-function configOf(flags: Flags, { env, stderr }: RelayHost): RelayConfig {
+function configOf(flags: ServeFlags, { env, stderr }: Host): RelayConfig {
   const address = listenAddress(text(flags, 'listen') ?? 'http://127.0.0.1:0');
   const publicUrl = httpUrl(flags, 'public-url');
   const nodeUrl = httpUrl(flags, 'node-url');
   const tls = tlsFiles(flags, address);
-  refuseUnsafe(address, flags['insecure-no-tls'] === true);
+  rejectPlainHttp(address, flags['insecure-no-tls'] === true);
   if (publicUrl === null && (address.host === '0.0.0.0' || address.host === '::')) {
-    throw new UsageError('--listen on every address has no URL of its own: give --public-url');
+    throw new UsageError('a relay that listens on every address needs --public-url', 'relay');
   }
   const maxConnections = text(flags, 'max-connections');
   const level = logLevel(text(flags, 'log-level') ?? 'info');
@@ -147,38 +149,41 @@ function configOf(flags: Flags, { env, stderr }: RelayHost): RelayConfig {
 
 function listenAddress(url: string): SocketAddress {
   const expected = `--listen: ${quoteValue(url)} is not http://IP:PORT or https://IP:PORT`;
-  if (!/^https?:\/\//.test(url)) throw new UsageError(expected);
+  if (!/^https?:\/\//.test(url)) throw new UsageError(expected, 'relay');
   try {
     return parseListenUrl(url.replace(/^http/, 'ws').replace(/\/$/, '')) as SocketAddress;
   } catch (error) {
-    throw error instanceof ListenUrlError ? new UsageError(expected) : error;
+    throw error instanceof ListenUrlError ? new UsageError(expected, 'relay') : error;
   }
 }
 
-function tlsFiles(flags: Flags, { secure }: SocketAddress): RelayConfig['tls'] {
+function tlsFiles(flags: ServeFlags, { secure }: SocketAddress): RelayConfig['tls'] {
   const [cert, key] = [text(flags, 'tls-cert'), text(flags, 'tls-key')];
   if (secure !== (cert !== null) || secure !== (key !== null)) {
-    throw new UsageError('--listen https://IP:PORT goes with --tls-cert and --tls-key, and they with it');
+    throw new UsageError(
+      'an https:// listener needs --tls-cert and --tls-key, and an http:// listener takes neither',
+      'relay',
+    );
   }
   return cert === null || key === null ? null : { cert, key, clientCa: null };
 }
 
-/** Tokens and URLs let whoever reads them in. */
-function refuseUnsafe({ secure, host }: SocketAddress, isTold: boolean): void {
-  if (secure || isTold || isLoopback(host)) return;
+/** Anyone who reads a token or a URL on the network could use it. */
+function rejectPlainHttp({ secure, host }: SocketAddress, isAllowed: boolean): void {
+  if (secure || isAllowed || isLoopback(host)) return;
   throw new RunError(
-    `${host} can be reached from other machines, and tokens could be read on the way: listen on https:// with --tls-cert ` +
-      'and --tls-key, or on 127.0.0.1, or say `--insecure-no-tls` if something in front of the relay has TLS',
+    `other machines can reach ${host}, and tokens could be read on the network: listen on https:// with --tls-cert ` +
+      'and --tls-key, or on 127.0.0.1, or use --insecure-no-tls if a proxy in front of the relay provides TLS',
   );
 }
 
-function httpUrl(flags: Flags, name: string): string | null {
+function httpUrl(flags: ServeFlags, name: 'public-url' | 'node-url'): string | null {
   const value = text(flags, name);
   if (value === null) return null;
   const url = URL.canParse(value) ? new URL(value) : null;
   const isPlain = url !== null && url.search === '' && url.hash === '' && url.username === '';
   if (!isPlain || !/^https?:$/.test(url.protocol)) {
-    throw new UsageError(`--${name}: ${quoteValue(value)} is not a URL like https://relay.example`);
+    throw new UsageError(`--${name}: ${quoteValue(value)} is not a URL like https://relay.example`, 'relay');
   }
   return value.replace(/\/+$/, '');
 }
@@ -186,15 +191,15 @@ function httpUrl(flags: Flags, name: string): string | null {
 function logLevel(value: string): LogLevel {
   const level = LOG_LEVELS.find((name) => name === value);
   if (level !== undefined) return level;
-  throw new UsageError(`--log-level: ${quoteValue(value)} is not one of ${LOG_LEVELS.join(', ')}`);
+  throw new UsageError(`--log-level: ${quoteValue(value)} is not one of ${LOG_LEVELS.join(', ')}`, 'relay');
 }
 
 function positive(name: string, value: string): number {
   if (/^[1-9]\d{0,6}$/.test(value)) return Number(value);
-  throw new UsageError(`--${name}: ${quoteValue(value)} is not a number of 1 or more`);
+  throw new UsageError(`--${name}: ${quoteValue(value)} is not a number of 1 or more`, 'relay');
 }
 
-async function serveRelay(config: RelayConfig, host: RelayHost): Promise<number> {
+async function serveRelay(config: RelayConfig, host: Host): Promise<number> {
   let relay: RunningRelay;
   try {
     const fileLock = config.store.startsWith('file:') ? await loadFileLock() : null;
@@ -222,12 +227,13 @@ async function serveRelay(config: RelayConfig, host: RelayHost): Promise<number>
   return EXIT_CODES.success.code;
 }
 
-function relayToken(flags: Flags): string {
+function relayToken(flags: TokenFlags): string {
   const role = TOKEN_ROLES.find((name) => name === required(flags, 'role'));
-  if (role === undefined) throw new UsageError(`--role is one of ${TOKEN_ROLES.join(', ')}`);
+  if (role === undefined) throw new UsageError(`--role must be one of ${TOKEN_ROLES.join(', ')}`, 'relay');
   const environmentId = environmentOf(flags, role);
   const id = text(flags, 'id') ?? randomUUID();
-  if (!TOKEN_ID.test(id)) throw new UsageError('--id has up to 64 letters, digits and . _ - : @');
+  if (!TOKEN_ID.test(id))
+    throw new UsageError('--id may have up to 64 letters, digits and . _ - : @', 'relay');
   const lifetime = text(flags, 'expires-in');
   const expiresAt = lifetime === null ? null : Math.floor(Date.now() / 1_000) + seconds(lifetime);
   const seal = new Seal(readSharedSecret(required(flags, 'secret-file')));
@@ -236,12 +242,12 @@ function relayToken(flags: Flags): string {
   return `${deliver(token, text(flags, 'out') ?? undefined)}id: ${id}\nexpires: ${expires}\n`;
 }
 
-function environmentOf(flags: Flags, role: TokenRole): string | null {
+function environmentOf(flags: TokenFlags, role: TokenRole): string | null {
   const environmentId = text(flags, 'environment');
   if (role === 'metrics') {
     if (environmentId === null) return null;
-    throw new UsageError('--environment is for executors and harnesses');
+    throw new UsageError('--environment is only for the roles executor and harness', 'relay');
   }
   if (environmentId !== null && ENVIRONMENT_ID.test(environmentId)) return environmentId;
-  throw new UsageError('--environment ID is needed: up to 64 letters, digits, _ and -');
+  throw new UsageError('--environment ID is required: up to 64 letters, digits, _ and -', 'relay');
 }

@@ -5,24 +5,24 @@ import type { ExecServerConfig } from '../server/config/config.ts';
 import type { RunningServer } from '../server/serve.ts';
 import {
   asRunError,
-  type CredentialPlaces,
+  type CredentialSources,
   openAuth,
   type RegistryFlags,
   startExecutor,
 } from './registry-auth.ts';
 
 /**
- * Has a server serve an environment through a relay as well. What is returned ends as the server does, and when the registry refuses
- * the executor or its credentials end. The code of the relay is loaded here, so that servers without it start faster.
+ * Serves an environment through a relay, in addition to the server's listener. The result ends when the server ends, when the registry
+ * refuses the executor, or when its credentials end. The relay code is loaded here, so that other servers start faster.
  */
 export async function serveRemotely(
   server: RunningServer,
   flags: RegistryFlags & { readonly name: string | null },
   config: ExecServerConfig,
-  places: CredentialPlaces & { readonly stderr: { write(text: string): unknown } },
+  sources: CredentialSources & { readonly stderr: { write(text: string): unknown } },
 ): Promise<RunningServer> {
-  const { auth, ready, ended } = await openAuth(flags, places);
-  const log = createLogger(config.logLevel, (line) => places.stderr.write(line));
+  const { auth, ready, ended } = await openAuth(flags, sources);
+  const log = createLogger(config.logLevel, (line) => sources.stderr.write(line));
   let executor: RunningExecutor | null = null;
   let closing: Promise<void> | null = null;
   const close = (reason?: string) => {
@@ -47,7 +47,7 @@ export async function serveRemotely(
   return { ...server, closed, close };
 }
 
-/** Has a server end with its stdin, for parents that end without a word. */
+/** Closes the server when its stdin ends, for parents that exit without a signal. */
 export function endWithStdin(server: RunningServer, stdin: Readable): void {
   const end = () => void server.close('stdin is closed');
   for (const event of ['end', 'close', 'error']) stdin.once(event, end);

@@ -1,57 +1,52 @@
 import { resolve } from 'node:path';
-import type { Readable, Writable } from 'node:stream';
 import type * as ServeModule from '../server/serve.ts';
 import type { RunningServer } from '../server/serve.ts';
-import type { Arguments } from './arguments.ts';
+import type { Host } from './commands.ts';
 import { EXIT_CODES, LISTEN_FAILURES, RunError, UsageError } from './failures.ts';
+import type { ServerArguments } from './server-arguments.ts';
 import type { Settings } from './settings.ts';
 
-/** The surroundings of a served process, so that tests can stand in for them. */
-export interface Host {
-  readonly server: Pick<typeof ServeModule, 'serve' | 'serveStdio'>;
-  readonly env: NodeJS.ProcessEnv;
-  readonly stdin: Readable;
-  readonly stdout: Writable;
-  readonly stderr: Writable;
-  onSignal(listener: (signal: string) => void): void;
-  /** Runs `cleanup` when the process exits, however it does. */
-  onExit(cleanup: () => void): void;
-  /** Does what must be done before the first request but can wait until the URL is out. */
+/** How the server is started. Tests pass their own. */
+export interface ServerStarter extends Pick<typeof ServeModule, 'serve' | 'serveStdio'> {
+  /** Does what must happen before the first request but can wait until the URL is printed. */
   beforeRequests(): void;
-  /** Ends the process at once. */
-  exit(code: number): void;
 }
 
-/** Files that tell other programs about the server. */
-export type RuntimeFiles = Pick<Arguments, 'urlFile' | 'pidFile'>;
+/** Files that publish the server's URL and process id. */
+type RuntimeFiles = Pick<ServerArguments, 'urlFile' | 'pidFile'>;
 
-/** How the server is reached beside its listener, and what ends it beside signals. */
-export type RunFlags = RuntimeFiles &
-  Pick<Arguments, 'remote' | 'name' | 'executorCredentialStdin' | 'exitOnStdinClose'>;
+/** How the server is reached besides its listener, and what ends it besides signals. */
+type RunFlags = RuntimeFiles &
+  Pick<ServerArguments, 'remote' | 'name' | 'executorCredentialStdin' | 'exitOnStdinClose'>;
 
 /**
  * Serves until the transport ends or a signal arrives, and returns the exit code. Prints the URL on stdout and nothing else.
- * A first signal closes the server in good order, a second one ends the process at once; SIGHUP has a server read its files again
- * if it has any that can change.
+ * The first signal closes the server gracefully, a second one ends the process immediately. SIGHUP reloads the server's files if it
+ * has files that can change.
  */
-export async function runServer(settings: Settings, flags: RunFlags, host: Host): Promise<number> {
-  refuseUselessFiles(settings, flags);
+export async function runServer(
+  settings: Settings,
+  flags: RunFlags,
+  host: Host,
+  starter: ServerStarter,
+): Promise<number> {
+  rejectUselessFiles(settings, flags);
   const endsWithStdin = takeStdinRule(settings, flags, host);
-  // Signal listeners do not keep Node alive; a server that listens nowhere would end at once.
+  // Signal listeners do not keep Node alive; a server without a listener would end immediately.
   const keepAlive = setInterval(() => {}, MAX_TIMER_MS);
   try {
     const stop = new Stop(settings, host);
-    // On stdio the first request may be there already.
-    if (settings.address.kind === 'stdio') host.beforeRequests();
-    const started = await start(settings, host);
+    // On stdio the first request may already be waiting.
+    if (settings.address.kind === 'stdio') starter.beforeRequests();
+    const started = await start(settings, host, starter);
     let server = started;
     try {
       if (flags.remote !== null) server = await joinRelay(started, settings, flags, flags.remote, host);
       stop.attach(server);
       if (endsWithStdin) await endWithStdin(server, host);
       await publish(server, flags, host);
-      if (settings.address.kind !== 'stdio') host.beforeRequests();
-      // Logging to a reader that went away is no reason to stop.
+      if (settings.address.kind !== 'stdio') starter.beforeRequests();
+      // The server keeps running when its log reader goes away.
       host.stderr.on('error', () => {});
       await Promise.race([server.closed, stop.done]);
     } catch (error) {
@@ -66,9 +61,9 @@ export async function runServer(settings: Settings, flags: RunFlags, host: Host)
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** The one-way road from a signal, or the loss of a stdio client, to a closed server. */
+/** Turns a signal, or the loss of a stdio client, into the closing of the server. */
 class Stop {
-  /** Settles like the `close` it asked for. */
+  /** Settles with the `close` call that was requested. */
   readonly done: Promise<void>;
   #resolve!: (closed: Promise<void>) => void;
   #requested: string | null = null;
@@ -83,20 +78,20 @@ class Stop {
     if (settings.address.kind === 'stdio') host.stdout.on('error', () => this.#request('stdout is closed'));
   }
 
-  /** A request made before the server has started is carried out now. */
+  /** Carries out a stop that was requested before the server started. */
   attach(server: RunningServer): void {
     this.#server = server;
     if (this.#requested !== null) this.#close(this.#requested);
   }
 
-  /** A hang-up ends a server, unless it has something to read again. */
+  /** SIGHUP ends a server, unless it has files to reload. */
   async #onSignal(signal: string, host: Host): Promise<void> {
     if (signal === 'SIGHUP' && !this.#signalled && (await this.#server?.reload())) return;
     if (!this.#signalled) {
       this.#signalled = true;
       this.#request(`the server is shutting down (${signal})`);
     } else {
-      host.stderr.write(`exec-server: stopped at once by a second signal (${signal})\n`);
+      host.stderr.write(`exec-server: stopped immediately by a second signal (${signal})\n`);
       host.exit(EXIT_CODES.failure.code);
     }
   }
@@ -112,10 +107,14 @@ class Stop {
   }
 }
 
-async function start({ config, address }: Settings, host: Host): Promise<RunningServer> {
-  if (address.kind === 'stdio') return host.server.serveStdio(config, host.stdin, host.stdout);
+async function start(
+  { config, address }: Settings,
+  host: Host,
+  starter: ServerStarter,
+): Promise<RunningServer> {
+  if (address.kind === 'stdio') return starter.serveStdio(config, host.stdin, host.stdout);
   try {
-    return await host.server.serve(config);
+    return await starter.serve(config);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (code === undefined) throw error;
@@ -125,8 +124,8 @@ async function start({ config, address }: Settings, host: Host): Promise<Running
 }
 
 const UNIX_FAILURES: Readonly<Record<string, string>> = {
-  // Also what Node says when there is no such directory.
-  EACCES: 'its directory does not exist, or is not yours to write to (create it, or choose another path)',
+  // Node reports EACCES for a missing directory too.
+  EACCES: 'its directory does not exist or is not writable (create it, or choose another path)',
   ENOTDIR: 'part of the path is not a directory (choose another path)',
 };
 
@@ -147,20 +146,20 @@ async function endWithStdin(server: RunningServer, host: Host): Promise<void> {
   remote.endWithStdin(server, host.stdin);
 }
 
-/** Whether the server ends with stdin. The variable that says so is not for the programs it starts. */
+/** Returns whether the server ends with stdin. Removes the variable that says so, so that started programs do not inherit it. */
 function takeStdinRule({ address }: Settings, flags: RunFlags, { env }: Host): boolean {
   const wanted = flags.exitOnStdinClose || /^(?:1|true)$/i.test(env[STDIN_VARIABLE] ?? '');
   delete env[STDIN_VARIABLE];
   if (address.kind === 'stdio' && flags.executorCredentialStdin) {
-    throw new UsageError('--executor-credential-stdin needs stdin, which the stdio listener has');
+    throw new UsageError('--executor-credential-stdin needs stdin, which the stdio listener uses');
   }
-  // On stdio it does so anyway, and credentials on stdin are read by somebody else who ends with them.
+  // A stdio server ends with stdin anyway, and the reader of credentials ends the server when stdin ends.
   return wanted && address.kind !== 'stdio' && !flags.executorCredentialStdin;
 }
 
 const STDIN_VARIABLE = 'CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE';
 
-/** The files come first: whoever has read the URL line may rely on them. */
+/** Writes the files before it prints the URL, so that a program that has read the URL can rely on them. */
 async function publish(
   { url }: RunningServer,
   { urlFile, pidFile }: RuntimeFiles,
@@ -174,7 +173,7 @@ async function publish(
   if (url !== null) host.stdout.write(`${url}\n`);
 }
 
-function refuseUselessFiles({ address, config }: Settings, { urlFile, pidFile }: RuntimeFiles): void {
+function rejectUselessFiles({ address, config }: Settings, { urlFile, pidFile }: RuntimeFiles): void {
   if (urlFile === null) return;
   if (address.kind !== 'websocket' && address.kind !== 'unix') {
     throw new UsageError(`--url-file needs a websocket listener; '${config.listen}' has no URL`);

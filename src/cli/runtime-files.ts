@@ -3,13 +3,13 @@ import { resolve } from 'node:path';
 import { RunError } from './failures.ts';
 
 /**
- * Writes a small file that lives as long as the server: readers see all of `text` or no file at all.
- * Returns the function that removes it again, unless somebody else has replaced it meanwhile.
+ * Writes a small file that exists as long as the server runs. Readers see all of `text` or no file.
+ * Returns the function that removes it, unless another process has replaced it in the meantime.
  * Throws RunError when the file cannot be written.
  */
 export function publishFile(flag: string, file: string, text: string): () => void {
   try {
-    // Resolved now: the removal must find the same file whatever the working directory is by then.
+    // Resolved now, because the working directory may be another one when the file is removed.
     const path = resolve(file);
     replaceFile(path, text);
     return () => removeFile(path, text);
@@ -52,7 +52,7 @@ function writeAndClose(descriptor: number, text: string): void {
   }
 }
 
-/** Never throws: it runs while the process exits, when nothing can be done about a file that stays. */
+/** Never throws: it runs while the process exits, too late to handle a file that cannot be removed. */
 function removeFile(path: string, text: string): void {
   try {
     if (readFileSync(path, 'utf8') === text) rmSync(path);

@@ -1,3 +1,4 @@
+import { type ListenAddress, ListenUrlError, parseListenUrl } from '../listener/listen-url.ts';
 import { DEFAULT_CONFIG } from '../server/config/config.ts';
 import {
   type ConfigSource,
@@ -5,10 +6,9 @@ import {
   type ResolvedConfig,
   resolveConfig,
 } from '../server/config/resolve.ts';
-import { type ListenAddress, ListenUrlError, parseListenUrl } from '../server/listen/listen-url.ts';
-import type { Arguments, Transport } from './arguments.ts';
 import { readConfigFile } from './config-file.ts';
 import { RunError, UsageError } from './failures.ts';
+import type { ServerArguments, TransportName } from './server-arguments.ts';
 
 /** A configuration ready to be served or shown. */
 export interface Settings extends ResolvedConfig {
@@ -20,7 +20,7 @@ export interface Settings extends ResolvedConfig {
 
 /** Gathers settings from the command line, the environment and the TOML file, and checks the listen URL. */
 export async function loadSettings(
-  args: Arguments,
+  args: ServerArguments,
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<Settings> {
   const toml = await readConfigFile(args.configFile, env);
@@ -43,7 +43,7 @@ function parseListen({ config, sources }: ResolvedConfig): ListenAddress {
 }
 
 /** Applies `--transport`: it must agree with `--listen` and otherwise overrides a listener of another kind. */
-function withTransport(settings: Settings, transport: Transport): Settings {
+function withTransport(settings: Settings, transport: TransportName): Settings {
   const wanted = transport === 'ws' ? 'websocket' : transport;
   if (settings.address.kind === wanted) return settings;
   if (settings.sources.listen.source === 'flag') {

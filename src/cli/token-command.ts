@@ -1,83 +1,79 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { closeSync, fchmodSync, openSync, rmSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { canBeRevoked } from '../listener/revocations.ts';
 import { LIMITS_CLAIM, limitsProblem, SCOPES, type Scope, type TokenLimits } from '../server/auth/claims.ts';
-import { canBeRevoked } from '../server/auth/revocations.ts';
 import { readSharedSecret } from '../server/auth/secret-file.ts';
 import { signToken } from '../server/auth/signed-token.ts';
 import { quoteValue } from '../server/config/values.ts';
 import { RunError, UsageError } from './failures.ts';
-import { parseToolFlags } from './tool-flags.ts';
+import { type GivenFlags, HELP_FLAG, parseOnlyFlags } from './flags.ts';
 
-/** Makes the token that the arguments behind `token` ask for; returns what to print. */
+/** Creates the token that the arguments ask for; returns the text to print. */
 export function tokenCommand(argv: readonly string[], nowMs = Date.now()): string {
-  if (argv.includes('--help') || argv.includes('-h')) return TOKEN_HELP;
   const [first, ...rest] = argv;
-  if (first === 'signed') return signedToken(parse(rest, SIGNED_FLAGS), nowMs);
-  return capabilityToken(parse(first === 'capability' ? rest : argv, CAPABILITY_FLAGS));
+  if (first === 'signed') return signedToken(parseOnlyFlags('token', rest, SIGNED_FLAGS), nowMs);
+  return capabilityToken(parseOnlyFlags('token', first === 'capability' ? rest : argv, CAPABILITY_FLAGS));
 }
 
 export const TOKEN_HELP = `\
 Usage: exec-server token [capability] [--out FILE]
        exec-server token signed --secret-file FILE [options]
 
-Makes tokens for clients of a server that asks for them (--ws-auth). A
+Creates tokens for clients of a server that requires them (--ws-auth). A
 capability token is random and allows everything; give the server the file or
-the digest. A signed one needs the server's shared secret, which is any
-capability token.
+the digest. A signed token needs the server's shared secret; any capability
+token can serve as that secret.
 
 Options:
   --out FILE          Write the token to a new file that only you can read, and
                       do not print it.
-  --secret-file FILE  The secret that the server has as --ws-shared-secret-file.
-  --expires-in TIME   How long the token is good: 90s, 15m, 8h, 30d. Default: 1h
+  --secret-file FILE  The server's --ws-shared-secret-file.
+  --expires-in TIME   Lifetime of the token: 90s, 15m, 8h, 30d. Default: 1h
   --scope LIST        What it allows, separated by commas: exec (programs),
                       files (read and write) or read-only (files), net (http),
                       metrics (/metrics). Default: everything
   --path DIRECTORY    Only files below this directory, for files or read-only.
-  --environment NAME  Only at the server that has this --environment-id.
-  --issuer TEXT       The iss that the server asks for with --ws-issuer.
-  --audience TEXT     The aud that the server asks for with --ws-audience.
-  --id TEXT           The name by which logs know the token, and by which a
-                      server that has it in its --revoked-tokens refuses it.
-                      Default: random
+  --environment NAME  Only for the server with this --environment-id.
+  --issuer TEXT       The iss claim that the server requires with --ws-issuer.
+  --audience TEXT     The aud claim that it requires with --ws-audience.
+  --id TEXT           The id of the token in logs and in the server's
+                      --revoked-tokens. Default: random
 `;
 
-type Flags = Readonly<Record<string, string | undefined>>;
+const CAPABILITY_FLAGS = { out: { type: 'string' }, help: HELP_FLAG } as const;
+const SIGNED_FLAGS = {
+  ...CAPABILITY_FLAGS,
+  'secret-file': { type: 'string' },
+  'expires-in': { type: 'string' },
+  scope: { type: 'string' },
+  path: { type: 'string' },
+  environment: { type: 'string' },
+  issuer: { type: 'string' },
+  audience: { type: 'string' },
+  id: { type: 'string' },
+} as const;
 
-const CAPABILITY_FLAGS = ['out'];
-const SIGNED_FLAGS = [
-  'out',
-  'secret-file',
-  'expires-in',
-  'scope',
-  'path',
-  'environment',
-  'issuer',
-  'audience',
-  'id',
-];
+type SignedFlags = GivenFlags<typeof SIGNED_FLAGS>;
 
-function parse(args: readonly string[], names: readonly string[]): Flags {
-  const options = Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]));
-  return parseToolFlags('token', args, options);
-}
-
-function capabilityToken({ out }: Flags): string {
+function capabilityToken({ out, help }: GivenFlags<typeof CAPABILITY_FLAGS>): string {
+  if (help) return TOKEN_HELP;
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   const digest = createHash('sha256').update(token).digest('hex');
   return `${deliver(token, out)}sha256: ${digest}\n`;
 }
 
-function signedToken(flags: Flags, nowMs: number): string {
+function signedToken(flags: SignedFlags, nowMs: number): string {
+  if (flags.help) return TOKEN_HELP;
   const file = flags['secret-file'];
-  if (file === undefined) throw new UsageError('token signed needs --secret-file');
+  if (file === undefined) throw new UsageError('signed needs --secret-file', 'token');
   const nowSeconds = Math.floor(nowMs / 1_000);
   const exp = nowSeconds + seconds(flags['expires-in'] ?? '1h');
   const jti = flags.id ?? randomUUID();
   if (!canBeRevoked(jti)) {
     throw new UsageError(
-      `--id: ${quoteValue(jti)} could not be revoked; leave out # and line ends, and blanks at either end`,
+      `--id: ${quoteValue(jti)} could not be revoked later; remove #, line breaks and surrounding blanks`,
+      'token',
     );
   }
   const limits = limitsOf(flags);
@@ -94,24 +90,24 @@ function signedToken(flags: Flags, nowMs: number): string {
   return `${deliver(token, flags.out)}id: ${jti}\nexpires: ${expires}\n`;
 }
 
-function limitsOf({ scope, path, environment }: Flags): TokenLimits {
+function limitsOf({ scope, path, environment }: SignedFlags): TokenLimits {
   const limits: TokenLimits = {
     ...(scope !== undefined && { scopes: scope.split(',').map(asScope) }),
     ...(path !== undefined && { path }),
     ...(environment !== undefined && { environment }),
   };
   const problem = limitsProblem(limits);
-  if (problem !== null) throw new UsageError(`token: ${problem}`);
+  if (problem !== null) throw new UsageError(problem, 'token');
   return limits;
 }
 
 function asScope(text: string): Scope {
   const scope = SCOPES.find((name) => name === text.trim());
   if (scope !== undefined) return scope;
-  throw new UsageError(`token: ${quoteValue(text)} is not a scope; allowed: ${SCOPES.join(', ')}`);
+  throw new UsageError(`--scope: ${quoteValue(text)} is not a scope; allowed: ${SCOPES.join(', ')}`, 'token');
 }
 
-/** Reads a time like 8h, in seconds. Throws UsageError. */
+/** Parses a time like 8h into seconds. Throws UsageError. */
 export function seconds(text: string): number {
   const [, digits, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const factor = SECONDS_PER_UNIT[unit ?? ''];
@@ -120,17 +116,17 @@ export function seconds(text: string): number {
 }
 
 const SECONDS_PER_UNIT: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
-/** As many random bits as the digest has that the server keeps. */
+/** As many random bits as the digest that the server keeps. */
 const TOKEN_BYTES = 32;
 const OWNER_ONLY = 0o600;
 
-/** Writes the token to the file, or leaves it to be printed. Throws RunError. */
+/** Writes the token to a file, or returns it to be printed. Throws RunError. */
 export function deliver(token: string, out: string | undefined): string {
   if (out === undefined) return `token: ${token}\n`;
   if (out === '') throw new UsageError('--out needs a value');
   try {
     const path = resolve(out);
-    // A file that exists is not replaced: somebody else may have it open already.
+    // An existing file is not replaced: another user may already have it open.
     const descriptor = openSync(path, 'wx', OWNER_ONLY);
     try {
       fchmodSync(descriptor, OWNER_ONLY);

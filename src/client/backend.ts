@@ -3,7 +3,10 @@ import type { CallParamsOf, NotificationParamsOf, ResultOf } from '../protocol/r
 import type { SandboxRequest } from '../protocol/sandbox.ts';
 import type { ClientError } from './errors.ts';
 
-/** How a call may be cut short. Whichever comes first ends it with a typed error; what it asked for may happen all the same. */
+/**
+ * Limits of one call. Whichever limit is reached first rejects the call with a {@link ClientError}. The operation
+ * may still happen on the server.
+ */
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;
@@ -19,9 +22,9 @@ export type SandboxType = ResultOf<'process/start'>['sandboxType'];
 export type TerminateMode = NonNullable<CallParamsOf<'process/terminate'>['mode']>;
 
 /**
- * What happens to a process, in order. `output`, `exited` and `closed` carry the server's sequence numbers, from 1. `lost` stands in
- * the place of events that can never be had again; the process goes on. `failed` is the end of what can be known: the process may
- * or may not run on. `closed` or `failed` is the last event.
+ * An event of a process. Events arrive in order. `output`, `exited` and `closed` carry the server's sequence
+ * numbers, which start at 1. `lost` replaces events that can no longer be read; the process keeps running. After
+ * `failed` nothing more is known: the process may or may not still run. `closed` or `failed` is the last event.
  */
 export type ProcessEvent =
   | {
@@ -40,7 +43,10 @@ export type ProcessEvent =
   | LostEvent
   | { readonly type: 'failed'; readonly error: ClientError };
 
-/** Events from `fromSeq` to `toSeq`, both included, are gone. `bytes` is how much output that was, when the server can tell. */
+/**
+ * The events from `fromSeq` to `toSeq`, both included, are lost. `bytes` is the size of their output, or null if
+ * unknown.
+ */
 export interface LostEvent {
   readonly type: 'lost';
   readonly fromSeq: number;
@@ -48,7 +54,7 @@ export interface LostEvent {
   readonly bytes: number | null;
 }
 
-/** What is known of a process now. */
+/** The current state of a process, as far as the client knows it. */
 export interface ProcessState {
   readonly exited: boolean;
   readonly exitCode: number | null;
@@ -58,10 +64,10 @@ export interface ProcessState {
 }
 
 export interface ReadOptions extends CallOptions {
-  /** Only what comes behind this sequence number; 0 or absent is everything retained. */
+  /** Return only output after this sequence number. 0 or absent returns everything that the server retains. */
   readonly afterSeq?: number;
   readonly maxBytes?: number;
-  /** How long to wait for something new. It is waited for on this side: no request stays open meanwhile. */
+  /** How long to wait for new output. The client waits locally; no request stays open on the server. */
   readonly waitMs?: number;
 }
 
@@ -79,66 +85,73 @@ export interface ReadPage {
   readonly sandboxDenied: boolean;
 }
 
-/** A started process, wherever it runs. Letting go of it does not end it. */
+/** A started process, local or remote. Dropping the object does not end the process. */
 export interface ExecProcess {
   readonly processId: string;
-  /** Null when the server did not say. */
+  /** Null when the server did not report it. */
   readonly sandboxType: SandboxType | null;
   readonly state: ProcessState;
-  /** At least every sequence number seen so far; grows with news and never tells of the same twice. */
+  /** A number that grows with every event. It is at least the highest sequence number seen so far. */
   readonly revision: number;
-  /** Called whenever {@link revision} has grown. Returns what ends it. */
+  /** Calls the listener whenever {@link revision} grows. Returns a function that removes the listener. */
   onChange(listener: () => void): () => void;
-  /** Every event from the first on, as far as it is retained, then live ones; ends behind `closed` or `failed`. */
+  /**
+   * Iterates over every retained event from the first one on, then over live ones. Ends after `closed` or `failed`.
+   */
   events(options?: { readonly signal?: AbortSignal }): AsyncIterableIterator<ProcessEvent>;
   read(options?: ReadOptions): Promise<ReadPage>;
   write(bytes: Uint8Array | string, options?: CallOptions): Promise<WriteStatus>;
-  /** Ends stdin behind what was written; false when it was at its end already. */
+  /** Closes stdin after everything that was written. Resolves with false when stdin was already closed. */
   closeStdin(options?: CallOptions): Promise<boolean>;
   signal(name: string, options?: CallOptions): Promise<void>;
   resize(rows: number, cols: number, options?: CallOptions): Promise<void>;
-  /** Ends the process and everything it started; whether it was running. */
+  /** Ends the process and all its descendants. Resolves with whether it was running. */
   terminate(mode?: TerminateMode, options?: CallOptions): Promise<boolean>;
 }
 
-/** What an executor tells of itself. */
+/** How an executor describes itself. */
 export type EnvironmentInfo = ResultOf<'environment/info'>;
 
-/** A directory that is asked about; `path` is a `file:` URI of the executor. */
+/** A directory to search for capabilities. `path` is a `file:` URI on the executor. */
 export type DiscoveryRoot = CallParamsOf<'capabilityRoots/discoverV1'>['roots'][number];
-/** What a directory offers to an agent. */
+/** The capabilities found in a directory. */
 export type DiscoveredRoot = ResultOf<'capabilityRoots/discoverV1'>['roots'][number];
 
-/** Finds what directories of an executor offer. */
+/** Discovers the capabilities in directories of an executor. */
 export interface CapabilityDiscovery {
-  /** One result for each root, in their order. A root that cannot be used says so in its `error`. */
+  /** Returns one result per root, in the order of `roots`. A root that cannot be used has an `error`. */
   discover(roots: readonly DiscoveryRoot[], options?: CallOptions): Promise<readonly DiscoveredRoot[]>;
 }
 
-/** Starts processes, here or elsewhere. */
+/** Starts processes, locally or on a server. */
 export interface ExecBackend {
-  /** Where programs start when nobody says where, a `file:` URI; null when the executor does not tell. Connects for it if need be. */
+  /**
+   * The default working directory as a `file:` URI; null when the executor does not report one. May connect to find
+   * out.
+   */
   defaultCwd?(options?: CallOptions): Promise<string | null>;
   start(params: StartParams, options?: CallOptions): Promise<ExecProcess>;
 }
 
-/** A header to send. With `valueEnvVar` the executor puts the value of that variable of its own behind `value`. */
+/**
+ * A request header. With `valueEnvVar` the executor appends the value of its own environment variable to `value`.
+ */
 export type HttpRequestHeader = NonNullable<CallParamsOf<'http/request'>['headers']>[number];
-/** A header that was received; the name is in lower case. */
+/** A response header. The name is in lower case. */
 export type HttpHeader = ResultOf<'http/request'>['headers'][number];
 
-/** A request that an executor sends to a web server. */
+/** An HTTP request that the executor sends. */
 export interface HttpRequest {
   readonly url: string;
-  /** Default `GET`. Sent as it is. */
+  /** Default `GET`. Sent unchanged. */
   readonly method?: string;
   readonly headers?: readonly HttpRequestHeader[];
   readonly body?: Uint8Array | string | null;
-  /** Default `follow`, through up to ten redirects; `stop` returns the first. */
+  /** Default `follow`, for up to ten redirects. `stop` returns the redirect response itself. */
   readonly redirect?: 'follow' | 'stop';
 }
 
-/** What a web server answered. Nothing is decompressed. */
+/** An HTTP response. The body is not decompressed. */
 export interface HttpResponse {
   readonly status: number;
   readonly headers: readonly HttpHeader[];
@@ -146,8 +159,8 @@ export interface HttpResponse {
 }
 
 /**
- * An answer whose body is still coming, for one reader. Leaving the loop, or `cancel`, ends the request. The iteration throws when
- * the body does not come to its end, as it never does when the connection is lost.
+ * A response whose body is still arriving, for one reader. Leaving the loop, or `cancel`, ends the request. The
+ * iteration throws when the body is cut short, which includes a lost connection.
  */
 export interface StreamingHttpResponse {
   readonly status: number;
@@ -156,7 +169,10 @@ export interface StreamingHttpResponse {
   cancel(): void;
 }
 
-/** Asks web servers from where an executor is. `signal` and `timeoutMs` hold until the body has ended; a request is sent once. */
+/**
+ * Sends HTTP requests from the executor's network. `signal` and `timeoutMs` apply until the body ends. A request is
+ * never retried.
+ */
 export interface ExecutorHttp {
   request(request: HttpRequest, options?: CallOptions): Promise<HttpResponse>;
   stream(request: HttpRequest, options?: CallOptions): Promise<StreamingHttpResponse>;
@@ -171,7 +187,9 @@ export type FileChange = NotificationParamsOf<'fs/changed'>['changes'][number];
 
 /** Options of file operations. */
 export interface FileOptions extends CallOptions {
-  /** The sandbox to apply, a {@link SandboxRequest} or a form that only the server knows; absent or null is none. */
+  /**
+   * The sandbox to apply: a {@link SandboxRequest} or a form that only the server knows. Absent or null means none.
+   */
   readonly sandbox?: unknown;
 }
 
@@ -180,34 +198,40 @@ export interface LinkOptions extends FileOptions {
   readonly followSymlinks?: boolean;
 }
 
-/** With `timeoutMs` a search that takes longer gives what it has found. */
+/** A search that exceeds `timeoutMs` returns the matches found so far. */
 export type SearchOptions = Pick<CallOptions, 'signal'> & Omit<CallParamsOf<'fs/search'>, 'path' | 'pattern'>;
 export type WatchOptions = CallOptions & Omit<CallParamsOf<'fs/watch'>, 'watchId' | 'path'>;
 
-/** Changes in the order in which they happened. With `overflow` there were others besides: look at the tree again. */
+/**
+ * Changes in the order in which they happened. `overflow` means that some changes are missing: read the tree again.
+ */
 export interface FileChanges {
   readonly changes: readonly FileChange[];
   readonly overflow: boolean;
 }
 
 /**
- * Changes below a path, for one consumer; what it does not take in time is told as overflow. The iteration ends with `close`, and
- * by throwing when the path can no longer be watched. Leaving the loop closes the watch.
+ * Watches a path for one consumer. Changes that the consumer does not take in time become an overflow. The
+ * iteration ends with `close`, or throws when the path can no longer be watched. Leaving the loop closes the watch.
  */
 export interface FileWatch extends AsyncIterable<FileChanges> {
   close(): Promise<void>;
 }
 
 /**
- * Files of an executor, here or elsewhere. Paths are `file:` URIs of the executor. Failures are {@link ClientError}s of the kinds
- * `notFound`, `invalidInput`, `brokenPipe` (the connection is gone; the operation may have happened) and `server`.
+ * The files of a local or remote executor. Paths are `file:` URIs on the executor. Errors are {@link ClientError}s
+ * of the kinds `notFound`, `invalidInput`, `brokenPipe` (the connection is gone; the operation may have happened)
+ * and `server`.
  */
 export interface ExecutorFileSystem {
   canonicalize(path: string, options?: FileOptions): Promise<string>;
   readFile(path: string, options?: LinkOptions): Promise<Uint8Array>;
-  /** The text of a UTF-8 file; anything else is an error of the kind `invalidData`. */
+  /** Reads a UTF-8 file. Other encodings fail with the kind `invalidData`. */
   readFileText(path: string, options?: LinkOptions): Promise<string>;
-  /** Blocks of at most one megabyte; leaving the loop early closes the file. `timeoutMs` is for each block. */
+  /**
+   * Reads a file in blocks of at most 1 MiB. Leaving the loop early closes the file. `timeoutMs` applies to each
+   * block.
+   */
   readFileStream(path: string, options?: FileOptions): AsyncIterable<Uint8Array>;
   writeFile(path: string, bytes: Uint8Array | string, options?: LinkOptions): Promise<void>;
   createDirectory(path: string, options?: LinkOptions & { readonly recursive?: boolean }): Promise<void>;
@@ -223,16 +247,19 @@ export interface ExecutorFileSystem {
     destination: string,
     options: FileOptions & { readonly recursive: boolean },
   ): Promise<void>;
-  /** Renames within one file system; an existing file is replaced. Not every executor can: else the kind is `unsupported`. */
+  /**
+   * Renames within one file system and replaces an existing file. Fails with the kind `unsupported` on executors
+   * that lack it.
+   */
   rename(source: string, destination: string, options?: FileOptions): Promise<void>;
-  /** Finds lines in files. Not every executor can: else the kind is `unsupported`. */
+  /** Finds lines in files. Fails with the kind `unsupported` on executors that lack it. */
   search(path: string, pattern: string, options?: SearchOptions): Promise<SearchResult>;
-  /** Reports what changes from now on. Not every executor can: else the kind is `unsupported`. */
+  /** Watches for changes from now on. Fails with the kind `unsupported` on executors that lack it. */
   watch(path: string, options?: WatchOptions): Promise<FileWatch>;
   /**
-   * Writes a file of any size. Atomic by default: whoever looks finds the old file or the new one, and a failure leaves the old
-   * one. Otherwise it is emptied first and grows. `timeoutMs` is for each block. Not every executor can do either: else the kind is
-   * `unsupported`.
+   * Writes a file of any size. By default the replacement is atomic: readers see the old file or the new one, and a
+   * failure keeps the old one. With `atomic: false` the file is truncated first and then grows. `timeoutMs` applies
+   * to each block. Fails with the kind `unsupported` on executors that lack the requested mode.
    */
   replaceFile(
     path: string,

@@ -9,26 +9,26 @@ import { MAX_MESSAGE_BYTES, PEER_SILENCE_TIMEOUT_MS, PING_INTERVAL_MS } from './
 export interface UrlOptions extends SessionOptions {
   /** `ws:` or `wss:`. */
   readonly url: string;
-  /** Not possible in a browser, which sends no headers of a page's choice: anything but undefined is refused. */
+  /** Not supported: a browser cannot add headers to a websocket. Any value but undefined is rejected. */
   readonly authToken?: string;
-  /** Interval of probes. */
+  /** Interval of keep-alive probes. */
   readonly pingIntervalMs?: number;
   /** How long the server may take to answer a probe. */
   readonly pongTimeoutMs?: number;
 }
 
-/** Connects over transports of the caller's own. */
+/** Connects over transports that the caller provides. */
 export interface TransportOptions extends SessionOptions, TransportSource {}
 
 export type ConnectOptions = UrlOptions | TransportOptions;
 
-/** A session with an exec-server that outlives its connections, for browsers. */
+/** A session with an exec-server that survives lost connections, for browsers. */
 export class ExecServerClient extends ClientCore {
-  /** Connects and opens a session. Rejects with a ClientError; nothing is left open then. */
+  /** Connects and opens a session. Rejects with a ClientError and leaves nothing open. */
   static async connect(options: ConnectOptions): Promise<ExecServerClient> {
     const client = new ExecServerClient(sourceOf(options), options);
     await client.start(options);
-    // A browser's websocket cannot ping, so the server is asked in its place.
+    // A browser's websocket cannot send pings, so the client calls the server instead.
     if ('url' in options) {
       client.keepAlive(
         options.pingIntervalMs ?? PING_INTERVAL_MS,
@@ -44,13 +44,13 @@ function sourceOf(options: ConnectOptions): TransportSource {
   const { url, authToken, maxMessageBytes = MAX_MESSAGE_BYTES } = options;
   const { href, name } = parseServerUrl(url);
   if (href.startsWith('unix:')) {
-    throw new ClientError('config', 'a browser cannot connect to a socket in the file system', {
-      hint: 'let the server listen on ws:// or wss:// too',
+    throw new ClientError('config', 'a browser cannot connect to a unix socket', {
+      hint: 'make the server listen on ws:// or wss:// as well',
     });
   }
   if (authToken !== undefined) {
     throw new ClientError('config', 'a browser cannot send a token with a websocket', {
-      hint: 'let a proxy of the same origin add the Authorization header',
+      hint: 'use a reverse proxy on the same origin that adds the Authorization header',
     });
   }
   const open = async (signal: AbortSignal): Promise<Transport> => {

@@ -1,7 +1,7 @@
+import { onAbort, unlessAborted } from '../base/abort.ts';
 import type { CallOptions } from './backend.ts';
 import { ClientError, type ClientErrorKind } from './errors.ts';
 import { MAX_TIMER_MS } from './limits.ts';
-import { onAbort } from './on-abort.ts';
 
 /** The end that a caller sets to an operation: its signal and its deadline as one signal, whose reason is a ClientError. */
 export class CallLimit {
@@ -45,16 +45,6 @@ export class CallLimit {
   /** Waits for the work no longer than the limit. The work itself goes on. */
   race<T>(work: Promise<T>): Promise<T> {
     const { signal } = this;
-    if (signal === undefined) return work;
-    return new Promise((resolve, reject) => {
-      work.then(resolve, reject);
-      const abort = () => reject(signal.reason);
-      if (signal.aborted) {
-        abort();
-        return;
-      }
-      const unsubscribe = onAbort(signal, abort);
-      work.then(unsubscribe, unsubscribe);
-    });
+    return signal === undefined ? work : unlessAborted(work, signal);
   }
 }

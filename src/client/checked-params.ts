@@ -4,12 +4,14 @@ import { Sandbox, type SandboxContext } from '../protocol/sandbox.ts';
 import { validateParams } from '../protocol/validate.ts';
 import { ClientError } from './errors.ts';
 
-/** Params as a server sees them: checked, with the defaults filled in. Throws what a server would answer. */
+/**
+ * Validates params and fills in the defaults, as a server does. Throws the error that a server would answer with.
+ */
 export function checkedParams<M extends Method>(method: M, params: CallParamsOf<M>): ParamsOf<M> {
   return asAnswered(() => validateParams(METHODS[method].params, params) as ParamsOf<M>);
 }
 
-/** A sandbox as a server sees it; null for none. Throws what a server would answer. */
+/** Validates a sandbox as a server does; null means none. Throws the error that a server would answer with. */
 export function checkedSandbox(sandbox: unknown): SandboxContext | null {
   return sandbox == null ? null : asAnswered(() => validateParams(Sandbox(), sandbox));
 }

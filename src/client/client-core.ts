@@ -1,3 +1,4 @@
+import { onAbort } from '../base/abort.ts';
 import type {
   CallParamsOf,
   Method,
@@ -26,52 +27,57 @@ import {
   RECOVERY_WINDOW_MS,
 } from './limits.ts';
 import { Listeners } from './listeners.ts';
-import { onAbort } from './on-abort.ts';
 import { ProcessRoutes } from './process/process-routes.ts';
 import { RemoteBackend } from './process/remote-backend.ts';
-import { attemptUntil, Backoff } from './reconnect.ts';
+import { attemptUntil, reconnectBackoff } from './reconnect.ts';
 
-/** `recovering` comes back to `connected` or ends in `failed`; after that there is only `closed`, and nothing after it. */
+/** `recovering` leads back to `connected` or to `failed`. `closed` is final; `failed` can only become `closed`. */
 export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
 
-/** What every client can be told. */
+/** Options of every client. */
 export interface SessionOptions {
-  /** Who is calling, for the server's logs. */
+  /** Name of the client, for the server's logs. */
   readonly clientName?: string;
   readonly connectTimeoutMs?: number;
   readonly initializeTimeoutMs?: number;
-  /** How long a lost connection is looked for. 0 gives up at once. */
+  /** How long the client tries to restore a lost connection. 0 fails immediately. */
   readonly recoveryWindowMs?: number;
-  /** A session that another client has left, instead of a new one. */
+  /** Resumes a session that another client has left, instead of opening a new one. */
   readonly resumeSessionId?: string;
-  /** How long the session and its processes outlive the connection; the server caps it. 0 ends them with it. */
+  /**
+   * How long the server keeps the session and its processes without a connection. The server caps it. 0 ends them
+   * with the connection.
+   */
   readonly detachedSessionTtlMs?: number;
   /**
-   * Decides about hosts that processes of {@link ClientCore.backend} want to reach and that no pattern of their `networkProxy` allows,
-   * where it has `policyDecisionTimeoutMs`. Without it they are denied.
+   * Decides whether processes of {@link ClientCore.backend} may reach a host that no pattern of their
+   * `networkProxy` allows. The server asks only where `networkProxy` has `policyDecisionTimeoutMs`. Without a
+   * handler the host is denied.
    */
   readonly onNetworkPolicyRequest?: PolicyHandler;
-  /** Says which trace a call is part of, for servers that trace: `activeTrace` where OpenTelemetry does. */
+  /**
+   * Returns the trace that a call belongs to, for servers that record traces. Use `activeTrace` with OpenTelemetry.
+   */
   readonly trace?: TraceSource;
-  /** Largest message that is read. */
+  /** Largest message that the client accepts from the server. */
   readonly maxMessageBytes?: number;
   /** Aborts connecting; it has no effect afterwards. */
   readonly signal?: AbortSignal;
 }
 
-/** How to get a transport. */
+/** Opens transports to a server. */
 export interface TransportSource {
-  /** Opens one; it should stop when the signal aborts. */
+  /** Opens a transport. It should stop when the signal aborts. */
   open(signal: AbortSignal): Promise<Transport>;
-  /** Whether another transport can be opened to the same session after one is lost. */
+  /** Whether a new transport can resume the same session after one is lost. */
   readonly resumable: boolean;
 }
 
-/** A session with a server that outlives its connections. Knows nothing of how they are opened. */
+/** A session with a server that survives lost connections. Independent of how connections are opened. */
 export class ClientCore {
   /** Starts processes on the server. */
   readonly backend: ExecBackend;
-  /** Asks web servers from where the server is. */
+  /** Sends HTTP requests from the server's network. */
   readonly http: ExecutorHttp;
   readonly #options: LinkSettings & { readonly resumable: boolean; readonly recoveryWindowMs: number };
   readonly #routes = new ProcessRoutes();
@@ -80,7 +86,7 @@ export class ClientCore {
   readonly #states = new Listeners<[ClientState, ClientError | null]>();
   readonly #notifications = new Map<string, Listeners<[unknown]>>();
   readonly #linkWaiters = new Listeners<[]>();
-  readonly #backoff = new Backoff();
+  readonly #backoff = reconnectBackoff();
   /** Aborted by `close`. */
   readonly #closing = new AbortController();
   #state: ClientState = 'connected';
@@ -128,13 +134,14 @@ export class ClientCore {
     this.#install(link);
   }
 
-  /** Asks the server for a sign of life at an interval, and drops a connection on which none comes. */
+  /** Probes the server at an interval and drops a connection that does not answer in time. */
   protected keepAlive(intervalMs: number, timeoutMs: number): void {
     const probe = async () => {
       const link = this.#link;
-      const limit = new CallLimit('a sign of life', { timeoutMs });
+      const limit = new CallLimit('the keep-alive probe', { timeoutMs });
       await link?.call('environment/status', {}, { signal: limit.signal }).catch((error: unknown) => {
-        if (error instanceof ClientError && error.kind === 'timeout') link.drop('the server does not answer');
+        if (error instanceof ClientError && error.kind === 'timeout')
+          link.drop('the server does not answer keep-alive probes');
       });
       limit.end();
     };
@@ -153,29 +160,30 @@ export class ClientCore {
     return this.#failure;
   }
 
-  /** Quote it as `resumeSessionId` to come back with another client. */
+  /** Pass it as `resumeSessionId` to resume the session with another client. */
   get sessionId(): string {
     return this.#sessionId;
   }
 
-  /** What the server told when it was greeted last; null when it told nothing. */
+  /** The server's description of itself from the last handshake; null when it sent none. */
   get environmentInfo(): EnvironmentInfo | null {
     return this.#environmentInfo;
   }
 
-  /** What the server can do. A missing flag means no. */
+  /** The server's capabilities. A missing flag means false. */
   get capabilities(): Capabilities {
     return this.#capabilities;
   }
 
-  /** Called after every change of {@link state}. Returns what ends it. */
+  /** Calls the listener after every change of {@link state}. Returns a function that removes the listener. */
   onStateChange(listener: (state: ClientState, failure: ClientError | null) => void): () => void {
     return this.#states.add(listener);
   }
 
   /**
-   * Called with each notification of that name, except the events of processes that {@link backend} has started: they have
-   * readers of their own. The params are passed as they came. Returns what ends it.
+   * Calls the listener with each notification of that name. Events of processes that {@link backend} started are
+   * excluded: read them from the process. The params are not validated. Returns a function that removes the
+   * listener.
    */
   onNotification<N extends Notification>(
     method: N,
@@ -190,8 +198,8 @@ export class ClientCore {
   }
 
   /**
-   * Calls a method. During a recovery calls wait; those that only look are sent again when their answer got lost. The result is
-   * passed as it came: the type is the server's promise.
+   * Calls a method. During a recovery calls wait. Calls that only read are retried when their answer was lost. The
+   * result is not validated: its type is the server's promise.
    */
   async call<M extends Method>(
     method: M,
@@ -202,7 +210,7 @@ export class ClientCore {
     const timeoutMs = options.timeoutMs ?? rules.timeoutMs;
     const limit = new CallLimit(`\`${method}\``, { signal: options.signal, timeoutMs });
     try {
-      for (const repeats = new CallRetries(); ; ) {
+      for (const retries = new CallRetries(); ; ) {
         if (rules.failFast && this.#state === 'recovering') throw this.#failure ?? closedByOwner();
         const link = await this.#usableLink(limit.signal);
         const sentAt = performance.now();
@@ -214,7 +222,7 @@ export class ClientCore {
           if (this.#state === 'closed') throw closedByOwner();
           if (!error.sent) continue;
           if (!rules.retryable) throw lostCall(method, error.end);
-          if (repeats.allowAfter(error.end, sentAt)) continue;
+          if (retries.allowAfter(error.end, sentAt)) continue;
           throw error.end.protocolError ? protocolFailure(method, error.end) : lostCall(method, error.end);
         }
       }
@@ -223,7 +231,7 @@ export class ClientCore {
     }
   }
 
-  /** Ends the connection. Processes run on for as long as the server keeps the session. */
+  /** Closes the connection. Processes keep running for as long as the server keeps the session. */
   async close(): Promise<void> {
     const link = this.#link;
     if (this.#state !== 'closed') {
@@ -235,7 +243,7 @@ export class ClientCore {
     await link?.close();
   }
 
-  /** The open connection. Waits for a recovery; rejects when there is none and will be none. */
+  /** Returns the open connection. Waits during a recovery; rejects when the client has failed or is closed. */
   async #usableLink(signal?: AbortSignal): Promise<Link> {
     for (;;) {
       if (this.#state === 'closed' || this.#state === 'failed') throw this.#failure ?? closedByOwner();
@@ -266,7 +274,7 @@ export class ClientCore {
     const events: LinkEvents = {
       notification: (method, params) => this.#notified(method, params),
       request: (method, params, ending) =>
-        method === 'network/policyRequest' ? this.#policyRequests.answer(params, ending) : null,
+        method === 'network/policyRequest' ? this.#policyRequests.handle(params, ending) : null,
       ended: (end) => {
         if (opened !== null && this.#link === opened) this.#lost(opened, end);
       },
@@ -275,7 +283,7 @@ export class ClientCore {
     return opened;
   }
 
-  /** The link may have ended since it was opened. */
+  /** Makes a link the current one. The link may already have ended. */
   #install(link: Link): void {
     this.#link = link;
     this.#linkSince = performance.now();
@@ -295,7 +303,7 @@ export class ClientCore {
     return routed !== 'unreadable';
   }
 
-  /** A connection that was of use is replaced without delay. */
+  /** Starts the recovery. A connection that worked is replaced without delay. */
   #lost(link: Link, end: LinkEnd): void {
     this.#link = null;
     if (this.#state !== 'connected') return;
@@ -336,7 +344,7 @@ export class ClientCore {
     }
   }
 
-  /** One attempt: a link to the same session, on which every process has been caught up with. */
+  /** One recovery attempt: resumes the session on a new link and catches up with every process. */
   async #resume(signal: AbortSignal): Promise<Link> {
     const link = await this.#openLink(this.#sessionId, signal);
     try {
@@ -369,13 +377,13 @@ function lostConnection(end: LinkEnd): ClientError {
   );
 }
 
-/** The hint of what was tried last is the one that helps. */
+/** Prefers the hint of the last attempt, because it is the most specific one. */
 function notRecovered(end: LinkEnd, error: unknown): ClientError {
   const kind = end.protocolError ? 'protocol' : 'disconnected';
   const lost = `the connection was lost: ${end.reason}`;
   const cause = asClientError(error, 'initialize');
   const tried = cause.message.startsWith(lost) ? '' : ` and could not be restored: ${withoutHint(cause)}`;
-  const hint = cause.hint ?? 'connect again: what ran on the server ends with its session';
+  const hint = cause.hint ?? 'connect again; the server ends the processes together with their session';
   return new ClientError(kind, `${lost}${tried}`, { cause, code: cause.code ?? undefined, hint });
 }
 

@@ -11,20 +11,20 @@ export interface UrlOptions extends SessionOptions {
   /** Sent as `Authorization: Bearer` with every connection. */
   readonly authToken?: string;
   readonly tls?: TlsOptions;
-  /** Interval of pings. */
+  /** Interval of websocket pings. */
   readonly pingIntervalMs?: number;
-  /** How long the server may stay silent although it is pinged. */
+  /** How long the server may send nothing before the connection counts as lost. */
   readonly pongTimeoutMs?: number;
 }
 
-/** Connects over transports of the caller's own: a command's stdio, memory, a relay. */
+/** Connects over transports that the caller provides: a command's stdio, memory, a relay. */
 export interface TransportOptions extends SessionOptions, TransportSource {}
 
 export type ConnectOptions = UrlOptions | TransportOptions;
 
-/** A session with an exec-server that outlives its connections. */
+/** A session with an exec-server that survives lost connections. */
 export class ExecServerClient extends ClientCore {
-  /** Connects and opens a session. Rejects with a ClientError; nothing is left open then. */
+  /** Connects and opens a session. Rejects with a ClientError and leaves nothing open. */
   static async connect(options: ConnectOptions): Promise<ExecServerClient> {
     const client = new ExecServerClient(sourceOf(options), options);
     await client.start(options);

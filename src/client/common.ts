@@ -1,4 +1,4 @@
-// What the client is made of, wherever it runs; the entries add the way it connects.
+// Exports that the Node and the browser entry share. Each entry adds its way to connect.
 
 export type * from './backend.ts';
 export type { ClientState, SessionOptions, TransportSource } from './client-core.ts';

@@ -1,16 +1,16 @@
-/** What went wrong, for programs. */
+/** Machine-readable reason of a {@link ClientError}. */
 export type ClientErrorKind =
   /** The server could not be reached in time. */
   | 'connectTimeout'
   /** The server could not be reached, or it refused the connection. */
   | 'connectFailed'
-  /** The options make no sense: a bad URL, a missing program. */
+  /** The options are invalid: a bad URL, a missing program. */
   | 'config'
   /** The server was reached but did not answer `initialize` in time. */
   | 'initializeTimeout'
   /** The connection is gone. Recovery was not possible or did not succeed. */
   | 'disconnected'
-  /** The server sent something that the protocol does not allow. */
+  /** The server sent an invalid message. */
   | 'protocol'
   /** The server answered with an error. */
   | 'server'
@@ -24,7 +24,7 @@ export type ClientErrorKind =
   | 'closed'
   /** The server lacks a capability that the call needs. */
   | 'unsupported'
-  /** A program could not be started on this side, such as a server on stdio. */
+  /** A local program could not be started, such as a server on stdio. */
   | 'spawn'
   /** A path, handle or process does not exist. */
   | 'notFound'
@@ -39,10 +39,10 @@ export interface ClientErrorDetails {
   /** JSON-RPC code, when the server answered with an error. */
   readonly code?: number | undefined;
   readonly data?: unknown;
-  /** What would cure it, as a sentence; it is part of the message too. */
+  /** How to fix it, as a sentence. It is appended to the message. */
   readonly hint?: string | undefined;
   readonly cause?: unknown;
-  /** Whether the same call may succeed later without anything else being changed. */
+  /** Whether the same call may succeed later without any other change. */
   readonly retryable?: boolean | undefined;
 }
 

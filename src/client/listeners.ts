@@ -1,10 +1,10 @@
-/** Functions that want to know. One that throws does not keep the others from being told; its error surfaces on its own. */
+/** A set of listeners. A listener that throws does not stop the others; its error is rethrown in a microtask. */
 export class Listeners<Values extends readonly unknown[]> {
   readonly #listeners = new Set<(...values: Values) => void>();
 
-  /** Returns what takes the listener out. */
+  /** Returns a function that removes the listener. */
   add(listener: (...values: Values) => void): () => void {
-    // A function of its own, so that one listener can be added twice.
+    // A new function per call, so that the same listener can be added twice.
     const entry = (...values: Values) => listener(...values);
     this.#listeners.add(entry);
     return () => this.#listeners.delete(entry);

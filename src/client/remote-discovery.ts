@@ -2,7 +2,7 @@ import type { CallParamsOf, ResultOf } from '../protocol/registry.ts';
 import type { CallOptions, CapabilityDiscovery, DiscoveredRoot, DiscoveryRoot } from './backend.ts';
 import { protocolError } from './connection/server-messages.ts';
 
-/** What discovery uses of a client. */
+/** The part of a client that discovery needs. */
 interface Caller {
   call(
     method: typeof METHOD,
@@ -13,7 +13,7 @@ interface Caller {
 
 const METHOD = 'capabilityRoots/discoverV1';
 
-/** Looks at capability roots through a client. */
+/** Discovers capability roots on a server. */
 export class RemoteDiscovery implements CapabilityDiscovery {
   readonly #client: Caller;
 
@@ -29,7 +29,7 @@ export class RemoteDiscovery implements CapabilityDiscovery {
     );
     const found = answer?.roots;
     if (!Array.isArray(found) || !found.every(isDiscoveredRoot)) {
-      throw protocolError('capability roots that cannot be read');
+      throw protocolError('malformed capability roots');
     }
     return found;
   }

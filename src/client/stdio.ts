@@ -3,22 +3,22 @@ import type { TransportSource } from './client-core.ts';
 import { ClientError } from './errors.ts';
 import { MAX_MESSAGE_BYTES } from './limits.ts';
 
-/** A server that is started as a program and spoken to on its stdin and stdout. */
+/** A server that the client starts as a program and talks to over its stdin and stdout. */
 export interface StdioCommandOptions {
   readonly program: string;
   readonly args?: readonly string[];
-  /** Variables on top of this process's own. */
+  /** Environment variables, added to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** Told of each line on the program's stderr. */
+  /** Called with each line of the program's stderr. */
   readonly onStderr?: (line: string) => void;
-  /** Largest message that is read. */
+  /** Largest message that the client accepts from the server. */
   readonly maxMessageBytes?: number;
 }
 
 /**
- * Transports to a server that this process starts, for `ExecServerClient.connect`. The server and everything in its process group
- * ends with the connection, so there is nothing to come back to.
+ * Creates a transport source for `ExecServerClient.connect` that starts the server as a child process. The server's
+ * process group ends with the connection, so a lost session cannot be resumed.
  */
 export function stdioCommand(options: StdioCommandOptions): TransportSource {
   const { maxMessageBytes = MAX_MESSAGE_BYTES, ...command } = options;
@@ -28,9 +28,9 @@ export function stdioCommand(options: StdioCommandOptions): TransportSource {
       try {
         return await openStdioCommand({ ...command, maxMessageBytes });
       } catch (cause) {
-        throw new ClientError('spawn', `${options.program} cannot be started: ${(cause as Error).message}`, {
+        throw new ClientError('spawn', `cannot start ${options.program}: ${(cause as Error).message}`, {
           cause,
-          hint: 'check the name of the program and its working directory',
+          hint: 'check the program name and `cwd`',
         });
       }
     },

@@ -1,5 +1,5 @@
+import { onAbort } from '../base/abort.ts';
 import type { ExecutorHttp, HttpRequestHeader, StreamingHttpResponse } from '../client/backend.ts';
-import { onAbort } from '../client/on-abort.ts';
 
 /** `fetch` as the web knows it, for an environment. */
 export type ExecutorFetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;

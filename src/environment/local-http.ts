@@ -10,7 +10,7 @@ import { ClientError } from '../client/errors.ts';
 import { bytesOf } from '../client/files/file-content.ts';
 import { RpcErrorCode } from '../client/files/file-errors.ts';
 import { ANY_HOST } from '../network/http/host-policy.ts';
-import { HttpClient, type HttpAnswer as LocalAnswer } from '../network/http/http-client.ts';
+import { HttpClient, type HttpResponse as LocalAnswer } from '../network/http/http-client.ts';
 import { MAX_LOCAL_BODY_BYTES } from './limits.ts';
 import { asServerError, closedError } from './local-errors.ts';
 

@@ -29,7 +29,7 @@ import {
 import type { ManagedProcess, ProcessListener } from '../process/managed-process.ts';
 import { ProcessManager } from '../process/process-manager.ts';
 import { ioOf, spawnSpecOf } from '../process/program-request.ts';
-import { effectiveLimits } from '../process/resources/requested-limits.ts';
+import { effectiveLimits } from '../process/resources/resource-limits.ts';
 import { afterLogin } from '../process/shell-state/after-login.ts';
 import { type LoginCommand, loginCommandOf } from '../process/shell-state/login-command.ts';
 import { ShellStates } from '../process/shell-state/shell-states.ts';

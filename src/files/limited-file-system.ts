@@ -1,11 +1,11 @@
+import type { Semaphore } from '../base/semaphore.ts';
 import { FILE_OPERATIONS, type FileContent, type FileSystem, type OpenFile } from './file-system.ts';
 import { wrapFileSystem } from './file-system-wrappers.ts';
-import type { Slots } from './slots.ts';
 
 /** Places for operations: one for each, and one more for each that goes through a tree with several calls at once. */
 export interface FilePlaces {
-  readonly slots: Slots;
-  readonly trees: Slots;
+  readonly slots: Semaphore;
+  readonly trees: Semaphore;
 }
 
 /**
@@ -15,7 +15,7 @@ export interface FilePlaces {
 export function limitFileSystem(files: FileSystem, places: FilePlaces, signal: AbortSignal): FileSystem {
   const { slots, trees } = places;
   const inSlot = async <T>(work: (leave: () => void) => Promise<T>): Promise<T> => {
-    await slots.take(signal);
+    await slots.acquire(signal);
     let held = true;
     const leave = () => {
       if (held) slots.release();
@@ -28,7 +28,7 @@ export function limitFileSystem(files: FileSystem, places: FilePlaces, signal: A
     }
   };
   const inTree = async <T>(work: () => Promise<T>): Promise<T> => {
-    await trees.take(signal);
+    await trees.acquire(signal);
     try {
       return await inSlot(work);
     } finally {

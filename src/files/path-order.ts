@@ -1,3 +1,4 @@
+import { withTimeout } from '../base/with-timeout.ts';
 import { MADE_PARENTS_WAIT_MS } from './limits.ts';
 import { isWithin, type NativePath } from './native-path.ts';
 
@@ -36,7 +37,7 @@ export class PathOrder {
     const done = new Promise<void>((resolve) => {
       settle = resolve;
     });
-    const parentsMade = access === 'make' ? atMost(MADE_PARENTS_WAIT_MS, done) : null;
+    const parentsMade = access === 'make' ? withTimeout(done, MADE_PARENTS_WAIT_MS) : null;
     const operation = { paths, access, done, parentsMade };
     this.#active.add(operation);
     return {
@@ -99,14 +100,4 @@ function mayShareParents(some: readonly NativePath[], others: readonly NativePat
 
 function firstName(path: NativePath): string {
   return path.split('/', 2)[1] ?? '';
-}
-
-function atMost(ms: number, done: Promise<void>): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    void done.then(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }

@@ -1,3 +1,4 @@
+import { uptimeMs } from '../base/uptime.ts';
 import type { FileSystem } from './file-system.ts';
 import type { FileThreads } from './file-threads.ts';
 import {
@@ -96,8 +97,3 @@ class SharedThreads implements ThreadSource {
 
 /** The files of this machine for all connections of a server. */
 export const SERVED_FILE_SYSTEM: FileSystem = threadedFileSystem(new SharedThreads());
-
-/** A clock that does not jump. */
-function uptimeMs(): number {
-  return process.uptime() * 1_000;
-}

@@ -12,7 +12,7 @@ const broken = new WeakSet<Duplex>();
  * connection; by itself a socket whose write fails is destroyed, and with it an answer that has arrived and is not read yet. Here what
  * cannot be written is dropped, and the socket ends with what there is to read.
  */
-export function outliveFailedWrites(socket: Socket): void {
+export function keepReadableAfterWriteError(socket: Socket): void {
   const dropFailure = (done: Written) => (error?: Error | null) => {
     if (error instanceof Error) broken.add(socket);
     done();
@@ -32,7 +32,7 @@ export function outliveFailedWrites(socket: Socket): void {
 }
 
 /** An agent that keeps no connection for a next request on which a write has failed. */
-export class IntactConnections extends Agent {
+export class ReliableAgent extends Agent {
   override keepSocketAlive(socket: Duplex): boolean {
     // It says whether to keep the socket, although its type does not.
     const isKept: unknown = super.keepSocketAlive(socket);

@@ -39,7 +39,10 @@ export const HTTP2_CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;
  * Headers of an answer over HTTP/2, where a byte may stand for four kilobytes that were sent before: all together four megabytes. Real
  * answers have a few dozen, and Node by itself refuses more than 128.
  */
-export const MAX_HTTP2_ANSWER_HEADERS = 1024;
+export const MAX_HTTP2_RESPONSE_HEADERS = 1024;
 
 /** Web servers of which a client remembers that they do not speak HTTP/2. */
 export const MAX_KNOWN_ROUTES = 256;
+
+/** Proxies on this machine that one sandboxed program may reach; environments name one or two. */
+export const MAX_BRIDGED_PORTS = 8;

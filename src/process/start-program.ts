@@ -1,7 +1,8 @@
+import { unlessAborted } from '../base/abort.ts';
+import { withTimeout } from '../base/with-timeout.ts';
 import { RELEASE_DEADLINE_MS, SANDBOXED_START_ATTEMPTS } from './limits.ts';
 import type { DenialJudge } from './managed-process.ts';
 import type { Child, SpawnSpec } from './spawn/spawner.ts';
-import { withDeadline } from './spawn/supervisor.ts';
 
 /** Puts a program into a sandbox: what to start in its place. Rejects when that is not possible; then nothing is started. */
 export type WrapInSandbox = (spec: SpawnSpec, signal: AbortSignal) => Promise<SandboxedLaunch>;
@@ -73,7 +74,7 @@ export async function childOf(
 /** Gives back what was made for a program. What is left behind is found by its mark when the place is used again. */
 export async function clearAway({ release }: Pick<SandboxedLaunch, 'release'>): Promise<void> {
   if (release === null) return;
-  await withDeadline(
+  await withTimeout(
     release().catch(() => {}),
     RELEASE_DEADLINE_MS,
   );
@@ -118,15 +119,5 @@ async function hasEntered(
   child: Child,
   signal: AbortSignal,
 ): Promise<boolean> {
-  let onAbort = () => {};
-  const aborted = new Promise<false>((resolve) => {
-    onAbort = () => resolve(false);
-  });
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    if (signal.aborted) return false;
-    return await Promise.race([entered(child), aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
+  return !signal.aborted && (await unlessAborted(entered(child), signal, () => false));
 }

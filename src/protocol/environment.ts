@@ -1,5 +1,5 @@
 import * as z from 'zod/mini';
-import { once } from './once.ts';
+import { once } from '../base/once.ts';
 import { doc, NoParams, optional } from './scalars.ts';
 
 /** Every capability a server can announce, with what it promises. A flag that is absent reads as false. */

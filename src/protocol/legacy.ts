@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
+import { once } from '../base/once.ts';
 import { namedValues } from './named-values.ts';
-import { once } from './once.ts';
 import { Base64, Base64Text, doc, Identifier, optional, Uint64 } from './scalars.ts';
 
 /** The first dialect: `command/exec`. Processes started by it report in its words; control methods of both dialects work on any process. */

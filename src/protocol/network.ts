@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
+import { once } from '../base/once.ts';
 import { namedValues } from './named-values.ts';
-import { once } from './once.ts';
 import { doc, Identifier, optional, Uint64 } from './scalars.ts';
 
 const Port = once(() =>

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini';
+import { once } from '../base/once.ts';
 import { namedValues } from './named-values.ts';
 import { ManagedNetwork, NetworkProxy } from './network.ts';
-import { once } from './once.ts';
 import { Sandbox } from './sandbox.ts';
 import { Base64, Base64Text, doc, Identifier, optional, Uint16Positive, Uint64 } from './scalars.ts';
 

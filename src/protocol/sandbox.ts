@@ -1,5 +1,5 @@
 import * as z from 'zod/mini';
-import { once } from './once.ts';
+import { once } from '../base/once.ts';
 import { doc, optional } from './scalars.ts';
 
 const Uri = once(() => z.string());

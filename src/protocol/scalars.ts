@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
+import { once } from '../base/once.ts';
 import { MAX_IDENTIFIER_LENGTH } from './limits.ts';
-import { once } from './once.ts';
 
 /** The schema with the sentence that the generated documentation shows for a field; a schema shared by others stays as it is. */
 export function doc<Schema extends z.ZodMiniType>(schema: Schema, description: string): Schema {
@@ -8,6 +8,9 @@ export function doc<Schema extends z.ZodMiniType>(schema: Schema, description: s
   z.globalRegistry.add(described, { description });
   return described;
 }
+
+// Schemas are built with `once`, when they are first used: building all of them takes longer than everything else that a server does
+// before its first answer, which needs one.
 
 /** A name that a client makes up and the server remembers. */
 export const Identifier = once(() =>

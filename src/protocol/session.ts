@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
+import { once } from '../base/once.ts';
 import { EnvironmentInfo } from './environment.ts';
-import { once } from './once.ts';
 import { doc, optional, Uint64 } from './scalars.ts';
 
 export const InitializeParams = once(() =>

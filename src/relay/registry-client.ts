@@ -1,5 +1,6 @@
 import { type IncomingMessage, request as requestPlain } from 'node:http';
 import { request as requestSecure } from 'node:https';
+import { unlessAborted } from '../base/abort.ts';
 import { printable } from '../protocol/errors.ts';
 import { RelayError } from './errors.ts';
 import {
@@ -218,17 +219,10 @@ interface Limits {
 
 /** What the registry is shown. Whoever has to fetch it first may not take longer than the registry. `over` has the limits in it. */
 function credentialOf(auth: RegistryAuth, limits: Limits, over: AbortSignal): Promise<Headers> {
-  return new Promise((resolve, reject) => {
-    const late = () => {
-      const what = `no credential for the registry within ${limits.timeoutMs / 1_000} s`;
-      reject(limits.signal.aborted ? limits.signal.reason : new RegistryError(what, { retryable: true }));
-    };
-    over.addEventListener('abort', late, { once: true });
-    if (over.aborted) late();
-    const fetching = async () => auth.headers();
-    fetching()
-      .then(resolve, reject)
-      .finally(() => over.removeEventListener('abort', late));
+  const fetching = async () => auth.headers();
+  return unlessAborted(fetching(), over, () => {
+    const what = `no credential for the registry within ${limits.timeoutMs / 1_000} s`;
+    throw limits.signal.aborted ? limits.signal.reason : new RegistryError(what, { retryable: true });
   });
 }
 

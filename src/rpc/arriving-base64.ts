@@ -1,6 +1,6 @@
 import { GrowingBytes } from '../transport/growing-bytes.ts';
 import { decodeGroups } from './base64.ts';
-import { Base64Fault, decodeBase64 } from './strict-base64.ts';
+import { Base64Fault, decodeStrictBase64 } from './strict-base64.ts';
 
 /** Standard base64 with padding that is decoded while it arrives, wherever it is cut. */
 export class ArrivingBase64 {
@@ -55,7 +55,7 @@ export class ArrivingBase64 {
 
   /** Decodes what is held; few bytes do not keep much memory. False, and nothing is changed, when the text may not end here. */
   end(): boolean {
-    const last = decodeBase64(this.held);
+    const last = decodeStrictBase64(this.held);
     if ('problem' in last) return false;
     this.#decoded.add(last);
     this.#decoded.fit();

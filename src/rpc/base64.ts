@@ -1,6 +1,7 @@
+import { asBuffer } from '../base/as-buffer.ts';
+import { isStrictBase64 } from '../base/base64.ts';
 import type { Base64Coder } from '../native/base64.ts';
 import { DECODED_AT_ONCE_CHARACTERS, ENCODED_AT_ONCE_BYTES } from './limits.ts';
-import { isStrict } from './strict-base64.ts';
 
 /** From now on base64 is made by this coder. */
 export function useBase64Coder(better: Base64Coder): void {
@@ -47,7 +48,7 @@ export const STRING_CODER: Base64Coder = {
       const behind = Math.min(from + DECODED_AT_ONCE_CHARACTERS, source.length);
       const piece = source.toString('latin1', from, behind);
       const count = into.write(piece, end, 'base64');
-      if (!isStrict(piece, 0, count)) return null;
+      if (!isStrictBase64(piece, 0, count)) return null;
       end += count;
     }
     return end;
@@ -55,8 +56,3 @@ export const STRING_CODER: Base64Coder = {
 };
 
 let coder = STRING_CODER;
-
-/** The same bytes, with what Node's buffers can do. */
-export function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}

@@ -1,3 +1,4 @@
+import { asBuffer } from '../base/as-buffer.ts';
 import {
   decodeMessage,
   type ErrorMessage,
@@ -27,7 +28,7 @@ import {
   StreamedResult,
   streamResult,
 } from './answers.ts';
-import { asBuffer, base64Length } from './base64.ts';
+import { base64Length } from './base64.ts';
 import { Intake } from './intake.ts';
 import { MAX_PENDING_CALLS } from './limits.ts';
 import { Outbox, type OutboxEvents } from './outbox.ts';

@@ -1,3 +1,4 @@
+import { uptimeMs } from '../base/uptime.ts';
 import { MIN_INTAKE_PAUSE_MS } from './limits.ts';
 
 /**
@@ -65,9 +66,4 @@ export class Intake {
     this.#open = open;
     this.#onChange(open);
   }
-}
-
-/** A clock that does not jump. */
-function uptimeMs(): number {
-  return process.uptime() * 1_000;
 }

@@ -1,15 +1,13 @@
+import { asBuffer } from '../base/as-buffer.ts';
+import { base64Padding, decodeBase64 } from '../base/base64.ts';
+
 /** What a base64 text stands for, or what is wrong with it. */
 export type Decoded = Buffer | { readonly problem: string };
 
-/**
- * The bytes of a standard base64 text with padding, or what is wrong with it. Node's decoder skips what it does not know; each
- * character it skipped makes the result too short, so that a good text costs no second look. Of characters outside ASCII it may take
- * the low byte for one that it knows.
- */
-export function decodeBase64(text: string): Decoded {
-  const bytes = Buffer.from(text, 'base64');
-  const isAscii = Buffer.byteLength(text) === text.length;
-  return isAscii && isStrict(text, paddingOf(text), bytes.length) ? bytes : { problem: problemOf(text) };
+/** Decodes standard base64 with padding, or reports what is wrong with the text. */
+export function decodeStrictBase64(text: string): Decoded {
+  const bytes = decodeBase64(text);
+  return bytes === null ? { problem: problemOf(text) } : asBuffer(bytes);
 }
 
 /** Looks for what is wrong with a base64 text in the pieces in which it comes, so that none of them is looked at twice. */
@@ -42,7 +40,7 @@ export class Base64Fault {
   /** What is wrong with a text that something is wrong with, now that all of it has come. */
   get problem(): string {
     if (this.#foreign !== null) return invalidSymbol(this.#foreign.code, this.#foreign.offset);
-    const padding = paddingOf(this.#end);
+    const padding = base64Padding(this.#end);
     const symbols = this.#length - padding;
     if (this.#firstPadding < symbols) return invalidSymbol(PADDING_CODE, this.#firstPadding);
     if (this.#length % 4 !== 0) return 'Invalid padding';
@@ -51,26 +49,9 @@ export class Base64Fault {
   }
 }
 
-/** Whether an ASCII text with so much padding, from which Node decoded so many bytes, is one that strict decoders take. */
-export function isStrict(text: string, padding: number, bytes: number): boolean {
-  const complete = text.length % 4 === 0 && bytes === (text.length / 4) * 3 - padding;
-  return complete && !text.includes('-') && !text.includes('_') && !hasStrayBits(text, padding);
-}
-
 /** The last symbol and two of padding. */
 const END_CHARACTERS = 3;
 const PADDING_CODE = 0x3d;
-const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-
-function paddingOf(text: string): number {
-  return text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
-}
-
-function hasStrayBits(text: string, padding: number): boolean {
-  if (padding === 0) return false;
-  const last = ALPHABET.indexOf(text.charAt(text.length - padding - 1));
-  return (last & (padding === 2 ? 0b1111 : 0b11)) !== 0;
-}
 
 function problemOf(text: string): string {
   const fault = new Base64Fault(0);

@@ -1,9 +1,9 @@
+import { withTimeout } from '../base/with-timeout.ts';
 import type { FileSystem } from '../files/file-system.ts';
 import { deferFileSystem } from '../files/file-system-wrappers.ts';
 import { type NativePath, nativePathOfText } from '../files/native-path.ts';
 import type { SearchRequest, SearchResult } from '../files/search/query.ts';
 import type { SpawnSpec } from '../process/spawn/spawner.ts';
-import { withDeadline } from '../process/spawn/supervisor.ts';
 import type { WrapInSandbox } from '../process/start-program.ts';
 import type { SandboxContext } from '../protocol/sandbox.ts';
 import { SandboxError } from './errors.ts';
@@ -67,7 +67,7 @@ export class SandboxEnforcer {
   /** Finds out whether sandboxes can be enforced here. A dead mount on the search path cannot hold it up. */
   async probe(): Promise<void> {
     const checked = this.#sandbox().then((sandbox) => sandbox.check());
-    await withDeadline(
+    await withTimeout(
       checked.catch(() => {}),
       SANDBOX_PROBE_WAIT_MS,
     );

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
+import { withTimeout } from '../base/with-timeout.ts';
 import type { ContentSearch } from '../files/search/content-search.ts';
-import type { ProxyHost } from '../network/proxy/proxy-host.ts';
+import type { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import type { Logger } from '../observability/log.ts';
 import { type NotificationMessage, type RequestMessage, UNREADABLE_ID } from '../protocol/envelope.ts';
 import {
@@ -33,7 +34,6 @@ import { httpHandlers } from './handlers/http-handlers.ts';
 import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
 import { FINISH_TIMEOUT_MS, LAST_ANSWERS_TIMEOUT_MS } from './limits.ts';
-import { waitAtMost } from './patience.ts';
 import type { ConnectionRecords } from './records/records.ts';
 import { ConnectionFiles } from './sessions/connection-files.ts';
 import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
@@ -48,7 +48,7 @@ export interface ConnectionServices {
   readonly sessions: SessionRegistry;
   readonly quotas: Quotas;
   readonly sandboxEnforcer: SandboxEnforcer;
-  readonly proxies: ProxyHost;
+  readonly proxies: ProxyResources;
   search(): Promise<ContentSearch>;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
@@ -349,18 +349,20 @@ export class ClientConnection {
   async #finish(): Promise<void> {
     this.#requests.abort();
     let over = false;
-    const everything = Promise.race([this.#everythingAnswered(), this.closed]).then(() => {
-      over = true;
-    });
+    const everything = Promise.race([this.#everythingAnswered(), this.closed])
+      .then(() => {
+        over = true;
+      })
+      .catch(() => {});
     const progress = () => this.#connection.answered + (this.#attachment?.tools?.http.piecesSent ?? 0);
     let before: number;
     do {
       before = progress();
-      await waitAtMost(LAST_ANSWERS_TIMEOUT_MS, everything);
+      await withTimeout(everything, LAST_ANSWERS_TIMEOUT_MS);
     } while (!over && progress() > before);
     if (!over) {
       this.#attachment?.tools?.http.giveUp();
-      await waitAtMost(FINISH_TIMEOUT_MS, everything);
+      await withTimeout(everything, FINISH_TIMEOUT_MS);
     }
     this.#connection.finish({ code: CloseCode.normal, reason: 'end of input' });
   }
@@ -380,6 +382,7 @@ export class ClientConnection {
     if (attachment === null) return;
     this.#services.sessions.detach(attachment.session);
     attachment.tools?.http.dispose();
-    if (attachment.tools !== null) await waitAtMost(FINISH_TIMEOUT_MS, attachment.tools.files.dispose());
+    const disposed = attachment.tools?.files.dispose().catch(() => {});
+    if (disposed !== undefined) await withTimeout(disposed, FINISH_TIMEOUT_MS);
   }
 }

@@ -3,11 +3,11 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { nativePathOfText } from '../files/native-path.ts';
 import { uriFromPath } from '../files/path-uri.ts';
+import { VERSION } from '../observability/version.ts';
 import { loginShell, passwdEntry } from '../process/login-shell.ts';
 import type { Capability } from '../protocol/environment.ts';
 import { METHODS, type ResultOf } from '../protocol/registry.ts';
 import type { ExecServerConfig } from './config/config.ts';
-import { VERSION } from './version.ts';
 
 export type EnvironmentInfo = ResultOf<'environment/info'>;
 

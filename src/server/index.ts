@@ -1,3 +1,3 @@
-export { DEFAULT_CONFIG, type ExecServerConfig } from './config/config.ts';
-export { DEFAULT_LISTEN_URL, ListenUrlError, parseListenUrl } from './listen/listen-url.ts';
+export { ListenUrlError, parseListenUrl } from '../listener/listen-url.ts';
+export { DEFAULT_CONFIG, DEFAULT_LISTEN_URL, type ExecServerConfig } from './config/config.ts';
 export { ExecServer, type RunningServer, serve, serveStdio } from './serve.ts';

@@ -1,24 +1,8 @@
-/** How often connections are looked at in the time that they have to become websockets; what is over its time goes so much later. */
-export const CHECKS_PER_HANDSHAKE = 4;
-
-/**
- * Places that are kept for connections that have not become websockets yet. Each is needed for a few milliseconds, so this many serve
- * thousands of newcomers per second.
- */
-export const PLACES_FOR_NEWCOMERS = 128;
-export const MIN_PLACES_FOR_NEWCOMERS = 2;
-
-/**
- * Descriptors that the server has for itself: its event loop, threads, logs and files under way (22 with one client), and room
- * for the moments in which a program is started.
- */
-export const DESCRIPTORS_OF_THE_SERVER = 40;
+/** Fewest slots that are kept for new clients, however few descriptors the system allows. */
+export const MIN_SLOTS_FOR_NEW_CLIENTS = 2;
 
 /** Descriptors of a running program: three pipes, or two for a terminal. */
-export const DESCRIPTORS_OF_A_PROCESS = 3;
-
-/** Longest path of a socket in the file system: what the system's address structure holds. */
-export const MAX_UNIX_PATH_BYTES = 107;
+export const DESCRIPTORS_PER_PROCESS = 3;
 
 /**
  * How long a client that sends nothing more waits for its next answer, or a further part of one or of a body, before the requests that are left
@@ -76,21 +60,6 @@ export const REUSED_BLOCKS_MAX = 4;
 
 /** Largest file that a token or secret is read from: far more than either ever has. */
 export const MAX_SECRET_FILE_BYTES = 64 * 1024;
-
-/** Largest list of revoked tokens that is read: some hundred thousand ids. */
-export const MAX_REVOCATION_FILE_BYTES = 4 * 1024 * 1024;
-
-/** How long the first wrong token of an address waits for its refusal: not noticeable to whoever mistyped it. */
-export const AUTH_FAILURE_FIRST_DELAY_MS = 50;
-
-/** How long a refusal waits at most: it holds a connection, and must be over before the time for a handshake is. */
-export const AUTH_FAILURE_LONGEST_DELAY_MS = 5_000;
-
-/** An address without a wrong token for so long begins anew. */
-export const AUTH_FAILURE_FORGOTTEN_MS = 15 * 60_000;
-
-/** Addresses whose wrong tokens are counted; a few hundred kilobytes. Beyond that the one that has been quiet longest is forgotten. */
-export const AUTH_FAILURES_REMEMBERED = 4_096;
 
 /** How often a connection is looked at whose token may expire. */
 export const TOKEN_EXPIRY_CHECK_MS = 1_000;

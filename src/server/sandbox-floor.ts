@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
+import { StartError } from '../listener/start-error.ts';
 import { Sandbox, type SandboxContext } from '../protocol/sandbox.ts';
 import { validateParams } from '../protocol/validate.ts';
 import { policyOf } from '../sandbox/policy/normalize.ts';
-import { StartError } from './start-error.ts';
 
 /** The sandbox below which no request gets, from a file with a `sandbox` object in JSON. Throws StartError when it cannot serve as one. */
 export function readFloor(path: string): SandboxContext | null {

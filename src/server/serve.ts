@@ -1,7 +1,10 @@
 import type { Readable, Writable } from 'node:stream';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import { useProcessor } from '../files/thread/thread-place.ts';
-import { ProxyHost } from '../network/proxy/proxy-host.ts';
+import { descriptorLimit } from '../listener/descriptor-limit.ts';
+import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
+import type { Revocations } from '../listener/revocations.ts';
+import { ProxyResources } from '../network/proxy/proxy-resources.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { SIGTERM } from '../process/signals.ts';
 import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
@@ -13,14 +16,12 @@ import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { Gate } from './auth/gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
-import type { Revocations } from './auth/revocations.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
 import { stayAwakeWith } from './client-pace.ts';
 import type { ExecServerConfig } from './config/config.ts';
 import { describeEnvironment } from './environment-info.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
-import { type DescriptorShares, descriptorLimit, shareDescriptors } from './listen/descriptors.ts';
-import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from './listen/listen-url.ts';
+import { type DescriptorShares, shareDescriptors } from './listen/descriptor-shares.ts';
 import { Listener } from './listen/listener.ts';
 import { tlsFilesOf } from './listen/tls-files.ts';
 import { ServerRecords } from './records/records.ts';
@@ -119,7 +120,7 @@ export class ExecServer {
       log: this.#log,
       sessions: new SessionRegistry(config, this.#spawner),
       quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
-      proxies: new ProxyHost(),
+      proxies: new ProxyResources(),
       sandboxEnforcer: new SandboxEnforcer(
         readFloor(config.minSandbox),
         () => loadSandbox(this.#spawner),
@@ -160,13 +161,13 @@ export class ExecServer {
       maxSockets: sockets,
       log: this.#log,
       metrics: this.#records.metrics,
-      turnedAway: (...refusal) => this.#records.turnedAway(...refusal),
+      rejected: (...rejection) => this.#records.connectionRejected(...rejection),
       gate: await createGateOf(this.#config, this.#revocations),
       accepted: (transport, principal) => void this.accept(transport, principal),
     });
     const url = await this.#listener.listen();
     // A program that may reach this machine through its proxy must not drive the server that confines it.
-    if (address.kind === 'websocket') this.#services.proxies.ownPorts.add(Number(new URL(url).port));
+    if (address.kind === 'websocket') this.#services.proxies.serverPorts.add(Number(new URL(url).port));
     if (address.kind === 'websocket' && tls === null && !isLoopback(address.host)) {
       this.#log.warn(
         'what clients send and receive can be read on the network: listen on wss:// with --tls-cert',
@@ -317,7 +318,7 @@ async function createGateOf(config: ExecServerConfig, revoked: Revocations | nul
 
 async function openRevocations({ revokedTokens }: ExecServerConfig): Promise<Revocations | null> {
   if (revokedTokens === '') return null;
-  const { Revocations } = await import('./auth/revocations.ts');
+  const { Revocations } = await import('../listener/revocations.ts');
   return Revocations.open(revokedTokens, '--revoked-tokens');
 }
 

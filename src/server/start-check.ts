@@ -1,6 +1,6 @@
+import type { ListenAddress } from '../listener/listen-url.ts';
 import { refuseUnsafeStart } from './auth/start-refusal.ts';
 import type { ExecServerConfig } from './config/config.ts';
-import type { ListenAddress } from './listen/listen-url.ts';
 import { refuseBadHosts } from './sessions/http-hosts.ts';
 import { refuseUnenforceableLimits } from './sessions/limit-refusal.ts';
 

@@ -1,6 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type Readable, Writable } from 'node:stream';
+import { withTimeout } from '../base/with-timeout.ts';
 import { COMMAND_END_TIMEOUT_MS, COMMAND_STATUS_TIMEOUT_MS, STDERR_LINE_MAX_BYTES } from './limits.ts';
 import { StdioTransport } from './stdio.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
@@ -107,8 +108,7 @@ class StdioCommandTransport implements Transport {
 
   /** Who waits for the end of the program is told why it came. */
   async #ended(): Promise<void> {
-    const timeUp = new Promise((resolve) => setTimeout(resolve, COMMAND_STATUS_TIMEOUT_MS).unref());
-    await Promise.race([this.#gone, timeUp]);
+    await withTimeout(this.#gone, COMMAND_STATUS_TIMEOUT_MS, { unref: true });
     this.#stdio.close({ code: CloseCode.abnormal, reason: this.#epitaph() });
   }
 

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { Readable, Writable } from 'node:stream';
+import { LineSplitter } from '../base/line-splitter.ts';
 import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
-import { LineSplitter } from './line-splitter.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** What bounds a line. */

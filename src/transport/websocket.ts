@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { WebSocket, WebSocketServer } from 'ws';
+import { uptimeMs } from '../base/uptime.ts';
 import { readDirectly } from './direct-reads.ts';
 import {
   BATCHED_MESSAGE_BYTES,
@@ -358,11 +359,6 @@ export class Keepalive {
 
 /** Sockets count what comes through them; not every stream does. */
 type CountingStream = Duplex & { readonly bytesRead?: number };
-
-/** A clock that does not jump; the global `performance` would load a module for it. */
-function uptimeMs(): number {
-  return process.uptime() * 1000;
-}
 
 const UNIX_SCHEME = 'unix://';
 const TEXT_FRAME = { binary: false, compress: false, fin: true };

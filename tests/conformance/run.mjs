@@ -3,7 +3,7 @@
 // npm run conformance -- --own
 import { parseArgs } from 'node:util';
 import { loadCases } from './cases.mjs';
-import { recordProof } from './proven.mjs';
+import { recordVerified } from './reference-verified.mjs';
 import { formatFailure, runCases } from './runner.mjs';
 import { learnFacts, startOurs, startReferenceForCases } from './servers.mjs';
 
@@ -63,7 +63,7 @@ async function playAll(values, target) {
       }
     },
   });
-  if (values.record) recordProof(cases, results);
+  if (values.record) recordVerified(cases, results);
   const count = (status) => results.filter((result) => result.status === status).length;
   const summary = `${count('passed')} passed, ${count('failed')} failed`;
   const skipped = count('skipped') > 0 ? `, ${count('skipped')} skipped` : '';

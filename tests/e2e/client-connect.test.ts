@@ -117,7 +117,7 @@ describe('by address', () => {
       kind('connectFailed', { retryable: false, hint: 'pass a token as `authToken`', data: { status: 401 } }),
     );
     await expect(ExecServerClient.connect({ url, authToken: 'wrong' })).rejects.toEqual(
-      kind('connectFailed', { retryable: false, hint: 'the token is wrong or no longer valid' }),
+      kind('connectFailed', { retryable: false, hint: 'the token is invalid or has expired' }),
     );
     const client = await ExecServerClient.connect({ url, authToken: 'right' });
     expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
@@ -141,7 +141,7 @@ describe('by address', () => {
     valid = false;
     proxy.drop();
     await waitFor('the end', () => client.state === 'failed');
-    expect(client.failure).toEqual(kind('disconnected', { hint: 'the token is wrong or no longer valid' }));
+    expect(client.failure).toEqual(kind('disconnected', { hint: 'the token is invalid or has expired' }));
     expect(process.state.failure).toBe(client.failure);
   });
 
@@ -187,7 +187,10 @@ describe('over TLS', () => {
   test('a server is trusted for its authority, or not at all', async () => {
     const url = await secure((await server()).url);
     await expect(ExecServerClient.connect({ url })).rejects.toEqual(
-      kind('connectFailed', { retryable: false, hint: 'pass the certificate of its authority as `tls.ca`' }),
+      kind('connectFailed', {
+        retryable: false,
+        hint: 'pass the certificate of its certificate authority as `tls.ca`',
+      }),
     );
     for (const tls of [{ ca: cert }, { ca: [cert.toString()] }, { rejectUnauthorized: false }]) {
       const client = await ExecServerClient.connect({ url, tls });

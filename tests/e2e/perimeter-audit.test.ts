@@ -60,7 +60,7 @@ test('who came, what ran and how it ended, in a chain that verifies', async () =
   expect(events()).toEqual(['opened', 'connected', 'session', 'start', 'exit', 'disconnected', 'closed']);
   expect(find('exit')).toMatchObject({ processId: 'p', exitCode: 3, reason: null, outputBytes: 6 });
   expect(readFileSync(log, 'utf8')).not.toContain('hunter2');
-  expect(verify(log)).toMatchObject({ status: 0, stdout: expect.stringMatching(/^in order: 7 lines/) });
+  expect(verify(log)).toMatchObject({ status: 0, stdout: expect.stringMatching(/^valid: 7 lines/) });
 });
 
 test('changes of files are recorded with their outcome and size, reads are not', async () => {
@@ -92,11 +92,11 @@ test('changes of files are recorded with their outcome and size, reads are not',
   ]);
 });
 
-test('who is turned away and what is refused is recorded', async () => {
+test('records rejected connections and refused requests', async () => {
   const { url } = await start('--max-processes', '1');
   await expect(TestClient.connect(url, { origin: 'https://evil.example' })).rejects.toThrow('403');
-  await waitFor('the record', () => find('turnedAway'));
-  expect(find('turnedAway')).toMatchObject({ status: 403, address: '127.0.0.1' });
+  await waitFor('the record', () => find('connectionRejected'));
+  expect(find('connectionRejected')).toMatchObject({ status: 403, address: '127.0.0.1' });
   const client = await server!.connect();
   await client.call('process/start', shell('one', 'sleep 1000'));
   await expect(client.call('process/start', shell('two', 'true'))).rejects.toThrow(/maxProcesses/);

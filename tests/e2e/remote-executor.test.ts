@@ -127,13 +127,13 @@ test.each([
     2,
     'needs stdin',
   ],
-  [['forward', '--remote', 'https://127.0.0.1:1', '--environment-id', 'e'], 2, 'forward needs --connect'],
+  [['forward', '--remote', 'https://127.0.0.1:1', '--environment-id', 'e'], 2, '--connect is required'],
   [
     ['forward', '--connect', 'http://h', '--remote', 'https://h', '--environment-id', 'e'],
     2,
-    'no ws:// or wss:// URL',
+    'is not a ws:// or wss:// URL',
   ],
-  [['forward', '--nope'], 2, "try 'exec-server forward --help'"],
+  [['forward', '--nope'], 2, "Try 'exec-server forward --help'"],
 ])('%j makes no sense', async (args, code, why) => {
   const program = stopped(startBin(args, { CODEX_API_KEY: '' }));
   expect([await program.exited, program.stderr()]).toEqual([code, expect.stringContaining(why)]);

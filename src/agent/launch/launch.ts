@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../base/abort.ts';
 import { ExecToolError, messageOf } from '../errors.ts';
 import { ABANDON_MS, EARLY_EXIT_MS, EXECUTOR_TIMEOUT_MS, TERMINATE_TIMEOUT_MS } from '../limits.ts';
 import { decode } from '../output/model-text.ts';
@@ -110,18 +111,10 @@ async function ask<Answer>(
   question: () => Promise<Answer>,
 ): Promise<Answer> {
   const resume = time.pause();
-  let giveUp = () => {};
   try {
     signal.throwIfAborted();
-    return await Promise.race([
-      question(),
-      new Promise<never>((_, reject) => {
-        giveUp = () => reject(signal.reason);
-        signal.addEventListener('abort', giveUp);
-      }),
-    ]);
+    return await unlessAborted(question(), signal);
   } finally {
-    signal.removeEventListener('abort', giveUp);
     resume();
   }
 }

@@ -3,14 +3,14 @@ import { TooManyCallsError } from '../../rpc/connection.ts';
 import { ClientError } from '../errors.ts';
 import type { LinkEnd } from './link.ts';
 
-/** What a call threw, as the error that this library promises. */
+/** Converts what a call threw into a ClientError. */
 export function asClientError(error: unknown, method: string): ClientError {
   if (error instanceof ClientError) return error;
   if (error instanceof RpcError) return refused(error, method);
   if (error instanceof TooManyCallsError) {
     return new ClientError('overloaded', error.message, {
       cause: error,
-      hint: 'wait for some of them before sending more',
+      hint: 'wait for earlier calls before sending more',
       retryable: true,
     });
   }
@@ -18,7 +18,7 @@ export function asClientError(error: unknown, method: string): ClientError {
   return new ClientError('invalidInput', `\`${method}\` could not be sent: ${message}`, { cause: error });
 }
 
-/** A call that was under way when the connection ended. */
+/** The connection ended before the call was answered. */
 export function lostCall(method: string, end: LinkEnd): ClientError {
   return new ClientError(
     'brokenPipe',
@@ -27,24 +27,27 @@ export function lostCall(method: string, end: LinkEnd): ClientError {
   );
 }
 
-/** A call that was lost once, and could not be sent again: what it failed with the second time says nothing of the first. */
+/**
+ * The answer was lost and the retry failed. The error of the retry does not tell whether the first attempt took
+ * effect.
+ */
 export function lostRetry(method: string, failure: ClientError): ClientError {
   return new ClientError(
     'brokenPipe',
-    `the answer to \`${method}\` was lost, and it could not be repeated: ${failure.message}`,
+    `the answer to \`${method}\` was lost, and the retry failed: ${failure.message}`,
     { cause: failure, hint: MAY_HAVE_HAPPENED },
   );
 }
 
-/** A call during which the server spoilt every connection. */
+/** Every attempt of the call ended with an invalid message from the server. */
 export function protocolFailure(method: string, end: LinkEnd): ClientError {
-  return new ClientError('protocol', `\`${method}\` could not be answered: ${end.reason}`, {
-    hint: 'check that nothing between this client and the server alters messages',
+  return new ClientError('protocol', `\`${method}\` got no valid answer: ${end.reason}`, {
+    hint: 'check that no proxy between client and server alters messages',
     retryable: true,
   });
 }
 
-const MAY_HAVE_HAPPENED = 'the operation may have happened; look before you repeat it';
+const MAY_HAVE_HAPPENED = 'the operation may have taken effect; check before you repeat it';
 
 function refused(error: RpcError, method: string): ClientError {
   const { code, data, message } = error;
@@ -56,6 +59,6 @@ function refused(error: RpcError, method: string): ClientError {
     code,
     data,
     cause: error,
-    hint: `the server is too old for \`${method}\`, or another one`,
+    hint: `the server does not implement \`${method}\`; update it, or check the address`,
   });
 }

@@ -8,18 +8,21 @@ import {
 } from '../limits.ts';
 import type { LinkEnd } from './link.ts';
 
-/** How a method is treated when the connection is or gets lost. */
+/** How the client treats a call when the connection is lost or the server is busy. */
 export interface CallRules {
-  /** Whether it may be sent again after a recovery, because a second time changes nothing. */
+  /** Whether the call may be sent again after a recovery, because a second time has no further effect. */
   readonly retryable: boolean;
-  /** Whether it ends what other calls began: there is always a place for one of these. */
+  /** Whether the call ends something that another call started. A slot is reserved for such calls. */
   readonly cleanup: boolean;
-  /** Whether it fails at once during a recovery. */
+  /** Whether the call fails immediately during a recovery. */
   readonly failFast: boolean;
   readonly timeoutMs: number | undefined;
 }
 
-/** The rules of a call. Only a write with an id of its own can be told from a second one. */
+/**
+ * Returns the rules of a call. A write is retryable only with a `writeId`, by which the server recognizes the
+ * repetition.
+ */
 export function rulesOf(method: Method, params: unknown): CallRules {
   const write = method === 'process/write' && typeof (params as { writeId?: unknown })?.writeId === 'string';
   return {
@@ -30,12 +33,15 @@ export function rulesOf(method: Method, params: unknown): CallRules {
   };
 }
 
-/** How often one call was lost together with its link, and whether it may be the reason. */
+/** Counts the retries of one call and decides whether the call may be the cause of the lost connections. */
 export class CallRetries {
   #earlyLosses = 0;
   #protocolErrors = 0;
 
-  /** Takes down a loss of a call that was sent at that time. False when it must not be sent again. */
+  /**
+   * Records that the link of a call ended. `sentAt` is when the call was sent. Returns whether the call may be sent
+   * again.
+   */
   allowAfter(end: LinkEnd, sentAt: number): boolean {
     if (!end.retryable) return false;
     if (performance.now() - sentAt >= EARLY_LOSS_MS) return true;
@@ -45,7 +51,7 @@ export class CallRetries {
   }
 }
 
-/** What each method does; one that is missing does not compile. */
+/** The effect of each method. A missing method does not compile. */
 const METHOD_EFFECTS: Readonly<Record<Method, 'read' | 'mutate' | 'cleanup'>> = {
   initialize: 'mutate',
   'environment/info': 'read',
@@ -74,7 +80,7 @@ const METHOD_EFFECTS: Readonly<Record<Method, 'read' | 'mutate' | 'cleanup'>> = 
   'fs/copy': 'mutate',
   'fs/rename': 'mutate',
   'fs/open': 'mutate',
-  // It only looks, but through a handle, which ends with the connection.
+  // It only reads, but through a handle that ends with the connection.
   'fs/readBlock': 'mutate',
   'fs/writeBlock': 'mutate',
   'fs/close': 'cleanup',

@@ -10,47 +10,47 @@ import { MAX_JSON_DEPTH, MAX_JSON_VALUES } from '../limits.ts';
 import { protocolError, readInitializeResult } from './server-messages.ts';
 import { sendableTrace, type TraceSource } from './trace.ts';
 
-/** What a link is opened with. */
+/** Settings of a link. */
 export interface LinkSettings {
-  /** Opens a transport; it should stop when the signal aborts. */
+  /** Opens a transport. It should stop when the signal aborts. */
   open(signal: AbortSignal): Promise<Transport>;
   readonly connectTimeoutMs: number;
   readonly initializeTimeoutMs: number;
   readonly maxMessageBytes: number;
   readonly clientName: string;
   readonly detachedSessionTtlMs: number | undefined;
-  /** The trace that a call is part of, asked when it is sent. */
+  /** Returns the trace of a call; called when the call is sent. */
   readonly trace: TraceSource | undefined;
 }
 
-/** What a link tells its owner. */
+/** Callbacks of a link. */
 export interface LinkEvents {
-  /** False when the params make no sense. */
+  /** Returns false when the params are invalid. */
   notification(method: string, params: unknown): boolean;
   /**
-   * Answers a request of the server; null when there is no such method here. It may reject with RpcError. The signal is aborted when
-   * the link ends.
+   * Handles a request of the server. Returns null for an unknown method. May reject with RpcError. The signal
+   * aborts when the link ends.
    */
   request(method: string, params: unknown, signal: AbortSignal): Promise<unknown> | null;
-  /** The end, exactly once. */
+  /** Called exactly once, when the link ends. */
   ended(end: LinkEnd): void;
 }
 
 /** How a link ended. */
 export interface LinkEnd {
   readonly reason: string;
-  /** Whether the server sent what no server may send. */
+  /** Whether the server violated the protocol. */
   readonly protocolError: boolean;
-  /** Whether calls under way may be sent again: not when one of them may be what ended the link. */
+  /** Whether pending calls may be sent again: false when one of them may have ended the link. */
   readonly retryable: boolean;
 }
 
-/** One physical connection: a transport, its calls, and the session that was opened or resumed on it. */
+/** One physical connection: a transport, its pending calls, and the session that was opened or resumed on it. */
 export class Link {
   readonly #connection: RpcConnection;
   readonly #events: LinkEvents;
   readonly #trace: TraceSource | undefined;
-  /** The server's requests that are not answered yet. */
+  /** Ids of the server's requests that are not answered yet. */
   readonly #serverRequests = new Set<string>();
   readonly #ending = new AbortController();
   #end: LinkEnd | null = null;
@@ -73,13 +73,14 @@ export class Link {
         request: (message) => void this.#answer(message),
         notification: ({ method, params }) => {
           if (!events.notification(method, params))
-            this.#failProtocol(`\`${printable(method)}\` cannot be read`);
+            this.#failProtocol(`malformed params of \`${printable(method)}\``);
         },
         unexpectedResponse: (message) => this.#unexpected(message),
         malformed: (reason) => this.#failProtocol(reason),
         bulk: () => {},
         answers: () => {},
-        ended: () => this.#connection.close({ code: CloseCode.normal, reason: 'the server has ended' }),
+        ended: () =>
+          this.#connection.close({ code: CloseCode.normal, reason: 'the server ended the stream' }),
         closed: (reason) => {
           this.#ended(reason);
           resolve();
@@ -88,7 +89,7 @@ export class Link {
     });
   }
 
-  /** Opens a transport and a session on it. Rejects with a ClientError; nothing is left open then. */
+  /** Opens a transport and a session on it. Rejects with a ClientError and leaves nothing open. */
   static async open(
     options: LinkSettings,
     resumeSessionId: string | null,
@@ -106,7 +107,7 @@ export class Link {
     }
   }
 
-  /** Null while the link is open. */
+  /** How the link ended; null while it is open. */
   get end(): LinkEnd | null {
     return this.#end;
   }
@@ -119,12 +120,15 @@ export class Link {
     return this.#environmentInfo;
   }
 
-  /** How many calls were answered. */
+  /** Number of calls that were answered. */
   get answered(): number {
     return this.#answered;
   }
 
-  /** Rejects with RpcError when the server refuses, LinkEndedError when the link ends first, and what the signal says. */
+  /**
+   * Calls a method. Rejects with RpcError when the server answers with an error, with LinkEndedError when the link
+   * ends first, and with the signal's reason.
+   */
   async call(
     method: string,
     params: unknown,
@@ -138,9 +142,9 @@ export class Link {
       this.#answered++;
       return result;
     } catch (error) {
-      // What cannot be ended by a call is ended with the connection: the server cleans up then.
+      // When not even a cleanup call can be sent, the connection is dropped: the server then cleans up.
       if (error instanceof TooManyCallsError && options.cleanup)
-        this.#lose('no call could be sent to clean up');
+        this.#lose('too many unanswered calls: a cleanup call could not be sent');
       if (
         this.#end === null ||
         !(error instanceof ConnectionClosedError || error instanceof TooManyCallsError)
@@ -151,12 +155,12 @@ export class Link {
     }
   }
 
-  /** Ends the link for its owner at once, as a lost connection does. */
+  /** Ends the link immediately, like a lost connection. */
   drop(reason: string): void {
     this.#lose(reason);
   }
 
-  /** Ends the link politely; resolves when it is gone. */
+  /** Closes the link with a close handshake. Resolves when it is closed. */
   async close(): Promise<void> {
     this.#connection.close({ code: CloseCode.normal, reason: 'the client is closed' });
     await this.#closed;
@@ -176,14 +180,17 @@ export class Link {
     const limit = new CallLimit(
       'the handshake',
       { signal, timeoutMs: initializeTimeoutMs },
-      { kind: 'initializeTimeout', hint: 'check that it is an exec-server, or raise `initializeTimeoutMs`' },
+      {
+        kind: 'initializeTimeout',
+        hint: 'check that the address is an exec-server, or raise `initializeTimeoutMs`',
+      },
     );
     try {
       const result = readInitializeResult(
         await this.#connection.call('initialize', params, { signal: limit.signal }),
       );
       if (resumeSessionId !== null && result.sessionId !== resumeSessionId) {
-        throw protocolError('another session than the one to resume');
+        throw protocolError('`initialize` answered with another session than the one to resume');
       }
       this.#sessionId = result.sessionId;
       this.#environmentInfo = result.environmentInfo;
@@ -199,22 +206,22 @@ export class Link {
     if (error instanceof RpcError) return refusedSession(error);
     if (!(error instanceof ConnectionClosedError)) return error;
     if (this.#end?.protocolError) {
-      // One garbled message is no proof that it is another server.
-      return protocolError(`no answer to \`initialize\` but this: ${this.#end.reason}`, { retryable: true });
+      // A single garbled message does not prove that this is not an exec-server.
+      return protocolError(`\`initialize\` was not answered: ${this.#end.reason}`, { retryable: true });
     }
     return new ClientError(
       'disconnected',
       `the connection ended during the handshake: ${describe(error.reason)}`,
       {
         retryable: true,
-        hint: 'the server may be starting or ending; try again',
+        hint: 'the server may be starting or shutting down; try again',
       },
     );
   }
 
   async #answer({ id, method, params }: RequestMessage): Promise<void> {
     if (!/^\d+$/.test(id)) return this.#failProtocol('the id of a request is not a number');
-    if (this.#serverRequests.has(id)) return this.#failProtocol('two requests have one id');
+    if (this.#serverRequests.has(id)) return this.#failProtocol('two requests have the same id');
     this.#serverRequests.add(id);
     try {
       const answering = this.#events.request(method, params, this.#ending.signal);
@@ -228,7 +235,10 @@ export class Link {
     }
   }
 
-  /** Late answers are nobody's business; but when the server could not read a request, some call waits in vain. */
+  /**
+   * Ignores late answers. An error with the id of an unreadable request ends the link, because some call would wait
+   * forever.
+   */
   #unexpected(message: ResponseMessage | ErrorMessage): void {
     if (message.kind !== 'error' || message.id !== UNREADABLE_ID) return;
     this.#endWith({
@@ -239,7 +249,11 @@ export class Link {
   }
 
   #failProtocol(reason: string): void {
-    this.#endWith({ reason: `the server sent nonsense: ${reason}`, protocolError: true, retryable: true });
+    this.#endWith({
+      reason: `invalid message from the server: ${reason}`,
+      protocolError: true,
+      retryable: true,
+    });
   }
 
   #lose(reason: string): void {
@@ -269,7 +283,7 @@ export class Link {
   }
 }
 
-/** The link ended before the answer came, or before the call was even sent. */
+/** The link ended before the answer arrived. `sent` is false when the call was not even sent. */
 export class LinkEndedError extends Error {
   override readonly name = 'LinkEndedError';
   readonly end: LinkEnd;
@@ -282,14 +296,14 @@ export class LinkEndedError extends Error {
   }
 }
 
-/** Codes of a close because of something that was sent: the same again would end the same way. */
+/** Close codes caused by a message: sending the same message again would end the next connection too. */
 const CAUSED_BY_A_MESSAGE: ReadonlySet<number> = new Set([
   CloseCode.protocolError,
   CloseCode.policyViolation,
   CloseCode.messageTooBig,
 ]);
 
-/** A transport that opens too late is closed. */
+/** Opens a transport within the connect timeout. Closes a transport that opens too late. */
 async function openTransport(options: LinkSettings, signal: AbortSignal): Promise<Transport> {
   const limit = new CallLimit(
     'connecting',
@@ -310,7 +324,7 @@ async function openTransport(options: LinkSettings, signal: AbortSignal): Promis
   } catch (error) {
     if (error instanceof ClientError) throw error;
     const message = error instanceof Error ? error.message : String(error);
-    throw new ClientError('connectFailed', `the connection could not be opened: ${message}`, {
+    throw new ClientError('connectFailed', `cannot open the connection: ${message}`, {
       cause: error,
       retryable: true,
     });
@@ -326,7 +340,9 @@ function refusedSession(error: RpcError): ClientError {
     data: error.data,
     cause: error,
     retryable: attached,
-    ...(attached && { hint: 'another client uses it, or its lost connection has not been noticed yet' }),
+    ...(attached && {
+      hint: 'another client uses the session, or the server has not noticed yet that its connection is lost',
+    }),
   });
 }
 
@@ -338,6 +354,6 @@ function notImplemented(method: string): RpcError {
 function describe({ code, reason }: CloseReason): string {
   if (reason !== '') return `${reason} (${code})`;
   return code === CloseCode.abnormal
-    ? 'the connection was cut'
+    ? 'the connection was cut without a close handshake'
     : `the server closed the connection (${code})`;
 }

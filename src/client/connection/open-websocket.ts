@@ -17,13 +17,13 @@ interface WebSocketSettings {
   readonly pongTimeoutMs: number;
 }
 
-/** Opens a websocket. Rejects with a ClientError that tells whether another attempt makes sense. */
+/** Opens a websocket. Rejects with a ClientError; `retryable` says whether another attempt can succeed. */
 export async function openWebSocket(settings: WebSocketSettings, signal: AbortSignal): Promise<Transport> {
   const { authToken, tls, maxMessageBytes, pingIntervalMs, pongTimeoutMs } = settings;
   const { href, name } = parseServerUrl(settings.url);
   if (authToken !== undefined && NOT_IN_TOKENS.test(authToken)) {
-    throw new ClientError('config', 'the token has characters that no token can have', {
-      hint: 'remove spaces and line ends around it',
+    throw new ClientError('config', 'the token contains characters that a header cannot carry', {
+      hint: 'remove spaces and newlines from the token',
     });
   }
   try {
@@ -44,10 +44,13 @@ export async function openWebSocket(settings: WebSocketSettings, signal: AbortSi
   }
 }
 
-/** A websocket of the package `ws` whose handshake is done, and which nobody reads from yet. */
+/** A websocket of the package `ws` after its handshake, with no listeners attached. */
 type OpenWebSocket = ConstructorParameters<typeof WebSocketTransport>[0];
 
-/** The transport of a connection that a server has opened to this side. The caller has made sure who that is. */
+/**
+ * Creates a transport from a websocket that a server opened to this program. The caller has authenticated the
+ * server.
+ */
 export function webSocketTransport(socket: OpenWebSocket): Transport {
   return new WebSocketTransport(socket, {
     maxMessageBytes: MAX_MESSAGE_BYTES,
@@ -56,27 +59,31 @@ export function webSocketTransport(socket: OpenWebSocket): Transport {
   });
 }
 
-/** A header carries visible characters only. A token that was read from a file often ends with a line end. */
+/** A header value consists of visible characters. A token read from a file often ends with a newline. */
 const NOT_IN_TOKENS = /[^\x21-\x7e]/;
 
-/** What Node calls failures of certificates and of the handshake that checks them. */
+/** Node's error codes for certificate and TLS handshake failures. */
 const TLS_FAILURE = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|ERR_OSSL|EPROTO/;
 
-/** What OpenSSL says when something else than TLS comes back. */
+/** OpenSSL's message when the peer does not speak TLS. */
 const NO_TLS = /wrong version number/;
 
 function withoutTls(name: string, cause: unknown): ClientError {
   return new ClientError('connectFailed', `${name} does not speak TLS`, {
     cause,
-    hint: 'write ws:// for a server without a certificate',
+    hint: 'use ws:// for a server without a certificate',
   });
 }
 
 function untrusted(name: string, cause: unknown): ClientError {
-  return new ClientError('connectFailed', `${name} is not trusted: ${(cause as Error).message}`, {
-    cause,
-    hint: 'pass the certificate of its authority as `tls.ca`',
-  });
+  return new ClientError(
+    'connectFailed',
+    `the certificate of ${name} is not trusted: ${(cause as Error).message}`,
+    {
+      cause,
+      hint: 'pass the certificate of its certificate authority as `tls.ca`',
+    },
+  );
 }
 
 function codeOf(error: unknown): string {

@@ -3,41 +3,44 @@ import type { NetworkPolicyDecision, NetworkPolicyRequest } from '../../protocol
 import { MAX_POLICY_REQUESTS } from '../limits.ts';
 import { readPolicyRequest } from './server-messages.ts';
 
-/** A host that a program wants to reach and that no pattern of its proxy allows. */
+/** A program's request to reach a host that no pattern of its proxy allows. */
 export interface PolicyRequest extends NetworkPolicyRequest {
   readonly processId: string;
 }
 
 /**
- * Decides about one question. The signal is aborted when nobody waits for the answer any more. A handler that throws has denied.
+ * Decides one policy request. The signal aborts when the decision is no longer needed. A handler that throws denies
+ * the request.
  */
 export type PolicyHandler = (
-  question: PolicyRequest,
+  request: PolicyRequest,
   signal: AbortSignal,
 ) => NetworkPolicyDecision | Promise<NetworkPolicyDecision>;
 
-/** Answers what a server asks about the network of its programs. Whatever goes wrong, the answer is a denial. */
+/** Handles the server's policy requests with the user's handler. Every failure results in a denial. */
 export class PolicyRequests {
   readonly #handler: PolicyHandler | undefined;
   readonly #isOwn: (processId: string) => boolean;
   #open = 0;
 
-  /** `isOwn` tells the processes of this client from others that its session may have: nothing is allowed to those. */
+  /**
+   * `isOwn` returns whether this client started the process. Requests of other processes in the session are denied.
+   */
   constructor(handler: PolicyHandler | undefined, isOwn: (processId: string) => boolean) {
     this.#handler = handler;
     this.#isOwn = isOwn;
   }
 
-  /** The result of `network/policyRequest`. Rejects with RpcError when the params make no sense. */
-  async answer(params: unknown, signal: AbortSignal): Promise<{ readonly decision: NetworkPolicyDecision }> {
-    const question = readPolicyRequest(params);
-    if (question === null) throw invalidParams('params: expected processId and request');
-    // A handler that never comes to an end keeps its place, on whatever connection it was asked.
-    const answerable = this.#isOwn(question.processId) && this.#open < MAX_POLICY_REQUESTS;
-    if (this.#handler === undefined || !answerable) return { decision: DENIED };
+  /** Returns the result of `network/policyRequest`. Rejects with RpcError when the params are invalid. */
+  async handle(params: unknown, signal: AbortSignal): Promise<{ readonly decision: NetworkPolicyDecision }> {
+    const request = readPolicyRequest(params);
+    if (request === null) throw invalidParams('params: expected processId and request');
+    // A handler that never settles keeps its slot, even after its connection ended.
+    const permitted = this.#isOwn(request.processId) && this.#open < MAX_POLICY_REQUESTS;
+    if (this.#handler === undefined || !permitted) return { decision: DENIED };
     this.#open++;
     try {
-      return { decision: checked(await this.#handler(question, signal)) };
+      return { decision: checked(await this.#handler(request, signal)) };
     } catch {
       return { decision: DENIED };
     } finally {
@@ -48,7 +51,7 @@ export class PolicyRequests {
 
 const DENIED: NetworkPolicyDecision = { type: 'deny', reason: 'not_allowed' };
 
-/** What a handler without types returns may be anything. */
+/** Validates the handler's result, which may come from untyped code. */
 function checked({ type, ...rest }: NetworkPolicyDecision): NetworkPolicyDecision {
   if (type === 'allow') return { type };
   const { reason } = rest as { reason?: unknown };

@@ -1,40 +1,41 @@
+import { base64ByteLength, decodeBase64 } from '../../base/base64.ts';
 import type { Capability } from '../../protocol/environment.ts';
 import type { NetworkPolicyRequest } from '../../protocol/network.ts';
 import type { EnvironmentInfo, OutputStream, ReadPage } from '../backend.ts';
-import { base64ByteLength, decodeBase64 } from '../base64.ts';
 import { ClientError } from '../errors.ts';
 import type { SequencedEvent } from '../process/event-order.ts';
 
-// The client checks what it acts upon itself, by hand: schemas would cost more than the messages and double a browser bundle.
+// The client validates messages by hand: schemas would cost more than the messages and double the size of a browser
+// bundle.
 
-/** Which flags a server has set. */
+/** The capability flags of a server. */
 export type Capabilities = Readonly<Partial<Record<Capability, boolean>>>;
 
-/** The answer to `initialize`. Throws ClientError when it makes no sense. */
+/** Parses the result of `initialize`. Throws ClientError when it is invalid. */
 export function readInitializeResult(result: unknown): {
   readonly sessionId: string;
   readonly environmentInfo: EnvironmentInfo | null;
 } {
   const { sessionId, environmentInfo } = members(result);
   if (typeof sessionId !== 'string' || sessionId === '')
-    throw protocolError('`initialize` without a session id');
-  const told = typeof environmentInfo === 'object' && environmentInfo !== null;
-  return { sessionId, environmentInfo: told ? (environmentInfo as EnvironmentInfo) : null };
+    throw protocolError('the result of `initialize` lacks a session id');
+  const isObject = typeof environmentInfo === 'object' && environmentInfo !== null;
+  return { sessionId, environmentInfo: isObject ? (environmentInfo as EnvironmentInfo) : null };
 }
 
-/** The flags of an environment; what is not exactly true is false. */
+/** Returns the capability flags of an environment. Any value but `true` counts as false. */
 export function capabilitiesOf(info: EnvironmentInfo | null): Capabilities {
   const flags = Object.entries(members(info?.capabilities));
   return Object.fromEntries(flags.filter(([, value]) => value === true)) as Capabilities;
 }
 
-/** The process that a notification is about; null when it names none. */
+/** Returns the process id of a notification; null when there is none. */
 export function processIdOf(params: unknown): string | null {
   const { processId } = members(params);
   return typeof processId === 'string' ? processId : null;
 }
 
-/** The event that a `process/*` notification tells of; null when its params make no sense. */
+/** Parses the event of a `process/*` notification. Returns null when its params are invalid. */
 export function readEvent(method: string, params: unknown): SequencedEvent | null {
   const { seq, stream, chunk, exitCode, sandboxDenied } = members(params);
   if (!isSeq(seq)) return null;
@@ -47,12 +48,12 @@ export function readEvent(method: string, params: unknown): SequencedEvent | nul
   return bytes === null || !isStream(stream) ? null : { type: 'output', seq, stream, bytes };
 }
 
-/** A page of `process/read`. Throws ClientError when it makes no sense. */
+/** Parses the result of `process/read`. Throws ClientError when it is invalid. */
 export function readPage(result: unknown): ReadPage {
   const page = members(result);
   const { chunks, nextSeq, exited, exitCode, closed, failure, sandboxDenied } = page;
   if (!Array.isArray(chunks) || !isSeq(nextSeq))
-    throw protocolError('a page of output without chunks or `nextSeq`');
+    throw protocolError('the result of `process/read` lacks `chunks` or `nextSeq`');
   return {
     chunks: chunks.map(readChunk),
     nextSeq,
@@ -64,7 +65,10 @@ export function readPage(result: unknown): ReadPage {
   };
 }
 
-/** All output that a snapshot accounts for, in bytes, and the number of the event behind it; null when it makes no sense. */
+/**
+ * Returns the total output that a snapshot accounts for, in bytes, and the sequence number that follows it. Returns
+ * null when the snapshot is invalid.
+ */
 export function readSnapshotTotal(result: unknown): { nextSeq: number; bytes: number } | null {
   const { omittedBytes, nextSeq, ...kept } = members(result);
   const omitted = members(omittedBytes);
@@ -77,19 +81,19 @@ export function readSnapshotTotal(result: unknown): { nextSeq: number; bytes: nu
   return isSeq(nextSeq) ? { nextSeq, bytes } : null;
 }
 
-/** The status that a call was answered with. Throws ClientError when there is none. */
+/** Returns the status in a result. Throws ClientError when there is none. */
 export function readStatus(result: unknown, method: string): string {
   const { status } = members(result);
-  if (typeof status !== 'string') throw protocolError(`an answer to \`${method}\` without a status`);
+  if (typeof status !== 'string') throw protocolError(`the result of \`${method}\` lacks a status`);
   return status;
 }
 
-/** Whether the process was running when it was ended. */
+/** Returns whether the process was running when it was terminated. */
 export function readRunning(result: unknown): boolean {
   return members(result).running === true;
 }
 
-/** What `network/policyRequest` asks; null when its params make no sense. */
+/** Parses the params of `network/policyRequest`. Returns null when they are invalid. */
 export function readPolicyRequest(
   params: unknown,
 ): (NetworkPolicyRequest & { readonly processId: string }) | null {
@@ -99,19 +103,18 @@ export function readPolicyRequest(
   return isProxyProtocol(protocol) ? { processId, protocol, host, port } : null;
 }
 
-/** What a server sent makes no sense. */
+/** Creates the error for an invalid message from the server. */
 export function protocolError(what: string, { retryable = false } = {}): ClientError {
-  return new ClientError('protocol', `the server sent ${what}`, {
+  return new ClientError('protocol', `invalid message from the server: ${what}`, {
     retryable,
-    hint: 'check that the address is one of an exec-server and that nothing between alters messages',
+    hint: 'check that the address is an exec-server and that no proxy alters messages',
   });
 }
 
 function readChunk(chunk: unknown): ReadPage['chunks'][number] {
   const { seq, stream, chunk: text } = members(chunk);
   const bytes = typeof text === 'string' ? decodeBase64(text) : null;
-  if (!isSeq(seq) || !isStream(stream) || bytes === null)
-    throw protocolError('a chunk of output that cannot be read');
+  if (!isSeq(seq) || !isStream(stream) || bytes === null) throw protocolError('malformed output chunk');
   return { seq, stream, bytes };
 }
 

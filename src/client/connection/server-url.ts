@@ -1,37 +1,37 @@
 import { ClientError } from '../errors.ts';
 
-/** A server's address: what to connect to, and how to call it without showing what may be secret. */
+/** The address of a server. `name` is for messages: it leaves out credentials and the query. */
 export interface ServerUrl {
   readonly href: string;
   readonly name: string;
 }
 
-/** Throws ClientError when it is no websocket address. */
+/** Parses the address of a server. Throws ClientError when it is not a websocket or unix socket URL. */
 export function parseServerUrl(text: string): ServerUrl {
-  // A socket in the file system, whose path is taken as it is written.
+  // A unix socket. Its path is not percent-decoded.
   if (text.startsWith('unix:///')) return { href: text, name: text };
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || (url.protocol !== 'ws:' && url.protocol !== 'wss:') || url.hash !== '') {
-    throw new ClientError('config', 'the address of the server is not a websocket URL', {
+    throw new ClientError('config', 'the server address is not a websocket URL', {
       hint: 'write it as ws://HOST:PORT, wss://HOST:PORT or unix:///PATH',
     });
   }
   return { href: url.href, name: `${url.protocol}//${url.host}${url.pathname === '/' ? '' : url.pathname}` };
 }
 
-/** The server was not reached; it may be there later. */
+/** The server could not be reached. A later attempt may succeed. */
 export function unreachable(name: string, cause: unknown): ClientError {
-  // Several addresses of one host fail with one error that has no text of its own.
+  // When several addresses of a host fail, Node throws an AggregateError without a message.
   const failure = cause instanceof AggregateError ? cause.errors[0] : cause;
   const message = failure instanceof Error ? failure.message : String(failure);
-  return new ClientError('connectFailed', `${name} cannot be reached: ${message}`, {
+  return new ClientError('connectFailed', `cannot reach ${name}: ${message}`, {
     cause,
-    hint: 'check that the server runs and that the address is right',
+    hint: 'check the address and that the server is running',
     retryable: true,
   });
 }
 
-/** The server was reached but answered with an HTTP status. Only who may not enter need not come back. */
+/** The server answered the upgrade with an HTTP status. Only 401 and 403 are final. */
 export function refusedUpgrade(
   name: string,
   status: number,
@@ -47,9 +47,8 @@ export function refusedUpgrade(
 }
 
 function hintFor(status: number, hasToken: boolean): string {
-  if (status === 401)
-    return hasToken ? 'the token is wrong or no longer valid' : 'pass a token as `authToken`';
+  if (status === 401) return hasToken ? 'the token is invalid or has expired' : 'pass a token as `authToken`';
   if (status === 403) return 'the server does not allow this client to connect';
   if (status === 503) return 'the server has too many connections or is shutting down; try again later';
-  return 'check that the address is one of an exec-server';
+  return 'check that the address is an exec-server';
 }

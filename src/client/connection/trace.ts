@@ -1,26 +1,28 @@
 import { formatTraceparent, traceHeaders } from '../../observability/trace-context.ts';
 
-/** The place of the caller's work in a distributed trace, in the texts of the W3C's recommendation. */
+/** The caller's position in a distributed trace, as the headers of W3C Trace Context. */
 export interface TraceContext {
   readonly traceparent: string;
   readonly tracestate?: string | null;
 }
 
-/** Says which trace a call is part of; null or undefined for none. Asked in the context of whoever calls. */
+/**
+ * Returns the trace that a call belongs to; null or undefined for none. Runs in the async context of the caller.
+ */
 export type TraceSource = () => TraceContext | null | undefined;
 
 /**
- * What is sent of a trace. One that is not well formed is left out: a server that cannot read a request ends the connection. So is one
- * that cannot be told: a call is not given up for the sake of its trace.
+ * Returns the trace to send with a call. A malformed trace is left out, because a server that cannot parse a
+ * request ends the connection. A source that throws is ignored: a call does not fail because of its trace.
  */
 export function sendableTrace(
   source: TraceSource | undefined,
 ): { readonly traceparent: string; readonly tracestate: string | null } | null {
-  const { traceparent, tracestate } = traceHeaders(tell(source));
+  const { traceparent, tracestate } = traceHeaders(readTrace(source));
   return traceparent === undefined ? null : { traceparent, tracestate: tracestate ?? null };
 }
 
-function tell(source: TraceSource | undefined): Parameters<typeof traceHeaders>[0] {
+function readTrace(source: TraceSource | undefined): Parameters<typeof traceHeaders>[0] {
   try {
     const { traceparent, tracestate } = source?.() ?? {};
     return { traceparent: textOrNull(traceparent), tracestate: textOrNull(tracestate) };
@@ -29,14 +31,14 @@ function tell(source: TraceSource | undefined): Parameters<typeof traceHeaders>[
   }
 }
 
-/** OpenTelemetry has objects where a text is meant, and not every caller has its types checked. */
+/** OpenTelemetry's `tracestate` is an object, and callers may be untyped. */
 function textOrNull(value: unknown): string | null {
   return typeof value === 'string' ? value : null;
 }
 
 /**
- * The trace of the active span of OpenTelemetry; null where there is none. Needs an SDK that keeps track of what is active. It is found
- * the way in which copies of the OpenTelemetry API find each other, so that clients do without a copy of their own.
+ * Returns the trace of the active OpenTelemetry span; null when there is none. Requires an SDK with a context
+ * manager. It reads the global that copies of the OpenTelemetry API share, so the client needs no dependency on it.
  */
 export function activeTrace(): TraceContext | null {
   const { [API]: api } = globalThis as { readonly [API]?: GlobalApi };
@@ -49,7 +51,7 @@ export function activeTrace(): TraceContext | null {
   };
 }
 
-/** Where version 1 of the API keeps what an SDK has registered, and under which key the active span is. */
+/** The global symbol of version 1 of the OpenTelemetry API, and the context key of the active span. */
 const API = Symbol.for('opentelemetry.js.api.1');
 const SPAN = Symbol.for('OpenTelemetry Context Key SPAN');
 

@@ -2,23 +2,23 @@ import { CallLimit } from '../call-limit.ts';
 import { ClientError } from '../errors.ts';
 import { FILE_BLOCK_BYTES } from '../limits.ts';
 
-/** The content of a file as it is written: text is UTF-8. */
+/** Converts file content to bytes; text becomes UTF-8. */
 export function bytesOf(content: Uint8Array | string): Uint8Array {
   return typeof content === 'string' ? new TextEncoder().encode(content) : content;
 }
 
-/** The text of a file, its byte order mark included. */
+/** Decodes the UTF-8 text of a file. Keeps a byte order mark. */
 export function textOf(bytes: Uint8Array, path: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {
-    throw new ClientError('invalidData', `${path} is not a UTF-8 text`, { cause });
+    throw new ClientError('invalidData', `${path} is not UTF-8 text`, { cause });
   }
 }
 
 /**
- * The same bytes in full blocks and a last, shorter one. A block is valid until the next one is asked for. Aborting ends it at once,
- * even if the source is silent.
+ * Splits content into full blocks and a shorter last one. A block is valid until the next one is requested. An
+ * abort ends the iteration immediately, even if the source is silent.
  */
 export async function* blocksOf(
   content: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
@@ -40,13 +40,16 @@ export async function* blocksOf(
   if (filled > 0) yield block.subarray(0, filled);
 }
 
-/** The same, as long as the signal is not aborted. A source that is left early is told, and not waited for. */
+/**
+ * Iterates over the source until the signal aborts. An early end calls the source's `return` and does not wait for
+ * it.
+ */
 async function* untilAborted<T>(
   source: AsyncIterable<T> | Iterable<T>,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<T, void> {
   const items = Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
-  const limit = new CallLimit('taking the content', { signal });
+  const limit = new CallLimit('reading the content', { signal });
   const next = async () => items.next();
   const leave = async () => items.return?.();
   let finished = false;

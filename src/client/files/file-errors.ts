@@ -3,12 +3,12 @@ import { ClientError, type ClientErrorDetails, type ClientErrorKind } from '../e
 
 export { RpcErrorCode };
 
-/** A file operation that the executor refused with a JSON-RPC code. */
+/** Creates the error of a file operation that the executor refused with a JSON-RPC code. */
 export function fileRefusal(code: number, message: string, details: ClientErrorDetails = {}): ClientError {
   return new ClientError(KINDS.get(code) ?? 'server', message, { ...details, code });
 }
 
-/** What a call threw, in the kinds of file operations. Kinds that mean the same everywhere stay as they are. */
+/** Converts what a call threw to the error kinds of file operations. Kinds that mean the same everywhere stay. */
 export function asFileError(error: unknown): unknown {
   if (!(error instanceof ClientError)) return error;
   if (error.kind === 'server' && error.code !== null) {

@@ -1,3 +1,4 @@
+import { decodeBase64, encodeBase64 } from '../../base/base64.ts';
 import type { Capability } from '../../protocol/environment.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type { SandboxRequest } from '../../protocol/sandbox.ts';
@@ -15,7 +16,6 @@ import type {
   WalkResult,
   WatchOptions,
 } from '../backend.ts';
-import { decodeBase64, encodeBase64 } from '../base64.ts';
 import { CallLimit } from '../call-limit.ts';
 import { ClientError } from '../errors.ts';
 import { FILE_BLOCK_BYTES } from '../limits.ts';

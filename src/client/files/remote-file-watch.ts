@@ -11,22 +11,22 @@ import { randomHex } from '../random-hex.ts';
 import { asFileError } from './file-errors.ts';
 import { WatchQueue } from './watch-queue.ts';
 
-/** What a watch needs of a client. */
+/** The part of a client that a watch needs. */
 export interface WatchCaller {
   readonly state: 'connected' | 'recovering' | 'failed' | 'closed';
   call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
-  /** Returns what ends it. */
+  /** Returns a function that removes the listener. */
   onNotification<N extends Notification>(
     method: N,
     listener: (params: NotificationParamsOf<N>) => void,
   ): () => void;
-  /** Called after every change of {@link state}. Returns what ends it. */
+  /** Calls the listener after every change of {@link state}. Returns a function that removes the listener. */
   onStateChange(listener: () => void): () => void;
 }
 
 /**
- * Watches files of a server. A watch ends with its connection, so it is set up anew after each recovery; what happened in between
- * is told as overflow.
+ * Watches files on a server. A watch ends with its connection, so it is renewed after each recovery. The consumer
+ * gets an overflow for the time in between.
  */
 export async function watchRemotely(
   caller: WatchCaller,
@@ -39,12 +39,13 @@ export async function watchRemotely(
     stopListening();
     stopFollowing();
     renewal.abort();
-    // Where the connection is gone the watch is gone too. Nobody waits for the answer, which a server that hangs would not give.
+    // Without a connection the watch is already gone. The answer is not awaited, because a server that hangs would
+    // not send it.
     if (caller.state === 'connected') caller.call('fs/unwatch', { watchId }).catch(() => undefined);
   });
   const stopListening = caller.onNotification('fs/changed', (changed) => {
     if (changed?.watchId !== watchId) return;
-    // Notifications come as they were sent; one that makes no sense tells only that something changed.
+    // Notifications are not validated. A malformed one only shows that something changed.
     queue.push(Array.isArray(changed.changes) ? changed : { changes: [], overflow: true });
   });
   const watchAgain = async () => {
@@ -55,7 +56,7 @@ export async function watchRemotely(
       queue.push({ changes: [], overflow: true });
     } catch (error) {
       const failure = asFileError(error);
-      // After a further loss there is a further recovery, or the end.
+      // Another lost connection leads to another recovery, or to the end of the client.
       const isOver = failure instanceof ClientError && failure.kind !== 'brokenPipe';
       if (isOver && !signal.aborted) queue.fail(failure);
     }
@@ -71,12 +72,13 @@ export async function watchRemotely(
     if (caller.state === 'failed' || caller.state === 'closed') queue.fail(ended(caller.state));
   };
   stopFollowing = caller.onStateChange(() => {
-    // One that was not sent before the loss would be sent behind the next, which the server would refuse: it has the same id.
+    // A renewal that was not sent before the loss would be sent after the next one, and the server would refuse the
+    // duplicate id.
     renewal.abort();
     if (caller.state === 'connected') void watchAgain();
     else failIfOver();
   });
-  // The connection may have ended right behind the answer.
+  // The connection may have ended right after the answer.
   failIfOver();
   return queue;
 }

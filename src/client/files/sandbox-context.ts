@@ -1,25 +1,25 @@
 /**
- * A sandbox without its working directory and workspace roots, where no rule of it depends on them: executors refuse directories
- * that they do not know, even when nothing is made of them. A sandbox of an unknown form stays as it is.
+ * Removes the working directory and the workspace roots from a sandbox when no rule depends on them. Executors
+ * refuse unknown directories, even unused ones. A sandbox of an unknown form is returned unchanged.
  */
 export function trimSandbox(sandbox: unknown): unknown {
   if (!isRecord(sandbox) || !isRecord(sandbox.permissions)) return sandbox;
   const files = sandbox.permissions.file_system;
   const entries = isRecord(files) && Array.isArray(files.entries) ? files.entries : [];
-  if (entries.some(dependsOnPlace)) return sandbox;
+  if (entries.some(dependsOnRoots)) return sandbox;
   const { cwd: _cwd, workspaceRoots: _roots, ...rest } = sandbox;
   return rest;
 }
 
-function dependsOnPlace(entry: unknown): boolean {
+function dependsOnRoots(entry: unknown): boolean {
   const path = isRecord(entry) ? entry.path : null;
   if (!isRecord(path)) return true;
   if (path.type === 'glob_pattern') return !isAbsolute(path.pattern);
-  return path.type === 'special' && isRecord(path.value) && PLACES.has(path.value.kind);
+  return path.type === 'special' && isRecord(path.value) && ROOT_KINDS.has(path.value.kind);
 }
 
-/** What stands for the workspace roots; the second is the older name. */
-const PLACES = new Set<unknown>(['project_roots', 'current_working_directory']);
+/** Path kinds that stand for the workspace roots; the second is the older name. */
+const ROOT_KINDS = new Set<unknown>(['project_roots', 'current_working_directory']);
 
 function isAbsolute(pattern: unknown): boolean {
   return typeof pattern === 'string' && /^(?:[/\\]|[A-Za-z]:[/\\])/.test(pattern);

@@ -2,7 +2,10 @@ import type { FileChange, FileChanges, FileWatch } from '../backend.ts';
 import type { ClientError } from '../errors.ts';
 import { WATCH_QUEUE_CHANGES } from '../limits.ts';
 
-/** A watch whose changes wait here for the consumer. When too many wait they are dropped, and overflow is told in their place. */
+/**
+ * A watch that queues its changes for the consumer. When the queue is full, its changes are dropped and reported as
+ * overflow.
+ */
 export class WatchQueue implements FileWatch {
   readonly #stop: () => Promise<void>;
   #changes: FileChange[] = [];
@@ -29,7 +32,7 @@ export class WatchQueue implements FileWatch {
     this.#wake();
   }
 
-  /** Nothing more can be told. The consumer gets what waits, then the error. Ends the source at once. */
+  /** Ends the watch with an error. The consumer first gets the queued changes. Stops the source immediately. */
   fail(error: ClientError): void {
     if (this.#ended) return;
     this.#failure = error;
@@ -38,7 +41,7 @@ export class WatchQueue implements FileWatch {
     this.#closing = this.#stop();
   }
 
-  /** Ends the iteration at once, and the source with it. */
+  /** Ends the iteration immediately and stops the source. */
   close(): Promise<void> {
     this.#ended = true;
     this.#failure = null;
@@ -52,12 +55,12 @@ export class WatchQueue implements FileWatch {
   async *[Symbol.asyncIterator](): AsyncGenerator<FileChanges, void> {
     try {
       for (;;) {
-        while (!this.#ended && !this.#hasNews) {
+        while (!this.#ended && !this.#hasChanges) {
           await new Promise<void>((resolve) => {
             this.#wake = resolve;
           });
         }
-        if (this.#hasNews) yield this.#take();
+        if (this.#hasChanges) yield this.#take();
         else if (this.#failure !== null) throw this.#failure;
         else return;
       }
@@ -66,14 +69,14 @@ export class WatchQueue implements FileWatch {
     }
   }
 
-  get #hasNews(): boolean {
+  get #hasChanges(): boolean {
     return this.#changes.length > 0 || this.#overflow;
   }
 
   #take(): FileChanges {
-    const news = { changes: this.#changes, overflow: this.#overflow };
+    const taken = { changes: this.#changes, overflow: this.#overflow };
     this.#changes = [];
     this.#overflow = false;
-    return news;
+    return taken;
   }
 }

@@ -1,8 +1,8 @@
-import { base64ByteLength, decodeBase64 } from '../base64.ts';
+import { base64ByteLength, decodeBase64 } from '../../base/base64.ts';
 import { ClientError } from '../errors.ts';
 import { BODY_QUEUE_MAX_PIECES, BODY_QUEUES_MAX_BYTES, MAX_BODY_DELTA_BYTES } from '../limits.ts';
 
-/** A piece of a streamed body, or its end. */
+/** A chunk of a streamed body, or its end. */
 interface BodyDelta {
   readonly requestId: string;
   readonly seq: number;
@@ -11,14 +11,17 @@ interface BodyDelta {
   readonly error: string | null;
 }
 
-/** The streamed bodies of one client. A body is here from before its request is sent until its end has arrived. */
+/**
+ * The streamed bodies of one client. A body is registered from before its request is sent until its end has
+ * arrived.
+ */
 export class HttpBodies {
   readonly #bodies = new Map<string, HttpBody>();
-  /** Bytes that wait for consumers. */
+  /** Bytes that wait for readers. */
   #waitingBytes = 0;
   #nextId = 1;
 
-  /** An id that no other request of the client has. */
+  /** Returns an id that no other request of the client has. */
   newId(): string {
     return `http-${this.#nextId++}`;
   }
@@ -35,7 +38,7 @@ export class HttpBodies {
     return body;
   }
 
-  /** Hands a piece to its body. `routed` is said of what concerns none, too: its reader has left. */
+  /** Passes a chunk to its body. Also returns `routed` for an unknown body: its reader has left. */
   receive(params: unknown): 'routed' | 'unreadable' {
     const delta = readDelta(params);
     if (delta === null) return 'unreadable';
@@ -48,9 +51,9 @@ export class HttpBodies {
   }
 }
 
-/** What has arrived of one body and waits for its reader. */
+/** The received part of one body that waits for its reader. */
 export class HttpBody {
-  /** Takes bytes that begin or, when negative, cease to wait; false when too many do. */
+  /** Counts bytes that start to wait, or stop when negative. Returns false when too many bytes wait. */
   readonly #count: (bytes: number) => boolean;
   readonly #ended: () => void;
   #pieces: Uint8Array[] = [];
@@ -65,7 +68,7 @@ export class HttpBody {
     this.#ended = ended;
   }
 
-  /** Whether the server has nothing more to send. */
+  /** Whether the server sends no more of this body. */
   get over(): boolean {
     return this.#over;
   }
@@ -74,19 +77,22 @@ export class HttpBody {
     if (this.#done) return;
     if (seq !== this.#lastSeq + 1) {
       this.fail(
-        new ClientError('protocol', `a piece of a body is missing: ${seq} came after ${this.#lastSeq}`),
+        new ClientError('protocol', `a chunk of a streamed body is missing: ${seq} follows ${this.#lastSeq}`),
       );
       return;
     }
     this.#lastSeq = seq;
     this.#over ||= done;
     if (bytes.length > 0) this.#push(bytes);
-    if (error !== null) this.fail(new ClientError('server', `the body did not come to its end: ${error}`));
+    if (error !== null) this.fail(new ClientError('server', `the body was cut short: ${error}`));
     else if (done) this.#end();
     this.#wake();
   }
 
-  /** The reader gets what waits, then the error. `over` says that the server will send no more. */
+  /**
+   * Ends the body with an error, which the reader gets after the waiting chunks. `over` means that the server sends
+   * no more.
+   */
   fail(error: ClientError, { over = false } = {}): void {
     this.#over ||= over;
     if (this.#done) return;
@@ -94,7 +100,7 @@ export class HttpBody {
     this.#end();
   }
 
-  /** Forgets what waits; the iteration ends, with the error if there is one. */
+  /** Drops the waiting chunks and ends the iteration, with the error if there is one. */
   drop(error: ClientError | null = null): void {
     for (const piece of this.#pieces) this.#count(-piece.length);
     this.#pieces = [];
@@ -102,7 +108,7 @@ export class HttpBody {
     this.#end();
   }
 
-  /** The next piece, or null at the end. Rejects when the body failed. */
+  /** Returns the next chunk, or null at the end. Rejects when the body failed. */
   async next(): Promise<Uint8Array | null> {
     for (;;) {
       const piece = this.#pieces.shift();
@@ -125,9 +131,9 @@ export class HttpBody {
     this.fail(
       new ClientError(
         'overloaded',
-        `${BODY_QUEUES_MAX_BYTES} bytes of streamed bodies wait for their readers`,
+        `more than ${BODY_QUEUES_MAX_BYTES} bytes of streamed bodies wait for their readers`,
         {
-          hint: 'read them faster, or fewer at a time',
+          hint: 'read the bodies faster, or stream fewer at a time',
         },
       ),
     );

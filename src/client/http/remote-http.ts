@@ -1,3 +1,5 @@
+import { onAbort } from '../../base/abort.ts';
+import { decodeBase64, encodeBase64 } from '../../base/base64.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
@@ -7,22 +9,20 @@ import type {
   HttpResponse,
   StreamingHttpResponse,
 } from '../backend.ts';
-import { decodeBase64, encodeBase64 } from '../base64.ts';
 import { CallLimit } from '../call-limit.ts';
 import { type Capabilities, protocolError } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import { bytesOf } from '../files/file-content.ts';
 import { BODY_WINDOW_BYTES } from '../limits.ts';
-import { onAbort } from '../on-abort.ts';
 import type { HttpBodies, HttpBody } from './http-bodies.ts';
 
-/** What requests need of a client. */
+/** The part of a client that HTTP requests need. */
 export interface HttpCaller {
   readonly capabilities: Capabilities;
   call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
 }
 
-/** Asks web servers through a server. What nobody waits for any more is cancelled there, if the server can. */
+/** Sends HTTP requests through a server. Cancels abandoned requests there, if the server supports it. */
 export class RemoteHttp implements ExecutorHttp {
   readonly #caller: HttpCaller;
   readonly #bodies: HttpBodies;
@@ -85,7 +85,7 @@ export class RemoteHttp implements ExecutorHttp {
     const { signal } = limit;
     const abort = () => {
       const reason: ClientError = signal!.reason;
-      // What has come in time may be read later.
+      // A body that arrived completely within the timeout may be read later.
       if (reason.kind !== 'timeout' || !body.over) giveUp(reason);
     };
     const unsubscribe = signal === undefined || signal.aborted ? () => {} : onAbort(signal, abort);
@@ -97,19 +97,22 @@ export class RemoteHttp implements ExecutorHttp {
     return { body: pieces(body, consumed, cancel), cancel };
   }
 
-  /** Nobody waits for the answer. Without the method the server goes on; what it sends is dropped. */
+  /** Does not wait for the answer. A server without the method continues, and its chunks are dropped. */
   #cancel(requestId: string): void {
     if (!this.#caller.capabilities.httpCancel) return;
     this.#caller.call('http/cancel', { requestId }).catch(() => {});
   }
 
-  /** A report that gets lost was of a connection that is lost, and the body with it. */
+  /** A lost report does no harm: the body is lost with the same connection. */
   #report(requestId: string, bytes: number): void {
     this.#caller.call('http/consumed', { requestId, bytes }).catch(() => {});
   }
 }
 
-/** The reader's progress is reported when half of the window is used, so that the other half bridges the way. */
+/**
+ * Yields the chunks. Reports progress when half of the window is used, so that the other half covers the round
+ * trip.
+ */
 async function* pieces(
   body: HttpBody,
   consumed: (bytes: number) => void,
@@ -146,12 +149,12 @@ function paramsOf(
   };
 }
 
-/** Checked by hand, as everything that a client acts upon. */
+/** Validated by hand, like every message that the client reads. */
 function readAnswer(result: unknown): HttpResponse {
   const { status, headers, bodyBase64 } = (result ?? {}) as Record<string, unknown>;
   const body = typeof bodyBase64 === 'string' ? decodeBase64(bodyBase64) : null;
   if (!Number.isSafeInteger(status) || !Array.isArray(headers) || !headers.every(isHeader) || body === null) {
-    throw protocolError('an answer to `http/request` that cannot be read');
+    throw protocolError('malformed result of `http/request`');
   }
   return { status: status as number, headers, body };
 }

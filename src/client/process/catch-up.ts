@@ -4,12 +4,13 @@ import { readPage, readSnapshotTotal } from '../connection/server-messages.ts';
 import { CATCH_UP_PAGES, GAP_SIZE_ATTEMPTS } from '../limits.ts';
 import type { EventOrder } from './event-order.ts';
 
-/** Asks the server, one way or another. */
+/** Calls the server. */
 export type Call = <M extends Method>(method: M, params: CallParamsOf<M>) => Promise<unknown>;
 
 /**
- * Brings the events of one process up to date with what the server retains. What it no longer retains is counted with a snapshot,
- * where the server has that; without `allowGaps` nothing happens then. Throws what `call` throws, and InconsistentPageError.
+ * Brings the events of one process up to date with what the server retains. A snapshot gives the size of output
+ * that is no longer retained, where the server supports snapshots. Without `allowGaps` nothing is merged when
+ * events are lost. Throws what `call` throws, and InconsistentPageError.
  */
 export async function catchUp(
   processId: string,
@@ -23,16 +24,16 @@ export async function catchUp(
   let page: ReadPage = await read();
   if (!allowGaps && order.hasGap(page)) return;
   let totalBytes: number | null = null;
-  for (let tries = 0; hasSnapshots && totalBytes === null && tries < GAP_SIZE_ATTEMPTS; tries++) {
+  for (let attempts = 0; hasSnapshots && totalBytes === null && attempts < GAP_SIZE_ATTEMPTS; attempts++) {
     if (!order.hasGap(page)) break;
-    // Asked in one go, both mostly are of the same moment, and the total fits the page.
+    // Sent together, both requests usually see the same state, so the total fits the page.
     const [next, total] = await Promise.all([read(), count()]);
-    // What the first page had may have been evicted meanwhile.
+    // The chunks of the first page may have been evicted in the meantime.
     page = { ...next, chunks: [...page.chunks, ...next.chunks] };
     if (total?.nextSeq === next.nextSeq) totalBytes = total.bytes;
   }
   order.merge(page, totalBytes);
-  // Where answers are limited a page may end before the output does: only the next one tells.
+  // A server with a size limit may end a page before the output ends. Only the next page shows it.
   for (let pages = 1; pages < CATCH_UP_PAGES && endsWithOutput(page); pages++) {
     page = await read();
     if (page.nextSeq <= order.lastSeq + 1 || (!allowGaps && order.hasGap(page))) return;

@@ -1,10 +1,10 @@
+import { onAbort } from '../../base/abort.ts';
 import type { ProcessEvent } from '../backend.ts';
 import { ClientError } from '../errors.ts';
 import { LOG_MAX_BYTES, LOG_MAX_EVENTS } from '../limits.ts';
-import { onAbort } from '../on-abort.ts';
 import { fillGaps, type SequencedEvent } from './event-order.ts';
 
-/** Output that is retained elsewhere, with numbers behind `afterSeq` and up to `throughSeq`; what is missing is lost. */
+/** Fetches output that the server retains, after `afterSeq` and up to `throughSeq`. Whatever is missing is lost. */
 export type Refill = (
   afterSeq: number,
   throughSeq: number,
@@ -16,13 +16,14 @@ interface Entry {
 }
 
 /**
- * The latest events of one process. Any number of readers follow it, each at its own pace and from the first event on; one that
- * falls behind what is kept gets the rest through `refill`, and never makes anybody wait.
+ * Buffers the latest events of one process. Any number of readers follow it, each at its own pace and from the
+ * first event on. A reader that falls behind the buffer gets the rest through `refill`, and never blocks the
+ * others.
  */
 export class ProcessEventLog {
   readonly #refill: Refill;
   #entries: Entry[] = [];
-  /** Where the kept entries begin, and how many events came before the first entry. */
+  /** The index of the first kept entry, and the number of events before the first entry of the array. */
   #head = 0;
   #dropped = 0;
   #evictedThroughSeq = 0;
@@ -35,7 +36,7 @@ export class ProcessEventLog {
     this.#refill = refill;
   }
 
-  /** Takes the next event in order. Nothing may follow `closed` or `failed`. */
+  /** Appends the next event in order. No event may follow `closed` or `failed`. */
   append(event: ProcessEvent): void {
     if (event.type === 'exited') this.#exited = event;
     if (event.type === 'lost') this.#lastSeq = event.toSeq;
@@ -48,20 +49,29 @@ export class ProcessEventLog {
     for (const wake of waiting) wake();
   }
 
-  /** Every event from the first on, then those to come; ends behind the last. Aborting rejects the next step. */
+  /**
+   * Iterates over every event from the first one on, then over new ones. Ends after the last. An abort rejects the
+   * next step.
+   */
   subscribe(
     options: { readonly signal?: AbortSignal | undefined } = {},
   ): AsyncIterableIterator<ProcessEvent> {
     return new Subscription(this, options.signal ?? null);
   }
 
-  /** What comes at a position, counted from 0; `refill` when it is no longer kept, `wait` when it has not happened yet. */
+  /**
+   * Returns the event at a position, counted from 0. Returns `refill` when it is no longer kept and `wait` when it
+   * has not happened yet.
+   */
   at(position: number): ProcessEvent | 'refill' | 'wait' {
     if (position < this.#firstPosition) return 'refill';
     return this.#entries[position - this.#dropped]?.event ?? 'wait';
   }
 
-  /** What stood between a number and the oldest event that is kept, and the position of that event. */
+  /**
+   * Fetches the events between a sequence number and the oldest kept event. `position` is the position of that kept
+   * event.
+   */
   async refill(afterSeq: number): Promise<{ readonly events: ProcessEvent[]; readonly position: number }> {
     const position = this.#firstPosition;
     const throughSeq = this.#evictedThroughSeq;
@@ -74,7 +84,7 @@ export class ProcessEventLog {
     return { events: fillGaps([...known.values()], afterSeq, throughSeq), position };
   }
 
-  /** Calls back once, at the next event. Returns what takes it back. */
+  /** Calls back once, at the next event. Returns a function that cancels it. */
   onNext(wake: () => void): () => void {
     this.#waiting.add(wake);
     return () => this.#waiting.delete(wake);
@@ -84,7 +94,7 @@ export class ProcessEventLog {
     return this.#dropped + this.#head;
   }
 
-  /** The newest event is always kept. */
+  /** Evicts the oldest events. The newest event is always kept. */
   #evict(): void {
     for (;;) {
       const kept = this.#entries.length - this.#head;
@@ -93,7 +103,8 @@ export class ProcessEventLog {
       this.#bytes -= weight(oldest.event);
       this.#evictedThroughSeq = oldest.lastSeq;
     }
-    // At least half of the list is live, so that events are neither kept for long nor moved often.
+    // Compact only when more than half of the array is dead, so that entries are neither kept for long nor moved
+    // often.
     if (this.#head * 2 <= this.#entries.length) return;
     this.#entries = this.#entries.slice(this.#head);
     this.#dropped += this.#head;
@@ -101,7 +112,7 @@ export class ProcessEventLog {
   }
 }
 
-/** One reader's place in a log. */
+/** One reader's position in a log. */
 class Subscription implements AsyncIterableIterator<ProcessEvent> {
   readonly #log: ProcessEventLog;
   readonly #signal: AbortSignal | null;
@@ -110,7 +121,7 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
   #lastSeq = 0;
   #done = false;
   #wake: (() => void) | null = null;
-  /** Steps are taken one after the other, however they are asked for. */
+  /** Runs steps one after the other, even when `next` is called concurrently. */
   #steps: Promise<unknown> = Promise.resolve();
 
   constructor(log: ProcessEventLog, signal: AbortSignal | null) {
@@ -165,7 +176,7 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
     this.#position = position;
   }
 
-  /** Waits until it is woken, by what it waits for, by leaving or by the signal. */
+  /** Waits until its callback, `return` or the signal wakes it. */
   #pause(wakeLater: (wake: () => void) => (() => void) | undefined): Promise<void> {
     return new Promise((resolve) => {
       const wake = () => {
@@ -182,7 +193,7 @@ class Subscription implements AsyncIterableIterator<ProcessEvent> {
 
   #aborted(): ClientError {
     this.#done = true;
-    return new ClientError('aborted', 'the reader of events was stopped', { cause: this.#signal?.reason });
+    return new ClientError('aborted', 'reading the events was aborted', { cause: this.#signal?.reason });
   }
 }
 

@@ -1,47 +1,50 @@
 import type { LostEvent, ProcessEvent, ReadPage } from '../backend.ts';
 import { REORDER_MAX_BYTES, REORDER_MAX_EVENTS } from '../limits.ts';
 
-/** An event with a sequence number of its own. */
+/** An event that carries a sequence number. */
 export type SequencedEvent = Extract<ProcessEvent, { readonly seq: number }>;
-/** What comes out: the events in order, and `lost` in the place of those that are gone. */
+/** A published event: a sequenced one, or `lost` for those that are gone. */
 export type OrderedEvent = SequencedEvent | LostEvent;
 
-/** A page that contradicts itself or what was seen before. */
+/** A page that contradicts itself or earlier events. */
 export class InconsistentPageError extends Error {
   override readonly name = 'InconsistentPageError';
 }
 
 /**
- * Puts the events of one process in order. Each number is published once, when all before it are; nothing follows `closed`.
- * Events that come early wait within bounds, and what is missing is filled in from pages of retained output.
+ * Puts the events of one process in order. Each sequence number is published once, after all earlier ones; nothing
+ * follows `closed`. Early events wait in a bounded buffer. Pages of retained output fill the gaps.
  */
 export class EventOrder {
   readonly #publish: (event: OrderedEvent) => void;
   readonly #pending = new Map<number, SequencedEvent>();
   #pendingBytes = 0;
-  /** The highest number that there was no room for. */
+  /** The highest sequence number that did not fit into the buffer. */
   #refusedSeq = 0;
   #lastSeq = 0;
   #exitSeen = false;
   #ended = false;
-  /** Bytes of output up to the last number, the lost ones included; null when that is not known. */
+  /** Bytes of output up to the last published event, including lost output; null when unknown. */
   #bytesSoFar: number | null = 0;
 
   constructor(publish: (event: OrderedEvent) => void) {
     this.#publish = publish;
   }
 
-  /** The last number that was published. */
+  /** The last published sequence number. */
   get lastSeq(): number {
     return this.#lastSeq;
   }
 
-  /** Whether an event is missing before one that has come. */
+  /** Whether an event is missing before one that has arrived. */
   get waiting(): boolean {
     return this.#pending.size > 0 || this.#refusedSeq > this.#lastSeq;
   }
 
-  /** Takes an event in any order. False when it is too early and there is no room: what is missing must be read first. */
+  /**
+   * Adds an event in any order. Returns false when it is early and the buffer is full: the missing events must be
+   * read first.
+   */
   insert(event: SequencedEvent): boolean {
     if (this.#ended || event.seq <= this.#lastSeq || this.#pending.has(event.seq)) return true;
     if (event.seq === this.#lastSeq + 1) {
@@ -59,15 +62,16 @@ export class EventOrder {
     return true;
   }
 
-  /** Whether merging the page would give something up as lost. */
+  /** Whether merging the page would report events as lost. */
   hasGap(page: ReadPage): boolean {
     if (this.#ended || page.nextSeq - 1 <= this.#lastSeq) return false;
     return this.#completed(page).some((event) => event.type === 'lost');
   }
 
   /**
-   * Takes everything behind the last number that a page without a byte budget knows of. `totalBytes` is all output of the process
-   * up to the page's end, if known. Throws InconsistentPageError and changes nothing when the page makes no sense.
+   * Merges everything after the last published event from a page that was read without a byte limit. `totalBytes`
+   * is the total output of the process up to the end of the page, if known. Throws InconsistentPageError and
+   * changes nothing when the page is inconsistent.
    */
   merge(page: ReadPage, totalBytes: number | null = null): void {
     if (page.failure !== null) throw new InconsistentPageError(page.failure);
@@ -80,7 +84,7 @@ export class EventOrder {
     this.#drain();
   }
 
-  /** Drops what waits and everything that comes. */
+  /** Drops the waiting events and all later ones. */
   end(): void {
     this.#ended = true;
     this.#refusedSeq = 0;
@@ -88,14 +92,14 @@ export class EventOrder {
     this.#pendingBytes = 0;
   }
 
-  /** Everything between the last number and the page's end, in order and without holes. */
+  /** Returns everything between the last published event and the end of the page, in order and without gaps. */
   #completed(page: ReadPage): OrderedEvent[] {
     const target = page.nextSeq - 1;
     const known = this.#pendingUpTo(target, page.sandboxDenied);
     if (page.closed) insertClosed(known, page, target);
     for (const { seq, stream, bytes } of page.chunks) {
       if (seq > target)
-        throw new InconsistentPageError(`output ${seq} lies behind the end of the page, ${target}`);
+        throw new InconsistentPageError(`output ${seq} is after the end of the page, ${target}`);
       if (seq > this.#lastSeq && !known.has(seq)) known.set(seq, { type: 'output', seq, stream, bytes });
     }
     const events: OrderedEvent[] = fillGaps([...known.values()], this.#lastSeq, target);
@@ -113,10 +117,13 @@ export class EventOrder {
     return known;
   }
 
-  /** The size of one loss is what is left of the total; several share it in an unknown way. */
+  /**
+   * Computes the size of a gap from the total. Several gaps share the remainder in an unknown way, so their size
+   * stays unknown.
+   */
   #sizeOfGap(events: OrderedEvent[], totalBytes: number | null): OrderedEvent[] {
-    const losses = events.filter((event) => event.type === 'lost');
-    if (losses.length !== 1 || totalBytes === null || this.#bytesSoFar === null) return events;
+    const gaps = events.filter((event) => event.type === 'lost');
+    if (gaps.length !== 1 || totalBytes === null || this.#bytesSoFar === null) return events;
     const kept = events.reduce((sum, event) => sum + bytesOf(event), 0);
     const bytes = totalBytes - this.#bytesSoFar - kept;
     return bytes < 0 ? events : events.map((event) => (event.type === 'lost' ? { ...event, bytes } : event));
@@ -150,7 +157,7 @@ export class EventOrder {
   }
 }
 
-/** The events in order, with a `lost` in each place between `afterSeq` and `throughSeq` where there is none. */
+/** Sorts the events and inserts a `lost` event for each gap between `afterSeq` and `throughSeq`. */
 export function fillGaps(
   events: readonly SequencedEvent[],
   afterSeq: number,
@@ -176,30 +183,30 @@ function bytesOf(event: OrderedEvent): number {
   return event.type === 'lost' ? (event.bytes ?? 0) : 0;
 }
 
-/** The last number of a closed process is its `closed`. */
+/** The last sequence number of a closed process is its `closed` event. */
 function insertClosed(known: Map<number, SequencedEvent>, page: ReadPage, target: number): void {
   const there = known.get(target);
   if ((there !== undefined && there.type !== 'closed') || page.chunks.some(({ seq }) => seq === target)) {
-    throw new InconsistentPageError(`event ${target} is the end of the process and something else too`);
+    throw new InconsistentPageError(`event ${target} is both the end of the process and another event`);
   }
   known.set(target, { type: 'closed', seq: target });
 }
 
 /**
- * Gives an exit that is known without its number the last one that is missing. Only the oldest output is ever evicted, so a hole
- * behind retained output is the exit; when there is none, it lies somewhere in the lost part.
+ * Assigns an exit of unknown sequence number to the last gap. Servers evict only the oldest output, so a gap after
+ * retained output is the exit. Otherwise the exit is somewhere in the lost part.
  */
 function placeExit(events: OrderedEvent[], page: ReadPage): OrderedEvent[] {
   const index = events.findLastIndex((event) => event.type === 'lost');
-  const hole = events[index];
-  if (hole?.type !== 'lost' || page.exitCode === null) {
+  const gap = events[index];
+  if (gap?.type !== 'lost' || page.exitCode === null) {
     throw new InconsistentPageError(
-      hole === undefined
+      gap === undefined
         ? 'the process has exited, but no event is missing'
         : 'the process has exited without an exit code',
     );
   }
-  const { toSeq: seq, fromSeq } = hole;
+  const { toSeq: seq, fromSeq } = gap;
   const exited: SequencedEvent = {
     type: 'exited',
     seq,

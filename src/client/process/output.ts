@@ -1,12 +1,12 @@
 import type { ExecProcess, LostEvent, OutputStream } from '../backend.ts';
 
-/** A piece of output as it came. */
+/** A chunk of output as bytes. */
 export interface OutputBytes {
   readonly stream: OutputStream;
   readonly bytes: Uint8Array;
 }
 
-/** A piece of output as text. */
+/** A chunk of output as text. */
 export interface OutputText {
   readonly stream: OutputStream;
   readonly text: string;
@@ -14,11 +14,11 @@ export interface OutputText {
 
 export interface OutputOptions {
   readonly signal?: AbortSignal;
-  /** Told of output that can never be had. */
+  /** Called for output that is lost. */
   readonly onLost?: (lost: LostEvent) => void;
 }
 
-/** The output of a process, in order. Throws when the process can no longer be followed. */
+/** Iterates over the output of a process, in order. Throws when the process can no longer be followed. */
 export async function* outputOf(
   process: ExecProcess,
   options: OutputOptions = {},
@@ -30,7 +30,9 @@ export async function* outputOf(
   }
 }
 
-/** The output of a process as UTF-8 text, in order. Characters are never torn, except by a loss. */
+/**
+ * Iterates over the output of a process as UTF-8 text, in order. Characters are never split, except at lost output.
+ */
 export async function* outputTextOf(
   process: ExecProcess,
   options: OutputOptions = {},
@@ -52,7 +54,7 @@ export async function* outputTextOf(
   }
 }
 
-/** One decoder per stream, so that a character that is split between two pieces is put together again. */
+/** One decoder per stream, which joins characters that are split between two chunks. */
 class StreamTexts {
   readonly #decoders = new Map<OutputStream, InstanceType<typeof TextDecoder>>();
 
@@ -65,7 +67,7 @@ class StreamTexts {
     return decoder.decode(bytes, { stream: true });
   }
 
-  /** What is left of characters that will not be completed. */
+  /** Returns the remains of characters that will not be completed. */
   *flush(): Generator<OutputText, void> {
     for (const [stream, decoder] of this.#decoders) {
       const text = decoder.decode();

@@ -7,25 +7,24 @@ import type { Call } from './catch-up.ts';
 import { InconsistentPageError } from './event-order.ts';
 import { cannotFollow, type RemoteProcess } from './remote-process.ts';
 
-/** Which process an event belongs to. A process is here from before its start is sent until its last event is told. */
+/**
+ * Routes events to processes. A process is registered from before its start is sent until its last event is
+ * delivered.
+ */
 export class ProcessRoutes {
   readonly #processes = new Map<string, RemoteProcess>();
 
   /** Throws when the id is in use. */
   register(process: RemoteProcess): void {
     if (this.#processes.has(process.processId)) {
-      throw new ClientError(
-        'invalidInput',
-        `a process with the id ${process.processId} is registered already`,
-        {
-          hint: 'ids must be unique for as long as their process is not closed',
-        },
-      );
+      throw new ClientError('invalidInput', `the process id ${process.processId} is already in use`, {
+        hint: 'use an id that no open process has',
+      });
     }
     this.#processes.set(process.processId, process);
   }
 
-  /** Only the very process is taken out, not another one with its id. */
+  /** Removes exactly this process, not another one with the same id. */
   unregister(process: RemoteProcess): void {
     if (this.#processes.get(process.processId) === process) this.#processes.delete(process.processId);
   }
@@ -34,7 +33,7 @@ export class ProcessRoutes {
     return this.#processes.has(processId);
   }
 
-  /** Hands an event to its process. `unknown` is what concerns none of these processes. */
+  /** Passes an event to its process. Returns `unknown` when no registered process is concerned. */
   receive(method: string, params: unknown): 'routed' | 'unreadable' | 'unknown' {
     if (!PROCESS_EVENTS.has(method)) return 'unknown';
     const processId = processIdOf(params);
@@ -48,8 +47,9 @@ export class ProcessRoutes {
   }
 
   /**
-   * Catches up with every process over a new link. No start is under way then: those on the lost link have settled with it. A process
-   * that cannot be followed any more is ended and fails alone; what concerns the link itself rejects.
+   * Catches up with every process over a new link. No start is pending then: starts on the lost link have settled
+   * with it. A process that can no longer be followed is terminated and fails alone. Errors of the link itself
+   * reject.
    */
   async catchUp(link: Link, signal: AbortSignal): Promise<void> {
     const queue = [...this.#processes.values()].filter((process) => process.recoverable);
@@ -73,13 +73,13 @@ async function catchUpOrFail(process: RemoteProcess, call: Call): Promise<void> 
   try {
     await process.catchUp(call);
   } catch (error) {
-    const ownFault =
+    const concernsProcess =
       error instanceof RpcError ||
       error instanceof InconsistentPageError ||
       (error instanceof ClientError && error.kind === 'protocol');
-    if (!ownFault) throw error;
+    if (!concernsProcess) throw error;
     process.fail(cannotFollow(process.processId, error));
-    // Sent when the recovery is done, for which nobody has to wait.
+    // Sent after the recovery; the recovery does not wait for it.
     process.terminate().catch(() => {});
   }
 }

@@ -14,7 +14,7 @@ import { INFO_TIMEOUT_MS } from '../limits.ts';
 import type { ProcessRoutes } from './process-routes.ts';
 import { type ProcessHost, RemoteProcess } from './remote-process.ts';
 
-/** What a backend needs of its client. */
+/** The part of a client that a backend needs. */
 export interface BackendHost extends Omit<ProcessHost, 'unregister'> {
   readonly environmentInfo: EnvironmentInfo | null;
   usableLink(signal?: AbortSignal): Promise<Link>;
@@ -39,22 +39,22 @@ export class RemoteBackend implements ExecBackend {
     };
   }
 
-  /** The server is asked, once, if it did not tell of itself when it was greeted. */
+  /** Asks the server once, if its handshake did not describe the environment. */
   async defaultCwd(options: CallOptions = {}): Promise<string | null> {
     const info = this.#host.environmentInfo ?? this.#fetchedInfo ?? (await this.#fetchInfo(options));
     return info.cwd ?? null;
   }
 
   /**
-   * A start is sent once. When nobody can be told of its success, because the caller gave up or the answer got lost, the process is
-   * ended as soon as possible.
+   * Sends a start once. When the caller gives up or the answer is lost, the process is terminated as soon as
+   * possible.
    */
   async start(params: StartParams, options: CallOptions = {}): Promise<ExecProcess> {
     const limit = new CallLimit('`process/start`', options);
     try {
       for (;;) {
         const link = await this.#host.usableLink(limit.signal);
-        // Between here and the sending nothing else runs: a link that is open now is the one that is used.
+        // No other code runs between here and the send, so a link that is open now is the one that is used.
         if (link.end !== null) continue;
         return await this.#startOn(link, params, limit);
       }
@@ -105,14 +105,14 @@ export class RemoteBackend implements ExecBackend {
         void this.#terminateUnwanted(process);
         throw lostCall('process/start', error.end);
       }
-      // Events of another process with its id may have come meanwhile.
+      // Events of another process with the same id may have arrived in the meantime.
       process.abandon();
       this.#host.routes.unregister(process);
       throw asClientError(error, 'process/start');
     }
   }
 
-  /** Ends a process that may or may not exist; goes on until the server has answered or there is no server any more. */
+  /** Terminates a process that may not exist. Tries until the server has answered or the client has ended. */
   async #terminateUnwanted(process: RemoteProcess): Promise<void> {
     process.abandon();
     await process.terminate().catch(() => {});

@@ -1,3 +1,4 @@
+import { onAbort } from '../../base/abort.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
@@ -24,23 +25,25 @@ import {
   QUIET_CHECK_MAX_MS,
 } from '../limits.ts';
 import { Listeners } from '../listeners.ts';
-import { onAbort } from '../on-abort.ts';
 import { type Call, catchUp } from './catch-up.ts';
 import { ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';
 import { StdinQueue } from './stdin-queue.ts';
 
-/** What a process needs of its client. */
+/** The part of a client that a process needs. */
 export interface ProcessHost {
   readonly capabilities: Capabilities;
   call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
-  /** The open connection; waits for a recovery. */
+  /** Returns the open connection; waits during a recovery. */
   usableLink(): Promise<Link>;
-  /** Takes the process out of the routes. */
+  /** Removes the process from the routes. */
   unregister(process: RemoteProcess): void;
 }
 
-/** A process of a server, followed across connections: its events come out once and in order, whatever happens to the link. */
+/**
+ * A process on a server, followed across connections: its events are published once and in order, even after lost
+ * connections.
+ */
 export class RemoteProcess implements ExecProcess {
   readonly processId: string;
   readonly #host: ProcessHost;
@@ -98,7 +101,7 @@ export class RemoteProcess implements ExecProcess {
     const limit = new CallLimit('process/read', options);
     try {
       limit.signal?.throwIfAborted();
-      // Whatever is new passes by here, so there is nothing to ask for before.
+      // Every new event arrives here first, so the server is asked only when there is one.
       if (waitMs > 0) await this.#waitForEventAfter(afterSeq, waitMs, limit.signal);
       if (this.#failure !== null) return this.#failedPage(this.#failure);
       const params = {
@@ -123,14 +126,14 @@ export class RemoteProcess implements ExecProcess {
 
   async closeStdin(options: CallOptions = {}): Promise<boolean> {
     if (!this.#host.capabilities.processCloseStdin) {
-      throw unsupported('close stdin', 'on a terminal, write the end-of-file character \\x04 in its place');
+      throw unsupported('close stdin', 'on a terminal, write the end-of-file character \\x04 instead');
     }
     return this.#stdin.close(options);
   }
 
   async signal(name: string, options: CallOptions = {}): Promise<void> {
     if (name !== 'interrupt' && !this.#host.capabilities.processSignals) {
-      throw unsupported(`send ${name}`, 'it knows `interrupt` only');
+      throw unsupported(`send ${name}`, 'it supports `interrupt` only');
     }
     await this.#host.call('process/signal', { processId: this.processId, signal: name }, options);
   }
@@ -142,12 +145,17 @@ export class RemoteProcess implements ExecProcess {
     await this.#host.call('process/resize', { processId: this.processId, rows, cols }, options);
   }
 
-  /** Sent again when the answer got lost: a program must not run on because of that, and nothing ends twice. */
+  /**
+   * Retries when the answer was lost: otherwise the program might keep running, and terminating twice does no harm.
+   */
   async terminate(mode?: TerminateMode, options: CallOptions = {}): Promise<boolean> {
     if (this.#closed) return false;
     const graceful = mode?.type === 'graceful';
     if (graceful && !this.#host.capabilities.processTerminateModes) {
-      throw unsupported('end a process gracefully', 'send a signal first, and terminate it later');
+      throw unsupported(
+        'terminate a process gracefully',
+        'send a signal first, and terminate the process later',
+      );
     }
     const params = { processId: this.processId, ...(graceful && { mode }) };
     const limit = new CallLimit('`process/terminate`', options);
@@ -155,7 +163,7 @@ export class RemoteProcess implements ExecProcess {
       for (let repeats = 0; ; repeats++) {
         try {
           const result = await this.#host.call('process/terminate', params, { signal: limit.signal });
-          // What a repetition finds ended was ended by the attempt whose answer got lost.
+          // A process that a retry finds ended was ended by the attempt whose answer was lost.
           return readRunning(result) || repeats > 0;
         } catch (error) {
           limit.signal?.throwIfAborted();
@@ -167,39 +175,39 @@ export class RemoteProcess implements ExecProcess {
     }
   }
 
-  /** Whether a recovery has to look after it. */
+  /** Whether a recovery must catch up with this process. */
   get recoverable(): boolean {
     return this.#started && !this.#closed && this.#failure === null;
   }
 
-  /** The server has started it. */
+  /** Called when the server has started the process. */
   started(sandboxType: SandboxType | null): void {
     this.#started = true;
     this.#sandboxType = sandboxType;
-    // It may have exited or failed before its start was answered.
+    // The process may have exited or failed before its start was answered.
     if (this.#exitCode === null && this.recoverable) this.#watchQuiet(QUIET_CHECK_FIRST_MS);
   }
 
-  /** Nobody wants it any more. */
+  /** Stops following a process that the caller no longer wants. */
   abandon(): void {
     this.#started = false;
     this.#order.end();
     this.#stopTimers();
   }
 
-  /** Takes an event as it arrives. */
+  /** Receives an event in order of arrival. */
   receive(event: SequencedEvent): void {
     if (!this.#order.insert(event)) void this.#catchUpNow(true);
     else if (this.#order.waiting) this.#scheduleCatchUp();
   }
 
-  /** Gets what was missed during an outage. Throws what `ask` throws. */
+  /** Reads the events that were missed. Throws what `call` throws. */
   async catchUp(call: Call, allowGaps = true): Promise<void> {
     const hasSnapshots = this.#host.capabilities.processSnapshot === true;
     await catchUp(this.processId, this.#order, call, { hasSnapshots, allowGaps });
   }
 
-  /** Nothing more can be known. The first reason counts, and none does after the end. */
+  /** Ends the process for its readers with an error. Only the first error counts, and none after `closed`. */
   fail(error: ClientError): void {
     if (this.#closed || this.#failure !== null) return;
     this.#failure = error;
@@ -234,7 +242,10 @@ export class RemoteProcess implements ExecProcess {
     }, MISSING_EVENT_DELAY_MS);
   }
 
-  /** As long as it is quiet, no event reveals that the one before is missing. What else is on its way is not lost meanwhile. */
+  /**
+   * Checks a silent process: while no event arrives, none reveals that the one before is missing. Gaps are not
+   * reported as lost here, because events may still be on their way.
+   */
   #watchQuiet(firstMs: number, ms = firstMs): void {
     const before = this.#revision;
     this.#quietTimer = setTimeout(() => {
@@ -249,21 +260,21 @@ export class RemoteProcess implements ExecProcess {
     clearTimeout(this.#quietTimer);
   }
 
-  /** One question at a time; as long as something is still missing after it, another follows. */
+  /** Catches up, one request at a time. Repeats as long as events are missing. */
   async #catchUpNow(allowGaps: boolean): Promise<void> {
     if (this.#catchingUp) return;
     this.#catchingUp = true;
     try {
       await this.catchUp((method, params) => this.#host.call(method, params), allowGaps);
     } catch (error) {
-      // A lost connection is followed by a recovery, which catches up by itself.
+      // A lost connection leads to a recovery, which catches up by itself.
       if (!maySucceedLater(error)) this.fail(cannotFollow(this.processId, error));
     }
     this.#catchingUp = false;
     if (this.#order.waiting) this.#scheduleCatchUp();
   }
 
-  /** Output that the log does not keep any more, if the server still does. */
+  /** Reads output that the log has evicted, if the server still retains it. */
   async #retained(afterSeq: number, throughSeq: number) {
     const { chunks } = await this.#readWhenPossible(afterSeq);
     return chunks
@@ -271,7 +282,10 @@ export class RemoteProcess implements ExecProcess {
       .map((chunk) => ({ type: 'output' as const, ...chunk }));
   }
 
-  /** A server that refuses again and again, more and more rarely asked, will go on to: its answer may be larger than it allows. */
+  /**
+   * Reads with retries at growing intervals. A server that keeps refusing will not stop: its answer may exceed its
+   * own size limit.
+   */
   async #readWhenPossible(afterSeq: number): Promise<ReadPage> {
     for (let refusals = 0; ; ) {
       try {
@@ -285,7 +299,9 @@ export class RemoteProcess implements ExecProcess {
     }
   }
 
-  /** Resolves when something behind `afterSeq` is known or the process has ended, the time is up, or the signal aborts. */
+  /**
+   * Resolves when an event after `afterSeq` is known, the process has ended, the time is up, or the signal aborts.
+   */
   #waitForEventAfter(afterSeq: number, waitMs: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve) => {
       const check = () => {
@@ -318,7 +334,7 @@ export class RemoteProcess implements ExecProcess {
   }
 }
 
-/** The process may run on, but what it does can no longer be told. */
+/** The process may keep running, but its events can no longer be read. */
 export function cannotFollow(processId: string, error: unknown): ClientError {
   const message = error instanceof Error ? error.message : String(error);
   return new ClientError('protocol', `process ${processId} can no longer be followed: ${message}`, {

@@ -14,47 +14,55 @@ import { INPUT_CHUNK_BYTES, RUN_END_TIMEOUT_MS, RUN_MAX_OUTPUT_BYTES } from '../
 import { randomHex } from '../random-hex.ts';
 import { outputOf } from './output.ts';
 
-/** How a program ended and what it said. That it failed is an outcome like others. */
+/** The exit status and output of a program. A failed program is a result, not an error. */
 export interface RunResult {
-  /** 128 + n when signal n ended it; null when it did not end in time. */
+  /** 128 + n when signal n ended the program; null when it did not end in time. */
   readonly exitCode: number | null;
-  /** The signal that the exit code stands for, if any; a program can also exit with such a code by itself. */
+  /** The signal that the exit code stands for, if any. A program can also exit with such a code by itself. */
   readonly signal: string | null;
   readonly stdout: Uint8Array;
   readonly stderr: Uint8Array;
-  /** What came out of the terminal, when there is one; stdout and stderr are empty then. */
+  /** Output of the terminal, when there is one. stdout and stderr are then empty. */
   readonly terminal: Uint8Array;
   /** The output as UTF-8 text. */
   readonly text: { readonly stdout: string; readonly stderr: string; readonly terminal: string };
-  /** Bytes beyond what `maxOutputBytes` allowed to keep. */
+  /** Bytes that exceeded `maxOutputBytes` and were dropped. */
   readonly omittedBytes: number;
-  /** Output that can never be had, because the connection was lost for too long. */
+  /** Output that is lost because the connection was down for too long. */
   readonly lost: readonly LostEvent[];
-  /** Whether the time was up and the program was ended. */
+  /** Whether the program was terminated because of the timeout. */
   readonly timedOut: boolean;
   readonly sandboxDenied: boolean;
   readonly wallTimeMs: number;
 }
 
 export interface CollectOptions {
-  /** Aborting ends the program and rejects. */
+  /** An abort terminates the program and rejects. */
   readonly signal?: AbortSignal;
-  /** The program is ended after this time. With `run` its start may take as long, and rejects when it does not. */
+  /**
+   * Terminates the program after this time. With `run`, the start has the same timeout and rejects when it is
+   * exceeded.
+   */
   readonly timeoutMs?: number;
-  /** Of each stream; what comes later is counted only. */
+  /** Bytes to keep of each stream. Further bytes are only counted. */
   readonly maxOutputBytes?: number;
 }
 
 export interface RunOptions extends CollectOptions {
-  /** What the program reads from stdin; without it stdin is empty. */
+  /** Input for stdin; without it stdin is empty. */
   readonly input?: Uint8Array | string;
-  /** With a command vector: where it runs, a `file:` URI. By default the `defaultCwd` of the backend, or `/` where it tells none. */
+  /**
+   * With an argv: working directory as a `file:` URI. Defaults to the backend's `defaultCwd`, or to `/` if it
+   * reports none.
+   */
   readonly cwd?: string;
-  /** With a command vector: variables on top of the server's own. */
+  /** With an argv: environment variables, added to those of the server. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Runs a program to its end. Rejects when it cannot be started or followed; it is ended then as far as possible. */
+/**
+ * Runs a program until it ends. Rejects when it cannot be started or followed, and then terminates it if possible.
+ */
 export async function run(
   backend: ExecBackend,
   program: readonly string[] | StartParams,
@@ -72,7 +80,10 @@ export async function run(
   }
 }
 
-/** Waits until a process has exited, or by default until all its output is told too. Rejects when it can no longer be followed. */
+/**
+ * Waits until a process has exited and all its output has arrived (`closed`), or only until it has exited. Rejects
+ * when the process can no longer be followed.
+ */
 export async function wait(
   process: ExecProcess,
   options: CallOptions & { readonly until?: 'exited' | 'closed' } = {},
@@ -98,8 +109,8 @@ export async function wait(
 }
 
 /**
- * Writes the input, ends stdin, and collects what the process says until its end. A program that does not read its input to the end
- * is no error. Without input stdin is left alone.
+ * Writes the input, closes stdin, and collects the output until the process ends. A program that does not read all
+ * its input is no error. Without input, stdin stays open.
  */
 export function communicate(
   process: ExecProcess,
@@ -146,7 +157,7 @@ async function startParams(
     argv: [...program],
     cwd: cwd ?? (await backend.defaultCwd?.(deadline.remaining)) ?? 'file:///',
     env: { ...env },
-    // As if it were started there by hand.
+    // The environment of a program that was started by hand on the server.
     envPolicy: { inherit: 'all', ignoreDefaultExcludes: true, exclude: [], set: {}, includeOnly: [] },
     tty: false,
     pipeStdin: input !== undefined,
@@ -157,7 +168,10 @@ function isArgv(program: readonly string[] | StartParams): program is readonly s
   return Array.isArray(program);
 }
 
-/** In pieces, each when the server has taken the one before: it answers no faster than the program reads. */
+/**
+ * Writes the input in chunks. Each waits for the answer to the one before, because the server answers only as fast
+ * as the program reads.
+ */
 async function writeInput(
   process: ExecProcess,
   input: Uint8Array | string,
@@ -171,26 +185,26 @@ async function writeInput(
     }
     await process.closeStdin({ signal });
   } catch (error) {
-    // The end of the process says more than a write that it made fail.
+    // The end of the process explains more than the write that failed because of it.
     if (!process.state.exited && !signal.aborted) throw error;
   }
 }
 
-/** Ends the process and gives its last words a moment. */
+/** Terminates the process and waits briefly for its remaining output. */
 async function terminateAndCollect(process: ExecProcess, collecting: Promise<void>): Promise<void> {
-  const limit = new CallLimit('the end of the process', { timeoutMs: RUN_END_TIMEOUT_MS });
+  const limit = new CallLimit('terminating the process', { timeoutMs: RUN_END_TIMEOUT_MS });
   try {
-    // Without a deadline of its own: during a recovery it is sent later, so that no program stays behind.
+    // `terminate` has no timeout: during a recovery it is sent later, so that no program stays behind.
     await limit.race(process.terminate());
     await limit.race(collecting);
   } catch {
-    // It was asked to end; more cannot be done from here.
+    // The termination was requested; the client can do no more.
   } finally {
     limit.end();
   }
 }
 
-/** Keeps the first bytes of each stream. */
+/** Collects the first bytes of each output stream. */
 export class OutputCollector {
   readonly #maxBytes: number;
   readonly #pieces: Record<OutputStream, Uint8Array[]> = { stdout: [], stderr: [], pty: [] };
@@ -207,7 +221,7 @@ export class OutputCollector {
     const output = outputOf(process, { signal, onLost: (lost) => this.#lost.push(lost) });
     for await (const { stream, bytes } of output) {
       const kept = bytes.subarray(0, Math.max(0, this.#maxBytes - this.#kept[stream]));
-      // An empty piece would keep the memory that it is cut from.
+      // An empty subarray would keep its whole buffer alive.
       if (kept.length > 0) this.#pieces[stream].push(kept);
       this.#kept[stream] += kept.length;
       this.#omittedBytes += bytes.length - kept.length;
@@ -244,7 +258,7 @@ export class OutputCollector {
   }
 }
 
-/** Signals that are the same on every system and end programs. */
+/** Signals that end programs and have the same number on every system. */
 const SIGNALS: Readonly<Record<number, string>> = {
   1: 'SIGHUP',
   2: 'SIGINT',

@@ -1,5 +1,5 @@
+import { encodeBase64 } from '../../base/base64.ts';
 import type { CallOptions, WriteStatus } from '../backend.ts';
-import { encodeBase64 } from '../base64.ts';
 import { CallLimit } from '../call-limit.ts';
 import { asClientError, lostCall, lostRetry } from '../connection/call-errors.ts';
 import { CallRetries } from '../connection/call-rules.ts';
@@ -12,18 +12,19 @@ interface Input {
   readonly method: 'process/write' | 'process/closeStdin';
   readonly params: Readonly<Record<string, string>>;
   readonly signal: AbortSignal | undefined;
-  /** Where it was sent last; null when that is lost. */
+  /** The link it was sent on last; null when that link has ended. */
   link: Link | null;
-  /** Whether it was sent before. */
+  /** Whether it was sent on an earlier link. */
   repeated: boolean;
-  readonly repeats: CallRetries;
+  readonly retries: CallRetries;
   resolve(status: string): void;
   reject(error: unknown): void;
 }
 
 /**
- * What goes to the stdin of one process, in the order of the calls whatever happens to connections: all that is not answered is
- * sent again after a recovery, before anything newer. Each write has an id, so that the server writes it once.
+ * The queue of writes to the stdin of one process. It keeps the order of the calls across connections: after a
+ * recovery, unanswered writes are sent again before newer ones. Each write has an id, so the server applies it
+ * once.
  */
 export class StdinQueue {
   readonly #processId: string;
@@ -43,17 +44,17 @@ export class StdinQueue {
     return status as WriteStatus;
   }
 
-  /** False when stdin was at its end before. */
+  /** Returns false when stdin was already closed. */
   async close(options: CallOptions): Promise<boolean> {
     const { status, repeated } = await this.#add('process/closeStdin', {}, options);
-    // What a repetition finds closed was closed by the attempt whose answer got lost.
+    // Stdin that a retry finds closed was closed by the attempt whose answer was lost.
     return status === 'closed' || (status === 'alreadyClosed' && repeated);
   }
 
   async #add(method: Input['method'], params: Readonly<Record<string, string>>, options: CallOptions) {
     if (this.#inputs.length >= MAX_UNANSWERED_WRITES) {
-      throw new ClientError('overloaded', `${MAX_UNANSWERED_WRITES} writes are unanswered`, {
-        hint: 'wait for writes before sending more: a program takes them at its own pace',
+      throw new ClientError('overloaded', `${MAX_UNANSWERED_WRITES} writes to the process are unanswered`, {
+        hint: 'wait for earlier writes: the server answers them as fast as the program reads',
         retryable: true,
       });
     }
@@ -64,7 +65,7 @@ export class StdinQueue {
       signal: limit.signal,
       link: null,
       repeated: false,
-      repeats: new CallRetries(),
+      retries: new CallRetries(),
       resolve: () => {},
       reject: () => {},
     };
@@ -108,7 +109,7 @@ export class StdinQueue {
         return;
       }
       input.repeated ||= error.sent;
-      if (error.sent && !input.repeats.allowAfter(error.end, sentAt)) {
+      if (error.sent && !input.retries.allowAfter(error.end, sentAt)) {
         input.reject(lostCall(input.method, error.end));
       } else {
         input.link = null;

@@ -1,3 +1,4 @@
+import { sleep } from '../../base/abort.ts';
 import type { ExecutorFetch } from '../fetch.ts';
 import {
   MAX_MCP_MESSAGE_BYTES,
@@ -150,7 +151,12 @@ export class McpHttpTransport implements McpTransport {
       failures = place.moved ? 0 : failures + 1;
       if (failures > MCP_STREAM_REOPENS) throw new Error('the stream of the MCP server ends again and again');
       place.moved = false;
-      await pause(place.retryMs ?? MCP_STREAM_FIRST_PAUSE_MS * 2 ** failures, this.#life.signal);
+      const pauseMs = place.retryMs ?? MCP_STREAM_FIRST_PAUSE_MS * 2 ** failures;
+      const boundedMs = Math.max(
+        MCP_STREAM_SHORTEST_PAUSE_MS,
+        Math.min(pauseMs, MCP_STREAM_LONGEST_PAUSE_MS),
+      );
+      await sleep(boundedMs, this.#life.signal);
       if (this.#life.signal.aborted) return;
       try {
         const body = await this.#openStream(place);
@@ -225,18 +231,4 @@ async function boundedText(body: ReadableStream<Uint8Array>): Promise<string> {
     pieces.push(piece);
   }
   return Buffer.concat(pieces, size).toString('utf8');
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const finish = () => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', finish);
-      resolve();
-    };
-    const bounded = Math.max(MCP_STREAM_SHORTEST_PAUSE_MS, Math.min(ms, MCP_STREAM_LONGEST_PAUSE_MS));
-    const timer = setTimeout(finish, bounded);
-    signal.addEventListener('abort', finish);
-    if (signal.aborted) finish();
-  });
 }

@@ -1,4 +1,4 @@
-import { LineSplitter } from './line-splitter.ts';
+import { LineSplitter } from '../../base/line-splitter.ts';
 
 /** One event of a `text/event-stream`. */
 export interface ServerSentEvent {
@@ -18,8 +18,8 @@ export async function* serverSentEvents(
   let fields = new EventFields(maxBytes);
   for await (const bytes of body) {
     for (const line of lines.push(bytes)) {
-      if (line !== '') {
-        fields.add(line);
+      if (line.length > 0) {
+        fields.add(line.toString());
         continue;
       }
       if (fields.any) yield fields.event;

@@ -1,7 +1,8 @@
+import { LineSplitter } from '../../base/line-splitter.ts';
+import { withTimeout } from '../../base/with-timeout.ts';
 import type { ExecBackend, ExecProcess } from '../../client/backend.ts';
 import { randomHex } from '../../client/random-hex.ts';
 import { MAX_MCP_MESSAGE_BYTES, MCP_END_GRACE_MS } from '../limits.ts';
-import { LineSplitter } from './line-splitter.ts';
 import { type McpTransport, parseMessage } from './transport.ts';
 
 /** A program that speaks the protocol on its stdin and stdout. */
@@ -96,19 +97,14 @@ export class McpStdioTransport implements McpTransport {
   }
 
   #endsInTime(): Promise<boolean> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => resolve(false), MCP_END_GRACE_MS);
-      void this.#ended.then(() => {
-        clearTimeout(timer);
-        resolve(true);
-      });
-    });
+    const ended = this.#ended.then(() => true);
+    return withTimeout(ended, MCP_END_GRACE_MS, { onTimeout: () => false });
   }
 
-  #receive(lines: Iterable<string>): void {
+  #receive(lines: Iterable<Buffer>): void {
     for (const line of lines) {
-      if (line === '') continue;
-      const message = parseMessage(line);
+      if (line.length === 0) continue;
+      const message = parseMessage(line.toString());
       if (message instanceof Error) this.onerror?.(message);
       else this.onmessage?.(message);
     }

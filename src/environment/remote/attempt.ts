@@ -1,5 +1,6 @@
+import { sleep } from '../../base/abort.ts';
 import { ClientError } from '../../client/errors.ts';
-import { Backoff, pause } from '../../client/reconnect.ts';
+import { reconnectBackoff } from '../../client/reconnect.ts';
 import type { Connection, Connector } from './connection.ts';
 
 /**
@@ -13,7 +14,7 @@ export async function connectWithin(
   signal: AbortSignal,
 ): Promise<Connection> {
   const endsAt = performance.now() + windowMs;
-  const backoff = new Backoff();
+  const backoff = reconnectBackoff();
   for (;;) {
     try {
       return await connectOnce(connector, signal);
@@ -21,7 +22,7 @@ export async function connectWithin(
       const failure = toClientError(error);
       const pauseMs = backoff.next();
       if (signal.aborted || !failure.retryable || performance.now() + pauseMs >= endsAt) throw failure;
-      await pause(pauseMs, signal);
+      await sleep(pauseMs, signal);
     }
   }
 }

@@ -1,3 +1,4 @@
+import { onAbort } from '../../base/abort.ts';
 import type {
   CallOptions,
   ExecutorHttp,
@@ -6,7 +7,6 @@ import type {
   StreamingHttpResponse,
 } from '../../client/backend.ts';
 import { CallLimit } from '../../client/call-limit.ts';
-import { onAbort } from '../../client/on-abort.ts';
 import type { LazyConnection, Lease } from './lazy-connection.ts';
 
 /** Asks web servers through a connection that is opened by the first request. A body that is coming holds it. */

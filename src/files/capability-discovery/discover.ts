@@ -1,4 +1,4 @@
-import { forEachBounded } from '../bounded.ts';
+import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { refused } from '../errors.ts';
 import type { FileSystem } from '../file-system.ts';
 import { DISCOVERY_ANSWER_BYTES, DISCOVERY_ROOTS_AT_ONCE, MAX_DISCOVERY_ROOTS } from '../limits.ts';

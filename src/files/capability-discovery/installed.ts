@@ -1,5 +1,5 @@
+import { forEachBounded } from '../../base/for-each-bounded.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
-import { forEachBounded } from '../bounded.ts';
 import { FileError } from '../errors.ts';
 import type { ExecutorPlaces } from '../executor-config/places.ts';
 import type { FileSystem } from '../file-system.ts';

@@ -8,7 +8,7 @@ import {
   realpath,
   symlink,
 } from 'node:fs/promises';
-import { forEachBounded } from '../bounded.ts';
+import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { refused, toFileError } from '../errors.ts';
 import { CLONE_MIN_BYTES, COPY_BLOCK_BYTES, TREE_CALLS_AT_ONCE } from '../limits.ts';
 import {

@@ -8,7 +8,7 @@ import {
   stat as statWithCallback,
 } from 'node:fs';
 import { lstat, opendir, readdir, stat } from 'node:fs/promises';
-import { forEachBounded } from '../bounded.ts';
+import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { DIRECTORY_BATCH_ENTRIES, SMALL_DIRECTORY_BYTES, TREE_CALLS_AT_ONCE } from '../limits.ts';
 import { childPath, type NativePath, systemPath } from '../native-path.ts';
 

@@ -1,6 +1,6 @@
 import { lstat, realpath, stat } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { forEachBounded } from '../bounded.ts';
+import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { FileError, refused, toFileError } from '../errors.ts';
 import type { LinkOption, WalkEntry, WalkOptions, WalkResult } from '../file-system.ts';
 import {

@@ -1,6 +1,7 @@
 import { constants, type Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Backoff } from '../../base/backoff.ts';
 import { errorCode, FileError, refused, toFileError } from '../errors.ts';
 import type { LinkOption, Waiting } from '../file-system.ts';
 import { WRITE_RETRY_FIRST_MS, WRITE_RETRY_LONGEST_MS } from '../limits.ts';
@@ -131,7 +132,7 @@ export function hasRest(stats: Stats, written: number, wanted: number): boolean 
 /** Pauses between attempts, so that whoever never reads occupies a timer and not a thread. */
 class Patience {
   readonly #waiting: Waiting;
-  #pauseMs = WRITE_RETRY_FIRST_MS;
+  readonly #backoff = new Backoff(WRITE_RETRY_FIRST_MS, WRITE_RETRY_LONGEST_MS);
   #told = false;
 
   constructor(waiting: Waiting) {
@@ -145,15 +146,14 @@ class Patience {
       this.#waiting.onWait();
     }
     try {
-      await delay(this.#pauseMs, undefined, { signal: this.#waiting.signal });
+      await delay(this.#backoff.next(), undefined, { signal: this.#waiting.signal });
     } catch {
       throw new FileError('failed', 'the file was not ready before the write was given up');
     }
-    this.#pauseMs = Math.min(this.#pauseMs * 2, WRITE_RETRY_LONGEST_MS);
   }
 
   /** Something went on: the next pause is short again. */
   renew(): void {
-    this.#pauseMs = WRITE_RETRY_FIRST_MS;
+    this.#backoff.reset();
   }
 }

@@ -1,10 +1,10 @@
 import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
+import { unlessAborted } from '../../base/abort.ts';
+import { Semaphore } from '../../base/semaphore.ts';
 import { refused, toFileError } from '../errors.ts';
 import { SEARCH_CONCURRENCY, SEARCH_MAX_RESULTS, SEARCH_MAX_TIMEOUT_MS } from '../limits.ts';
 import { type NativePath, systemPath } from '../native-path.ts';
-import { Slots } from '../slots.ts';
-import { unlessAborted } from '../unless-aborted.ts';
 import { startBuiltin } from './builtin-engine.ts';
 import { Collector } from './collector.ts';
 import { type EngineRun, EngineUnusable, type SearchTask } from './engine.ts';
@@ -27,9 +27,9 @@ import { findRipgrep, startRipgrep } from './ripgrep-engine.ts';
  * place among those that run until it is gone, so that such remains do not pile up.
  */
 export class ContentSearch {
-  readonly #slots = new Slots(SEARCH_CONCURRENCY);
+  readonly #slots = new Semaphore(SEARCH_CONCURRENCY);
   /** For looks at what is to be searched: each may hang and hold a thread that the whole server shares. */
-  readonly #looks = new Slots(SEARCH_CONCURRENCY);
+  readonly #looks = new Semaphore(SEARCH_CONCURRENCY);
   readonly #searchPath: string;
   #ripgrep: Promise<string | null> | null = null;
 
@@ -71,14 +71,14 @@ export class ContentSearch {
 
   /** A look that hangs keeps its place, like a search that does. */
   async #locate(path: NativePath, signal: AbortSignal): Promise<boolean> {
-    await this.#looks.take(signal);
+    await this.#looks.acquire(signal);
     const located = locate(path).finally(() => this.#looks.release());
     return await unlessAborted(located, signal);
   }
 
   /** Searches when there is a place; false when the engine cannot. The place is free again when nothing is left of the search. */
   async #completes(engine: Engine, task: SearchTask, signal: AbortSignal): Promise<boolean> {
-    await this.#slots.take(signal);
+    await this.#slots.acquire(signal);
     let run: EngineRun | null = null;
     try {
       run = engine.start(task);

@@ -1,7 +1,7 @@
+import { Semaphore } from '../../base/semaphore.ts';
 import { refused } from '../errors.ts';
 import { MAX_WATCHES, WATCH_CONNECTION_LOOKS } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
-import { Slots } from '../slots.ts';
 import type { ChangeBatch } from './change-list.ts';
 import { type TreeWatch, type TreeWatchMeans, type TreeWatchOptions, watchTree } from './tree-watch.ts';
 import { WatchBudget } from './watch-budget.ts';
@@ -23,7 +23,7 @@ export class ConnectionWatches {
   /** `means` are for all watches; what they leave open has defaults. */
   constructor(sink: ChangeSink, means: Omit<TreeWatchMeans, 'ready' | 'signal'> = {}) {
     this.#sink = sink;
-    const shared = { budget: new WatchBudget(), slots: new Slots(WATCH_CONNECTION_LOOKS) };
+    const shared = { budget: new WatchBudget(), slots: new Semaphore(WATCH_CONNECTION_LOOKS) };
     this.#means = { ...shared, ...means, ready: () => sink.ready() };
   }
 

@@ -1,8 +1,8 @@
 import { lstat, opendir, stat } from 'node:fs/promises';
+import type { Semaphore } from '../../base/semaphore.ts';
 import { errorCode } from '../errors.ts';
 import { WATCH_MAX_NOTED_NAMES, WATCH_PARALLEL_LOOKS } from '../limits.ts';
 import { childPath, lastName, type NativePath, parentPath, systemPath } from '../native-path.ts';
-import type { Slots } from '../slots.ts';
 import type { ChangeList } from './change-list.ts';
 import type { Exclusion } from './exclusion.ts';
 import {
@@ -25,7 +25,7 @@ export interface KnownTreeOptions {
   readonly budget: WatchBudget;
   readonly notices: NoticeQueue;
   /** For what is with the system at once. */
-  readonly slots: Slots;
+  readonly slots: Semaphore;
   readonly maxNotedNames?: number;
   /** Something was noticed that {@link KnownTree.reconcile} should look at. */
   readonly onNotice: () => void;
@@ -332,7 +332,7 @@ export class KnownTree {
   }
 
   async #inSlot<T>(work: () => Promise<T>): Promise<T> {
-    await this.#options.slots.take(this.#closing.signal);
+    await this.#options.slots.acquire(this.#closing.signal);
     try {
       return await work();
     } finally {

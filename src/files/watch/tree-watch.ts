@@ -1,3 +1,4 @@
+import { Semaphore } from '../../base/semaphore.ts';
 import { FileError, refused, toFileError } from '../errors.ts';
 import {
   WATCH_CONNECTION_LOOKS,
@@ -7,7 +8,6 @@ import {
   WATCH_ROOT_CHECK_MS,
 } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
-import { Slots } from '../slots.ts';
 import { type ChangeBatch, ChangeList } from './change-list.ts';
 import { exclusionBelow } from './exclusion.ts';
 import { KnownTree, type KnownTreeOptions } from './known-tree.ts';
@@ -29,7 +29,7 @@ export interface TreeWatchMeans {
   readonly ready?: () => boolean;
   readonly budget?: WatchBudget;
   readonly notices?: NoticeQueue;
-  readonly slots?: Slots;
+  readonly slots?: Semaphore;
   readonly signal?: AbortSignal;
   readonly maxChanges?: number;
   readonly maxNotedNames?: number;
@@ -61,7 +61,7 @@ export async function watchTree(
     excluded,
     notices,
     budget: means.budget ?? new WatchBudget(),
-    slots: means.slots ?? new Slots(WATCH_CONNECTION_LOOKS),
+    slots: means.slots ?? new Semaphore(WATCH_CONNECTION_LOOKS),
     ...(maxNotedNames === undefined ? {} : { maxNotedNames }),
   };
   const watch = new TreeWatch(path, tree, options.debounceMs, listener, means);

@@ -1,8 +1,8 @@
 import { lstat } from 'node:fs/promises';
+import type { Semaphore } from '../../base/semaphore.ts';
 import { errorCode } from '../errors.ts';
 import { MAX_MISSING_DIRECTORIES, MAX_MISSING_PATHS } from '../limits.ts';
 import { childPath, type NativePath, nativePathOfBytes, systemPath } from '../native-path.ts';
-import type { Slots } from '../slots.ts';
 import { type NoticeQueue, type NoticeSource, processNotices } from './notice-queue.ts';
 
 /**
@@ -10,13 +10,13 @@ import { type NoticeQueue, type NoticeSource, processNotices } from './notice-qu
  * before counts, and it ends the watch before it, whatever comes of its own.
  */
 export class MissingWatch {
-  readonly #slots: Slots;
+  readonly #slots: Semaphore;
   readonly #notices: () => Promise<NoticeQueue>;
   #generation = 0;
   #current: PathChains | null = null;
 
   /** `slots` are for what is with the system at once: a look may hang on a dead mount, and another watch may come meanwhile. */
-  constructor(slots: Slots, notices: () => Promise<NoticeQueue> = processNotices) {
+  constructor(slots: Semaphore, notices: () => Promise<NoticeQueue> = processNotices) {
     this.#slots = slots;
     this.#notices = notices;
   }
@@ -73,7 +73,7 @@ async function allAsSaid(
 /** The directories on the way to some paths, each watched for the next name on the way. */
 class PathChains {
   readonly #notices: NoticeQueue;
-  readonly #slots: Slots;
+  readonly #slots: Semaphore;
   readonly #changed: () => void;
   readonly #closing = new AbortController();
   readonly #directories = new Map<
@@ -83,7 +83,7 @@ class PathChains {
   readonly #forget: () => void;
   #state: 'arming' | 'noticed' | 'armed' | 'closed' = 'arming';
 
-  constructor(notices: NoticeQueue, slots: Slots, changed: () => void) {
+  constructor(notices: NoticeQueue, slots: Semaphore, changed: () => void) {
     this.#notices = notices;
     this.#slots = slots;
     this.#changed = changed;
@@ -124,7 +124,7 @@ class PathChains {
 
   async #look(path: NativePath): Promise<Found> {
     try {
-      await this.#slots.take(this.#closing.signal);
+      await this.#slots.acquire(this.#closing.signal);
     } catch {
       return 'unwatchable';
     }

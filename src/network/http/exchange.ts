@@ -2,13 +2,13 @@ import { type ClientRequest, type IncomingMessage, request as send } from 'node:
 import { type ClientHttp2Session, constants, type IncomingHttpHeaders } from 'node:http2';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
-import { IntactConnections } from '../failed-writes.ts';
-import { IDLE_CONNECTION_MS, MAX_IDLE_CONNECTIONS, MAX_RESPONSE_HEAD_BYTES } from '../limits.ts';
-import { answerFields, type HeaderField } from './header-fields.ts';
+import { ReliableAgent } from '../failed-writes.ts';
+import { MAX_IDLE_CONNECTIONS, MAX_RESPONSE_HEAD_BYTES } from '../limits.ts';
+import { type HeaderField, responseFields } from './header-fields.ts';
 import type { Hop } from './request.ts';
 
 /** The head of an answer, and the body as it comes. */
-export interface RawAnswer {
+export interface RawResponse {
   readonly status: number;
   readonly fields: readonly HeaderField[];
   readonly body: Readable;
@@ -30,9 +30,9 @@ interface ConnectionOptions {
 }
 
 /** The idle connections of one client, and those in use. A new one is opened by whoever needs it and handed over. */
-export class Connections extends IntactConnections {
-  constructor() {
-    super({ keepAlive: true, timeout: IDLE_CONNECTION_MS, maxFreeSockets: MAX_IDLE_CONNECTIONS });
+export class Connections extends ReliableAgent {
+  constructor(idleMs: number) {
+    super({ keepAlive: true, timeout: idleMs, maxFreeSockets: MAX_IDLE_CONNECTIONS });
   }
 
   /** Whether a request would find an open connection. */
@@ -77,7 +77,7 @@ export function exchangeOverHttp1(
   socket: Socket | null,
   { hop, fields, target }: Outgoing,
   signal: AbortSignal,
-): Promise<RawAnswer> {
+): Promise<RawResponse> {
   return new Promise((resolve, reject) => {
     let unused = socket;
     const take = () => {
@@ -98,14 +98,14 @@ export function exchangeOverHttp1(
       answer.once('close', () => {
         if (!request.writableFinished) request.destroy();
       });
-      resolve(rawAnswer(answer));
+      resolve(rawResponse(answer));
     };
     request.on('response', answered);
     for (const event of ['upgrade', 'connect'] as const) {
       request.on(event, (answer, upgraded) => {
         upgraded.destroy();
         signal.removeEventListener('abort', abort);
-        resolve({ ...rawAnswer(answer), body: Readable.from([]), isWhole: () => true });
+        resolve({ ...rawResponse(answer), body: Readable.from([]), isWhole: () => true });
       });
     }
     // Once there is an answer, a failure is one of the body, which tells it by itself.
@@ -124,7 +124,7 @@ export function exchangeOverHttp2(
   session: ClientHttp2Session,
   { hop, fields }: Outgoing,
   signal: AbortSignal,
-): Promise<RawAnswer> {
+): Promise<RawResponse> {
   return new Promise((resolve, reject) => {
     const { url, body } = hop;
     if (session.closed || session.destroyed) {
@@ -154,7 +154,7 @@ export function exchangeOverHttp2(
         stream.off('error', fail).on('error', () => {});
         const pairs = raw.filter((_, at) => !raw[at - (at % 2)]?.startsWith(':'));
         const isWhole = () => stream.rstCode === constants.NGHTTP2_NO_ERROR;
-        resolve({ status: headers[':status'] ?? 0, fields: answerFields(pairs), body: stream, isWhole });
+        resolve({ status: headers[':status'] ?? 0, fields: responseFields(pairs), body: stream, isWhole });
       },
     );
     stream.on('error', fail);
@@ -165,9 +165,9 @@ export function exchangeOverHttp2(
   });
 }
 
-function rawAnswer(answer: IncomingMessage): RawAnswer {
+function rawResponse(answer: IncomingMessage): RawResponse {
   const { statusCode: status = 0, rawHeaders } = answer;
-  return { status, fields: answerFields(rawHeaders), body: answer, isWhole: () => answer.complete };
+  return { status, fields: responseFields(rawHeaders), body: answer, isWhole: () => answer.complete };
 }
 
 function write(request: ClientRequest, { method, body }: Hop, fields: readonly HeaderField[]): void {

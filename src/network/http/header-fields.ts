@@ -22,7 +22,7 @@ export function requestFields(requested: readonly RequestedHeader[], env: Variab
 }
 
 /** The headers that arrived. A value that is not ASCII is left out: what it means is not defined. */
-export function answerFields(rawHeaders: readonly string[]): HeaderField[] {
+export function responseFields(rawHeaders: readonly string[]): HeaderField[] {
   const fields: HeaderField[] = [];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const [name, value] = [rawHeaders[at]!.toLowerCase(), rawHeaders[at + 1]!];

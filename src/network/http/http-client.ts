@@ -1,15 +1,16 @@
 import { setMaxListeners } from 'node:events';
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
+import { withTimeout } from '../../base/with-timeout.ts';
 import { NetworkError } from '../errors.ts';
-import { outliveFailedWrites } from '../failed-writes.ts';
-import { MAX_REDIRECTS, MAX_TIMER_MS, SHARED_OPENING_MS } from '../limits.ts';
+import { keepReadableAfterWriteError } from '../failed-writes.ts';
+import { IDLE_CONNECTION_MS, MAX_REDIRECTS, MAX_TIMER_MS, SHARED_OPENING_MS } from '../limits.ts';
 import {
   Connections,
   exchangeOverHttp1,
   exchangeOverHttp2,
   type Outgoing,
-  type RawAnswer,
+  type RawResponse,
   StaleConnectionError,
 } from './exchange.ts';
 import { type HeaderField, type Variables, valuesOf, withField } from './header-fields.ts';
@@ -20,10 +21,9 @@ import { nextHop } from './redirects.ts';
 import { basicCredentials, firstHop, type Hop, type HttpRequest, shownUrl, wireFields } from './request.ts';
 import { type Route, routeTo } from './route.ts';
 import { trustedAuthorities } from './trusted-authorities.ts';
-import { awhile } from './unless-aborted.ts';
 
 /** The answer to a request. Its body must be read to the end, or cancelled: until then it holds a connection. */
-export interface HttpAnswer {
+export interface HttpResponse {
   readonly status: number;
   readonly fields: readonly HeaderField[];
   /** For one reader; leaving the loop early cancels. It throws NetworkError when the body does not come to its end. */
@@ -35,26 +35,30 @@ export interface HttpClientOptions {
   /** Where proxies, certificate authorities and values of headers are looked up. */
   readonly env: Variables;
   readonly policy: HostPolicy;
+  /** How long an idle connection is kept; {@link IDLE_CONNECTION_MS} when absent. */
+  readonly idleConnectionMs?: number;
 }
 
 /** Sends requests to web servers. Connections are kept for the next request and end with the client. */
 export class HttpClient {
   readonly #env: Variables;
   readonly #policy: HostPolicy;
-  readonly #connections = new Connections();
-  readonly #sessions = new Http2Sessions();
+  readonly #connections: Connections;
+  readonly #sessions: Http2Sessions;
   readonly #closed = new AbortController();
   #authorities: Promise<SecureContext> | null = null;
 
-  constructor({ env, policy }: HttpClientOptions) {
+  constructor({ env, policy, idleConnectionMs = IDLE_CONNECTION_MS }: HttpClientOptions) {
     this.#env = env;
     this.#policy = policy;
+    this.#connections = new Connections(idleConnectionMs);
+    this.#sessions = new Http2Sessions(idleConnectionMs);
     // Every request listens; whoever sends them bounds their number.
     setMaxListeners(0, this.#closed.signal);
   }
 
   /** Resolves with the head of the answer. Rejects with NetworkError. `signal` counts until the body has ended. */
-  async send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
+  async send(request: HttpRequest, signal: AbortSignal): Promise<HttpResponse> {
     const first = firstHop(request, this.#env);
     wireFields(first);
     requireHost(this.#policy, first.url);
@@ -74,7 +78,7 @@ export class HttpClient {
     this.#sessions.close();
   }
 
-  async #follow(first: Hop, redirect: 'follow' | 'stop', life: RequestLife): Promise<RawAnswer> {
+  async #follow(first: Hop, redirect: 'follow' | 'stop', life: RequestLife): Promise<RawResponse> {
     let hop = first;
     for (let redirects = 0; ; redirects++) {
       const answer = await this.#exchange(hop, life.signal);
@@ -89,7 +93,7 @@ export class HttpClient {
   }
 
   /** A request that met a connection just being closed is sent once more, on a new one, if a second time changes nothing. */
-  async #exchange(hop: Hop, signal: AbortSignal): Promise<RawAnswer> {
+  async #exchange(hop: Hop, signal: AbortSignal): Promise<RawResponse> {
     try {
       const route = routeTo(hop.url, this.#env);
       try {
@@ -105,14 +109,14 @@ export class HttpClient {
     }
   }
 
-  async #sendOn(route: Route, hop: Hop, signal: AbortSignal): Promise<RawAnswer> {
+  async #sendOn(route: Route, hop: Hop, signal: AbortSignal): Promise<RawResponse> {
     const outgoing = outgoingOn(route, hop);
     const { key } = route;
     // Whoever comes first finds out what the server speaks: the others may find room on his connection. His may hang, theirs need not.
     const until = performance.now() + SHARED_OPENING_MS;
     let first = this.#sessions.first(key);
     for (let left = SHARED_OPENING_MS; first !== null && left > 0; left = until - performance.now()) {
-      await awhile(first, left, signal);
+      await withTimeout(first, left, { signal });
       first = this.#sessions.first(key);
     }
     const shared = this.#sessions.enter(key);
@@ -138,7 +142,7 @@ export class HttpClient {
     };
     const socket = await openSocket(route, settings, signal);
     if (!('alpnProtocol' in socket) || socket.alpnProtocol !== 'h2') {
-      outliveFailedWrites(socket);
+      keepReadableAfterWriteError(socket);
       return socket;
     }
     this.#sessions.add(route.key, url.origin, socket);
@@ -154,7 +158,7 @@ export class HttpClient {
     return this.#authorities;
   }
 
-  #finished(answer: RawAnswer, life: RequestLife): HttpAnswer {
+  #finished(answer: RawResponse, life: RequestLife): HttpResponse {
     const { status, fields, body } = answer;
     const abort = () => {
       // Nobody may ever read.
@@ -229,7 +233,7 @@ async function sendShared(
   { session, leave }: NonNullable<ReturnType<Http2Sessions['enter']>>,
   outgoing: Outgoing,
   signal: AbortSignal,
-): Promise<RawAnswer> {
+): Promise<RawResponse> {
   try {
     const answer = await exchangeOverHttp2(session, outgoing, signal);
     answer.body.once('close', leave);
@@ -240,7 +244,7 @@ async function sendShared(
   }
 }
 
-function follow(hop: Hop, answer: RawAnswer): Hop | null {
+function follow(hop: Hop, answer: RawResponse): Hop | null {
   try {
     return nextHop(hop, answer.status, valuesOf(answer.fields, 'location')[0]);
   } catch (error) {
@@ -250,14 +254,14 @@ function follow(hop: Hop, answer: RawAnswer): Hop | null {
 }
 
 /** What comes with a redirect is not read: an empty body leaves the connection to the next request, any other ends it. */
-function letGo({ fields, body }: RawAnswer): void {
+function letGo({ fields, body }: RawResponse): void {
   body.on('error', () => {});
   if (valuesOf(fields, 'content-length')[0] === '0') body.resume();
   else body.destroy();
 }
 
 async function* pieces(
-  { body, isWhole }: RawAnswer,
+  { body, isWhole }: RawResponse,
   life: RequestLife,
   cancel: () => void,
 ): AsyncGenerator<Buffer> {

@@ -3,8 +3,7 @@ import type { TLSSocket } from 'node:tls';
 import {
   HTTP2_CONNECTION_WINDOW_BYTES,
   HTTP2_STREAM_WINDOW_BYTES,
-  IDLE_CONNECTION_MS,
-  MAX_HTTP2_ANSWER_HEADERS,
+  MAX_HTTP2_RESPONSE_HEADERS,
   MAX_KNOWN_ROUTES,
   MAX_STREAMS_PER_HTTP2_CONNECTION,
 } from '../limits.ts';
@@ -22,6 +21,11 @@ export class Http2Sessions {
   readonly #firsts = new Map<string, Promise<unknown>>();
   /** Routes whose servers speak HTTP/1.1. */
   readonly #http1 = new Set<string>();
+  readonly #idleMs: number;
+
+  constructor(idleMs: number) {
+    this.#idleMs = idleMs;
+  }
 
   /** A session with room for a further stream, and what gives the place back; null when there is none. */
   enter(key: string): { readonly session: ClientHttp2Session; leave(): void } | null {
@@ -36,7 +40,7 @@ export class Http2Sessions {
       entered = false;
       shared.streams--;
       // It may have been silent for so long that its time has passed unused.
-      if (shared.streams === 0) shared.session.setTimeout(IDLE_CONNECTION_MS);
+      if (shared.streams === 0) shared.session.setTimeout(this.#idleMs);
     };
     return { session: shared.session, leave };
   }
@@ -70,7 +74,7 @@ export class Http2Sessions {
       createConnection: () => socket,
       // A server must not push what nobody asked for.
       settings: { enablePush: false, initialWindowSize: HTTP2_STREAM_WINDOW_BYTES },
-      maxHeaderListPairs: MAX_HTTP2_ANSWER_HEADERS,
+      maxHeaderListPairs: MAX_HTTP2_RESPONSE_HEADERS,
     });
     session.once('connect', () => session.setLocalWindowSize(HTTP2_CONNECTION_WINDOW_BYTES));
     const shared = { session, streams: 0 };
@@ -86,7 +90,7 @@ export class Http2Sessions {
       forget();
       this.#all.delete(session);
     });
-    session.setTimeout(IDLE_CONNECTION_MS);
+    session.setTimeout(this.#idleMs);
     session.on('timeout', () => {
       if (shared.streams === 0) session.close();
     });

@@ -1,11 +1,11 @@
 import { lookup as resolve } from 'node:dns';
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
 import { type SecureContext, connect as secure, type TLSSocket } from 'node:tls';
+import { unlessAborted } from '../../base/abort.ts';
 import { MAX_PROXY_HEAD_BYTES } from '../limits.ts';
 import { anyAddress, type HostPolicy, requireAddress } from './host-policy.ts';
 import { basicCredentials, portOf } from './request.ts';
 import type { Route } from './route.ts';
-import { unlessAborted } from './unless-aborted.ts';
 
 /** What sockets are opened with. */
 export interface SocketSettings {

@@ -7,8 +7,8 @@ import type {
 import { isPublicAddress } from './addresses.ts';
 import type { Host } from './host.ts';
 import type { HostPolicy } from './host-policy.ts';
-import { addressesOf, type Resolve } from './name-lookup.ts';
-import type { OwnPorts } from './own-ports.ts';
+import type { ServerPorts } from './proxy-resources.ts';
+import { addressesOf, type Resolve } from './proxy-resources.ts';
 
 /** What a program wants to reach, and how. */
 export interface AccessRequest {
@@ -20,7 +20,7 @@ export interface AccessRequest {
   /** Where the program connected from. */
   readonly client: string;
   /** Whether the requests inside of a connection will be seen. */
-  readonly lookedInto?: boolean;
+  readonly intercepted?: boolean;
 }
 
 /** A decision as it is reported; what it is about is added by the receiver. */
@@ -51,7 +51,7 @@ export interface AdmissionContext {
   readonly mode: NetworkProxySettings['mode'];
   readonly peer: PolicyPeer;
   readonly resolve: Resolve;
-  readonly ownPorts: OwnPorts;
+  readonly serverPorts: ServerPorts;
 }
 
 /**
@@ -126,14 +126,14 @@ export class Admission {
     { host, port }: AccessRequest,
     trusted: boolean,
   ): Promise<readonly string[] | 'denied' | 'not_allowed_local'> {
-    const { policy, resolve, ownPorts } = this.#context;
+    const { policy, resolve, serverPorts } = this.#context;
     const lenient = trusted || policy.allowsLocal;
     const addresses = host.address === null ? await addressesOf(host.name, resolve) : [host.address];
     if (addresses.some((address) => policy.deniesAddress(address))) return 'denied';
     // Where local hosts are welcome nothing is wrong with a name that is unknown: connecting to it fails.
     if (addresses.length === 0) return lenient ? [] : 'not_allowed_local';
     if (!lenient && !addresses.every(isPublicAddress)) return 'not_allowed_local';
-    return addresses.some((address) => ownPorts.includes(address, port)) ? 'not_allowed_local' : addresses;
+    return addresses.some((address) => serverPorts.includes(address, port)) ? 'not_allowed_local' : addresses;
   }
 
   /** SOCKS5 says nothing of methods, so in limited mode only what may be HTTPS gets as far as a decision about its host. */
@@ -143,8 +143,8 @@ export class Admission {
     return blocked ? deny('method_not_allowed', 'mode_guard') : null;
   }
 
-  #blockedByMode({ protocol, method, lookedInto = false }: AccessRequest): Block | null {
-    if (this.#context.mode === 'full' || lookedInto) return null;
+  #blockedByMode({ protocol, method, intercepted = false }: AccessRequest): Block | null {
+    if (this.#context.mode === 'full' || intercepted) return null;
     if (protocol !== 'http') return deny('mitm_required', 'mode_guard');
     return LIMITED_METHODS.has(method ?? '') ? null : deny('method_not_allowed', 'mode_guard');
   }

@@ -2,7 +2,7 @@ import { type Agent, type IncomingMessage, request, type ServerResponse } from '
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { isPublicAddress } from './addresses.ts';
-import { endToEndHeaders, groupedHeaders, type HeaderGroups } from './http-headers.ts';
+import { endToEndHeaders, groupedHeaders, type HeaderGroups } from './http-message.ts';
 import { IDLE_TIMEOUT_MS, LINGER_MS, MAX_HEADER_BYTES, MAX_REQUESTS_AHEAD } from './limits.ts';
 
 /** What is asked of a web server, and on which connection. */

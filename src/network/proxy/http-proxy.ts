@@ -2,11 +2,11 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { AccessRequest, Admission } from './admission.ts';
-import { blockedBody, blockedText } from './blocked-texts.ts';
+import { blockedBody, blockedText } from './blocked-response.ts';
 import type { Credentials } from './credentials.ts';
 import { parseAuthority } from './host.ts';
 import { answer, endWith, exchange, requestHeaders, Turns, unforwardable } from './http-exchange.ts';
-import { type HttpTarget, httpTarget } from './http-target.ts';
+import { type HttpTarget, httpTarget } from './http-message.ts';
 import type { Interception } from './interception/interception.ts';
 import {
   HEAD_TIMEOUT_MS,
@@ -126,7 +126,7 @@ async function tunnel(
     ...target,
     method: 'CONNECT',
     client: clientOf(client),
-    lookedInto: context.interception?.isWanted(target) ?? false,
+    intercepted: context.interception?.intercepts(target) ?? false,
   };
   const admitted = await context.admission.admit(access, gone);
   if (admitted.block !== undefined) {
@@ -141,7 +141,7 @@ async function tunnel(
   }
   client.write('HTTP/1.1 200 OK\r\n\r\n');
   if (head.length > 0) client.unshift(head);
-  if (access.lookedInto) await context.interception?.join(client, upstream, access);
+  if (access.intercepted) await context.interception?.join(client, upstream, access);
   else joinSockets(client, upstream);
 }
 

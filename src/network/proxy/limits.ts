@@ -32,7 +32,7 @@ export const LINGER_MS = 5_000;
 export const LOOKUP_TIMEOUT_MS = 2_000;
 
 /** Names that are resolved at a time: each takes a thread that file operations need too, for as long as the name server is silent. */
-export const LOOKUPS_AT_ONCE = 4;
+export const LOOKUP_CONCURRENCY = 4;
 
 /** Names that wait to be resolved; nobody waits for long, so that more only come together when the name server is silent. */
 export const MAX_WAITING_LOOKUPS = 256;
@@ -62,7 +62,7 @@ export const MAX_UDP_QUEUE_BYTES = 1024 * 1024;
 export const UDP_IDLE_MS = 5 * 60 * 1000;
 
 /** Questions to the client of one session that may be open; what would be the next one is denied. */
-export const MAX_QUESTIONS = 256;
+export const MAX_OPEN_POLICY_REQUESTS = 256;
 
 /** How much longer than agreed the server waits for an answer, which may be on its way. */
 export const ANSWER_GRACE_MS = 5_000;
@@ -71,10 +71,28 @@ export const ANSWER_GRACE_MS = 5_000;
 export const MAX_REASON_BYTES = 1024;
 
 /** Longest process id that questions can be asked about; each question repeats it. */
-export const MAX_ASKING_PROCESS_ID_BYTES = 256;
+export const MAX_POLICY_PROCESS_ID_BYTES = 256;
 
 /** Decisions about one process that wait for a client that does not read: about 300 KiB. The oldest go first and are counted. */
 export const MAX_WAITING_DECISIONS = 1024;
 
 /** Decisions about all processes of a session that wait. */
 export const MAX_WAITING_SESSION_DECISIONS = 8 * MAX_WAITING_DECISIONS;
+
+/** Certificates that are kept for reuse; the one that was used longest ago goes first. */
+export const MAX_LEAVES = 256;
+
+/** How long a certificate for a host is valid: as long as the strictest clients accept, and longer than most programs run. */
+export const LEAF_DAYS = 90;
+
+/** Age at which a certificate is made anew, so that programs that begin now are done before it ends. */
+export const LEAF_RENEWAL_DAYS = 30;
+
+/** How long the authority itself is valid: longer than any server runs. */
+export const AUTHORITY_DAYS = 3650;
+
+/** How far the clock of a program may be behind. */
+export const BACKDATED_DAYS = 1;
+
+/** Time for the handshake with a web server, and for that with a program. */
+export const TLS_HANDSHAKE_MS = 15_000;

@@ -7,20 +7,20 @@ import { Credentials } from './credentials.ts';
 import { HostPolicy } from './host-policy.ts';
 import { createHttpProxy } from './http-proxy.ts';
 import { Interception } from './interception/interception.ts';
-import type { HeldInterception } from './interception/interception-host.ts';
+import type { InterceptionLease } from './interception/interception-certificates.ts';
 import { CredentialMasks } from './masking/credential-masks.ts';
 import { proxiedAnyway, proxyEnvironment } from './proxy-environment.ts';
-import type { ProxyHost } from './proxy-host.ts';
+import type { ProxyResources } from './proxy-resources.ts';
 import { createSocks5Proxy } from './socks5-proxy.ts';
 import { UdpAssociations } from './udp-associations.ts';
 
 /** What a proxy is made from. */
 export interface NetworkProxyOptions {
   readonly settings: NetworkProxySettings;
-  readonly host: ProxyHost;
+  readonly resources: ProxyResources;
   readonly peer: PolicyPeer;
   /** Needed where the settings want credentials masked, until the proxy is closed. */
-  readonly held?: HeldInterception | null;
+  readonly lease?: InterceptionLease | null;
 }
 
 /**
@@ -76,7 +76,7 @@ export class NetworkProxy {
     return new NetworkProxy(
       listeners,
       environment,
-      ports.map((port) => options.host.ownPorts.add(port)),
+      ports.map((port) => options.resources.serverPorts.add(port)),
     );
   }
 
@@ -99,13 +99,13 @@ export class NetworkProxy {
    */
   environmentOver(env: Readonly<Record<string, string>>): Record<string, string> {
     if (this.#masked === null) return { ...env, ...this.environment };
-    const { masks, held } = this.#masked;
+    const { masks, lease } = this.#masked;
     const covered = masks.cover(env);
     return {
       ...covered,
       ...this.environment,
       ...proxiedAnyway(this.environment, masks),
-      ...held.variables(env),
+      ...lease.variables(env),
     };
   }
 
@@ -141,22 +141,22 @@ interface Listeners {
 
 interface Masked {
   readonly masks: CredentialMasks;
-  readonly held: HeldInterception;
+  readonly lease: InterceptionLease;
 }
 
 function createListeners(
-  { settings, host, peer, held = null }: NetworkProxyOptions,
+  { settings, resources, peer, lease = null }: NetworkProxyOptions,
   credentials: Credentials | null,
   withUdp: boolean,
 ): Listeners {
   const policy = checkedPolicy(settings);
-  const masked = maskedCredentials(settings, held);
+  const masked = maskedCredentials(settings, lease);
   const closing = new AbortController();
   // Every connection listens; their number is bounded.
   setMaxListeners(0, closing.signal);
-  const { resolve, ownPorts, via } = host;
+  const { resolve, serverPorts, via } = resources;
   const { mode } = settings;
-  const admission = new Admission({ policy, mode, peer, resolve, ownPorts });
+  const admission = new Admission({ policy, mode, peer, resolve, serverPorts });
   const interception = masked && new Interception({ admission, mode, via, ...masked });
   const shared = { admission, credentials, interception, closing: closing.signal };
   const http = createHttpProxy({ ...shared, via });
@@ -177,12 +177,12 @@ function checkedPolicy(settings: NetworkProxySettings): HostPolicy {
 
 function maskedCredentials(
   { credentialMasking, credentialProviders }: NetworkProxySettings,
-  held: HeldInterception | null,
+  lease: InterceptionLease | null,
 ): Masked | null {
   if (!credentialMasking) return null;
-  if (held === null) throw new NetworkError('failed', 'networkProxy: credentials cannot be masked here');
+  if (lease === null) throw new NetworkError('failed', 'networkProxy: credentials cannot be masked here');
   try {
-    return { masks: new CredentialMasks(credentialProviders), held };
+    return { masks: new CredentialMasks(credentialProviders), lease };
   } catch (error) {
     throw new NetworkError('invalid', `networkProxy: ${(error as Error).message}`, { cause: error });
   }

@@ -1,7 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { AccessRequest, Admission } from './admission.ts';
 import type { Credentials } from './credentials.ts';
-import { HandshakeReader } from './handshake-reader.ts';
 import { type Host, parseHost } from './host.ts';
 import type { Interception } from './interception/interception.ts';
 import { HANDSHAKE_TIMEOUT_MS, MAX_CONNECTIONS } from './limits.ts';
@@ -104,8 +103,8 @@ async function connectFor(
 ): Promise<void> {
   const gone = abortOnClose(socket, context.closing);
   const client = `${socket.remoteAddress ?? ''}:${socket.remotePort ?? 0}`;
-  const lookedInto = context.interception?.isWanted({ host, port }) ?? false;
-  const access: AccessRequest = { protocol: 'socks5_tcp', host, port, method: null, client, lookedInto };
+  const intercepted = context.interception?.intercepts({ host, port }) ?? false;
+  const access: AccessRequest = { protocol: 'socks5_tcp', host, port, method: null, client, intercepted };
   const admitted = await context.admission.admit(access, gone);
   if (admitted.block !== undefined) return refuse(socket, REPLY.notAllowed);
   let upstream: Socket;
@@ -115,7 +114,7 @@ async function connectFor(
     return refuse(socket, REPLY.connectionRefused);
   }
   socket.write(reply(REPLY.succeeded, upstream.localAddress ?? '0.0.0.0', upstream.localPort ?? 0));
-  if (lookedInto) await context.interception?.join(socket, upstream, access);
+  if (intercepted) await context.interception?.join(socket, upstream, access);
   else joinSockets(socket, upstream);
 }
 
@@ -151,3 +150,56 @@ const REPLY = {
   connectionRefused: 5,
   commandNotSupported: 7,
 } as const;
+
+/** Takes a few bytes at a time from a socket, and leaves the others to whoever comes after it. */
+export class HandshakeReader {
+  readonly #socket: Socket;
+  #received: Buffer = Buffer.alloc(0);
+  #ended = false;
+  #wake = () => {};
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on('data', this.#onData);
+    socket.on('end', this.#onEnd);
+    socket.on('close', this.#onEnd);
+    socket.pause();
+  }
+
+  /** Exactly so many bytes. Rejects when the other side ends before. */
+  async bytes(count: number): Promise<Buffer> {
+    while (this.#received.length < count) {
+      if (this.#ended) throw new Error('the client has gone');
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        this.#socket.resume();
+      });
+    }
+    const bytes = this.#received.subarray(0, count);
+    this.#received = this.#received.subarray(count);
+    return bytes;
+  }
+
+  async text(length: number): Promise<string> {
+    return (await this.bytes(length)).toString('latin1');
+  }
+
+  /** Gives back what was read ahead. The socket is left paused. */
+  release(): void {
+    this.#socket.off('data', this.#onData);
+    this.#socket.off('end', this.#onEnd);
+    this.#socket.off('close', this.#onEnd);
+    if (this.#received.length > 0) this.#socket.unshift(this.#received);
+  }
+
+  readonly #onData = (data: Buffer): void => {
+    this.#socket.pause();
+    this.#received = Buffer.concat([this.#received, data]);
+    this.#wake();
+  };
+
+  readonly #onEnd = (): void => {
+    this.#ended = true;
+    this.#wake();
+  };
+}

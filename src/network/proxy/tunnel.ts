@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { outliveFailedWrites } from '../failed-writes.ts';
+import { keepReadableAfterWriteError } from '../failed-writes.ts';
 import { CONNECT_TIMEOUT_MS, IDLE_TIMEOUT_MS, MAX_ADDRESSES_TRIED } from './limits.ts';
 
 /** A signal that is aborted when whoever waits at the stream goes, or the proxy closes. */
@@ -72,7 +72,7 @@ function connectTo(host: string, port: number, signal: AbortSignal): Promise<Soc
     socket.once('error', fail);
     socket.once('connect', () => {
       settled();
-      outliveFailedWrites(socket);
+      keepReadableAfterWriteError(socket);
       resolve(socket);
     });
   });

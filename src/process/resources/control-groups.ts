@@ -12,10 +12,17 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ProcessError } from '../errors.ts';
 import { CGROUP_CLOSE_ATTEMPTS, CGROUP_CLOSE_RETRY_MS, CGROUP_LATE_REMOVALS } from '../limits.ts';
 import { readProcess, trySignal } from '../tree/process-table.ts';
-import { ControlGroup, type GroupOwner, makeGroup, SessionGroup } from './control-group.ts';
-import { controllersOf, programSettings, readWords, sessionSettings } from './group-files.ts';
-import type { ResourceLimits } from './resource-limits.ts';
-import type { SessionLimits } from './session-limits.ts';
+import {
+  ControlGroup,
+  controllersOf,
+  type GroupOwner,
+  makeGroup,
+  programSettings,
+  readWords,
+  SessionGroup,
+  sessionSettings,
+} from './control-group.ts';
+import type { ResourceLimits, SessionLimits } from './resource-limits.ts';
 
 /**
  * The control groups (version 2) that this process may make: one for each limited program and each limited session, beside a leaf

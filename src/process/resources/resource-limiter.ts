@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import type { Libc } from '../../native/libc.ts';
 import { killProcess, listPids } from '../tree/process-table.ts';
 import { type ControlGroups, findControlGroups, unavailable } from './control-groups.ts';
+import type { SessionLimits } from './resource-limits.ts';
 import { limitsAnything, NO_RESOURCE_LIMITS, type ResourceLimits } from './resource-limits.ts';
-import type { SessionLimits } from './session-limits.ts';
 
 /** Limits that hold for a running program. */
 export interface AppliedLimits {

@@ -1,5 +1,6 @@
 import { closeSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
+import { Backoff } from '../../base/backoff.ts';
 import { TERMINAL_RETRY_MAX_MS, TERMINAL_RETRY_MIN_MS } from '../limits.ts';
 import type { InputSink } from './spawner.ts';
 
@@ -50,7 +51,7 @@ export class PipeSink implements InputSink {
 export class TerminalSink implements InputSink {
   #fd: number | null;
   #queue: PendingWrite[] = [];
-  #retryMs = TERMINAL_RETRY_MIN_MS;
+  readonly #backoff = new Backoff(TERMINAL_RETRY_MIN_MS, TERMINAL_RETRY_MAX_MS);
   #retry: NodeJS.Timeout | null = null;
 
   constructor(fd: number) {
@@ -91,11 +92,10 @@ export class TerminalSink implements InputSink {
         return;
       }
       if (written === 0 && next.rest.length > 0) {
-        this.#retry = setTimeout(() => this.#flush(), this.#retryMs);
-        this.#retryMs = Math.min(this.#retryMs * 2, TERMINAL_RETRY_MAX_MS);
+        this.#retry = setTimeout(() => this.#flush(), this.#backoff.next());
         return;
       }
-      this.#retryMs = TERMINAL_RETRY_MIN_MS;
+      this.#backoff.reset();
       next.rest = next.rest.subarray(written);
       if (next.rest.length === 0) {
         this.#queue.shift();

@@ -8,8 +8,13 @@ import { ProcessTagger, withoutCoreDumps } from '../tree/process-tagger.ts';
 import { SandboxedCommand } from '../tree/sandboxed-command.ts';
 import type { WatchdogProcess, WatchdogProgram } from '../tree/watchdog.ts';
 import { PipeSink, TerminalSink } from './input-sink.ts';
-import { LaunchCache } from './launch-cache.ts';
-import { cancelled, checkLaunch, describeLaunchFailure, rejectNulBytes } from './launch-checks.ts';
+import {
+  cancelled,
+  checkLaunch,
+  describeLaunchFailure,
+  LaunchCache,
+  rejectNulBytes,
+} from './launch-checks.ts';
 import { pipeSource, terminalSource } from './output-source.ts';
 import { Reaper } from './reaper.ts';
 import type { ChildParts } from './spawned-child.ts';

@@ -1,7 +1,6 @@
 import type { CachedCalls } from '../../native/cached-calls.ts';
 import type { WaitStatus } from '../../native/libc.ts';
-import type { ResourceLimits } from '../resources/resource-limits.ts';
-import type { SessionLimits } from '../resources/session-limits.ts';
+import type { ResourceLimits, SessionLimits } from '../resources/resource-limits.ts';
 
 /** What a child's standard streams are connected to. */
 export type ChildIo =

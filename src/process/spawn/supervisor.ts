@@ -1,3 +1,4 @@
+import { withTimeout } from '../../base/with-timeout.ts';
 import { KILL_TREE_DEADLINE_MS } from '../limits.ts';
 import { TreeKiller } from '../tree/kill-tree.ts';
 import { trySignal } from '../tree/process-table.ts';
@@ -67,16 +68,7 @@ export class Supervisor {
     const exits = [...this.#living].map((child) => new Promise<unknown>((resolve) => child.onExit(resolve)));
     await Promise.all([...this.#living].map((child) => child.killTree()));
     if (this.#tags !== null) await this.#killer.killAll(this.#tags.serverTag);
-    await withDeadline(Promise.all(exits), KILL_TREE_DEADLINE_MS);
+    await withTimeout(Promise.all(exits), KILL_TREE_DEADLINE_MS);
     await this.#watchdog.close();
   }
-}
-
-export async function withDeadline(work: Promise<unknown>, milliseconds: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const expired = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, milliseconds);
-  });
-  await Promise.race([work, expired]);
-  clearTimeout(timer);
 }

@@ -1,5 +1,6 @@
-import { killDescendants, orphanedGroupExists } from './descendant-walk.ts';
-import { trySignal } from './process-table.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { KILL_TREE_DEADLINE_MS, SWEEP_RETRY_MAX_MS, SWEEP_RETRY_MIN_MS } from '../limits.ts';
+import { killProcess, listPids, type ProcessRow, readProcess, trySignal } from './process-table.ts';
 import { TaggedProcessSweep } from './tagged-process-sweep.ts';
 
 /** What identifies the processes that descend from one started program. */
@@ -46,4 +47,74 @@ export class TreeKiller {
   #groupOutlivesLeader(tree: ProcessTree): boolean {
     return tree.tag === null ? orphanedGroupExists(tree.pid) : this.#sweep.hasGroupMember(tree.tag, tree.pid);
   }
+}
+
+/**
+ * Kills the descendants of a program by the parent, session and start time of each process, for systems where they cannot be
+ * tagged. A daemon that has both left the session and lost its parent before the call is not found.
+ */
+export async function killDescendants(root: number, rootReaped: boolean): Promise<void> {
+  const known = new Family(root, rootReaped);
+  const deadline = performance.now() + KILL_TREE_DEADLINE_MS;
+  for (let wait = SWEEP_RETRY_MIN_MS; ; wait = Math.min(wait * 2, SWEEP_RETRY_MAX_MS)) {
+    const alive = known.living();
+    for (const { pid } of alive) killProcess(pid);
+    if (alive.length === 0 || performance.now() > deadline) return;
+    await delay(wait);
+  }
+}
+
+/** Whether the process group that a reaped program led still has a member; false when its pid is in use again. */
+export function orphanedGroupExists(leader: number): boolean {
+  const rows = readAll();
+  return (
+    !rows.has(leader) && [...rows.values()].some((row) => row.group === leader && row.session === leader)
+  );
+}
+
+/** The processes known to descend from a program; remembers those whose parents have gone. */
+class Family {
+  readonly #root: number;
+  readonly #rootReaped: boolean;
+  /** Pid to start time. */
+  readonly #members = new Map<number, string>();
+
+  constructor(root: number, rootReaped: boolean) {
+    this.#root = root;
+    this.#rootReaped = rootReaped;
+  }
+
+  /** All members that live now, after a look for new ones. */
+  living(): ProcessRow[] {
+    const rows = readAll();
+    const session = this.#rootIsStranger(rows) ? null : this.#root;
+    let grown = true;
+    while (grown) {
+      grown = false;
+      for (const row of rows.values()) {
+        if (this.#isMember(row)) continue;
+        const parent = rows.get(row.parent);
+        const related = row.session === session || (parent !== undefined && this.#isMember(parent));
+        if (!related) continue;
+        this.#members.set(row.pid, row.startTime);
+        grown = true;
+      }
+    }
+    return [...rows.values()].filter((row) => this.#isMember(row));
+  }
+
+  #isMember(row: ProcessRow): boolean {
+    return this.#members.get(row.pid) === row.startTime;
+  }
+
+  #rootIsStranger(rows: ReadonlyMap<number, ProcessRow>): boolean {
+    const row = rows.get(this.#root);
+    if (row === undefined) return false;
+    return this.#rootReaped || (this.#members.has(row.pid) && !this.#isMember(row));
+  }
+}
+
+function readAll(): Map<number, ProcessRow> {
+  const rows = listPids().map(readProcess);
+  return new Map(rows.filter((row) => row !== null).map((row) => [row.pid, row]));
 }

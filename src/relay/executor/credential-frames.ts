@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { LineSplitter } from '../../transport/line-splitter.ts';
+import { LineSplitter } from '../../base/line-splitter.ts';
 import { MAX_CREDENTIAL_LINE_BYTES } from '../limits.ts';
 import { checkedToken, type RegistryAuth } from '../registry-auth.ts';
 import { RegistryError } from '../registry-client.ts';

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { pause } from '../../client/reconnect.ts';
+import { sleep } from '../../base/abort.ts';
+import { Backoff, shorteningJitter } from '../../base/backoff.ts';
 import type { Logger } from '../../observability/log.ts';
 import { UpgradeRefusedError } from '../../transport/open-websocket.ts';
 import { CloseCode, type CloseReason, type Transport } from '../../transport/transport.ts';
 import { EXECUTOR_FIRST_PAUSE_MS, EXECUTOR_LONGEST_PAUSE_MS } from '../limits.ts';
 import { createIdentity } from '../noise/identity.ts';
-import { Pauses } from '../outbound/pauses.ts';
 import { nameOf, openRendezvous } from '../outbound/rendezvous.ts';
 import type { OutboundOptions } from '../outbound/tunnel.ts';
 import type { RegistryAuth } from '../registry-auth.ts';
@@ -45,11 +45,7 @@ export class RunningExecutor {
   readonly #identity = createIdentity();
   readonly #link: ExecutorLink;
   readonly #stop = new AbortController();
-  readonly #pauses = new Pauses(
-    EXECUTOR_FIRST_PAUSE_MS,
-    EXECUTOR_LONGEST_PAUSE_MS,
-    () => 0.5 + Math.random() / 2,
-  );
+  readonly #backoff = new Backoff(EXECUTOR_FIRST_PAUSE_MS, EXECUTOR_LONGEST_PAUSE_MS, shorteningJitter);
   #pipeLost: (reason?: CloseReason) => void = () => {};
   #draining = false;
 
@@ -98,7 +94,7 @@ export class RunningExecutor {
       if (signal.aborted) return;
       // The URL is good no more: a new one is asked for at once, and used as soon as any other.
       if (refused) registration = await this.#register();
-      await pause(this.#pauses.next(), signal);
+      await sleep(this.#backoff.next(), signal);
     }
   }
 
@@ -114,12 +110,12 @@ export class RunningExecutor {
       } catch (error) {
         if (signal.aborted) return null;
         if (!(error instanceof RegistryError) || !error.retryable) throw error;
-        const pauseMs = this.#pauses.next();
+        const pauseMs = this.#backoff.next();
         log.warn('the registration failed; it is tried again', {
           reason: error.message,
           pauseMs: Math.round(pauseMs),
         });
-        await pause(pauseMs, signal);
+        await sleep(pauseMs, signal);
       }
     }
     return null;
@@ -138,7 +134,7 @@ export class RunningExecutor {
       // A link that is closed meanwhile closes the pipe, and tells nobody.
       this.#link.attach(pipe, registrationId);
       if (signal.aborted) return false;
-      this.#pauses.reset();
+      this.#backoff.reset();
       log.info('connected to the rendezvous', { rendezvous: nameOf(url) });
       const { code = null, reason = '' } = (await lost) ?? {};
       if (!signal.aborted) {

@@ -1,8 +1,9 @@
-import { pause } from '../../client/reconnect.ts';
+import { sleep } from '../../base/abort.ts';
+import type { Backoff } from '../../base/backoff.ts';
+import { uptimeMs } from '../../base/uptime.ts';
 import { CloseCode } from '../../transport/transport.ts';
 import { GOOD_PIPE_MS } from '../limits.ts';
 import type { NoisePublicKey } from '../noise/public-key.ts';
-import type { Pauses } from '../outbound/pauses.ts';
 import { type Bundle, RegistryError } from '../registry-client.ts';
 import type { FramePipe } from '../stream/frame-pipe.ts';
 import type { HarnessLink } from '../stream/harness-link.ts';
@@ -17,16 +18,16 @@ export interface WayFinder {
 export class Reattachment {
   readonly #finder: WayFinder;
   readonly #executorKey: NoisePublicKey;
-  readonly #pauses: Pauses;
+  readonly #backoff: Backoff;
   readonly #ended = new AbortController();
   #attachedAtMs = uptimeMs();
   /** Whether the next pipe is looked for without a pause: once after a good one, so that no loop of lost pipes runs free. */
   #atOnce = true;
 
-  constructor(finder: WayFinder, executorKey: NoisePublicKey, pauses: Pauses) {
+  constructor(finder: WayFinder, executorKey: NoisePublicKey, backoff: Backoff) {
     this.#finder = finder;
     this.#executorKey = executorKey;
-    this.#pauses = pauses;
+    this.#backoff = backoff;
   }
 
   /** The stream has ended: nothing more is looked for. */
@@ -41,11 +42,11 @@ export class Reattachment {
   async pipeLost(link: HarnessLink): Promise<void> {
     const { signal } = this.#ended;
     if (uptimeMs() - this.#attachedAtMs >= GOOD_PIPE_MS) {
-      this.#pauses.reset();
+      this.#backoff.reset();
       this.#atOnce = true;
     }
     while (!signal.aborted) {
-      if (!this.#atOnce) await pause(this.#pauses.next(), signal);
+      if (!this.#atOnce) await sleep(this.#backoff.next(), signal);
       this.#atOnce = false;
       try {
         const bundle = await this.#finder.bundle(signal);
@@ -64,9 +65,4 @@ export class Reattachment {
       }
     }
   }
-}
-
-/** A clock that does not jump. */
-function uptimeMs(): number {
-  return process.uptime() * 1_000;
 }

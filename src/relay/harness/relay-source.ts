@@ -1,6 +1,7 @@
+import { sleep } from '../../base/abort.ts';
+import { Backoff, lengtheningJitter } from '../../base/backoff.ts';
 import type { TransportSource } from '../../client/client-core.ts';
 import { ClientError } from '../../client/errors.ts';
-import { pause } from '../../client/reconnect.ts';
 import { type TlsOptions, UpgradeRefusedError } from '../../transport/open-websocket.ts';
 import type { Transport } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
@@ -11,7 +12,6 @@ import {
   MAX_BUNDLE_RETRIES,
 } from '../limits.ts';
 import { createIdentity, type Identity } from '../noise/identity.ts';
-import { Pauses } from '../outbound/pauses.ts';
 import { openRendezvous } from '../outbound/rendezvous.ts';
 import type { OutboundOptions } from '../outbound/tunnel.ts';
 import { bearerAuth, type RegistryAuth } from '../registry-auth.ts';
@@ -90,7 +90,7 @@ export class RelaySource implements TransportSource {
   /** Asks again for as long as what is in the way may pass, but not for long: somebody waits. */
   async #askForBundle(signal: AbortSignal): Promise<Bundle> {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(BUNDLE_PHASE_MS)]);
-    const pauses = newPauses();
+    const backoff = newBackoff();
     let last: unknown;
     for (let retries = 0; ; retries++) {
       try {
@@ -99,7 +99,7 @@ export class RelaySource implements TransportSource {
         if (limited.aborted && !signal.aborted) throw last ?? error;
         if (!isPassing(error) || retries === MAX_BUNDLE_RETRIES) throw error;
         last = error;
-        await pause(pauses.next(), limited);
+        await sleep(backoff.next(), limited);
         if (limited.aborted) throw error;
       }
     }
@@ -115,7 +115,7 @@ export class RelaySource implements TransportSource {
       bundle: (ended: AbortSignal) => this.#bundle(ended),
       openPipe: (next: Bundle, ended: AbortSignal) => this.#openPipe(next, ended),
     };
-    const reattachment = new Reattachment(finder, executorKey, newPauses());
+    const reattachment = new Reattachment(finder, executorKey, newBackoff());
     let link: HarnessLink | null = null;
     link = await HarnessLink.connect(await this.#openPipe(bundle, signal), {
       identity: this.#ownIdentity(),
@@ -143,8 +143,8 @@ export class RelaySource implements TransportSource {
   }
 }
 
-function newPauses(): Pauses {
-  return new Pauses(HARNESS_FIRST_PAUSE_MS, HARNESS_LONGEST_PAUSE_MS, () => 1 + Math.random() / 2);
+function newBackoff(): Backoff {
+  return new Backoff(HARNESS_FIRST_PAUSE_MS, HARNESS_LONGEST_PAUSE_MS, lengtheningJitter);
 }
 
 function isPassing(error: unknown): boolean {

@@ -1,4 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
+import { decodeBase64 } from '../../base/base64.ts';
 import { RelayError } from '../errors.ts';
 import { KEM_PUBLIC_BYTES, SUITE_TAG, X25519_BYTES } from './suite.ts';
 
@@ -30,7 +31,7 @@ export class NoisePublicKey {
     const { suite, x25519_public_key: x25519, mlkem768_public_key: mlkem768 } = value as PublicKeyObject;
     if (suite !== SUITE_TAG)
       throw new RelayError('invalidKey', `the suite of a public key is not ${SUITE_TAG}`);
-    return new NoisePublicKey(decodeBase64(x25519), decodeBase64(mlkem768));
+    return new NoisePublicKey(bytesOf(x25519), bytesOf(mlkem768));
   }
 
   equals(other: NoisePublicKey): boolean {
@@ -47,11 +48,9 @@ export class NoisePublicKey {
   }
 }
 
-/** Standard base64 with padding, in the one spelling that its bytes have. */
-function decodeBase64(text: unknown): Buffer {
-  const bytes = typeof text === 'string' ? Buffer.from(text, 'base64') : null;
-  if (bytes === null || bytes.toString('base64') !== text) {
-    throw new RelayError('invalidKey', 'a public key is not standard base64');
-  }
+/** Decodes standard base64 with padding. */
+function bytesOf(text: unknown): Uint8Array {
+  const bytes = typeof text === 'string' ? decodeBase64(text) : null;
+  if (bytes === null) throw new RelayError('invalidKey', 'a public key is not standard base64');
   return bytes;
 }

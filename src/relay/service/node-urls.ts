@@ -1,4 +1,4 @@
-import type { SocketAddress } from '../../server/listen/listen-url.ts';
+import type { SocketAddress } from '../../listener/listen-url.ts';
 
 /** What a relay is told about where it is reached. */
 export interface NodeUrlSettings {

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import { AuditLog } from '../../audit/audit-log.ts';
+import { descriptorLimit } from '../../listener/descriptor-limit.ts';
+import { RESERVED_DESCRIPTORS, SLOTS_FOR_NEW_CLIENTS } from '../../listener/limits.ts';
+import type { SocketAddress } from '../../listener/listen-url.ts';
+import { Revocations } from '../../listener/revocations.ts';
+import { StartError } from '../../listener/start-error.ts';
+import type { TlsFiles } from '../../listener/tls.ts';
 import type { Logger } from '../../observability/log.ts';
-import { Revocations } from '../../server/auth/revocations.ts';
-import { DESCRIPTORS_OF_THE_SERVER, PLACES_FOR_NEWCOMERS } from '../../server/limits.ts';
-import { descriptorLimit } from '../../server/listen/descriptors.ts';
-import type { SocketAddress } from '../../server/listen/listen-url.ts';
-import type { TlsFiles } from '../../server/listen/tls.ts';
-import { AuditLog } from '../../server/records/audit/audit-log.ts';
-import { StartError } from '../../server/start-error.ts';
 import { AccessTokens } from './access/access-tokens.ts';
 import { Seal } from './access/sealed-text.ts';
 import { Tickets } from './access/tickets.ts';
@@ -170,9 +170,9 @@ class Relay {
 }
 
 function connectionLimits(wanted: number) {
-  const allowed = (descriptorLimit() ?? Number.POSITIVE_INFINITY) - DESCRIPTORS_OF_THE_SERVER;
-  const maxSockets = Math.max(2, Math.min(wanted + PLACES_FOR_NEWCOMERS, allowed));
-  const maxConnections = Math.min(wanted, Math.max(1, maxSockets - PLACES_FOR_NEWCOMERS));
+  const allowed = (descriptorLimit() ?? Number.POSITIVE_INFINITY) - RESERVED_DESCRIPTORS;
+  const maxSockets = Math.max(2, Math.min(wanted + SLOTS_FOR_NEW_CLIENTS, allowed));
+  const maxConnections = Math.min(wanted, Math.max(1, maxSockets - SLOTS_FOR_NEW_CLIENTS));
   return { maxSockets, maxConnections, maxConnectionsPerAddress: MAX_CONNECTIONS_PER_ADDRESS };
 }
 

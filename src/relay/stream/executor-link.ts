@@ -1,4 +1,7 @@
 import { isUtf8 } from 'node:buffer';
+import { ByteBudget } from '../../base/byte-budget.ts';
+import { uptimeMs } from '../../base/uptime.ts';
+import { withTimeout } from '../../base/with-timeout.ts';
 import type { CloseReason, Transport } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
 import { decodeFrame, encodeFrame, type ReceivedFrame } from '../frames/frame.ts';
@@ -12,7 +15,6 @@ import {
 import { type Channel, ResponderHandshake } from '../noise/handshake.ts';
 import type { Identity } from '../noise/identity.ts';
 import type { NoisePublicKey } from '../noise/public-key.ts';
-import { ByteBudget } from './byte-budget.ts';
 import type { FramePipe } from './frame-pipe.ts';
 import { HandshakeGuard } from './handshake-guard.ts';
 import { NoiseStream } from './noise-stream.ts';
@@ -229,17 +231,13 @@ export class ExecutorLink {
   /** Whether the harness is let in; not, when that cannot be found out in time. */
   async #validate(claim: HarnessClaim, cancelled: AbortSignal): Promise<boolean> {
     const waiting = new AbortController();
-    const giveUp = () => waiting.abort();
-    const timeout = setTimeout(giveUp, VALIDATION_TIMEOUT_MS);
-    cancelled.addEventListener('abort', giveUp, { once: true });
-    const givenUp = new Promise<false>((resolve) => {
-      waiting.signal.addEventListener('abort', () => resolve(false), { once: true });
-    });
+    const giveUp = () => {
+      waiting.abort();
+      return false;
+    };
     const judged = this.#options.validate(claim, waiting.signal).catch(() => false);
-    const valid = await Promise.race([judged, givenUp]);
-    clearTimeout(timeout);
-    cancelled.removeEventListener('abort', giveUp);
-    return valid === true;
+    const limits = { signal: cancelled, onTimeout: giveUp };
+    return (await withTimeout(judged, VALIDATION_TIMEOUT_MS, limits).catch(giveUp)) === true;
   }
 
   #cancel(streamId: string): boolean {
@@ -258,11 +256,6 @@ export class ExecutorLink {
   #newGuard(): HandshakeGuard {
     return new HandshakeGuard(this.#options.now ?? uptimeMs);
   }
-}
-
-/** A clock that does not jump. */
-function uptimeMs(): number {
-  return process.uptime() * 1_000;
 }
 
 /** A harness that is let in. */

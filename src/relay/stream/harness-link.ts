@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { ByteBudget } from '../../base/byte-budget.ts';
 import { printable } from '../../protocol/errors.ts';
 import { CloseCode, type CloseReason, type Transport } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
@@ -7,7 +8,6 @@ import { HANDSHAKE_TIMEOUT_MS, MAX_STREAM_INBOUND_BYTES, REORDER_MAX_DISTANCE } 
 import { InitiatorHandshake } from '../noise/handshake.ts';
 import type { Identity } from '../noise/identity.ts';
 import type { NoisePublicKey } from '../noise/public-key.ts';
-import { ByteBudget } from './byte-budget.ts';
 import type { FramePipe } from './frame-pipe.ts';
 import { NoiseStream } from './noise-stream.ts';
 import { OutgoingFrames } from './outgoing-frames.ts';

@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
+import type { ByteBudget } from '../../base/byte-budget.ts';
 import { RelayError } from '../errors.ts';
 import { MAX_QUEUED_MESSAGES, MAX_STREAM_INBOUND_BYTES } from '../limits.ts';
 import type { RecordCipher } from '../noise/record-cipher.ts';
-import type { ByteBudget } from './byte-budget.ts';
 import { MessageAssembler } from './message-assembler.ts';
 import { type Placement, ReorderWindow } from './reorder-window.ts';
 
@@ -107,6 +107,7 @@ export class InboundMessages {
     const held = this.#stopped ? 0 : this.#queuedBytes + this.#assembler.heldBytes;
     const change = held - this.#chargedBytes;
     this.#chargedBytes = held;
-    return this.#budget.change(change);
+    this.#budget.add(change);
+    return !this.#budget.exceeded;
   }
 }

@@ -1,3 +1,4 @@
+import type { ByteBudget } from '../../base/byte-budget.ts';
 import {
   CloseCode,
   type CloseReason,
@@ -14,7 +15,6 @@ import {
   SEND_WINDOW_BYTES,
 } from '../limits.ts';
 import type { ChannelCiphers, RecordCipher } from '../noise/record-cipher.ts';
-import type { ByteBudget } from './byte-budget.ts';
 import { InboundMessages } from './inbound-messages.ts';
 import { type OutboundPart, OutboundRecords } from './outbound-records.ts';
 import type { FrameSource, OutgoingFrames } from './outgoing-frames.ts';

@@ -1,7 +1,7 @@
+import { Semaphore } from '../../base/semaphore.ts';
 import { FileError } from '../../files/errors.ts';
 import { leaseFileSystem } from '../../files/file-system-wrappers.ts';
 import { nativePathOfText } from '../../files/native-path.ts';
-import { Slots } from '../../files/slots.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
 import { builtHelperProgram, type HelperProgram } from '../file-helper-program.ts';
@@ -52,14 +52,14 @@ export class SandboxedFiles {
   readonly #policies = new Map<string, PolicyState>();
   /** All running helpers, including retired ones that still have users. */
   readonly #helpers = new Set<FileHelper>();
-  readonly #slots: Slots;
+  readonly #slots: Semaphore;
   #waiting = 0;
   #runtime: Promise<NodeRuntime> | null = null;
   readonly #closing = new AbortController();
 
   constructor(options: SandboxedFilesOptions) {
     this.#options = options;
-    this.#slots = new Slots(options.maxHelpers ?? MAX_HELPERS);
+    this.#slots = new Semaphore(options.maxHelpers ?? MAX_HELPERS);
     // The helper has no network in its namespace and communicates through pipes.
     this.#filter = seccompFilter('enabled', options.architecture);
   }
@@ -221,7 +221,7 @@ export class SandboxedFiles {
     this.#waiting++;
     try {
       if (this.#helpers.size >= maxHelpers) this.#endLongestIdle();
-      await this.#slots.take(AbortSignal.any([AbortSignal.timeout(waitMs), this.#closing.signal]));
+      await this.#slots.acquire(AbortSignal.any([AbortSignal.timeout(waitMs), this.#closing.signal]));
     } catch {
       this.#checkOpen();
       throw tooMany;

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { withTimeout } from '../../base/with-timeout.ts';
 import type { Child } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
 import type { Bwrap } from './bwrap.ts';
@@ -21,7 +21,8 @@ export async function hasEntered(
   bwrap: TriedBwrap,
   told: Promise<void> = Promise.resolve(),
 ): Promise<boolean> {
-  const said = await inTime(told.then(() => (bwrap.works ? child.report : unlessStuck(child.report, bwrap))));
+  const reported = told.then(() => (bwrap.works ? child.report : unlessStuck(child.report, bwrap)));
+  const said = await withTimeout(reported, BUILD_DEADLINE_MS, { onTimeout: tooLate });
   if (said === LaunchReport.complete) {
     if (network !== 'enabled') bwrap.proven();
     return true;
@@ -30,37 +31,22 @@ export async function hasEntered(
   return false;
 }
 
-/** Should this process itself have been stopped meanwhile, what has come until then counts. */
-async function inTime<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => setImmediate(reject, tooLate()), BUILD_DEADLINE_MS);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-function tooLate(): Error {
-  return unenforceable(
+/**
+ * Fails the start. Should this process itself have been stopped meanwhile, a report that has come until then counts: the event loop
+ * reads it before the immediate runs.
+ */
+function tooLate(): Promise<never> {
+  const error = unenforceable(
     `bwrap has not built the sandbox within ${BUILD_DEADLINE_MS / 1_000} s: it waits for a file system that does not answer, or has been stopped; look for dead mounts and try again`,
   );
+  return new Promise((_, reject) => setImmediate(reject, error));
 }
 
 /** The report, or why a bwrap that says nothing does not work at all; one that only takes its time is waited for. */
-async function unlessStuck(report: Child['report'], bwrap: TriedBwrap): Promise<Awaited<Child['report']>> {
-  const deadline = new AbortController();
-  try {
-    return await Promise.race([report, whyStuck(bwrap, deadline.signal)]);
-  } finally {
-    deadline.abort();
-  }
-}
-
-async function whyStuck(bwrap: TriedBwrap, signal: AbortSignal): Promise<never> {
-  await delay(UNPROVEN_START_MS, null, { signal }).catch(() => {});
-  if (!signal.aborted) await bwrap.path();
-  return await new Promise<never>(() => {});
+function unlessStuck(report: Child['report'], bwrap: TriedBwrap): Promise<Awaited<Child['report']>> {
+  const checkBwrap = async () => {
+    await bwrap.path();
+    return report;
+  };
+  return withTimeout(Promise.resolve(report), UNPROVEN_START_MS, { onTimeout: checkBwrap });
 }

@@ -1,12 +1,13 @@
 import { closeSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
-import { setTimeout as delay } from 'node:timers/promises';
+import { unlessAborted } from '../../base/abort.ts';
+import { withTimeout } from '../../base/with-timeout.ts';
 import { isWithin, type NativePath, nativePathOfBytes, nativePathOfText } from '../../files/native-path.ts';
-import { LaunchCache } from '../../process/spawn/launch-cache.ts';
 import {
   cancelled,
   checkLaunch,
   describeLaunchFailure,
+  LaunchCache,
   rejectNulBytes,
 } from '../../process/spawn/launch-checks.ts';
 import type { Child, SandboxCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
@@ -85,10 +86,7 @@ export class LinuxSandboxBuilder {
 
   /** Resolves when what was made for starts that were given up is cleared away, or does not come to an end. */
   async close(): Promise<void> {
-    const deadline = new AbortController();
-    const expired = delay(ABANDONED_DEADLINE_MS, null, { signal: deadline.signal }).catch(() => null);
-    await Promise.race([Promise.all([...this.#abandoned, this.#reserve?.close()]), expired]);
-    deadline.abort();
+    await withTimeout(Promise.all([...this.#abandoned, this.#reserve?.close()]), ABANDONED_DEADLINE_MS);
   }
 
   async #wrap(
@@ -202,19 +200,13 @@ export class LinuxSandboxBuilder {
   }
 
   async #untilAborted(wrapping: Promise<SandboxedLaunch>, signal: AbortSignal): Promise<SandboxedLaunch> {
-    let onAbort = () => {};
-    const aborted = new Promise<never>((_, reject) => {
-      onAbort = () => reject(cancelled('aborted'));
-    });
-    signal.addEventListener('abort', onAbort, { once: true });
     try {
-      if (signal.aborted) onAbort();
-      return await Promise.race([wrapping, aborted]);
+      return await unlessAborted(wrapping, signal, () => {
+        throw cancelled('aborted');
+      });
     } catch (error) {
       if (signal.aborted) this.#abandon(wrapping.then(withoutChild));
       throw error;
-    } finally {
-      signal.removeEventListener('abort', onAbort);
     }
   }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { forEachBounded } from '../../files/bounded.ts';
+import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { errorCode } from '../../files/errors.ts';
 import { isWithin, type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
 import { unenforceable } from '../errors.ts';

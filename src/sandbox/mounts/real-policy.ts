@@ -1,5 +1,5 @@
 import { isAbsolute, join } from 'node:path/posix';
-import { forEachBounded } from '../../files/bounded.ts';
+import { forEachBounded } from '../../base/for-each-bounded.ts';
 import {
   childPath,
   isWithin,

@@ -1,4 +1,4 @@
-import { forEachBounded } from '../../files/bounded.ts';
+import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { errorCode } from '../../files/errors.ts';
 import { lastName, type NativePath, parentPath } from '../../files/native-path.ts';
 import { PROBES_AT_ONCE, REMEMBERED_LOOKS } from '../limits.ts';

@@ -1,9 +1,9 @@
+import { FailureDelay } from '../../listener/failure-delay.ts';
+import type { Revocations } from '../../listener/revocations.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { accessWithin } from './access-limits.ts';
 import { capabilityTokenVerifier } from './capability-token.ts';
-import { FailureDelay } from './failure-delay.ts';
 import type { Principal } from './principal.ts';
-import type { Revocations } from './revocations.ts';
 import { readSecretFile, readSharedSecret } from './secret-file.ts';
 import { signedTokenVerifier } from './signed-token.ts';
 import { sha256, type TokenVerifier, type VerifiedToken } from './token-check.ts';

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { isLoopback } from '../listen/listen-url.ts';
+import { isLoopback } from '../../listener/listen-url.ts';
 
 /** Whether a request whose Host header is this may be answered. A request without one does not come from a browser. */
 export type HostCheck = (host: string | undefined) => boolean;

@@ -1,8 +1,8 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { FileError, toFileError } from '../../files/errors.ts';
+import { StartError } from '../../listener/start-error.ts';
 import { MAX_SECRET_FILE_BYTES } from '../limits.ts';
-import { StartError } from '../start-error.ts';
 
 /** Reads a token or secret, white space around it left out. Throws StartError, which names the file and shows nothing of it. */
 export function readSecretFile(file: string): string {

@@ -1,6 +1,6 @@
+import { isLoopback, type ListenAddress } from '../../listener/listen-url.ts';
+import { StartError } from '../../listener/start-error.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig } from '../config/config.ts';
-import { isLoopback, type ListenAddress } from '../listen/listen-url.ts';
-import { StartError } from '../start-error.ts';
 
 /** Throws StartError for settings of access that contradict each other, or that would let everybody in. */
 export function refuseUnsafeStart(config: ExecServerConfig, address: ListenAddress): void {

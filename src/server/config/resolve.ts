@@ -1,6 +1,5 @@
-import { DEFAULT_CONFIG, type ExecServerConfig } from './config.ts';
-import type { ConfigKey, ConfigOption } from './option-spec.ts';
-import { CONFIG_OPTIONS } from './options.ts';
+import type { ConfigKey, ConfigOption } from './config.ts';
+import { CONFIG_OPTIONS, DEFAULT_CONFIG, type ExecServerConfig } from './config.ts';
 import { suggestionFor } from './suggestion.ts';
 import {
   type ConfigValue,
@@ -11,29 +10,29 @@ import {
   quoteValue,
 } from './values.ts';
 
-/** Which source a value was taken from, and its name there: a flag, a variable or a file path; empty for defaults. */
+/** Where a value comes from, and its name there: a flag, a variable or a file path; empty for defaults. */
 export interface ConfigSource {
   readonly source: 'flag' | 'environment' | 'file' | 'default';
   readonly detail: string;
 }
 
-/** Everything configuration is made of. `flags` holds the values given on the command line by key. */
+/** The sources of a configuration. `flags` holds the command line's values by key. */
 export interface ConfigInputs {
   readonly flags: Readonly<Partial<Record<ConfigKey, string | boolean>>>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly toml: { readonly path: string; readonly values: Readonly<Record<string, unknown>> } | null;
 }
 
-/** A complete configuration and where each of its values came from. */
+/** A complete configuration and the source of each value. */
 export interface ResolvedConfig {
   readonly config: ExecServerConfig;
   readonly sources: Readonly<Record<ConfigKey, ConfigSource>>;
 }
 
-/** A value or a name that configuration refuses; `message` is one line that says where it stands and what is allowed. */
+/** An invalid value or an unknown name. `message` is one line with the source and the allowed values. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
-  /** The key, or the unknown name as it was written. */
+  /** The key, or the unknown name as written. */
   readonly key: string;
   readonly source: ConfigSource;
 
@@ -55,11 +54,11 @@ export const OTHER_VARIABLES: readonly string[] = [
 
 /**
  * Merges the sources: flag before environment before TOML file before default.
- * Throws ConfigError for the first unknown name or bad value, also for one that a stronger source would override:
- * what is wrong should not surface only on the day the override goes. An empty variable counts as not set.
+ * Throws ConfigError for the first unknown name or invalid value, even if another source overrides it: otherwise the error would
+ * surface only when the override is removed. An empty variable counts as not set.
  */
 export function resolveConfig(inputs: ConfigInputs): ResolvedConfig {
-  refuseUnknownNames(inputs);
+  rejectUnknownNames(inputs);
   const config: Partial<Record<ConfigKey, ConfigValue>> = {};
   const sources: Partial<Record<ConfigKey, ConfigSource>> = {};
   for (const option of CONFIG_OPTIONS) {
@@ -71,7 +70,7 @@ export function resolveConfig(inputs: ConfigInputs): ResolvedConfig {
     }
   }
   const resolved = { config: Object.freeze(config), sources } as unknown as ResolvedConfig;
-  refuseContradictions(resolved);
+  rejectContradictions(resolved);
   return resolved;
 }
 
@@ -103,7 +102,7 @@ function parseFrom(option: ConfigOption, raw: unknown, source: ConfigSource): Co
   }
 }
 
-function refuseUnknownNames({ env, toml }: ConfigInputs): void {
+function rejectUnknownNames({ env, toml }: ConfigInputs): void {
   const keys = CONFIG_OPTIONS.map((option) => option.key);
   for (const name of Object.keys(toml?.values ?? {})) {
     if ((keys as string[]).includes(name)) continue;
@@ -124,12 +123,12 @@ function unknownName(
   known: readonly string[],
 ): ConfigError {
   const where = source.source === 'file' ? ` (${describeSource(source)})` : ' in the environment';
-  const advice = suggestionFor(name, known) ?? "'exec-server config' lists those that exist";
+  const advice = suggestionFor(name, known) ?? "'exec-server config' lists the valid ones";
   return new ConfigError(name, source, `unknown ${what} ${quoteValue(name)}${where}; ${advice}`);
 }
 
-/** A peer is heard from only when pinged: a timeout no longer than the interval would drop every idle one. */
-function refuseContradictions({ config, sources }: ResolvedConfig): void {
+/** An idle peer sends nothing but pongs, so a timeout shorter than the ping interval would drop every idle peer. */
+function rejectContradictions({ config, sources }: ResolvedConfig): void {
   const { pingIntervalMs, peerSilenceTimeoutMs } = config;
   if (peerSilenceTimeoutMs > pingIntervalMs) return;
   const [timeout, interval] = (['peerSilenceTimeoutMs', 'pingIntervalMs'] as const).map((key) => {
@@ -139,7 +138,7 @@ function refuseContradictions({ config, sources }: ResolvedConfig): void {
   throw new ConfigError(
     'peerSilenceTimeoutMs',
     sources.peerSilenceTimeoutMs,
-    `${timeout} must be longer than ${interval}; idle peers would be dropped before they are pinged`,
+    `${timeout} must be longer than ${interval}; otherwise idle peers are dropped before they are pinged`,
   );
 }
 

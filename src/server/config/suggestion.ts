@@ -1,11 +1,11 @@
-/** Finds the known name that `name` was probably meant to be, as `did you mean 'x'?`; null when none is close. */
+/** Suggests the known name closest to `name`, as `did you mean 'x'?`; null when none is close. */
 export function suggestionFor(name: string, known: readonly string[]): string | null {
   const distances = known.map((candidate) => ({ candidate, distance: distanceBetween(name, candidate) }));
   const best = distances.reduce((a, b) => (b.distance < a.distance ? b : a), { candidate: '', distance: 3 });
   return best.candidate === '' ? null : `did you mean '${best.candidate}'?`;
 }
 
-/** An unfinished or overlong name (`--ping-interval-ms`) counts as one slip; otherwise each wrong character is one. */
+/** A name that is a prefix of the other (`--ping-interval-ms`) has distance 1; otherwise each wrong character counts. */
 function distanceBetween(name: string, candidate: string): number {
   const [a, b] = [name.toLowerCase(), candidate.toLowerCase()];
   const shorter = Math.min(a.length, b.length);

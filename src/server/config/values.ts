@@ -1,16 +1,16 @@
-import type { ConfigOption } from './option-spec.ts';
+import type { ConfigOption } from './config.ts';
 
 /** A configured value after parsing. */
 export type ConfigValue = string | number | boolean;
 
-/** Says what is wrong with one value, as the end of a sentence that begins with the value. */
+/** Describes why a value is invalid, as the end of a sentence that begins with the value. */
 export class ConfigValueError extends Error {
   override readonly name = 'ConfigValueError';
 }
 
 /**
- * Turns what a flag, a variable or a TOML file holds into the value of `option`.
- * Text and native values are treated alike; throws ConfigValueError when the value has the wrong form or is out of bounds.
+ * Parses the value of `option` from a flag, a variable or a TOML file, as text or as a native value.
+ * Throws ConfigValueError when the value has the wrong form or is out of bounds.
  */
 export function parseConfigValue(option: ConfigOption, raw: unknown): ConfigValue {
   switch (option.type) {
@@ -32,7 +32,7 @@ export function parseConfigValue(option: ConfigOption, raw: unknown): ConfigValu
   }
 }
 
-/** Says which values `option` takes, for help and error messages. */
+/** Describes which values `option` takes, for help and error messages. */
 export function describeAllowed(option: ConfigOption): string {
   switch (option.type) {
     case 'string':
@@ -50,7 +50,7 @@ export function describeAllowed(option: ConfigOption): string {
   }
 }
 
-/** Writes a value the short way (`30s`, `64KiB`); what it returns parses back to the same value. */
+/** Formats a value in its short form (`30s`, `64KiB`), which parses back to the same value. */
 export function formatConfigValue(option: ConfigOption, value: ConfigValue): string {
   if (option.type === 'duration') return formatQuantity(value as number, MILLISECONDS_PER_UNIT);
   if (option.type === 'bytes') return formatQuantity(value as number, BYTES_PER_UNIT);
@@ -73,14 +73,14 @@ const MAX_QUOTED_CHARS = 80;
 function parseBoolean(raw: unknown): boolean {
   if (raw === true || raw === 'true' || raw === '1') return true;
   if (raw === false || raw === 'false' || raw === '0') return false;
-  throw new ConfigValueError('is not a truth value');
+  throw new ConfigValueError('is not true or false');
 }
 
-function parseQuantity(raw: unknown, units: Readonly<Record<string, number>>, complaint: string): number {
+function parseQuantity(raw: unknown, units: Readonly<Record<string, number>>, problem: string): number {
   if (typeof raw === 'number' && Number.isInteger(raw)) return raw;
   const [, digits, unit] = (typeof raw === 'string' && /^(-?\d+)([a-z]*)$/i.exec(raw)) || [];
   const factor = unit === '' ? 1 : Object.hasOwn(units, unit ?? '') ? units[unit!] : undefined;
-  if (digits === undefined || factor === undefined) throw new ConfigValueError(complaint);
+  if (digits === undefined || factor === undefined) throw new ConfigValueError(problem);
   return Number(digits) * factor;
 }
 

@@ -1,7 +1,7 @@
+import { asBuffer } from '../../base/as-buffer.ts';
 import type { BulkBytes } from '../../protocol/envelope.ts';
 import { invalidParams } from '../../protocol/errors.ts';
-import { asBuffer } from '../../rpc/base64.ts';
-import { type Decoded, decodeBase64 } from '../../rpc/strict-base64.ts';
+import { type Decoded, decodeStrictBase64 } from '../../rpc/strict-base64.ts';
 
 /** The bytes of a parameter in base64, which may have been decoded already; a refusal names it. */
 export function bytesParam<Name extends string>(
@@ -18,6 +18,6 @@ export function bytesParam<Name extends string>(
 
 /** The bytes of a parameter in base64, which may have been decoded already, or what is wrong with it. */
 export function decodeParam(param: string, bulk: BulkBytes | null): Decoded {
-  if (bulk === null) return decodeBase64(param);
+  if (bulk === null) return decodeStrictBase64(param);
   return bulk.problem === null ? asBuffer(bulk.bytes) : { problem: bulk.problem };
 }

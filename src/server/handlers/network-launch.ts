@@ -1,11 +1,10 @@
-import { LoopbackBridge } from '../../network/bridge/loopback-bridge.ts';
-import { loopbackProxyPorts } from '../../network/bridge/proxy-endpoints.ts';
+import { LoopbackBridge, loopbackProxyPorts } from '../../network/loopback-bridge.ts';
 import {
-  type HeldInterception,
-  InterceptionHost,
-} from '../../network/proxy/interception/interception-host.ts';
+  InterceptionCertificates,
+  type InterceptionLease,
+} from '../../network/proxy/interception/interception-certificates.ts';
 import { NetworkProxy, type NetworkProxyOptions } from '../../network/proxy/network-proxy.ts';
-import type { ProxyHost } from '../../network/proxy/proxy-host.ts';
+import type { ProxyResources } from '../../network/proxy/proxy-resources.ts';
 import { DescriptorMailbox } from '../../process/spawn/descriptor-mailbox.ts';
 import type { NetworkProxyLaunch } from '../../protocol/network.ts';
 import { type ProxyServices, proxyOptions } from './network-proxy.ts';
@@ -56,33 +55,33 @@ export async function openNetwork(
   const { processId, env, networkProxy, sandboxed } = request;
   if (networkProxy !== null) {
     const options = proxyOptions(processId, networkProxy, services, serverEnv);
-    const held = networkProxy.proxy.credentialMasking ? await holdInterception(services.proxies) : null;
+    const lease = networkProxy.proxy.credentialMasking ? await leaseInterception(services.proxies) : null;
     try {
-      const proxied = { ...options, held };
-      if (!sandboxed) return sharedNetwork(await NetworkProxy.open(proxied), held, request, services);
-      return await proxiedNetwork(proxied, held, request, services);
+      const proxied = { ...options, lease };
+      if (!sandboxed) return sharedNetwork(await NetworkProxy.open(proxied), lease, request, services);
+      return await proxiedNetwork(proxied, lease, request, services);
     } catch (error) {
-      held?.release();
+      lease?.release();
       throw error;
     }
   }
   if (!sandboxed) return null;
   const ports = loopbackProxyPorts(env);
-  const bridge = new LoopbackBridge(services.proxies.ownPorts);
+  const bridge = new LoopbackBridge(services.proxies.serverPorts);
   return sandboxedNetwork((given) => given, ports, request, services, {
     serve: (descriptors) => bridge.serve(ports, descriptors),
     close: () => bridge.close(),
   });
 }
 
-function holdInterception(proxies: ProxyHost): Promise<HeldInterception> {
-  proxies.interception ??= new InterceptionHost(proxies.bundlePath, proxies.env);
-  return proxies.interception.hold();
+function leaseInterception(proxies: ProxyResources): Promise<InterceptionLease> {
+  proxies.interception ??= new InterceptionCertificates(proxies.bundlePath, proxies.env);
+  return proxies.interception.acquire();
 }
 
 function sharedNetwork(
   proxy: NetworkProxy,
-  held: HeldInterception | null,
+  lease: InterceptionLease | null,
   { processId }: NetworkRequest,
   { policyDecisions }: ProxyServices,
 ): ProgramNetwork {
@@ -92,7 +91,7 @@ function sharedNetwork(
     started: () => {},
     close: () => {
       void proxy.close();
-      held?.release();
+      lease?.release();
       policyDecisions.end(processId);
     },
   };
@@ -100,7 +99,7 @@ function sharedNetwork(
 
 function proxiedNetwork(
   options: NetworkProxyOptions,
-  held: HeldInterception | null,
+  lease: InterceptionLease | null,
   request: NetworkRequest,
   services: ProxyServices,
 ): Promise<ProgramNetwork> {
@@ -108,7 +107,7 @@ function proxiedNetwork(
   return sandboxedNetwork((env) => proxy.environmentOver(env), ports, request, services, {
     serve: (descriptors) => proxy.serve(descriptors),
     close: async () => {
-      held?.release();
+      lease?.release();
       await proxy.close();
     },
   });

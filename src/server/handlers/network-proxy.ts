@@ -1,7 +1,7 @@
 import type { PolicyPeer } from '../../network/proxy/admission.ts';
-import { MAX_ASKING_PROCESS_ID_BYTES } from '../../network/proxy/limits.ts';
+import { MAX_POLICY_PROCESS_ID_BYTES } from '../../network/proxy/limits.ts';
 import type { NetworkProxyOptions } from '../../network/proxy/network-proxy.ts';
-import type { ProxyHost } from '../../network/proxy/proxy-host.ts';
+import type { ProxyResources } from '../../network/proxy/proxy-resources.ts';
 import { invalidParams } from '../../protocol/errors.ts';
 import type { NetworkProxyLaunch } from '../../protocol/network.ts';
 import type { PolicyDecisions } from '../sessions/policy-decisions.ts';
@@ -10,7 +10,7 @@ import type { PolicyQuestions } from '../sessions/policy-questions.ts';
 /** What the proxies of a session's programs work with. */
 export interface ProxyServices {
   /** Shared by the whole server; the ports that the server listens on are to be added to its own ports. */
-  readonly proxies: ProxyHost;
+  readonly proxies: ProxyResources;
   readonly policyQuestions: PolicyQuestions;
   readonly policyDecisions: PolicyDecisions;
 }
@@ -30,9 +30,9 @@ export function proxyOptions(
     throw invalidParams('params.networkProxy.policyDecisionTimeoutMs: expected more than 0');
   }
   const idBytes = Buffer.byteLength(processId);
-  if (timeoutMs !== null && (idBytes === 0 || idBytes > MAX_ASKING_PROCESS_ID_BYTES)) {
+  if (timeoutMs !== null && (idBytes === 0 || idBytes > MAX_POLICY_PROCESS_ID_BYTES)) {
     throw invalidParams(
-      `params.processId: expected 1 to ${MAX_ASKING_PROCESS_ID_BYTES} bytes where policyDecisionTimeoutMs is given`,
+      `params.processId: expected 1 to ${MAX_POLICY_PROCESS_ID_BYTES} bytes where policyDecisionTimeoutMs is given`,
     );
   }
   const upstream = UPSTREAM_VARIABLES.find((name) => (serverEnv[name] ?? '') !== '');
@@ -48,7 +48,7 @@ export function proxyOptions(
         ? null
         : (question, signal) => policyQuestions.ask(processId, question, timeoutMs, signal),
   };
-  return { settings, host: proxies, peer };
+  return { settings, resources: proxies, peer };
 }
 
 /** What sends a server's own requests through a proxy. */

@@ -1,4 +1,4 @@
-import type { ProxyHost } from '../../network/proxy/proxy-host.ts';
+import type { ProxyResources } from '../../network/proxy/proxy-resources.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { RpcConnection } from '../../rpc/connection.ts';
 import type { SandboxEnforcer } from '../../sandbox/sandbox-enforcer.ts';
@@ -18,7 +18,7 @@ export interface HandlerServices {
   readonly http: ConnectionHttp;
   readonly quotas: Quotas;
   readonly sandboxEnforcer: SandboxEnforcer;
-  readonly proxies: ProxyHost;
+  readonly proxies: ProxyResources;
   readonly log: Logger;
   readonly records: ConnectionRecords;
   readonly connection: Pick<RpcConnection, 'notify'>;

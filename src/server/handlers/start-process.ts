@@ -1,5 +1,5 @@
 import type { ProcessListener } from '../../process/managed-process.ts';
-import { effectiveLimits, type RequestedLimits } from '../../process/resources/requested-limits.ts';
+import { effectiveLimits, type RequestedLimits } from '../../process/resources/resource-limits.ts';
 import { afterLogin } from '../../process/shell-state/after-login.ts';
 import type { LoginCommand } from '../../process/shell-state/login-command.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';

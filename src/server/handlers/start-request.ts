@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { isAbsolute } from 'node:path';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import { ioOf, type ProgramRequest, spawnSpecOf } from '../../process/program-request.ts';
-import type { RequestedLimits } from '../../process/resources/requested-limits.ts';
+import type { RequestedLimits } from '../../process/resources/resource-limits.ts';
 import { type LoginCommand, loginCommandOf } from '../../process/shell-state/login-command.ts';
 import type { ChildIo, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { internalError, invalidParams, invalidRequest, printable } from '../../protocol/errors.ts';

@@ -2,6 +2,11 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ConnectionLimits } from '../../listener/connection-slots.ts';
+import { encodeResponse, type HttpResponse, handshakeError } from '../../listener/http-response.ts';
+import type { SocketAddress, UnixAddress } from '../../listener/listen-url.ts';
+import type { TlsFiles } from '../../listener/tls.ts';
+import { addressOf, WebServer } from '../../listener/web-server.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Transport } from '../../transport/transport.ts';
 import { type WebSocketOptions, WebSocketUpgrader } from '../../transport/websocket.ts';
@@ -10,22 +15,15 @@ import { createHostCheck, type HostCheck } from '../auth/host-check.ts';
 import { anonymousPrincipal, type Principal } from '../auth/principal.ts';
 import { answerMetrics, asksForMetrics } from '../records/metrics-route.ts';
 import type { ServerMetrics } from '../records/server-metrics.ts';
-import type { ConnectionLimits } from './connection-places.ts';
 import {
   answerHttp,
-  encodeAnswer,
   forbidden,
-  type HttpAnswer,
-  handshakeProblem,
   hostOf,
   type ListenerState,
   misdirected,
   unauthorized,
   unavailable,
 } from './http-routes.ts';
-import type { SocketAddress, UnixAddress } from './listen-url.ts';
-import type { TlsFiles } from './tls.ts';
-import { addressOf, WebServer } from './web-server.ts';
 
 /** Where to listen and what to do with who comes. */
 export interface ListenerOptions extends WebSocketOptions, ConnectionLimits {
@@ -41,8 +39,8 @@ export interface ListenerOptions extends WebSocketOptions, ConnectionLimits {
   readonly log: Logger;
   /** Null where no metrics are served. */
   readonly metrics?: ServerMetrics | null;
-  /** Told of every client that is not let in. */
-  turnedAway?(status: number, reason: string, address: string | null, tokenId: string | null): void;
+  /** Called for every rejected connection. */
+  rejected?(status: number, reason: string, address: string | null, tokenId: string | null): void;
   accepted(transport: Transport, principal: Principal): void;
 }
 
@@ -62,7 +60,7 @@ export class Listener {
       {
         request: (request, response) => this.#answer(request, response),
         upgrade: (request, socket, head) => this.#upgrade(request, socket, head),
-        crowded: (leaving) => this.#sendAway(leaving),
+        evict: (socket) => this.#evict(socket),
       },
     );
     const { address, allowedHost } = options;
@@ -90,12 +88,12 @@ export class Listener {
     await this.#server.close();
   }
 
-  #sendAway(leaving: Duplex): void {
-    // Before TLS there is no language to say it in.
-    const canTell = this.#options.tls === null;
-    if (canTell) end(leaving, unavailable(CROWDED));
-    // One that leaves what it is sent unread would keep its descriptor, and nobody counts it any more.
-    if (!canTell || leaving.writableLength > 0) leaving.destroy();
+  #evict(socket: Duplex): void {
+    // Before the TLS handshake there is no way to send a response.
+    const canRespond = this.#options.tls === null;
+    if (canRespond) end(socket, unavailable(EVICTED));
+    // A peer that does not read the response would keep its descriptor, and the connection is no longer counted.
+    if (!canRespond || socket.writableLength > 0) socket.destroy();
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
@@ -115,14 +113,14 @@ export class Listener {
       return;
     }
     const refused = misdirected ?? answerHttp(request, true, this.#state(socket));
-    if (refused !== null) this.#turnAway(socket, refused);
+    if (refused !== null) this.#reject(socket, refused);
     else if (this.#options.gate === null)
       this.#admit(request, socket, head, anonymousPrincipal(addressOf(socket)));
     else void this.#authenticate(this.#options.gate, request, socket, head);
   }
 
   /** The answer to a request for metrics; null to any other, and where none are served. */
-  #metricsFor(request: IncomingMessage): Promise<HttpAnswer> | null {
+  #metricsFor(request: IncomingMessage): Promise<HttpResponse> | null {
     const { metrics = null, gate } = this.#options;
     if (metrics === null || !asksForMetrics(request)) return null;
     const { socket } = request;
@@ -134,9 +132,9 @@ export class Listener {
 
   /** While it takes its time, the socket is one of those that are not websockets yet. */
   async #authenticate(gate: Gate, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const malformed = handshakeProblem(request);
+    const malformed = handshakeError(request);
     if (malformed !== null) {
-      this.#turnAway(socket, malformed);
+      this.#reject(socket, malformed);
       return;
     }
     const admission = await gate(request.headers.authorization, addressOf(socket));
@@ -144,13 +142,13 @@ export class Listener {
       end(socket, await this.#unauthorized(socket, admission));
       return;
     }
-    const obstacle = answerHttp(request, true, this.#state(socket));
-    if (obstacle !== null) this.#turnAway(socket, obstacle);
+    const refused = answerHttp(request, true, this.#state(socket));
+    if (refused !== null) this.#reject(socket, refused);
     else if (!socket.destroyed) this.#admit(request, socket, head, admission.principal);
   }
 
   /** The answer to a client without a good token, on record before it has waited its time. */
-  async #unauthorized(socket: Duplex, refused: Refused): Promise<HttpAnswer> {
+  async #unauthorized(socket: Duplex, refused: Refused): Promise<HttpResponse> {
     const { refusal: reason, delayMs } = refused;
     const tokenId = refused.tokenId ?? null;
     const address = addressOf(socket);
@@ -158,46 +156,46 @@ export class Listener {
     const level = delayMs > 0 ? 'warn' : 'info';
     this.#options.log[level]('a client was refused', { reason, address, token: tokenId });
     const refusal = unauthorized(reason);
-    this.#options.turnedAway?.(refusal.status, reason, address, tokenId);
+    this.#options.rejected?.(refusal.status, reason, address, tokenId);
     await delay(delayMs, undefined, { ref: false });
     return refusal;
   }
 
   /** The answer to a client whose token is good for something else. */
-  #forbidden(socket: Duplex, reason: string, { tokenId }: Principal): HttpAnswer {
+  #forbidden(socket: Duplex, reason: string, { tokenId }: Principal): HttpResponse {
     const address = addressOf(socket);
     this.#options.log.info('a client was refused', { reason, address, token: tokenId });
     const refusal = forbidden(reason);
-    this.#options.turnedAway?.(refusal.status, reason, address, tokenId);
+    this.#options.rejected?.(refusal.status, reason, address, tokenId);
     return refusal;
   }
 
   #admit(request: IncomingMessage, socket: Duplex, head: Buffer, principal: Principal): void {
-    this.#server.places.admit(socket);
+    this.#server.slots.admit(socket);
     this.#upgrader.upgrade(request, socket, head, (transport) =>
       this.#options.accepted(transport, principal),
     );
   }
 
   /** A probe that comes with an offer to upgrade has its answer, and nobody was kept out. */
-  #turnAway(socket: Duplex, answer: HttpAnswer): void {
+  #reject(socket: Duplex, answer: HttpResponse): void {
     if (answer.status >= 400) {
-      this.#options.turnedAway?.(answer.status, answer.body.trim(), addressOf(socket), null);
+      this.#options.rejected?.(answer.status, answer.body.trim(), addressOf(socket), null);
     }
     end(socket, answer);
   }
 
-  #refusalOf(request: IncomingMessage): HttpAnswer | null {
+  #refusalOf(request: IncomingMessage): HttpResponse | null {
     const host = hostOf(request);
     return this.#answersTo(host) ? null : misdirected(host ?? '');
   }
 
   #state(socket: Duplex): ListenerState {
-    return { draining: this.#draining, obstacle: this.#server.places.obstacle(socket) };
+    return { draining: this.#draining, limitReached: this.#server.slots.limitReached(socket) };
   }
 }
 
-const CROWDED = 'too many connections have not become websockets yet; this was the oldest';
+const EVICTED = 'too many connections have not become websockets yet; this was the oldest';
 
 function urlOf(address: SocketAddress | UnixAddress, bound: AddressInfo | null): string {
   if (address.kind === 'unix') return `unix://${address.path}`;
@@ -205,12 +203,12 @@ function urlOf(address: SocketAddress | UnixAddress, bound: AddressInfo | null):
   return `${address.secure ? 'wss' : 'ws'}://${family === 'IPv6' ? `[${ip}]` : ip}:${port}`;
 }
 
-function send(request: IncomingMessage, response: ServerResponse, answer: HttpAnswer | null): void {
+function send(request: IncomingMessage, response: ServerResponse, answer: HttpResponse | null): void {
   response.writeHead(answer?.status ?? 404, answer?.headers);
   response.end(request.method === 'HEAD' ? '' : answer?.body);
 }
 
 /** Nobody else watches a socket that HTTP has let go of: one that the peer keeps open would stay for ever and hold up `close`. */
-function end(socket: Duplex, answer: HttpAnswer): void {
-  socket.end(encodeAnswer(answer, STATUS_CODES[answer.status] ?? ''), () => socket.destroy());
+function end(socket: Duplex, answer: HttpResponse): void {
+  socket.end(encodeResponse(answer, STATUS_CODES[answer.status] ?? ''), () => socket.destroy());
 }

@@ -1,7 +1,7 @@
+import type { SocketAddress, UnixAddress } from '../../listener/listen-url.ts';
+import { StartError } from '../../listener/start-error.ts';
+import type { TlsFiles } from '../../listener/tls.ts';
 import type { ExecServerConfig } from '../config/config.ts';
-import { StartError } from '../start-error.ts';
-import type { SocketAddress, UnixAddress } from './listen-url.ts';
-import type { TlsFiles } from './tls.ts';
 
 /** The files for a listener's TLS, null for one without. Throws StartError when settings and address do not fit together. */
 export function tlsFilesOf(

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
+import { type HttpResponse, textResponse } from '../../listener/http-response.ts';
 import type { Gate, Refused } from '../auth/gate.ts';
 import type { Principal } from '../auth/principal.ts';
-import { answer, type HttpAnswer, pathOf } from '../listen/http-routes.ts';
+import { pathOf } from '../listen/http-routes.ts';
 import type { ServerMetrics } from './server-metrics.ts';
 
 /** Whether a request is about metrics. */
@@ -11,8 +12,8 @@ export function asksForMetrics(request: IncomingMessage): boolean {
 
 /** Makes the answers to scrapers that are not let in; whoever guesses here is slowed and recorded as at the websocket. */
 export interface MetricsRefusals {
-  unauthorized(refused: Refused): Promise<HttpAnswer>;
-  forbidden(reason: string, principal: Principal): HttpAnswer;
+  unauthorized(refused: Refused): Promise<HttpResponse>;
+  forbidden(reason: string, principal: Principal): HttpResponse;
 }
 
 /**
@@ -24,9 +25,10 @@ export async function answerMetrics(
   metrics: ServerMetrics,
   gate: Gate | null,
   refusals: MetricsRefusals,
-): Promise<HttpAnswer> {
-  if (request.headers.origin !== undefined) return answer(403);
-  if (request.method !== 'GET' && request.method !== 'HEAD') return answer(405, '', { allow: 'GET,HEAD' });
+): Promise<HttpResponse> {
+  if (request.headers.origin !== undefined) return textResponse(403);
+  if (request.method !== 'GET' && request.method !== 'HEAD')
+    return textResponse(405, '', { allow: 'GET,HEAD' });
   const admission = await gate?.(request.headers.authorization, request.socket.remoteAddress ?? null);
   if (admission !== undefined) {
     if ('refusal' in admission) return await refusals.unauthorized(admission);

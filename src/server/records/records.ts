@@ -1,3 +1,6 @@
+import type { AuditLog } from '../../audit/audit-log.ts';
+import type { RejectedConnections } from '../../audit/rejected-connections.ts';
+import { StartError } from '../../listener/start-error.ts';
 import { NetworkError } from '../../network/errors.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { TraceContext } from '../../observability/trace-context.ts';
@@ -10,18 +13,15 @@ import type { Handlers } from '../../rpc/router.ts';
 import type { CloseReason } from '../../transport/transport.ts';
 import type { Principal } from '../auth/principal.ts';
 import type { ExecServerConfig } from '../config/config.ts';
-import { StartError } from '../start-error.ts';
-import type { AuditLog } from './audit/audit-log.ts';
-import type { auditedHandlers } from './audit/audited-handlers.ts';
-import type { ConnectionTrail, HttpOutcome, StartPolicy } from './audit/trail.ts';
-import type { TurnedAway } from './audit/turned-away.ts';
+import type { ConnectionAuditTrail, HttpOutcome, StartPolicy } from './audit-trail.ts';
+import type { auditedHandlers } from './audited-handlers.ts';
 import type { MeasuredRequest, ServerMetrics, ServerState } from './server-metrics.ts';
 
 /** The audit log with what is needed to write to it, loaded only where there is one. */
 interface Audit {
   readonly log: AuditLog;
-  readonly turnedAway: TurnedAway;
-  readonly Trail: typeof ConnectionTrail;
+  readonly rejected: RejectedConnections;
+  readonly Trail: typeof ConnectionAuditTrail;
   readonly auditedHandlers: typeof auditedHandlers;
 }
 
@@ -65,10 +65,10 @@ export class ServerRecords {
     return new ConnectionRecords(trail, this.metrics, this.#tracer, audit.auditedHandlers);
   }
 
-  /** A client was not let in. */
-  turnedAway(status: number, reason: string, address: string | null, tokenId: string | null): void {
+  /** A connection was rejected. */
+  connectionRejected(status: number, reason: string, address: string | null, tokenId: string | null): void {
     this.metrics?.refused(`http ${status}`);
-    this.#audit?.turnedAway.record(status, reason, address, tokenId);
+    this.#audit?.rejected.record(status, reason, address, tokenId);
   }
 
   /** Goes on in a new audit log when the old one was moved away. False when there is none. */
@@ -78,20 +78,20 @@ export class ServerRecords {
   }
 
   async close(): Promise<void> {
-    this.#audit?.turnedAway.tellUnrecorded();
+    this.#audit?.rejected.flushUnrecorded();
     await this.#audit?.log.close();
   }
 }
 
 /** The records of one connection. Everything may be called whether or not records are kept. */
 export class ConnectionRecords {
-  readonly #trail: ConnectionTrail | null;
+  readonly #trail: ConnectionAuditTrail | null;
   readonly #metrics: ServerMetrics | null;
   readonly #tracer: RequestTracer | null;
   readonly #audited: typeof auditedHandlers | null;
 
   constructor(
-    trail: ConnectionTrail | null,
+    trail: ConnectionAuditTrail | null,
     metrics: ServerMetrics | null,
     tracer: RequestTracer | null,
     audited: typeof auditedHandlers | null,
@@ -202,16 +202,22 @@ async function loadTracer(): Promise<RequestTracer> {
 }
 
 async function openAudit(config: ExecServerConfig, log: Logger): Promise<Audit> {
-  const [{ AuditLog }, { ConnectionTrail }, { auditedHandlers }, { TurnedAway }] = await Promise.all([
-    import('./audit/audit-log.ts'),
-    import('./audit/trail.ts'),
-    import('./audit/audited-handlers.ts'),
-    import('./audit/turned-away.ts'),
-  ]);
+  const [{ AuditLog }, { RejectedConnections }, { ConnectionAuditTrail }, { auditedHandlers }] =
+    await Promise.all([
+      import('../../audit/audit-log.ts'),
+      import('../../audit/rejected-connections.ts'),
+      import('./audit-trail.ts'),
+      import('./audited-handlers.ts'),
+    ]);
   const { auditLog: path, auditFsync: fsync, auditOnError: onError } = config;
   try {
     const opened = await AuditLog.open({ path, fsync, onError, log });
-    return { log: opened, turnedAway: new TurnedAway(opened), Trail: ConnectionTrail, auditedHandlers };
+    return {
+      log: opened,
+      rejected: new RejectedConnections(opened),
+      Trail: ConnectionAuditTrail,
+      auditedHandlers,
+    };
   } catch (error) {
     throw new StartError(
       `cannot keep the audit log ${path}: ${(error as Error).message} (--audit-log names another)`,

@@ -1,4 +1,6 @@
 import { setMaxListeners } from 'node:events';
+import { Semaphore } from '../../base/semaphore.ts';
+import { withTimeout } from '../../base/with-timeout.ts';
 import { FileError, refused } from '../../files/errors.ts';
 import { FileHandles } from '../../files/file-handles.ts';
 import type { FileSystem } from '../../files/file-system.ts';
@@ -9,7 +11,6 @@ import { PathOrder } from '../../files/path-order.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import type { ContentSearch } from '../../files/search/content-search.ts';
 import type { SearchRequest, SearchResult } from '../../files/search/query.ts';
-import { Slots } from '../../files/slots.ts';
 import type { ChangeBatch } from '../../files/watch/change-list.ts';
 import type { ConnectionWatches } from '../../files/watch/connection-watches.ts';
 import type { MissingWatch } from '../../files/watch/watch-missing.ts';
@@ -24,7 +25,6 @@ import {
   REUSED_BLOCKS_MAX,
   TREE_OPERATIONS_PER_CONNECTION,
 } from '../limits.ts';
-import { waitAtMost } from '../patience.ts';
 
 /** What a request says about its sandbox. */
 interface AskedSandbox {
@@ -51,7 +51,7 @@ export class ConnectionFiles {
   readonly #peer: FileNewsPeer;
   #missing: Promise<MissingWatch> | null = null;
   #watches: Promise<ConnectionWatches> | null = null;
-  readonly #slots = new Slots(FILE_OPERATIONS_PER_CONNECTION);
+  readonly #slots = new Semaphore(FILE_OPERATIONS_PER_CONNECTION);
   readonly #ended = new AbortController();
 
   /**
@@ -67,7 +67,7 @@ export class ConnectionFiles {
   ) {
     // Every operation that waits for its place listens; their number is bounded by the dispatcher.
     setMaxListeners(0, this.#ended.signal);
-    const trees = new Slots(TREE_OPERATIONS_PER_CONNECTION);
+    const trees = new Semaphore(TREE_OPERATIONS_PER_CONNECTION);
     this.#bounded = (files) =>
       countHandles(limitFileSystem(files, { slots: this.#slots, trees }, this.#ended.signal), enterHandle);
     this.#fileSystem = this.#bounded(files);
@@ -102,7 +102,7 @@ export class ConnectionFiles {
   /** Resolves when the changes that were asked for before are done; null when there are none. A dead mount is not waited for. */
   changesDone(): Promise<void> | null {
     const changes = this.order.changesDone();
-    return changes && waitAtMost(EARLIER_CHANGES_MS, changes);
+    return changes && withTimeout(changes, EARLIER_CHANGES_MS);
   }
 
   /** Aborted with a FileError when the connection is gone. */
@@ -142,7 +142,7 @@ export class ConnectionFiles {
 
   /** While the client leaves answers unread no file operation begins: those that were let in already could bring any number. */
   setHeld(held: boolean): void {
-    this.#slots.setHeld(held);
+    this.#slots.setPaused(held);
   }
 
   /** Ends what is under way; unfinished replacements are dropped. */

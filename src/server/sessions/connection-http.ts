@@ -1,5 +1,5 @@
 import { NetworkError } from '../../network/errors.ts';
-import type { HttpAnswer, HttpClient } from '../../network/http/http-client.ts';
+import type { HttpClient, HttpResponse } from '../../network/http/http-client.ts';
 import type { HttpRequest } from '../../network/http/request.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
@@ -24,13 +24,13 @@ export interface ConnectionHttpOptions {
 }
 
 /** A body that was read to its end. `release` gives its bytes back to the budget. */
-export interface WholeAnswer extends Pick<HttpAnswer, 'status' | 'fields'> {
+export interface WholeAnswer extends Pick<HttpResponse, 'status' | 'fields'> {
   readonly body: Buffer;
   release(): void;
 }
 
 /** An answer whose body is sent once `start` was called. */
-export interface StreamedAnswer extends Pick<HttpAnswer, 'status' | 'fields'> {
+export interface StreamedAnswer extends Pick<HttpResponse, 'status' | 'fields'> {
   start(): void;
 }
 
@@ -173,7 +173,7 @@ export class ConnectionHttp {
     if (this.#active.size === 0) for (const idle of this.#idleWaiters.splice(0)) idle();
   }
 
-  async #send(request: HttpRequest, { ending }: ActiveRequest): Promise<HttpAnswer> {
+  async #send(request: HttpRequest, { ending }: ActiveRequest): Promise<HttpResponse> {
     this.#client ??= this.#options.client();
     const client = await this.#client;
     if (this.#disposed) throw new NetworkError('failed', 'http/request failed: the connection has ended');
@@ -213,7 +213,7 @@ export class ConnectionHttp {
     );
   }
 
-  async #pump({ body }: HttpAnswer, active: ActiveRequest): Promise<void> {
+  async #pump({ body }: HttpResponse, active: ActiveRequest): Promise<void> {
     const { requestId } = active;
     let seq = 1;
     let error: string | null = null;

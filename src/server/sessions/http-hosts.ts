@@ -1,6 +1,6 @@
+import { StartError } from '../../listener/start-error.ts';
 import type { HostPolicy } from '../../network/http/host-policy.ts';
 import type { ExecServerConfig } from '../config/config.ts';
-import { StartError } from '../start-error.ts';
 
 /** Rejects with StartError, which names the option, when a list of hosts cannot be read. */
 export async function refuseBadHosts(config: ExecServerConfig): Promise<void> {

@@ -1,6 +1,6 @@
+import { StartError } from '../../listener/start-error.ts';
 import { obstacleToNative } from '../../native/obstacles.ts';
 import type { ExecServerConfig } from '../config/config.ts';
-import { StartError } from '../start-error.ts';
 
 /** Looks for control groups: an object with an obstacle says why there are none. */
 export type FindControlGroups = () => object | { readonly obstacle: string };

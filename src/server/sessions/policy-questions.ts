@@ -1,5 +1,5 @@
 import { MAX_TIMER_MS } from '../../network/limits.ts';
-import { ANSWER_GRACE_MS, MAX_QUESTIONS, MAX_REASON_BYTES } from '../../network/proxy/limits.ts';
+import { ANSWER_GRACE_MS, MAX_OPEN_POLICY_REQUESTS, MAX_REASON_BYTES } from '../../network/proxy/limits.ts';
 import type { NetworkPolicyDecision, NetworkPolicyRequest } from '../../protocol/network.ts';
 import { CLIENT_METHODS } from '../../protocol/registry.ts';
 
@@ -29,7 +29,7 @@ export class PolicyQuestions {
     signal: AbortSignal,
   ): Promise<NetworkPolicyDecision> {
     const peer = this.#peer();
-    if (peer === null || this.#open >= MAX_QUESTIONS) return DENIED;
+    if (peer === null || this.#open >= MAX_OPEN_POLICY_REQUESTS) return DENIED;
     this.#open++;
     const patience = AbortSignal.timeout(Math.min(timeoutMs + ANSWER_GRACE_MS, MAX_TIMER_MS));
     try {

@@ -1,6 +1,7 @@
+import { once } from '../../base/once.ts';
 import { refused } from '../../files/errors.ts';
 import { ProcessError } from '../../process/errors.ts';
-import { DESCRIPTORS_OF_A_PROCESS } from '../limits.ts';
+import { DESCRIPTORS_PER_PROCESS } from '../limits.ts';
 
 /** What all clients of a server may have at once. */
 export interface QuotaLimits {
@@ -32,7 +33,7 @@ export class Quotas {
         full(`${this.#processes} running processes`, 'maxProcesses'),
       );
     }
-    if (this.#freeDescriptors < DESCRIPTORS_OF_A_PROCESS) {
+    if (this.#freeDescriptors < DESCRIPTORS_PER_PROCESS) {
       throw new ProcessError('tooManyProcesses', this.#outOfDescriptors());
     }
     this.#processes++;
@@ -51,7 +52,7 @@ export class Quotas {
   }
 
   get #freeDescriptors(): number {
-    return this.#limits.descriptors - this.#processes * DESCRIPTORS_OF_A_PROCESS - this.#fileHandles;
+    return this.#limits.descriptors - this.#processes * DESCRIPTORS_PER_PROCESS - this.#fileHandles;
   }
 
   #outOfDescriptors(): string {
@@ -64,12 +65,4 @@ export class Quotas {
 
 function full(what: string, limit: string): string {
   return `the server has ${what}, the configured maximum (${limit})`;
-}
-
-function once(work: () => void): Leave {
-  let done = false;
-  return () => {
-    if (!done) work();
-    done = true;
-  };
 }

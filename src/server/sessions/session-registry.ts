@@ -1,7 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { effectiveLimits } from '../../process/resources/requested-limits.ts';
-import { limitsAnything } from '../../process/resources/resource-limits.ts';
-import { SessionLimits } from '../../process/resources/session-limits.ts';
+import { effectiveLimits, limitsAnything, SessionLimits } from '../../process/resources/resource-limits.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { invalidRequest, limitExceeded, printable, sessionAttached } from '../../protocol/errors.ts';
 import { FULL_ACCESS_KEY } from '../auth/access.ts';

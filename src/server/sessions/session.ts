@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { ProcessManager, type ProcessManagerOptions } from '../../process/process-manager.ts';
-import type { SessionLimits } from '../../process/resources/session-limits.ts';
+import type { SessionLimits } from '../../process/resources/resource-limits.ts';
 import { ShellStates } from '../../process/shell-state/shell-states.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { PolicyDecisions } from './policy-decisions.ts';

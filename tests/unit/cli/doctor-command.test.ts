@@ -8,14 +8,14 @@ import { childPids } from '../../support/children.ts';
 import { Workspace } from './run-cli.ts';
 
 const workspace = new Workspace();
-let place: string;
+let folder: string;
 
 beforeEach(() => {
-  place = mkdtempSync(join(tmpdir(), 'doctor-'));
+  folder = mkdtempSync(join(tmpdir(), 'doctor-'));
 });
 
 afterEach(() => {
-  rmSync(place, { recursive: true });
+  rmSync(folder, { recursive: true });
 });
 
 afterAll(() => {
@@ -23,26 +23,21 @@ afterAll(() => {
   expect(childPids()).toEqual([]);
 });
 
-const HEADINGS = [
-  'Sandbox',
-  'Attempts of a program in a sandbox',
-  'Attempts with files under a sandbox',
-  'Other',
-];
+const HEADINGS = ['Sandbox', 'Escape attempts by a program', 'Escape attempts by file operations', 'Other'];
 
 describe('on a machine where sandboxes work', () => {
-  test('the program prints a table and exits with 0', async () => {
+  test('prints a table and exits with 0', async () => {
     const { code, stdout, stderr } = await workspace.run(['doctor']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout.split('\n').filter((line) => /^[A-Z]/.test(line))).toEqual([
       ...HEADINGS,
-      'Sandboxes can be relied on here.',
+      'Sandboxes are reliable on this machine.',
     ]);
     expect(stdout).not.toContain('✗');
     expect(stdout).toMatch(/^ {2}✓ change \.git\/config {2,}stopped: EROFS \(open\)$/m);
   });
 
-  test('the same can be had as JSON', async () => {
+  test('prints the same checks as JSON', async () => {
     const { text, exitCode } = await doctorCommand(['--json'], process.env);
     const { reliable, checks } = JSON.parse(text);
     expect({ reliable, exitCode }).toEqual({ reliable: true, exitCode: 0 });
@@ -57,44 +52,44 @@ describe('on a machine where sandboxes work', () => {
   });
 });
 
-describe('on a machine where they do not', () => {
-  test('a missing bwrap fails, and what is merely missing does not count', async () => {
-    const { text, exitCode } = await doctorCommand([], { PATH: place });
+describe('on a machine where sandboxes do not work', () => {
+  test('fails without bwrap, but not for missing optional programs', async () => {
+    const { text, exitCode } = await doctorCommand([], { PATH: folder });
     expect(exitCode).toBe(1);
     expect(text).toMatch(/^ {2}✗ bwrap {2,}bwrap was not found on this server's PATH \(.*\)$/m);
     expect(text).toMatch(/^ +-> install the package bubblewrap \(apt-get install bubblewrap/m);
     expect(text).toMatch(
-      /^ {2}- ripgrep {2,}fs\/search uses its own engine, which is slower\n +-> .*ripgrep/m,
+      /^ {2}- ripgrep {2,}fs\/search uses its built-in engine, which is slower\n +-> .*ripgrep/m,
     );
-    expect(text).toMatch(/^ {2}- zsh {2,}it is not installed$/m);
-    expect(text).toMatch(/^Sandboxes cannot be relied on here\./m);
-    expect(text).not.toContain('Attempts');
+    expect(text).toMatch(/^ {2}- zsh {2,}not installed$/m);
+    expect(text).toMatch(/^Sandboxes are not reliable on this machine\./m);
+    expect(text).not.toContain('Escape attempts');
   });
 
-  test('forbidden user namespaces are told with the command that allows them', async () => {
-    const complaint = 'bwrap: Creating new namespace failed: Operation not permitted';
-    const script = `#!/bin/sh\n[ "$1" = --version ] && exec /usr/bin/bwrap "$@"\necho "${complaint}" >&2; exit 1\n`;
-    writeFileSync(join(place, 'bwrap'), script, { mode: 0o755 });
-    const { text, exitCode } = await doctorCommand(['--json'], { PATH: place });
+  test('names the command that allows user namespaces', async () => {
+    const message = 'bwrap: Creating new namespace failed: Operation not permitted';
+    const script = `#!/bin/sh\n[ "$1" = --version ] && exec /usr/bin/bwrap "$@"\necho "${message}" >&2; exit 1\n`;
+    writeFileSync(join(folder, 'bwrap'), script, { mode: 0o755 });
+    const { text, exitCode } = await doctorCommand(['--json'], { PATH: folder });
     const { reliable, checks } = JSON.parse(text);
     expect({ reliable, exitCode }).toEqual({ reliable: false, exitCode: 1 });
     expect(checks).toContainEqual({
       group: 'Sandbox',
       name: 'user namespaces',
       state: 'failed',
-      detail: complaint,
+      detail: message,
       fix: expect.stringContaining('sysctl -w kernel.unprivileged_userns_clone=1'),
     });
   });
 });
 
-test('help is printed, and fits a terminal', async () => {
+test('prints help that fits 80 columns', async () => {
   expect(await doctorCommand(['--help'], {})).toEqual({ text: DOCTOR_HELP, exitCode: 0 });
   for (const line of DOCTOR_HELP.split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
 });
 
-test('other arguments are refused', async () => {
+test('rejects other arguments', async () => {
   await expect(doctorCommand(['--fix'], {})).rejects.toThrow(
-    new UsageError("doctor: unexpected argument '--fix'"),
+    new UsageError("unknown flag '--fix'", 'doctor'),
   );
 });

@@ -2,8 +2,7 @@ import { expect, test } from 'vitest';
 import { RunError, reportFailure, UsageError } from '../../../src/cli/failures.ts';
 import { ConfigError } from '../../../src/server/config/resolve.ts';
 
-const HINT =
-  "\nUsage: exec-server [serve|config|token|audit|doctor|relay|forward] [options]; try 'exec-server --help'.";
+const HINT = "\nTry 'exec-server --help'.";
 const bug = new TypeError('x is not\n  a function');
 
 test.each([
@@ -14,14 +13,20 @@ test.each([
     `exec-server: no${HINT}`,
     2,
   ],
+  [
+    'a usage error of a command',
+    new UsageError('no', 'relay'),
+    "exec-server relay: no\nTry 'exec-server relay --help'.",
+    2,
+  ],
   ['a run error', new RunError('no'), 'exec-server: no', 1],
   ['a bug', bug, 'exec-server: unexpected error: x is not a function', 1],
-  ['something thrown that is no error', 'oops', 'exec-server: unexpected error: oops', 1],
-])('%s', (_name, error, text, exitCode) => {
+  ['a thrown string', 'oops', 'exec-server: unexpected error: oops', 1],
+])('reports %s', (_name, error, text, exitCode) => {
   expect(reportFailure(error, false)).toEqual({ text, exitCode });
 });
 
-test('the stack of a bug is shown to those who debug', () => {
+test('shows the stack of a bug only in debug mode', () => {
   const { text } = reportFailure(bug, true);
   expect(text).toBe(`exec-server: unexpected error: x is not a function\n${bug.stack}`);
   expect(reportFailure(new RunError('no'), true).text).toBe('exec-server: no');

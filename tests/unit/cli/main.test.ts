@@ -7,12 +7,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
 import { helpText } from '../../../src/cli/help.ts';
-import { VERSION } from '../../../src/server/version.ts';
+import { VERSION } from '../../../src/observability/version.ts';
 import { CLI, firstLine, Workspace } from './run-cli.ts';
 
 const PROJECT = fileURLToPath(new URL('../../../', import.meta.url));
-const HINT =
-  "Usage: exec-server [serve|config|token|audit|doctor|relay|forward] [options]; try 'exec-server --help'.\n";
+const HINT = "Try 'exec-server --help'.\n";
 
 const workspace = new Workspace();
 afterAll(() => workspace.close());
@@ -26,7 +25,7 @@ test.each([
   expect(await workspace.run(args)).toEqual({ code: 0, signal: null, stdout, stderr: '' });
 });
 
-test('help fits a terminal and is what the documentation shows', () => {
+test('help fits 80 columns and matches the documentation', () => {
   for (const line of helpText().split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
   const check = spawnSync(process.execPath, ['scripts/generate-cli.mjs', '--check'], {
     cwd: PROJECT,
@@ -35,7 +34,7 @@ test('help fits a terminal and is what the documentation shows', () => {
   expect(check).toMatchObject({ status: 0, stderr: '' });
 });
 
-test('the settings file of the documentation works', async () => {
+test('accepts the settings file of the documentation', async () => {
   const [, toml] = /```toml\n(.*?)```/s.exec(readFileSync(join(PROJECT, 'docs/cli.md'), 'utf8')) ?? [];
   const file = workspace.file('documented.toml', toml!);
   const { code, stdout } = await workspace.run(['config', '--json', '--config', file]);
@@ -47,7 +46,7 @@ test('the settings file of the documentation works', async () => {
   });
 });
 
-test('config shows what each source contributes', async () => {
+test('config shows the source of each value', async () => {
   const file = workspace.file('some.toml', 'logLevel = "error"\nmaxConnections = 5\nmaxJsonDepth = 9');
   const env = { EXEC_SERVER_CONFIG: file, EXEC_SERVER_LOG_LEVEL: 'info', EXEC_SERVER_MAX_CONNECTIONS: '6' };
   const { code, stdout, stderr } = await workspace.run(['config', '--max-connections', '7'], env);
@@ -84,12 +83,12 @@ test.each<[string[], Record<string, string>, string]>([
   [
     [],
     { EXEC_SERVER_NATIVE_SPAWN: 'perhaps' },
-    "nativeSpawn (environment EXEC_SERVER_NATIVE_SPAWN): 'perhaps' is not a truth value; allowed: true or false",
+    "nativeSpawn (environment EXEC_SERVER_NATIVE_SPAWN): 'perhaps' is not true or false; allowed: true or false",
   ],
   [
     [],
-    { EXEC_SERVER_NONSENSE: '1' },
-    "unknown variable 'EXEC_SERVER_NONSENSE' in the environment; 'exec-server config' lists those that exist",
+    { EXEC_SERVER_COLOUR: '1' },
+    "unknown variable 'EXEC_SERVER_COLOUR' in the environment; 'exec-server config' lists the valid ones",
   ],
   [
     ['--config', 'bad.toml'],
@@ -132,7 +131,7 @@ test.each<[string[], string]>([
     ['--config', '/nonexistent.toml'],
     'cannot read the config file /nonexistent.toml: it does not exist (create it, or name another with --config)',
   ],
-])('%j exits 1 with one line', async (args, message) => {
+])('%j exits 1 and prints one line', async (args, message) => {
   expect(await workspace.run(args)).toEqual({
     code: 1,
     signal: null,
@@ -141,7 +140,7 @@ test.each<[string[], string]>([
   });
 });
 
-test('a port in use exits 1 and says what to do', async () => {
+test('exits 1 with a fix when the port is in use', async () => {
   const occupant = createServer().listen(0, '127.0.0.1');
   await once(occupant, 'listening');
   const { port } = occupant.address() as { port: number };
@@ -155,7 +154,7 @@ test('a port in use exits 1 and says what to do', async () => {
 });
 
 test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
-  'a server prints its URL, writes its files and ends well on %s',
+  'prints its URL, writes its files and exits 0 on %s',
   async (signal) => {
     const [urlFile, pidFile] = [join(workspace.path, 'the.url'), join(workspace.path, 'the.pid')];
     const server = workspace.start(['--url-file', 'the.url', '--pid-file', 'the.pid']);
@@ -175,10 +174,10 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
 test.each([
   [['token', '--out', 'unwritten'], 'cannot write --out unwritten: '],
   [['--pid-file', 'unwritten'], 'cannot write --pid-file unwritten: '],
-])('%j leaves nothing where nothing can be written', (args, message) => {
+])('%j leaves no partial file when the disk is full', (args, message) => {
   const folder = join(workspace.path, 'full');
   mkdirSync(folder);
-  // No file may have a single byte.
+  // No file may grow beyond zero bytes.
   const limited = ['-c', 'ulimit -f 0; exec "$@"', 'sh', process.execPath, CLI, ...args];
   const { status, stderr } = spawnSync('sh', limited, { cwd: folder, encoding: 'utf8', timeout: 20_000 });
   expect([status, stderr]).toEqual([1, expect.stringContaining(message)]);
@@ -186,7 +185,7 @@ test.each([
   rmdirSync(folder);
 });
 
-test('a directory that is gone is no unexpected error', () => {
+test('reports a working directory that was removed', () => {
   const folder = join(workspace.path, 'gone');
   mkdirSync(folder);
   const removed = ['-c', 'rmdir "$PWD"; exec "$@"', 'sh', process.execPath, CLI, '--url-file', 'url'];
@@ -197,10 +196,10 @@ test('a directory that is gone is no unexpected error', () => {
   ]);
 });
 
-test('a reader of the URL that goes away does not end the server', async () => {
-  const server = workspace.start(['--url-file', 'lonely.url']);
+test('keeps serving when the reader of the URL goes away', async () => {
+  const server = workspace.start(['--url-file', 'reader.url']);
   server.child.stdout.destroy();
-  const file = join(workspace.path, 'lonely.url');
+  const file = join(workspace.path, 'reader.url');
   await expect.poll(() => existsSync(file), { timeout: 10_000 }).toBe(true);
   const url = readFileSync(file, 'utf8').trim();
   expect((await fetch(`${url.replace('ws:', 'http:')}/readyz`)).status).toBe(200);
@@ -209,18 +208,18 @@ test('a reader of the URL that goes away does not end the server', async () => {
   expect(await exited).toEqual([0, null]);
 });
 
-test('a relay outlives the reader of its log', async () => {
+test('a relay keeps serving when the reader of its log goes away', async () => {
   const relay = workspace.start(['relay', '--secret-file', workspace.file('secret', 's'.repeat(32))]);
   await firstLine(relay);
   relay.child.stderr.destroy();
   const exited = once(relay.child, 'exit');
-  // Each of them is logged.
+  // Both signals are logged.
   relay.child.kill('SIGHUP');
   relay.child.kill('SIGTERM');
   expect(await exited).toEqual([0, null]);
 });
 
-test('a forwarder outlives the reader of its log', async () => {
+test('a forwarder keeps running when the reader of its log goes away', async () => {
   let calls = 0;
   const registry = createHttpServer((_request, response) => {
     calls++;
@@ -234,14 +233,14 @@ test('a forwarder outlives the reader of its log', async () => {
   });
   const exited = once(child, 'exit');
   child.stderr.destroy();
-  // What went wrong with the first call is logged before the third.
+  // The failure of the first call is logged before the third call.
   await expect.poll(() => calls, { timeout: 15_000 }).toBeGreaterThanOrEqual(3);
   child.kill('SIGTERM');
   expect(await exited).toEqual([0, null]);
   registry.close();
 });
 
-test('stdio answers on stdout and ends with stdin', async () => {
+test('stdio answers on stdout and exits when stdin ends', async () => {
   const server = workspace.start(['--transport', 'stdio']);
   server.child.stdin.write('{"id":1,"method":"initialize","params":{"clientName":"test"}}\n');
   expect(JSON.parse(await firstLine(server))).toMatchObject({ id: 1, result: {} });
@@ -249,7 +248,7 @@ test('stdio answers on stdout and ends with stdin', async () => {
   expect(await server.outcome).toMatchObject({ code: 0, signal: null, stderr: '' });
 });
 
-test('stdio ends when its reader goes away', async () => {
+test('stdio exits when its reader goes away', async () => {
   const server = workspace.start(['--listen', 'stdio']);
   server.child.stdin.on('error', () => {});
   server.child.stdout.destroy();
@@ -257,7 +256,7 @@ test('stdio ends when its reader goes away', async () => {
   expect(await once(server.child, 'exit')).toEqual([0, null]);
 });
 
-test('off listens nowhere and waits for a signal', async () => {
+test('off opens no listener and waits for a signal', async () => {
   const server = workspace.start(['--transport', 'off', '--pid-file', 'off.pid']);
   await expect.poll(() => existsSync(join(workspace.path, 'off.pid')), { timeout: 10_000 }).toBe(true);
   server.child.kill('SIGTERM');

@@ -2,9 +2,10 @@ import { readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterAll, expect, test, vi } from 'vitest';
-import { parseArguments } from '../../../src/cli/arguments.ts';
-import { type Host, runServer } from '../../../src/cli/run-server.ts';
+import type { Host } from '../../../src/cli/commands.ts';
+import { runServer } from '../../../src/cli/run-server.ts';
 import { publishFile } from '../../../src/cli/runtime-files.ts';
+import { parseServerArguments } from '../../../src/cli/server-arguments.ts';
 import { loadSettings } from '../../../src/cli/settings.ts';
 import type { RunningServer } from '../../../src/server/serve.ts';
 import { Workspace } from './run-cli.ts';
@@ -12,16 +13,21 @@ import { Workspace } from './run-cli.ts';
 const workspace = new Workspace();
 afterAll(() => workspace.close());
 
-/** A host whose server is under the control of the test. */
+/** A host whose server the test controls. */
 class FakeHost implements Host {
   readonly env = {};
+  debug = false;
   readonly stdin = new PassThrough();
   readonly stdout = new PassThrough();
   readonly stderr = new PassThrough();
   readonly cleanups: (() => void)[] = [];
   readonly exit = vi.fn();
   readonly close = vi.fn<(reason?: string) => Promise<void>>(async () => this.end());
-  readonly server = { serve: vi.fn(() => this.#started), serveStdio: vi.fn(() => this.#started) };
+  readonly server = {
+    serve: vi.fn(() => this.#started),
+    serveStdio: vi.fn(() => this.#started),
+    beforeRequests: () => {},
+  };
   readonly reload = vi.fn(async () => false);
   signal: (name: string) => void = () => {};
   end: () => void = () => {};
@@ -40,8 +46,6 @@ class FakeHost implements Host {
     this.signal = listener;
   }
 
-  beforeRequests(): void {}
-
   onExit(cleanup: () => void): void {
     this.cleanups.push(cleanup);
   }
@@ -58,11 +62,11 @@ class FakeHost implements Host {
 }
 
 async function run(host: FakeHost, ...argv: string[]): Promise<number> {
-  const args = parseArguments(argv);
-  return runServer(await loadSettings(args, { HOME: workspace.path }), args, host);
+  const args = parseServerArguments(argv);
+  return runServer(await loadSettings(args, { HOME: workspace.path }), args, host, host.server);
 }
 
-test('the URL is printed once the server is up, and its end is the end', async () => {
+test('prints the URL once the server is up, and returns when the server ends', async () => {
   const host = new FakeHost();
   const code = run(host);
   await vi.waitFor(() => expect(host.server.serve).toHaveBeenCalledOnce());
@@ -75,7 +79,7 @@ test('the URL is printed once the server is up, and its end is the end', async (
   expect(host.close).not.toHaveBeenCalled();
 });
 
-test('stdio serves the standard streams and prints nothing', async () => {
+test('serves stdin and stdout on stdio, and prints nothing', async () => {
   const host = new FakeHost();
   host.up(null);
   const code = run(host, '--transport', 'stdio');
@@ -100,7 +104,7 @@ test.each(['SIGTERM', 'SIGINT', 'SIGHUP'])('%s closes the server and exits 0', a
   expect(host.close).toHaveBeenCalledExactlyOnceWith(`the server is shutting down (${signal})`);
 });
 
-test('a hang-up has a server read its files again, if it has any', async () => {
+test('SIGHUP reloads the files of a server that has any', async () => {
   const host = new FakeHost();
   host.reload.mockResolvedValue(true);
   host.up();
@@ -117,7 +121,7 @@ test('a hang-up has a server read its files again, if it has any', async () => {
   expect(host.exit).toHaveBeenCalledOnce();
 });
 
-test('a signal during the start is obeyed after it', async () => {
+test('a signal during the start closes the server once it is up', async () => {
   const host = new FakeHost();
   const code = run(host);
   await vi.waitFor(() => expect(host.server.serve).toHaveBeenCalledOnce());
@@ -128,7 +132,7 @@ test('a signal during the start is obeyed after it', async () => {
   expect(host.close).toHaveBeenCalledOnce();
 });
 
-test('a second signal ends the process at once', async () => {
+test('a second signal ends the process immediately', async () => {
   const host = new FakeHost();
   host.close.mockImplementation(() => new Promise(() => {}));
   host.up();
@@ -139,10 +143,10 @@ test('a second signal ends the process at once', async () => {
   host.signal('SIGINT');
   expect(host.exit).toHaveBeenCalledExactlyOnceWith(1);
   expect(host.close).toHaveBeenCalledOnce();
-  expect(host.printed('stderr')).toBe('exec-server: stopped at once by a second signal (SIGINT)\n');
+  expect(host.printed('stderr')).toBe('exec-server: stopped immediately by a second signal (SIGINT)\n');
 });
 
-test('a client that stops reading stdio ends the server', async () => {
+test('closes the server when a stdio client stops reading', async () => {
   const host = new FakeHost();
   host.up(null);
   const code = run(host, '--listen', 'stdio');
@@ -153,7 +157,7 @@ test('a client that stops reading stdio ends the server', async () => {
   expect(host.close).toHaveBeenCalledExactlyOnceWith('stdout is closed');
 });
 
-test('a log reader that goes away does not stop the server', async () => {
+test('keeps serving when the log reader goes away', async () => {
   const host = new FakeHost();
   host.up();
   const code = run(host);
@@ -168,9 +172,9 @@ test.each([
   ['EADDRINUSE', 'the port is in use (choose another, or 0 for a free one)'],
   ['EACCES', 'the port needs privileges (choose one above 1023, or 0 for a free one)'],
   ['EADDRNOTAVAIL', 'this machine has no such address (use 127.0.0.1, or 0.0.0.0 for every interface)'],
-  ['EAFNOSUPPORT', 'this machine does not speak that kind of address (use 127.0.0.1)'],
+  ['EAFNOSUPPORT', 'this machine does not support that address family (use 127.0.0.1)'],
   ['EMFILE', 'the system says so'],
-])('%s is explained', async (code, reason) => {
+])('explains %s', async (code, reason) => {
   const host = new FakeHost();
   host.refuse(Object.assign(new Error('the system says so'), { code }));
   await expect(run(host, '--listen', 'ws://127.0.0.1:80')).rejects.toThrow(
@@ -178,7 +182,7 @@ test.each([
   );
 });
 
-test('files are there before the URL is printed and go with the process', async () => {
+test('writes the files before it prints the URL, and removes them on exit', async () => {
   const host = new FakeHost();
   const [url, pid] = [join(workspace.path, 'url'), join(workspace.path, 'pid')];
   host.up();
@@ -194,7 +198,7 @@ test('files are there before the URL is printed and go with the process', async 
   expect(() => readFileSync(pid)).toThrow('ENOENT');
 });
 
-test('a file that cannot be written closes the server', async () => {
+test('closes the server when a file cannot be written', async () => {
   const host = new FakeHost();
   host.up();
   await expect(run(host, '--pid-file', join(workspace.path, 'absent', 'pid'))).rejects.toThrow(
@@ -210,14 +214,14 @@ test.each([
     ['--url-file', 'u', '--pid-file', './u'],
     '--url-file and --pid-file name the same file; give each its own',
   ],
-])('%j is refused before anything starts', async (argv, message) => {
+])('rejects %j before anything starts', async (argv, message) => {
   const host = new FakeHost();
   await expect(run(host, ...argv)).rejects.toThrow(expect.objectContaining({ name: 'UsageError', message }));
   expect(host.server.serve).not.toHaveBeenCalled();
   expect(host.server.serveStdio).not.toHaveBeenCalled();
 });
 
-test('an older file is replaced, and one that somebody else wrote since is left alone', () => {
+test('replaces a stale file, and leaves a file that another process wrote since', () => {
   const path = workspace.file('stale', 'old');
   const remove = publishFile('--pid-file', path, 'mine');
   expect(readFileSync(path, 'utf8')).toBe('mine');
@@ -226,7 +230,7 @@ test('an older file is replaced, and one that somebody else wrote since is left 
   expect(readFileSync(path, 'utf8')).toBe('theirs');
 });
 
-test('devices and links are not replaced', () => {
+test('does not replace devices and links', () => {
   const link = join(workspace.path, 'link');
   symlinkSync('/dev/null', link);
   for (const path of ['/dev/null', link, workspace.path]) {

@@ -1,10 +1,10 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { parseArguments } from '../../../src/cli/arguments.ts';
-import { settingsJson, settingsTable } from '../../../src/cli/config-command.ts';
+import { printSettings } from '../../../src/cli/config-command.ts';
 import { userConfigPath } from '../../../src/cli/config-file.ts';
 import { RunError, UsageError } from '../../../src/cli/failures.ts';
+import { parseServerArguments } from '../../../src/cli/server-arguments.ts';
 import { loadSettings } from '../../../src/cli/settings.ts';
 import { DEFAULT_CONFIG } from '../../../src/server/config/config.ts';
 import { Workspace } from './run-cli.ts';
@@ -13,18 +13,24 @@ const workspace = new Workspace();
 afterAll(() => workspace.close());
 
 const load = (argv: readonly string[], env: Record<string, string> = {}) =>
-  loadSettings(parseArguments(argv), { HOME: join(workspace.path, 'nobody'), ...env });
+  loadSettings(parseServerArguments(argv), { HOME: join(workspace.path, 'no-home'), ...env });
+
+/** What `exec-server config` prints. */
+async function printed(...argv: string[]): Promise<string> {
+  const env = { HOME: join(workspace.path, 'no-home') };
+  return (await printSettings(parseServerArguments(['config', ...argv]), { env })).text;
+}
 
 test.each([
   [{ HOME: '/home/me' }, '/home/me/.config/exec-server/config.toml'],
   [{ HOME: '/home/me', XDG_CONFIG_HOME: '/etc/me' }, '/etc/me/exec-server/config.toml'],
   [{ HOME: '/home/me', XDG_CONFIG_HOME: 'relative' }, '/home/me/.config/exec-server/config.toml'],
   [{ HOME: '/home/me', XDG_CONFIG_HOME: '' }, '/home/me/.config/exec-server/config.toml'],
-])('%j keeps its settings in %s', (env, path) => {
+])('%j has its settings file at %s', (env, path) => {
   expect(userConfigPath(env)).toBe(path);
 });
 
-test('the named file comes before the variable, which comes before the file in the home', async () => {
+test('prefers the file of --config to EXEC_SERVER_CONFIG, and that to the file in the home directory', async () => {
   const home = join(workspace.path, 'home');
   const own = userConfigPath({ HOME: home })!;
   mkdirSync(dirname(own), { recursive: true });
@@ -47,7 +53,7 @@ test('the named file comes before the variable, which comes before the file in t
   expect(await load([])).toMatchObject({ file: null, config: DEFAULT_CONFIG });
 });
 
-test('a file holds numbers, strings with units and truth values', async () => {
+test('reads numbers, strings with units and booleans from a file', async () => {
   const path = workspace.file(
     'full.toml',
     '# a comment\nlisten = "ws://[::1]:0"\npingIntervalMs = "10s"\nmaxMessageBytes = 2_048\nnativeSpawn = false\n',
@@ -68,7 +74,7 @@ test.each([
   ['absent.toml', null, 'it does not exist (create it, or name another with --config)'],
   ['', null, 'it is a directory (name a file with --config)'],
   ['big.toml', '#'.repeat(1024 * 1024 + 1), 'it is larger than 1 MiB (name another with --config)'],
-])('%j cannot be read', async (name, contents, reason) => {
+])('reports why %j cannot be read', async (name, contents, reason) => {
   const path = contents === null ? join(workspace.path, name) : workspace.file(name, contents);
   const message = `cannot read the config file ${path}: ${reason}`;
   for (const attempt of [load(['--config', path]), load([], { EXEC_SERVER_CONFIG: path })]) {
@@ -76,7 +82,7 @@ test.each([
   }
 });
 
-test.skipIf(process.getuid?.() === 0)('a file without permission cannot be read', async () => {
+test.skipIf(process.getuid?.() === 0)('reports a file without read permission', async () => {
   const path = workspace.file('secret.toml', '');
   chmodSync(path, 0);
   await expect(load(['--config', path])).rejects.toThrow('permission denied');
@@ -86,7 +92,7 @@ test.each([
   ['listen = ', ':1:10: not valid TOML: '],
   ['maxConnections = 1\nmaxConnections = 2', ':2:'],
   ['maxConnections = 99999999999999999999', 'not valid TOML'],
-])('%j is no TOML', async (contents, message) => {
+])('rejects invalid TOML: %j', async (contents, message) => {
   const path = workspace.file('broken.toml', contents);
   const attempt = load(['--config', path]);
   await expect(attempt).rejects.toThrow(UsageError);
@@ -94,7 +100,7 @@ test.each([
   await expect(attempt).rejects.toThrow(/^[^\n]+$/);
 });
 
-test('a file that is not text is no TOML', async () => {
+test('rejects a file that is not UTF-8', async () => {
   const path = workspace.file('binary.toml', new Uint8Array([0xff, 0xfe]));
   await expect(load(['--config', path])).rejects.toThrow('the file is not UTF-8 text');
 });
@@ -123,7 +129,7 @@ test.each([
   [['--transport', 'stdio', '--listen', 'ws://127.0.0.1:0']],
   [['--transport', 'ws', '--listen', 'stdio']],
   [['--transport', 'off', '--listen', 'stdio']],
-])('%j contradicts itself', async (argv) => {
+])('rejects %j, where --transport contradicts --listen', async (argv) => {
   const message = `--transport ${argv[1]} contradicts --listen ${argv[3]}; give only one of them`;
   await expect(load(argv)).rejects.toThrow(expect.objectContaining({ name: 'UsageError', message }));
 });
@@ -131,14 +137,14 @@ test.each([
 test.each([
   [['--listen', 'ws://localhost:0'], {}, '`ws://IP:PORT`'],
   [[], { EXEC_SERVER_LISTEN: 'STDIO' }, '(environment EXEC_SERVER_LISTEN)'],
-])('%j with %j is no listen URL', async (argv, env, end) => {
+])('rejects the listen URL of %j with %j', async (argv, env, end) => {
   const attempt = load(argv, env);
   await expect(attempt).rejects.toThrow(RunError);
   await expect(attempt).rejects.toThrow(end);
 });
 
-test('the table is aligned and says where values come from', async () => {
-  const table = settingsTable(await load(['--no-native-spawn', '--snapshot-head-bytes', '2048']));
+test('prints an aligned table with the source of each value', async () => {
+  const table = await printed('--no-native-spawn', '--snapshot-head-bytes', '2048');
   expect(table).toContain('KEY                            VALUE             SOURCE\n');
   expect(table).toContain('nativeSpawn                    false             flag --no-native-spawn\n');
   expect(table).toContain('snapshotHeadBytes              2KiB              flag --snapshot-head-bytes\n');
@@ -146,9 +152,9 @@ test('the table is aligned and says where values come from', async () => {
   expect(table.split('\n')).toHaveLength(Object.keys(DEFAULT_CONFIG).length + 2);
 });
 
-test('the JSON holds every value and its source', async () => {
+test('prints every value and its source as JSON', async () => {
   const path = workspace.file('json.toml', 'logLevel = "info"');
-  const { file, settings } = JSON.parse(settingsJson(await load(['--config', path])));
+  const { file, settings } = JSON.parse(await printed('--json', '--config', path));
   expect(file).toBe(path);
   expect(settings.logLevel).toEqual({ value: 'info', source: 'file', detail: path });
   expect(settings.maxConnections).toEqual({ value: 1024, source: 'default', detail: '' });

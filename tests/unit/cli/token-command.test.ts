@@ -15,7 +15,7 @@ const secretFile = join(folder, 'secret');
 writeFileSync(secretFile, `${SECRET}\n`);
 const NOW_MS = 1_800_000_000_000;
 
-/** The lines `name: value` of a printed answer. */
+/** The `name: value` lines of the output. */
 function fields(printed: string): Record<string, string> {
   return Object.fromEntries(
     printed
@@ -33,14 +33,14 @@ function verify(token: string, atMs = NOW_MS) {
   return signedTokenVerifier(rules, () => atMs)(token);
 }
 
-test.each([[[]], [['capability']]])('%j makes a random token and its digest', (argv) => {
+test.each([[[]], [['capability']]])('%j creates a random token and its digest', (argv) => {
   const { token, sha256 } = fields(tokenCommand(argv));
   expect(token).toMatch(/^[A-Za-z0-9_-]{43}$/);
   expect(createHash('sha256').update(token!).digest('hex')).toBe(sha256);
   expect(fields(tokenCommand(argv)).token).not.toBe(token);
 });
 
-test('a token that goes to a file is not printed, and nobody else reads the file', () => {
+test('writes the token to a file that only the owner can read, and does not print it', () => {
   const out = join(folder, 'out');
   const mask = process.umask(0);
   const { token, file, sha256 } = fields(tokenCommand(['--out', out]));
@@ -55,7 +55,7 @@ test('a token that goes to a file is not printed, and nobody else reads the file
   expect(readFileSync(out, 'utf8').trim()).toBe(written);
 });
 
-test('a signed token is good for an hour and for everything unless told otherwise', () => {
+test('a signed token is valid for an hour and for every scope by default', () => {
   const { token, id, expires } = signed();
   expect(verify(token!)).toMatchObject({ tokenId: id, limits: {} });
   expect(expires).toBe(new Date(NOW_MS + 3_600_000).toISOString());
@@ -63,7 +63,7 @@ test('a signed token is good for an hour and for everything unless told otherwis
   expect(verify(token!, NOW_MS + 3_601_000)).toEqual({ problem: 'expired websocket jwt' });
 });
 
-test('a signed token carries what it is limited to', () => {
+test('a signed token has the claims that the flags ask for', () => {
   const { token, id } = signed(
     ...['--scope', 'files', '--path', '/srv/data', '--environment', 'build', '--id', 'robot'],
     ...['--issuer', 'me', '--audience', 'you', '--expires-in', '30d'],
@@ -86,26 +86,26 @@ test.each<[string[], RegExp]>([
   [['signed', '--secret-file', secretFile, '--scope', 'files', '--path', 'srv'], /not absolute/],
   [['signed', '--secret-file', secretFile, '--expires-in', '1w'], /'1w' is not a time/],
   [['signed', '--secret-file', secretFile, '--expires-in', '0s'], /'0s' is not a time/],
-  [['signed', '--secret-file', secretFile, '--id', 'a#b'], /could not be revoked/],
-  [['signed', '--secret-file', secretFile, '--id', ''], /could not be revoked/],
-  [['--scope', 'exec'], /Unknown option '--scope'; try/],
-  [['mint'], /Unexpected argument 'mint'/],
-  [['--out'], /argument missing/],
+  [['signed', '--secret-file', secretFile, '--id', 'a#b'], /could not be revoked later/],
+  [['signed', '--secret-file', secretFile, '--id', ''], /could not be revoked later/],
+  [['--scope', 'exec'], /unknown flag '--scope'/],
+  [['mint'], /unexpected argument 'mint'/],
+  [['--out'], /--out needs a value/],
   [['--out', ''], /--out needs a value/],
   [['--out', 'a', '--out', 'b'], /--out is given more than once/],
-])('%j is bad usage', (argv, message) => {
+])('rejects %j', (argv, message) => {
   expect(() => tokenCommand(argv)).toThrow(UsageError);
   expect(() => tokenCommand(argv)).toThrow(message);
 });
 
-test('a secret that the server would refuse is refused', () => {
+test('rejects a secret that the server would reject', () => {
   const short = join(folder, 'short');
   writeFileSync(short, 'short');
   expect(() => tokenCommand(['signed', '--secret-file', short])).toThrow('must be at least 32 bytes');
   expect(() => tokenCommand(['signed', '--secret-file', join(folder, 'no')])).toThrow('No such file');
 });
 
-test('the help fits a terminal and names every flag', () => {
+test('help fits 80 columns', () => {
   for (const argv of [['--help'], ['signed', '-h']]) expect(tokenCommand(argv)).toBe(TOKEN_HELP);
   expect(TOKEN_HELP.split('\n').filter((line) => line.length > 80)).toEqual([]);
 });

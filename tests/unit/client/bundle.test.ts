@@ -24,7 +24,7 @@ async function bundle(name: string, platform: 'browser' | 'node') {
   return { metafile, code: outputFiles[0]!.text };
 }
 
-/** Modules that the bundle expects from outside. */
+/** Returns the external modules of a bundle. */
 function externals({ inputs }: Metafile): string[] {
   const imports = Object.values(inputs).flatMap((input) => input.imports);
   return [
@@ -32,7 +32,7 @@ function externals({ inputs }: Metafile): string[] {
   ].sort();
 }
 
-test('the entry for Node loads nothing that touches files or starts programs', async () => {
+test('the Node entry loads no module that accesses files or starts programs', async () => {
   const { metafile } = await bundle('index.ts', 'node');
   const outside = externals(metafile);
   expect(outside).toContain('net');
@@ -44,11 +44,11 @@ test('the entry for Node loads nothing that touches files or starts programs', a
   ).toEqual([]);
 });
 
-test('the entry for programs on stdio is the one that starts them', async () => {
+test('only the stdio entry loads child_process', async () => {
   expect(externals((await bundle('stdio.ts', 'node')).metafile)).toContain('child_process');
 });
 
-test('the entry for browsers loads nothing of Node', async () => {
+test('the browser entry loads no Node module', async () => {
   const { metafile } = await bundle('browser.ts', 'browser');
   expect(externals(metafile).filter((name) => builtinModules.includes(name))).toEqual([]);
   expect(Object.keys(metafile.inputs).filter((path) => path.includes('node_modules'))).toEqual([]);
@@ -62,7 +62,7 @@ test('both entries export the same names', async () => {
   expect(Object.keys(browser).sort()).toEqual(Object.keys(node).sort());
 });
 
-/** What a page has, and nothing of Node; `code` may await. */
+/** Evaluates code in a context that has the globals of a web page and none of Node. `code` may await. */
 function page(bundled: string): (code: string) => Promise<unknown> {
   const globals = {
     WebSocket,
@@ -86,7 +86,7 @@ function page(bundled: string): (code: string) => Promise<unknown> {
   return (code) => runInContext(`(async () => { ${code} })()`, context) as Promise<unknown>;
 }
 
-test('the bundle works where there is no Node', async () => {
+test('the browser bundle works without Node globals', async () => {
   const server = await startServer();
   const proxy = await TcpProxy.open(server.url);
   const { code } = await bundle('browser.ts', 'browser');
@@ -99,7 +99,7 @@ test('the bundle works where there is no Node', async () => {
     return { ...outcome, text: outcome.text, stderr: [...outcome.stderr] };
   `);
   expect(await outcome).toMatchObject({ exitCode: 0, text: { stdout: `${mark} é` }, stderr: [255] });
-  // A connection on which nothing arrives is noticed; the server has to notice too before it is replaced.
+  // The client notices a stalled connection. The server must notice it too before the client can replace it.
   proxy.setStalled(true);
   await waitFor('the loss', async () => (await evaluate('return session.state')) === 'recovering');
   proxy.drop();
@@ -109,7 +109,7 @@ test('the bundle works where there is no Node', async () => {
   await server.close();
 });
 
-test('a browser is told what it cannot do', async () => {
+test('the browser client rejects options that a browser does not support', async () => {
   const { code } = await bundle('browser.ts', 'browser');
   const connect = (options: string) =>
     page(code)(
@@ -117,7 +117,7 @@ test('a browser is told what it cannot do', async () => {
     );
   expect(await connect(`{ url: 'ws://127.0.0.1:1', authToken: 'x' }`)).toEqual({
     kind: 'config',
-    hint: 'let a proxy of the same origin add the Authorization header',
+    hint: 'use a reverse proxy on the same origin that adds the Authorization header',
   });
   expect(await connect(`{ url: 'unix:///run/server.sock' }`)).toMatchObject({ kind: 'config' });
   expect(await connect(`{ url: 'ws://127.0.0.1:1' }`)).toMatchObject({ kind: 'connectFailed' });

@@ -2,7 +2,6 @@ import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { CallLimit } from '../../../src/client/call-limit.ts';
 import { MAX_TIMER_MS } from '../../../src/client/limits.ts';
-import { onAbort } from '../../../src/client/on-abort.ts';
 import { FakeServer, SILENCE, startParams, wirePage } from './fake-server.ts';
 
 const warnings: Error[] = [];
@@ -50,18 +49,6 @@ test('one signal ends everything that waits for it', async () => {
   expect(getEventListeners(signal, 'abort')).toEqual([]);
   expect(warnings).toEqual([]);
   await client.close();
-});
-
-test('a callback that was taken back is not called, its like is', () => {
-  const aborter = new AbortController();
-  const called: string[] = [];
-  const callback = () => called.push('called');
-  const stop = onAbort(aborter.signal, callback);
-  onAbort(aborter.signal, callback);
-  stop();
-  stop();
-  aborter.abort();
-  expect(called).toEqual(['called']);
 });
 
 test.each([Number.POSITIVE_INFINITY, MAX_TIMER_MS + 1, MAX_TIMER_MS])(

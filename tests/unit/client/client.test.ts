@@ -9,8 +9,8 @@ import { FakeServer, SILENCE } from './fake-server.ts';
 const kind = (expected: string, rest: Record<string, unknown> = {}) =>
   expect.objectContaining({ name: 'ClientError', kind: expected, ...rest });
 
-describe('connecting', () => {
-  test('greets the server and knows what it told', async () => {
+describe('ExecServerClient.connect', () => {
+  test('performs the handshake and exposes the environment of the server', async () => {
     const server = new FakeServer();
     const client = await server.connect({ clientName: 'me', detachedSessionTtlMs: 5 });
     expect(server.link.requests).toEqual([
@@ -31,7 +31,7 @@ describe('connecting', () => {
     await client.close();
   });
 
-  test('takes a server that tells nothing of itself', async () => {
+  test('accepts a server that does not describe its environment', async () => {
     const server = new FakeServer();
     server.environmentInfo = undefined;
     const client = await server.connect({ resumeSessionId: 'session-1' });
@@ -46,7 +46,7 @@ describe('connecting', () => {
 
   test.each([
     [
-      'is not there',
+      'cannot be reached',
       (server: FakeServer) => {
         server.refusal = new Error('no route');
       },
@@ -82,7 +82,7 @@ describe('connecting', () => {
       false,
     ],
     [
-      'opens no session',
+      'answers without a session id',
       (server: FakeServer) => {
         server.answers.initialize = () => ({ sessionId: 7 });
       },
@@ -90,7 +90,7 @@ describe('connecting', () => {
       false,
     ],
     [
-      'answers nonsense',
+      'sends an invalid message',
       (server: FakeServer) => {
         server.answers.initialize = (_params, link) => {
           link.send('HTTP/1.1 200 OK');
@@ -101,7 +101,7 @@ describe('connecting', () => {
       true,
     ],
     [
-      'hangs up',
+      'closes the connection',
       (server: FakeServer) => {
         server.answers.initialize = (_params, link) => {
           link.break();
@@ -119,7 +119,7 @@ describe('connecting', () => {
     for (const link of server.links) await waitFor('the end of the link', () => link.closed !== null);
   });
 
-  test('has a deadline for the handshake, and leaves nothing open', async () => {
+  test('times out the handshake and leaves nothing open', async () => {
     const server = new FakeServer();
     server.answers.initialize = () => SILENCE;
     await expect(server.connect({ initializeTimeoutMs: 20 })).rejects.toEqual(
@@ -128,7 +128,7 @@ describe('connecting', () => {
     await waitFor('the end of the link', () => server.link.closed !== null);
   });
 
-  test('has a deadline for the connection; one that comes later is closed', async () => {
+  test('times out the connection and closes one that opens later', async () => {
     const server = new FakeServer();
     let arrive = () => {};
     const late = new Promise<void>((resolve) => {
@@ -152,7 +152,7 @@ describe('connecting', () => {
     expect(server.attempts).toBe(1);
   });
 
-  test('events may come before the answer', async () => {
+  test('accepts events before the answer to initialize', async () => {
     const server = new FakeServer();
     const initialize = server.answers.initialize!;
     server.answers.initialize = (params, link) => {
@@ -163,8 +163,8 @@ describe('connecting', () => {
   });
 });
 
-describe('calls', () => {
-  test('carry params and results as they are, fractions included', async () => {
+describe('ExecServerClient.call', () => {
+  test('passes params and results unchanged, including fractions', async () => {
     const server = new FakeServer();
     server.answers['fs/getMetadata'] = () => ({ modifiedAtMs: 1700000000000.25, size: 1.5e300 });
     const client = await server.connect();
@@ -174,7 +174,7 @@ describe('calls', () => {
     await client.close();
   });
 
-  test('fail with the code of the server, and as unsupported when it does not know the method', async () => {
+  test('rejects with the error code of the server, or as unsupported for an unknown method', async () => {
     const server = new FakeServer();
     server.answers['fs/readFile'] = () => {
       throw new RpcError(-32004, 'no such file');
@@ -192,7 +192,7 @@ describe('calls', () => {
     await client.close();
   });
 
-  test('end at their deadline or signal; a late answer is ignored and the place is free', async () => {
+  test('ends at its deadline or signal, ignores a late answer and frees the slot', async () => {
     const server = new FakeServer();
     const client = await server.connect();
     await expect(client.call('process/list', {}, { timeoutMs: 10 })).rejects.toEqual(kind('timeout'));
@@ -212,7 +212,7 @@ describe('calls', () => {
     await client.close();
   });
 
-  test('are limited in number: the next fails at once, except one that cleans up', async () => {
+  test('rejects calls above the limit immediately, except cleanup calls', async () => {
     const server = new FakeServer();
     server.answers['process/terminate'] = () => SILENCE;
     const client = await server.connect();
@@ -221,7 +221,7 @@ describe('calls', () => {
     await expect(client.call('process/list', {})).rejects.toEqual(kind('overloaded', { retryable: true }));
     const cleaning = client.call('process/terminate', { processId: 'p' });
     await server.untilRequests('process/terminate', 1);
-    // Both places are taken: the connection ends, so that the server cleans up.
+    // Both slots are taken: the client drops the connection, so that the server cleans up.
     await expect(client.call('fs/close', { handleId: 'h' })).rejects.toEqual(kind('brokenPipe'));
     await expect(cleaning).rejects.toEqual(kind('brokenPipe'));
     server.answers['process/list'] = () => ({ processes: [] });
@@ -230,7 +230,7 @@ describe('calls', () => {
     await client.close();
   });
 
-  test('that cannot be encoded fail alone', async () => {
+  test('rejects only the call that cannot be encoded', async () => {
     const server = new FakeServer();
     const client = await server.connect();
     const bad = { processId: 'p', afterSeq: 1n } as unknown as { processId: string };
@@ -239,7 +239,7 @@ describe('calls', () => {
     await client.close();
   });
 
-  test('from the server that are unknown are refused', async () => {
+  test('refuses unknown requests from the server', async () => {
     const server = new FakeServer();
     const client = await server.connect();
     server.link.send({ id: 7, method: 'network/other', params: {} });
@@ -254,8 +254,8 @@ describe('calls', () => {
   });
 });
 
-describe('notifications', () => {
-  test('reach those who listen, whatever one of them does', async () => {
+describe('ExecServerClient.onNotification', () => {
+  test('calls every listener, even if one throws', async () => {
     const server = new FakeServer();
     const client = await server.connect();
     const seen: unknown[] = [];
@@ -273,7 +273,7 @@ describe('notifications', () => {
 });
 
 describe('events of processes', () => {
-  test('that were started by hand are notifications like others', async () => {
+  test('are passed as notifications when the process was started with a plain call', async () => {
     const server = new FakeServer();
     const client = await server.connect();
     const params = { argv: ['x'], cwd: 'file:///', env: {}, tty: false };
@@ -289,8 +289,8 @@ describe('events of processes', () => {
   });
 });
 
-describe('closing', () => {
-  test('ends calls, processes and everything after', async () => {
+describe('ExecServerClient.close', () => {
+  test('ends calls and processes, and rejects everything after it', async () => {
     const server = new FakeServer();
     const client = await server.connect();
     const states: unknown[] = [];

@@ -10,7 +10,7 @@ import type {
 
 type Answer = () => Promise<unknown>;
 
-/** A client whose server is the test: it notes every call and answers what it was told to. */
+/** A client with a fake server: it records every call and returns the answers that a test sets. */
 export class FakeFileServer implements FileCaller {
   readonly calls: { readonly method: Method; readonly params: unknown; readonly options: CallOptions }[] = [];
   readonly capabilities: Readonly<Record<string, boolean>>;
@@ -33,7 +33,7 @@ export class FakeFileServer implements FileCaller {
     this.#answers.set(method, () => Promise.resolve(left.shift()));
   }
 
-  /** Methods without an answer of their own succeed with an empty one. */
+  /** Methods without a configured answer succeed with an empty result. */
   answerAnything(): void {
     this.#fallback = () => Promise.resolve({});
   }
@@ -52,7 +52,7 @@ export class FakeFileServer implements FileCaller {
     return release;
   }
 
-  /** What a method was called with. */
+  /** Params of all calls of a method. */
   params(method: Method): unknown[] {
     return this.calls.filter((call) => call.method === method).map(({ params }) => params);
   }
@@ -66,7 +66,7 @@ export class FakeFileServer implements FileCaller {
     for (const listener of [...this.#stateListeners]) listener();
   }
 
-  /** Listeners that were never taken back. */
+  /** Number of listeners that were not removed. */
   get listeners(): number {
     return this.#notificationListeners.size + this.#stateListeners.size;
   }

@@ -13,13 +13,13 @@ export interface FakeRequest {
 
 type Answer = (params: FakeRequest['params'], link: FakeLink) => unknown;
 
-/** An answer that never comes. */
+/** An answer that never arrives. */
 export const SILENCE = Symbol('silence');
 
-/** A server whose every word a test decides. Each connection to it is a link. */
+/** A server that a test controls completely. Each connection to it is a link. */
 export class FakeServer {
   readonly links: FakeLink[] = [];
-  /** Answers by method; RpcErrors are refusals. A method that is not here gets no answer. */
+  /** Answers by method. An RpcError is sent as an error. A method that is missing here gets no answer. */
   readonly answers: Record<string, Answer> = {
     initialize: () => ({ sessionId: 'session-1', environmentInfo: this.environmentInfo }),
     'process/start': ({ processId }) => ({ processId, sandboxType: 'none' }),
@@ -46,7 +46,7 @@ export class FakeServer {
       processTerminateModes: true,
     },
   };
-  /** What opening the next connections meets. */
+  /** Error of the next connection attempts. */
   refusal: Error | null = null;
   attempts = 0;
 
@@ -87,7 +87,7 @@ export class FakeServer {
 export class FakeLink {
   readonly requests: FakeRequest[] = [];
   readonly notifications: string[] = [];
-  /** What the client answered. */
+  /** Responses of the client. */
   readonly responses: unknown[] = [];
   closed: CloseReason | null = null;
   readonly transport: MemoryTransport;
@@ -148,7 +148,7 @@ export class FakeLink {
   }
 }
 
-/** What a process is started with when it does not matter. */
+/** Default start params. */
 export const startParams = (processId = 'p') => ({
   processId,
   argv: ['x'],
@@ -157,14 +157,14 @@ export const startParams = (processId = 'p') => ({
   tty: false,
 });
 
-/** A process `p` of a server of its own. */
+/** Starts a process `p` on a new fake server. */
 export async function startedProcess() {
   const server = new FakeServer();
   const client = await server.connect();
   return { server, client, process: await client.backend.start(startParams()) };
 }
 
-/** A page of `process/read` with the output of these numbers. */
+/** A page of `process/read` with output of these sequence numbers. */
 export function wirePage(nextSeq: number, seqs: readonly number[], rest: Record<string, unknown> = {}) {
   return {
     chunks: seqs.map((seq) => ({

@@ -39,7 +39,7 @@ test('notifications are typed by their name', () => {
   expectTypeOf(listen).returns.toEqualTypeOf<() => void>();
 });
 
-test('what a client shows', () => {
+test('exposes its state and capabilities', () => {
   expectTypeOf<Client['state']>().toEqualTypeOf<ClientState>();
   expectTypeOf<Client['failure']>().toEqualTypeOf<ClientError | null>();
   expectTypeOf<Client['environmentInfo']>().toEqualTypeOf<EnvironmentInfo | null>();
@@ -48,7 +48,7 @@ test('what a client shows', () => {
   expectTypeOf<Client>().toHaveProperty('close').returns.resolves.toBeVoid();
 });
 
-test('a client is connected by address or over transports', () => {
+test('connects by URL or over transports', () => {
   expectTypeOf(ExecServerClient.connect).toBeCallableWith({
     url: 'ws://x',
     authToken: 't',
@@ -59,11 +59,11 @@ test('a client is connected by address or over transports', () => {
     ...stdioCommand({ program: 'x' }),
     clientName: 'me',
   });
-  // @ts-expect-error: neither an address nor transports.
+  // @ts-expect-error: neither a URL nor a transport.
   expectTypeOf(ExecServerClient.connect).toBeCallableWith({ clientName: 'me' });
 });
 
-test('events are told apart by their type', () => {
+test('distinguishes events by their type', () => {
   const seqOf = (event: ProcessEvent): number | null => {
     if (event.type === 'failed') {
       expectTypeOf(event.error).toEqualTypeOf<ClientError>();

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { ClientError } from '../../../src/client/errors.ts';
-import { attemptUntil, Backoff } from '../../../src/client/reconnect.ts';
+import { attemptUntil, reconnectBackoff } from '../../../src/client/reconnect.ts';
 
 const passing = new ClientError('connectFailed', 'not yet', { retryable: true });
 
 test('pauses grow from 50 ms to a second, up to half of each by chance', () => {
-  const longest = new Backoff(() => 1);
+  const longest = reconnectBackoff(() => 1);
   expect(Array.from({ length: 7 }, () => longest.next())).toEqual([50, 100, 200, 400, 800, 1000, 1000]);
-  const shortest = new Backoff(() => 0);
+  const shortest = reconnectBackoff(() => 0.5);
   expect(Array.from({ length: 6 }, () => shortest.next())).toEqual([25, 50, 100, 200, 400, 500]);
   longest.reset();
   expect(longest.next()).toBe(50);
@@ -20,7 +20,7 @@ test('attempts go on until one succeeds', async () => {
       if (++attempts < 3) throw passing;
       return 'there';
     },
-    new Backoff(() => 0),
+    reconnectBackoff(() => 0.5),
     0,
     new AbortController().signal,
   );
@@ -33,13 +33,15 @@ test.each([new ClientError('server', 'no'), new Error('a defect')])('%s is final
     attempts++;
     throw error;
   };
-  await expect(attemptUntil(attempt, new Backoff(), 0, new AbortController().signal)).rejects.toBe(error);
+  await expect(attemptUntil(attempt, reconnectBackoff(), 0, new AbortController().signal)).rejects.toBe(
+    error,
+  );
   expect(attempts).toBe(1);
 });
 
 test('the end of the time rejects with the last failure, or with its own reason when there was none', async () => {
   const attempt = () => Promise.reject(passing);
-  await expect(attemptUntil(attempt, new Backoff(), 0, AbortSignal.timeout(100))).rejects.toBe(passing);
+  await expect(attemptUntil(attempt, reconnectBackoff(), 0, AbortSignal.timeout(100))).rejects.toBe(passing);
   const reason = new Error('no time at all');
-  await expect(attemptUntil(attempt, new Backoff(), 0, AbortSignal.abort(reason))).rejects.toBe(reason);
+  await expect(attemptUntil(attempt, reconnectBackoff(), 0, AbortSignal.abort(reason))).rejects.toBe(reason);
 });

@@ -22,8 +22,8 @@ function discover(answer: unknown, calls: unknown[][] = []) {
   return discovery.discover([{ id: 'r', path: 'file:///r' }], { timeoutMs: 5 });
 }
 
-describe('discovery through a client', () => {
-  it('asks for the roots and gives what was found', async () => {
+describe('RemoteDiscovery', () => {
+  it('requests the roots and returns the result', async () => {
     const calls: unknown[][] = [];
     expect(await discover({ roots: [root] }, calls)).toEqual([root]);
     expect(calls).toEqual([
@@ -32,11 +32,11 @@ describe('discovery through a client', () => {
   });
 
   it.each([
-    ['nothing', null],
+    ['a null result', null],
     ['no roots', {}],
-    ['roots that are no list', { roots: {} }],
-    ['a root that is none', { roots: [null] }],
-    ['an id of another type', { roots: [{ ...root, id: 1 }] }],
+    ['roots that are not a list', { roots: {} }],
+    ['a null root', { roots: [null] }],
+    ['an id that is not a string', { roots: [{ ...root, id: 1 }] }],
     ['no path', { roots: [{ ...root, path: undefined }] }],
     [
       'a broken plugin',
@@ -47,7 +47,7 @@ describe('discovery through a client', () => {
     ['a broken manifest', { roots: [{ ...root, namespaceManifests: ['x'] }] }],
     ['a broken warning', { roots: [{ ...root, warnings: [1] }] }],
     ['a broken error', { roots: [{ ...root, error: 1 }] }],
-  ])('does not take %s for an answer', async (_, answer) => {
+  ])('rejects %s', async (_, answer) => {
     await expect(discover(answer)).rejects.toMatchObject({ kind: 'protocol' });
   });
 });

@@ -1,8 +1,8 @@
 import { afterEach, expect, test, vi } from 'vitest';
+import { Semaphore } from '../../../src/base/semaphore.ts';
 import { SEARCH_CONCURRENCY } from '../../../src/files/limits.ts';
 import { nativePathOfText } from '../../../src/files/native-path.ts';
 import { ContentSearch } from '../../../src/files/search/content-search.ts';
-import { Slots } from '../../../src/files/slots.ts';
 import { MissingWatch } from '../../../src/files/watch/watch-missing.ts';
 import { DeafQueue } from './watch/watched-copy.ts';
 
@@ -35,7 +35,7 @@ test('searches of a dead mount hold a few threads only, and answer in time', asy
 });
 
 test('watches for missing files on a dead mount hold as many threads as there are places', async () => {
-  const watch = new MissingWatch(new Slots(2), () => Promise.resolve(new DeafQueue()));
+  const watch = new MissingWatch(new Semaphore(2), () => Promise.resolve(new DeafQueue()));
   const answers: boolean[] = [];
   for (let id = 1; id <= 20; id++) {
     void watch

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
+import { Semaphore } from '../../../src/base/semaphore.ts';
 import type { FileSystem, OpenFile } from '../../../src/files/file-system.ts';
 import { limitFileSystem } from '../../../src/files/limited-file-system.ts';
 import { nativePathOfText } from '../../../src/files/native-path.ts';
-import { Slots } from '../../../src/files/slots.ts';
 
 const PATH = nativePathOfText('/f');
 const FOLLOW = { followSymlinks: true };
@@ -58,7 +58,7 @@ function limited(count: number) {
     end,
     fileSystem: limitFileSystem(
       files.fileSystem,
-      { slots: new Slots(count), trees: new Slots(1) },
+      { slots: new Semaphore(count), trees: new Semaphore(1) },
       end.signal,
     ),
   };

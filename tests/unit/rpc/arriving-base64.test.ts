@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { ArrivingBase64 } from '../../../src/rpc/arriving-base64.ts';
 import { DECODED_AT_ONCE_CHARACTERS } from '../../../src/rpc/limits.ts';
-import { decodeBase64 } from '../../../src/rpc/strict-base64.ts';
+import { decodeStrictBase64 } from '../../../src/rpc/strict-base64.ts';
 
 /** What comes of a text in pieces: its bytes, or how much of it was taken before it was found to be wrong. */
 function arrive(pieces: readonly Buffer[]): { bytes: Buffer } | { taken: number; text: string } {
@@ -41,7 +41,7 @@ test('a text gives what it gives as a string, wherever it is cut and whatever is
         return `${changed.slice(0, index)}${symbol}${changed.slice(index + replaced)}`;
       }, source.toString('base64'));
       const outcome = arrive(cut(Buffer.from(text, 'latin1'), cuts));
-      const expected = decodeBase64(text);
+      const expected = decodeStrictBase64(text);
       expect('bytes' in outcome).toBe(Buffer.isBuffer(expected));
       if ('bytes' in outcome) expect(outcome.bytes.equals(expected as Buffer)).toBe(true);
       else expect(outcome.text === text.slice(0, outcome.taken)).toBe(true);

@@ -7,7 +7,7 @@ import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
 import { ArrivingRequest, paramsWithText } from '../../../src/rpc/arriving-request.ts';
 import { BULK_BEGINS_WITHIN_BYTES } from '../../../src/rpc/limits.ts';
 import { route } from '../../../src/rpc/router.ts';
-import { decodeBase64 } from '../../../src/rpc/strict-base64.ts';
+import { decodeStrictBase64 } from '../../../src/rpc/strict-base64.ts';
 import { SPARE_MEMORY } from '../../../src/transport/spare-memory.ts';
 
 const LARGE = Buffer.alloc(30_000, 7).toString('base64');
@@ -95,7 +95,7 @@ test.each(FAULTS.map((end) => [end.length > 20 ? `${end.slice(0, 5)}…` : end, 
     );
     for (const places of [[], [0.2, 0.5, 0.9], [0.9994, 0.9996, 0.9998, 0.9999]]) {
       const { bulk, params } = receive(bytes, places);
-      expect({ problem: bulk!.problem }).toEqual(decodeBase64(text));
+      expect({ problem: bulk!.problem }).toEqual(decodeStrictBase64(text));
       expect(bulk!.text()).toBe(text);
       expect((params as { dataBase64: string }).dataBase64.length).toBeLessThan(100);
     }
@@ -220,7 +220,7 @@ function withText(message: Message): unknown {
   if (message.kind !== 'request') return message;
   const { bulk, bytes: _, params, ...rest } = message;
   if (bulk === undefined) return { ...rest, params };
-  const judged = decodeBase64(bulk.text());
+  const judged = decodeStrictBase64(bulk.text());
   expect(bulk.problem).toBe('problem' in judged ? judged.problem : null);
   return { ...rest, params: paramsWithText(params, bulk) };
 }

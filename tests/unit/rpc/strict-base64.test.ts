@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { isCanonicalBase64 } from '../../../src/protocol/scalars.ts';
-import { Base64Fault, decodeBase64 } from '../../../src/rpc/strict-base64.ts';
+import { Base64Fault, decodeStrictBase64 } from '../../../src/rpc/strict-base64.ts';
 
 test.each([
   ['', ''],
@@ -9,7 +9,7 @@ test.each([
   ['aA==', 'h'],
   ['YWJj', 'abc'],
 ])('%s is decoded', (text, bytes) => {
-  expect(decodeBase64(text)).toEqual(Buffer.from(bytes));
+  expect(decodeStrictBase64(text)).toEqual(Buffer.from(bytes));
 });
 
 test.each([
@@ -27,14 +27,14 @@ test.each([
   // Its low byte is that of an A, and Node takes it for one.
   ['YWJj\u0141AAA', 'Invalid symbol 321, offset 4.'],
 ])('%j is refused: %s', (text, problem) => {
-  expect(decodeBase64(text)).toEqual({ problem });
+  expect(decodeStrictBase64(text)).toEqual({ problem });
 });
 
 test('a fault is the same in however many pieces the text comes', () => {
   const symbols = fc.string({ unit: fc.constantFrom(...'ABab01+/=-_ ') });
   fc.assert(
     fc.property(fc.array(symbols), fc.constantFrom('', 'QUJD', 'QUJDQUJD'), (pieces, good) => {
-      const judged = decodeBase64(`${good}${pieces.join('')}`);
+      const judged = decodeStrictBase64(`${good}${pieces.join('')}`);
       fc.pre('problem' in judged);
       const fault = new Base64Fault(good.length);
       for (const piece of pieces) fault.add(piece);
@@ -54,7 +54,7 @@ test('it accepts exactly the canonical texts', () => {
   );
   fc.assert(
     fc.property(text, (candidate) => {
-      expect(Buffer.isBuffer(decodeBase64(candidate))).toBe(isCanonicalBase64(candidate));
+      expect(Buffer.isBuffer(decodeStrictBase64(candidate))).toBe(isCanonicalBase64(candidate));
     }),
     { numRuns: 5_000 },
   );

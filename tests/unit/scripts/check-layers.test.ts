@@ -34,6 +34,19 @@ const violations: readonly { name: string; files: Record<string, string>; report
     report: ['src/rpc/a.ts:2: src/rpc may not import src/server'],
   },
   {
+    name: 'base that imports another folder, which may import base',
+    files: {
+      'src/base/b.ts': "import type { T } from '../protocol/q.ts';\n",
+      'src/protocol/p.ts': "import { b } from '../base/c.ts';\n",
+      'src/protocol/q.ts': '',
+      'src/base/c.ts': '',
+    },
+    report: [
+      'src/base/b.ts:1: src/base may not import src/protocol',
+      'src/protocol/p.ts:1: import cycle between folders: src/base -> src/protocol -> src/base',
+    ],
+  },
+  {
     name: 'a value where only types are allowed',
     files: {
       'src/process/a.ts':
@@ -59,9 +72,11 @@ const violations: readonly { name: string; files: Record<string, string>; report
     files: {
       'src/process/spawn.ts': "import koffi from 'koffi';\n",
       'src/native/libc.ts': "import koffi from 'koffi';\nimport 'ws';\n",
+      'src/base/b.ts': "import { setTimeout } from 'node:timers/promises';\n",
       'src/protocol/p.ts': "import { z } from 'zod';\nimport 'zod/v4';\nimport { isIP } from 'node:net';\n",
     },
     report: [
+      'src/base/b.ts:1: src/base may import no package: node:timers/promises',
       'src/native/libc.ts:2: only src/transport/ may import ws',
       'src/process/spawn.ts:1: only src/native/ may import koffi',
       'src/protocol/p.ts:3: src/protocol may import no package but zod: node:net',

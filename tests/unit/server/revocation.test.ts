@@ -57,11 +57,11 @@ test('a revoked token opens nothing, and a reload closes what it has opened', as
       .split('\n')
       .filter(Boolean)
       .map((line) => JSON.parse(line));
-  const turnedAway = await waitFor('the records', () => {
-    const found = records().filter(({ event }) => event === 'turnedAway');
+  const rejected = await waitFor('the records', () => {
+    const found = records().filter(({ event }) => event === 'connectionRejected');
     return found.length === 2 && found;
   });
-  expect(turnedAway).toMatchObject([
+  expect(rejected).toMatchObject([
     { status: 401, reason: 'revoked websocket jwt', tokenId: 'old' },
     { status: 401, reason: 'revoked websocket jwt', tokenId: 'lost' },
   ]);

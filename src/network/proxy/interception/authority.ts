@@ -1,8 +1,8 @@
 import { generateKeyPair, type KeyObject, randomBytes } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { promisify } from 'node:util';
+import { AUTHORITY_DAYS, LEAF_DAYS, LEAF_RENEWAL_DAYS, MAX_LEAVES } from '../limits.ts';
 import { authorityCertificate, hostCertificate, type Issuer } from './certificate.ts';
-import { AUTHORITY_DAYS, LEAF_DAYS, LEAF_RENEWAL_DAYS, MAX_LEAVES } from './limits.ts';
 
 /**
  * An authority that vouches for hosts to the programs of this server. Its keys are in memory only, so that nobody else can speak for

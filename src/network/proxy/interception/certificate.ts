@@ -1,8 +1,8 @@
 import { createHash, type KeyObject, randomBytes, sign } from 'node:crypto';
 import { isIP } from 'node:net';
+import { BACKDATED_DAYS } from '../limits.ts';
 import { encodeAddress } from '../socks5-address.ts';
 import * as der from './der.ts';
-import { BACKDATED_DAYS } from './limits.ts';
 
 /** Who signs a certificate. */
 export interface Issuer {

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { isLoopbackAddress } from '../addresses.ts';
 import type { AccessRequest, Admission } from '../admission.ts';
-import { blockedBody, blockedText } from '../blocked-texts.ts';
+import { blockedBody, blockedText } from '../blocked-response.ts';
 import { type Host, parseAuthority } from '../host.ts';
 import {
   answer,
@@ -15,23 +15,20 @@ import {
   Turns,
   unforwardable,
 } from '../http-exchange.ts';
-import { endToEndHeaders, type HeaderGroups } from '../http-headers.ts';
-import { hostHeaders } from '../http-target.ts';
-import { IDLE_TIMEOUT_MS, KEEP_ALIVE_MS, MAX_HEADER_BYTES } from '../limits.ts';
+import { endToEndHeaders, type HeaderGroups, hostHeaders } from '../http-message.ts';
+import { IDLE_TIMEOUT_MS, KEEP_ALIVE_MS, MAX_HEADER_BYTES, TLS_HANDSHAKE_MS } from '../limits.ts';
 import type { CredentialMasks } from '../masking/credential-masks.ts';
 import type { Scheme } from '../masking/destination.ts';
 import { unmask } from '../masking/unmask.ts';
 import { joinSockets } from '../tunnel.ts';
-import { firstByte } from './first-byte.ts';
-import type { HeldInterception } from './interception-host.ts';
-import { TLS_HANDSHAKE_MS } from './limits.ts';
-import { SoleConnection, secureTo } from './upstream-connection.ts';
+import { firstByte, InterceptedConnection, secureTo } from './connections.ts';
+import type { InterceptionLease } from './interception-certificates.ts';
 
 /** What the interception of one proxy works with. */
 export interface InterceptionContext {
   readonly admission: Admission;
   readonly masks: CredentialMasks;
-  readonly held: HeldInterception;
+  readonly lease: InterceptionLease;
   readonly mode: 'limited' | 'full';
   /** How this server names itself in `Via`. */
   readonly via: string;
@@ -52,7 +49,7 @@ export class Interception {
   readonly #context: InterceptionContext;
   readonly #server: Server;
   readonly #turns = new Turns();
-  readonly #connections = new WeakMap<object, Connection>();
+  readonly #connections = new WeakMap<object, InterceptedConnection>();
 
   constructor(context: InterceptionContext) {
     this.#context = context;
@@ -76,7 +73,7 @@ export class Interception {
   }
 
   /** Whether a connection to there is looked into. */
-  isWanted(target: Target): boolean {
+  intercepts(target: Target): boolean {
     return this.#speaks(target, 'https') || this.#speaks(target, 'http');
   }
 
@@ -87,10 +84,10 @@ export class Interception {
       client.destroy();
       upstream.destroy();
     } else if (byte === TLS_HANDSHAKE && this.#speaks(access, 'https')) {
-      const secured = secureTo(access.host, upstream, this.#context.held.trust);
-      this.#asHost(client, new Connection(access, 'https', secured));
+      const secured = secureTo(access.host, upstream, this.#context.lease.trust);
+      this.#asHost(client, new InterceptedConnection(access, 'https', secured));
     } else if (byte !== null && isUpperCase(byte) && this.#speaks(access, 'http')) {
-      this.#serve(client, new Connection(access, 'http', Promise.resolve(upstream)));
+      this.#serve(client, new InterceptedConnection(access, 'http', Promise.resolve(upstream)));
     } else if (this.#context.mode === 'full') {
       joinSockets(client, upstream);
     } else {
@@ -118,10 +115,10 @@ export class Interception {
     );
   }
 
-  #asHost(client: Socket, connection: Connection): void {
+  #asHost(client: Socket, connection: InterceptedConnection): void {
     const secured = new TLSSocket(client, {
       isServer: true,
-      secureContext: this.#context.held.authority.contextFor(nameOf(connection.access.host)),
+      secureContext: this.#context.lease.authority.contextFor(nameOf(connection.access.host)),
       ALPNProtocols: ['http/1.1'],
     });
     const timer = setTimeout(() => secured.destroy(), TLS_HANDSHAKE_MS);
@@ -136,7 +133,7 @@ export class Interception {
     secured.on('error', () => {});
   }
 
-  #serve(client: Socket, connection: Connection): void {
+  #serve(client: Socket, connection: InterceptedConnection): void {
     this.#connections.set(client, connection);
     client.once('close', () => connection.end());
     connection.onIdleEnd(() => client.destroySoon());
@@ -204,7 +201,7 @@ export class Interception {
   }
 
   /** The request as it goes to the host, with credentials where they belong. Rejects when the host cannot be trusted. */
-  async #outgoing(incoming: IncomingMessage, connection: Connection): Promise<Outgoing> {
+  async #outgoing(incoming: IncomingMessage, connection: InterceptedConnection): Promise<Outgoing> {
     const { access, scheme } = connection;
     const agent = await connection.agent;
     const { via, masks } = this.#context;
@@ -220,7 +217,10 @@ export class Interception {
   }
 
   /** A request is for the host that its connection leads to, or for nobody. */
-  #refusal(incoming: IncomingMessage, { access, scheme }: Connection): ReturnType<typeof unforwardable> {
+  #refusal(
+    incoming: IncomingMessage,
+    { access, scheme }: InterceptedConnection,
+  ): ReturnType<typeof unforwardable> {
     const given = hostHeaders(incoming).map((text) => parseAuthority(text, DEFAULT_PORTS[scheme]));
     const isOther = given.some(
       (authority) =>
@@ -229,52 +229,6 @@ export class Interception {
     if (given.length > 1 || isOther) return { status: 400, text: 'host mismatch' };
     if (!/^(?:\/|\*$)/.test(incoming.url ?? '')) return { status: 400, text: 'a path was expected' };
     return unforwardable(incoming, this.#context.via);
-  }
-}
-
-/** A program's connection and the one to the host, which end together. */
-class Connection {
-  readonly access: AccessRequest;
-  readonly scheme: Scheme;
-  readonly agent: Promise<SoleConnection>;
-  /** Known once there is an agent. */
-  address: string | undefined;
-  readonly #upstream: Promise<Socket>;
-  #busy = 0;
-  #ended = false;
-  #onIdleEnd = () => {};
-
-  constructor(access: AccessRequest, scheme: Scheme, upstream: Promise<Socket>) {
-    this.access = access;
-    this.scheme = scheme;
-    this.#upstream = upstream;
-    this.agent = upstream.then((socket) => {
-      this.address = socket.remoteAddress;
-      socket.once('close', () => {
-        this.#ended = true;
-        if (this.#busy === 0) this.#onIdleEnd();
-      });
-      return new SoleConnection(socket);
-    });
-    this.agent.catch(() => {});
-  }
-
-  /** Called when the host goes while nothing is asked of it: no further request could be answered. */
-  onIdleEnd(listener: () => void): void {
-    this.#onIdleEnd = listener;
-  }
-
-  /** To be called around each request. */
-  begin(): () => void {
-    this.#busy++;
-    return () => {
-      this.#busy--;
-      if (this.#busy === 0 && this.#ended) this.#onIdleEnd();
-    };
-  }
-
-  end(): void {
-    this.#upstream.then((socket) => socket.destroy()).catch(() => {});
   }
 }
 

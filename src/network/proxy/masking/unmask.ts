@@ -1,4 +1,4 @@
-import type { HeaderGroups } from '../http-headers.ts';
+import type { HeaderGroups } from '../http-message.ts';
 import type { CredentialMasks, Mask } from './credential-masks.ts';
 import type { RequestPlace } from './destination.ts';
 import type { AuthMethod } from './provider.ts';

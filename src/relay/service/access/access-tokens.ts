@@ -1,4 +1,4 @@
-import type { Revocations } from '../../../server/auth/revocations.ts';
+import type { Revocations } from '../../../listener/revocations.ts';
 import type { Seal } from './sealed-text.ts';
 
 /** What the bearer of a token may be: an executor or a harness of one environment, or a reader of metrics. */

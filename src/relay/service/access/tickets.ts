@@ -1,4 +1,4 @@
-import type { Revocations } from '../../../server/auth/revocations.ts';
+import type { Revocations } from '../../../listener/revocations.ts';
 import { EXECUTOR_TICKET_MS, HARNESS_TICKET_MS } from '../limits.ts';
 import type { NoLongerGood } from './access-tokens.ts';
 import type { Seal } from './sealed-text.ts';

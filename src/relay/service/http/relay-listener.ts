@@ -1,13 +1,13 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ConnectionLimits } from '../../../listener/connection-slots.ts';
+import { FailureDelay } from '../../../listener/failure-delay.ts';
+import { encodeResponse, type HttpResponse, handshakeError } from '../../../listener/http-response.ts';
+import type { SocketAddress } from '../../../listener/listen-url.ts';
+import type { TlsFiles } from '../../../listener/tls.ts';
+import { addressOf, WebServer } from '../../../listener/web-server.ts';
 import type { Logger } from '../../../observability/log.ts';
-import { FailureDelay } from '../../../server/auth/failure-delay.ts';
-import type { ConnectionLimits } from '../../../server/listen/connection-places.ts';
-import { encodeAnswer, type HttpAnswer, handshakeProblem } from '../../../server/listen/http-routes.ts';
-import type { SocketAddress } from '../../../server/listen/listen-url.ts';
-import type { TlsFiles } from '../../../server/listen/tls.ts';
-import { addressOf, WebServer } from '../../../server/listen/web-server.ts';
 import { FrameSocketUpgrader } from '../../../transport/frame-socket.ts';
 import { MAX_FRAME_BYTES } from '../../limits.ts';
 import { PEER_SILENCE_MS, PING_INTERVAL_MS, REQUEST_TIMEOUT_MS } from '../limits.ts';
@@ -51,7 +51,7 @@ export class RelayListener {
       {
         request: (request, response) => void this.#respond(request, response),
         upgrade: (request, socket, head) => void this.#upgrade(request, socket, head),
-        crowded: (leaving) => leaving.destroy(),
+        evict: (socket) => socket.destroy(),
       },
     );
   }
@@ -79,7 +79,7 @@ export class RelayListener {
 
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const address = addressOf(request.socket);
-    let answer: HttpAnswer;
+    let answer: HttpResponse;
     try {
       answer = await this.#answer(request, address);
     } catch (error) {
@@ -89,7 +89,7 @@ export class RelayListener {
     response.end(request.method === 'HEAD' ? '' : answer.body);
   }
 
-  async #answer(request: IncomingMessage, address: string | null): Promise<HttpAnswer> {
+  async #answer(request: IncomingMessage, address: string | null): Promise<HttpResponse> {
     refuseBrowsers(request);
     const path = this.#pathOf(request);
     const { servesMetrics, calls, records } = this.#options;
@@ -111,13 +111,13 @@ export class RelayListener {
       let accepted = false;
       this.#upgrader.upgrade(request, socket, head, (frames) => {
         accepted = true;
-        this.#server.places.admit(socket);
+        this.#server.slots.admit(socket);
         admission.accept(frames);
       });
       if (!accepted) admission.abandon();
     } catch (error) {
       const refusal = await this.#refusal(error, address);
-      socket.end(encodeAnswer(refusal, STATUS_CODES[refusal.status] ?? ''), () => socket.destroy());
+      socket.end(encodeResponse(refusal, STATUS_CODES[refusal.status] ?? ''), () => socket.destroy());
     }
   }
 
@@ -125,11 +125,11 @@ export class RelayListener {
     refuseBrowsers(request);
     const environmentId = RENDEZVOUS.exec(this.#pathOf(request))?.[1];
     if (environmentId === undefined || request.method !== 'GET') throw notFound();
-    const malformed = handshakeProblem(request);
+    const malformed = handshakeError(request);
     if (malformed !== null) throw new RequestError(malformed.status, 'invalid_request', malformed.body);
     this.#refuseWhileDraining();
-    const obstacle = this.#server.places.obstacle(socket);
-    if (obstacle !== null) throw new RequestError(503, 'too_many_connections', obstacle);
+    const limit = this.#server.slots.limitReached(socket);
+    if (limit !== null) throw new RequestError(503, 'too_many_connections', limit);
     const ticket = new URLSearchParams(request.url?.split('?')[1]).get('ticket') ?? '';
     const admission = await this.#options.admit(environmentId, ticket, address);
     try {
@@ -146,7 +146,7 @@ export class RelayListener {
   }
 
   /** The answer to what is refused, on record before it has waited its time. */
-  async #refusal(error: unknown, address: string | null): Promise<HttpAnswer> {
+  async #refusal(error: unknown, address: string | null): Promise<HttpResponse> {
     const { records, log } = this.#options;
     if (!(error instanceof RequestError)) {
       // A client that goes away in the middle of its request gets no answer.
@@ -155,7 +155,7 @@ export class RelayListener {
       return errorAnswer(500, 'internal_error', 'the relay has failed');
     }
     const { status, code, message, tokenId } = error;
-    records.turnedAway(status, message, address, tokenId);
+    records.connectionRejected(status, message, address, tokenId);
     if (error instanceof GuessError) await delay(this.#failures.failed(address), undefined, { ref: false });
     return errorAnswer(status, code, message);
   }
@@ -185,7 +185,7 @@ function notFound(): RequestError {
   return new RequestError(404, 'not_found', 'there is nothing here');
 }
 
-function errorAnswer(status: number, code: string, message: string): HttpAnswer {
+function errorAnswer(status: number, code: string, message: string): HttpResponse {
   const { headers, ...rest } = jsonAnswer(status, { error: { code, message } });
   // What is left of the request is not read.
   const close = { connection: 'close', ...(status === 405 && { allow: 'POST' }) };
@@ -194,11 +194,11 @@ function errorAnswer(status: number, code: string, message: string): HttpAnswer 
 
 const BEARER = { 'www-authenticate': 'Bearer' };
 
-function jsonAnswer(status: number, body: Readonly<Record<string, unknown>>): HttpAnswer {
+function jsonAnswer(status: number, body: Readonly<Record<string, unknown>>): HttpResponse {
   return textAnswer(status, JSON.stringify(body), 'application/json');
 }
 
-function textAnswer(status: number, body: string, type = 'text/plain; charset=utf-8'): HttpAnswer {
+function textAnswer(status: number, body: string, type = 'text/plain; charset=utf-8'): HttpResponse {
   const headers = {
     'content-type': type,
     'content-length': String(Buffer.byteLength(body)),

@@ -1,6 +1,6 @@
+import type { AuditLog } from '../../../audit/audit-log.ts';
+import { RejectedConnections } from '../../../audit/rejected-connections.ts';
 import type { Logger } from '../../../observability/log.ts';
-import type { AuditLog } from '../../../server/records/audit/audit-log.ts';
-import { TurnedAway } from '../../../server/records/audit/turned-away.ts';
 import type { CloseReason } from '../../../transport/transport.ts';
 import type { TokenClaims } from '../access/access-tokens.ts';
 import type { DropCause, Sender } from '../rendezvous/executor-seat.ts';
@@ -30,13 +30,13 @@ export class RelayRecords {
   readonly metrics: RelayMetrics;
   readonly #log: Logger;
   readonly #audit: AuditLog | null;
-  readonly #turnedAway: TurnedAway | null;
+  readonly #rejected: RejectedConnections | null;
 
   constructor(metrics: RelayMetrics, log: Logger, audit: AuditLog | null) {
     this.metrics = metrics;
     this.#log = log;
     this.#audit = audit;
-    this.#turnedAway = audit === null ? null : new TurnedAway(audit);
+    this.#rejected = audit === null ? null : new RejectedConnections(audit);
   }
 
   /** A call of the registry was answered. `facts` say what came of it. */
@@ -46,10 +46,10 @@ export class RelayRecords {
     this.#record({ event: call, environmentId, tokenId, address, status, ...facts });
   }
 
-  /** Somebody was not let in. The id is that of a token which was not good enough. */
-  turnedAway(status: number, reason: string, address: string | null, tokenId: string | null): void {
+  /** A connection was rejected. `tokenId` names the token that was not sufficient, if any. */
+  connectionRejected(status: number, reason: string, address: string | null, tokenId: string | null): void {
     this.metrics.refusals.add({ status: String(status) });
-    this.#turnedAway?.record(status, reason, address, tokenId);
+    this.#rejected?.record(status, reason, address, tokenId);
   }
 
   /** A socket was accepted; what is returned takes its end. */
@@ -88,12 +88,12 @@ export class RelayRecords {
   }
 
   async close(): Promise<void> {
-    this.#turnedAway?.tellUnrecorded();
+    this.#rejected?.flushUnrecorded();
     await this.#audit?.close();
   }
 
   #record(record: Parameters<AuditLog['append']>[0]): void {
-    this.#audit?.append(record, 'news').catch(() => {});
+    this.#audit?.append(record, 'low').catch(() => {});
   }
 }
 

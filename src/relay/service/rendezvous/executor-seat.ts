@@ -1,3 +1,4 @@
+import { ByteBudget } from '../../../base/byte-budget.ts';
 import type { FrameSocket } from '../../../transport/frame-socket.ts';
 import { CloseCode, type CloseReason } from '../../../transport/transport.ts';
 import { RelayError } from '../../errors.ts';
@@ -11,7 +12,6 @@ import {
   MAX_STREAMS_PER_ENVIRONMENT,
   MAX_STREAMS_PER_HARNESS,
 } from '../limits.ts';
-import { ByteWindow } from './byte-window.ts';
 import { Peer } from './peer.ts';
 
 /** From whom a frame comes. */
@@ -23,7 +23,7 @@ export type DropCause = 'invalid' | 'noStream' | 'refusedStream';
 /** What a seat needs of its rendezvous. */
 export interface SeatHost {
   /** What waits in all environments. */
-  readonly window: ByteWindow;
+  readonly window: ByteBudget;
   forwarded(sender: Sender, bytes: number): void;
   dropped(sender: Sender, cause: DropCause): void;
   /** A socket was cut off because it held up the others. */
@@ -45,7 +45,7 @@ export class ExecutorSeat {
   readonly #streams = new Map<string, Harness>();
   /** The keys of harnesses that are gone, by the streams which they may come back for; the longest gone first. */
   readonly #away = new Map<string, string>();
-  readonly #window = new ByteWindow(ENVIRONMENT_WINDOW_BYTES, () => this.updateReading());
+  readonly #window = new ByteBudget(ENVIRONMENT_WINDOW_BYTES, () => this.updateReading());
   /** Runs while the sockets together hold up each other. */
   #crowding: NodeJS.Timeout | null = null;
   #ended = false;

@@ -1,7 +1,7 @@
+import { ByteBudget } from '../../../base/byte-budget.ts';
 import type { FrameSocket } from '../../../transport/frame-socket.ts';
 import type { CloseReason } from '../../../transport/transport.ts';
 import { HOLD_UP_MS, SOCKET_WINDOW_BYTES } from '../limits.ts';
-import { ByteWindow } from './byte-window.ts';
 
 /** What a peer tells its seat. */
 export interface PeerEvents {
@@ -19,7 +19,7 @@ export interface PeerEvents {
 export class Peer {
   readonly #socket: FrameSocket;
   readonly #events: PeerEvents;
-  readonly #window: ByteWindow;
+  readonly #window: ByteBudget;
   /** Runs while more waits than may. */
   #holdUp: NodeJS.Timeout | null = null;
   #reading = true;
@@ -27,7 +27,7 @@ export class Peer {
   constructor(socket: FrameSocket, events: PeerEvents) {
     this.#socket = socket;
     this.#events = events;
-    this.#window = new ByteWindow(SOCKET_WINDOW_BYTES, (full) => {
+    this.#window = new ByteBudget(SOCKET_WINDOW_BYTES, (full) => {
       if (full) this.#holdUp = setTimeout(() => events.heldUp(), HOLD_UP_MS);
       else if (this.#holdUp !== null) clearTimeout(this.#holdUp);
       events.filled();

@@ -1,3 +1,5 @@
+import { ByteBudget } from '../../../base/byte-budget.ts';
+import { withTimeout } from '../../../base/with-timeout.ts';
 import type { Logger } from '../../../observability/log.ts';
 import type { FrameSocket } from '../../../transport/frame-socket.ts';
 import { CloseCode, type CloseReason } from '../../../transport/transport.ts';
@@ -5,7 +7,6 @@ import type { ExecutorTicket, HarnessTicket } from '../access/tickets.ts';
 import { DRAIN_TIMEOUT_MS, RELAY_WINDOW_BYTES } from '../limits.ts';
 import type { RelayRecords, SocketFacts } from '../records/relay-records.ts';
 import type { Lease, NodeAddress, Store } from '../store/store.ts';
-import { ByteWindow } from './byte-window.ts';
 import { ExecutorSeat } from './executor-seat.ts';
 import { Leases } from './leases.ts';
 
@@ -25,7 +26,7 @@ export class Rendezvous {
   readonly #seats = new Map<string, Seated>();
   /** All that are not gone yet, also those that have lost their seat. */
   readonly #all = new Set<Seated>();
-  readonly #window = new ByteWindow(RELAY_WINDOW_BYTES, () => {
+  readonly #window = new ByteBudget(RELAY_WINDOW_BYTES, () => {
     for (const { seat } of this.#all) seat.updateReading();
   });
   #drained: (() => void) | null = null;
@@ -123,12 +124,7 @@ export class Rendezvous {
     });
     for (const { seat } of this.#all) seat.close({ code: CloseCode.goingAway, reason });
     this.#tellDrained();
-    let timer: NodeJS.Timeout | undefined;
-    const timeUp = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, DRAIN_TIMEOUT_MS);
-    });
-    await Promise.race([gone, timeUp]);
-    clearTimeout(timer);
+    await withTimeout(gone, DRAIN_TIMEOUT_MS);
     this.leases.close();
   }
 

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
+import { StartError } from '../../../listener/start-error.ts';
 import type { Logger } from '../../../observability/log.ts';
-import { StartError } from '../../../server/start-error.ts';
 import { MemoryStore } from './memory-store.ts';
 import type { FileLock } from './registration-file.ts';
 import type { Store } from './store.ts';

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { withTimeout } from '../../../base/with-timeout.ts';
+import { StartError } from '../../../listener/start-error.ts';
 import type { Logger } from '../../../observability/log.ts';
-import { StartError } from '../../../server/start-error.ts';
 import type { NoisePublicKey } from '../../noise/public-key.ts';
 import {
   AUTHORIZATION_MS,
@@ -54,7 +55,7 @@ export class RedisStore implements Store {
     });
     const connected = client.connect().catch(() => {});
     // A store that is there is used from the first request on; one that is not is waited for by the clients.
-    await withTimeout(connected).catch(() => {});
+    await answerInTime(connected).catch(() => {});
     return store;
   }
 
@@ -148,7 +149,7 @@ export class RedisStore implements Store {
   async #ask<T>(question: () => Promise<T>): Promise<T> {
     if (!this.#client.isReady) throw new StoreUnavailableError('the store cannot be reached');
     try {
-      return await withTimeout(question());
+      return await answerInTime(question());
     } catch (error) {
       const reason = (error as Error).message;
       this.#complain(reason);
@@ -203,16 +204,11 @@ function grantKey(environmentId: string, authorization: string): string {
   return `exec-server-relay:{${environmentId}}:authorization:${hashAuthorization(authorization)}`;
 }
 
-/** Rejects when the work takes too long; what it comes to is then ignored. */
-async function withTimeout<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeUp = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('it does not answer')), STORE_TIMEOUT_MS);
+/** Rejects when the store does not answer in time. A later answer is ignored. */
+function answerInTime<T>(work: Promise<T>): Promise<T> {
+  return withTimeout<T, never>(work, STORE_TIMEOUT_MS, {
+    onTimeout: () => {
+      throw new Error('it does not answer');
+    },
   });
-  try {
-    return await Promise.race([work, timeUp]);
-  } finally {
-    clearTimeout(timer);
-    work.catch(() => {});
-  }
 }

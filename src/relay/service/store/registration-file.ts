@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
+import { StartError } from '../../../listener/start-error.ts';
 import type { Logger } from '../../../observability/log.ts';
-import { StartError } from '../../../server/start-error.ts';
 import { NoisePublicKey } from '../../noise/public-key.ts';
 import { MAX_REGISTRATION_FILE_BYTES, REGISTRATION_FILE_APPENDED_LINES } from '../limits.ts';
 import type { StoredEnvironment } from './memory-store.ts';

@@ -1,5 +1,5 @@
 import { lstat, realpath } from 'node:fs/promises';
-import { forEachBounded } from '../../../files/bounded.ts';
+import { forEachBounded } from '../../../base/for-each-bounded.ts';
 import { Errno, errorCode, refused, systemError, toFileError } from '../../../files/errors.ts';
 import type { FileSystem } from '../../../files/file-system.ts';
 import { TREE_CALLS_AT_ONCE } from '../../../files/limits.ts';

@@ -1,8 +1,14 @@
+import { Semaphore } from '../../../base/semaphore.ts';
 import { Errno, FileError, systemError } from '../../../files/errors.ts';
-import { ANSWER_CONTENT_BYTES, MAX_WAITING_WRITES } from '../limits.ts';
+import {
+  ANSWER_CONTENT_BYTES,
+  CONTENT_AT_ONCE_BYTES,
+  MAX_QUEUED_OPERATIONS,
+  MAX_WAITING_WRITES,
+  OPERATIONS_AT_ONCE,
+} from '../limits.ts';
 import { type ByteSink, FrameError, FrameReader, FrameWriter, type Message, MessageKind } from './frames.ts';
 import type { FailureHead, OperationHead } from './operations.ts';
-import { Places } from './places.ts';
 
 /** What goes with a request besides its head. */
 export interface RequestOptions {
@@ -29,7 +35,11 @@ export interface Answer {
 export class HelperChannel {
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;
-  readonly #places = new Places();
+  readonly #slots = new Semaphore(OPERATIONS_AT_ONCE, {
+    maxBytes: CONTENT_AT_ONCE_BYTES,
+    maxWaiting: MAX_QUEUED_OPERATIONS,
+    tooManyWaiting: tooManyOperations,
+  });
   readonly #pending = new Map<number, Pending>();
   readonly #onBroken: () => void;
   /** Told of every request, so that the reader of answers is awake. */
@@ -57,7 +67,7 @@ export class HelperChannel {
   async request(head: OperationHead, options: RequestOptions = {}): Promise<Answer> {
     const { content, into, expected, signal } = options;
     const bytes = (content?.length ?? 0) + (into?.length ?? expected ?? 0);
-    await this.#places.take(bytes, signal);
+    await this.#slots.acquire(signal, bytes);
     if (this.#failure !== null) throw this.#failure;
     const operation = this.#nextOperation();
     return await new Promise((resolve, reject) => {
@@ -92,7 +102,7 @@ export class HelperChannel {
   fail(error: FileError): void {
     if (this.#failure !== null) return;
     this.#failure = error;
-    this.#places.refuseAll(error);
+    this.#slots.close(error);
     const pending = [...this.#pending.values()];
     this.#pending.clear();
     for (const { reject, forget } of pending) {
@@ -137,7 +147,7 @@ export class HelperChannel {
     const pending = this.#pending.get(operation);
     if (pending === undefined || pending.waits) throw new FrameError('nothing can wait');
     pending.waits = true;
-    this.#places.release(pending.bytes);
+    this.#slots.release(pending.bytes);
     if (++this.#waitingWrites > MAX_WAITING_WRITES) {
       this.#writer.send(MessageKind.abort, operation, null);
       return;
@@ -157,7 +167,7 @@ export class HelperChannel {
     this.#pending.delete(operation);
     pending.forget();
     if (pending.waits) this.#waitingWrites--;
-    else this.#places.release(pending.bytes);
+    else this.#slots.release(pending.bytes);
     return pending;
   }
 
@@ -178,6 +188,13 @@ interface Pending {
 }
 
 const OPERATION_NUMBERS = 2 ** 32;
+
+function tooManyOperations(): FileError {
+  return new FileError(
+    'failed',
+    `more than ${MAX_QUEUED_OPERATIONS} file operations wait for the fs sandbox helper; send fewer at a time`,
+  );
+}
 
 function failureOf(head: unknown): FileError {
   const { kind, message, errno } = head as FailureHead;

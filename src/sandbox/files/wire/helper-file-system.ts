@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../../base/abort.ts';
 import {
   FILE_OPERATIONS,
   type FileContent,
@@ -8,7 +9,6 @@ import {
 } from '../../../files/file-system.ts';
 import { buildFileSystem } from '../../../files/file-system-wrappers.ts';
 import type { SearchRequest, SearchResult } from '../../../files/search/query.ts';
-import { unlessAborted } from '../../../files/unless-aborted.ts';
 import { INLINE_CONTENT_BYTES, READ_PIECE_BYTES } from '../limits.ts';
 import { decodeEntries, decodeWalk } from './answers.ts';
 import type { Answer, HelperChannel, RequestOptions } from './helper-channel.ts';

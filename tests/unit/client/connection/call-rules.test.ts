@@ -4,7 +4,7 @@ import { METHODS, type Method } from '../../../../src/protocol/registry.ts';
 
 const methods = Object.keys(METHODS) as Method[];
 
-test('what is sent again after a loss changes nothing the second time', () => {
+test('only calls without side effects are retryable', () => {
   expect(methods.filter((method) => rulesOf(method, {}).retryable).sort()).toEqual([
     'capabilities/discoverV2',
     'capabilityRoots/discoverV1',
@@ -24,7 +24,7 @@ test('what is sent again after a loss changes nothing the second time', () => {
   ]);
 });
 
-test('a write is sent again only when it can be recognised', () => {
+test('a write is retryable only with a writeId', () => {
   expect(rulesOf('process/write', { writeId: '1' }).retryable).toBe(true);
   for (const params of [{}, { writeId: null }, null, undefined]) {
     expect(rulesOf('process/write', params).retryable).toBe(false);
@@ -32,7 +32,7 @@ test('a write is sent again only when it can be recognised', () => {
   expect(rulesOf('fs/remove', { writeId: '1' }).retryable).toBe(false);
 });
 
-test('what ends something has a place of its own', () => {
+test('calls that end something use the reserved slot', () => {
   expect(methods.filter((method) => rulesOf(method, {}).cleanup).sort()).toEqual([
     'command/exec/terminate',
     'fs/close',
@@ -42,7 +42,7 @@ test('what ends something has a place of its own', () => {
   ]);
 });
 
-test('questions about the environment have deadlines, and only a sign of life does not wait', () => {
+test('calls about the environment have timeouts, and only environment/status fails fast', () => {
   expect(methods.filter((method) => rulesOf(method, {}).timeoutMs !== undefined)).toEqual([
     'environment/info',
     'environment/status',

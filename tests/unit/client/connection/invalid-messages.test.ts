@@ -2,10 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { waitFor } from '../../../support/wait-for.ts';
 import { FakeServer, SILENCE, startedProcess, startParams, wirePage } from '../fake-server.ts';
 
-const nonsense = { name: 'ClientError', kind: 'protocol', hint: expect.any(String) };
+const protocolError = { name: 'ClientError', kind: 'protocol', hint: expect.any(String) };
 
-describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the answer %j', (answer) => {
-  test('to what goes to stdin is an error of the server', async () => {
+describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the invalid answer %j', (answer) => {
+  test('rejects a write to stdin with a protocol error', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/write'] = (_params, link) => {
       link.respond(server.requests('process/write').at(-1)!, answer);
@@ -15,12 +15,12 @@ describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the answer %j', (a
       link.respond(server.requests('process/closeStdin').at(-1)!, answer);
       return SILENCE;
     };
-    await expect(process.write('x')).rejects.toMatchObject(nonsense);
-    await expect(process.closeStdin()).rejects.toMatchObject(nonsense);
+    await expect(process.write('x')).rejects.toMatchObject(protocolError);
+    await expect(process.closeStdin()).rejects.toMatchObject(protocolError);
     await client.close();
   });
 
-  test('to ending a process says nothing of how it was', async () => {
+  test('makes terminate report that the process was not running', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/terminate'] = (_params, link) => {
       link.respond(server.requests('process/terminate').at(-1)!, answer);
@@ -30,7 +30,7 @@ describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the answer %j', (a
     await client.close();
   });
 
-  test('to a question about the size of a loss leaves it unknown', async () => {
+  test('leaves the size of lost output unknown', async () => {
     const server = new FakeServer();
     (server.environmentInfo as { capabilities: Record<string, boolean> }).capabilities.processSnapshot = true;
     const client = await server.connect();
@@ -48,7 +48,7 @@ describe.each([[null], [7], ['yes'], [{}], [{ status: 1 }]])('the answer %j', (a
   });
 });
 
-test('one garbled greeting does not end a recovery', async () => {
+test('a recovery survives one garbled answer to initialize', async () => {
   const { server, client, process } = await startedProcess();
   const initialize = server.answers.initialize!;
   server.answers.initialize = (_params, link) => {
@@ -62,23 +62,23 @@ test('one garbled greeting does not end a recovery', async () => {
   await client.close();
 });
 
-test('a call that is always answered with nonsense fails alone', async () => {
+test('a call that is always answered with an invalid message fails without failing the client', async () => {
   const { server, client, process } = await startedProcess();
   server.answers['process/list'] = (_params, link) => {
     link.send('{"id":2,"result":{"processes":[],"processes":[]}}');
     return SILENCE;
   };
-  await expect(client.call('process/list', {})).rejects.toMatchObject(nonsense);
+  await expect(client.call('process/list', {})).rejects.toMatchObject(protocolError);
   await waitFor('the recovery', () => client.state === 'connected');
   expect(process.state.failure).toBeNull();
   expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
   await client.close();
 });
 
-test('a write that is always answered with nonsense fails alone', async () => {
+test('a write that is always answered with an invalid message fails without failing the client', async () => {
   const { server, client, process } = await startedProcess();
   server.answers['process/write'] = (_params, link) => {
-    link.send('nonsense');
+    link.send('not JSON');
     return SILENCE;
   };
   await expect(process.write('x')).rejects.toMatchObject({ kind: 'brokenPipe' });
@@ -87,7 +87,7 @@ test('a write that is always answered with nonsense fails alone', async () => {
   await client.close();
 });
 
-test('a megabyte of output in pieces of one byte is no nonsense', async () => {
+test('accepts a megabyte of output in one-byte chunks', async () => {
   const { server, client, process } = await startedProcess();
   const pieces = 2 ** 20;
   const text = `{"seq":1,"stream":"stdout","chunk":"eA=="},`.repeat(pieces - 1);

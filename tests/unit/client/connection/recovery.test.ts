@@ -33,7 +33,7 @@ function short(event: ProcessEvent): string {
 }
 
 describe('a lost connection', () => {
-  test('is replaced by another one to the same session', async () => {
+  test('is replaced by a new one to the same session', async () => {
     const { server, client } = await world([]);
     const states: unknown[] = [];
     client.onStateChange((state, failure) => states.push([state, failure?.kind]));
@@ -54,12 +54,12 @@ describe('a lost connection', () => {
     await client.close();
   });
 
-  test('costs no output: what was missed is read, once and in order', async () => {
+  test('loses no output: the client reads what it missed, once and in order', async () => {
     const { server, client, processes } = await world();
     server.link.output('p', 1);
     await waitFor('the first event', () => processes[0]!.revision === 1);
     server.answers['process/read'] = (_params, link) => {
-      // Newer than the page, and here before it.
+      // Newer than the page, and received before it.
       link.output('p', 6);
       return wirePage(6, [2, 3, 4], { exited: true, exitCode: 3 });
     };
@@ -84,7 +84,7 @@ describe('a lost connection', () => {
     await client.close();
   });
 
-  test('costs one process what cannot be read any more, and nothing else', async () => {
+  test('fails only the process that can no longer be followed', async () => {
     const { server, client, processes } = await world(['evicted', 'unknown', 'odd', 'healthy']);
     server.answers['process/read'] = ({ processId }) => {
       if (processId === 'unknown') throw new RpcError(-32600, 'no such process');
@@ -114,7 +114,7 @@ describe('a lost connection', () => {
     await client.close();
   });
 
-  test('ends what cannot be followed any more, even if the connection is lost once more', async () => {
+  test('terminates a process that can no longer be followed, even after another loss', async () => {
     const { server, client } = await world(['odd']);
     server.answers['process/read'] = () => wirePage(3, [7]);
     server.answers['process/terminate'] = (_params, link) => {
@@ -127,7 +127,7 @@ describe('a lost connection', () => {
     await client.close();
   });
 
-  test('is looked for again when it is lost while catching up', async () => {
+  test('is restored again when the next one is lost during the catch-up', async () => {
     const { server, client, processes } = await world(['a', 'b', 'c', 'd', 'e', 'f']);
     let reads = 0;
     server.answers['process/read'] = (_params, link) => {
@@ -141,7 +141,7 @@ describe('a lost connection', () => {
     await client.close();
   });
 
-  test('is not over before every process has been caught up with', async () => {
+  test('is not restored before every process has caught up', async () => {
     const { server, client, processes } = await world(['a', 'b']);
     server.answers['process/read'] = ({ processId }) => (processId === 'a' ? SILENCE : wirePage(2, [1]));
     server.link.break();
@@ -174,7 +174,7 @@ describe('a lost connection', () => {
     await client.close();
   });
 
-  test('is resumed after a silent attempt', async () => {
+  test('is resumed after an attempt that got no answer', async () => {
     const { server, client } = await world([], { initializeTimeoutMs: 30 });
     const initialize = server.answers.initialize!;
     server.answers.initialize = (value, link) =>
@@ -185,12 +185,12 @@ describe('a lost connection', () => {
     await client.close();
   });
 
-  test('forgets no process whose start was answered in the last moment', async () => {
+  test('keeps a process whose start was answered right before the loss', async () => {
     const { server, client } = await world([]);
     server.answers['process/start'] = ({ processId }, link) => {
       link.send({ id: link.requests.at(-1)!.id, result: { processId } });
       link.output(processId, 1);
-      // Everything above arrives before the end, and in the same turn.
+      // Everything above arrives before the end, in the same turn of the event loop.
       link.transport.close({ code: 1006, reason: 'gone' });
       return SILENCE;
     };
@@ -201,7 +201,7 @@ describe('a lost connection', () => {
     await client.close();
   });
 
-  test('that follows at once after a recovery is slowed down', async () => {
+  test('backs off when the connection drops again right after a recovery', async () => {
     const { server, client } = await world([]);
     const initialize = server.answers.initialize!;
     server.answers.initialize = (value, link) => {
@@ -218,7 +218,7 @@ describe('a lost connection', () => {
 });
 
 describe('calls during an outage', () => {
-  test('wait, are repeated when they only look, and fail when they may have happened', async () => {
+  test('wait, are retried when they only read, and fail when they may have taken effect', async () => {
     const { server, client } = await world([]);
     const looking = client.call('fs/readFile', { path: 'file:///x' });
     const doing = client.call('fs/writeFile', { path: 'file:///x', dataBase64: '' });
@@ -241,7 +241,7 @@ describe('calls during an outage', () => {
     await client.close();
   });
 
-  test('that were answered before the end are answered', async () => {
+  test('resolve when they were answered before the end of the connection', async () => {
     const { server, client } = await world([]);
     server.answers['fs/remove'] = (_params, link) => {
       link.send({ id: link.requests.at(-1)!.id, result: { last: true } });
@@ -252,7 +252,7 @@ describe('calls during an outage', () => {
     await client.close();
   });
 
-  test('keep their deadlines and signals', async () => {
+  test('keep their timeouts and signals', async () => {
     const { server, client } = await world([]);
     server.refusal = new Error('down');
     server.link.break();
@@ -265,7 +265,7 @@ describe('calls during an outage', () => {
     await client.close();
   });
 
-  test('for a sign of life fail at once', async () => {
+  test('fail immediately for environment/status', async () => {
     const { server, client } = await world([]);
     server.refusal = new Error('down');
     server.link.break();
@@ -278,7 +278,7 @@ describe('calls during an outage', () => {
 });
 
 describe('a connection that cannot be restored', () => {
-  test('fails the client, its calls and its processes, with the last cause', async () => {
+  test('fails the client, its calls and its processes with the last cause', async () => {
     const { server, client, processes } = await world(['p'], { recoveryWindowMs: 200 });
     server.refusal = new ClientError('connectFailed', 'nobody is there', {
       retryable: true,
@@ -309,8 +309,8 @@ describe('a connection that cannot be restored', () => {
   test.each([
     ['the session is gone', () => void 0, new RpcError(-32600, 'unknown session id')],
     ['another session is opened', () => ({ sessionId: 'session-2' }), null],
-    ['the answer makes no sense', () => ({}), null],
-  ])('fails at once when %s', async (_name, answer, refusal) => {
+    ['the answer is malformed', () => ({}), null],
+  ])('fails the client immediately when %s', async (_name, answer, refusal) => {
     const { server, client } = await world([], { recoveryWindowMs: 60_000 });
     server.answers.initialize = () => {
       if (refusal !== null) throw refusal;
@@ -322,7 +322,7 @@ describe('a connection that cannot be restored', () => {
     expect(client.failure!.hint).not.toBeNull();
   });
 
-  test('tells that its time was up when the only attempt never ended', async () => {
+  test('reports a timeout when the only attempt never ended', async () => {
     const { server, client } = await world([], { recoveryWindowMs: 30 });
     server.answers.initialize = () => SILENCE;
     server.link.break();
@@ -332,7 +332,7 @@ describe('a connection that cannot be restored', () => {
     );
   });
 
-  test('fails at once when the way is barred', async () => {
+  test('fails the client immediately when a transport error is final', async () => {
     const { server, client } = await world([], { recoveryWindowMs: 60_000 });
     server.refusal = new ClientError('connectFailed', 'HTTP 401', { hint: 'the token is no longer valid' });
     server.link.break();
@@ -341,7 +341,7 @@ describe('a connection that cannot be restored', () => {
     expect(client.failure).toEqual(kind('disconnected', { hint: 'the token is no longer valid' }));
   });
 
-  test('fails at once when there is nothing to come back to', async () => {
+  test('fails the client immediately when the transport is not resumable', async () => {
     const { server, client, processes } = await world(['p'], { resumable: false });
     server.link.transport.close({ code: 1006, reason: 'the program has ended' });
     await waitFor('the end', () => client.state === 'failed');
@@ -350,7 +350,7 @@ describe('a connection that cannot be restored', () => {
     expect(processes[0]!.state.failure).toBe(client.failure);
   });
 
-  test('does not keep a client that is closed', async () => {
+  test('does not delay closing the client', async () => {
     const { server, client } = await world([], { recoveryWindowMs: 60_000 });
     server.refusal = new Error('down');
     const call = client.call('process/list', {});
@@ -364,7 +364,7 @@ describe('a connection that cannot be restored', () => {
     expect(server.attempts).toBe(attempts);
   });
 
-  test('does not keep a connection that comes after the client is closed', async () => {
+  test('is closed when it opens after the client was closed', async () => {
     const { server, client } = await world(['p']);
     server.answers['process/read'] = () => SILENCE;
     server.link.break();

@@ -8,7 +8,7 @@ const TRACEPARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 
 afterEach(() => context.disable());
 
-/** Stands in for an SDK that keeps track of what is active. */
+/** A fake SDK with a context manager. */
 function installContextManager(): void {
   const storage = new AsyncLocalStorage<Context>();
   context.setGlobalContextManager({
@@ -42,7 +42,7 @@ async function connect(source?: TraceSource) {
   return { server, client, traces };
 }
 
-test('nothing is said about traces unless somebody asks for it', async () => {
+test('sends no trace by default', async () => {
   const { client, traces } = await connect();
   await client.call('environment/status', null);
   await client.backend.start(startParams());
@@ -66,11 +66,11 @@ test.each<[TraceContext | null | undefined, unknown]>([
   ],
   [{ traceparent: { toString: () => TRACEPARENT } as unknown as string }, undefined],
   [{ traceparent: `${TRACEPARENT}\n` }, undefined],
-  [{ traceparent: 'nonsense' }, undefined],
+  [{ traceparent: 'malformed' }, undefined],
   [{ traceparent: 7 as unknown as string }, undefined],
   [null, undefined],
   [undefined, undefined],
-])('of the trace %j this is sent: %j', async (given, sent) => {
+])('for the trace %j sends %j', async (given, sent) => {
   const { client, traces } = await connect(() => given);
   await client.call('environment/status', null);
   const process = await client.backend.start(startParams());
@@ -81,7 +81,7 @@ test.each<[TraceContext | null | undefined, unknown]>([
   await client.close();
 });
 
-test('a call is made although its trace cannot be told', async () => {
+test('sends a call even if its trace source throws', async () => {
   const { client, traces } = await connect(() => {
     throw new Error('no traces today');
   });
@@ -90,7 +90,7 @@ test('a call is made although its trace cannot be told', async () => {
   await client.close();
 });
 
-test('calls are part of the span in which they are made', async () => {
+test('sends the trace of the span in which the call is made', async () => {
   installContextManager();
   const { client, traces } = await connect(activeTrace);
   await client.call('environment/status', null);

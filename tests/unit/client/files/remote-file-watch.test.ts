@@ -30,14 +30,14 @@ function next(iterator: AsyncIterator<FileChanges>): Promise<FileChanges | undef
   return iterator.next().then(({ value }) => value as FileChanges | undefined);
 }
 
-test('a watch is asked for with its options', async () => {
+test('requests a watch with its options', async () => {
   const { server, watchId } = await setUp();
   expect(server.calls).toMatchObject([
     { method: 'fs/watch', params: { path: ROOT, recursive: false, watchId }, options: { timeoutMs: 5 } },
   ]);
 });
 
-test('changes come in order, and only those of the watch', async () => {
+test('yields changes in order, and only those of the watch', async () => {
   const { server, watch, tell } = await setUp();
   const changes = watch[Symbol.asyncIterator]();
   const first = next(changes);
@@ -49,7 +49,7 @@ test('changes come in order, and only those of the watch', async () => {
   expect(await next(changes)).toEqual({ changes: [change('b'), change('c')], overflow: false });
 });
 
-test('changes that nobody takes are told as overflow beyond a number', async () => {
+test('reports an overflow when too many changes wait', async () => {
   const { watch, tell } = await setUp();
   const many = Array.from({ length: WATCH_QUEUE_CHANGES }, (_, index) => change(String(index)));
   tell(...many);
@@ -61,7 +61,7 @@ test('changes that nobody takes are told as overflow beyond a number', async () 
   expect(await next(changes)).toEqual({ changes: [change('later')], overflow: true });
 });
 
-test('a notification that makes no sense is told as overflow', async () => {
+test('reports a malformed notification as overflow', async () => {
   const { server, watch, watchId } = await setUp();
   const waiting = next(watch[Symbol.asyncIterator]());
   server.notify('fs/changed', { watchId } as NotificationParamsOf<'fs/changed'>);
@@ -76,7 +76,7 @@ test('leaving the loop ends the watch', async () => {
   expect(server.listeners).toBe(0);
 });
 
-test('closing ends a loop that waits, and is done once', async () => {
+test('close ends a waiting loop, and is idempotent', async () => {
   const { server, watch } = await setUp();
   const waiting = next(watch[Symbol.asyncIterator]());
   await Promise.all([watch.close(), watch.close()]);
@@ -84,7 +84,7 @@ test('closing ends a loop that waits, and is done once', async () => {
   expect(server.params('fs/unwatch')).toHaveLength(1);
 });
 
-test('a connection that ends right behind the answer ends the watch', async () => {
+test('a connection that ends right after the answer ends the watch', async () => {
   const server = new FakeFileServer(['fsWatch']);
   server.answerAnything();
   const answer = server.hold('fs/watch');
@@ -96,14 +96,14 @@ test('a connection that ends right behind the answer ends the watch', async () =
   expect(server.listeners).toBe(0);
 });
 
-test('closing does not wait for a server that does not answer', async () => {
+test('close does not wait for a server that does not answer', async () => {
   const { server, watch } = await setUp();
   server.hold('fs/unwatch');
   await watch.close();
   expect(server.params('fs/unwatch')).toHaveLength(1);
 });
 
-test('a watch that is refused leaves nothing behind', async () => {
+test('a refused watch leaves no listener', async () => {
   const server = new FakeFileServer(['fsWatch']);
   server.answerAnything();
   server.refuse('fs/watch', new ClientError('server', 'no', { code: -32004 }));
@@ -112,7 +112,7 @@ test('a watch that is refused leaves nothing behind', async () => {
   expect(server.listeners).toBe(0);
 });
 
-test('after a recovery it is set up again, and what happened meanwhile is told as overflow', async () => {
+test('renews the watch after a recovery and reports an overflow', async () => {
   const { server, watch, watchId } = await setUp();
   const waiting = next(watch[Symbol.asyncIterator]());
   server.enter('recovering');
@@ -121,7 +121,7 @@ test('after a recovery it is set up again, and what happened meanwhile is told a
   expect(server.params('fs/watch')).toMatchObject([{ watchId }, { watchId, path: ROOT, recursive: false }]);
 });
 
-test('a second loss while it is set up again is followed by another attempt', async () => {
+test('renews the watch again after a second loss during the renewal', async () => {
   const { server, watch } = await setUp();
   const waiting = next(watch[Symbol.asyncIterator]());
   server.refuse('fs/watch', new ClientError('brokenPipe', 'lost'));
@@ -134,7 +134,7 @@ test('a second loss while it is set up again is followed by another attempt', as
   expect(await waiting).toEqual(OVERFLOW);
 });
 
-test('a loss before it could be set up again leaves one attempt for the next connection', async () => {
+test('sends one renewal per connection when the connection is lost before the renewal is sent', async () => {
   const server = new FakeServer();
   server.environmentInfo = { capabilities: { fsWatch: true } };
   server.answers['fs/watch'] = ({ watchId }, link) => {
@@ -160,7 +160,7 @@ test('a loss before it could be set up again leaves one attempt for the next con
   await client.close();
 });
 
-test('a watch that is closed while it waits to be set up again is not set up', async () => {
+test('does not renew a watch that was closed while it waited', async () => {
   const { server, watch } = await setUp();
   server.hold('fs/watch');
   server.enter('recovering');
@@ -180,7 +180,7 @@ async function failureOf(watch: FileWatch): Promise<unknown> {
   return null;
 }
 
-test('what is gone after a recovery ends the watch, behind what was known', async () => {
+test('a path that is gone after a recovery ends the watch after the known changes', async () => {
   const { server, watch, tell } = await setUp();
   tell(change('a'));
   server.refuse('fs/watch', new ClientError('server', 'gone', { code: -32004 }));
@@ -191,7 +191,7 @@ test('what is gone after a recovery ends the watch, behind what was known', asyn
   await expect(changes.next()).rejects.toMatchObject({ kind: 'notFound', message: 'gone' });
 });
 
-test('a watch that has failed is not set up again, even if nobody has looked yet', async () => {
+test('does not renew a failed watch, even if its error was not read yet', async () => {
   const { server, watch } = await setUp();
   server.refuse('fs/watch', new ClientError('server', 'gone', { code: -32004 }));
   server.enter('recovering');
@@ -206,7 +206,7 @@ test('a watch that has failed is not set up again, even if nobody has looked yet
 test.each([
   ['failed', 'brokenPipe'],
   ['closed', 'closed'],
-] as const)('a connection that is %s ends it', async (state, kind) => {
+] as const)('a %s client ends the watch', async (state, kind) => {
   const { server, watch } = await setUp();
   const failure = failureOf(watch);
   server.enter(state);

@@ -14,10 +14,10 @@ test.each([
   ['no rules', { permissions: { type: 'disabled' } }],
   ['an unrestricted disk', { permissions: { type: 'managed', file_system: { type: 'unrestricted' } } }],
   ['paths', restricted({ type: 'path', path: 'file:///a' })],
-  ['special places', restricted({ type: 'special', value: { kind: 'root' } })],
+  ['special paths', restricted({ type: 'special', value: { kind: 'root' } })],
   ['absolute globs', restricted({ type: 'glob_pattern', pattern: '/a/**' })],
   ['absolute globs of Windows', restricted({ type: 'glob_pattern', pattern: 'C:\\a\\**' })],
-])('with %s the place is left out', (_name, sandbox) => {
+])('leaves out the directories with %s', (_name, sandbox) => {
   expect(trimSandbox({ ...sandbox, ...PLACE, windowsSandboxLevel: 'disabled' })).toEqual({
     ...sandbox,
     windowsSandboxLevel: 'disabled',
@@ -31,16 +31,16 @@ test.each([
   ['globs below the roots', restricted({ type: 'glob_pattern', pattern: 'codex-project-roots://**' })],
   ['rules of an unknown form', restricted('somewhere' as unknown as object)],
   [
-    'one that needs it among others',
+    'one rule of several that needs them',
     restricted({ type: 'path', path: 'file:///a' }, { type: 'glob_pattern', pattern: 'x' }),
   ],
-])('with %s the place stays', (_name, sandbox) => {
+])('keeps the directories with %s', (_name, sandbox) => {
   const whole = { ...sandbox, ...PLACE };
   expect(trimSandbox(whole)).toEqual(whole);
 });
 
 test.each([null, 'text', [PLACE], { ...PLACE }, { permissions: 1, ...PLACE }])(
-  '%j stays as it is',
+  'returns %j unchanged',
   (sandbox) => {
     expect(trimSandbox(sandbox)).toEqual(sandbox);
   },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { encodeBase64 } from '../../../../src/client/base64.ts';
+import { encodeBase64 } from '../../../../src/base/base64.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
 import { HttpBodies, type HttpBody } from '../../../../src/client/http/http-bodies.ts';
 import {
@@ -21,8 +21,8 @@ async function textOf(body: HttpBody): Promise<string> {
   return text;
 }
 
-describe('bodies', () => {
-  test('get their own pieces in order', async () => {
+describe('HttpBodies', () => {
+  test('passes chunks to their body in order', async () => {
     const bodies = new HttpBodies();
     const [a, b] = [bodies.open('a'), bodies.open('b')];
     expect(bodies.receive(delta('a', 1, 'x'))).toBe('routed');
@@ -36,26 +36,26 @@ describe('bodies', () => {
     expect(a.over).toBe(true);
   });
 
-  test('have ids of their own', () => {
+  test('assigns a unique id to each request', () => {
     const bodies = new HttpBodies();
     expect([bodies.newId(), bodies.newId()]).toEqual(['http-1', 'http-2']);
   });
 
-  test('that nobody knows are let pass', () => {
+  test('ignores chunks of unknown bodies', () => {
     expect(new HttpBodies().receive(delta('gone', 7, 'x'))).toBe('routed');
   });
 
   test.each([
-    ['no object', null],
-    ['no id', { seq: 1, deltaBase64: '' }],
-    ['no number', { requestId: 'a', seq: 'x', deltaBase64: '' }],
-    ['no base64', { requestId: 'a', seq: 1, deltaBase64: '!' }],
-    ['too large a piece', delta('a', 1, new Uint8Array(MAX_BODY_DELTA_BYTES + 1))],
-  ])('cannot be read with %s', (_, params) => {
+    ['null params', null],
+    ['no request id', { seq: 1, deltaBase64: '' }],
+    ['an invalid seq', { requestId: 'a', seq: 'x', deltaBase64: '' }],
+    ['invalid base64', { requestId: 'a', seq: 1, deltaBase64: '!' }],
+    ['a chunk that is too large', delta('a', 1, new Uint8Array(MAX_BODY_DELTA_BYTES + 1))],
+  ])('rejects a delta with %s', (_, params) => {
     expect(new HttpBodies().receive(params)).toBe('unreadable');
   });
 
-  test('fail when a piece is missing', async () => {
+  test('fails a body with a missing chunk', async () => {
     const bodies = new HttpBodies();
     const body = bodies.open('a');
     bodies.receive(delta('a', 1, 'x'));
@@ -65,7 +65,7 @@ describe('bodies', () => {
     expect(body.over).toBe(false);
   });
 
-  test('end with the error of the server, behind what came before', async () => {
+  test('ends a body with the error of the server after the earlier chunks', async () => {
     const bodies = new HttpBodies();
     const body = bodies.open('a');
     bodies.receive(delta('a', 1, 'x'));
@@ -75,7 +75,7 @@ describe('bodies', () => {
     expect(body.over).toBe(true);
   });
 
-  test('all fail with the connection', async () => {
+  test('fails all bodies with the connection', async () => {
     const bodies = new HttpBodies();
     const [a, b] = [bodies.open('a'), bodies.open('b')];
     const reading = a.next();
@@ -85,7 +85,7 @@ describe('bodies', () => {
     expect(a.over).toBe(true);
   });
 
-  test('of many small pieces are joined, not lost', async () => {
+  test('joins many small chunks without losing any', async () => {
     const bodies = new HttpBodies();
     const body = bodies.open('a');
     const count = BODY_QUEUE_MAX_PIECES * 3;
@@ -94,7 +94,7 @@ describe('bodies', () => {
     expect(await textOf(body)).toBe('x'.repeat(count));
   });
 
-  test('that nobody reads fail one by one when too much waits', async () => {
+  test('fails an unread body when too many bytes wait', async () => {
     const bodies = new HttpBodies();
     const [greedy, modest] = [bodies.open('greedy'), bodies.open('modest')];
     bodies.receive(delta('modest', 1, 'kept'));

@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { encodeBase64 } from '../../../../src/client/base64.ts';
+import { encodeBase64 } from '../../../../src/base/base64.ts';
 import type { Capabilities } from '../../../../src/client/connection/server-messages.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
 import { HttpBodies } from '../../../../src/client/http/http-bodies.ts';
@@ -12,8 +12,8 @@ import {
 
 const HEAD = { status: 200, headers: [{ name: 'x', value: 'y' }], bodyBase64: '' };
 
-/** A caller that writes down what is called, and answers `http/request` as it is told. */
-function scene(
+/** A fake client that records calls and answers `http/request` with the given result. */
+function fixture(
   answer: unknown = HEAD,
   capabilities: Capabilities = { httpCancel: true, httpFlowControl: true },
 ) {
@@ -30,9 +30,9 @@ function scene(
   return { http, calls, send };
 }
 
-describe('a request', () => {
-  test('says everything that the reference wants to hear', async () => {
-    const { http, calls } = scene({ ...HEAD, bodyBase64: 'aGk=' });
+describe('RemoteHttp.request', () => {
+  test('sends every field that the reference requires', async () => {
+    const { http, calls } = fixture({ ...HEAD, bodyBase64: 'aGk=' });
     const answer = await http.request({ url: 'http://a/', body: 'text' }, { timeoutMs: 1.2 });
     expect(new TextDecoder().decode(answer.body)).toBe('hi');
     expect(calls[0]?.params).toEqual({
@@ -48,32 +48,35 @@ describe('a request', () => {
   });
 
   test.each([null, {}, { ...HEAD, status: 'x' }, { ...HEAD, headers: [{}] }, { ...HEAD, bodyBase64: '!' }])(
-    'is not answered by %j',
+    'rejects the invalid result %j',
     async (answer) => {
-      await expect(scene(answer).http.request({ url: 'http://a/' })).rejects.toMatchObject({
+      await expect(fixture(answer).http.request({ url: 'http://a/' })).rejects.toMatchObject({
         kind: 'protocol',
       });
     },
   );
 
-  test.each(['aborted', 'timeout'] as const)('that was given up (%s) is cancelled', async (kind) => {
-    const { http, calls } = scene(new ClientError(kind, 'over'));
-    await expect(http.request({ url: 'http://a/' })).rejects.toThrow('over');
-    await expect(http.stream({ url: 'http://a/' })).rejects.toThrow('over');
-    const cancelled = calls.filter(({ method }) => method === 'http/cancel');
-    expect(cancelled.map(({ params }) => params.requestId)).toEqual(['http-1', 'http-2']);
-  });
+  test.each(['aborted', 'timeout'] as const)(
+    'cancels a request that the caller gave up (%s)',
+    async (kind) => {
+      const { http, calls } = fixture(new ClientError(kind, 'over'));
+      await expect(http.request({ url: 'http://a/' })).rejects.toThrow('over');
+      await expect(http.stream({ url: 'http://a/' })).rejects.toThrow('over');
+      const cancelled = calls.filter(({ method }) => method === 'http/cancel');
+      expect(cancelled.map(({ params }) => params.requestId)).toEqual(['http-1', 'http-2']);
+    },
+  );
 
-  test('that the server refused is not cancelled', async () => {
-    const { http, calls } = scene(new ClientError('server', 'no'));
+  test('does not cancel a request that the server refused', async () => {
+    const { http, calls } = fixture(new ClientError('server', 'no'));
     await expect(http.request({ url: 'http://a/' })).rejects.toThrow('no');
     expect(calls).toHaveLength(1);
   });
 });
 
-describe('a stream', () => {
-  test('reports what was used, by halves of the window', async () => {
-    const { http, calls, send } = scene();
+describe('RemoteHttp.stream', () => {
+  test('reports consumed bytes for each half of the window', async () => {
+    const { http, calls, send } = fixture();
     const { body } = await http.stream({ url: 'http://a/' });
     expect(calls[0]?.params).toMatchObject({ streamResponse: true, windowBytes: BODY_WINDOW_BYTES });
     const half = new Uint8Array(BODY_WINDOW_BYTES / 2);
@@ -93,8 +96,8 @@ describe('a stream', () => {
     expect(calls).toHaveLength(2);
   });
 
-  test('asks a server without the additions for nothing of them', async () => {
-    const { http, calls, send } = scene(HEAD, {});
+  test('uses no extension that the server lacks', async () => {
+    const { http, calls, send } = fixture(HEAD, {});
     const { body } = await http.stream({ url: 'http://a/' });
     expect(calls[0]?.params).not.toHaveProperty('windowBytes');
     send(1, new Uint8Array(BODY_WINDOW_BYTES));
@@ -105,8 +108,8 @@ describe('a stream', () => {
     expect(calls).toHaveLength(1);
   });
 
-  test('that is aborted makes room for others, whether it is read on or not', async () => {
-    const { http, send } = scene();
+  test('frees the queue of an aborted stream, whether or not it is read', async () => {
+    const { http, send } = fixture();
     const owner = new AbortController();
     await http.stream({ url: 'http://a/' }, { signal: owner.signal });
     const piece = new Uint8Array(MAX_BODY_DELTA_BYTES);
@@ -121,15 +124,15 @@ describe('a stream', () => {
     expect(bytes).toBe(piece.length);
   });
 
-  test('that is left or aborted is cancelled once', async () => {
-    const left = scene();
+  test('cancels a stream once when the reader leaves or aborts', async () => {
+    const left = fixture();
     const stream = await left.http.stream({ url: 'http://a/' });
     left.send(1, new Uint8Array(1));
     for await (const _ of stream.body) break;
     stream.cancel();
     expect(left.calls.filter(({ method }) => method === 'http/cancel')).toHaveLength(1);
 
-    const aborted = scene();
+    const aborted = fixture();
     const owner = new AbortController();
     const { body } = await aborted.http.stream({ url: 'http://a/' }, { signal: owner.signal });
     owner.abort(new Error('mine'));
@@ -137,31 +140,31 @@ describe('a stream', () => {
     expect(aborted.calls.filter(({ method }) => method === 'http/cancel')).toHaveLength(1);
   });
 
-  test('has its time until the body has come, whenever that is read', async () => {
+  test('applies the timeout until the body has arrived, not until it is read', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
-    const late = scene();
+    const late = fixture();
     const { body } = await late.http.stream({ url: 'http://a/' }, { timeoutMs: 100 });
     await vi.advanceTimersByTimeAsync(100);
     await expect(body[Symbol.asyncIterator]().next()).rejects.toMatchObject({ kind: 'timeout' });
     expect(late.calls.filter(({ method }) => method === 'http/cancel')).toHaveLength(1);
 
-    const whole = scene();
+    const whole = fixture();
     const stream = await whole.http.stream({ url: 'http://a/' }, { timeoutMs: 100 });
     whole.send(1, new Uint8Array(3), true);
     await vi.advanceTimersByTimeAsync(100);
     for await (const piece of stream.body) expect(piece).toHaveLength(3);
     expect(whole.calls).toHaveLength(1);
 
-    const read = scene();
+    const read = fixture();
     const quick = await read.http.stream({ url: 'http://a/' }, { timeoutMs: 100 });
     read.send(1, new Uint8Array(3), true);
     for await (const _ of quick.body);
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('that came to its end is not cancelled', async () => {
-    const { http, calls, send } = scene();
+  test('does not cancel a stream that reached its end', async () => {
+    const { http, calls, send } = fixture();
     const { body, cancel } = await http.stream({ url: 'http://a/' });
     send(1, new Uint8Array(0), true);
     for await (const _ of body);

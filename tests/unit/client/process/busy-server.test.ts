@@ -18,7 +18,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('what is missing is asked for again when the server has too much to do', async () => {
+test('missing events are read again after a busy server refuses', async () => {
   const { server, client, process } = await startedProcess();
   server.answers['process/read'] = busy;
   server.link.output('p', 2);
@@ -29,7 +29,7 @@ test('what is missing is asked for again when the server has too much to do', as
   await client.close();
 });
 
-test('a slow reader loses nothing because the server has too much to do', async () => {
+test('a slow reader loses no events when a busy server refuses reads', async () => {
   const { server, client, process } = await startedProcess();
   server.answers['process/read'] = busy;
   const total = LOG_MAX_EVENTS + 3;
@@ -42,7 +42,7 @@ test('a slow reader loses nothing because the server has too much to do', async 
   await client.close();
 });
 
-test('a slow reader goes on without what the server refuses for good', async () => {
+test('a slow reader continues without the events that the server keeps refusing', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   const { server, client, process } = await startedProcess();
   server.answers['process/read'] = busy;
@@ -55,7 +55,7 @@ test('a slow reader goes on without what the server refuses for good', async () 
     first = value;
   });
   await server.untilRequests('process/read', 1);
-  // More than all pauses together.
+  // Longer than all pauses together.
   for (let seconds = 0; seconds < 2 ** MAX_REFUSED_READS && first === null; seconds++) {
     await vi.advanceTimersByTimeAsync(1_000);
     for (let turns = 0; turns < 10; turns++) await nextTurn();
@@ -65,7 +65,7 @@ test('a slow reader goes on without what the server refuses for good', async () 
   await client.close();
 });
 
-test('a write that cannot be repeated may have happened', async () => {
+test('a write that cannot be retried reports that it may have taken effect', async () => {
   const { server, client, process } = await startedProcess();
   server.answers['process/write'] = (_params, link) => {
     server.answers['process/write'] = busy;
@@ -77,7 +77,7 @@ test('a write that cannot be repeated may have happened', async () => {
   await client.close();
 });
 
-test('the last event of a process that waits is found when it got lost', async () => {
+test('finds a lost last event of a silent process', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   const { server, client, process } = await startedProcess();
   const pass = async (ms: number) => {
@@ -88,19 +88,19 @@ test('the last event of a process that waits is found when it got lost', async (
   server.link.output('p', 1);
   await pass(QUIET_CHECK_FIRST_MS - 1);
   await pass(1);
-  // It was not quiet until now.
+  // The process was not silent until now.
   expect(server.requests('process/read')).toEqual([]);
   await pass(QUIET_CHECK_FIRST_MS);
   expect(process.revision).toBe(2);
   expect(server.requests('process/read')[0]!.params).toMatchObject({ afterSeq: 1, waitMs: 0 });
-  // The longer it is quiet, the rarer it is asked about.
+  // The longer the process is silent, the less often the client asks.
   await pass(QUIET_CHECK_MAX_MS * 10);
   expect(server.requests('process/read').length).toBeLessThan(15);
   await client.close();
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('a process that nobody wants is not asked about', async () => {
+test('does not check an abandoned process', async () => {
   const server = new FakeServer();
   server.answers['process/start'] = (_params, link) => {
     link.break();
@@ -126,7 +126,7 @@ test('a process that nobody wants is not asked about', async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('a process that failed before its start was answered is not asked about either', async () => {
+test('does not check a process that failed before its start was answered', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   const server = new FakeServer();
   server.answers['process/start'] = () => SILENCE;
@@ -148,7 +148,7 @@ test('a process that failed before its start was answered is not asked about eit
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('a process that could not be started is not asked about, whatever was heard of another with its id', async () => {
+test('does not check a process that failed to start, even after events of another with the same id', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   const server = new FakeServer();
   server.answers['process/start'] = (_params, link) => {

@@ -27,7 +27,7 @@ async function all(events: AsyncIterable<ProcessEvent>): Promise<ProcessEvent[]>
   return list;
 }
 
-test('a reader gets what was, then what comes, and ends behind the last event', async () => {
+test('a reader gets past events, then new ones, and ends after the last', async () => {
   const log = new ProcessEventLog(nothing);
   log.append(output(1));
   const reading = all(log.subscribe());
@@ -41,7 +41,7 @@ test('a reader gets what was, then what comes, and ends behind the last event', 
   expect(await all(log.subscribe())).toEqual(events);
 });
 
-test('a failure is the last event too', async () => {
+test('a failure is the last event', async () => {
   const log = new ProcessEventLog(nothing);
   const failed: ProcessEvent = { type: 'failed', error: new ClientError('disconnected', 'gone') };
   log.append(output(1));
@@ -49,7 +49,7 @@ test('a failure is the last event too', async () => {
   expect(await all(log.subscribe())).toEqual([output(1), failed]);
 });
 
-test('readers have places of their own, and several steps may be asked for at once', async () => {
+test('readers have independent positions, and next may be called concurrently', async () => {
   const log = new ProcessEventLog(nothing);
   const [one, two] = [log.subscribe(), log.subscribe()];
   const steps = Promise.all([one.next(), one.next(), two.next()]);
@@ -58,7 +58,7 @@ test('readers have places of their own, and several steps may be asked for at on
   expect((await steps).map(({ value }) => value)).toEqual([output(1), output(2), output(1)]);
 });
 
-test('only so many events are kept; a late reader gets the older ones from elsewhere', async () => {
+test('keeps a limited number of events and refills older ones for a late reader', async () => {
   const asked: [number, number][] = [];
   const log = new ProcessEventLog(async (afterSeq, throughSeq) => {
     asked.push([afterSeq, throughSeq]);
@@ -83,7 +83,7 @@ test('only so many events are kept; a late reader gets the older ones from elsew
   ]);
 });
 
-test('only so many bytes are kept, but always the last event', async () => {
+test('keeps a limited number of bytes, but always the last event', async () => {
   const log = new ProcessEventLog(nothing);
   const half = 'x'.repeat(LOG_MAX_BYTES / 2);
   for (let seq = 1; seq <= 3; seq++) log.append(output(seq, half));
@@ -95,7 +95,7 @@ test('only so many bytes are kept, but always the last event', async () => {
   expect((await reader.next()).value).toMatchObject({ seq: 4 });
 });
 
-test('what nobody has any more is lost, also when asking fails', async () => {
+test('events that cannot be refilled are lost, also when the refill fails', async () => {
   const log = new ProcessEventLog(() => Promise.reject(new Error('gone')));
   for (let seq = 1; seq <= LOG_MAX_EVENTS + 10; seq++) log.append(output(seq));
   const reader = log.subscribe();
@@ -103,7 +103,7 @@ test('what nobody has any more is lost, also when asking fails', async () => {
   expect((await reader.next()).value).toEqual(output(11));
 });
 
-test('a reader that falls behind again while it catches up asks again', async () => {
+test('a reader that falls behind again during a refill refills again', async () => {
   let grown = false;
   const log: ProcessEventLog = new ProcessEventLog(async (afterSeq, throughSeq) => {
     if (!grown) {
@@ -119,7 +119,7 @@ test('a reader that falls behind again while it catches up asks again', async ()
   }
 });
 
-test('leaving ends a step that waits', async () => {
+test('return ends a waiting step', async () => {
   const log = new ProcessEventLog(nothing);
   const reader = log.subscribe();
   const step = reader.next();
@@ -129,7 +129,7 @@ test('leaving ends a step that waits', async () => {
   expect(await reader.next()).toEqual({ done: true, value: undefined });
 });
 
-test('aborting rejects the step that waits, and those after it are the end', async () => {
+test('abort rejects the waiting step, and later steps are done', async () => {
   const log = new ProcessEventLog(nothing);
   const controller = new AbortController();
   const reader = log.subscribe({ signal: controller.signal });
@@ -139,7 +139,7 @@ test('aborting rejects the step that waits, and those after it are the end', asy
   expect(await reader.next()).toEqual({ done: true, value: undefined });
 });
 
-test('leaving and aborting end a step that waits for older events', async () => {
+test('return and abort end a step that waits for a refill', async () => {
   const log = new ProcessEventLog(() => new Promise(() => {}));
   for (let seq = 1; seq <= LOG_MAX_EVENTS + 1; seq++) log.append(output(seq));
   const controller = new AbortController();

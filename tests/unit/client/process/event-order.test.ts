@@ -29,7 +29,7 @@ const lost = (fromSeq: number, toSeq: number, bytes: number | null = null): Orde
   bytes,
 });
 
-/** A page with the output of these numbers. */
+/** A page with output of these sequence numbers. */
 function page(nextSeq: number, seqs: readonly number[], rest: Partial<ReadPage> = {}): ReadPage {
   return {
     chunks: seqs.map((seq) => ({ seq, stream: 'stdout' as const, bytes: Buffer.from(`<${seq}>`) })),
@@ -50,8 +50,8 @@ function order(...events: SequencedEvent[]) {
   return { subject, published };
 }
 
-describe('events as they arrive', () => {
-  test('are published in order, each once, and nothing behind the end', () => {
+describe('EventOrder.insert', () => {
+  test('publishes events in order, each once, and nothing after the end', () => {
     const { subject, published } = order(
       output(2),
       output(1),
@@ -70,7 +70,7 @@ describe('events as they arrive', () => {
     expect(subject.waiting).toBe(false);
   });
 
-  test('come out whole whatever their order and however often they come', () => {
+  test('publishes all events for any arrival order and repetition', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 30 }).chain((outputs) => {
@@ -95,7 +95,7 @@ describe('events as they arrive', () => {
     );
   });
 
-  test('wait within bounds of number and bytes; the one that is missing always fits', () => {
+  test('buffers a limited number of events and bytes, and always accepts the missing one', () => {
     const many = order();
     for (let seq = 2; seq < REORDER_MAX_EVENTS + 2; seq++)
       expect(many.subject.insert(output(seq))).toBe(true);
@@ -114,15 +114,15 @@ describe('events as they arrive', () => {
     expect(large.published).toHaveLength(4);
   });
 
-  test('that are larger than the bound fit only in their turn', () => {
+  test('accepts events above the byte limit only in their turn', () => {
     const { subject } = order();
     expect(subject.insert(output(2, 'x'.repeat(REORDER_MAX_BYTES + 1)))).toBe(false);
     expect(subject.insert(output(1, 'x'.repeat(REORDER_MAX_BYTES + 1)))).toBe(true);
   });
 });
 
-describe('a page', () => {
-  test('fills in what was missed, once and in order', () => {
+describe('EventOrder.merge', () => {
+  test('fills in missed events, once and in order', () => {
     const { subject, published } = order(output(1), output(2));
     subject.merge(page(6, [2, 3, 4, 5]));
     subject.insert(output(4));
@@ -130,20 +130,20 @@ describe('a page', () => {
     expect(published).toEqual([1, 2, 3, 4, 5, 6].map((seq) => output(seq)));
   });
 
-  test('that knows nothing new changes nothing', () => {
+  test('ignores a page without new events', () => {
     const { subject, published } = order(output(1), output(2));
     subject.merge(page(3, [1, 2]));
     subject.merge(page(1, []));
     expect(published).toHaveLength(2);
   });
 
-  test('tells of an exit and of output behind it', () => {
+  test('publishes an exit and output after it', () => {
     const { subject, published } = order(output(1));
     subject.merge(page(6, [2, 4], { exited: true, exitCode: 7, closed: true }));
     expect(published).toEqual([output(1), output(2), exited(3, 7), output(4), closed(5)]);
   });
 
-  test('places the exit between two pieces of output, or where output ends', () => {
+  test('places the exit between two chunks, or after the output', () => {
     const between = order(output(1));
     between.subject.merge(page(4, [3], { exited: true, exitCode: 1, sandboxDenied: true }));
     expect(between.published).toEqual([output(1), exited(2, 1, true), output(3)]);
@@ -152,13 +152,13 @@ describe('a page', () => {
     expect(behind.published).toEqual([output(1), output(2), exited(3, 1)]);
   });
 
-  test('releases newer events that came first', () => {
+  test('releases newer events that arrived first', () => {
     const { subject, published } = order(output(1), output(6), exited(7));
     subject.merge(page(6, [2, 3, 4, 5]));
     expect(published).toEqual([1, 2, 3, 4, 5, 6].map((seq) => output(seq)).concat(exited(7)));
   });
 
-  test('may have more than the bound of events that wait', () => {
+  test('accepts more events than the buffer holds', () => {
     const { subject, published } = order(output(1));
     const seqs = Array.from({ length: 1000 }, (_, index) => index + 2);
     subject.merge(page(1002, seqs));
@@ -166,13 +166,13 @@ describe('a page', () => {
     expect(subject.waiting).toBe(false);
   });
 
-  test('adds to a waiting exit that the sandbox denied something', () => {
+  test('adds sandboxDenied to a buffered exit', () => {
     const { subject, published } = order(exited(3, 1), output(4));
     subject.merge(page(4, [1, 2], { exited: true, exitCode: 1, sandboxDenied: true }));
     expect(published).toEqual([output(1), output(2), exited(3, 1, true), output(4)]);
   });
 
-  test('keeps an exit that waits beyond its end as it is', () => {
+  test('keeps a buffered exit after the end of the page unchanged', () => {
     const { subject, published } = order(exited(4, 1), closed(5));
     subject.merge(page(3, [1, 2], { sandboxDenied: true }));
     expect(published).toEqual([output(1), output(2)]);
@@ -182,15 +182,15 @@ describe('a page', () => {
 
   test.each([
     ['a failure', page(3, [1], { failure: 'broken' }), 'broken'],
-    ['output behind its end', page(2, [2]), 'lies behind the end'],
+    ['output behind its end', page(2, [2]), 'is after the end'],
     [
       'output in the place of the end',
       page(3, [1, 2], { closed: true, exited: true, exitCode: 0 }),
-      'something else too',
+      'and another event',
     ],
     ['no place for the exit', page(3, [1, 2], { exited: true, exitCode: 0 }), 'no event is missing'],
     ['an exit without a code', page(3, [1], { exited: true }), 'without an exit code'],
-  ])('with %s is refused and changes nothing', (_name, bad, message) => {
+  ])('rejects %s and changes nothing', (_name, bad, message) => {
     const { subject, published } = order(output(4));
     expect(() => subject.merge(bad)).toThrow(InconsistentPageError);
     expect(() => subject.merge(bad)).toThrow(message);
@@ -199,16 +199,16 @@ describe('a page', () => {
     expect(published).toHaveLength(4);
   });
 
-  test('with an end where another event waits is refused', () => {
+  test('rejects an end at the sequence number of another buffered event', () => {
     const { subject } = order(output(3));
     expect(() => subject.merge(page(4, [1], { closed: true, exited: true, exitCode: 0 }))).toThrow(
-      'something else too',
+      'and another event',
     );
   });
 });
 
-describe('output that is gone', () => {
-  test('is told as lost, and the process goes on', () => {
+describe('evicted output', () => {
+  test('is published as lost, and the process continues', () => {
     const { subject, published } = order(output(1));
     expect(subject.hasGap(page(323, [321, 322]))).toBe(true);
     expect(subject.hasGap(page(4, [2, 3]))).toBe(false);
@@ -217,7 +217,7 @@ describe('output that is gone', () => {
     expect(published).toEqual([output(1), lost(2, 320), output(321), output(322), output(323)]);
   });
 
-  test('does not swallow the exit: a hole behind retained output is the exit', () => {
+  test('does not hide the exit: a gap after retained output is the exit', () => {
     const { subject, published } = order(output(1));
     subject.merge(page(9, [4, 5, 7], { exited: true, exitCode: 3, closed: true }));
     expect(published).toEqual([
@@ -231,19 +231,19 @@ describe('output that is gone', () => {
     ]);
   });
 
-  test('may contain the exit, which then comes last', () => {
+  test('may contain the exit, which is then placed last', () => {
     const { subject, published } = order(output(1));
     subject.merge(page(6, [5], { exited: true, exitCode: 3 }));
     expect(published).toEqual([output(1), lost(2, 3), exited(4, 3), output(5)]);
   });
 
-  test('may be everything', () => {
+  test('may be all output', () => {
     const { subject, published } = order();
     subject.merge(page(2 ** 50, [], { exited: true, exitCode: 3, closed: true }));
     expect(published).toEqual([lost(1, 2 ** 50 - 3), exited(2 ** 50 - 2, 3), closed(2 ** 50 - 1)]);
   });
 
-  test('is counted when the total is known, also when an earlier loss was not', () => {
+  test('has a size when the total is known, even after a gap of unknown size', () => {
     const { subject, published } = order(output(1, 'abcd'));
     subject.merge(page(10, [9]), 4 + 3 + 1000);
     expect(published[1]).toEqual(lost(2, 8, 1000));
@@ -255,7 +255,7 @@ describe('output that is gone', () => {
     expect(published[7]).toEqual(lost(30, 38, 96));
   });
 
-  test('is not counted when it lies in several places or the total is too small', () => {
+  test('has no size when there are several gaps or the total is too small', () => {
     const several = order(output(5));
     several.subject.merge(page(10, [9]), 1000);
     expect(several.published).toEqual([lost(1, 4), output(5), lost(6, 8), output(9)]);
@@ -264,7 +264,7 @@ describe('output that is gone', () => {
     expect(small.published[1]).toEqual(lost(2, 8));
   });
 
-  test('never hides, repeats or moves what can still be had', () => {
+  test('never hides, repeats or reorders output that is still available', () => {
     const cases = fc.record({
       total: fc.integer({ min: 3, max: 40 }),
       exitAt: fc.double({ min: 0, max: 1, noNaN: true }),

@@ -7,8 +7,8 @@ import { FakeServer, SILENCE, startedProcess, startParams, wirePage } from '../f
 const kind = (expected: string, rest: Record<string, unknown> = {}) =>
   expect.objectContaining({ name: 'ClientError', kind: expected, ...rest });
 
-describe('reading', () => {
-  test('asks the server, and never to wait', async () => {
+describe('read', () => {
+  test('never asks the server to wait', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/read'] = () =>
       wirePage(3, [2], { exited: true, exitCode: 4, closed: true, sandboxDenied: true });
@@ -31,7 +31,7 @@ describe('reading', () => {
     await client.close();
   });
 
-  test('waits on this side until something is new, or the time is up', async () => {
+  test('waits locally until an event arrives or the time is up', async () => {
     const { server, client, process } = await startedProcess();
     server.link.output('p', 1);
     await waitFor('the first event', () => process.revision === 1);
@@ -46,7 +46,7 @@ describe('reading', () => {
     await client.close();
   });
 
-  test('stops at the end of a process, a deadline and a signal', async () => {
+  test('ends with the process, its timeout and its signal', async () => {
     const { server, client, process } = await startedProcess();
     const options = { afterSeq: 9, waitMs: 60_000 };
     await expect(process.read({ ...options, timeoutMs: 10 })).rejects.toEqual(kind('timeout'));
@@ -61,14 +61,14 @@ describe('reading', () => {
     await client.close();
   });
 
-  test('that takes too long says so, whatever it was waiting for', async () => {
+  test('rejects with a timeout, whatever it waited for', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/read'] = () => SILENCE;
     await expect(process.read({ timeoutMs: 10 })).rejects.toEqual(kind('timeout'));
     await client.close();
   });
 
-  test('that was given up leaves nothing waiting', async () => {
+  test('leaves nothing waiting after an abort', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     const { client, process } = await startedProcess();
@@ -82,7 +82,7 @@ describe('reading', () => {
     await client.close();
   });
 
-  test('refuses pages that make no sense', async () => {
+  test('rejects malformed pages', async () => {
     const { server, client, process } = await startedProcess();
     for (const bad of [null, {}, { chunks: [{}], nextSeq: 2 }, { chunks: [], nextSeq: -1 }]) {
       server.answers['process/read'] = () => (bad === null ? 7 : bad);
@@ -91,7 +91,7 @@ describe('reading', () => {
     await client.close();
   });
 
-  test('of a process that cannot be followed any more needs no server', async () => {
+  test('needs no server for a process that can no longer be followed', async () => {
     const { server, client, process } = await startedProcess();
     server.link.output('p', 1);
     await waitFor('the first event', () => process.revision === 1);
@@ -104,7 +104,7 @@ describe('reading', () => {
   });
 });
 
-describe('writing', () => {
+describe('write', () => {
   test('numbers the writes and keeps their order', async () => {
     const { server, client, process } = await startedProcess();
     await Promise.all([
@@ -128,13 +128,13 @@ describe('writing', () => {
     await client.close();
   });
 
-  test('repeats what was not answered, in order, under the same ids and before anything newer', async () => {
+  test('resends unanswered writes in order, with the same ids and before newer ones', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/write'] = ({ writeId }) => (writeId === '1' ? { status: 'accepted' } : SILENCE);
     server.answers['process/closeStdin'] = () => SILENCE;
     const failing = client.call('fs/remove', { path: 'file:///x' });
     const first = [process.write('1'), process.write('2'), process.write('3'), process.closeStdin()];
-    // Who learns of the loss through another call and writes at once must not overtake.
+    // A caller that learns of the loss through another call and writes immediately must not overtake.
     const late = failing.catch(() => process.write('4'));
     await server.untilRequests('process/closeStdin', 1);
     server.answers['process/write'] = ({ writeId }) => ({
@@ -160,7 +160,7 @@ describe('writing', () => {
     await client.close();
   });
 
-  test('is limited, and can be given up', async () => {
+  test('limits unanswered writes, and can be aborted', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/write'] = () => SILENCE;
     const aborter = new AbortController();
@@ -179,7 +179,7 @@ describe('writing', () => {
     await client.close();
   });
 
-  test('is not repeated when it may be what ended the connection', async () => {
+  test('does not resend a write that may have ended the connection', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/write'] = (_params, link) => {
       link.transport.close({ code: 1009, reason: 'too big' });
@@ -212,8 +212,8 @@ describe('writing', () => {
   }, 30_000);
 });
 
-describe('what a server lacks', () => {
-  test('is told with what to do', async () => {
+describe('missing capabilities', () => {
+  test('are reported with a hint', async () => {
     const server = new FakeServer();
     server.environmentInfo = { capabilities: { processResize: 'yes' } };
     server.answers['process/signal'] = () => ({});
@@ -231,8 +231,8 @@ describe('what a server lacks', () => {
   });
 });
 
-describe('ending', () => {
-  test('of a closed process needs no server', async () => {
+describe('terminate', () => {
+  test('needs no server for a closed process', async () => {
     const { server, client, process } = await startedProcess();
     expect(await process.terminate({ type: 'graceful', timeoutMs: 5 })).toBe(true);
     expect(server.requests('process/terminate')[0]!.params).toEqual({
@@ -247,7 +247,7 @@ describe('ending', () => {
     await client.close();
   });
 
-  test('is repeated when its answer is lost, and was the end of what ran before', async () => {
+  test('is retried when its answer is lost, and reports that the process was running', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/terminate'] = (_params, link) => {
       server.answers['process/terminate'] = () => ({ running: false });
@@ -260,7 +260,7 @@ describe('ending', () => {
     await client.close();
   });
 
-  test('is given up when it ends every connection', async () => {
+  test('gives up when it ends every connection', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/terminate'] = (_params, link) => {
       link.break();
@@ -271,7 +271,7 @@ describe('ending', () => {
     await client.close();
   });
 
-  test('has one deadline, however often it is repeated', async () => {
+  test('has one timeout across all retries', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/terminate'] = (_params, link) => {
       server.answers['process/terminate'] = () => SILENCE;
@@ -282,7 +282,7 @@ describe('ending', () => {
     await client.close();
   });
 
-  test('by a signal is not repeated', async () => {
+  test('signal is not retried', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/signal'] = (_params, link) => {
       link.break();

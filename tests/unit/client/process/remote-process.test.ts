@@ -8,7 +8,7 @@ import { FakeServer, SILENCE, startedProcess, startParams, wirePage } from '../f
 const kind = (expected: string, rest: Record<string, unknown> = {}) =>
   expect.objectContaining({ name: 'ClientError', kind: expected, ...rest });
 
-/** An event as short text. */
+/** A short text for an event. */
 function short(event: ProcessEvent): string {
   if (event.type === 'output') return `${event.seq}:${Buffer.from(event.bytes)}`;
   if (event.type === 'lost') return `lost ${event.fromSeq}-${event.toSeq} ${event.bytes}`;
@@ -21,8 +21,8 @@ async function all(events: AsyncIterable<ProcessEvent>): Promise<string[]> {
   return list;
 }
 
-describe('a start', () => {
-  test('is followed from before its answer', async () => {
+describe('start', () => {
+  test('receives events before it is answered', async () => {
     const server = new FakeServer();
     server.answers['process/start'] = (_params, link) => {
       link.output('p', 1, 'early');
@@ -44,7 +44,7 @@ describe('a start', () => {
     await client.close();
   });
 
-  test('that is refused leaves the id free', async () => {
+  test('frees the id when the server refuses', async () => {
     const server = new FakeServer();
     const start = server.answers['process/start']!;
     server.answers['process/start'] = () => {
@@ -59,7 +59,7 @@ describe('a start', () => {
     await client.close();
   });
 
-  test('whose caller gave up is undone when it succeeds', async () => {
+  test('terminates the process when it succeeds after the caller gave up', async () => {
     const server = new FakeServer();
     server.answers['process/start'] = () => SILENCE;
     const client = await server.connect();
@@ -75,7 +75,7 @@ describe('a start', () => {
     await client.close();
   });
 
-  test('whose caller gave up before it was sent is not sent', async () => {
+  test('is not sent when the caller gave up before', async () => {
     const server = new FakeServer();
     const client = await server.connect();
     await expect(client.backend.start(startParams(), { signal: AbortSignal.abort() })).rejects.toEqual(
@@ -85,7 +85,7 @@ describe('a start', () => {
     await client.close();
   });
 
-  test('whose answer is lost is not repeated but undone', async () => {
+  test('terminates the process instead of retrying when the answer is lost', async () => {
     const server = new FakeServer();
     server.answers['process/start'] = (_params, link) => {
       link.break();
@@ -100,7 +100,7 @@ describe('a start', () => {
     await client.close();
   });
 
-  test('waits for a recovery', async () => {
+  test('waits during a recovery', async () => {
     const server = new FakeServer();
     const client = await server.connect();
     server.link.break();
@@ -112,7 +112,7 @@ describe('a start', () => {
 });
 
 describe('events', () => {
-  test('come out in order and once, for each reader and at any time', async () => {
+  test('are published in order and once, for each reader and at any time', async () => {
     const { server, client, process } = await startedProcess();
     const reading = all(process.events());
     for (const seq of [2, 1, 4, 2, 3, 3]) server.link.output('p', seq);
@@ -129,7 +129,7 @@ describe('events', () => {
     await client.close();
   });
 
-  test('wake those who listen, until they stop', async () => {
+  test('notify listeners until they are removed', async () => {
     const { server, client, process } = await startedProcess();
     const wakes: number[] = [];
     const stop = process.onChange(() => wakes.push(process.revision));
@@ -143,7 +143,7 @@ describe('events', () => {
     await client.close();
   });
 
-  test('that do not come are read from the server', async () => {
+  test('that do not arrive are read from the server', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/read'] = ({ afterSeq }) => wirePage(5, afterSeq === 1 ? [2, 3, 4] : []);
     server.link.output('p', 1);
@@ -158,11 +158,11 @@ describe('events', () => {
     await client.close();
   });
 
-  test('that are too many to wait are read at once, and none is lost or repeated', async () => {
+  test('that exceed the buffer are read immediately, and none is lost or repeated', async () => {
     const { server, client, process } = await startedProcess();
     const count = REORDER_MAX_EVENTS + 40;
     const seqs = Array.from({ length: count }, (_, index) => index + 1);
-    // The first page ends before the last events that there was no room for.
+    // The first page ends before the last events that did not fit into the buffer.
     server.answers['process/read'] = ({ afterSeq }) =>
       afterSeq === 0
         ? wirePage(count + 1, seqs)
@@ -177,7 +177,7 @@ describe('events', () => {
     await client.close();
   });
 
-  test('that the server has evicted are lost, and the process goes on', async () => {
+  test('that the server has evicted are lost, and the process continues', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/read'] = () => wirePage(9, [7, 8]);
     const reading = all(process.events());
@@ -191,10 +191,10 @@ describe('events', () => {
     await client.close();
   });
 
-  test('at the end that do not come are read from the server, but nothing is given up for them', async () => {
+  test('missing at the end are read from the server without reporting others as lost', async () => {
     const { server, client, process } = await startedProcess();
     const pages = [
-      // The rest is still on its way: it is not lost although the server has evicted it.
+      // The rest is still on its way: it is not lost, although the server has evicted it.
       wirePage(9, [8], { exited: true, exitCode: 0 }),
       wirePage(5, [3], { exited: true, exitCode: 0, closed: true }),
     ];
@@ -206,7 +206,7 @@ describe('events', () => {
     await client.close();
   });
 
-  test('that do not fit into one answer are read in several', async () => {
+  test('that do not fit into one page are read in several', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/read'] = ({ afterSeq }) =>
       afterSeq < 8
@@ -222,7 +222,7 @@ describe('events', () => {
     await client.close();
   });
 
-  test('are not read without end when there are always more', async () => {
+  test('are read in a limited number of pages when more keep arriving', async () => {
     const { server, client, process } = await startedProcess();
     server.answers['process/read'] = ({ afterSeq }) => wirePage(afterSeq + 2, [afterSeq + 1]);
     server.link.break();
@@ -232,13 +232,13 @@ describe('events', () => {
     await client.close();
   });
 
-  test('that are lost are counted when a snapshot fits', async () => {
+  test('that are lost have a size when a snapshot fits', async () => {
     const server = new FakeServer();
     (server.environmentInfo as { capabilities: Record<string, boolean> }).capabilities.processSnapshot = true;
     const client = await server.connect();
     const process = await client.backend.start(startParams());
     let nextSeq = 9;
-    // The first page is older than the snapshot; what it had is evicted when the next is made.
+    // The first page is older than the snapshot; its output is evicted when the next page is made.
     server.answers['process/read'] = () => {
       nextSeq = Math.min(nextSeq + 1, 12);
       return wirePage(nextSeq, nextSeq === 10 ? [7, 8, 9] : [9, nextSeq - 1]);
@@ -257,7 +257,7 @@ describe('events', () => {
     server.link.closedProcess('p', 13);
     expect(await all(process.events())).toEqual([
       '1:<1>',
-      // 150 bytes in all; those of 1, 7, 8, 9 have three, those of 10 and 11 four.
+      // 150 bytes in total; chunks 1, 7, 8 and 9 have three bytes, chunks 10 and 11 four.
       `lost 2-6 ${150 - 3 - 9 - 8}`,
       '7:<7>',
       '8:<8>',
@@ -270,7 +270,7 @@ describe('events', () => {
     await client.close();
   });
 
-  test('of a reader that is too slow are read from the server', async () => {
+  test('are read from the server for a slow reader', async () => {
     const { server, client, process } = await startedProcess();
     const reader = process.events();
     const total = LOG_MAX_EVENTS + 100;
@@ -300,7 +300,7 @@ describe('events', () => {
     ['no params', { method: 'process/closed' }],
     ['no JSON at all', '{"method":'],
     ['a request with a strange id', { id: 'x', method: 'network/policyRequest' }],
-  ])('with %s end the connection, and another one is opened', async (_name, message) => {
+  ])('with %s end the connection, and the client reconnects', async (_name, message) => {
     const { server, client, process } = await startedProcess();
     server.link.send(message);
     await waitFor('another connection', () => server.links.length === 2 && client.state === 'connected');
@@ -311,17 +311,17 @@ describe('events', () => {
     await client.close();
   });
 
-  test('of a server that sends nothing but nonsense end the client', async () => {
+  test('of a server that only sends invalid messages fail the client', async () => {
     const { server, client, process } = await startedProcess();
     const initialize = server.answers.initialize!;
     server.answers.initialize = (value, link) => {
-      setImmediate(() => setImmediate(() => link.send('nonsense')));
+      setImmediate(() => setImmediate(() => link.send('not JSON')));
       return initialize(value, link);
     };
     server.answers['process/list'] = () => SILENCE;
     const call = client.call('process/list', {});
     const outcome = Promise.allSettled([call]);
-    server.link.send('nonsense');
+    server.link.send('not JSON');
     await waitFor('the end', () => client.state === 'failed');
     expect(client.failure).toEqual(kind('protocol', { hint: expect.any(String) }));
     expect(await outcome).toEqual([{ status: 'rejected', reason: kind('protocol') }]);

@@ -10,7 +10,7 @@ import { FakeServer, SILENCE } from '../fake-server.ts';
 
 const params = { processId: 'p', argv: ['x'], cwd: 'file:///', env: {}, tty: false };
 
-test('a command vector runs where the server is, with its environment', async () => {
+test('runs an argv in the default directory with the environment of the server', async () => {
   const server = new FakeServer();
   const client = await server.connect();
   const running = run(client.backend, ['a', 'b'], { env: { X: '1' } });
@@ -30,19 +30,19 @@ test('a command vector runs where the server is, with its environment', async ()
   await client.close();
 });
 
-test('a server that told nothing of itself is asked once where programs run', async () => {
+test('asks a server without environment info once for its working directory', async () => {
   const server = new FakeServer();
   server.environmentInfo = undefined;
   server.answers['environment/info'] = () => ({
     shell: { name: 'sh', path: '/bin/sh' },
-    cwd: 'file:///told',
+    cwd: 'file:///reported',
   });
   const client = await server.connect();
   const running = [run(client.backend, ['a'])];
   await server.untilRequests('process/start', 1);
   running.push(run(client.backend, ['b']));
   for (const { params } of await server.untilRequests('process/start', 2)) {
-    expect(params.cwd).toBe('file:///told');
+    expect(params.cwd).toBe('file:///reported');
     server.link.exited(params.processId, 1);
     server.link.closedProcess(params.processId, 2);
   }
@@ -51,7 +51,7 @@ test('a server that told nothing of itself is asked once where programs run', as
   await client.close();
 });
 
-test('a server that cannot tell where programs run has them run in its root', async () => {
+test('uses the root directory when the server reports no working directory', async () => {
   const server = new FakeServer();
   server.environmentInfo = undefined;
   server.answers['environment/info'] = () => {
@@ -68,7 +68,7 @@ test('a server that cannot tell where programs run has them run in its root', as
   await client.close();
 });
 
-test('the question where programs run has the deadline of the start', async () => {
+test('applies the timeout to the request for the working directory', async () => {
   const server = new FakeServer();
   server.environmentInfo = undefined;
   const client = await server.connect();
@@ -77,7 +77,7 @@ test('the question where programs run has the deadline of the start', async () =
   await client.close();
 });
 
-test('a program is not left behind when its input cannot be ended', async () => {
+test('terminates the program when its stdin cannot be closed', async () => {
   const server = new FakeServer();
   server.environmentInfo = { capabilities: {} };
   const client = await server.connect();
@@ -87,7 +87,7 @@ test('a program is not left behind when its input cannot be ended', async () => 
   await client.close();
 });
 
-test('a start that is not answered has a deadline too', async () => {
+test('applies the timeout to the start', async () => {
   const server = new FakeServer();
   server.answers['process/start'] = () => SILENCE;
   const client = await server.connect();
@@ -95,7 +95,7 @@ test('a start that is not answered has a deadline too', async () => {
   await client.close();
 });
 
-test('a program whose time is up during a recovery is ended after it', async () => {
+test('terminates a program that times out during a recovery afterwards', async () => {
   const server = new FakeServer();
   const client = await server.connect();
   const running = run(client.backend, params, { timeoutMs: 10 });
@@ -112,7 +112,7 @@ test('a program whose time is up during a recovery is ended after it', async () 
   await client.close();
 });
 
-test('what was said before the connection was lost for good does not make up for the end', async () => {
+test('rejects when the connection is lost for good, despite earlier output', async () => {
   const server = new FakeServer();
   const client = await server.connect({ resumable: false });
   const process = await client.backend.start(params);
@@ -126,7 +126,7 @@ test('what was said before the connection was lost for good does not make up for
   }
 });
 
-test('a program that cannot be ended in time has no exit code', async () => {
+test('has no exit code when the program cannot be terminated in time', async () => {
   const server = new FakeServer();
   server.answers['process/terminate'] = () => {
     server.link.output('p', 1, 'last words');
@@ -151,7 +151,7 @@ test('a program that cannot be ended in time has no exit code', async () => {
   await client.close();
 });
 
-test('input stops when the program does not take it', async () => {
+test('stops writing when the program does not accept input', async () => {
   const server = new FakeServer();
   server.answers['process/write'] = () => ({ status: 'stdinClosed' });
   const client = await server.connect();
@@ -169,7 +169,7 @@ test('input stops when the program does not take it', async () => {
 describe('OutputCollector', () => {
   const PIECE = 64 * 1024;
 
-  /** A process that has written so many pieces. What becomes of their memory is seen in `memory`. */
+  /** A process that has written this many chunks. `memory` tracks their buffers. */
   function writer(pieces: number, memory: WeakRef<ArrayBufferLike>[] = []): ExecProcess {
     async function* events(): AsyncGenerator<ProcessEvent> {
       for (let seq = 1; seq <= pieces; seq++) {
@@ -185,7 +185,7 @@ describe('OutputCollector', () => {
   const state = { exited: true, exitCode: 0, closed: true, sandboxDenied: false, failure: null };
   const times = { timedOut: false, wallTimeMs: 1 };
 
-  test('the first bytes are kept, the others are counted and cost nothing', async () => {
+  test('keeps the first bytes, counts the others and releases their memory', async () => {
     const collector = new OutputCollector(PIECE + 1);
     const memory: WeakRef<ArrayBufferLike>[] = [];
     await collector.collect(writer(200, memory), new AbortController().signal);
@@ -197,7 +197,7 @@ describe('OutputCollector', () => {
     expect(omittedBytes).toBe(199 * PIECE - 1);
   });
 
-  test.each([0, -1])('a budget of %d keeps nothing', async (budget) => {
+  test.each([0, -1])('keeps nothing with a budget of %d', async (budget) => {
     const collector = new OutputCollector(budget);
     await collector.collect(writer(2), new AbortController().signal);
     expect(collector.result(state, times)).toMatchObject({

@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, realpath, rename, rm, symlink, writeFile } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Semaphore } from '../../../../src/base/semaphore.ts';
 import { type NativePath, nativePathOfText } from '../../../../src/files/native-path.ts';
-import { Slots } from '../../../../src/files/slots.ts';
 import {
   type NoticeListener,
   NoticeQueue,
@@ -21,8 +21,8 @@ let fired: number[];
 
 beforeEach(async () => {
   base = await realpath(await mkdtemp(join(tmpdir(), 'watch-missing-')));
-  watch = new MissingWatch(new Slots(8));
-  other = new MissingWatch(new Slots(8));
+  watch = new MissingWatch(new Semaphore(8));
+  other = new MissingWatch(new Semaphore(8));
   fired = [];
 });
 
@@ -87,7 +87,7 @@ describe('fires once', () => {
   test('when a path appears after it was looked at and before the watch stands', async () => {
     await mkdir(at('p'));
     const queue = new HookedQueue(at('p'), () => writeFileSync(at('a'), ''));
-    const hooked = new MissingWatch(new Slots(8), () => Promise.resolve(queue));
+    const hooked = new MissingWatch(new Semaphore(8), () => Promise.resolve(queue));
     expect(await hooked.arm(1, [at('a'), at('p/b')], null, () => fired.push(1))).toBe(true);
     expect(fired).toEqual([]);
     await firedOnce(1);
@@ -95,7 +95,7 @@ describe('fires once', () => {
 
   test('when events may have been lost', async () => {
     const queue = new DeafQueue();
-    const deaf = new MissingWatch(new Slots(8), () => Promise.resolve(queue));
+    const deaf = new MissingWatch(new Semaphore(8), () => Promise.resolve(queue));
     expect(await deaf.arm(1, [at('a')], null, () => fired.push(1))).toBe(true);
     queue.confess();
     queue.confess();

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { ANY_HOST } from '../../../../src/network/http/host-policy.ts';
-import { type HttpAnswer, HttpClient } from '../../../../src/network/http/http-client.ts';
+import { HttpClient, type HttpResponse } from '../../../../src/network/http/http-client.ts';
 import type { HttpRequest } from '../../../../src/network/http/request.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
@@ -29,7 +29,7 @@ function upload(port: number): HttpRequest {
   };
 }
 
-async function textOf({ body }: HttpAnswer): Promise<string> {
+async function textOf({ body }: HttpResponse): Promise<string> {
   let text = '';
   for await (const piece of body) text += piece;
   return text;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import {
-  answerFields,
   requestFields,
+  responseFields,
   valuesOf,
   withField,
 } from '../../../../src/network/http/header-fields.ts';
@@ -52,12 +52,12 @@ describe('headers of a request', () => {
 
 test('headers of an answer are left out when their value is not ASCII', () => {
   const raw = ['X-B', '1', 'X-A', '\u00e9', 'x-b', '2', 'Empty', ''];
-  expect(answerFields(raw)).toEqual([
+  expect(responseFields(raw)).toEqual([
     { name: 'x-b', value: '1' },
     { name: 'x-b', value: '2' },
     { name: 'empty', value: '' },
   ]);
-  expect(valuesOf(answerFields(raw), 'x-b')).toEqual(['1', '2']);
+  expect(valuesOf(responseFields(raw), 'x-b')).toEqual(['1', '2']);
 });
 
 test('a header that is set takes the place of those that were there', () => {

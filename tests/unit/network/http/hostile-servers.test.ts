@@ -5,18 +5,15 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { ANY_HOST } from '../../../../src/network/http/host-policy.ts';
-import { type HttpAnswer, HttpClient } from '../../../../src/network/http/http-client.ts';
+import { HttpClient, type HttpResponse } from '../../../../src/network/http/http-client.ts';
 import type { HttpRequest } from '../../../../src/network/http/request.ts';
-import { MAX_HTTP2_ANSWER_HEADERS } from '../../../../src/network/limits.ts';
+import { MAX_HTTP2_RESPONSE_HEADERS } from '../../../../src/network/limits.ts';
 import { Certificates, pem } from '../../../support/certificates.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { http2WebServer, secureWebServer, webServer } from '../../../support/web-servers.ts';
 
-vi.mock('../../../../src/network/limits.ts', async (original) => ({
-  ...(await original<object>()),
-  // So that a test need not wait for seconds.
-  IDLE_CONNECTION_MS: 200,
-}));
+/** Short enough that no test waits for seconds. */
+const IDLE_CONNECTION_MS = 200;
 
 const certificates = new Certificates();
 let authority: string;
@@ -34,7 +31,7 @@ afterEach(async () => {
 });
 
 function client(env: Record<string, string> = { SSL_CERT_FILE: authority }): HttpClient {
-  const made = new HttpClient({ env, policy: ANY_HOST });
+  const made = new HttpClient({ env, policy: ANY_HOST, idleConnectionMs: IDLE_CONNECTION_MS });
   cleanUps.push(() => made.close());
   return made;
 }
@@ -63,7 +60,7 @@ async function ask(via: HttpClient, request: HttpRequest, signal = new AbortCont
   return { status: answer.status, text: await textOf(answer) };
 }
 
-async function textOf({ body }: HttpAnswer): Promise<string> {
+async function textOf({ body }: HttpResponse): Promise<string> {
   const pieces: Buffer[] = [];
   for await (const piece of body) pieces.push(piece);
   return Buffer.concat(pieces).toString();
@@ -98,7 +95,7 @@ test('an answer over HTTP/2 has all of its headers, as many as there may be', as
     answer.cancel();
     return answer.fields.filter(({ name }) => name.startsWith('x-')).length;
   };
-  const most = MAX_HTTP2_ANSWER_HEADERS - 2;
+  const most = MAX_HTTP2_RESPONSE_HEADERS - 2;
   expect(await headers(most)).toBe(most);
   await expect(headers(most + 1)).rejects.toThrow('ENHANCE_YOUR_CALM');
 });

@@ -3,7 +3,7 @@ import type { RequestListener } from 'node:http';
 import { constants, type Http2ServerRequest } from 'node:http2';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ANY_HOST, type HostPolicy, hostPatterns } from '../../../../src/network/http/host-policy.ts';
-import { type HttpAnswer, HttpClient } from '../../../../src/network/http/http-client.ts';
+import { HttpClient, type HttpResponse } from '../../../../src/network/http/http-client.ts';
 import type { HttpRequest } from '../../../../src/network/http/request.ts';
 import { Certificates, pem } from '../../../support/certificates.ts';
 import { waitFor } from '../../../support/wait-for.ts';
@@ -40,7 +40,7 @@ function get(url: string, changes: Partial<HttpRequest> = {}): HttpRequest {
   return { method: 'GET', url, headers: [], body: null, redirect: 'follow', timeoutMs: null, ...changes };
 }
 
-async function text({ body }: HttpAnswer): Promise<string> {
+async function text({ body }: HttpResponse): Promise<string> {
   const pieces: Buffer[] = [];
   for await (const piece of body) pieces.push(piece);
   return Buffer.concat(pieces).toString();

@@ -1,8 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
-import { LOOKUPS_AT_ONCE, MAX_WAITING_LOOKUPS } from '../../../../src/network/proxy/limits.ts';
-import { systemLookup } from '../../../../src/network/proxy/name-lookup.ts';
-import { OwnPorts } from '../../../../src/network/proxy/own-ports.ts';
-import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
+import { LOOKUP_CONCURRENCY, MAX_WAITING_LOOKUPS } from '../../../../src/network/proxy/limits.ts';
+import { ProxyResources, ServerPorts, systemLookup } from '../../../../src/network/proxy/proxy-resources.ts';
 import type { NetworkPolicyDecision } from '../../../../src/protocol/network.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { blockOf, closeScenes, get, Names, openScene, openWebServer } from './scene.ts';
@@ -72,7 +70,7 @@ test('a question is taken back when the client of the proxy goes, and when the p
 
 test('names are resolved a few at a time, and a place is given on', async () => {
   const resolve = systemLookup();
-  const names = Array.from({ length: LOOKUPS_AT_ONCE * 3 }, () => 'localhost');
+  const names = Array.from({ length: LOOKUP_CONCURRENCY * 3 }, () => 'localhost');
   const answers = await Promise.all(names.map((name) => resolve(name)));
   for (const addresses of answers)
     expect(addresses).toEqual(expect.arrayContaining([expect.stringMatching(/^(127\.|::1)/)]));
@@ -82,19 +80,19 @@ test('names are resolved a few at a time, and a place is given on', async () => 
 
 test('so many names may wait to be resolved, and no more', async () => {
   const resolve = systemLookup();
-  const names = Array.from({ length: LOOKUPS_AT_ONCE + MAX_WAITING_LOOKUPS + 1 }, () => '127.0.0.1');
+  const names = Array.from({ length: LOOKUP_CONCURRENCY + MAX_WAITING_LOOKUPS + 1 }, () => '127.0.0.1');
   const answers = await Promise.allSettled(names.map((name) => resolve(name)));
   expect(answers.filter(({ status }) => status === 'rejected')).toHaveLength(1);
   expect(answers.at(-1)).toMatchObject({ status: 'rejected' });
 });
 
 test('a port is the server’s own until everyone who added it has removed it', () => {
-  const { ownPorts } = new ProxyHost(async () => []);
-  const [first, second] = [ownPorts.add(7), ownPorts.add(7)];
+  const { serverPorts } = new ProxyResources(async () => []);
+  const [first, second] = [serverPorts.add(7), serverPorts.add(7)];
   first();
   first();
-  expect(ownPorts.includes('127.0.0.1', 7)).toBe(true);
+  expect(serverPorts.includes('127.0.0.1', 7)).toBe(true);
   second();
-  expect(ownPorts.includes('127.0.0.1', 7)).toBe(false);
-  expect(new OwnPorts().includes('127.0.0.1', 7)).toBe(false);
+  expect(serverPorts.includes('127.0.0.1', 7)).toBe(false);
+  expect(new ServerPorts().includes('127.0.0.1', 7)).toBe(false);
 });

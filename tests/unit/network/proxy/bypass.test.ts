@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, test } from 'vitest';
 import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
-import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
+import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import {
   ask,
   closeScenes,
@@ -87,7 +87,7 @@ describe('ways to a local address', () => {
   });
 
   test('a name server that never answers blocks the host', async () => {
-    const host = new ProxyHost(() => new Promise(() => {}));
+    const host = new ProxyResources(() => new Promise(() => {}));
     const scene = await openScene({ domains: { '*': 'allow' } }, { host });
     expect(await get(scene, 'a.test')).toMatch(/^HTTP\/1\.1 403 .*not_allowed_local/s);
   });
@@ -128,7 +128,7 @@ describe('ways to a local address', () => {
 
 describe('ways to the server itself', () => {
   test('no proxy forwards to itself, to another proxy, or to the server', async () => {
-    const host = new ProxyHost(async () => ['127.0.0.1']);
+    const host = new ProxyResources(async () => ['127.0.0.1']);
     const domains = {
       '127.0.0.1': 'allow',
       localhost: 'allow',
@@ -137,7 +137,7 @@ describe('ways to the server itself', () => {
     } as const;
     const [mine, other] = [await openScene({ domains }, { host }), await openScene({ domains }, { host })];
     const web = await openWebServer();
-    const remove = host.ownPorts.add(web.port);
+    const remove = host.serverPorts.add(web.port);
     for (const port of [mine.httpPort, mine.socksPort, other.httpPort, other.socksPort, web.port]) {
       for (const name of ['127.0.0.1', 'localhost', '0.0.0.0', '[::1]']) {
         expect(await get(mine, `${name}:${port}`)).toMatch(/^HTTP\/1\.1 403 .*not_allowed_local/s);
@@ -151,7 +151,7 @@ describe('ways to the server itself', () => {
   });
 
   test('a request that comes back through something else is recognised', async () => {
-    const host = new ProxyHost(async () => []);
+    const host = new ProxyResources(async () => []);
     const scene = await openScene({ domains: { '127.0.0.1': 'allow' } }, { host });
     const web = await openWebServer();
     await get(scene, `127.0.0.1:${web.port}`);
@@ -163,11 +163,11 @@ describe('ways to the server itself', () => {
   });
 
   test('ports are given back with the proxy', async () => {
-    const host = new ProxyHost(async () => []);
+    const host = new ProxyResources(async () => []);
     const scene = await openScene({}, { host });
-    expect(host.ownPorts.includes('127.0.0.1', scene.httpPort)).toBe(true);
+    expect(host.serverPorts.includes('127.0.0.1', scene.httpPort)).toBe(true);
     await scene.proxy.close();
-    expect(host.ownPorts.includes('127.0.0.1', scene.httpPort)).toBe(false);
+    expect(host.serverPorts.includes('127.0.0.1', scene.httpPort)).toBe(false);
     await expect(exchange(scene.httpPort, [''])).rejects.toThrow('ECONNREFUSED');
   });
 });
@@ -279,6 +279,6 @@ test.each([
   ['has a pattern that is none', { reviewDomains: ['['] }],
 ] as const)('a proxy that %s is not started', async (_name, changes) => {
   const peer = { decided: () => {}, ask: null };
-  const options = { settings: settings(changes as never), host: new ProxyHost(), peer };
+  const options = { settings: settings(changes as never), resources: new ProxyResources(), peer };
   await expect(NetworkProxy.open(options)).rejects.toMatchObject({ name: 'NetworkError', kind: 'invalid' });
 });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { afterEach, expect, test } from 'vitest';
-import { outliveFailedWrites } from '../../../../src/network/failed-writes.ts';
+import { keepReadableAfterWriteError } from '../../../../src/network/failed-writes.ts';
 import { pem } from '../../../support/certificates.ts';
 import { EchoServers, maskedScene } from './interception/masked-scene.ts';
 import { closeScenes, exchange, openScene, openWebServer, type Scene } from './scene.ts';
@@ -115,7 +115,7 @@ test('a socket whose write fails is read to its end, and ends', async () => {
   const accepted = once(server, 'connection');
   const socket = connect({ port: (server.address() as AddressInfo).port, allowHalfOpen: true });
   const [[other]] = await Promise.all([accepted, once(socket, 'connect')]);
-  outliveFailedWrites(socket);
+  keepReadableAfterWriteError(socket);
   let text = '';
   socket.on('data', (data) => {
     text += data;

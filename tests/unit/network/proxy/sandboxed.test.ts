@@ -7,12 +7,11 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect, test } from 'vitest';
 import { loadDescriptorPassing } from '../../../../src/native/descriptor-passing.ts';
-import { LoopbackBridge } from '../../../../src/network/bridge/loopback-bridge.ts';
+import { LoopbackBridge } from '../../../../src/network/loopback-bridge.ts';
 import type { Decision } from '../../../../src/network/proxy/admission.ts';
 import { CONNECT_TIMEOUT_MS } from '../../../../src/network/proxy/limits.ts';
 import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
-import { OwnPorts } from '../../../../src/network/proxy/own-ports.ts';
-import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
+import { ProxyResources, ServerPorts } from '../../../../src/network/proxy/proxy-resources.ts';
 import { DescriptorMailbox } from '../../../../src/process/spawn/descriptor-mailbox.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { closeScenes, openWebServer, settings } from './scene.ts';
@@ -61,7 +60,7 @@ test.runIf(existsSync(BWRAP))('a program without a network reaches its proxy, an
   const decisions: Decision[] = [];
   const { proxy, ports } = NetworkProxy.sandboxed({
     settings: settings({ domains: { '127.0.0.1': 'allow' }, enableSocks5Udp: true }),
-    host: new ProxyHost(async () => []),
+    resources: new ProxyResources(async () => []),
     peer: { decided: (decision) => decisions.push(decision), ask: null },
   });
   expect(proxy.environment).toMatchObject({
@@ -100,9 +99,9 @@ test.runIf(existsSync(BWRAP))(
   'a bridge leads to the same ports of this machine, but not to those of the server',
   async () => {
     const [web, own] = [await openWebServer(), await openWebServer()];
-    const ownPorts = new OwnPorts();
-    ownPorts.add(own.port);
-    const bridge = new LoopbackBridge(ownPorts);
+    const serverPorts = new ServerPorts();
+    serverPorts.add(own.port);
+    const bridge = new LoopbackBridge(serverPorts);
     const ports = [web.port, own.port];
     const script = ports.map((port) => `curl -s -m 5 http://127.0.0.1:${port}/; echo " $?"`).join('\n');
     const output = await runSandboxed(ports, script, {}, (descriptors) => bridge.serve(ports, descriptors));
@@ -120,7 +119,7 @@ test.runIf(existsSync(BWRAP))(
     const folder = mkdtempSync(join(tmpdir(), 'bridge-'));
     const deaf = spawn('python3', ['-c', DEAF], { stdio: ['pipe', 'pipe', 'inherit'] });
     const port = Number((await once(deaf.stdout!, 'data'))[0]);
-    const bridge = new LoopbackBridge(new OwnPorts());
+    const bridge = new LoopbackBridge(new ServerPorts());
     const others = beingMade(port);
     const cue = join(folder, 'cue');
     const program = runSandboxed([port], `python3 -c "${RESETTER}" ${port} ${cue}`, {}, (descriptors) =>
@@ -170,7 +169,7 @@ function beingMade(port: number): number {
 test('a proxy that never gets its sockets closes', async () => {
   const { proxy, ports } = NetworkProxy.sandboxed({
     settings: settings({ enableSocks5: false }),
-    host: new ProxyHost(async () => []),
+    resources: new ProxyResources(async () => []),
     peer: { decided: () => {}, ask: null },
   });
   expect(ports).toHaveLength(1);

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import type { Decision, PolicyPeer } from '../../../../src/network/proxy/admission.ts';
 import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
-import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
+import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import type {
   NetworkPolicyDecision,
   NetworkPolicyRequest,
@@ -43,7 +43,7 @@ export class Names {
 /** A proxy with everything around it. Closed by {@link closeScenes}. */
 export interface Scene {
   readonly proxy: NetworkProxy;
-  readonly host: ProxyHost;
+  readonly host: ProxyResources;
   readonly names: Names;
   readonly decisions: Decision[];
   readonly questions: NetworkPolicyRequest[];
@@ -63,13 +63,13 @@ export async function closeScenes(): Promise<void> {
 
 export interface SceneOptions {
   readonly names?: Names;
-  readonly host?: ProxyHost;
+  readonly host?: ProxyResources;
   answer?(question: NetworkPolicyRequest, signal: AbortSignal): Promise<NetworkPolicyDecision>;
 }
 
 export async function openScene(
   changes: Partial<NetworkProxySettings> = {},
-  { names = new Names(), host = new ProxyHost(names.resolve), answer }: SceneOptions = {},
+  { names = new Names(), host = new ProxyResources(names.resolve), answer }: SceneOptions = {},
 ): Promise<Scene> {
   const decisions: Decision[] = [];
   const questions: NetworkPolicyRequest[] = [];
@@ -83,7 +83,7 @@ export async function openScene(
             return answer(question, signal);
           },
   };
-  const proxy = await NetworkProxy.open({ settings: settings(changes), host, peer });
+  const proxy = await NetworkProxy.open({ settings: settings(changes), resources: host, peer });
   open.push(proxy);
   const { HTTP_PROXY = '', ALL_PROXY = '' } = proxy.environment;
   const { port, username, password } = new URL(HTTP_PROXY);

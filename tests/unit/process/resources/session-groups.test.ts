@@ -12,8 +12,10 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
 import { ControlGroups } from '../../../../src/process/resources/control-groups.ts';
-import { NO_RESOURCE_LIMITS as NOTHING } from '../../../../src/process/resources/resource-limits.ts';
-import { SessionLimits } from '../../../../src/process/resources/session-limits.ts';
+import {
+  NO_RESOURCE_LIMITS as NOTHING,
+  SessionLimits,
+} from '../../../../src/process/resources/resource-limits.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { ExitStatus } from '../../../../src/process/spawn/spawner.ts';
 import { INPUT, shell } from '../../../support/children.ts';

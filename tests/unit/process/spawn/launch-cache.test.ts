@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
 import { LAUNCH_CACHE_ENTRIES, LAUNCH_CACHE_MS } from '../../../../src/process/limits.ts';
-import { LaunchCache } from '../../../../src/process/spawn/launch-cache.ts';
+import { LaunchCache } from '../../../../src/process/spawn/launch-checks.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { command, run } from '../../../support/children.ts';
 

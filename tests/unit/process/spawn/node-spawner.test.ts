@@ -102,7 +102,7 @@ test('has no terminals and says why', async () => {
 
 test('is used when the native library cannot be loaded, and says so', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'no-koffi-'));
-  for (const part of ['process', 'native']) {
+  for (const part of ['base', 'process', 'native']) {
     cpSync(join(import.meta.dirname, '../../../../dist', part), join(folder, part), { recursive: true });
   }
   const script = `

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { ByteBudget } from '../../../../src/base/byte-budget.ts';
 import {
   ENVIRONMENT_WINDOW_BYTES,
   HOLD_UP_MS,
@@ -7,7 +8,6 @@ import {
   RELAY_WINDOW_BYTES,
   SOCKET_WINDOW_BYTES,
 } from '../../../../src/relay/service/limits.ts';
-import { ByteWindow } from '../../../../src/relay/service/rendezvous/byte-window.ts';
 import { ExecutorSeat } from '../../../../src/relay/service/rendezvous/executor-seat.ts';
 import { FakeSocket } from './fake-socket.ts';
 
@@ -25,7 +25,7 @@ function passes(executor: FakeSocket, harness: FakeSocket, streamId: string): bo
   return executor.sent.length > before;
 }
 
-function seatOf(window = new ByteWindow(RELAY_WINDOW_BYTES, () => {})) {
+function seatOf(window = new ByteBudget(RELAY_WINDOW_BYTES, () => {})) {
   const cutOff = vi.fn();
   const ended = vi.fn();
   const executor = new FakeSocket();
@@ -105,7 +105,7 @@ test('many harnesses that read a little less than they are sent do not add up wi
 
 test('when all environments together have too much, all of them wait', () => {
   const seats: ReturnType<typeof seatOf>[] = [];
-  const window = new ByteWindow(2 * CHUNK, () => {
+  const window = new ByteBudget(2 * CHUNK, () => {
     for (const { seat } of seats) seat.updateReading();
   });
   seats.push(seatOf(window), seatOf(window));
@@ -203,7 +203,7 @@ test('a harness that ignores refusals does not gather them', () => {
 });
 
 test('what waits for a socket that is gone waits no longer', () => {
-  const window = new ByteWindow(RELAY_WINDOW_BYTES, () => {});
+  const window = new ByteBudget(RELAY_WINDOW_BYTES, () => {});
   const { executor, join } = seatOf(window);
   const harness = join('a');
   flood(executor, 'a');

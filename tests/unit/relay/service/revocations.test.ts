@@ -2,7 +2,7 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { MAX_REVOCATION_FILE_BYTES } from '../../../../src/server/limits.ts';
+import { MAX_REVOCATION_FILE_BYTES } from '../../../../src/listener/limits.ts';
 import { Environment, post, someKey, startTestRelay, TestPeer, token } from './relay-scene.ts';
 
 test('a revoked token loses its sockets and opens no others, and is named on record when it tries', async () => {
@@ -29,8 +29,10 @@ test('a revoked token loses its sockets and opens no others, and is named on rec
   expect((await post(`${environment.url}/connect`, 'guess', {})).status).toBe(401);
   await relay.close();
   const records = readFileSync(auditLog, 'utf8').trimEnd().split('\n');
-  const turnedAway = records.map((line) => JSON.parse(line)).filter(({ event }) => event === 'turnedAway');
-  expect(turnedAway.map(({ tokenId, reason }) => [tokenId, reason])).toEqual([
+  const rejected = records
+    .map((line) => JSON.parse(line))
+    .filter(({ event }) => event === 'connectionRejected');
+  expect(rejected.map(({ tokenId, reason }) => [tokenId, reason])).toEqual([
     ['bad-harness', 'the URL is revoked'],
     ['bad-harness', 'the token is revoked'],
     ['curious', expect.stringMatching(/needs the role harness/)],

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { Revocations } from '../../../../src/listener/revocations.ts';
 import { createLogger } from '../../../../src/observability/log.ts';
 import { Seal } from '../../../../src/relay/service/access/sealed-text.ts';
 import { Tickets } from '../../../../src/relay/service/access/tickets.ts';
@@ -11,7 +12,6 @@ import { RelayRecords } from '../../../../src/relay/service/records/relay-record
 import { Rendezvous } from '../../../../src/relay/service/rendezvous/rendezvous.ts';
 import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
 import type { Lease } from '../../../../src/relay/service/store/store.ts';
-import { Revocations } from '../../../../src/server/auth/revocations.ts';
 import { SECRET, someKey } from './relay-scene.ts';
 
 /** A store that is slow to give a lease: something happens before it does. */

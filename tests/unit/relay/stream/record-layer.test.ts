@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { ByteBudget } from '../../../../src/base/byte-budget.ts';
 import {
   MAX_LINK_INBOUND_BYTES,
   MAX_MESSAGE_BYTES,
@@ -9,7 +10,6 @@ import {
   REORDER_MAX_DISTANCE,
 } from '../../../../src/relay/limits.ts';
 import { RecordCipher } from '../../../../src/relay/noise/record-cipher.ts';
-import { ByteBudget } from '../../../../src/relay/stream/byte-budget.ts';
 import { InboundMessages } from '../../../../src/relay/stream/inbound-messages.ts';
 import { MessageAssembler } from '../../../../src/relay/stream/message-assembler.ts';
 import { OutboundRecords } from '../../../../src/relay/stream/outbound-records.ts';

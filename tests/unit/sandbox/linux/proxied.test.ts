@@ -6,7 +6,7 @@ import { loadDescriptorPassing } from '../../../../src/native/descriptor-passing
 import { loadLibc } from '../../../../src/native/libc.ts';
 import type { Decision } from '../../../../src/network/proxy/admission.ts';
 import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
-import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
+import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import { DescriptorMailbox } from '../../../../src/process/spawn/descriptor-mailbox.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { childOf } from '../../../../src/process/start-program.ts';
@@ -59,7 +59,7 @@ test.each([
   const decisions: Decision[] = [];
   const { proxy, ports } = NetworkProxy.sandboxed({
     settings: settings({ domains: { '127.0.0.1': 'allow' } }),
-    host: new ProxyHost(async () => []),
+    resources: new ProxyResources(async () => []),
     peer: { decided: (decision) => decisions.push(decision), ask: null },
   });
   const url = `http://127.0.0.1:${web.port}/`;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { parseListenUrl } from '../../../../src/listener/listen-url.ts';
 import { refuseUnsafeStart } from '../../../../src/server/auth/start-refusal.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../../src/server/config/config.ts';
-import { parseListenUrl } from '../../../../src/server/listen/listen-url.ts';
 
 function start(settings: Partial<ExecServerConfig>): void {
   const config = { ...DEFAULT_CONFIG, ...settings };

@@ -1,8 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
-import { OPTION_GROUPS } from '../../../../src/server/config/option-spec.ts';
-import { CONFIG_OPTIONS } from '../../../../src/server/config/options.ts';
+import { CONFIG_OPTIONS, DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
+import { SETTING_GROUPS } from '../../../../src/server/config/setting.ts';
 import {
   describeAllowed,
   formatConfigValue,
@@ -12,16 +10,8 @@ import {
 
 const option = (key: string) => CONFIG_OPTIONS.find((candidate) => candidate.key === key)!;
 
-test('the table lists the keys of the configuration in its order', () => {
+test('the defaults have every key of the table, in its order', () => {
   expect(CONFIG_OPTIONS.map(({ key }) => key)).toEqual(Object.keys(DEFAULT_CONFIG));
-});
-
-test('descriptions repeat the doc comments of the interface', () => {
-  const source = readFileSync(new URL('../../../../src/server/config/config.ts', import.meta.url), 'utf8');
-  const comments = [...source.matchAll(/\/\*\* (.+?) \*\/\n {2}readonly (\w+):/g)];
-  expect(CONFIG_OPTIONS.map(({ key, description }) => [key, description])).toEqual(
-    comments.map(([, comment, key]) => [key, comment]),
-  );
 });
 
 test.each([
@@ -29,24 +19,24 @@ test.each([
   ['detachedSessionTtlMs', '--detached-session-ttl', 'EXEC_SERVER_DETACHED_SESSION_TTL_MS'],
   ['maxMessageBytes', '--max-message-bytes', 'EXEC_SERVER_MAX_MESSAGE_BYTES'],
   ['maxJsonDepth', '--max-json-depth', 'EXEC_SERVER_MAX_JSON_DEPTH'],
-])('%s is called %s and %s', (key, flag, env) => {
+])('%s has the flag %s and the variable %s', (key, flag, env) => {
   expect(option(key)).toMatchObject({ flag, env });
 });
 
-test('flags and variables are unique, and every group has options', () => {
+test('flags and variables are unique, and every group has settings', () => {
   expect(new Set(CONFIG_OPTIONS.map(({ flag }) => flag)).size).toBe(CONFIG_OPTIONS.length);
   expect(new Set(CONFIG_OPTIONS.map(({ env }) => env)).size).toBe(CONFIG_OPTIONS.length);
-  expect(new Set(CONFIG_OPTIONS.map(({ group }) => group))).toEqual(new Set(OPTION_GROUPS));
+  expect(new Set(CONFIG_OPTIONS.map(({ group }) => group))).toEqual(new Set(SETTING_GROUPS));
 });
 
-test.each(CONFIG_OPTIONS)('the default of $key is allowed and survives formatting', (entry) => {
+test.each(CONFIG_OPTIONS)('the default of $key is valid and survives formatting', (entry) => {
   const value = DEFAULT_CONFIG[entry.key];
   expect(parseConfigValue(entry, value)).toBe(value);
   expect(parseConfigValue(entry, formatConfigValue(entry, value))).toBe(value);
   expect(describeAllowed(entry)).not.toBe('');
 });
 
-test.each(CONFIG_OPTIONS.filter((entry) => 'min' in entry))('the bounds of $key hold', (entry) => {
+test.each(CONFIG_OPTIONS.filter((entry) => 'min' in entry))('enforces the bounds of $key', (entry) => {
   const { min, max } = entry as { min: number; max: number };
   for (const edge of [min, max, String(min), formatConfigValue(entry, max)]) {
     expect(() => parseConfigValue(entry, edge)).not.toThrow();
@@ -73,7 +63,7 @@ test.each([
   ['nativeSpawn', true, true],
   ['logLevel', 'debug', 'debug'],
   ['listen', '', ''],
-])('%s reads %j', (key, raw, value) => {
+])('%s parses %j', (key, raw, value) => {
   expect(parseConfigValue(option(key), raw)).toBe(value);
 });
 
@@ -87,7 +77,7 @@ test.each([
   ['nativeSpawn', ['yes', '', 'TRUE', 1, null]],
   ['logLevel', ['trace', 'WARN', '', 1]],
   ['listen', [1, true, {}]],
-])('%s refuses %j', (key, raws) => {
+])('%s rejects %j', (key, raws) => {
   for (const raw of raws) expect(() => parseConfigValue(option(key), raw), String(raw)).toThrow(/^is /);
 });
 
@@ -98,7 +88,7 @@ test.each([
   [90_000, '90s'],
   [120_000, '2m'],
   [7_200_000, '2h'],
-])('a duration of %d is written %s', (value, text) => {
+])('formats a duration of %d as %s', (value, text) => {
   expect(formatConfigValue(option('pingIntervalMs'), value)).toBe(text);
 });
 
@@ -108,6 +98,6 @@ test.each([
   [5, "'5'"],
   [{}, 'a table'],
   [[], 'an array'],
-])('%j is quoted on one line', (raw, quoted) => {
+])('quotes %j on one line', (raw, quoted) => {
   expect(quoteValue(raw)).toBe(quoted);
 });

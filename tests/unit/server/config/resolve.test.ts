@@ -10,7 +10,7 @@ import {
 const NOTHING: ConfigInputs = { flags: {}, env: {}, toml: null };
 const file = (values: Record<string, unknown>) => ({ path: '/etc/exec-server.toml', values });
 
-test('without any source there are only defaults', () => {
+test('returns the defaults without any source', () => {
   const { config, sources } = resolveConfig(NOTHING);
   expect(config).toEqual(DEFAULT_CONFIG);
   expect(Object.isFrozen(config)).toBe(true);
@@ -27,13 +27,13 @@ test.each<[string, Partial<ConfigInputs>, number, string]>([
   ['file', { toml }, 2, 'file /etc/exec-server.toml'],
   ['flag before file', { flags, toml }, 4, 'flag --concurrent-requests'],
   ['default', {}, DEFAULT_CONFIG.concurrentRequests, 'default'],
-])('%s wins', (_name, inputs, value, source) => {
+])('the value of the %s wins', (_name, inputs, value, source) => {
   const { config, sources } = resolveConfig({ ...NOTHING, ...inputs });
   expect(config.concurrentRequests).toBe(value);
   expect(describeSource(sources.concurrentRequests)).toBe(source);
 });
 
-test('sources are chosen key by key', () => {
+test('chooses the source of each key separately', () => {
   const { config, sources } = resolveConfig({
     flags: { nativeSpawn: false, requireWriteId: true },
     env: { EXEC_SERVER_LOG_LEVEL: 'info', EXEC_SERVER_DETACHED_SESSION_TTL_MS: '5m' },
@@ -53,12 +53,12 @@ test('sources are chosen key by key', () => {
   expect(sources.requireWriteId).toEqual({ source: 'flag', detail: '--require-write-id' });
 });
 
-test('an empty variable, and one that is none of ours, count as not set', () => {
+test('ignores empty variables and variables with another prefix', () => {
   const variables = { EXEC_SERVER_LISTEN: '', EXEC_SERVERX: '1', PATH: '/bin', EXEC_SERVER_GONE: undefined };
   expect(resolveConfig({ ...NOTHING, env: variables }).config).toEqual(DEFAULT_CONFIG);
 });
 
-test('the other variables of the project are not settings', () => {
+test('accepts EXEC_SERVER_ variables that are not settings', () => {
   const variables = { EXEC_SERVER_CONFIG: 'x', EXEC_SERVER_URL: 'y', EXEC_SERVER_REFERENCE: 'z' };
   expect(resolveConfig({ ...NOTHING, env: variables }).config).toEqual(DEFAULT_CONFIG);
 });
@@ -84,7 +84,7 @@ test.each<[Partial<ConfigInputs>, string, string]>([
   [
     { flags: { nativeSpawn: 'maybe' } },
     'nativeSpawn',
-    "nativeSpawn (flag --native-spawn): 'maybe' is not a truth value; allowed: true or false",
+    "nativeSpawn (flag --native-spawn): 'maybe' is not true or false; allowed: true or false",
   ],
   [
     { flags: { logLevel: 'loud' } },
@@ -115,7 +115,7 @@ test.each<[Partial<ConfigInputs>, string, string]>([
   [
     { toml: file({ colour: 'red' }) },
     'colour',
-    "unknown setting 'colour' (file /etc/exec-server.toml); 'exec-server config' lists those that exist",
+    "unknown setting 'colour' (file /etc/exec-server.toml); 'exec-server config' lists the valid ones",
   ],
   [
     { env: { EXEC_SERVER_LISTN: 'stdio' } },
@@ -126,15 +126,15 @@ test.each<[Partial<ConfigInputs>, string, string]>([
     { flags: { pingIntervalMs: '10m' } },
     'peerSilenceTimeoutMs',
     "peerSilenceTimeoutMs (default): '5m' must be longer than pingIntervalMs (flag --ping-interval): '10m'; " +
-      'idle peers would be dropped before they are pinged',
+      'otherwise idle peers are dropped before they are pinged',
   ],
-])('%j is refused', (inputs, key, message) => {
+])('rejects %j', (inputs, key, message) => {
   const resolve = () => resolveConfig({ ...NOTHING, ...inputs });
   expect(resolve).toThrow(ConfigError);
   expect(resolve).toThrow(expect.objectContaining({ key, message }));
 });
 
-test('keys that every object has are unknown settings like any other', () => {
+test('reports names of Object.prototype as unknown settings', () => {
   const values = JSON.parse('{"__proto__": 1, "constructor": 2}');
   expect(() => resolveConfig({ ...NOTHING, toml: file(values) })).toThrow("unknown setting '__proto__'");
 });

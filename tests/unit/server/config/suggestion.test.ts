@@ -12,6 +12,6 @@ test.each([
   ['--remote', null],
   ['--', null],
   ['x'.repeat(100_000), null],
-])('%s: %s', (name, suggestion) => {
+])('suggests for %s: %s', (name, suggestion) => {
   expect(suggestionFor(name, NAMES)).toBe(suggestion);
 });

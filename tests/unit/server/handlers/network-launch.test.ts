@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect, test } from 'vitest';
-import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
+import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import type { NetworkProxyLaunch } from '../../../../src/protocol/network.ts';
 import { openNetwork, type ProgramNetwork } from '../../../../src/server/handlers/network-launch.ts';
 import { PolicyDecisions } from '../../../../src/server/sessions/policy-decisions.ts';
@@ -27,7 +27,7 @@ function scene() {
     sendBulk: (frame: Uint8Array) => void sink.sent.push(String(frame)),
   };
   const services = {
-    proxies: new ProxyHost(async () => []),
+    proxies: new ProxyResources(async () => []),
     policyQuestions: new PolicyQuestions(() => null),
     policyDecisions: new PolicyDecisions(sink),
   };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
+import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import type { NetworkProxyLaunch } from '../../../../src/protocol/network.ts';
 import { METHODS } from '../../../../src/protocol/registry.ts';
 import { proxyOptions } from '../../../../src/server/handlers/network-proxy.ts';
@@ -33,7 +33,7 @@ function scene() {
     },
   };
   const services = {
-    proxies: new ProxyHost(async () => []),
+    proxies: new ProxyResources(async () => []),
     policyQuestions: new PolicyQuestions(() => peer),
     policyDecisions: new PolicyDecisions(sink),
   };

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { ProxyHost } from '../../../../src/network/proxy/proxy-host.ts';
+import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import type { SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import type { SandboxContext } from '../../../../src/protocol/sandbox.ts';
 import { programNetwork, type StartNetwork } from '../../../../src/server/handlers/program-network.ts';
@@ -13,12 +13,12 @@ import { settings } from '../../network/proxy/scene.ts';
 const GITHUB = 'ghp_abcdefghijklmnopqrstuvwxyz0123456789';
 
 let home = '';
-let proxies: ProxyHost;
+let proxies: ProxyResources;
 const open: StartNetwork[] = [];
 
 beforeAll(() => {
   home = mkdtempSync(join(tmpdir(), 'program-network-'));
-  proxies = new ProxyHost(async () => [], { CODEX_HOME: home });
+  proxies = new ProxyResources(async () => [], { CODEX_HOME: home });
 });
 afterEach(async () => {
   for (const network of open.splice(0)) network.close();

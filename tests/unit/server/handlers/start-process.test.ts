@@ -1,7 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import type { StartRequest } from '../../../../src/process/process-manager.ts';
-import { NO_RESOURCE_LIMITS } from '../../../../src/process/resources/resource-limits.ts';
-import { SessionLimits } from '../../../../src/process/resources/session-limits.ts';
+import { NO_RESOURCE_LIMITS, SessionLimits } from '../../../../src/process/resources/resource-limits.ts';
 import type { LoginPlace } from '../../../../src/process/shell-state/shell-states.ts';
 import type { SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import type { SandboxContext } from '../../../../src/protocol/sandbox.ts';
@@ -71,7 +70,7 @@ function scene(limits: SessionLimits | null = null) {
       async () => sandbox,
       () => true,
     ),
-    proxies: { ownPorts: new Set() },
+    proxies: { serverPorts: new Set() },
     log: { warn: () => {} },
   } as unknown as HandlerServices;
   const start = (more: Partial<CheckedStart>) =>

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { expect, test } from 'vitest';
-import { answerHttp, encodeAnswer, type ListenerState } from '../../../../src/server/listen/http-routes.ts';
+import { answerHttp, type ListenerState } from '../../../../src/server/listen/http-routes.ts';
 
-const READY: ListenerState = { draining: false, obstacle: null };
-const DRAINING: ListenerState = { draining: true, obstacle: null };
-const FULL: ListenerState = { draining: false, obstacle: 'a limit is reached' };
+const READY: ListenerState = { draining: false, limitReached: null };
+const DRAINING: ListenerState = { draining: true, limitReached: null };
+const FULL: ListenerState = { draining: false, limitReached: 'a limit is reached' };
 
 function answer(line: string, options: { upgrade?: boolean; origin?: string; state?: ListenerState } = {}) {
   const [method, url] = line.split(' ');
@@ -53,12 +53,4 @@ test.each([
   ['POST /', { allow: 'GET', 'content-type': 'text/plain; charset=utf-8', 'content-length': '39' }],
 ])('%s has the headers %j', (line, headers) => {
   expect(answer(line)?.headers).toEqual(headers);
-});
-
-test('an answer as bytes is one complete HTTP response', () => {
-  const encoded = encodeAnswer(
-    { status: 404, body: 'né\n', headers: { 'content-length': '4' } },
-    'Not Found',
-  );
-  expect(encoded).toBe('HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\nconnection: close\r\n\r\nné\n');
 });

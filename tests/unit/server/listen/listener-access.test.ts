@@ -146,26 +146,26 @@ test('a server that shuts down while it looks at a token lets nobody in', async 
 });
 
 test('a wrong token for the metrics is refused, told and logged like one for the websocket', async () => {
-  const turnedAway: unknown[][] = [];
+  const rejected: unknown[][] = [];
   const metrics = { contentType: 'text/plain', text: () => 'secret_total 1' } as unknown as ServerMetrics;
-  const { port, lines } = await listen({ metrics, turnedAway: (...refusal) => turnedAway.push(refusal) });
+  const { port, lines } = await listen({ metrics, rejected: (...rejection) => rejected.push(rejection) });
   expect(await answer(port, 'GET /metrics', { Authorization: 'Bearer wrong' })).toMatch(/^HTTP\/1.1 401 /);
-  expect(turnedAway).toEqual([[401, 'not you', '127.0.0.1', null]]);
+  expect(rejected).toEqual([[401, 'not you', '127.0.0.1', null]]);
   expect(lines.join('')).toContain('a client was refused');
   expect(await answer(port, 'GET /metrics', RIGHT)).toContain('secret_total 1');
-  expect(turnedAway).toHaveLength(1);
+  expect(rejected).toHaveLength(1);
 });
 
 test('a token that is good for something else does not open the metrics, and that is told', async () => {
-  const turnedAway: unknown[][] = [];
+  const rejected: unknown[][] = [];
   const metrics = { contentType: 'text/plain', text: () => 'secret_total 1' } as unknown as ServerMetrics;
   const principal = { ...ROBOT, access: { ...FULL_ACCESS, metrics: false } };
   const { port } = await listen({
     metrics,
     gate: async () => ({ principal }),
-    turnedAway: (...refusal) => turnedAway.push(refusal),
+    rejected: (...rejection) => rejected.push(rejection),
   });
   const refusal = await answer(port, 'GET /metrics', RIGHT);
   expect(refusal).toMatch(/^HTTP\/1.1 403 [\s\S]*the token does not allow \/metrics: .*`metrics`$/);
-  expect(turnedAway).toEqual([[403, expect.stringContaining('scope `metrics`'), '127.0.0.1', 'robot']]);
+  expect(rejected).toEqual([[403, expect.stringContaining('scope `metrics`'), '127.0.0.1', 'robot']]);
 });

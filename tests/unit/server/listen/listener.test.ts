@@ -115,16 +115,16 @@ test.each<[string, string, readonly string[], RegExp]>([
   expect(transports).toHaveLength(answer.startsWith('HTTP/1.1 101') ? 1 : 0);
 });
 
-test('what is asked for beside an offer to speak something else is answered, and nobody was turned away', async () => {
-  const turnedAway = vi.fn();
+test('what is asked for beside an offer to speak something else is answered and not counted as rejected', async () => {
+  const rejected = vi.fn();
   const metrics = { text: () => 'one 1\n', contentType: 'text/plain' } as unknown as ServerMetrics;
-  const { port } = await listen({ turnedAway, metrics });
+  const { port } = await listen({ rejected, metrics });
   const offer = ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABk'];
   expect(await request(port, 'GET /healthz HTTP/1.1', offer)).toMatch(/^HTTP\/1.1 200 /);
   expect(await request(port, 'GET /metrics HTTP/1.1', offer)).toMatch(/^HTTP\/1.1 200 [\s\S]*one 1\n$/);
-  expect(turnedAway).not.toHaveBeenCalled();
+  expect(rejected).not.toHaveBeenCalled();
   expect(await request(port, 'GET /elsewhere HTTP/1.1', offer)).toMatch(/^HTTP\/1.1 404 /);
-  expect(turnedAway).toHaveBeenCalledOnce();
+  expect(rejected).toHaveBeenCalledOnce();
 });
 
 test('the URL has the address and port in use, in brackets for IPv6', async () => {

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import { StartError } from '../../../../src/listener/start-error.ts';
 import { NetworkError } from '../../../../src/network/errors.ts';
-import type { HttpAnswer, HttpClient } from '../../../../src/network/http/http-client.ts';
+import type { HttpClient, HttpResponse } from '../../../../src/network/http/http-client.ts';
 import type { HttpRequest } from '../../../../src/network/http/request.ts';
 import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
 import { HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../../../../src/server/limits.ts';
 import { ConnectionHttp, openHttpClient } from '../../../../src/server/sessions/connection-http.ts';
-import { StartError } from '../../../../src/server/start-error.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 const REQUEST = {} as HttpRequest;
@@ -29,7 +29,7 @@ function scene({ maxBodyBytes = 1_000 } = {}) {
   };
   const state = { asked: 0, closed: false, pieces: 3, piece: 'abc' };
   const client = {
-    send: async (_: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> => {
+    send: async (_: HttpRequest, signal: AbortSignal): Promise<HttpResponse> => {
       signal.throwIfAborted();
       async function* body() {
         for (let count = 0; count < state.pieces; count++) {

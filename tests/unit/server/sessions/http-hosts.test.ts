@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
+import { StartError } from '../../../../src/listener/start-error.ts';
 import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
 import { serve } from '../../../../src/server/serve.ts';
 import { hostPolicyOf } from '../../../../src/server/sessions/http-hosts.ts';
-import { StartError } from '../../../../src/server/start-error.ts';
 
 test.each([
   ['httpAllowedHosts', '--http-allowed-hosts'],

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
-import { DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
-import { CONFIG_OPTIONS } from '../../../../src/server/config/options.ts';
+import { StartError } from '../../../../src/listener/start-error.ts';
+import { CONFIG_OPTIONS, DEFAULT_CONFIG } from '../../../../src/server/config/config.ts';
 import { refuseUnenforceableLimits } from '../../../../src/server/sessions/limit-refusal.ts';
-import { StartError } from '../../../../src/server/start-error.ts';
 
 const nowhere = () => ({ obstacle: 'no groups here' });
 const everywhere = () => ({});

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { MAX_QUESTIONS, MAX_REASON_BYTES } from '../../../../src/network/proxy/limits.ts';
+import { MAX_OPEN_POLICY_REQUESTS, MAX_REASON_BYTES } from '../../../../src/network/proxy/limits.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../../src/protocol/limits.ts';
 import type { NetworkPolicyRequest } from '../../../../src/protocol/network.ts';
 import { RpcConnection } from '../../../../src/rpc/connection.ts';
@@ -72,15 +72,15 @@ test('so many questions may be open, and one more is denied unasked', async () =
   const peer = answering();
   const questions = new PolicyQuestions(() => peer);
   const taken = new AbortController();
-  const open = Array.from({ length: MAX_QUESTIONS }, () =>
+  const open = Array.from({ length: MAX_OPEN_POLICY_REQUESTS }, () =>
     questions.ask('p', QUESTION, 60_000, taken.signal),
   );
   expect(await questions.ask('p', QUESTION, 60_000, NEVER)).toEqual(DENIED);
-  expect(peer.asked).toHaveLength(MAX_QUESTIONS);
+  expect(peer.asked).toHaveLength(MAX_OPEN_POLICY_REQUESTS);
   taken.abort();
   await Promise.all(open);
   void questions.ask('p', QUESTION, 60_000, NEVER);
-  expect(peer.asked).toHaveLength(MAX_QUESTIONS + 1);
+  expect(peer.asked).toHaveLength(MAX_OPEN_POLICY_REQUESTS + 1);
 });
 
 test('over a real connection ids count from 1, a refusal and the end of the connection are denials', async () => {

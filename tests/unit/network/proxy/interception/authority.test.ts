@@ -4,11 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { checkServerIdentity, connect, TLSSocket } from 'node:tls';
 import { describe, expect, test } from 'vitest';
 import { Authority } from '../../../../../src/network/proxy/interception/authority.ts';
-import {
-  LEAF_DAYS,
-  LEAF_RENEWAL_DAYS,
-  MAX_LEAVES,
-} from '../../../../../src/network/proxy/interception/limits.ts';
+import { LEAF_DAYS, LEAF_RENEWAL_DAYS, MAX_LEAVES } from '../../../../../src/network/proxy/limits.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { groupedHeaders } from '../../../../../src/network/proxy/http-headers.ts';
+import { groupedHeaders } from '../../../../../src/network/proxy/http-message.ts';
 import { Interception } from '../../../../../src/network/proxy/interception/interception.ts';
 import { CredentialMasks } from '../../../../../src/network/proxy/masking/credential-masks.ts';
 import { waitFor } from '../../../../support/wait-for.ts';

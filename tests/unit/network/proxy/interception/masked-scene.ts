@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Decision } from '../../../../../src/network/proxy/admission.ts';
-import { InterceptionHost } from '../../../../../src/network/proxy/interception/interception-host.ts';
+import { InterceptionCertificates } from '../../../../../src/network/proxy/interception/interception-certificates.ts';
 import { NetworkProxy } from '../../../../../src/network/proxy/network-proxy.ts';
-import { ProxyHost } from '../../../../../src/network/proxy/proxy-host.ts';
+import { ProxyResources } from '../../../../../src/network/proxy/proxy-resources.ts';
 import type { NetworkProxySettings } from '../../../../../src/protocol/network.ts';
 import { Certificates, pem } from '../../../../support/certificates.ts';
 import { settings } from '../scene.ts';
@@ -113,8 +113,8 @@ export async function maskedScene(
 ): Promise<MaskedScene> {
   const home = mkdtempSync(join(tmpdir(), 'masked-'));
   const trusted = serverEnv ?? { SSL_CERT_FILE: servers.authority.cert };
-  const host = new ProxyHost(resolve, { CODEX_HOME: home, ...trusted });
-  const held = await new InterceptionHost(host.bundlePath, host.env).hold();
+  const host = new ProxyResources(resolve, { CODEX_HOME: home, ...trusted });
+  const lease = await new InterceptionCertificates(host.bundlePath, host.env).acquire();
   const decisions: Decision[] = [];
   const acme = {
     env: ['ACME_KEY'],
@@ -131,9 +131,9 @@ export async function maskedScene(
       credentialProviders: { acme },
       ...changes,
     }),
-    host,
+    resources: host,
     peer: { decided: (decision) => decisions.push(decision), ask: null },
-    held,
+    lease,
   });
   const program = proxy.environmentOver({ PATH: process.env.PATH ?? '', ...env });
   return {
@@ -147,7 +147,7 @@ export async function maskedScene(
     },
     close: async () => {
       await proxy.close();
-      held.release();
+      lease.release();
       rmSync(home, { recursive: true, force: true });
     },
   };

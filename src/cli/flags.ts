@@ -1,0 +1,94 @@
+import { parseArgs } from 'node:util';
+import { suggestionFor } from '../server/config/suggestion.ts';
+import { quoteValue } from '../server/config/values.ts';
+import { UsageError } from './failures.ts';
+
+/** A flag that a command takes, by its name without dashes. */
+export interface Flag {
+  readonly type: 'string' | 'boolean';
+  readonly short?: string;
+  /** A boolean that also takes `=true` or `=false`. */
+  readonly takesValue?: boolean;
+  /** A boolean that makes the rest of the command line irrelevant, such as --help. */
+  readonly final?: boolean;
+  /** The flag that this one contradicts, when both set the same thing: --no-x and --x. */
+  readonly sameAs?: string;
+}
+
+export type Flags = Readonly<Record<string, Flag>>;
+
+/** The flags that were given, in the types that `Known` says. */
+export type GivenFlags<Known extends Flags> = {
+  readonly [Name in keyof Known]?: Known[Name] extends { readonly type: 'boolean' }
+    ? Known[Name] extends { readonly takesValue: true }
+      ? boolean | string
+      : boolean
+    : string;
+};
+
+/** `-h` and `--help`, which every command takes. */
+export const HELP_FLAG = { type: 'boolean', short: 'h', final: true } as const;
+
+/**
+ * Parses the arguments of `command` (null for the program itself). A value is the next argument or follows `=`; a value that begins
+ * with two dashes must follow `=`. Throws UsageError at the first argument that it does not understand.
+ */
+export function parseFlags<Known extends Flags>(
+  command: string | null,
+  args: readonly string[],
+  known: Known,
+): { readonly flags: GivenFlags<Known>; readonly positionals: readonly string[] } {
+  const refuse = (problem: string) => new UsageError(problem, command);
+  // Not strict: its error texts cannot be changed, and it refuses negative numbers as values.
+  const { tokens } = parseArgs({ args: [...args], options: known, strict: false, tokens: true });
+  const flags: Record<string, string | boolean> = {};
+  const positionals: string[] = [];
+  const seen = new Set<string>();
+  for (const token of tokens) {
+    if (token.kind === 'positional') {
+      if (token.value === '-') throw refuse(unknownFlag('-', known));
+      positionals.push(token.value);
+      continue;
+    }
+    if (token.kind === 'option-terminator') throw refuse(unknownFlag('--', known));
+    const { name, rawName, value, inlineValue } = token;
+    const flag = Object.hasOwn(known, name) ? known[name]! : null;
+    if (flag === null) throw refuse(unknownFlag(rawName, known));
+    const target = flag.sameAs ?? name;
+    if (seen.has(target)) throw refuse(`--${target} is given more than once`);
+    seen.add(target);
+    if (flag.type === 'string') {
+      if (value === undefined || (!inlineValue && value.startsWith('--'))) {
+        throw refuse(`${rawName} needs a value`);
+      }
+      flags[name] = value;
+    } else {
+      if (value !== undefined && !flag.takesValue) throw refuse(`${rawName} takes no value`);
+      flags[name] = value ?? true;
+    }
+    if (flag.final) return { flags: { [name]: true } as GivenFlags<Known>, positionals };
+  }
+  return { flags: flags as GivenFlags<Known>, positionals };
+}
+
+/** The same for a command without positional arguments. */
+export function parseOnlyFlags<Known extends Flags>(
+  command: string,
+  args: readonly string[],
+  known: Known,
+): GivenFlags<Known> {
+  const { flags, positionals } = parseFlags(command, args, known);
+  const [unexpected] = positionals;
+  if (unexpected !== undefined && flags.help !== true) {
+    throw new UsageError(`unexpected argument ${quoteValue(unexpected)}`, command);
+  }
+  return flags;
+}
+
+function unknownFlag(given: string, known: Flags): string {
+  const advice = suggestionFor(
+    given,
+    Object.keys(known).map((name) => `--${name}`),
+  );
+  return `unknown flag ${quoteValue(given)}${advice === null ? '' : `; ${advice}`}`;
+}

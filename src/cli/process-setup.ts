@@ -1,0 +1,73 @@
+import type { EventEmitter } from 'node:events';
+import { closeSync, openSync, readFileSync, stat, writeSync } from 'node:fs';
+
+/** The same signal again within this time is a copy of the first: npm forwards it immediately, and no person is as fast. */
+const DUPLICATE_SIGNAL_MS = 500;
+
+/**
+ * Reports signals that end a program or make it reload its files. Under npx one Ctrl-C, or one SIGTERM to all programs of a systemd
+ * unit, arrives twice: from its sender and from npm. The copy is dropped, because a second signal ends the program immediately.
+ */
+export function listenForSignals(
+  source: Pick<EventEmitter, 'on'>,
+  listener: (signal: string) => void,
+  now: () => number = () => performance.now(),
+): void {
+  source.on('SIGHUP', () => listener('SIGHUP'));
+  for (const signal of ['SIGTERM', 'SIGINT']) {
+    let receivedAt = Number.NEGATIVE_INFINITY;
+    source.on(signal, () => {
+      if (now() - receivedAt < DUPLICATE_SIGNAL_MS) return;
+      receivedAt = now();
+      listener(signal);
+    });
+  }
+}
+
+/** Threads for file operations. Each call on a dead mount holds one until the mount answers; one connection can hold 44. */
+const THREADS = 48;
+
+/**
+ * Asks for more threads for file operations than libuv's four, unless the user has set a number. libuv reads the variable when the
+ * pool is first used, in {@link startThreadPool}. Creating the threads takes milliseconds, so it waits until the URL is printed.
+ */
+export function planThreadPool(env: NodeJS.ProcessEnv): void {
+  env.UV_THREADPOOL_SIZE ??= String(THREADS);
+}
+
+/** Creates the threads. Removes the variable again unless the user set it, so that started programs do not inherit it. */
+export function startThreadPool(env: NodeJS.ProcessEnv): void {
+  stat('/', () => {});
+  if (env.UV_THREADPOOL_SIZE === String(THREADS)) delete env.UV_THREADPOOL_SIZE;
+}
+
+/**
+ * Overwrites the memory behind /proc/PID/environ, so that no other program can read this one's secrets there. `process.env` keeps its
+ * values: each variable is first copied to memory of its own. Without /proc there is nothing to overwrite. It must run before the
+ * process becomes undumpable (PR_SET_DUMPABLE), because then it can no longer open its own memory.
+ */
+export function hideOwnEnvironment(): void {
+  if (process.platform !== 'linux') return;
+  for (const [name, value] of Object.entries(process.env)) process.env[name] = value;
+  try {
+    const { start, end } = environmentBlock();
+    const memory = openSync('/proc/self/mem', 'r+');
+    try {
+      writeSync(memory, Buffer.alloc(end - start), 0, end - start, start);
+    } finally {
+      closeSync(memory);
+    }
+  } catch {
+    // Without /proc no program can read the block either. Where only writing is forbidden, the memory is protected anyway.
+  }
+}
+
+/** The address range of the initial environment: fields 50 and 51 of /proc/self/stat, counted after the name, which may contain spaces. */
+function environmentBlock(): { readonly start: number; readonly end: number } {
+  const fields = readFileSync('/proc/self/stat', 'latin1');
+  const behindName = fields.slice(fields.lastIndexOf(')') + 2).split(' ');
+  return { start: Number(behindName[ENV_START]), end: Number(behindName[ENV_START + 1]) };
+}
+
+/** Field 50, where the first field after the name is field 3. */
+const ENV_START = 47;

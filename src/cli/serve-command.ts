@@ -1,0 +1,30 @@
+import type { CommandResult, Host } from './commands.ts';
+import { hideOwnEnvironment, planThreadPool, startThreadPool } from './process-setup.ts';
+import { parseServerArguments } from './server-arguments.ts';
+
+/** Serves until a signal arrives or the transport ends. Without `command`, the arguments may name `config` instead. */
+export async function serveCommand(
+  argv: readonly string[],
+  host: Host,
+  command: 'serve' | null = 'serve',
+): Promise<CommandResult> {
+  const args = parseServerArguments(argv, command);
+  if (args.command !== 'serve') {
+    const { printSettings } = await import('./config-command.ts');
+    return printSettings(args, host);
+  }
+  planThreadPool(host.env);
+  hideOwnEnvironment();
+  const { loadSettings } = await import('./settings.ts');
+  const settings = await loadSettings(args, host.env);
+  host.debug = settings.config.logLevel === 'debug';
+  const [{ runServer }, server] = await Promise.all([
+    import('./run-server.ts'),
+    import('../server/serve.ts'),
+  ]);
+  const exitCode = await runServer(settings, args, host, {
+    ...server,
+    beforeRequests: () => startThreadPool(host.env),
+  });
+  return { text: '', exitCode };
+}

@@ -1,0 +1,128 @@
+import { CONFIG_OPTIONS, type ConfigKey } from '../server/config/config.ts';
+import { suggestionFor } from '../server/config/suggestion.ts';
+import { quoteValue } from '../server/config/values.ts';
+import { COMMANDS } from './commands.ts';
+import { UsageError } from './failures.ts';
+import { type Flags, HELP_FLAG, parseFlags } from './flags.ts';
+
+/** The parsed command line of `serve` or `config`. Setting values are still text; `resolveConfig` parses them. */
+export interface ServerArguments {
+  readonly command: ServerCommand;
+  readonly settings: Readonly<Partial<Record<ConfigKey, string | boolean>>>;
+  readonly transport: TransportName | null;
+  readonly configFile: string | null;
+  readonly urlFile: string | null;
+  readonly pidFile: string | null;
+  /** The registry of an executor. */
+  readonly remote: string | null;
+  readonly name: string | null;
+  readonly executorCredentialStdin: boolean;
+  readonly exitOnStdinClose: boolean;
+  readonly json: boolean;
+}
+
+/** What to do: `help` and `version` come from flags, the others are commands. */
+type ServerCommand = 'serve' | 'config' | 'help' | 'version';
+
+/** A short name for a kind of listener. */
+export type TransportName = (typeof TRANSPORTS)[number];
+
+const TRANSPORTS = ['ws', 'stdio', 'off'] as const;
+
+/**
+ * Parses the arguments of `serve` and `config`. Without `command` the first positional argument names the command, and `serve` is
+ * the default. Throws UsageError at the first thing that it does not understand; --help and --version win over what follows them.
+ */
+export function parseServerArguments(
+  argv: readonly string[],
+  command: 'serve' | 'config' | null = null,
+): ServerArguments {
+  const { flags, positionals } = parseFlags(null, argv, FLAGS);
+  if (flags.help) return parsed('help', {});
+  if (flags.version) return parsed('version', {});
+  const [first, ...rest] = command === null ? positionals : [command, ...positionals];
+  const chosen = first === undefined ? 'serve' : asCommand(first);
+  if (rest.length > 0) throw new UsageError(`unexpected argument ${quoteValue(rest[0])}`);
+  return parsed(chosen, flags);
+}
+
+type Given = Readonly<Record<string, string | boolean | undefined>>;
+
+const FLAGS: Flags = {
+  ...Object.fromEntries(
+    CONFIG_OPTIONS.flatMap(({ flag, type }): [string, Flags[string]][] => {
+      const name = flag.slice(2);
+      if (type !== 'boolean') return [[name, { type: 'string' }]];
+      return [
+        [name, { type, takesValue: true }],
+        [`no-${name}`, { type, sameAs: name }],
+      ];
+    }),
+  ),
+  config: { type: 'string' },
+  transport: { type: 'string' },
+  'url-file': { type: 'string' },
+  'pid-file': { type: 'string' },
+  remote: { type: 'string' },
+  name: { type: 'string' },
+  json: { type: 'boolean' },
+  'executor-credential-stdin': { type: 'boolean' },
+  'exit-on-stdin-close': { type: 'boolean' },
+  help: HELP_FLAG,
+  version: { type: 'boolean', short: 'V', final: true },
+};
+
+function parsed(command: ServerCommand, flags: Given): ServerArguments {
+  for (const name of ['name', 'executor-credential-stdin']) {
+    if (name in flags && !('remote' in flags)) throw new UsageError(`--${name} needs --remote`);
+  }
+  const json = flags.json === true;
+  if (json && command === 'serve') throw new UsageError('--json is for config and doctor only');
+  return {
+    command,
+    settings: settingsOf(flags),
+    transport: asTransport(flags.transport),
+    configFile: asText('config', flags),
+    urlFile: asText('url-file', flags),
+    pidFile: asText('pid-file', flags),
+    remote: asText('remote', flags),
+    name: asText('name', flags),
+    executorCredentialStdin: flags['executor-credential-stdin'] === true,
+    exitOnStdinClose: flags['exit-on-stdin-close'] === true,
+    json,
+  };
+}
+
+function settingsOf(flags: Given): ServerArguments['settings'] {
+  const settings: Partial<Record<ConfigKey, string | boolean>> = {};
+  for (const { key, flag } of CONFIG_OPTIONS) {
+    const name = flag.slice(2);
+    if (name in flags) settings[key] = flags[name]!;
+    if (flags[`no-${name}`] === true) settings[key] = false;
+  }
+  return settings;
+}
+
+function asCommand(argument: string): 'serve' | 'config' {
+  if (argument === 'serve' || argument === 'config') return argument;
+  const names = COMMANDS.map(({ name }) => name);
+  if (names.includes(argument)) throw new UsageError(`${argument} must be the first argument`);
+  const advice = suggestionFor(argument, names) ?? `the commands are ${names.join(', ')}`;
+  throw new UsageError(`unknown command ${quoteValue(argument)}; ${advice}`);
+}
+
+function asTransport(value: string | boolean | undefined): TransportName | null {
+  if (value === undefined) return null;
+  const transport = TRANSPORTS.find((name) => name === value);
+  if (transport !== undefined) return transport;
+  throw new UsageError(
+    `--transport: ${quoteValue(value)} is not one of the choices; allowed: ${TRANSPORTS.join(', ')}`,
+  );
+}
+
+function asText(name: string, flags: Given): string | null {
+  const value = flags[name];
+  if (value === undefined) return null;
+  if (value === '') throw new UsageError(`--${name} needs a value`);
+  return String(value);
+}

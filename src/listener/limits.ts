@@ -1,0 +1,35 @@
+/**
+ * How often the HTTP server looks for connections that exceed the request timeout, within one timeout. A connection is cut at most
+ * one such interval late.
+ */
+export const CHECKS_PER_REQUEST_TIMEOUT = 4;
+
+/**
+ * Slots kept for new clients, whose connections are not websockets yet. A client needs such a slot for a few milliseconds, so this
+ * many serve thousands of new clients per second.
+ */
+export const SLOTS_FOR_NEW_CLIENTS = 128;
+
+/**
+ * Descriptors that a service keeps for itself: event loop, threads, logs and open files (22 with one client), and a margin for the
+ * moments in which it starts a program.
+ */
+export const RESERVED_DESCRIPTORS = 40;
+
+/** Longest path of a Unix socket: `sun_path` of `sockaddr_un` has 108 bytes with the final NUL (unix(7)). */
+export const MAX_UNIX_PATH_BYTES = 107;
+
+/** Largest revocation list: a few hundred thousand token ids. */
+export const MAX_REVOCATION_FILE_BYTES = 4 * 1024 * 1024;
+
+/** Delay of the first refusal to an address: not noticeable to a user who mistyped a token. */
+export const AUTH_FAILURE_FIRST_DELAY_MS = 50;
+
+/** Longest delay of a refusal. The refusal occupies a connection and must end before the handshake timeout. */
+export const AUTH_FAILURE_MAX_DELAY_MS = 5_000;
+
+/** After this time without a wrong token the delay of an address starts at the first step again. */
+export const AUTH_FAILURE_RESET_MS = 15 * 60_000;
+
+/** Addresses whose failures are counted; a few hundred kilobytes. Beyond that the least recently failing address is evicted. */
+export const AUTH_FAILURE_MAX_ADDRESSES = 4_096;

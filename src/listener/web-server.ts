@@ -1,0 +1,114 @@
+import { once } from 'node:events';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { Logger } from '../observability/log.ts';
+import { type ConnectionLimits, ConnectionSlots, type Peer } from './connection-slots.ts';
+import { CHECKS_PER_REQUEST_TIMEOUT } from './limits.ts';
+import type { SocketAddress, UnixAddress } from './listen-url.ts';
+import type { TlsFiles, TlsServer } from './tls.ts';
+
+/** Where a web server listens, and its limits. */
+export interface WebServerOptions extends ConnectionLimits {
+  readonly address: SocketAddress | UnixAddress;
+  /** Null without TLS. */
+  readonly tls: TlsFiles | null;
+  /** How long a connection may take to send its request. */
+  readonly requestTimeoutMs: number;
+  readonly log: Logger;
+}
+
+/** What the owner of a web server does with requests and connections. */
+export interface WebHandlers {
+  request(request: IncomingMessage, response: ServerResponse): void;
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Closes the oldest connection that is not a websocket yet, because all slots are taken. */
+  evict(socket: Duplex): void;
+}
+
+/** An HTTP or HTTPS server that counts its connections. */
+export class WebServer {
+  readonly slots: ConnectionSlots;
+  readonly #options: WebServerOptions;
+  readonly #handlers: WebHandlers;
+  #server: Server | null = null;
+  #tls: TlsServer | null = null;
+
+  constructor(options: WebServerOptions, handlers: WebHandlers) {
+    this.#options = options;
+    this.#handlers = handlers;
+    this.slots = new ConnectionSlots(options);
+  }
+
+  /** Binds the address. @returns the bound address, or null for a Unix socket. Rejects with the system's error. */
+  async listen(): Promise<AddressInfo | null> {
+    const server = await this.#createServer();
+    this.#server = server;
+    server.on('request', (request, response) => this.#handlers.request(request, response));
+    server.on('upgrade', (request, socket, head) => this.#handlers.upgrade(request, socket, head));
+    server.on('connection', (socket) => this.#connected(socket));
+    const bound = await bind(server, this.#options.address);
+    // The system may fail to accept a connection, for example without free descriptors. Later ones may succeed.
+    server.on('error', ({ message }) =>
+      this.#options.log.warn('failed to accept a connection', { reason: message }),
+    );
+    return bound;
+  }
+
+  /** Reads the certificates again; does nothing without TLS. Throws StartError and keeps the previous certificates. */
+  async reload(): Promise<void> {
+    await this.#tls?.reload();
+  }
+
+  /** Frees the address and closes the remaining connections. */
+  async close(): Promise<void> {
+    const server = this.#server;
+    if (server === null) return;
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeAllConnections();
+    for (const socket of [...this.slots.pending, ...this.slots.admitted]) socket.destroy();
+    await closed;
+  }
+
+  async #createServer(): Promise<Server> {
+    const { tls, requestTimeoutMs } = this.#options;
+    const options: ServerOptions = {
+      headersTimeout: requestTimeoutMs,
+      requestTimeout: requestTimeoutMs,
+      connectionsCheckingInterval: Math.ceil(requestTimeoutMs / CHECKS_PER_REQUEST_TIMEOUT),
+    };
+    if (tls === null) return createServer(options);
+    const { createTlsServer } = await import('./tls.ts');
+    this.#tls = await createTlsServer(tls, options, requestTimeoutMs);
+    return this.#tls.server;
+  }
+
+  #connected(socket: Socket): void {
+    socket.setNoDelay(true);
+    const evicted = this.slots.addPending(socket);
+    if (evicted !== null) this.#handlers.evict(evicted);
+  }
+}
+
+/** @returns the remote address of a connection; null for a Unix socket. */
+export function addressOf(socket: Peer): string | null {
+  return socket.remoteAddress ?? null;
+}
+
+async function bind(server: Server, address: SocketAddress | UnixAddress): Promise<AddressInfo | null> {
+  if (address.kind === 'unix') {
+    const { listenOnUnixSocket } = await import('./unix-socket.ts');
+    await listenOnUnixSocket(server, address.path);
+    return null;
+  }
+  const listening = once(server, 'listening');
+  server.listen(address.port, address.host);
+  await listening;
+  return server.address() as AddressInfo;
+}

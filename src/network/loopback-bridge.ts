@@ -1,0 +1,111 @@
+import { once, setMaxListeners } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
+import { NetworkError } from './errors.ts';
+import { MAX_BRIDGED_PORTS } from './limits.ts';
+import { MAX_CONNECTIONS } from './proxy/limits.ts';
+import type { ServerPorts } from './proxy/proxy-resources.ts';
+import { abortOnClose, connectToOne, joinSockets } from './proxy/tunnel.ts';
+
+/**
+ * Lets a program in a network namespace of its own reach ports of this machine's 127.0.0.1 under the same numbers, and nothing else.
+ * The sockets it connects to listen in that namespace but are served from here, so that nothing of ours has to run inside.
+ */
+export class LoopbackBridge {
+  readonly #serverPorts: ServerPorts;
+  readonly #servers: Server[] = [];
+  readonly #sockets = new Set<Socket>();
+  readonly #closing = new AbortController();
+
+  /** Ports of the server itself stay out of reach. */
+  constructor(serverPorts: ServerPorts) {
+    this.#serverPorts = serverPorts;
+    // Every connection that is being made listens; their number is bounded.
+    setMaxListeners(0, this.#closing.signal);
+  }
+
+  /** Serves listening sockets and owns them from now on; the first stands for the first port, and so on. */
+  async serve(ports: readonly number[], descriptors: readonly number[]): Promise<void> {
+    await Promise.all(
+      ports.map((port, index) => {
+        const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
+          this.#forward(socket, port),
+        );
+        server.maxConnections = MAX_CONNECTIONS;
+        this.#servers.push(server);
+        server.listen({ fd: descriptors[index]! });
+        return once(server, 'listening');
+      }),
+    );
+  }
+
+  /** Ends everything; connections are cut. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    const closed = this.#servers
+      .filter((server) => server.listening)
+      .map((server) => new Promise<void>((resolve) => server.close(() => resolve())));
+    for (const socket of this.#sockets) socket.destroy();
+    await Promise.all(closed);
+  }
+
+  #forward(socket: Socket, port: number): void {
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
+    socket.on('error', () => {});
+    if (this.#serverPorts.includes(LOOPBACK, port)) {
+      socket.destroy();
+      return;
+    }
+    connectToOne([LOOPBACK], port, abortOnClose(socket, this.#closing.signal)).then(
+      (upstream) => joinSockets(socket, upstream),
+      () => socket.destroy(),
+    );
+  }
+}
+
+const LOOPBACK = '127.0.0.1';
+
+/**
+ * The ports of 127.0.0.1 on which an environment says that proxies listen, each once. Throws NetworkError when no variable names a
+ * proxy, and when none of those that do names one on this machine's loopback: a program that may only use its proxy could then use
+ * nothing.
+ */
+export function loopbackProxyPorts(env: Readonly<Record<string, string>>): number[] {
+  const values = Object.entries(env).filter(([name, value]) => PROXY_VARIABLE.test(name) && value !== '');
+  if (values.length === 0) {
+    throw new NetworkError('invalid', 'managed proxy mode requires proxy environment variables');
+  }
+  const ports = new Set(values.map(([, value]) => loopbackPort(value)).filter((port) => port !== null));
+  if (ports.size === 0) {
+    throw new NetworkError('invalid', 'managed proxy mode requires parseable loopback proxy endpoints');
+  }
+  if (ports.size > MAX_BRIDGED_PORTS) {
+    throw new NetworkError(
+      'limit',
+      `the environment names proxies on ${ports.size} ports, and ${MAX_BRIDGED_PORTS} are possible`,
+    );
+  }
+  return [...ports];
+}
+
+const PROXY_VARIABLE = /^(?:(?:.*_)?(?:HTTPS?|WSS?|ALL|FTP)_PROXY|PIP_PROXY|NPM_CONFIG_PROXY)$/i;
+
+/** Null unless it is a URL, or a bare authority, of 127.0.0.1 under this address or its name. */
+function loopbackPort(value: string): number | null {
+  const [, scheme = 'http', host = '', port] = ENDPOINT.exec(value) ?? [];
+  if (host !== '127.0.0.1' && host.toLowerCase() !== 'localhost') return null;
+  const number = port === undefined ? DEFAULT_PORTS[scheme.toLowerCase()] : Number(port);
+  return number !== undefined && number >= 1 && number <= 65_535 ? number : null;
+}
+
+const ENDPOINT = /^(?:([a-z][a-z0-9+.-]*):\/\/)?(?:[^@/]*@)?([^:@/]+)(?::(\d{1,5}))?(?:\/.*)?$/i;
+
+const DEFAULT_PORTS: Readonly<Record<string, number>> = {
+  http: 80,
+  https: 443,
+  socks: 1080,
+  socks4: 1080,
+  socks4a: 1080,
+  socks5: 1080,
+  socks5h: 1080,
+};

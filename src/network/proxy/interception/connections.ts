@@ -1,0 +1,133 @@
+import type { Socket } from 'node:net';
+import { connect, type SecureContext } from 'node:tls';
+import { keepReadableAfterWriteError, ReliableAgent } from '../../failed-writes.ts';
+import type { AccessRequest } from '../admission.ts';
+import type { Host } from '../host.ts';
+import { IDLE_TIMEOUT_MS, TLS_HANDSHAKE_MS } from '../limits.ts';
+import type { Scheme } from '../masking/destination.ts';
+
+/** An agent with one connection, for one request after another. */
+export class SoleConnection extends ReliableAgent {
+  #socket: Socket | null;
+
+  constructor(socket: Socket) {
+    super({ keepAlive: true, maxSockets: 1 });
+    this.#socket = socket;
+  }
+
+  override createConnection(): Socket {
+    const socket = this.#socket;
+    this.#socket = null;
+    if (socket === null || socket.destroyed) throw new Error('the web server has ended the connection');
+    return socket;
+  }
+}
+
+/** Speaks TLS on a connection. Rejects, and ends it, when the other side cannot prove to be the host. */
+export function secureTo(host: Host, socket: Socket, trust: SecureContext): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const secured = connect({
+      socket,
+      ...(host.address === null ? { servername: host.name } : { host: host.address }),
+      secureContext: trust,
+      // Whatever the server's environment says about it.
+      rejectUnauthorized: true,
+      ALPNProtocols: ['http/1.1'],
+    });
+    const timer = setTimeout(
+      () => secured.destroy(new Error('the handshake takes too long')),
+      TLS_HANDSHAKE_MS,
+    );
+    secured.once('secureConnect', () => {
+      clearTimeout(timer);
+      secured.off('error', fail);
+      // Seen by whoever uses it.
+      secured.on('error', () => {});
+      keepReadableAfterWriteError(secured);
+      resolve(secured);
+    });
+    const fail = (error: Error) => {
+      clearTimeout(timer);
+      secured.destroy();
+      socket.destroy();
+      reject(error);
+    };
+    secured.on('error', fail);
+    secured.once('close', () => fail(new Error('the web server has ended the connection')));
+  });
+}
+
+/**
+ * The first byte that the client sends, which is left for whoever reads next. Null when the other side speaks first, or one of them
+ * goes: then it is no protocol in which a client begins. Where nobody ever says anything both end, as everywhere after a time.
+ */
+export function firstByte(client: Socket, upstream: Socket): Promise<number | null> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => {
+      for (const socket of [client, upstream]) socket.destroy();
+    }, IDLE_TIMEOUT_MS);
+    const settle = (byte: number | null) => {
+      clearTimeout(timer);
+      client.off('readable', onClient);
+      upstream.off('readable', onUpstream);
+      for (const socket of [client, upstream]) socket.off('close', onUpstream);
+      resolve(byte);
+    };
+    const onClient = () => {
+      const bytes: Buffer | null = client.read();
+      if (bytes !== null) client.unshift(bytes);
+      settle(bytes?.[0] ?? null);
+    };
+    const onUpstream = () => settle(null);
+    client.on('readable', onClient);
+    upstream.on('readable', onUpstream);
+    for (const socket of [client, upstream]) socket.on('close', onUpstream);
+    if (client.destroyed || upstream.destroyed) settle(null);
+  });
+}
+
+/** A program's connection and the one to the host, which end together. */
+export class InterceptedConnection {
+  readonly access: AccessRequest;
+  readonly scheme: Scheme;
+  readonly agent: Promise<SoleConnection>;
+  /** Known once there is an agent. */
+  address: string | undefined;
+  readonly #upstream: Promise<Socket>;
+  #busy = 0;
+  #ended = false;
+  #onIdleEnd = () => {};
+
+  constructor(access: AccessRequest, scheme: Scheme, upstream: Promise<Socket>) {
+    this.access = access;
+    this.scheme = scheme;
+    this.#upstream = upstream;
+    this.agent = upstream.then((socket) => {
+      this.address = socket.remoteAddress;
+      socket.once('close', () => {
+        this.#ended = true;
+        if (this.#busy === 0) this.#onIdleEnd();
+      });
+      return new SoleConnection(socket);
+    });
+    this.agent.catch(() => {});
+  }
+
+  /** Called when the host goes while nothing is asked of it: no further request could be answered. */
+  onIdleEnd(listener: () => void): void {
+    this.#onIdleEnd = listener;
+  }
+
+  /** To be called around each request. */
+  begin(): () => void {
+    this.#busy++;
+    return () => {
+      this.#busy--;
+      if (this.#busy === 0 && this.#ended) this.#onIdleEnd();
+    };
+  }
+
+  end(): void {
+    this.#upstream.then((socket) => socket.destroy()).catch(() => {});
+  }
+}

@@ -1,0 +1,159 @@
+import { FILE, GIB, KIB, MAX_COUNT, MIB, type Setting, TIB, WEEK } from './setting.ts';
+
+/** Settings of what programs and requests may do, and of what is logged. */
+export const PROGRAM_SETTINGS = {
+  minSandbox: {
+    ...FILE,
+    group: 'Sandbox',
+    description:
+      'JSON file with a `sandbox` object that applies to every request, including requests that ask for less or for none. Empty for none.',
+  },
+  maxProcessMemoryBytes: {
+    group: 'Program limits',
+    type: 'bytes',
+    default: 0,
+    min: 0,
+    max: 1024 * TIB,
+    description: 'Memory of a program and its descendants; 0 is no limit. A client can ask for less.',
+  },
+  maxProcessPids: {
+    group: 'Program limits',
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: MAX_COUNT,
+    description:
+      'Processes and threads of a program and its descendants; 0 is no limit. Needs control groups.',
+  },
+  maxProcessCpuPercent: {
+    group: 'Program limits',
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: 1_000_000,
+    description:
+      'CPU time of a program and its descendants, in percent of one CPU; 0 is no limit. Needs control groups.',
+  },
+  maxProcessWallMs: {
+    group: 'Program limits',
+    type: 'duration',
+    default: 0,
+    min: 0,
+    max: WEEK,
+    description: 'How long a program may run; 0 is no limit.',
+  },
+  maxProcessIdleMs: {
+    group: 'Program limits',
+    type: 'duration',
+    default: 0,
+    min: 0,
+    max: WEEK,
+    description: 'How long a program may run without output; 0 is no limit.',
+  },
+  maxProcessOutputBytes: {
+    group: 'Program limits',
+    type: 'bytes',
+    default: 0,
+    min: 0,
+    max: 1024 * TIB,
+    description: 'How much output a program may write; 0 is no limit.',
+  },
+  maxSessionMemoryBytes: {
+    group: 'Session limits',
+    type: 'bytes',
+    default: 0,
+    min: 0,
+    max: 1024 * TIB,
+    description: 'Memory of all programs of a session; 0 is no limit. Needs control groups.',
+  },
+  maxSessionPids: {
+    group: 'Session limits',
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: MAX_COUNT,
+    description: 'Processes and threads of all programs of a session; 0 is no limit. Needs control groups.',
+  },
+  maxSessionCpuPercent: {
+    group: 'Session limits',
+    type: 'integer',
+    default: 0,
+    min: 0,
+    max: 1_000_000,
+    description:
+      'CPU time of all programs of a session, in percent of one CPU; 0 is no limit. Needs control groups.',
+  },
+  httpAllowedHosts: {
+    group: 'HTTP requests',
+    type: 'string',
+    default: '',
+    placeholder: 'HOSTS',
+    allowed: 'host patterns such as `a.example` or `*.example`, separated by commas',
+    description: 'Hosts that `http/request` may reach. Every host when empty.',
+  },
+  httpDeniedHosts: {
+    group: 'HTTP requests',
+    type: 'string',
+    default: '',
+    placeholder: 'HOSTS',
+    allowed: 'host patterns such as `a.example` or `*.example`, separated by commas',
+    description: 'Hosts that `http/request` may not reach.',
+  },
+  httpPrivateAddresses: {
+    group: 'HTTP requests',
+    type: 'boolean',
+    default: true,
+    description:
+      "Let `http/request` reach addresses that are not public: this machine, its network, a cloud's metadata service.",
+  },
+  maxHttpBodyBytes: {
+    group: 'HTTP requests',
+    type: 'bytes',
+    default: 128 * MIB,
+    min: KIB,
+    max: GIB,
+    description:
+      "Bytes of bodies that one connection's `http/request` calls hold in memory. Streamed bodies hold little.",
+  },
+  auditLog: {
+    ...FILE,
+    group: 'Logs, audit and metrics',
+    allowed: 'the path of a regular file, which the server creates if it does not exist',
+    description:
+      'File to which the server appends connections, starts, exits, file changes and refusals. Empty for none.',
+  },
+  auditOnError: {
+    group: 'Logs, audit and metrics',
+    type: 'enum',
+    default: 'stop',
+    values: ['stop', 'continue'],
+    description:
+      'What happens when the audit log cannot be written: refuse new work, or continue unrecorded.',
+  },
+  auditFsync: {
+    group: 'Logs, audit and metrics',
+    type: 'boolean',
+    default: false,
+    description: 'Sync each audit record to disk before the recorded work continues.',
+  },
+  otel: {
+    group: 'Logs, audit and metrics',
+    type: 'boolean',
+    default: false,
+    description:
+      'Trace requests with OpenTelemetry and pass the trace context to programs and web servers. Spans need an SDK in the process.',
+  },
+  metrics: {
+    group: 'Logs, audit and metrics',
+    type: 'boolean',
+    default: false,
+    description: 'Serve metrics for Prometheus at `/metrics`.',
+  },
+  logLevel: {
+    group: 'Logs, audit and metrics',
+    type: 'enum',
+    default: 'warn',
+    values: ['debug', 'info', 'warn', 'error'],
+    description: 'Lowest severity written to stderr.',
+  },
+} as const satisfies Record<string, Setting>;

@@ -1,6 +1,0 @@
-import { readFileSync } from 'node:fs';
-
-/** The version in package.json, which lies two folders up both in the sources and in the build. */
-export const VERSION: string = JSON.parse(
-  readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
-).version;

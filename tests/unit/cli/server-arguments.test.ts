@@ -1,0 +1,102 @@
+import { expect, test } from 'vitest';
+import { UsageError } from '../../../src/cli/failures.ts';
+import { parseServerArguments } from '../../../src/cli/server-arguments.ts';
+import { CONFIG_OPTIONS } from '../../../src/server/config/config.ts';
+
+test('serves when the command line is empty', () => {
+  expect(parseServerArguments([])).toEqual({
+    command: 'serve',
+    settings: {},
+    transport: null,
+    configFile: null,
+    urlFile: null,
+    pidFile: null,
+    remote: null,
+    name: null,
+    executorCredentialStdin: false,
+    exitOnStdinClose: false,
+    json: false,
+  });
+});
+
+test.each([
+  [['serve'], 'serve'],
+  [['config'], 'config'],
+  [['--listen', 'stdio', 'config'], 'config'],
+  [['--help'], 'help'],
+  [['config', '-h', '--nope'], 'help'],
+  [['--version'], 'version'],
+  [['-V'], 'version'],
+])('%j selects %s', (argv, command) => {
+  expect(parseServerArguments(argv).command).toBe(command);
+});
+
+test.each([
+  [['--listen', 'stdio'], { listen: 'stdio' }],
+  [['--listen=ws://[::1]:0'], { listen: 'ws://[::1]:0' }],
+  [['--listen='], { listen: '' }],
+  [['--listen', 'a=b'], { listen: 'a=b' }],
+  [['--concurrent-requests', '-1'], { concurrentRequests: '-1' }],
+  [['--detached-session-ttl', '5m'], { detachedSessionTtlMs: '5m' }],
+  [['--require-write-id'], { requireWriteId: true }],
+  [['--require-write-id=false'], { requireWriteId: 'false' }],
+  [['--no-native-spawn', '--no-allow-direct-exec'], { nativeSpawn: false, allowDirectExec: false }],
+])('%j sets %j', (argv, settings) => {
+  expect(parseServerArguments(argv).settings).toEqual(settings);
+});
+
+test.each(CONFIG_OPTIONS)('$flag sets $key', ({ key, flag, type }) => {
+  const [argv, value] = type === 'boolean' ? [[flag], true] : [[flag, 'x'], 'x'];
+  expect(parseServerArguments(argv).settings).toEqual({ [key]: value });
+});
+
+test('parses flags that are not settings', () => {
+  const argv = ['config', '--json', '--transport', 'ws', '--config=c', '--url-file', 'u', '--pid-file', 'p'];
+  expect(parseServerArguments(argv)).toMatchObject({
+    json: true,
+    transport: 'ws',
+    configFile: 'c',
+    urlFile: 'u',
+    pidFile: 'p',
+    remote: null,
+    name: null,
+    executorCredentialStdin: false,
+    exitOnStdinClose: false,
+    settings: {},
+  });
+});
+
+test.each([
+  [['--nope'], "unknown flag '--nope'; did you mean '--name'?"],
+  [['--nope=1'], "unknown flag '--nope'; did you mean '--name'?"],
+  [['--lisen', 'stdio'], "unknown flag '--lisen'; did you mean '--listen'?"],
+  [['--json', 'token'], 'token must be the first argument'],
+  [['--name', 'x'], '--name needs --remote'],
+  [['--executor-credential-stdin'], '--executor-credential-stdin needs --remote'],
+  [['-x'], "unknown flag '-x'"],
+  [['-'], "unknown flag '-'"],
+  [['--'], "unknown flag '--'"],
+  [['--no-listen'], "unknown flag '--no-listen'"],
+  [['--listen'], '--listen needs a value'],
+  [['--listen', '--json'], '--listen needs a value'],
+  [['--config', ''], '--config needs a value'],
+  [['--pid-file='], '--pid-file needs a value'],
+  [['--json=1', 'config'], '--json takes no value'],
+  [['--no-native-spawn=true'], '--no-native-spawn takes no value'],
+  [['--listen', 'a', '--listen', 'b'], '--listen is given more than once'],
+  [['--native-spawn', '--no-native-spawn'], '--native-spawn is given more than once'],
+  [['--json'], '--json is for config and doctor only'],
+  [['--transport', 'tcp'], "--transport: 'tcp' is not one of the choices; allowed: ws, stdio, off"],
+  [['run'], "unknown command 'run'; the commands are serve, config, token, audit, doctor, relay, forward"],
+  [['conifg'], "unknown command 'conifg'; did you mean 'config'?"],
+  [[''], "unknown command ''; the commands are serve, config, token, audit, doctor, relay, forward"],
+  [['config', 'listen'], "unexpected argument 'listen'"],
+])('rejects %j', (argv, message) => {
+  expect(() => parseServerArguments(argv)).toThrow(UsageError);
+  expect(() => parseServerArguments(argv)).toThrow(expect.objectContaining({ message }));
+});
+
+test('a named command takes no second command', () => {
+  expect(parseServerArguments(['--listen', 'stdio'], 'config').command).toBe('config');
+  expect(() => parseServerArguments(['config'], 'serve')).toThrow("unexpected argument 'config'");
+});
