@@ -38,7 +38,7 @@ const LAYERS = {
     'observability',
   ],
   client: ['rpc', 'transport', 'protocol', 'observability'],
-  environment: ['client', 'relay', 'process', 'files', 'network', 'sandbox', 'observability'],
+  environment: ['client', 'relay', 'server', 'process', 'files', 'observability'],
   agent: ['environment', 'observability'],
   relay: ['listener', 'audit', 'transport', 'protocol', 'server', 'client', 'observability'],
   testing: ['*'],

@@ -54,8 +54,6 @@ export type {
 } from './environment.ts';
 export { type ExecutorFetch, fetchOver } from './fetch.ts';
 export { LocalEnvironment } from './local-environment.ts';
-export { LocalExecutorFileSystem } from './local-file-system.ts';
-export { LocalBackend, type LocalBackendOptions } from './local-process.ts';
 export { EnvironmentManager, type ManagerOptions, type NamedStatus } from './manager.ts';
 export {
   type EnvironmentFinder,

@@ -34,9 +34,6 @@ export const DISCOVERY_TIMEOUT_MS = 60_000;
 /** How long discovery waits for a lost connection before the step goes on without what it would have found. */
 export const DISCOVERY_READY_WAIT_MS = 8_000;
 
-/** Largest body that a request of this machine gathers; streamed ones have no limit. As a server's default. */
-export const MAX_LOCAL_BODY_BYTES = 128 * 1024 * 1024;
-
 /** Largest message of an MCP server, whether a line or an event: what a server of processes takes in one message. */
 export const MAX_MCP_MESSAGE_BYTES = 64 * 1024 * 1024;
 

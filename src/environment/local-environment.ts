@@ -1,51 +1,46 @@
-import { tmpdir } from 'node:os';
-import type { EnvironmentInfo } from '../client/backend.ts';
+import type { CallOptions, EnvironmentInfo, ExecutorFileSystem } from '../client/backend.ts';
+import { ClientError } from '../client/errors.ts';
+import { INFO_TIMEOUT_MS } from '../client/limits.ts';
 import { Listeners } from '../client/listeners.ts';
+import { RemoteDiscovery } from '../client/remote-discovery.ts';
 import { nativePathOfText } from '../files/native-path.ts';
 import { uriFromPath } from '../files/path-uri.ts';
-import { loginShell, passwdEntry } from '../process/login-shell.ts';
-import { LazySpawner } from '../process/spawn/lazy-spawner.ts';
 import type { ConnectionState, Environment, EnvironmentStatus, Readiness } from './environment.ts';
 import { fetchOver } from './fetch.ts';
-import { LocalConfinement } from './local-confinement.ts';
-import { LocalDiscovery } from './local-discovery.ts';
-import { closedError } from './local-errors.ts';
-import { LocalExecutorFileSystem } from './local-file-system.ts';
-import { LocalHttp } from './local-http.ts';
-import { LocalBackend } from './local-process.ts';
+import { LocalConnection } from './local-connection.ts';
 import { LOCAL_ENVIRONMENT_ID } from './provider.ts';
-import { workingDirectory } from './working-directory.ts';
+import type { ClientSettings } from './remote/create-connector.ts';
+import { LazyBackend } from './remote/lazy-backend.ts';
+import { lazyFileSystem } from './remote/lazy-file-system.ts';
+import { LazyHttp } from './remote/lazy-http.ts';
 
-/** This machine as an environment. There is nothing to connect, so it is ready until it is disposed of. */
+/**
+ * This machine as an environment: a server in this process and a client of it. It is ready until it is disposed of; the first use
+ * starts the server. Idle, it does not keep Node alive.
+ */
 export class LocalEnvironment implements Environment {
   readonly id = LOCAL_ENVIRONMENT_ID;
   readonly kind = 'local';
   readonly requiredSkills: readonly string[] = [];
   readonly startupFinished = true;
-  readonly #spawner = new LazySpawner(true);
-  readonly #confinement = new LocalConfinement(this.#spawner);
-  readonly #files = new LocalExecutorFileSystem(this.#confinement);
-  readonly discovery = new LocalDiscovery(this.#files, this.#confinement);
-  readonly #backend = new LocalBackend({
-    spawner: this.#spawner,
-    files: this.#files,
-    confinement: this.#confinement,
-  });
-  readonly http = new LocalHttp();
-  readonly fetch = fetchOver(this.http);
+  readonly backend: LocalBackend;
+  readonly files: ExecutorFileSystem;
+  readonly passiveFiles: ExecutorFileSystem;
+  readonly discovery: RemoteDiscovery;
+  readonly http: LazyHttp;
+  readonly fetch;
+  readonly #connection: LocalConnection;
   readonly #listeners = new Listeners<[ConnectionState]>();
   #disposed = false;
 
-  get backend(): LocalBackend {
-    return this.#backend;
-  }
-
-  get files(): LocalExecutorFileSystem {
-    return this.#files;
-  }
-
-  get passiveFiles(): LocalExecutorFileSystem {
-    return this.#files;
+  constructor(settings?: ClientSettings) {
+    this.#connection = new LocalConnection(settings);
+    this.backend = new LocalBackend(this.#connection);
+    this.files = lazyFileSystem(this.#connection);
+    this.passiveFiles = this.files;
+    this.discovery = new RemoteDiscovery(this.#connection);
+    this.http = new LazyHttp(this.#connection);
+    this.fetch = fetchOver(this.http);
   }
 
   get readiness(): Readiness {
@@ -64,34 +59,9 @@ export class LocalEnvironment implements Environment {
     return stop;
   }
 
-  async info(): Promise<EnvironmentInfo> {
-    if (this.#disposed) throw closedError();
-    const pty = this.#backend.pty.available;
-    const cwd = workingDirectory();
-    return {
-      shell: loginShell(),
-      ...(cwd !== null && { cwd }),
-      userHomeDir: uriOf(process.env.HOME || passwdEntry()?.homedir || '/'),
-      platformOs: PLATFORM_NAMES[process.platform] ?? process.platform,
-      tempDir: uriOf(tmpdir()),
-      capabilities: {
-        pty,
-        processResize: pty,
-        processCloseStdin: true,
-        processSignals: true,
-        processTerminateModes: true,
-        processLimits: true,
-        shellSnapshotV2: true,
-        fileWriteStreaming: true,
-        fsRename: true,
-        fsAtomicReplace: true,
-        fsWatch: true,
-        fsSearch: true,
-        httpHeaderEnvVars: true,
-        capabilityDiscoverySandbox: this.#confinement.usable,
-        sandboxedFileStreaming: this.#confinement.usable,
-      },
-    };
+  /** Asked for each time: the program may change its working directory. */
+  async info(options?: CallOptions): Promise<EnvironmentInfo> {
+    return this.#connection.call('environment/info', null, { timeoutMs: INFO_TIMEOUT_MS, ...options });
   }
 
   async status(): Promise<EnvironmentStatus> {
@@ -102,7 +72,10 @@ export class LocalEnvironment implements Environment {
 
   startConnecting(): void {}
 
-  startForUse(): void {}
+  /** Loads the server in the background. */
+  startForUse(): void {
+    this.#connection.prepare();
+  }
 
   async waitUntilReady(): Promise<void> {
     if (this.#disposed) throw closedError();
@@ -121,14 +94,36 @@ export class LocalEnvironment implements Environment {
     if (this.#disposed) return;
     this.#disposed = true;
     this.#listeners.emit(this.connection);
-    this.http.dispose();
-    await this.#files.dispose();
-    await this.#backend.dispose();
+    await this.#connection.dispose();
   }
 }
 
-const PLATFORM_NAMES: Readonly<Record<string, string>> = { darwin: 'macos', win32: 'windows' };
+/** Runs programs on this machine. */
+class LocalBackend extends LazyBackend {
+  readonly #connection: LocalConnection;
 
-function uriOf(path: string): string {
-  return uriFromPath(nativePathOfText(path));
+  constructor(connection: LocalConnection) {
+    super(connection);
+    this.#connection = connection;
+  }
+
+  /** Whether programs can run on a terminal here; when not, why. */
+  get pty(): LocalConnection['pty'] {
+    return this.#connection.pty;
+  }
+
+  /** The working directory of this process, a `file:` URI; null when it was removed. */
+  override async defaultCwd(): Promise<string | null> {
+    try {
+      return uriFromPath(nativePathOfText(process.cwd()));
+    } catch {
+      return null;
+    }
+  }
+}
+
+function closedError(): ClientError {
+  return new ClientError('closed', `environment '${LOCAL_ENVIRONMENT_ID}' was closed`, {
+    hint: 'open another one',
+  });
 }

@@ -52,7 +52,7 @@ export class EnvironmentManager {
     this.#options = options;
     this.defaultId = provided.default;
     if (provided.includeLocal) {
-      this.#environments.set(LOCAL_ENVIRONMENT_ID, options.openLocal?.() ?? new LocalEnvironment());
+      this.#environments.set(LOCAL_ENVIRONMENT_ID, options.openLocal?.() ?? new LocalEnvironment(options));
     }
     for (const { id, transport, requiredSkills = [] } of provided.environments) {
       this.#environments.set(id, this.#create(id, this.#connectorFor(transport), { requiredSkills }));

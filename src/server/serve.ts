@@ -85,11 +85,19 @@ function runningServer(server: ExecServer, url: string | null): RunningServer {
   };
 }
 
+export interface ExecServerOptions {
+  /** Default: a log on stderr at the configured level. */
+  readonly log?: Logger;
+  /** Whether the clients run in this process. The server then does not busy-poll for their requests. */
+  readonly inProcess?: boolean;
+}
+
 /** Owns everything a server has: sessions, connections, the listener and the spawner. */
 export class ExecServer {
   /** Resolves when `close` has done its work. */
   readonly closed: Promise<void>;
   readonly #config: ExecServerConfig;
+  readonly #inProcess: boolean;
   readonly #log: Logger;
   readonly #connections = new Set<ClientConnection>();
   readonly #resolveClosed: () => void;
@@ -105,8 +113,9 @@ export class ExecServer {
   #search: Promise<ContentSearch> | null = null;
   #closing: Promise<void> | null = null;
 
-  constructor(config: ExecServerConfig, log?: Logger) {
+  constructor(config: ExecServerConfig, { log, inProcess = false }: ExecServerOptions = {}) {
     this.#config = config;
+    this.#inProcess = inProcess;
     this.#log = log ?? createLogger(config.logLevel, (line) => process.stderr.write(line));
     let resolveClosed = () => {};
     this.closed = new Promise((resolve) => {
@@ -248,6 +257,16 @@ export class ExecServer {
     return reason;
   }
 
+  /** Whether programs can run on a terminal; when not, why. */
+  get pty(): LazySpawner['pty'] {
+    return this.#spawner.pty;
+  }
+
+  /** Ends every session and its processes. Clients stay connected and receive the last events. No session can be opened afterwards. */
+  endSessions(): Promise<void> {
+    return this.#services.sessions.close(SIGTERM, this.#config.shutdownGracePeriodMs);
+  }
+
   close(reason = SHUTTING_DOWN): Promise<void> {
     this.#closing ??= this.#shutDown(reason);
     return this.#closing;
@@ -270,13 +289,13 @@ export class ExecServer {
 
   async #prepare(): Promise<void> {
     const { pty } = await this.#spawner.prepare();
-    if (pty.available) await useNativeCalls();
+    if (pty.available) await useNativeCalls({ busyPoll: !this.#inProcess });
     else this.#log.warn('terminals are not available', { reason: pty.reason });
   }
 
   async #shutDown(reason: string): Promise<void> {
     this.#listener?.drain();
-    await this.#services.sessions.close(SIGTERM, this.#config.shutdownGracePeriodMs);
+    await this.endSessions();
     await Promise.all([...this.#connections].map((connection) => endConnection(connection, reason)));
     await this.#services.sandboxEnforcer.close();
     await this.#spawner.close();
@@ -287,7 +306,7 @@ export class ExecServer {
 }
 
 /** Where native calls work; a Node or a system that lacks some of these goes on as it is. */
-async function useNativeCalls(): Promise<void> {
+async function useNativeCalls({ busyPoll }: { readonly busyPoll: boolean }): Promise<void> {
   const [{ loadBase64 }, { loadProcessor }] = await Promise.all([
     import('../native/base64.ts'),
     import('../native/processor.ts'),
@@ -295,7 +314,7 @@ async function useNativeCalls(): Promise<void> {
   const coder = loadBase64();
   if (coder !== null) useBase64Coder(coder);
   useProcessor(loadProcessor);
-  stayAwakeWith(loadProcessor);
+  if (busyPoll) stayAwakeWith(loadProcessor);
 }
 
 const SHUTTING_DOWN = 'the server is shutting down';

@@ -1,3 +1,4 @@
+import { LARGE_MESSAGE_BYTES } from './limits.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** Two connected transports in one process. Messages arrive in later turns of the event loop, in order, and are never lost. */
@@ -26,14 +27,15 @@ export class MemoryTransport implements Transport {
     this.#schedule();
   }
 
-  send(message: string | Uint8Array): boolean {
-    if (!this.#closed)
-      this.peer.#deliver(typeof message === 'string' ? message : Buffer.from(message).toString());
+  send(message: string | Uint8Array, released?: () => void): boolean {
+    if (!this.#closed) this.peer.#deliver(typeof message === 'string' ? message : textOf(message));
+    released?.();
     return !this.#congested;
   }
 
-  sendPart(part: Uint8Array, last: boolean): boolean {
+  sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
     this.#parts.push(Buffer.from(part));
+    released?.();
     if (!last) return !this.#congested;
     const message = Buffer.concat(this.#parts);
     this.#parts = [];
@@ -78,9 +80,22 @@ export class MemoryTransport implements Transport {
     while (this.#events !== null && this.#receiving && !this.#closed) {
       const item = this.#inbox.shift();
       if (item === undefined) return;
-      if (typeof item === 'string') this.#events.message(item);
-      else this.#end(item);
+      if (typeof item !== 'string') this.#end(item);
+      else if (item.length < LARGE_MESSAGE_BYTES) this.#events.message(item);
+      else this.#deliverLarge(item, this.#events);
     }
+  }
+
+  /** A receiver that takes large messages as bytes gets the message in one piece. */
+  #deliverLarge(text: string, events: TransportEvents): void {
+    if (events.largeMessage === undefined) {
+      events.message(text);
+      return;
+    }
+    const bytes = Buffer.from(text);
+    const message = events.largeMessage(bytes.length);
+    message.add(bytes);
+    message.end();
   }
 
   #end(reason: CloseReason): void {
@@ -88,4 +103,8 @@ export class MemoryTransport implements Transport {
     this.#closed = true;
     this.#events?.closed(reason);
   }
+}
+
+function textOf({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString();
 }

@@ -8,7 +8,6 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { AgentExec, type ExecEvent, environmentTarget } from '../../src/agent/index.ts';
 import type { ExecBackend } from '../../src/client/backend.ts';
 import { LocalEnvironment } from '../../src/environment/index.ts';
-import { LocalBackend } from '../../src/environment/local-process.ts';
 import { type ConnectedClient, overProxy, overStdio, overWebSocket } from '../support/connected-clients.ts';
 import { isAlive } from '../support/machine.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -20,8 +19,8 @@ interface OpenBackend {
 
 const BACKENDS: Readonly<Record<string, () => Promise<OpenBackend>>> = {
   'this machine': async () => {
-    const backend = new LocalBackend();
-    return { backend, close: () => backend.dispose() };
+    const environment = new LocalEnvironment();
+    return { backend: environment.backend, close: () => environment.dispose() };
   },
   'a websocket': () => remote(overWebSocket()),
   stdio: () => remote(overStdio()),

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
@@ -279,4 +280,48 @@ test('only an accepted environment that has a session takes another connection',
   expect(() => manager.replaceSocket('a', socket())).toThrow('opens its connections itself');
   manager.accept('silent', socket());
   expect(() => manager.replaceSocket('silent', socket())).toThrow('it has no session');
+});
+
+/** Runs a program that has the local environment as `local` and a folder as `root`; it disposes of nothing. */
+function runLocalProgram(script: string) {
+  const program = join(folder, 'program.mjs');
+  const entry = new URL('../../dist/environment/index.js', import.meta.url).href;
+  const root = pathToFileURL(folder).href;
+  writeFileSync(
+    program,
+    `import { LocalEnvironment } from '${entry}'; const local = new LocalEnvironment(); const root = '${root}';\n${script}`,
+  );
+  const child = spawn(process.execPath, [program], { stdio: ['ignore', 'pipe', 'inherit'] });
+  ends.push(() => child.kill('SIGKILL'));
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    output += text;
+  });
+  return { child, output: () => output, exited: once(child, 'exit') };
+}
+
+test('an idle local environment does not keep Node alive', async () => {
+  const { exited, output } = runLocalProgram(`
+    await local.files.writeFile(root + '/file', 'x');
+    await local.files.readFile(root + '/file');
+    const { run } = await import('${new URL('../../dist/client/index.js', import.meta.url).href}');
+    console.log((await run(local.backend, ['echo', 'done'])).text.stdout);
+  `);
+  expect(await exited).toEqual([0, null]);
+  expect(output()).toBe('done\n\n');
+});
+
+test('a watch of the local environment keeps Node alive until it is closed', async () => {
+  const { exited, output, child } = runLocalProgram(`
+    const watch = await local.files.watch(root, { debounceMs: 1 });
+    console.log('watching');
+    for await (const { changes } of watch) if (changes.some(({ path }) => path.endsWith('/end'))) break;
+    console.log('closed');
+  `);
+  await waitFor('the watch', () => output() === 'watching\n');
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(child.exitCode).toBeNull();
+  writeFileSync(join(folder, 'end'), '');
+  expect(await exited).toEqual([0, null]);
+  expect(output()).toBe('watching\nclosed\n');
 });

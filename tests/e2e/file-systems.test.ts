@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { FileChanges } from '../../src/client/backend.ts';
 import { RemoteFileSystem } from '../../src/client/files/remote-file-system.ts';
-import { LocalExecutorFileSystem } from '../../src/environment/local-file-system.ts';
+import { LocalEnvironment } from '../../src/environment/local-environment.ts';
 import {
   type ConnectedClient,
   inMemory,
@@ -17,8 +17,8 @@ import { overRelay } from '../support/relay.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 fileSuite('files of this machine', async () => {
-  const files = new LocalExecutorFileSystem();
-  return { files, close: () => files.dispose() };
+  const environment = new LocalEnvironment();
+  return { files: environment.files, close: () => environment.dispose() };
 });
 
 fileSuite('files in memory', () => remote(inMemory()));

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { ProcessEvent } from '../../src/client/backend.ts';
-import { LocalBackend } from '../../src/environment/local-process.ts';
+import { LocalEnvironment } from '../../src/environment/local-environment.ts';
 import { type ConnectedClient, overProxy, overStdio, overWebSocket } from '../support/connected-clients.ts';
 import { type BackendUnderTest, processSuite } from '../support/process-suite.ts';
 import { shell } from '../support/programs.ts';
@@ -12,8 +12,8 @@ import { overRelay } from '../support/relay.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 processSuite('processes of this machine', async () => {
-  const backend = new LocalBackend();
-  return { backend, close: () => backend.dispose() };
+  const environment = new LocalEnvironment();
+  return { backend: environment.backend, close: () => environment.dispose() };
 });
 
 processSuite('processes over a websocket', () => remote(overWebSocket()));

@@ -3,15 +3,15 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { StdioProgram } from '../../src/agent/index.ts';
 import type { ExecBackend } from '../../src/client/backend.ts';
-import { LocalBackend } from '../../src/environment/local-process.ts';
+import { LocalEnvironment } from '../../src/environment/local-environment.ts';
 import { overWebSocket } from '../support/connected-clients.ts';
 
 const SERVER = fileURLToPath(new URL('../fixtures/line-server.mjs', import.meta.url));
 
 const BACKENDS: Readonly<Record<string, () => Promise<{ backend: ExecBackend; close(): Promise<void> }>>> = {
   'this machine': async () => {
-    const backend = new LocalBackend();
-    return { backend, close: () => backend.dispose() };
+    const environment = new LocalEnvironment();
+    return { backend: environment.backend, close: () => environment.dispose() };
   },
   'a websocket': async () => {
     const { client, close } = await overWebSocket();

@@ -25,4 +25,8 @@ export interface Connector {
   readonly eager: boolean;
   /** How long to go on trying to reach an executor that was there before. */
   readonly retryWindowMs: number;
+  /** Whether Node needs a timer to stay alive while the connection is in use, because the connection has no socket. */
+  readonly inMemory?: boolean;
+  /** Called when the environment is disposed of, in place of closing the client. */
+  dispose?(client: ClientLike | null): Promise<void>;
 }

@@ -1,10 +1,12 @@
 import type { CallOptions, ExecProcess } from '../../client/backend.ts';
 import { Deadline } from '../../client/deadline.ts';
 import { ClientError } from '../../client/errors.ts';
+import { MAX_TIMER_MS } from '../../client/limits.ts';
 import { Listeners } from '../../client/listeners.ts';
+
 import type { ConnectionState, Readiness } from '../environment.ts';
 import { connectWithin, toClientError } from './attempt.ts';
-import type { Connection, Connector } from './connection.ts';
+import type { ClientLike, Connection, Connector } from './connection.ts';
 
 /** A connection in use. `options` is what is left of the caller's for the next stage. */
 export interface Lease {
@@ -31,6 +33,7 @@ export class LazyConnection {
   #wasConnected = false;
   #retired = false;
   #users = 0;
+  #keepAlive: NodeJS.Timeout | undefined;
 
   /** `name` is how messages call the environment. */
   constructor(name: string, connector: Connector) {
@@ -79,6 +82,16 @@ export class LazyConnection {
       throw error;
     }
   }
+
+  /** Calls a method of the executor, which the connection is opened for if need be. */
+  readonly call: ClientLike['call'] = async (method, params, options) => {
+    const lease = await this.lease(options);
+    try {
+      return await lease.connection.client.call(method, params, lease.options);
+    } finally {
+      lease.release();
+    }
+  };
 
   /** Like {@link lease} for those who must not cause a connection: throws at once when there is none that works. */
   leaseNow(): Lease {
@@ -130,13 +143,21 @@ export class LazyConnection {
   /** Counts as a user until the returned function is called. */
   hold(): () => void {
     this.#users++;
+    if (this.#connector.inMemory) this.#keepAlive ??= setInterval(() => {}, MAX_TIMER_MS);
     let held = true;
     return () => {
       if (!held) return;
       held = false;
       this.#users--;
+      if (this.#users === 0) this.#letExit();
       this.#closeUnused();
     };
+  }
+
+  /** Nothing is under way that Node has to stay alive for. */
+  #letExit(): void {
+    clearInterval(this.#keepAlive);
+    this.#keepAlive = undefined;
   }
 
   /** Holds the connection until the process has ended or is lost. */
@@ -163,7 +184,8 @@ export class LazyConnection {
     const client = this.#phase.type === 'up' ? this.#phase.connection.client : null;
     if (this.#phase.type === 'connecting') this.#phase.abort.abort(error);
     this.#enter({ type: 'disposed', error });
-    await client?.close();
+    this.#letExit();
+    await (this.#connector.dispose?.(client) ?? client?.close());
   }
 
   #get(): Promise<Connection> {

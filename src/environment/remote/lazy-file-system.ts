@@ -15,7 +15,8 @@ export function lazyFileSystem(
   connection: LazyConnection,
   { passive = false }: { readonly passive?: boolean } = {},
 ): ExecutorFileSystem {
-  const lease = async (options: FileOptions | undefined): Promise<Lease> =>
+  // Not async: the call would fall behind later calls of the same caller through other services.
+  const lease = (options: FileOptions | undefined): Lease | Promise<Lease> =>
     passive ? connection.leaseNow() : connection.lease(options);
 
   const use = async <T>(
@@ -39,6 +40,12 @@ export function lazyFileSystem(
             return operation.call(files, ...args.slice(0, position), options);
           }),
     ),
+
+    /** Copies the bytes: the caller may use its buffer again while the connection is opened. */
+    writeFile: (path, bytes, options) => {
+      const content = typeof bytes === 'string' ? bytes : Uint8Array.from(bytes);
+      return use(options, (files, rest) => files.writeFile(path, content, rest));
+    },
 
     /** The time limit is for each block, and for the connection. */
     async *readFileStream(path, options) {

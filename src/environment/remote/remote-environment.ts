@@ -84,14 +84,7 @@ export class RemoteEnvironment implements Environment {
   }
 
   /** Calls a method of the executor that none of the services offers. */
-  readonly call: ClientLike['call'] = async (method, params, options) => {
-    const lease = await this.#connection.lease(options);
-    try {
-      return await lease.connection.client.call(method, params, lease.options);
-    } finally {
-      lease.release();
-    }
-  };
+  readonly call: ClientLike['call'] = (...call) => this.#connection.call(...call);
 
   watchConnection(listener: (state: ConnectionState) => void): () => void {
     return this.#connection.watch(listener);

@@ -78,11 +78,11 @@ export class SessionRegistry {
     this.#ending.add(ended);
   }
 
-  /** Asks every process to end and gives them `graceMs`; then kills what is left. */
+  /** Sends `signal` to every process, waits up to `graceMs`, then kills what is left. Without a grace period there is no signal. */
   async close(signal: number, graceMs: number): Promise<void> {
     this.#closing = true;
     const sessions = [...this.#sessions.values()];
-    for (const session of sessions) session.processes.signalAll(signal);
+    if (graceMs > 0) for (const session of sessions) session.processes.signalAll(signal);
     const grace = new AbortController();
     // Every process listens; their number is bounded by the sessions.
     setMaxListeners(0, grace.signal);

@@ -11,9 +11,7 @@ import {
   type ExecutorFileSystem,
   type ExecutorHttp,
   forkThread,
-  type LocalBackend,
   type LocalEnvironment,
-  type LocalExecutorFileSystem,
   type RemoteEnvironment,
   resolveStepRoots,
   restoreSelection,
@@ -33,8 +31,6 @@ test('this machine and others are environments alike', () => {
   expectTypeOf<Environment['discovery']>().toEqualTypeOf<CapabilityDiscovery>();
   expectTypeOf<Environment['http']>().toEqualTypeOf<ExecutorHttp>();
   expectTypeOf<Environment['fetch']>().toEqualTypeOf<ExecutorFetch>();
-  expectTypeOf<LocalBackend>().toExtend<ExecBackend>();
-  expectTypeOf<LocalExecutorFileSystem>().toExtend<ExecutorFileSystem>();
   expectTypeOf<Environment['status']>().returns.resolves.toEqualTypeOf<EnvironmentStatus>();
 });
 
