@@ -68,7 +68,7 @@ export class Semaphore {
     this.#admit();
   }
 
-  /** While paused, nobody gets a permit; holders keep theirs. */
+  /** While paused, callers get no permit; holders keep theirs. */
   setPaused(paused: boolean): void {
     this.#paused = paused;
     this.#admit();

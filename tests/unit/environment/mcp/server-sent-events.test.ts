@@ -31,7 +31,7 @@ test('an event that is cut off is dropped', async () => {
 });
 
 test('an event that is too large is an error, in one line or in many', async () => {
-  await expect(events(10, `data: ${'x'.repeat(11)}\n\n`)).rejects.toThrow('more than 10 bytes');
+  await expect(events(10, `data: ${'x'.repeat(11)}\n\n`)).rejects.toThrow('a line is longer than 10 bytes');
   await expect(events(10, 'data: xxx\n'.repeat(4))).rejects.toThrow('an event has more than 10 bytes');
 });
 

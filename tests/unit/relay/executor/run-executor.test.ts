@@ -14,9 +14,9 @@ import { type Scripted, ScriptedRegistry } from '../scripted-registry.ts';
 
 const { pauses } = vi.hoisted(() => ({ pauses: [] as number[] }));
 // The pauses themselves are looked at, not waited for.
-vi.mock('../../../../src/client/reconnect.ts', async (original) => ({
+vi.mock('../../../../src/base/abort.ts', async (original) => ({
   ...(await original<object>()),
-  pause: async (ms: number) => {
+  sleep: async (ms: number) => {
     pauses.push(ms);
     await new Promise((resolve) => setImmediate(resolve));
   },

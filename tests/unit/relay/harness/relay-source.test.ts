@@ -10,9 +10,9 @@ import { type Asked, type Scripted, ScriptedRegistry } from '../scripted-registr
 
 const { pauses } = vi.hoisted(() => ({ pauses: [] as number[] }));
 // The pauses themselves are looked at, not waited for.
-vi.mock('../../../../src/client/reconnect.ts', async (original) => ({
+vi.mock('../../../../src/base/abort.ts', async (original) => ({
   ...(await original<object>()),
-  pause: async (ms: number) => {
+  sleep: async (ms: number) => {
     pauses.push(ms);
     await new Promise((resolve) => setImmediate(resolve));
   },
