@@ -109,7 +109,7 @@ test('help fits a terminal', async () => {
 });
 
 test('the documentation names no flag that does not exist', () => {
-  const documentation = readFileSync(new URL('../../docs/relay.md', import.meta.url), 'utf8');
+  const documentation = readFileSync(new URL('../../docs/guides/relay.md', import.meta.url), 'utf8');
   const commands = documentation.split('\n').filter((line) => line.includes('exec-server relay --'));
   expect(commands.length).toBeGreaterThan(3);
   for (const flag of commands.join(' ').match(/--[a-z-]+/g) ?? []) expect(RELAY_HELP).toContain(`  ${flag} `);

@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
@@ -9,10 +9,10 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { transformSync } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { docBlocks } from '../support/doc-page.ts';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const scratch = mkdtempSync(join(root, 'node_modules', '.docs-'));
@@ -23,12 +23,6 @@ const PAGES = [
   ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => `docs/${name}`),
 ].filter((page) => page.endsWith('.md'));
 
-/** The TypeScript blocks of a page. */
-function snippets(page: string): string[] {
-  const text = readFileSync(join(root, page), 'utf8');
-  return [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map((match) => match[1]!);
-}
-
 // What is written to the folder imports this checkout under the package's name.
 beforeAll(() => {
   mkdirSync(join(scratch, 'node_modules'), { recursive: true });
@@ -37,7 +31,9 @@ beforeAll(() => {
 
 test('every TypeScript example compiles under strict rules', () => {
   const examples = PAGES.flatMap((page) =>
-    snippets(page).map((text, index) => ({ name: `${basename(page, '.md')}-${index}.mts`, text })),
+    docBlocks(page)
+      .filter(({ language }) => language === 'ts')
+      .map(({ text, line }) => ({ name: `${page.replaceAll('/', '-')}-${line}.mts`, text })),
   );
   expect(examples.length).toBeGreaterThan(10);
   for (const { name, text } of examples) writeFileSync(join(scratch, name), text);
@@ -55,34 +51,49 @@ test('every TypeScript example compiles under strict rules', () => {
   expect(stdout).toBe('');
 });
 
-describe('README.md', () => {
-  test('the library example prints what the text says', () => {
-    const [example] = snippets('README.md');
-    writeFileSync(join(scratch, 'example.mjs'), transformSync(example!, { loader: 'ts' }).code);
-    const output = execFileSync(process.execPath, [join(scratch, 'example.mjs')], { encoding: 'utf8' });
-    expect(output).toBe('hello\n 3\n');
+describe('links of the documentation', () => {
+  const pages = [
+    ...PAGES,
+    ...['ARCHITECTURE.md', 'CONTRIBUTING.md', 'bench/README.md', 'tests/conformance/README.md'],
+  ];
+  const read = (page: string) => readFileSync(join(root, page), 'utf8');
+  const links = pages.flatMap((page) =>
+    [...read(page).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)].map(([, target, anchor]) => ({
+      page,
+      target: target === '' ? page : join(dirname(page), target!),
+      anchor,
+    })),
+  );
+
+  test('lead to files that exist', () => {
+    const missing = links.filter(({ target }) => !existsSync(join(root, target)));
+    expect(missing).toEqual([]);
   });
 
-  test('names commands that exist', () => {
-    const { scripts, bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-    const text = readFileSync(join(root, 'README.md'), 'utf8');
-    for (const [, name] of text.matchAll(/^ {4}npm (\w+)/gm)) expect(scripts).toHaveProperty(name!);
-    for (const [, command] of text.matchAll(/^ {4}npx exec-server (\S+)/gm)) {
-      const flags =
-        command === '--listen'
-          ? ['config', '--listen', 'ws://127.0.0.1:4000', '--detached-session-ttl', '2h']
-          : [command!];
-      execFileSync(process.execPath, [join(root, bin['exec-server']), ...flags], { stdio: 'pipe' });
-    }
+  test('lead to headings that exist', () => {
+    const missing = links.filter(
+      ({ target, anchor }) => anchor !== undefined && !anchorsOf(read(target)).includes(anchor),
+    );
+    expect(missing).toEqual([]);
   });
+});
 
-  test('links to files that exist', () => {
-    for (const page of [...PAGES, 'ARCHITECTURE.md', 'CONTRIBUTING.md']) {
-      const text = readFileSync(join(root, page), 'utf8');
-      for (const [, target] of text.matchAll(/\]\((?!https?:)([^)#]+)/g))
-        readFileSync(join(root, dirname(page), target!));
-    }
-  });
+/** The anchors that GitHub gives the headings of a page. */
+function anchorsOf(text: string): string[] {
+  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
+    heading!
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+test('the npm scripts that pages name exist', () => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const known = [...Object.keys(scripts), 'ci', 'pack', 'install', 'run'];
+  for (const page of ['README.md', 'CONTRIBUTING.md', 'docs/getting-started.md'])
+    for (const [, run, name] of readFileSync(join(root, page), 'utf8').matchAll(/\bnpm (run )?([a-z]+)/g))
+      expect(run === undefined ? known : Object.keys(scripts), page).toContain(name);
 });
 
 describe('docs/decisions', () => {
@@ -106,18 +117,6 @@ describe('docs/decisions', () => {
   test('the npm package leaves the pages out', () => {
     const { files } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
     expect(files).toContain('!docs/decisions');
-  });
-});
-
-describe('docs/testing.md', () => {
-  test('the example is a passing test', async () => {
-    const [example] = snippets('docs/testing.md');
-    const body = example!.replace(/^import .*$/gm, '').replace(/^test\(/m, 'await run(');
-    const { startServer } = await import('../../src/testing/index.ts');
-    const run = async (_name: string, each: () => Promise<void>) => each();
-    const AsyncFunction = Object.getPrototypeOf(run).constructor;
-    await new AsyncFunction('startServer', 'expect', 'run', body)(startServer, expect, run);
-    expect.assertions(1);
   });
 });
 

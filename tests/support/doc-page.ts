@@ -1,0 +1,225 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+
+/** A fenced block of a Markdown page. `flags` are the words after the language. */
+export interface DocBlock {
+  readonly language: string;
+  readonly flags: readonly string[];
+  readonly text: string;
+  readonly line: number;
+}
+
+/** Returns the fenced blocks of a page of this repository. */
+export function docBlocks(page: string): DocBlock[] {
+  const text = readFileSync(join(ROOT, page), 'utf8');
+  return [...text.matchAll(/^```(\w+)([^\n]*)\n([\s\S]*?)^```$/gm)].map((match) => ({
+    language: match[1]!,
+    flags: match[2]!.trim().split(/\s+/),
+    text: match[3]!,
+    line: text.slice(0, match.index).split('\n').length,
+  }));
+}
+
+/**
+ * Runs what a page shows, in page order and in one temporary folder.
+ *
+ * - `console`: lines that begin with `$ ` are commands, the others their expected output, in which `…` stands for anything. With the flag
+ *   `server` the last command keeps running until the end of the page; with `fails` the last command must exit with another code than 0.
+ * - `ts`: a program that runs as `example.mjs`. A `text` block that follows it is its expected output.
+ * - `file=NAME` on a block of another language writes the block to that file; on `ts` it names the program.
+ * - `no-run` skips a block.
+ *
+ * Ports of the page are replaced by free ones, and `npm start --` by the built program.
+ */
+export async function runDocPage(page: string): Promise<void> {
+  const runner = await DocRunner.create(page);
+  try {
+    const blocks = docBlocks(page).filter(({ flags }) => !flags.includes('no-run'));
+    for (const [index, block] of blocks.entries()) {
+      const next = blocks[index + 1];
+      await runner.run(block, next?.language === 'text' ? next : null);
+    }
+  } finally {
+    await runner.close();
+  }
+}
+
+/** Ports that pages may use. */
+const PORTS = ['4000', '4443', '8080', '9000'];
+
+class DocRunner {
+  readonly #page: string;
+  readonly #folder = mkdtempSync(join(tmpdir(), 'exec-server-docs-'));
+  readonly #ports: ReadonlyMap<string, string>;
+  readonly #servers: ChildProcess[] = [];
+
+  private constructor(page: string, ports: ReadonlyMap<string, string>) {
+    this.#page = page;
+    this.#ports = ports;
+    mkdirSync(join(this.#folder, 'bin'));
+    mkdirSync(join(this.#folder, 'home'));
+    mkdirSync(join(this.#folder, 'node_modules'));
+    symlinkSync(ROOT, join(this.#folder, 'node_modules', 'exec-server'));
+    symlinkSync(join(ROOT, 'examples'), join(this.#folder, 'examples'));
+    symlinkSync(
+      join(ROOT, 'node_modules', '@modelcontextprotocol'),
+      join(this.#folder, 'node_modules', '@modelcontextprotocol'),
+    );
+    const program = join(this.#folder, 'bin', 'exec-server');
+    writeFileSync(
+      program,
+      `#!/bin/sh\nexec ${process.execPath} ${join(ROOT, 'dist/bin/exec-server.cjs')} "$@"\n`,
+    );
+    chmodSync(program, 0o755);
+  }
+
+  static async create(page: string): Promise<DocRunner> {
+    const free = await freePorts(PORTS.length);
+    return new DocRunner(page, new Map(PORTS.map((port, index) => [port, free[index]!])));
+  }
+
+  async run(block: DocBlock, output: DocBlock | null): Promise<void> {
+    const file = block.flags.find((flag) => flag.startsWith('file='))?.slice('file='.length);
+    if (block.language === 'console') await this.#runConsole(block);
+    else if (block.language === 'ts') await this.#runProgram(block, file ?? 'example.mjs', output);
+    else if (file !== undefined) writeFileSync(join(this.#folder, file), this.#adapt(block.text));
+  }
+
+  /** Ends the servers of the page and removes its folder. */
+  async close(): Promise<void> {
+    for (const server of this.#servers.reverse()) {
+      if (server.exitCode === null && server.signalCode === null) {
+        process.kill(-server.pid!, 'SIGTERM');
+        await once(server, 'close');
+      }
+    }
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  async #runConsole(block: DocBlock): Promise<void> {
+    const commands = parseConsole(block.text);
+    for (const [index, { command, expected }] of commands.entries()) {
+      const isLast = index === commands.length - 1;
+      const adapted = this.#adapt(command)
+        .replace(/^npm start( --)?/, 'exec-server')
+        .replace(/^node dist\/bin\/exec-server\.cjs/, 'exec-server');
+      if (isLast && block.flags.includes('server')) {
+        await this.#startServer(block, adapted, expected);
+        continue;
+      }
+      const { code, text } = await this.#collect('bash', ['-c', adapted]);
+      const mustFail = isLast && block.flags.includes('fails');
+      if ((code === 0) === mustFail) this.#fail(block, `${command}\nexited with ${code}:\n${text}`);
+      if (expected !== '') this.#compare(block, command, text, expected);
+    }
+  }
+
+  async #runProgram(block: DocBlock, file: string, output: DocBlock | null): Promise<void> {
+    const program = join(this.#folder, file);
+    writeFileSync(program, this.#adapt(block.text));
+    const { code, text } = await this.#collect(process.execPath, [program]);
+    if (code !== 0) this.#fail(block, `the program exited with ${code}:\n${text}`);
+    if (output !== null) this.#compare(block, 'the program', text, output.text);
+  }
+
+  /** Waits for the expected output, or for the first line when none is shown. */
+  async #startServer(block: DocBlock, command: string, expected: string): Promise<void> {
+    const server = this.#spawn('bash', ['-c', command]);
+    this.#servers.push(server);
+    let text = '';
+    const pattern = outputPattern(this.#adapt(expected === '' ? '…\n' : expected), 'begin');
+    await new Promise<void>((resolve, reject) => {
+      const look = (bytes: Buffer) => {
+        text += bytes;
+        if (pattern.test(text)) resolve();
+      };
+      server.stdout!.on('data', look);
+      server.stderr!.on('data', look);
+      server.on('close', () => reject(new Error('it ended')));
+      setTimeout(() => reject(new Error('it did not print what the page shows')), 20_000).unref();
+    }).catch(({ message }) => this.#fail(block, `${command}\n${message}:\n${text}`));
+  }
+
+  async #collect(program: string, args: string[]): Promise<{ code: number | null; text: string }> {
+    const child = this.#spawn(program, args);
+    let text = '';
+    child.stdout!.on('data', (bytes) => (text += bytes));
+    child.stderr!.on('data', (bytes) => (text += bytes));
+    const timer = setTimeout(() => child.kill('SIGKILL'), 40_000);
+    const [code] = await once(child, 'close');
+    clearTimeout(timer);
+    return { code, text };
+  }
+
+  #spawn(program: string, args: string[]): ChildProcess {
+    const { PATH } = process.env;
+    const home = join(this.#folder, 'home');
+    return spawn(program, args, {
+      cwd: this.#folder,
+      env: { PATH: `${join(this.#folder, 'bin')}:${PATH}`, HOME: home, LANG: 'C.UTF-8' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // A process group of its own, which ends as a whole.
+      detached: true,
+    });
+  }
+
+  #compare(block: DocBlock, what: string, text: string, expected: string): void {
+    if (outputPattern(this.#adapt(expected), 'whole').test(text)) return;
+    this.#fail(block, `${what}\nprinted:\n${text}\nthe page shows:\n${expected}`);
+  }
+
+  #adapt(text: string): string {
+    return text.replace(/\b\d{4}\b/g, (number) => this.#ports.get(number) ?? number);
+  }
+
+  #fail(block: DocBlock, reason: string): never {
+    throw new Error(`${this.#page}:${block.line}: ${reason}`);
+  }
+}
+
+interface Command {
+  command: string;
+  expected: string;
+}
+
+/** A line that ends with a backslash goes on in the next one. */
+function parseConsole(text: string): Command[] {
+  const commands: Command[] = [];
+  for (const line of text.split('\n').slice(0, -1)) {
+    const last = commands.at(-1);
+    if (line.startsWith('$ ')) commands.push({ command: line.slice(2), expected: '' });
+    else if (last?.expected === '' && last.command.endsWith('\\')) last.command += `\n${line}`;
+    else if (last !== undefined) last.expected += `${line}\n`;
+  }
+  return commands;
+}
+
+/** `…` stands for any text, also of several lines. Spaces at the end of the output do not count. */
+function outputPattern(expected: string, extent: 'begin' | 'whole'): RegExp {
+  const source = expected
+    .trimEnd()
+    .split('…')
+    .map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+    .join('[\\s\\S]*?');
+  return new RegExp(extent === 'whole' ? `^\\s*${source}\\s*$` : `${source}\\n`);
+}
+
+async function freePorts(count: number): Promise<string[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer().listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      return server;
+    }),
+  );
+  const ports = servers.map((server) => String((server.address() as { port: number }).port));
+  await Promise.all(servers.map((server) => once(server.close(), 'close')));
+  return ports;
+}
