@@ -31,7 +31,7 @@ const { outputFiles } = await build({
   platform: 'node',
   target: 'node20',
   format: 'cjs',
-  external: ['koffi', '@redis/client'],
+  external: ['koffi', '@redis/client', 'yaml'],
   alias: { bufferutil: join(root, 'scripts/ws-buffer-util.cjs') },
   supported: { 'dynamic-import': false },
   plugins: [deferredBuiltins],

@@ -209,6 +209,9 @@ export const DISCOVERY_ROOT_BYTES = 16 * 1024 * 1024;
 /** Bytes of the files of all roots of a request. Clients take no message above 64 MiB, and a server must not hold 128 full roots. */
 export const DISCOVERY_ANSWER_BYTES = 64 * 1024 * 1024;
 
-/** Collections within each other in the metadata of a skill, and characters of its name: the reference's number. */
+/** YAML of a skill: nested collections, and characters. Front matter has some hundred; the parser takes about a second for a megabyte. */
 export const MAX_YAML_DEPTH = 32;
+export const MAX_YAML_LENGTH = 64 * 1024;
+
+/** Characters of a skill's name: the reference's number. */
 export const MAX_SKILL_NAME_CHARACTERS = 64;

@@ -11,8 +11,8 @@ import type { LinkRule } from './file-bundle.ts';
 import { isRecord } from './plugin.ts';
 import { type DiscoveredRoot, discoverRoot, type Lookup } from './root.ts';
 import { skillExtras, skillHead } from './skill-metadata.ts';
+import { YamlError } from './skill-yaml.ts';
 import { newestVersion } from './versions.ts';
-import { YamlError } from './yaml.ts';
 
 export type InstalledCapabilities = ResultOf<'capabilities/discoverV2'>;
 type InstalledPlugin = InstalledCapabilities['plugins'][number];

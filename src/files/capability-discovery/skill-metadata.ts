@@ -1,6 +1,6 @@
 import type { ResultOf } from '../../protocol/registry.ts';
 import { MAX_SKILL_NAME_CHARACTERS } from '../limits.ts';
-import { isYamlMap, parseYaml, YamlError, type YamlValue } from './yaml.ts';
+import { isYamlMap, parseFrontMatter, parseYaml, YamlError, type YamlValue } from './skill-yaml.ts';
 
 type InstalledSkill = ResultOf<'capabilities/discoverV2'>['skills'][number];
 
@@ -19,7 +19,7 @@ export type SkillExtras = Pick<InstalledSkill, 'dependencies' | 'policy'>;
 export function skillHead(instructions: string): SkillHead {
   const head = /^---[ \t]*\r?\n([\s\S]*?)(?:^|\n)---[ \t]*(?:\r?\n|$)/.exec(instructions)?.[1];
   if (head === undefined) throw new YamlError('it does not begin with metadata between lines of ---');
-  const members = parseYaml(head);
+  const members = parseFrontMatter(head);
   if (!isYamlMap(members)) throw new YamlError('its metadata is no mapping');
   for (const key of ['name', 'description']) {
     if (typeof (members[key] ?? '') !== 'string') throw new YamlError(`its ${key} is no text`);
@@ -85,14 +85,17 @@ function policyOf(value: YamlValue | undefined): SkillExtras['policy'] {
   if (value == null) return null;
   if (!isYamlMap(value)) throw new YamlError('policy is no mapping');
   const { allow_implicit_invocation: implicit = null, products = [] } = value;
-  if (implicit !== null && implicit !== 'true' && implicit !== 'false') {
-    throw new YamlError('allow_implicit_invocation is neither true nor false');
-  }
   if (products !== null && !Array.isArray(products)) throw new YamlError('products is no list');
   return {
-    allowImplicitInvocation: implicit === null ? null : implicit === 'true',
+    allowImplicitInvocation: implicit === null ? null : booleanOf(implicit, 'allow_implicit_invocation'),
     products: ((products ?? []) as readonly YamlValue[]).map(productOf),
   };
+}
+
+function booleanOf(value: YamlValue, key: string): boolean {
+  if (typeof value === 'string' && /^(?:true|True|TRUE)$/.test(value)) return true;
+  if (typeof value === 'string' && /^(?:false|False|FALSE)$/.test(value)) return false;
+  throw new YamlError(`${key} is neither true nor false`);
 }
 
 function productOf(value: YamlValue): string {
