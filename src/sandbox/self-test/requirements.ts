@@ -82,5 +82,5 @@ function runBwrap(
   inherited: readonly Uint8Array[],
 ): ReturnType<typeof runProgram> {
   const spec = { ...bwrapSpec(program, args, inherited), io: { kind: 'pipe', stdin: 'closed' } } as const;
-  return runProgram(spawner, { spec, judge: null, release: null });
+  return runProgram(spawner, { spec, denialDetector: null, release: null });
 }
