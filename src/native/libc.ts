@@ -25,7 +25,7 @@ export interface Libc {
   /** How many bytes a terminal or pipe has ready; 0 when there are none, and when it does not say. */
   readable(fd: number): number;
   /** See SandboxCalls. */
-  hasNews(fd: number): boolean;
+  hasChanged(fd: number): boolean;
   /** Gives a pipe more room; one that may not have it stays as it is. */
   widenPipe(fd: number, bytes: number): void;
   /** The pid of some child of this process, also of a foreign one, that has exited and is not reaped; null if there is none. */
@@ -161,7 +161,7 @@ export function loadLibc(): Libc {
       return call.ioctl(fd, FIONREAD, readableBytes) === 0 ? readableBytes[0]! : 0;
     },
 
-    hasNews(fd) {
+    hasChanged(fd) {
       const question = new Int32Array([fd, POLLPRI]);
       return call.poll(question, 1, 0) !== 0;
     },

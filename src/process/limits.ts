@@ -129,7 +129,7 @@ export const CGROUP_CLOSE_RETRY_MS = 20;
  * How long a sandboxed program that failed is not yet reported as exited while its output is still open: what it said decides whether
  * the sandbox is why. Whatever keeps the output open longer is something it left behind.
  */
-export const JUDGED_EXIT_WAIT_MS = 50;
+export const DENIAL_OUTPUT_WAIT_MS = 50;
 
 /** How long a process that is being started may take to send the descriptors it was asked for. */
 export const DESCRIPTOR_DEADLINE_MS = 30_000;

@@ -1,7 +1,7 @@
 import { ProcessError } from './errors.ts';
 import {
   CLOSE_AFTER_KILL_ROUNDS,
-  JUDGED_EXIT_WAIT_MS,
+  DENIAL_OUTPUT_WAIT_MS,
   MAX_CHUNK_BYTES,
   MAX_TIMER_MS,
   MIN_CHUNK_BYTES,
@@ -30,7 +30,7 @@ export interface ProcessListener {
 }
 
 /** Tells from what a program said and how it ended whether its sandbox is why it failed. */
-export interface DenialJudge {
+export interface DenialDetector {
   /** Sees all output, in order. The bytes are valid only during the call. */
   output(stream: StreamName, bytes: Buffer): void;
   denied(exitCode: number): boolean;
@@ -38,12 +38,12 @@ export interface DenialJudge {
 
 /** What a program runs inside of, as far as its end is concerned. */
 export interface SandboxHooks {
-  readonly judge: DenialJudge | null;
+  readonly denialDetector: DenialDetector | null;
   /** Clears away what was made for the program; its exit is reported when that is done. Never rejects. */
-  readonly leave: (() => Promise<void>) | null;
+  readonly cleanUp: (() => Promise<void>) | null;
 }
 
-const UNSANDBOXED: SandboxHooks = { judge: null, leave: null };
+const UNSANDBOXED: SandboxHooks = { denialDetector: null, cleanUp: null };
 
 /**
  * A page of retained output and the state at that moment. One that ends early for want of room has the state that its last event left:
@@ -84,9 +84,9 @@ export class ManagedProcess {
   readonly #stdin: StdinQueue | null;
   readonly #changes = new ChangeSignal();
   readonly #watch: RunWatch;
-  readonly #judge: DenialJudge | null;
-  readonly #leave: SandboxHooks['leave'];
-  /** How the program ended, while the judge still waits for its last words. */
+  readonly #denialDetector: DenialDetector | null;
+  readonly #cleanUp: SandboxHooks['cleanUp'];
+  /** How the program ended, while the denialDetector still waits for its last words. */
   #unreported: { readonly end: ProgramEnd; readonly timer: NodeJS.Timeout } | null = null;
   #openStreams: number;
   #exitCode: number | null = null;
@@ -102,11 +102,11 @@ export class ManagedProcess {
     retention: RetentionLimits,
     listener: ProcessListener,
     limits: RunLimits = NO_RUN_LIMITS,
-    { judge, leave }: SandboxHooks = UNSANDBOXED,
+    { denialDetector, cleanUp }: SandboxHooks = UNSANDBOXED,
   ) {
     this.#child = child;
-    this.#judge = judge;
-    this.#leave = leave;
+    this.#denialDetector = denialDetector;
+    this.#cleanUp = cleanUp;
     this.#listener = listener;
     this.#log = new OutputLog(retention);
     this.#maxChunkBytes = Math.min(
@@ -134,8 +134,8 @@ export class ManagedProcess {
     this.#child.onExit((status) => {
       // A limit that is exceeded from now on is not why the program ended.
       const end: ProgramEnd = { status, reason: this.#watch.reason };
-      if (this.#leave === null) this.#exited(end);
-      else void this.#leave().then(() => this.#exited(end));
+      if (this.#cleanUp === null) this.#exited(end);
+      else void this.#cleanUp().then(() => this.#exited(end));
     });
   }
 
@@ -155,7 +155,7 @@ export class ManagedProcess {
 
   /** Whether the program's sandbox is why it failed; false while it runs. */
   get denied(): boolean {
-    return this.#exitCode !== null && (this.#judge?.denied(this.#exitCode) ?? false);
+    return this.#exitCode !== null && (this.#denialDetector?.denied(this.#exitCode) ?? false);
   }
 
   get nextSeq(): number {
@@ -176,9 +176,9 @@ export class ManagedProcess {
 
   /** Returns at once when there is something new or the process is closed; otherwise waits, until the time is up or `signal` aborts. */
   async read(request: ReadRequest, signal: AbortSignal, onWait: () => void): Promise<ReadPage> {
-    if (request.waitMs > 0 && !this.#hasNews(request.afterSeq)) {
+    if (request.waitMs > 0 && !this.#hasNewEvents(request.afterSeq)) {
       onWait();
-      await this.#changes.wait(() => this.#hasNews(request.afterSeq), request.waitMs, signal);
+      await this.#changes.wait(() => this.#hasNewEvents(request.afterSeq), request.waitMs, signal);
     }
     return this.#page(request);
   }
@@ -288,7 +288,7 @@ export class ManagedProcess {
 
   #output(stream: StreamName, read: Buffer): void {
     const bytes = read.subarray(0, this.#watch.output(read.length));
-    this.#judge?.output(stream, bytes);
+    this.#denialDetector?.output(stream, bytes);
     for (let from = 0; from < bytes.length; from += this.#maxChunkBytes) {
       const chunk = bytes.subarray(from, from + this.#maxChunkBytes);
       this.#listener.output(this.#log.append(stream, chunk), stream, chunk);
@@ -302,13 +302,13 @@ export class ManagedProcess {
     this.#closeWhenDone();
   }
 
-  /** A failure that a judge has to explain is told when the output is complete, or after a moment when something keeps it open. */
+  /** A failure that a denialDetector has to explain is told when the output is complete, or after a moment when something keeps it open. */
   #exited(end: ProgramEnd): void {
-    if (this.#judge === null || end.status.code === 0 || this.#openStreams === 0) {
+    if (this.#denialDetector === null || end.status.code === 0 || this.#openStreams === 0) {
       this.#reportExit(end);
       return;
     }
-    const timer = setTimeout(() => this.#reportExit(end), JUDGED_EXIT_WAIT_MS);
+    const timer = setTimeout(() => this.#reportExit(end), DENIAL_OUTPUT_WAIT_MS);
     this.#unreported = { end, timer };
   }
 
@@ -338,7 +338,7 @@ export class ManagedProcess {
     this.#killTimer = null;
   }
 
-  #hasNews(afterSeq: number): boolean {
+  #hasNewEvents(afterSeq: number): boolean {
     if (this.#closed || this.#log.hasAfter(afterSeq)) return true;
     return this.#exitCode !== null && afterSeq < this.#log.nextSeq - 1;
   }

@@ -9,13 +9,7 @@ import {
 import type { RetentionLimits } from './output-log.ts';
 import type { LimitReason, RunLimits } from './resources/resource-limits.ts';
 import type { Spawner, SpawnSpec } from './spawn/spawner.ts';
-import {
-  clearAway,
-  discard,
-  type StartedProgram,
-  startProgram,
-  type WrapInSandbox,
-} from './start-program.ts';
+import { releaseSandbox, type StartedProgram, startProgram, type WrapInSandbox } from './start-program.ts';
 
 /** Sizes and times of one set of processes. */
 export interface ProcessManagerOptions {
@@ -103,10 +97,10 @@ export class ProcessManager {
    */
   async terminate(processId: string, mode: TerminateMode): Promise<boolean> {
     const entry = this.#entries.get(processId);
-    const patience =
+    const cancelTimer =
       entry?.process === null ? setTimeout(() => this.#cancel(entry), START_BEFORE_TERMINATE_MS) : undefined;
     const process = await this.find(processId);
-    clearTimeout(patience);
+    clearTimeout(cancelTimer);
     return process?.terminate(mode) ?? entry?.cancel.signal.aborted ?? false;
   }
 
@@ -180,10 +174,29 @@ export class ProcessManager {
     return entry;
   }
 
+  /** The stages of a start: wait for predecessors, sandbox and spawn, supervise, register. */
   async #launch(entry: Entry, request: StartRequest): Promise<void> {
-    const { listener, retention, limits } = request;
     if (request.after) await request.after;
-    const started = await this.#start(entry, request);
+    const started = await this.#startProgram(entry, request);
+    const process = this.#supervise(entry, request, started);
+    entry.process = process;
+    process.begin(this.#paused);
+  }
+
+  async #startProgram(entry: Entry, { spec, wrapInSandbox }: StartRequest): Promise<StartedProgram> {
+    const { signal } = entry.cancel;
+    try {
+      return await startProgram(spec, wrapInSandbox ?? null, this.#spawner, signal);
+    } catch (error) {
+      throw error === signal.reason ? cancelled(entry.processId) : error;
+    }
+  }
+
+  #supervise(
+    entry: Entry,
+    { listener, retention, limits }: StartRequest,
+    started: StartedProgram,
+  ): ManagedProcess {
     const events: ProcessListener = {
       output: (seq, stream, bytes) => listener.output(seq, stream, bytes),
       exited: (...event) => listener.exited(...event),
@@ -192,26 +205,7 @@ export class ProcessManager {
         this.#evictLater(entry);
       },
     };
-    const sandboxHooks = { judge: started.launch?.judge ?? null, leave: leaveOf(started) };
-    entry.process = new ManagedProcess(started.child, retention, events, limits, sandboxHooks);
-    entry.process.begin(this.#paused);
-  }
-
-  async #start(entry: Entry, { spec, wrapInSandbox }: StartRequest): Promise<StartedProgram> {
-    const { signal } = entry.cancel;
-    const spawn = async (inner: SpawnSpec) => {
-      const child = await this.#spawner.spawn(inner, signal).catch((error: unknown) => {
-        throw signal.aborted ? cancelled(entry.processId) : error;
-      });
-      if (!signal.aborted) return child;
-      await discard(child);
-      throw cancelled(entry.processId);
-    };
-    try {
-      return await startProgram(spec, wrapInSandbox ?? null, spawn, signal);
-    } catch (error) {
-      throw error === signal.reason ? cancelled(entry.processId) : error;
-    }
+    return new ManagedProcess(started.child, retention, events, limits, sandboxHooks(started));
   }
 
   /** Gives a start up. Nobody waits for it any more, and the id is free. */
@@ -256,14 +250,17 @@ interface Entry {
 }
 
 /**
- * What is in a sandbox ends because the sandbox does, a moment later: until then it must not find gone what keeps it from
- * writing where it may not.
+ * The kernel ends what runs in a sandbox a moment after the sandbox itself. Its protections are removed only then, so that a
+ * dying process cannot write where it must not.
  */
-function leaveOf({ child, launch }: StartedProgram): SandboxHooks['leave'] {
-  if (launch === null || launch.release === null) return null;
-  return async () => {
+function sandboxHooks({ child, launch }: StartedProgram): SandboxHooks {
+  const cleanUp = async () => {
     await child.allGone();
-    await clearAway(launch);
+    if (launch !== null) await releaseSandbox(launch);
+  };
+  return {
+    denialDetector: launch?.denialDetector ?? null,
+    cleanUp: launch?.release == null ? null : cleanUp,
   };
 }
 

@@ -1,17 +1,33 @@
 import { unlessAborted } from '../base/abort.ts';
 import { withTimeout } from '../base/with-timeout.ts';
 import { RELEASE_DEADLINE_MS, SANDBOXED_START_ATTEMPTS } from './limits.ts';
-import type { DenialJudge } from './managed-process.ts';
-import type { Child, SpawnSpec } from './spawn/spawner.ts';
+import type { DenialDetector } from './managed-process.ts';
+import type { Child, Spawner, SpawnSpec } from './spawn/spawner.ts';
 
-/** Puts a program into a sandbox: what to start in its place. Rejects when that is not possible; then nothing is started. */
+/** Builds a sandbox for a program. Rejects when that is not possible; nothing has been started then. */
 export type WrapInSandbox = (spec: SpawnSpec, signal: AbortSignal) => Promise<SandboxedLaunch>;
 
-/** A sandbox made ready for one program: what to start in the program's place, or what has been started already. */
+/** A sandbox that is ready for one program: either what to start instead of the program, or a child that is already started. */
 export type SandboxedLaunch = SandboxLifecycle &
   ({ readonly spec: SpawnSpec } | { readonly spec: null; readonly child: Child });
 
-/** A sandbox turned out to be outdated before the child was told anything. `reason` is what to say when it is not made anew. */
+interface SandboxLifecycle {
+  readonly denialDetector: DenialDetector | null;
+  /**
+   * Resolves to whether the sandbox of a started child is complete, so that the child executes the program. After false the
+   * program has not run and never will. Absent when nothing can fail after the spawn. When present it must be called: the
+   * child may have been started before its instructions are known and waits for them. Rejects when the sandbox turns out to
+   * be impossible, and with {@link SandboxOutdatedError} when the child would wait without end and can only be killed.
+   */
+  readonly entered?: (child: Child) => Promise<boolean>;
+  /**
+   * Cleans up after the program. Called once, when nothing runs in the sandbox any more or nothing was started. The exit event
+   * waits for it. Null when there is nothing to clean up, which may only be known after `entered`.
+   */
+  readonly release: (() => Promise<void>) | null;
+}
+
+/** The sandbox became outdated before its child received any instructions. `reason` is reported if there is no further attempt. */
 export class SandboxOutdatedError extends Error {
   override readonly name = 'SandboxOutdatedError';
   readonly reason: Error;
@@ -22,57 +38,43 @@ export class SandboxOutdatedError extends Error {
   }
 }
 
-interface SandboxLifecycle {
-  readonly judge: DenialJudge | null;
-  /**
-   * Whether the sandbox of a child that has been started is complete, so that the child executes the program. When not, the program
-   * has not been executed and never will be. Absent when nothing can come in between. Must be called where it is there: a child may
-   * have been started before it is known what to tell it. Rejects when the sandbox turns out to be impossible, and with
-   * SandboxOutdatedError when the child can only be ended: it would wait for ever.
-   */
-  readonly entered?: (child: Child) => Promise<boolean>;
-  /**
-   * Called once, when nothing runs in it any more or nothing was started; null when there is nothing to do then, which may show when the
-   * child has entered. The exit of the program is reported when it is done.
-   */
-  readonly release: (() => Promise<void>) | null;
+/** A launch of the program itself, without a sandbox. */
+export function unsandboxedLaunch(spec: SpawnSpec): SandboxedLaunch {
+  return { spec, denialDetector: null, release: null };
 }
 
-/** A program that has been started, and what it was put into. */
+/** A started program and the sandbox it runs in, if any. */
 export interface StartedProgram {
   readonly child: Child;
   readonly launch: SandboxedLaunch | null;
 }
 
 /**
- * Starts a program in a sandbox, if there is to be one. Files may be exchanged by others while a sandbox is built; then it is
- * made anew, and of the child that was to run in it nothing is heard. The last of a few attempts counts however it ends: what the
- * child says about it is what went wrong. Rejects with the reason of `signal` when that aborts; nothing is left then.
+ * Starts a program, in a sandbox if one is requested. Other processes may replace files while the sandbox is built. Then the
+ * sandbox is built again, and the child of the failed attempt is discarded. The result of the last attempt stands, whatever it
+ * is: the output of its child says what went wrong. Rejects with the reason of `signal` when that aborts; nothing is left then.
  */
 export async function startProgram(
   spec: SpawnSpec,
   wrapInSandbox: WrapInSandbox | null,
-  spawn: (spec: SpawnSpec) => Promise<Child>,
+  spawner: Pick<Spawner, 'spawn'>,
   signal: AbortSignal,
 ): Promise<StartedProgram> {
-  if (wrapInSandbox === null) return { child: await spawn(spec), launch: null };
+  if (wrapInSandbox === null) return { child: await spawnChild(spawner, spec, signal), launch: null };
   for (let attempt = 1; ; attempt++) {
     const launch = await wrapInSandbox(spec, signal);
-    const child = await spawnInside(launch, spawn, signal, attempt === SANDBOXED_START_ATTEMPTS);
+    const child = await enterSandbox(launch, spawner, signal, attempt === SANDBOXED_START_ATTEMPTS);
     if (child !== null) return { child, launch };
   }
 }
 
-/** What runs in a sandbox, or is about to. */
-export async function childOf(
-  launch: SandboxedLaunch,
-  spawn: (spec: SpawnSpec) => Promise<Child>,
-): Promise<Child> {
-  return launch.spec === null ? launch.child : await spawn(launch.spec);
+/** The child of a launch; spawns it unless it is already started. */
+export async function spawnLaunch(launch: SandboxedLaunch, spawner: Pick<Spawner, 'spawn'>): Promise<Child> {
+  return launch.spec === null ? launch.child : await spawner.spawn(launch.spec);
 }
 
-/** Gives back what was made for a program. What is left behind is found by its mark when the place is used again. */
-export async function clearAway({ release }: Pick<SandboxedLaunch, 'release'>): Promise<void> {
+/** Cleans up after a sandboxed program, within a deadline. Leftovers carry a mark and are removed when the same path is used again. */
+export async function releaseSandbox({ release }: Pick<SandboxedLaunch, 'release'>): Promise<void> {
   if (release === null) return;
   await withTimeout(
     release().catch(() => {}),
@@ -80,40 +82,57 @@ export async function clearAway({ release }: Pick<SandboxedLaunch, 'release'>): 
   );
 }
 
-/** Ends a child that nobody will hear of. */
-export async function discard(child: Child): Promise<void> {
+/** Kills a child whose output and exit are never reported. */
+export async function discardChild(child: Child): Promise<void> {
   for (const source of child.outputs) source.destroy();
   child.stdin?.destroy();
   await child.killTree();
   child.release();
 }
 
-/** Null when the sandbox was not what it should be, and is cleared away. */
-async function spawnInside(
-  launch: SandboxedLaunch,
-  spawn: (spec: SpawnSpec) => Promise<Child>,
+/** Spawns and rejects with the reason of `signal` once that aborts; a child that was spawned in the meantime is killed. */
+async function spawnChild(
+  spawner: Pick<Spawner, 'spawn'>,
+  spec: SpawnSpec,
   signal: AbortSignal,
-  isLast: boolean,
+): Promise<Child> {
+  let child: Child;
+  try {
+    child = await spawner.spawn(spec, signal);
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  }
+  if (!signal.aborted) return child;
+  await discardChild(child);
+  throw signal.reason;
+}
+
+/** Spawns the child of a sandbox and waits until it has entered. Null when the sandbox has to be built again; it is released then. */
+async function enterSandbox(
+  launch: SandboxedLaunch,
+  spawner: Pick<Spawner, 'spawn'>,
+  signal: AbortSignal,
+  isLastAttempt: boolean,
 ): Promise<Child | null> {
   let child: Child | null = null;
   try {
-    child = await childOf(launch, spawn);
+    child = launch.spec === null ? launch.child : await spawnChild(spawner, launch.spec, signal);
     const entered = launch.entered === undefined || (await hasEntered(launch.entered, child, signal));
     signal.throwIfAborted();
-    if (entered || isLast) return child;
+    if (entered || isLastAttempt) return child;
   } catch (error) {
-    if (child !== null) await discard(child);
-    await clearAway(launch);
+    if (child !== null) await discardChild(child);
+    await releaseSandbox(launch);
     if (!(error instanceof SandboxOutdatedError)) throw error;
-    if (isLast) throw error.reason;
+    if (isLastAttempt) throw error.reason;
     return null;
   }
-  await discard(child);
-  await clearAway(launch);
+  await discardChild(child);
+  await releaseSandbox(launch);
   return null;
 }
 
-/** Nobody waits for a child whose start is given up: one that hangs in the kernel may never say anything. */
+/** Stops waiting once the start is cancelled: a child that hangs in the kernel may never report anything. */
 async function hasEntered(
   entered: NonNullable<SandboxedLaunch['entered']>,
   child: Child,

@@ -1,4 +1,4 @@
-import type { DenialJudge } from '../process/managed-process.ts';
+import type { DenialDetector } from '../process/managed-process.ts';
 import type { StreamName } from '../process/spawn/spawner.ts';
 import { DENIAL_WINDOW_BYTES } from './linux/limits.ts';
 
@@ -7,7 +7,7 @@ import { DENIAL_WINDOW_BYTES } from './linux/limits.ts';
  * last megabyte of output, all streams together, holds one of a few phrases within one stream, or when the exit code is that of a
  * forbidden system call. Output is looked at as it comes; nothing but the last few bytes of each stream is kept.
  */
-export class DenialScanner implements DenialJudge {
+export class DenialScanner implements DenialDetector {
   readonly #tails = new Map<StreamName, Tail>();
   /** Bytes of all streams so far. */
   #total = 0;

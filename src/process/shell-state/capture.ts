@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Child, Spawner, SpawnSpec } from '../spawn/spawner.ts';
-import { clearAway, startProgram, type WrapInSandbox } from '../start-program.ts';
+import { releaseSandbox, startProgram, type WrapInSandbox } from '../start-program.ts';
 import { captureScript } from './capture-script.ts';
 import { CAPTURE_TIMEOUT_MS, MAX_EXPORTED_BYTES, MAX_STATE_BYTES } from './limits.ts';
 import type { ShellKind } from './login-command.ts';
@@ -24,8 +24,7 @@ export async function captureLoginState(
     argv: [program, '-lc', captureScript(kind, mark)],
     io: { kind: 'pipe', stdin: 'closed' },
   };
-  const spawn = (inner: SpawnSpec) => spawner.spawn(inner, signal);
-  const { child, launch } = await startProgram(shell, wrapInSandbox, spawn, signal);
+  const { child, launch } = await startProgram(shell, wrapInSandbox, spawner, signal);
   try {
     const output = new MarkedOutput(mark, MAX_STATE_BYTES + MAX_EXPORTED_BYTES);
     const exited = await runToEnd(child, output, signal);
@@ -39,7 +38,7 @@ export async function captureLoginState(
   } finally {
     for (const source of child.outputs) source.destroy();
     child.release();
-    if (launch !== null) await clearAway(launch);
+    if (launch !== null) await releaseSandbox(launch);
   }
 }
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { childEnvironment } from '../env-policy.ts';
 import { SpawnError, type Spawner, type SpawnSpec } from '../spawn/spawner.ts';
-import type { WrapInSandbox } from '../start-program.ts';
+import { unsandboxedLaunch, type WrapInSandbox } from '../start-program.ts';
 import { captureLoginState } from './capture.ts';
 import { MAX_SESSION_STATE_BYTES, MAX_STATES } from './limits.ts';
 import type { LoginCommand } from './login-command.ts';
@@ -142,4 +142,25 @@ function withoutGiven(
   given: Readonly<Record<string, string>>,
 ): Record<string, string> {
   return Object.fromEntries(Object.entries(exported).filter(([name, value]) => given[name] !== value));
+}
+
+/** What a command and its login shell run inside of; null where that is nothing. */
+export interface LoginSandbox {
+  /** In any words that are equal for equal sandboxes. */
+  readonly description: unknown;
+  readonly forShell: WrapInSandbox | null;
+  readonly forCommand: WrapInSandbox | null;
+}
+
+/** Gives a command its login shell's state before it is sandboxed. */
+export function afterLogin(
+  states: Pick<ShellStates, 'restored'>,
+  login: LoginCommand,
+  { description, forShell, forCommand }: LoginSandbox,
+): WrapInSandbox {
+  return async (spec, signal) => {
+    const place = { spec, sandbox: description, wrapInSandbox: forShell };
+    const restored = await states.restored(login, place, signal);
+    return (await forCommand?.(restored, signal)) ?? unsandboxedLaunch(restored);
+  };
 }

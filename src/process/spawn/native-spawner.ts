@@ -18,6 +18,7 @@ import {
 import { pipeSource, terminalSource } from './output-source.ts';
 import { Reaper } from './reaper.ts';
 import type { ChildParts } from './spawned-child.ts';
+import { WrapperReport } from './spawned-child.ts';
 import {
   type Child,
   type InheritedDescriptor,
@@ -27,7 +28,6 @@ import {
   type SpawnSpec,
 } from './spawner.ts';
 import { Supervisor } from './supervisor.ts';
-import { WrapperReport } from './wrapper-report.ts';
 
 /** Starts programs through posix_spawn, on real pipes or a terminal, each as the leader of its own session. */
 export class NativeSpawner implements Spawner {
@@ -53,7 +53,7 @@ export class NativeSpawner implements Spawner {
       openCached,
       memoryFile: (bytes) => libc.memoryFile(bytes),
       createPipe: () => libc.createPipe(),
-      hasNews: (fd) => libc.hasNews(fd),
+      hasChanged: (fd) => libc.hasChanged(fd),
       hasExited: (pid) => libc.hasExited(pid),
       keepLoopAlive: (pid, keep) => this.#reaper.keepLoopAlive(pid, keep),
     };

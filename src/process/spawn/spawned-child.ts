@@ -2,7 +2,6 @@ import type { AppliedLimits } from '../resources/resource-limiter.ts';
 import type { ProcessTree, TreeKiller } from '../tree/kill-tree.ts';
 import type { SandboxedCommand } from '../tree/sandboxed-command.ts';
 import type { Child, ExitStatus, InputSink, OutputSource } from './spawner.ts';
-import type { WrapperReport } from './wrapper-report.ts';
 
 /** What a spawner has in hand once the program runs. */
 export interface ChildParts {
@@ -104,6 +103,44 @@ export class SpawnedChild implements Child {
     heard = true;
     // Who reports has been started by what contains it, which can be told from it now and not any more once that has exited.
     if (first !== null) this.#parts.command?.entered();
+    return first;
+  }
+}
+
+/** What a wrapper says, in one byte, before it executes the program that it was given. */
+export class WrapperReport {
+  readonly #source: OutputSource;
+  #first: Promise<number | null> | null = null;
+
+  /** Owns the source. */
+  constructor(source: OutputSource) {
+    this.#source = source;
+  }
+
+  /**
+   * Null when the pipe was closed without a byte. Nothing is read before this is asked for, because a pipe that is read keeps the event
+   * loop alive.
+   */
+  get first(): Promise<number | null> {
+    this.#first ??= this.#read();
+    return this.#first;
+  }
+
+  /** Nobody waits any more; the report that has not come is null. */
+  discard(): void {
+    this.#first ??= Promise.resolve(null);
+    this.#source.destroy();
+  }
+
+  async #read(): Promise<number | null> {
+    const first = await new Promise<number | null>((resolve) => {
+      this.#source.listen(
+        (bytes) => resolve(bytes[0] ?? null),
+        () => resolve(null),
+      );
+      this.#source.resume();
+    });
+    this.#source.destroy();
     return first;
   }
 }

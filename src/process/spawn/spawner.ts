@@ -134,7 +134,7 @@ export interface SandboxCalls {
   /** A pipe whose two ends are closed on exec. */
   createPipe(): { readonly readEnd: number; readonly writeEnd: number };
   /** Whether a file of the kernel's has changed since this was asked the last time, or since it was opened; true when that cannot be told. */
-  hasNews(fd: number): boolean;
+  hasChanged(fd: number): boolean;
   /** Whether a started program has exited, also when nobody has been told yet. */
   hasExited(pid: number): boolean;
   /** Whether the event loop stays alive as long as a started program runs. It does for each until it is told otherwise. */

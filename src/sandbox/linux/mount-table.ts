@@ -6,10 +6,10 @@ import type { SandboxCalls } from '../../process/spawn/spawner.ts';
  * its own, and shows a new one as it is outside: writable, for one, where everything else is not.
  */
 export class MountTable {
-  readonly #calls: Pick<SandboxCalls, 'hasNews'>;
+  readonly #calls: Pick<SandboxCalls, 'hasChanged'>;
   #fd: number | null = null;
 
-  constructor(calls: Pick<SandboxCalls, 'hasNews'>) {
+  constructor(calls: Pick<SandboxCalls, 'hasChanged'>) {
     this.#calls = calls;
   }
 
@@ -25,7 +25,7 @@ export class MountTable {
 
   /** Whether anything was mounted or unmounted since this was asked the last time, or since it is watched. */
   changed(): boolean {
-    return this.#fd === null || this.#calls.hasNews(this.#fd);
+    return this.#fd === null || this.#calls.hasChanged(this.#fd);
   }
 
   /** Looks for changes no more. */

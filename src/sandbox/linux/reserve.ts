@@ -1,5 +1,5 @@
 import type { Child, SandboxCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
-import { discard } from '../../process/start-program.ts';
+import { discardChild } from '../../process/start-program.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
 import { Instructions } from './instructions.ts';
 import { MAX_RESERVE_FAILURES, RESERVE_IDLE_MS, SANDBOXES_IN_RESERVE } from './limits.ts';
@@ -159,6 +159,6 @@ interface Spare {
 
 /** It is killed before its pipe is at an end: it would go on. */
 async function endWaiting({ child, instructions }: WaitingSandbox): Promise<void> {
-  await discard(child);
+  await discardChild(child);
   instructions.close();
 }

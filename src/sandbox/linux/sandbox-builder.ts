@@ -11,7 +11,7 @@ import {
   rejectNulBytes,
 } from '../../process/spawn/launch-checks.ts';
 import type { Child, SandboxCalls, SpawnSpec } from '../../process/spawn/spawner.ts';
-import { discard, type SandboxedLaunch, SandboxOutdatedError } from '../../process/start-program.ts';
+import { discardChild, type SandboxedLaunch, SandboxOutdatedError } from '../../process/start-program.ts';
 import { DenialScanner } from '../denial.ts';
 import { unenforceable } from '../errors.ts';
 import { cachedProbe } from '../mounts/cached-probe.ts';
@@ -96,12 +96,12 @@ export class LinuxSandboxBuilder {
     proxied: Proxied | null,
     signal?: AbortSignal,
   ): Promise<SandboxedLaunch> {
-    const judge = new DenialScanner();
+    const denialDetector = new DenialScanner();
     const fullWrite = isFullWrite(policy);
-    if (fullWrite && network === 'enabled') return { spec, judge, release: null };
+    if (fullWrite && network === 'enabled') return { spec, denialDetector, release: null };
     const path = await this.#checkedPath(spec, signal);
     if (fullWrite && network === 'restricted')
-      return { spec: this.#filtered(spec, path), judge, release: null };
+      return { spec: this.#filtered(spec, path), denialDetector, release: null };
     const bwrap = await this.#bwrapFor(policy);
     const disk = diskOf(policy);
     const remembered = this.#plans.recall(disk);
@@ -113,7 +113,7 @@ export class LinuxSandboxBuilder {
         const input = command.input(ready, this.#architecture)!;
         const entered = (child: Child) => hasEntered(child, network, this.#bwrap);
         const wrapper = command.wrapper(bwrap, input, this.#filter(network));
-        return { spec: wrapper, judge, entered, release: ready.release };
+        return { spec: wrapper, denialDetector, entered, release: ready.release };
       } catch (error) {
         await ready.release?.();
         throw error;
@@ -122,7 +122,7 @@ export class LinuxSandboxBuilder {
     const { plan } = remembered;
     const command = new BwrapCommand(spec, path, plan, network, proxied);
     try {
-      return this.#wrapMeanwhile(command, { bwrap, plan, making, judge, network, signal });
+      return this.#wrapMeanwhile(command, { bwrap, plan, making, denialDetector, network, signal });
     } catch (error) {
       this.#abandon(making);
       throw describeLaunchFailure(error, bwrap);
@@ -134,7 +134,7 @@ export class LinuxSandboxBuilder {
    * then there is a sandbox in reserve.
    */
   #wrapMeanwhile(command: BwrapCommand, start: UnderWay): SandboxedLaunch {
-    const { bwrap, plan, making, judge, network, signal } = start;
+    const { bwrap, plan, making, denialDetector, network, signal } = start;
     let ready: PreparedPlan | null | undefined;
     making.then(
       (made) => {
@@ -152,7 +152,7 @@ export class LinuxSandboxBuilder {
       ...(spare === null
         ? { spec: command.wrapper(bwrap, { launcher, args: pipe }, this.#filter(network)) }
         : { spec: null, child: spare.child }),
-      judge,
+      denialDetector,
       entered: async (child: Child) => {
         instructions.handOver();
         const made = await making;
@@ -344,7 +344,7 @@ interface UnderWay {
   /** What is built if it still holds. */
   readonly plan: MountPlan;
   readonly making: Promise<PreparedPlan>;
-  readonly judge: DenialScanner;
+  readonly denialDetector: DenialScanner;
   readonly network: NetworkMode;
   readonly signal: AbortSignal | undefined;
 }
@@ -363,7 +363,7 @@ async function settled<T>(work: Promise<T>): Promise<() => Promise<T>> {
 
 /** Ends what has been started for a program that is not wanted any more. */
 async function withoutChild(launch: SandboxedLaunch): Promise<SandboxedLaunch> {
-  if (launch.spec === null) await discard(launch.child);
+  if (launch.spec === null) await discardChild(launch.child);
   return launch;
 }
 

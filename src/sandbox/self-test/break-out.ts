@@ -16,7 +16,11 @@ export async function tryToBreakOut(
   sandbox: Pick<Sandbox, 'wrapProgram'>,
   node: string,
 ): Promise<Check[]> {
-  const free = await perform(spawner, node, async ({ spec }) => ({ spec, judge: null, release: null }));
+  const free = await perform(spawner, node, async ({ spec }) => ({
+    spec,
+    denialDetector: null,
+    release: null,
+  }));
   const sandboxed = await perform(spawner, node, ({ spec, scene }) =>
     sandbox.wrapProgram(spec, scene.policy, new AbortController().signal),
   );

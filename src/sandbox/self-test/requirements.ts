@@ -88,5 +88,5 @@ function runBwrap(
     inherited,
     wrapper: 'contains',
   } as const;
-  return runProgram(spawner, { spec, judge: null, release: null });
+  return runProgram(spawner, { spec, denialDetector: null, release: null });
 }

@@ -1,5 +1,5 @@
 import type { OutputSource, Spawner } from '../../process/spawn/spawner.ts';
-import { childOf, type SandboxedLaunch } from '../../process/start-program.ts';
+import { type SandboxedLaunch, spawnLaunch } from '../../process/start-program.ts';
 import { PROGRAM_DEADLINE_MS, PROGRAM_OUTPUT_BYTES } from './limits.ts';
 
 /** How a program of the self-test ended. */
@@ -14,7 +14,7 @@ export interface ProgramOutcome {
 /** Runs a program to its end, within a deadline, and clears away everything that was made for it. */
 export async function runProgram(spawner: Spawner, launch: SandboxedLaunch): Promise<ProgramOutcome> {
   try {
-    const child = await childOf(launch, (spec) => spawner.spawn(spec));
+    const child = await spawnLaunch(launch, spawner);
     const entered = launch.entered?.(child).catch(() => child.killTree());
     const deadline = setTimeout(() => void child.killTree(), PROGRAM_DEADLINE_MS);
     const exited = new Promise<number | null>((resolve) => child.onExit(({ code }) => resolve(code)));

@@ -1,6 +1,6 @@
 import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
-import type { WrapInSandbox } from '../../process/start-program.ts';
+import { unsandboxedLaunch, type WrapInSandbox } from '../../process/start-program.ts';
 import { invalidRequest } from '../../protocol/errors.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { ProgramNetwork, WantedSockets } from './network-launch.ts';
@@ -48,7 +48,7 @@ export function programNetwork(
         process.env,
       );
       const inNetwork = network === null ? spec : { ...spec, env: network.environmentOver(spec.env) };
-      return (await wrapInSandbox?.(inNetwork, signal)) ?? { spec: inNetwork, judge: null, release: null };
+      return (await wrapInSandbox?.(inNetwork, signal)) ?? unsandboxedLaunch(inNetwork);
     },
     started: () =>
       network?.started((error) => log.warn('a program has no network', { processId, reason: error.message })),

@@ -1,7 +1,7 @@
 import type { ProcessListener } from '../../process/managed-process.ts';
 import { effectiveLimits, type RequestedLimits } from '../../process/resources/resource-limits.ts';
-import { afterLogin } from '../../process/shell-state/after-login.ts';
 import type { LoginCommand } from '../../process/shell-state/login-command.ts';
+import { afterLogin } from '../../process/shell-state/shell-states.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
 import type { WrapInSandbox } from '../../process/start-program.ts';
 import type { NetworkProxyLaunch } from '../../protocol/network.ts';

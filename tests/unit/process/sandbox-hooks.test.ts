@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { JUDGED_EXIT_WAIT_MS } from '../../../src/process/limits.ts';
+import { DENIAL_OUTPUT_WAIT_MS } from '../../../src/process/limits.ts';
 import { ManagedProcess, type SandboxHooks } from '../../../src/process/managed-process.ts';
 import { NO_RUN_LIMITS, type RunLimits } from '../../../src/process/resources/resource-limits.ts';
 import { FakeChild } from './fake-child.ts';
@@ -14,7 +14,7 @@ afterEach(() => {
 });
 
 /** Finds that a program was denied something when it has said so. */
-function judgeOf() {
+function detectorOf() {
   let said = '';
   return {
     output: (_stream: string, bytes: Buffer) => {
@@ -37,7 +37,7 @@ function start(sandboxHooks: Partial<SandboxHooks>, limits: RunLimits = NO_RUN_L
       closed: (seq, reason) => events.push(`${seq} closed ${reason}`),
     },
     limits,
-    { judge: null, leave: null, ...sandboxHooks },
+    { denialDetector: null, cleanUp: null, ...sandboxHooks },
   );
   process.begin(false);
   return { child, process, events };
@@ -56,7 +56,7 @@ const settled = () => new Promise(setImmediate);
 
 describe('a judged exit', () => {
   test('waits for the last words that explain it', () => {
-    const { child, process, events } = start({ judge: judgeOf() });
+    const { child, process, events } = start({ denialDetector: detectorOf() });
     child.exit(1);
     expect([process.exitCode, process.denied, events]).toEqual([null, false, []]);
     child.stderr.write('denied');
@@ -66,10 +66,10 @@ describe('a judged exit', () => {
   });
 
   test('waits no longer than a moment for a stream that something keeps open', () => {
-    const { child, process, events } = start({ judge: judgeOf() });
+    const { child, process, events } = start({ denialDetector: detectorOf() });
     child.stdout.end();
     child.exit(1);
-    vi.advanceTimersByTime(JUDGED_EXIT_WAIT_MS - 1);
+    vi.advanceTimersByTime(DENIAL_OUTPUT_WAIT_MS - 1);
     expect(events).toEqual([]);
     vi.advanceTimersByTime(1);
     expect(events).toEqual(['1 exited 1 null allowed']);
@@ -84,7 +84,7 @@ describe('a judged exit', () => {
     ['a success', 0, false],
     ['a failure whose output is complete', 1, true],
   ])('%s is told at once', (_name, code, ended) => {
-    const { child, process } = start({ judge: judgeOf() });
+    const { child, process } = start({ denialDetector: detectorOf() });
     child.stdout.write('denied');
     if (ended) child.endStreams();
     child.exit(code);
@@ -94,7 +94,7 @@ describe('a judged exit', () => {
   });
 
   test('is told once when the process is killed meanwhile', async () => {
-    const { child, process, events } = start({ judge: judgeOf() });
+    const { child, process, events } = start({ denialDetector: detectorOf() });
     child.exit(1);
     await process.kill();
     expect(events).toEqual(['1 exited 1 null allowed', '2 closed null']);
@@ -105,8 +105,8 @@ describe('a judged exit', () => {
 describe('leaving', () => {
   test('the exit is told when everything is cleared away, and the output before it', async () => {
     const { passed, open } = gate();
-    const leave = vi.fn(() => passed);
-    const { child, process, events } = start({ leave });
+    const cleanUp = vi.fn(() => passed);
+    const { child, process, events } = start({ cleanUp });
     child.exit(3);
     child.stdout.write('last words');
     child.endStreams();
@@ -115,12 +115,12 @@ describe('leaving', () => {
     open();
     await settled();
     expect(events).toEqual(['1 last words', '2 exited 3 null allowed', '3 closed null']);
-    expect(leave).toHaveBeenCalledTimes(1);
+    expect(cleanUp).toHaveBeenCalledTimes(1);
   });
 
   test('a kill during it ends when the exit has been told', async () => {
     const { passed, open } = gate();
-    const { child, process, events } = start({ leave: () => passed });
+    const { child, process, events } = start({ cleanUp: () => passed });
     child.finish(0);
     const killed = process.kill();
     await settled();
@@ -132,7 +132,7 @@ describe('leaving', () => {
 
   test('a limit that passes during it is not why the program ended', async () => {
     const { passed, open } = gate();
-    const { child, process, events } = start({ leave: () => passed }, { ...NO_RUN_LIMITS, wallMs: 100 });
+    const { child, process, events } = start({ cleanUp: () => passed }, { ...NO_RUN_LIMITS, wallMs: 100 });
     child.exit(0);
     vi.advanceTimersByTime(100);
     await settled();

@@ -33,7 +33,7 @@ function scene(release: () => Promise<void> = async () => {}) {
   const events: string[] = [];
   const wrapInSandbox: WrapInSandbox = async () => ({
     spec: SANDBOXED,
-    judge: null,
+    denialDetector: null,
     release: async () => {
       events.push('released');
       await release();
@@ -192,7 +192,7 @@ describe('a child that does not enter its sandbox', () => {
       const name = ++made;
       return {
         spec: { ...SANDBOXED, argv: [String(name)] },
-        judge: null,
+        denialDetector: null,
         entered: async () => {
           const outcome = entered[name - 1] ?? entered.at(-1)!;
           if (outcome instanceof Error) throw outcome;
@@ -257,7 +257,7 @@ describe('a child that does not enter its sandbox', () => {
     const child = new FakeChild();
     const started = start(async () => ({
       spec: SANDBOXED,
-      judge: null,
+      denialDetector: null,
       entered: () => NEVER,
       release: async () => void events.push('released'),
     }));

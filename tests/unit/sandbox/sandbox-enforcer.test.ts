@@ -50,7 +50,7 @@ test('what runs on behalf of a program without a network of its own gets none, a
     ...sandboxWith(WORK),
     wrapProgram: async (spec, policy, _signal, proxied = null) => {
       asked.push([policy.network, policy.disk !== 'unrestricted' && policy.disk.base, proxied]);
-      return { spec, judge: null, release: null };
+      return { spec, denialDetector: null, release: null };
     },
   };
   const sandboxEnforcer = new SandboxEnforcer(
@@ -131,7 +131,7 @@ describe('whether sandboxes can be enforced', () => {
       check,
       wrapProgram: async (spec) => {
         works = true;
-        return { spec, judge: null, release: null };
+        return { spec, denialDetector: null, release: null };
       },
       files: () => {
         throw unenforceable('not here');

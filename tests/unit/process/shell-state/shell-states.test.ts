@@ -347,7 +347,7 @@ b'c"`,
     const { login, spec } = command('bash', 'echo $P');
     const wrapInSandbox = async (inner: typeof spec) => ({
       spec: { ...inner, env: { ...inner.env, INSIDE: 'yes' } },
-      judge: null,
+      denialDetector: null,
       release: async () => void released.push(inner.argv[1]!),
     });
     const place = { spec, sandbox: 'c', wrapInSandbox };

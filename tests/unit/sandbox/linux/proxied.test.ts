@@ -9,7 +9,7 @@ import { NetworkProxy } from '../../../../src/network/proxy/network-proxy.ts';
 import { ProxyResources } from '../../../../src/network/proxy/proxy-resources.ts';
 import { DescriptorMailbox } from '../../../../src/process/spawn/descriptor-mailbox.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
-import { childOf } from '../../../../src/process/start-program.ts';
+import { spawnLaunch } from '../../../../src/process/start-program.ts';
 import { childPids, openDescriptors, record, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { closeScenes, openWebServer, settings } from '../../network/proxy/scene.ts';
@@ -27,7 +27,7 @@ beforeAll(async () => {
     workspacePolicy(workspace),
     'restricted',
   );
-  const first = record(await childOf(launch, (spec) => spawner.spawn(spec)));
+  const first = record(await spawnLaunch(launch, spawner));
   await launch.entered?.(first.child);
   await Promise.all([first.exited, first.ended]);
   first.child.release();
@@ -75,7 +75,7 @@ test.each([
     ports,
     mailbox: mailbox.theirs,
   });
-  const transcript = record(await childOf(launch, (spec) => spawner.spawn(spec)));
+  const transcript = record(await spawnLaunch(launch, spawner));
   await launch.entered?.(transcript.child);
   await proxy.serve(await mailbox.receive(ports.length, new AbortController().signal));
   const [status] = await Promise.all([transcript.exited, transcript.ended]);

@@ -57,7 +57,7 @@ beforeEach(async () => {
   mountsChanged = false;
   const calls = {
     ...spawner.sandboxCalls,
-    hasNews: (fd: number) => spawner.sandboxCalls.hasNews(fd) || mountsChanged,
+    hasChanged: (fd: number) => spawner.sandboxCalls.hasChanged(fd) || mountsChanged,
   };
   sandboxes = new SandboxReserve(async (spec) => {
     beforeReserve();
@@ -85,7 +85,7 @@ async function start(spec: SpawnSpec, signal = new AbortController().signal, fol
   const inner = { ...spec, cwd: folder };
   const wrapInSandbox = (asked: SpawnSpec) =>
     builder.wrapProgram(asked, workspacePolicy(folder, more), 'restricted', signal);
-  return await startProgram(inner, wrapInSandbox, (wrapped) => spawner.spawn(wrapped), signal);
+  return await startProgram(inner, wrapInSandbox, spawner, signal);
 }
 
 /** Runs a program to its end, and tells its output and the pid of the bwrap that it ran in. */
@@ -260,7 +260,7 @@ describe('a sandbox in reserve', () => {
         else writeFileSync(secret, '');
         return builder.wrapProgram(asked, workspacePolicy(workspace, more), 'restricted', signal);
       };
-      const started = startProgram(shell('true'), wrapInSandbox, (wrapped) => spawner.spawn(wrapped), signal);
+      const started = startProgram(shell('true'), wrapInSandbox, spawner, signal);
       await expect(started).rejects.toThrow('the files to protect keep changing');
     });
 

@@ -17,7 +17,7 @@ import { SANDBOXED_START_ATTEMPTS } from '../../../../src/process/limits.ts';
 import { ProcessManager } from '../../../../src/process/process-manager.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { type ChildIo, SpawnError, type SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
-import { discard, startProgram } from '../../../../src/process/start-program.ts';
+import { discardChild, startProgram } from '../../../../src/process/start-program.ts';
 import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
 import { BUILD_DEADLINE_MS, UNPROVEN_START_MS } from '../../../../src/sandbox/linux/limits.ts';
 import { LinuxSandboxBuilder } from '../../../../src/sandbox/linux/sandbox-builder.ts';
@@ -178,7 +178,7 @@ describe('a bwrap of which nothing is known yet', () => {
     const untried = new LinuxSandboxBuilder(sandboxCalls, bwrap, architecture);
     const wrapInSandbox = () =>
       untried.wrapProgram({ ...shell('true'), cwd: workspace }, policy, 'restricted', signal);
-    return await startProgram(shell('true'), wrapInSandbox, (spec) => spawner.spawn(spec), signal);
+    return await startProgram(shell('true'), wrapInSandbox, spawner, signal);
   };
   const refuse = () => Promise.reject(new Error('it does not work here'));
 
@@ -200,7 +200,7 @@ describe('a bwrap of which nothing is known yet', () => {
       tried++;
       return script;
     });
-    await discard(child);
+    await discardChild(child);
     await launch?.release?.();
     expect(tried).toBe(1);
   });
@@ -215,13 +215,8 @@ describe('a bwrap that has worked before and hangs', () => {
     const { signal } = new AbortController();
     const wrapInSandbox = (spec: SpawnSpec) => builder.wrapProgram(spec, policy, 'restricted', signal);
     const spec = { ...shell('true'), cwd: workspace };
-    const { child, launch } = await startProgram(
-      spec,
-      wrapInSandbox,
-      (inner) => spawner.spawn(inner),
-      signal,
-    );
-    await discard(child);
+    const { child, launch } = await startProgram(spec, wrapInSandbox, spawner, signal);
+    await discardChild(child);
     await launch?.release?.();
     await removedAreClosed();
   }

@@ -16,7 +16,7 @@ import { loadLibc } from '../../../../src/native/libc.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
 import { type SandboxCalls, SpawnError, type SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
-import { childOf, startProgram } from '../../../../src/process/start-program.ts';
+import { spawnLaunch, startProgram } from '../../../../src/process/start-program.ts';
 import type { SandboxPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { childPids, command, INPUT, openDescriptors, shell } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
@@ -350,8 +350,8 @@ describe('placeholders', () => {
     await (await starter(spawner, cancelling)(spec, policy)).finish();
     const { signal } = cancel;
     const wrapInSandbox = () => cancelling.wrapProgram(spec, policy, 'restricted', signal);
-    const spawn = (inner: SpawnSpec) => spawner.spawn(inner);
-    await expect(startProgram(spec, wrapInSandbox, spawn, signal)).rejects.toThrow('aborted');
+    const unaborted = { spawn: (inner: SpawnSpec) => spawner.spawn(inner) };
+    await expect(startProgram(spec, wrapInSandbox, unaborted, signal)).rejects.toThrow('aborted');
     await cancelling.close();
     expect(locks).toBe(2 * PROTECTED_NAMES.length);
     expect(readdirSync(workspace)).toEqual([]);
@@ -424,7 +424,7 @@ describe('nothing runs unsandboxed', () => {
       'restricted',
     );
     const node = new NodeSpawner('no terminals');
-    await expect(childOf(launch, (spec) => node.spawn(spec))).rejects.toMatchObject({ code: 'ENOTSUP' });
+    await expect(spawnLaunch(launch, node)).rejects.toMatchObject({ code: 'ENOTSUP' });
     await node.close();
   });
 });

@@ -2,7 +2,7 @@ import { readdirSync, readlinkSync } from 'node:fs';
 import { childPath, nativePathOfText } from '../../../../src/files/native-path.ts';
 import type { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { SandboxCalls, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
-import { childOf } from '../../../../src/process/start-program.ts';
+import { spawnLaunch } from '../../../../src/process/start-program.ts';
 import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
 import type { SandboxReserve } from '../../../../src/sandbox/linux/reserve.ts';
 import { LinuxSandboxBuilder } from '../../../../src/sandbox/linux/sandbox-builder.ts';
@@ -78,7 +78,7 @@ export function starter(spawner: Spawner, builder: LinuxSandboxBuilder) {
     network: NetworkMode = 'restricted',
   ): Promise<SandboxedProgram> => {
     const launch = await builder.wrapProgram(spec, policy, network);
-    const transcript = record(await childOf(launch, (inner) => spawner.spawn(inner)));
+    const transcript = record(await spawnLaunch(launch, spawner));
     const { child, text } = transcript;
     if ((await launch.entered?.(child)) === false) throw new Error('the program was not executed');
     const finish = async () => {
@@ -88,8 +88,8 @@ export function starter(spawner: Spawner, builder: LinuxSandboxBuilder) {
       await launch.release?.();
       await removedAreClosed();
       const [stdout, stderr, pty] = [text('stdout'), text('stderr'), text('pty')];
-      launch.judge?.output('stderr', Buffer.from(stdout + stderr + pty));
-      const denied = launch.judge?.denied(status.code ?? 128 + status.signal!) ?? false;
+      launch.denialDetector?.output('stderr', Buffer.from(stdout + stderr + pty));
+      const denied = launch.denialDetector?.denied(status.code ?? 128 + status.signal!) ?? false;
       return { stdout, stderr, pty, status, denied };
     };
     return { ...transcript, finish };

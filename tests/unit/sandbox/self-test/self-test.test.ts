@@ -95,7 +95,7 @@ describe('on a machine where sandboxes work', () => {
 
 describe('a sandbox that keeps nobody inside', () => {
   const open: Pick<Sandbox, 'wrapProgram' | 'files'> = {
-    wrapProgram: async (spec) => ({ spec, judge: null, release: null }),
+    wrapProgram: async (spec) => ({ spec, denialDetector: null, release: null }),
     files: () => ({ fileSystem: LOCAL_FILE_SYSTEM, search: () => Promise.reject(new Error('not here')) }),
   };
 
@@ -139,7 +139,7 @@ test.runIf(process.getuid?.() === 0)(
     const careless: Pick<Sandbox, 'wrapProgram'> = {
       wrapProgram: async (spec) => ({
         spec: { ...spec, program: '/usr/bin/bwrap', argv: ['bwrap', ...args, ...spec.argv] },
-        judge: null,
+        denialDetector: null,
         release: null,
       }),
     };
@@ -162,7 +162,7 @@ describe('a sandbox in which nothing works', () => {
     const dead: Pick<Sandbox, 'wrapProgram'> = {
       wrapProgram: async (spec) => ({
         spec: { ...spec, program: '/bin/sh', argv: ['sh', '-c', 'echo no luck >&2; exit 3'] },
-        judge: null,
+        denialDetector: null,
         release: null,
       }),
     };
@@ -194,7 +194,7 @@ describe('a sandbox in which nothing works', () => {
     const dead: Pick<Sandbox, 'wrapProgram'> = {
       wrapProgram: async (spec) => ({
         spec: { ...spec, io: { kind: 'pipe', stdin: 'closed' } },
-        judge: null,
+        denialDetector: null,
         release: null,
       }),
     };

@@ -28,7 +28,7 @@ function scene(limits: SessionLimits | null = null) {
     check: async () => {},
     wrapProgram: async (spec, policy, _signal, proxied = null) => {
       sandboxed.push(`${spec.program} ${proxied === null ? policy.network : 'proxied'}`);
-      return { spec, judge: null, release: null };
+      return { spec, denialDetector: null, release: null };
     },
     files: () => {
       throw new TypeError('nobody asks for files');
