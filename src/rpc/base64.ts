@@ -1,7 +1,7 @@
 import { asBuffer } from '../base/as-buffer.ts';
 import { isStrictBase64 } from '../base/base64.ts';
 import type { Base64Coder } from '../native/base64.ts';
-import { DECODED_AT_ONCE_CHARACTERS, ENCODED_AT_ONCE_BYTES } from './limits.ts';
+import { BASE64_DECODE_CHUNK_CHARACTERS, BASE64_ENCODE_CHUNK_BYTES } from './limits.ts';
 
 /** From now on base64 is made by this coder. */
 export function useBase64Coder(better: Base64Coder): void {
@@ -34,8 +34,12 @@ export const STRING_CODER: Base64Coder = {
   encode(bytes, into) {
     const source = asBuffer(bytes);
     let end = 0;
-    for (let from = 0; from < source.length; from += ENCODED_AT_ONCE_BYTES) {
-      const piece = source.toString('base64', from, Math.min(from + ENCODED_AT_ONCE_BYTES, source.length));
+    for (let from = 0; from < source.length; from += BASE64_ENCODE_CHUNK_BYTES) {
+      const piece = source.toString(
+        'base64',
+        from,
+        Math.min(from + BASE64_ENCODE_CHUNK_BYTES, source.length),
+      );
       end += into.write(piece, end, 'latin1');
     }
     return end;
@@ -44,8 +48,8 @@ export const STRING_CODER: Base64Coder = {
   decode(text, into) {
     const source = asBuffer(text);
     let end = 0;
-    for (let from = 0; from < source.length; from += DECODED_AT_ONCE_CHARACTERS) {
-      const behind = Math.min(from + DECODED_AT_ONCE_CHARACTERS, source.length);
+    for (let from = 0; from < source.length; from += BASE64_DECODE_CHUNK_CHARACTERS) {
+      const behind = Math.min(from + BASE64_DECODE_CHUNK_CHARACTERS, source.length);
       const piece = source.toString('latin1', from, behind);
       const count = into.write(piece, end, 'base64');
       if (!isStrictBase64(piece, 0, count)) return null;

@@ -19,6 +19,10 @@ import { limitExceeded, RpcError } from '../protocol/errors.ts';
 import { MalformedMessageError, type Numbers } from '../protocol/json-scan.ts';
 import type { MessageLimits } from '../protocol/limits.ts';
 import { CloseCode, type CloseReason, type LargeMessage, type Transport } from '../transport/transport.ts';
+import { base64Length } from './base64.ts';
+import { MAX_PENDING_CALLS } from './limits.ts';
+import { Outbox, type OutboxEvents } from './outbox.ts';
+import { ReceiveLimiter } from './receive-limiter.ts';
 import {
   Base64Result,
   BytesResult,
@@ -27,11 +31,7 @@ import {
   encodeBytesResult,
   StreamedResult,
   streamResult,
-} from './answers.ts';
-import { base64Length } from './base64.ts';
-import { Intake } from './intake.ts';
-import { MAX_PENDING_CALLS } from './limits.ts';
-import { Outbox, type OutboxEvents } from './outbox.ts';
+} from './results.ts';
 
 /** Who receives what the peer sends. */
 export interface ConnectionEvents extends OutboxEvents {
@@ -57,11 +57,11 @@ export interface ConnectionOptions {
   /** Default `integers`. */
   readonly numbers?: Numbers;
   /** What takes in a large message; without it they are decoded like others. */
-  readonly receiveLarge?: (expectedBytes: number) => ArrivingMessage;
+  readonly receiveLarge?: (expectedBytes: number) => LargeMessageDecoder;
 }
 
 /** A large message while it is received. */
-export interface ArrivingMessage extends Omit<LargeMessage, 'add' | 'end'> {
+export interface LargeMessageDecoder extends Omit<LargeMessage, 'add' | 'end'> {
   add(piece: Buffer): void;
   /** The message, when all of it is there. Throws MalformedMessageError. */
   decode(limits: MessageLimits): Message;
@@ -88,7 +88,7 @@ export class RpcConnection {
   readonly #transport: Transport;
   readonly #options: ConnectionOptions;
   readonly #outbox: Outbox;
-  readonly #intake: Intake | null;
+  readonly #receiveLimiter: ReceiveLimiter | null;
   readonly #calls = new Map<RequestId, PendingCall>();
   /** Where the peer takes only so many requests: those it has not answered, and those that wait until it has. */
   readonly #unanswered = new Set<RequestId>();
@@ -103,11 +103,11 @@ export class RpcConnection {
     this.#options = options;
     this.#outbox = new Outbox(transport, options.outboundHighWaterBytes, {
       bulk: (stopped) => this.#events?.bulk(stopped),
-      answers: (stopped) => this.#events?.answers(stopped),
+      responses: (stopped) => this.#events?.responses(stopped),
     });
     const { maxMessagesPerSecond } = options;
-    this.#intake = maxMessagesPerSecond
-      ? new Intake(maxMessagesPerSecond, (open) => transport.setReceiving(open))
+    this.#receiveLimiter = maxMessagesPerSecond
+      ? new ReceiveLimiter(maxMessagesPerSecond, (open) => transport.setReceiving(open))
       : null;
   }
 
@@ -222,8 +222,8 @@ export class RpcConnection {
 
   /** Stops or resumes reading from the peer. */
   setReceiving(receiving: boolean): void {
-    if (this.#intake === null) this.#transport.setReceiving(receiving);
-    else this.#intake.setRoom(receiving);
+    if (this.#receiveLimiter === null) this.#transport.setReceiving(receiving);
+    else this.#receiveLimiter.setRoom(receiving);
   }
 
   close(reason: CloseReason): void {
@@ -289,7 +289,7 @@ export class RpcConnection {
     );
   }
 
-  #begin(message: ArrivingMessage): LargeMessage {
+  #begin(message: LargeMessageDecoder): LargeMessage {
     return {
       add: (piece) => message.add(asBuffer(piece)),
       isUtf8: () => message.isUtf8(),
@@ -299,7 +299,7 @@ export class RpcConnection {
 
   #receive(decode: () => Message): void {
     if (this.#closed !== null) return;
-    this.#intake?.count();
+    this.#receiveLimiter?.count();
     let message: Message;
     try {
       message = decode();
@@ -344,7 +344,7 @@ export class RpcConnection {
   #end(reason: CloseReason): void {
     if (this.#closed !== null) return;
     this.#closed = reason;
-    this.#intake?.stop();
+    this.#receiveLimiter?.stop();
     this.#outbox.close();
     const calls = [...this.#calls.values()];
     this.#calls.clear();

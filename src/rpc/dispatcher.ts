@@ -22,27 +22,27 @@ export interface Slot {
 export class Dispatcher {
   readonly #slots: number;
   readonly #maxBytes: number;
-  readonly #onIntake: (open: boolean) => void;
+  readonly #onReceiving: (open: boolean) => void;
   #running = 0;
   #parked = 0;
   #queue: Job[] = [];
   /** Of jobs that are queued or run; those of parked ones are counted apart. */
   #bytes = 0;
   #parkedBytes = 0;
-  #intakeOpen = true;
+  #receiving = true;
   #held = false;
   #active = 0;
   #starting = false;
   #idleWaiters: (() => void)[] = [];
 
   /**
-   * `onIntake` tells when no further requests should be read (false) and when they are welcome again (true). That is so when
+   * `onReceiving` tells when no further requests should be read (false) and when they are welcome again (true). That is so when
    * `maxBytes` of them are under way, for one.
    */
-  constructor(slots: number, maxBytes: number, onIntake: (open: boolean) => void) {
+  constructor(slots: number, maxBytes: number, onReceiving: (open: boolean) => void) {
     this.#slots = slots;
     this.#maxBytes = maxBytes;
-    this.#onIntake = onIntake;
+    this.#onReceiving = onReceiving;
   }
 
   /**
@@ -74,7 +74,7 @@ export class Dispatcher {
     } else {
       this.#queue.push(job);
     }
-    this.#updateIntake();
+    this.#updateReceiving();
   }
 
   /** Stops reading requests and starting ordinary jobs, for as long as their answers could not be sent. */
@@ -121,7 +121,7 @@ export class Dispatcher {
       this.#start(job, true);
     }
     this.#starting = false;
-    this.#updateIntake();
+    this.#updateReceiving();
   }
 
   #start(job: Job, takesSlot: boolean): void {
@@ -161,15 +161,15 @@ export class Dispatcher {
     });
   }
 
-  #updateIntake(): void {
+  #updateReceiving(): void {
     const open =
       !this.#held &&
       this.#active < this.#slots + MAX_REQUESTS_BEYOND_SLOTS &&
       this.#queue.length < MAX_QUEUED_REQUESTS &&
       this.#bytes < this.#maxBytes;
-    if (open === this.#intakeOpen) return;
-    this.#intakeOpen = open;
-    this.#onIntake(open);
+    if (open === this.#receiving) return;
+    this.#receiving = open;
+    this.#onReceiving(open);
   }
 
   #reportIdle(): void {

@@ -1,5 +1,5 @@
 import type { Transport } from '../transport/transport.ts';
-import { UNSENT_ANSWERS_MAX_BYTES } from './limits.ts';
+import { UNSENT_RESPONSES_MAX_BYTES } from './limits.ts';
 
 /** A message that may wait, and what to do when its bytes are no longer needed. */
 interface BulkMessage {
@@ -26,7 +26,7 @@ export interface OutboxEvents {
   /** Producers of bulk data stop (true) or go on (false). */
   bulk(stopped: boolean): void;
   /** Answers pile up because the peer does not read (true), or flow again (false). */
-  answers(stopped: boolean): void;
+  responses(stopped: boolean): void;
 }
 
 /**
@@ -42,8 +42,8 @@ export class Outbox {
   #bulkBytes = 0;
   #congested = false;
   #saturated = false;
-  #answersStopped = false;
-  #unsentAnswerBytes = 0;
+  #responsesStopped = false;
+  #unsentResponseBytes = 0;
   /** Kept by streams that wait for another one. */
   #waitingStreamBytes = 0;
   /** Control messages that wait for the end of a stream; null while none is being sent. */
@@ -61,7 +61,7 @@ export class Outbox {
 
   /** Bytes that wait for the peer to read. */
   get waitingBytes(): number {
-    return this.#bulkBytes + this.#unsentAnswerBytes;
+    return this.#bulkBytes + this.#unsentResponseBytes;
   }
 
   /** Whether more is waiting than the high-water mark allows. */
@@ -83,8 +83,8 @@ export class Outbox {
       if (this.#transport.send(message, released)) return;
       this.#congested = true;
     }
-    this.#unsentAnswerBytes += message.length;
-    this.#updateAnswers();
+    this.#unsentResponseBytes += message.length;
+    this.#updateResponses();
   }
 
   /** Sends in order with other bulk data. */
@@ -106,10 +106,10 @@ export class Outbox {
    */
   sendStream(stream: MessageStream): Promise<void> {
     this.#waitingStreamBytes += stream.keptBytes;
-    this.#updateAnswers();
+    this.#updateResponses();
     const sent = this.#streams.then(() => {
       this.#waitingStreamBytes -= stream.keptBytes;
-      this.#updateAnswers();
+      this.#updateResponses();
       return this.#sendParts(stream);
     });
     this.#streams = sent.catch(() => this.close());
@@ -123,8 +123,8 @@ export class Outbox {
       return;
     }
     this.#congested = false;
-    this.#unsentAnswerBytes = 0;
-    this.#updateAnswers();
+    this.#unsentResponseBytes = 0;
+    this.#updateResponses();
     this.#sendWaitingBulk();
   }
 
@@ -166,7 +166,7 @@ export class Outbox {
     this.#congested = !hasRoom;
     for (const { message, released } of waiting) {
       // It is counted again if it has to wait again.
-      this.#unsentAnswerBytes -= message.length;
+      this.#unsentResponseBytes -= message.length;
       this.sendControl(message, released);
     }
     if (!this.#congested) this.drained();
@@ -188,11 +188,11 @@ export class Outbox {
     this.#congested = !this.#transport.send(bytes, released);
   }
 
-  #updateAnswers(): void {
-    const stopped = this.#unsentAnswerBytes + this.#waitingStreamBytes > UNSENT_ANSWERS_MAX_BYTES;
-    if (stopped === this.#answersStopped) return;
-    this.#answersStopped = stopped;
-    this.#events.answers(stopped);
+  #updateResponses(): void {
+    const stopped = this.#unsentResponseBytes + this.#waitingStreamBytes > UNSENT_RESPONSES_MAX_BYTES;
+    if (stopped === this.#responsesStopped) return;
+    this.#responsesStopped = stopped;
+    this.#events.responses(stopped);
   }
 
   #updateFlow(): void {

@@ -2,8 +2,8 @@ import type { BulkBytes, RequestMessage, Trace } from '../protocol/envelope.ts';
 import { methodNotFound } from '../protocol/errors.ts';
 import { isMethod, METHODS, type Method, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
 import { validateParams } from '../protocol/validate.ts';
-import type { Answer } from './answers.ts';
-import { paramsWithText } from './arriving-request.ts';
+import { paramsWithText } from './large-request-decoder.ts';
+import type { Answer } from './results.ts';
 
 /** What a handler may know about the request it serves. */
 export interface RequestContext {

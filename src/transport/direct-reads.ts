@@ -1,11 +1,11 @@
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { readBuffer } from './large-reads.ts';
+import { readBuffer } from './read-buffer.ts';
 
 /** Takes what a socket receives. */
 export interface ReadTarget {
   /** Whether much is to come. */
-  readonly expectsMuch: boolean;
+  readonly expectsLarge: boolean;
   /** Bytes that are good during the call only, and may be changed. */
   take(chunk: Buffer): void;
 }
@@ -25,7 +25,7 @@ export function readDirectly(socket: Duplex, target: ReadTarget): boolean {
   );
   if (typeof handle?.useUserBuffer !== 'function' || !buffer || !callback || !next) return false;
   inside[buffer] = readBuffer(false);
-  inside[next] = () => readBuffer(target.expectsMuch);
+  inside[next] = () => readBuffer(target.expectsLarge);
   inside[callback] = (bytes: number, used: Buffer) => {
     const chunk = used.subarray(0, bytes);
     // A paused socket keeps what comes, as any does, until it has enough, and what it keeps goes first.

@@ -22,7 +22,7 @@ export interface FrameSocketEvents {
 /** How a frame socket differs from any websocket. */
 export interface FrameSocketOptions extends WebSocketOptions {
   /** What becomes of text: by default who sends it is cut off; or it is let pass unseen, or taken like binary messages. */
-  readonly text?: 'refuse' | 'ignore' | 'take';
+  readonly text?: 'refuse' | 'ignore' | 'accept';
 }
 
 /** A websocket that carries binary messages, as they are. */
@@ -95,9 +95,9 @@ export class FrameSocket {
   }
 
   #receive(data: Buffer, isBinary: boolean): void {
-    this.#keepalive.heard();
+    this.#keepalive.received();
     if (this.#closing) return;
-    if (isBinary || this.#text === 'take') this.#events?.frame(data);
+    if (isBinary || this.#text === 'accept') this.#events?.frame(data);
     else if (this.#text === 'refuse')
       this.close({ code: CloseCode.policyViolation, reason: 'messages must be binary' });
   }
@@ -162,14 +162,14 @@ export function connectFrameSocket(
   options: FrameSocketConnectOptions = {},
 ): Promise<FrameSocket> {
   const { connection, text = 'refuse', zeroMask = false } = options;
-  const means = {
+  const socketOptions = {
     ...(connection !== undefined && { createConnection: () => connection as Socket }),
     ...(zeroMask && { generateMask: (mask: Buffer) => void mask.fill(0) }),
   };
   return openWebSocket(
     url,
     options,
-    means,
+    socketOptions,
     (ws, sizes, socket) => new FrameSocket(ws, { ...sizes, text }, socket),
   );
 }

@@ -32,7 +32,7 @@ export const PROBE_TIMEOUT_MS = 3_000;
  * What is set aside at most for a message that has only been announced: an announcement costs its sender nothing. Twice the largest
  * block of a file in base64. Once so much has come there is room for all of it.
  */
-export const UNPROVEN_MESSAGE_BYTES = 2 * 1024 * 1024;
+export const PREALLOCATED_MESSAGE_MAX_BYTES = 2 * 1024 * 1024;
 
 /** Bytes of a large message that are read at a time: they are still in the processor's cache when they are unmasked and decoded. */
 export const LARGE_READ_BYTES = 128 * 1024;
@@ -41,8 +41,8 @@ export const LARGE_READ_BYTES = 128 * 1024;
 export const SHARED_READ_BYTES = 64 * 1024;
 
 /** Memory of large messages that is kept to be used again, and for how long at the longest: a client that writes a file block by block. */
-export const SPARE_MEMORY_BYTES = 16 * 1024 * 1024;
-export const SPARE_MEMORY_MS = 1_000;
+export const BUFFER_POOL_BYTES = 16 * 1024 * 1024;
+export const BUFFER_POOL_IDLE_MS = 1_000;
 
 /** Such memory comes in multiples of this, so that messages of about the same length fit into it. */
-export const SPARE_MEMORY_UNIT_BYTES = 256 * 1024;
+export const BUFFER_POOL_UNIT_BYTES = 256 * 1024;

@@ -4,7 +4,7 @@ import { CLOSE_TIMEOUT_MS } from './limits.ts';
 import type { WebSocketOptions } from './websocket.ts';
 
 /** Has the library cut a peer off that does not finish a close, whichever end has begun it. Its types do not know the option. */
-export const CUT_OFF = { closeTimeout: CLOSE_TIMEOUT_MS };
+export const CLOSE_TIMEOUT_OPTION = { closeTimeout: CLOSE_TIMEOUT_MS };
 
 /** Options of a client connection beside the sizes and times. */
 export interface WebSocketConnectOptions extends Partial<WebSocketOptions> {
@@ -41,19 +41,19 @@ export class UpgradeRefusedError extends Error {
 export function openWebSocket<T>(
   url: string,
   options: WebSocketConnectOptions,
-  means: Pick<ClientOptions, 'createConnection' | 'generateMask'>,
+  socketOptions: Pick<ClientOptions, 'createConnection' | 'generateMask'>,
   wrap: (ws: WebSocket, sizes: WebSocketOptions, socket: Duplex) => T,
 ): Promise<T> {
   const { headers = {}, signal, maxMessageBytes = 0, pingIntervalMs = 0, peerSilenceTimeoutMs = 0 } = options;
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     const ws = new WebSocket(url, {
-      ...means,
+      ...socketOptions,
       autoPong: false,
       perMessageDeflate: false,
       maxPayload: maxMessageBytes,
       headers,
-      ...CUT_OFF,
+      ...CLOSE_TIMEOUT_OPTION,
       ...(options.tls as ClientOptions),
     });
     let refusal: Error | null = null;

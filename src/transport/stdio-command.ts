@@ -100,7 +100,7 @@ class StdioCommandTransport implements Transport {
   #input(): Writable {
     const { stdin } = this.#child;
     stdin.on('error', () => {
-      const close = () => this.#stdio.close({ code: CloseCode.abnormal, reason: this.#epitaph() });
+      const close = () => this.#stdio.close({ code: CloseCode.abnormal, reason: this.#exitReason() });
       setTimeout(close, COMMAND_STATUS_TIMEOUT_MS).unref();
     });
     return new Writable({ write: (bytes, _encoding, written) => void stdin.write(bytes, () => written()) });
@@ -109,10 +109,10 @@ class StdioCommandTransport implements Transport {
   /** Who waits for the end of the program is told why it came. */
   async #ended(): Promise<void> {
     await withTimeout(this.#gone, COMMAND_STATUS_TIMEOUT_MS, { unref: true });
-    this.#stdio.close({ code: CloseCode.abnormal, reason: this.#epitaph() });
+    this.#stdio.close({ code: CloseCode.abnormal, reason: this.#exitReason() });
   }
 
-  #epitaph(): string {
+  #exitReason(): string {
     const { exitCode, signalCode } = this.#child;
     const how = exitCode === null ? (signalCode ?? 'its output was closed') : `exit code ${exitCode}`;
     const { last } = this.#stderr;

@@ -1,9 +1,9 @@
-import { unmaskVectors } from './large-reads.ts';
+import { unmaskVectors } from './read-buffer.ts';
 
 /** Bytes of a masking key. */
 const KEY_BYTES = 4;
 /** Words that are unmasked before the loop looks whether it is done, which halves the time. */
-const WORDS_AT_ONCE = 8;
+const WORDS_PER_ROUND = 8;
 
 /**
  * Takes the mask off a piece of a payload, in place; `position` is where in the payload the piece begins. Four bytes at a time: what a
@@ -34,8 +34,8 @@ function unmaskBytes(piece: Uint8Array, key: Uint8Array, position: number, from:
 }
 
 function unmaskWords(words: Int32Array, mask: number): void {
-  const rounds = words.length - (words.length % WORDS_AT_ONCE);
-  for (let at = 0; at < rounds; at += WORDS_AT_ONCE) {
+  const rounds = words.length - (words.length % WORDS_PER_ROUND);
+  for (let at = 0; at < rounds; at += WORDS_PER_ROUND) {
     words[at]! ^= mask;
     words[at + 1]! ^= mask;
     words[at + 2]! ^= mask;

@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream';
 import { WebSocket, WebSocketServer } from 'ws';
 import { uptimeMs } from '../base/uptime.ts';
 import { readDirectly } from './direct-reads.ts';
+import { BufferedMessage } from './growable-buffer.ts';
 import {
   BATCHED_MESSAGE_BYTES,
   LARGE_MESSAGE_BYTES,
@@ -12,9 +13,9 @@ import {
   PROBE_TIMEOUT_MS,
   SEND_WINDOW_BYTES,
 } from './limits.ts';
-import { CUT_OFF, openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
-import { encodeTextFrames } from './text-frames.ts';
-import { TextIntake } from './text-intake.ts';
+import { CLOSE_TIMEOUT_OPTION, openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts';
+import { encodeTextFrames } from './text-frame-encoder.ts';
+import { TextFrameParser } from './text-frame-parser.ts';
 import {
   CloseCode,
   type CloseReason,
@@ -22,7 +23,6 @@ import {
   type Transport,
   type TransportEvents,
 } from './transport.ts';
-import { WholeMessage } from './whole-message.ts';
 
 /** Sizes and times of a websocket. */
 export interface WebSocketOptions {
@@ -65,7 +65,7 @@ export function createUpgradeServer(maxMessageBytes: number): WebSocketServer {
     perMessageDeflate: false,
     maxPayload: maxMessageBytes,
     handleProtocols: () => false,
-    ...CUT_OFF,
+    ...CLOSE_TIMEOUT_OPTION,
   });
 }
 
@@ -75,11 +75,11 @@ export function connectWebSocket(
   options: WebSocketConnectOptions = {},
 ): Promise<WebSocketTransport> {
   const socketPath = url.startsWith(UNIX_SCHEME) ? url.slice(UNIX_SCHEME.length) : null;
-  const means = socketPath === null ? {} : { createConnection: () => connect(socketPath) };
+  const socketOptions = socketPath === null ? {} : { createConnection: () => connect(socketPath) };
   return openWebSocket(
     socketPath === null ? url : 'ws://localhost/',
     options,
-    means,
+    socketOptions,
     (ws, sizes, socket) => new WebSocketTransport(ws, sizes, { socket, isServer: false }),
   );
 }
@@ -172,19 +172,19 @@ export class WebSocketTransport implements Transport {
   #takeTexts(socket: Duplex, maxMessageBytes: number): void {
     const [library] = socket.listeners('data');
     if (library === undefined) return;
-    const intake = new TextIntake(maxMessageBytes, {
+    const parser = new TextFrameParser(maxMessageBytes, {
       text: (bytes) => this.#receive(bytes, false),
       begin: (expectedBytes) => this.#beginLarge(expectedBytes),
       pass: (bytes) => library.call(socket, bytes),
     });
     socket.off('data', library as () => void);
-    socket.on('data', (chunk: Buffer) => intake.take(chunk));
+    socket.on('data', (chunk: Buffer) => parser.take(chunk));
     // What a paused socket still holds at its end would go to the library, past the intake.
     socket.prependListener('close', () => {
       const rest: Buffer | null = socket.read();
-      if (rest !== null) intake.take(rest);
+      if (rest !== null) parser.take(rest);
     });
-    readDirectly(socket, intake);
+    readDirectly(socket, parser);
   }
 
   /** What comes is kept below, in bounds; the end of the connection is noticed all the same. */
@@ -233,7 +233,7 @@ export class WebSocketTransport implements Transport {
   }
 
   #receive(data: Buffer, isBinary: boolean): void {
-    this.#keepalive.heard();
+    this.#keepalive.received();
     if (this.#closing) return;
     if (isBinary && !isUtf8(data)) this.#events?.undecodable('a binary frame is not valid UTF-8');
     else if (data.length >= LARGE_MESSAGE_BYTES && this.#events?.largeMessage !== undefined) {
@@ -247,10 +247,10 @@ export class WebSocketTransport implements Transport {
     const events = this.#events;
     const message =
       events?.largeMessage?.(expectedBytes) ??
-      new WholeMessage(expectedBytes, (bytes) => events?.message(bytes.toString()));
+      new BufferedMessage(expectedBytes, (bytes) => events?.message(bytes.toString()));
     return {
       add: (piece) => {
-        this.#keepalive.heard();
+        this.#keepalive.received();
         if (!this.#closing) this.#add(message, piece);
       },
       // What comes behind a close is not looked at.
@@ -289,19 +289,19 @@ export class Keepalive {
   readonly #silenceMs: number;
   #timer: NodeJS.Timeout | null = null;
   #probe: NodeJS.Timeout | null = null;
-  #lastHeard = uptimeMs();
-  #bytesHeard: number | undefined;
+  #lastReceivedAt = uptimeMs();
+  #bytesSeen: number | undefined;
 
   constructor(ws: WebSocket, options: WebSocketOptions, socket: CountingStream | null) {
     this.#ws = ws;
     this.#socket = socket;
-    this.#bytesHeard = socket?.bytesRead;
+    this.#bytesSeen = socket?.bytesRead;
     this.#silenceMs = options.peerSilenceTimeoutMs;
     ws.on('ping', (data) => {
-      this.#hearControl();
+      this.#receivedControl();
       if (ws.bufferedAmount <= PONG_WINDOW_BYTES) ws.pong(data);
     });
-    ws.on('pong', () => this.#hearControl());
+    ws.on('pong', () => this.#receivedControl());
     if (options.pingIntervalMs > 0) {
       // An idle peer is heard only when it is pinged, so it must be before its time is up.
       const answerTimeMs = this.#silenceMs > 0 ? this.#silenceMs / 2 : options.pingIntervalMs;
@@ -310,20 +310,20 @@ export class Keepalive {
     }
   }
 
-  heard(): void {
-    this.#lastHeard = uptimeMs();
+  received(): void {
+    this.#lastReceivedAt = uptimeMs();
   }
 
   /** Asks the peer for a sign of life and drops it if none comes in time. Who cannot be heard because the intake is paused is spared. */
   probe(): void {
     if (this.#probe !== null || this.#ws.readyState !== WebSocket.OPEN) return;
-    this.#hearBytes();
+    this.#checkBytesRead();
     const askedAt = uptimeMs();
     this.#ws.ping();
     this.#probe = setTimeout(() => {
       this.#probe = null;
-      this.#hearBytes();
-      if (this.#lastHeard < askedAt && !this.#ws.isPaused) this.#ws.terminate();
+      this.#checkBytesRead();
+      if (this.#lastReceivedAt < askedAt && !this.#ws.isPaused) this.#ws.terminate();
     }, PROBE_TIMEOUT_MS);
   }
 
@@ -333,22 +333,22 @@ export class Keepalive {
   }
 
   /** Its bytes are not to count a second time. */
-  #hearControl(): void {
-    this.#hearBytes();
-    this.heard();
+  #receivedControl(): void {
+    this.#checkBytesRead();
+    this.received();
   }
 
-  #hearBytes(): void {
+  #checkBytesRead(): void {
     const bytesRead = this.#socket?.bytesRead;
-    if (bytesRead === this.#bytesHeard) return;
-    this.#bytesHeard = bytesRead;
-    this.heard();
+    if (bytesRead === this.#bytesSeen) return;
+    this.#bytesSeen = bytesRead;
+    this.received();
   }
 
   #tick(): void {
-    this.#hearBytes();
-    if (this.#ws.isPaused) this.heard();
-    const silentMs = uptimeMs() - this.#lastHeard;
+    this.#checkBytesRead();
+    if (this.#ws.isPaused) this.received();
+    const silentMs = uptimeMs() - this.#lastReceivedAt;
     if (this.#silenceMs > 0 && silentMs > this.#silenceMs) {
       this.#ws.terminate();
     } else if (this.#ws.readyState === WebSocket.OPEN) {

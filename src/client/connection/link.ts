@@ -78,7 +78,7 @@ export class Link {
         unexpectedResponse: (message) => this.#unexpected(message),
         malformed: (reason) => this.#failProtocol(reason),
         bulk: () => {},
-        answers: () => {},
+        responses: () => {},
         ended: () =>
           this.#connection.close({ code: CloseCode.normal, reason: 'the server ended the stream' }),
         closed: (reason) => {

@@ -4,7 +4,7 @@ import type { StreamName } from '../../process/spawn/spawner.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { Notification, NotificationParamsOf } from '../../protocol/registry.ts';
 import { base64Length, writeBase64 } from '../../rpc/base64.ts';
-import { FrameBuffers } from '../../rpc/frame-buffers.ts';
+import { FixedBufferPool } from '../../transport/buffer-pool.ts';
 import { REUSED_FRAME_BYTES, REUSED_FRAME_MIN_BYTES, REUSED_FRAMES_MAX } from '../limits.ts';
 
 /** Where events go: the connection that is attached now, or nowhere. */
@@ -93,4 +93,4 @@ function writeChunk(frame: Buffer, prefix: Buffer, varying: string, bytes: Buffe
   writeBase64(frame, start, bytes, AFTER_CHUNK);
 }
 
-const FRAMES = new FrameBuffers(REUSED_FRAME_BYTES, REUSED_FRAMES_MAX);
+const FRAMES = new FixedBufferPool(REUSED_FRAME_BYTES, REUSED_FRAMES_MAX);

@@ -8,8 +8,8 @@ import {
   useBase64Coder,
   writeBase64,
 } from '../../../src/rpc/base64.ts';
-import { DECODED_AT_ONCE_CHARACTERS, ENCODED_AT_ONCE_BYTES } from '../../../src/rpc/limits.ts';
-import { readBuffer } from '../../../src/transport/large-reads.ts';
+import { BASE64_DECODE_CHUNK_CHARACTERS, BASE64_ENCODE_CHUNK_BYTES } from '../../../src/rpc/limits.ts';
+import { readBuffer } from '../../../src/transport/read-buffer.ts';
 
 afterEach(() => useBase64Coder(STRING_CODER));
 
@@ -25,8 +25,8 @@ describe.each([
 
   const lengths = fc.oneof(
     fc.nat(100),
-    fc.integer({ min: ENCODED_AT_ONCE_BYTES - 3, max: ENCODED_AT_ONCE_BYTES + 3 }),
-    fc.integer({ min: 0, max: DECODED_AT_ONCE_CHARACTERS }),
+    fc.integer({ min: BASE64_ENCODE_CHUNK_BYTES - 3, max: BASE64_ENCODE_CHUNK_BYTES + 3 }),
+    fc.integer({ min: 0, max: BASE64_DECODE_CHUNK_CHARACTERS }),
   );
   const content = (length: number) => Buffer.from(Array.from({ length }, (__, index) => (index * 7919) >> 3));
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { RequestId } from '../../../src/protocol/envelope.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
-import { BytesResult } from '../../../src/rpc/answers.ts';
 import { RpcConnection } from '../../../src/rpc/connection.ts';
+import { BytesResult } from '../../../src/rpc/results.ts';
 import { createMemoryPair } from '../../../src/transport/memory.ts';
 import { RecordedEvents } from '../transport/recorded-events.ts';
 

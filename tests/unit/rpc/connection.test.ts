@@ -4,7 +4,6 @@ import { expect, test } from 'vitest';
 import type { NotificationMessage, RequestId, RequestMessage } from '../../../src/protocol/envelope.ts';
 import { internalError, RpcError } from '../../../src/protocol/errors.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
-import { StreamedResult } from '../../../src/rpc/answers.ts';
 import {
   ConnectionClosedError,
   type ConnectionEvents,
@@ -12,6 +11,7 @@ import {
   TooManyCallsError,
 } from '../../../src/rpc/connection.ts';
 import { MAX_PENDING_CALLS } from '../../../src/rpc/limits.ts';
+import { StreamedResult } from '../../../src/rpc/results.ts';
 import { createMemoryPair } from '../../../src/transport/memory.ts';
 import type { CloseReason, Transport } from '../../../src/transport/transport.ts';
 import { RecordedEvents } from '../transport/recorded-events.ts';
@@ -34,7 +34,7 @@ class Recorder implements ConnectionEvents {
   bulk(stopped: boolean): void {
     this.log.push(stopped ? 'bulk stopped' : 'bulk flows');
   }
-  answers(stopped: boolean): void {
+  responses(stopped: boolean): void {
     this.log.push(stopped ? 'answers stopped' : 'answers flow');
   }
   ended(): void {

@@ -10,7 +10,7 @@ import {
 const MAX_BYTES = 1_000_000;
 
 /** A dispatcher whose jobs run until the test finishes them. */
-class Workshop {
+class TestDispatcher {
   /** Names of the jobs that have started, in order. */
   readonly started: string[] = [];
   readonly intake: boolean[] = [];
@@ -66,7 +66,7 @@ async function isIdle(dispatcher: Dispatcher): Promise<boolean> {
 }
 
 test('ordinary jobs share the slots and start in order as they become free', async () => {
-  const shop = new Workshop(2);
+  const shop = new TestDispatcher(2);
   for (const name of ['a', 'b', 'c', 'd']) shop.submit(name);
   expect(shop.started).toEqual(['a', 'b']);
   await shop.finish('b');
@@ -78,7 +78,7 @@ test('ordinary jobs share the slots and start in order as they become free', asy
 });
 
 test('control jobs need no slot and give none back', async () => {
-  const shop = new Workshop(1);
+  const shop = new TestDispatcher(1);
   shop.submit('a');
   shop.submit('b');
   shop.submit('c1', { lane: 'control' });
@@ -92,7 +92,7 @@ test('control jobs need no slot and give none back', async () => {
 });
 
 test('a control job pulls the earlier jobs about its subject along, in order, and no others', async () => {
-  const shop = new Workshop(1);
+  const shop = new TestDispatcher(1);
   shop.submit('busy');
   shop.submit('p1', { subject: 'p' });
   shop.submit('q1', { subject: 'q' });
@@ -109,7 +109,7 @@ test('a control job pulls the earlier jobs about its subject along, in order, an
 });
 
 test('a parked job gives its slot away, once', async () => {
-  const shop = new Workshop(1);
+  const shop = new TestDispatcher(1);
   for (const name of ['a', 'b', 'c']) shop.submit(name);
   shop.park('a');
   shop.park('a');
@@ -121,7 +121,7 @@ test('a parked job gives its slot away, once', async () => {
 });
 
 test('a control job has no slot to give away', () => {
-  const shop = new Workshop(1);
+  const shop = new TestDispatcher(1);
   shop.submit('a');
   shop.submit('control', { lane: 'control' });
   shop.submit('b');
@@ -130,7 +130,7 @@ test('a control job has no slot to give away', () => {
 });
 
 test('when too many are parked the next keeps its slot', async () => {
-  const shop = new Workshop(1);
+  const shop = new TestDispatcher(1);
   for (let index = 0; index <= MAX_PARKED_REQUESTS; index++) {
     shop.submit(`w${index}`);
     shop.park(`w${index}`);
@@ -164,7 +164,7 @@ test('any number of queued jobs may park as soon as they run', async () => {
 });
 
 test('the intake closes at the cap of queued jobs and opens below it', async () => {
-  const shop = new Workshop(1);
+  const shop = new TestDispatcher(1);
   for (let index = 0; index < MAX_QUEUED_REQUESTS; index++) shop.submit(`j${index}`);
   expect(shop.intake).toEqual([]);
   shop.submit('last');
@@ -174,7 +174,7 @@ test('the intake closes at the cap of queued jobs and opens below it', async () 
 });
 
 test('the intake closes at the cap of bytes under way and opens below it', async () => {
-  const shop = new Workshop(1);
+  const shop = new TestDispatcher(1);
   shop.submit('busy', { bytes: MAX_BYTES / 2 });
   shop.submit('queued', { bytes: MAX_BYTES / 2 - 1 });
   expect(shop.intake).toEqual([]);
@@ -190,7 +190,7 @@ test('the intake closes at the cap of bytes under way and opens below it', async
 });
 
 test('bytes that wait for somebody outside hold up nobody, but no more are taken', async () => {
-  const shop = new Workshop(2);
+  const shop = new TestDispatcher(2);
   shop.submit('stuck', { bytes: MAX_BYTES });
   expect(shop.intake).toEqual([false]);
   shop.park('stuck');
@@ -205,14 +205,14 @@ test('bytes that wait for somebody outside hold up nobody, but no more are taken
 });
 
 test('the intake opens when a control job empties the queue', () => {
-  const shop = new Workshop(1);
+  const shop = new TestDispatcher(1);
   for (let index = 0; index <= MAX_QUEUED_REQUESTS; index++) shop.submit(`j${index}`, { subject: 'p' });
   shop.submit('stop', { lane: 'control', subject: 'p' });
   expect(shop.intake).toEqual([false, true]);
 });
 
 test('the intake closes when control jobs, and what they pull along, never end', async () => {
-  const shop = new Workshop(2);
+  const shop = new TestDispatcher(2);
   for (let index = 0; index < MAX_REQUESTS_BEYOND_SLOTS + 1; index++) {
     shop.submit(`c${index}`, { lane: 'control' });
   }
@@ -224,7 +224,7 @@ test('the intake closes when control jobs, and what they pull along, never end',
 });
 
 test('while held nothing is read and no ordinary job starts, but control jobs do', async () => {
-  const shop = new Workshop(2);
+  const shop = new TestDispatcher(2);
   shop.submit('a');
   shop.dispatcher.setHeld(true);
   expect(shop.intake).toEqual([false]);
@@ -256,7 +256,7 @@ test('a job that gets everything held again stops the ones behind it', () => {
 });
 
 test('idle means that nothing is queued or running, parked and control jobs included', async () => {
-  const shop = new Workshop(1);
+  const shop = new TestDispatcher(1);
   expect(await isIdle(shop.dispatcher)).toBe(true);
   shop.submit('a');
   shop.submit('b');
@@ -271,7 +271,7 @@ test('idle means that nothing is queued or running, parked and control jobs incl
 });
 
 test('what has not started can be dropped, and what waited for it is told', async () => {
-  const shop = new Workshop(1);
+  const shop = new TestDispatcher(1);
   shop.submit('a');
   shop.submit('b');
   shop.dispatcher.clear();
@@ -295,7 +295,7 @@ test('jobs about one subject start in the order they came, and all of them do, w
       fc.array(step, { maxLength: 60 }),
       fc.integer({ min: 1, max: 3 }),
       async (steps, slots) => {
-        const shop = new Workshop(slots);
+        const shop = new TestDispatcher(slots);
         const submitted: string[] = [];
         for (const [index, { kind, subject }] of steps.entries()) {
           if (kind === 'finish') await shop.finishOldest();

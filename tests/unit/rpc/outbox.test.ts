@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { UNSENT_ANSWERS_MAX_BYTES } from '../../../src/rpc/limits.ts';
+import { UNSENT_RESPONSES_MAX_BYTES } from '../../../src/rpc/limits.ts';
 import { Outbox } from '../../../src/rpc/outbox.ts';
 import type { Transport } from '../../../src/transport/transport.ts';
 
@@ -28,7 +28,7 @@ function createOutbox(highWaterBytes = 10) {
   const events: string[] = [];
   const outbox = new Outbox(transport, highWaterBytes, {
     bulk: (stopped) => events.push(stopped ? 'bulk stopped' : 'bulk flows'),
-    answers: (stopped) => events.push(stopped ? 'answers stopped' : 'answers flow'),
+    responses: (stopped) => events.push(stopped ? 'answers stopped' : 'answers flow'),
   });
   const drain = (room: number) => {
     transport.room = room;
@@ -97,7 +97,7 @@ test('producers stop above the high-water mark and go on at half of it', () => {
 
 test('requests stop when answers pile up unread, and go on once they are gone', () => {
   const { transport, events, outbox, drain } = createOutbox();
-  const answer = 'x'.repeat(UNSENT_ANSWERS_MAX_BYTES / 4);
+  const answer = 'x'.repeat(UNSENT_RESPONSES_MAX_BYTES / 4);
   transport.room = 0;
   for (let sent = 0; sent < 4; sent++) outbox.sendControl(answer);
   expect(events).toEqual([]);
@@ -112,7 +112,7 @@ test('requests stop when answers pile up unread, and go on once they are gone', 
 
 test('answers that the peer reads in time stop nobody, however many there are', () => {
   const { transport, events, outbox, drain } = createOutbox();
-  const answer = 'x'.repeat(UNSENT_ANSWERS_MAX_BYTES / 4);
+  const answer = 'x'.repeat(UNSENT_RESPONSES_MAX_BYTES / 4);
   for (let round = 0; round < 10; round++) {
     transport.room = 0;
     for (let sent = 0; sent < 4; sent++) outbox.sendControl(answer);
@@ -125,7 +125,7 @@ test('what is sent while the flow resumes takes its place: an answer first, bulk
   const transport = new ScriptedTransport();
   const outbox = new Outbox(transport, 10, {
     bulk: () => undefined,
-    answers: (stopped) => {
+    responses: (stopped) => {
       if (stopped) return;
       outbox.sendControl('held answer');
       outbox.sendBulk(bulk('b3'));
@@ -134,7 +134,7 @@ test('what is sent while the flow resumes takes its place: an answer first, bulk
   transport.room = 0;
   outbox.sendBulk(bulk('b1'));
   outbox.sendBulk(bulk('b2'));
-  for (let sent = 0; sent < 5; sent++) outbox.sendControl('x'.repeat(UNSENT_ANSWERS_MAX_BYTES / 4));
+  for (let sent = 0; sent < 5; sent++) outbox.sendControl('x'.repeat(UNSENT_RESPONSES_MAX_BYTES / 4));
   transport.room = 2;
   outbox.drained();
   expect(transport.sent.slice(6)).toEqual(['held answer', 'b2']);
@@ -257,7 +257,7 @@ test('answers that pile up behind a stream stop the intake until they are sent',
   const { parts, part, end } = createParts();
   const sent = outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
   await part('A');
-  outbox.sendControl('x'.repeat(UNSENT_ANSWERS_MAX_BYTES + 1));
+  outbox.sendControl('x'.repeat(UNSENT_RESPONSES_MAX_BYTES + 1));
   expect(events).toEqual(['answers stopped']);
   await end();
   await sent;
@@ -311,7 +311,7 @@ test('a stream that finds no room in a transport that has ended does not wait fo
 
 test('streams that wait for another one count as answers that pile up', async () => {
   const { events, outbox } = createOutbox();
-  const kept = UNSENT_ANSWERS_MAX_BYTES / 2;
+  const kept = UNSENT_RESPONSES_MAX_BYTES / 2;
   const streams = [createParts(), createParts(), createParts(), createParts()];
   const sent = streams.map(({ parts }) => outbox.sendStream({ parts, last: bulk('Z'), keptBytes: kept }));
   expect(events).toEqual(['answers stopped']);
@@ -329,7 +329,7 @@ test('answers that the end of a stream leaves unsent keep the intake stopped', a
   const { parts, end } = createParts();
   const sent = outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
   await turn();
-  for (let index = 0; index < 5; index++) outbox.sendControl('x'.repeat(UNSENT_ANSWERS_MAX_BYTES / 4));
+  for (let index = 0; index < 5; index++) outbox.sendControl('x'.repeat(UNSENT_RESPONSES_MAX_BYTES / 4));
   transport.room = 0;
   await end();
   await sent;

@@ -4,8 +4,8 @@ import { CLOSE_TIMEOUT_MS } from '../../../src/transport/limits.ts';
 import type { CloseReason } from '../../../src/transport/transport.ts';
 
 /** A socket whose server a test plays. */
-class StandIn {
-  static last: StandIn;
+class FakeSocket {
+  static last: FakeSocket;
   readyState = 1;
   binaryType = '';
   onopen: (() => void) | null = null;
@@ -13,7 +13,7 @@ class StandIn {
   readonly closes: unknown[] = [];
 
   constructor() {
-    StandIn.last = this;
+    FakeSocket.last = this;
     queueMicrotask(() => this.onopen?.());
   }
 
@@ -30,7 +30,7 @@ afterEach(() => {
 });
 
 async function opened() {
-  vi.stubGlobal('WebSocket', StandIn);
+  vi.stubGlobal('WebSocket', FakeSocket);
   vi.useFakeTimers();
   const transport = await connectBrowserWebSocket('ws://x', { maxMessageBytes: 100 });
   const closed: CloseReason[] = [];
@@ -41,7 +41,7 @@ async function opened() {
     ended: () => {},
     closed: (reason) => closed.push(reason),
   });
-  return { transport, socket: StandIn.last, closed };
+  return { transport, socket: FakeSocket.last, closed };
 }
 
 test('a server that does not answer a close is not waited for', async () => {

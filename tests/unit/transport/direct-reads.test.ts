@@ -41,7 +41,7 @@ class Keeper implements ReadTarget {
     this.#muchBytes = muchBytes;
   }
 
-  get expectsMuch(): boolean {
+  get expectsLarge(): boolean {
     return this.taken.length > 0 && this.bytes.length < this.#muchBytes;
   }
 

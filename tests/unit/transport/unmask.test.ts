@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readBuffer, unmaskVectors } from '../../../src/transport/large-reads.ts';
 import { LARGE_READ_BYTES } from '../../../src/transport/limits.ts';
+import { readBuffer, unmaskVectors } from '../../../src/transport/read-buffer.ts';
 import { unmask } from '../../../src/transport/unmask.ts';
 
 test.each([

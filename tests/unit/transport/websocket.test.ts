@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { afterEach, expect, test, vi } from 'vitest';
+import { BUFFER_POOL } from '../../../src/transport/buffer-pool.ts';
 import { CLOSE_TIMEOUT_MS } from '../../../src/transport/limits.ts';
-import { SPARE_MEMORY } from '../../../src/transport/spare-memory.ts';
 import { connectWebSocket } from '../../../src/transport/websocket.ts';
 import { RecordedEvents } from './recorded-events.ts';
 import { CLOSE, frame, listen, pair, rawClient, TEXT } from './websocket-peers.ts';
@@ -100,7 +100,7 @@ test('fragments are added up', async () => {
 
 test('a message for which there is no memory ends its connection and no other', async () => {
   const [poor, other] = [await pair({ maxMessageBytes: 1_000_000 }), await pair()];
-  vi.spyOn(SPARE_MEMORY, 'take').mockImplementation(() => Buffer.allocUnsafeSlow(Number.MAX_SAFE_INTEGER));
+  vi.spyOn(BUFFER_POOL, 'take').mockImplementation(() => Buffer.allocUnsafeSlow(Number.MAX_SAFE_INTEGER));
   poor.client.send('x'.repeat(500_000));
   const [code, reason] = (await once(poor.client, 'close')) as [number, Buffer];
   expect([code, reason.toString()]).toEqual([1013, 'there is no memory for the message']);

@@ -6,8 +6,8 @@ import { createIdentity } from '../../../../src/relay/noise/identity.ts';
 import { NoisePublicKey } from '../../../../src/relay/noise/public-key.ts';
 import { HarnessLink } from '../../../../src/relay/stream/harness-link.ts';
 import { RpcConnection } from '../../../../src/rpc/connection.ts';
+import { BufferedMessage } from '../../../../src/transport/growable-buffer.ts';
 import { CloseCode } from '../../../../src/transport/transport.ts';
-import { WholeMessage } from '../../../../src/transport/whole-message.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
 import {
@@ -67,7 +67,7 @@ describe.each([
         transport.open({
           message: (text) => sizes.push(-text.length),
           largeMessage: (expectedBytes) =>
-            new WholeMessage(expectedBytes, (bytes) => sizes.push(bytes.length)),
+            new BufferedMessage(expectedBytes, (bytes) => sizes.push(bytes.length)),
           undecodable: () => {},
           drained: () => {},
           ended: () => {},
@@ -158,7 +158,7 @@ test('calls are answered over it as over any transport', async () => {
     ended: () => {},
     closed: () => {},
     bulk: () => {},
-    answers: () => {},
+    responses: () => {},
   };
   const executor = new TestExecutor({
     accept: (transport) => {

@@ -116,7 +116,7 @@ function connected() {
     notification: ignore,
     unexpectedResponse: ignore,
     bulk: ignore,
-    answers: ignore,
+    responses: ignore,
     ended: ignore,
     closed: ignore,
   });

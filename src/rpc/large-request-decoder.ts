@@ -4,28 +4,28 @@ import { type BulkBytes, decodeMessage, type Message, type RequestMessage } from
 import { MalformedMessageError } from '../protocol/json-scan.ts';
 import type { MessageLimits } from '../protocol/limits.ts';
 import { METHODS } from '../protocol/registry.ts';
-import { GrowingBytes } from '../transport/growing-bytes.ts';
-import { ArrivingBase64 } from './arriving-base64.ts';
-import { BULK_BEGINS_WITHIN_BYTES } from './limits.ts';
+import { GrowableBuffer } from '../transport/growable-buffer.ts';
+import { Base64StreamDecoder } from './base64-stream-decoder.ts';
+import { BULK_SEARCH_BYTES } from './limits.ts';
 import type { Base64Fault } from './strict-base64.ts';
 
 /**
  * A large message while it is received. Where a parameter holds much base64, that is decoded as it arrives: it never becomes a string and
  * goes with the request as {@link BulkBytes}. The rest is decoded at the end, as usual.
  */
-export class ArrivingRequest {
+export class LargeRequestDecoder {
   readonly #expectedBytes: number;
   /** The message without the base64. */
-  readonly #text = new GrowingBytes(BULK_BEGINS_WITHIN_BYTES);
+  readonly #text = new GrowableBuffer(BULK_SEARCH_BYTES);
   /** Whether the base64 is looked for, is arriving, arrives with a fault in it, has arrived, or is left in the text. */
   #state: 'before' | 'inside' | 'faulty' | 'behind' | 'without' = 'before';
   /** Where in the text the base64 belongs; before that is known, up to where it was looked for. */
   #place = 0;
   #field = '';
-  #base64 = new ArrivingBase64(0);
+  #base64 = new Base64StreamDecoder(0);
   /** What is wrong with the base64, and the part of it that could not be decoded. */
   #fault: Base64Fault | null = null;
-  readonly #undecoded = new GrowingBytes(0);
+  readonly #undecoded = new GrowableBuffer(0);
   #receivedBytes = 0;
 
   constructor(expectedBytes: number) {
@@ -77,17 +77,17 @@ export class ArrivingRequest {
 
   #takeBeginning(piece: Buffer): void {
     const before = this.#text.length;
-    const looked = piece.subarray(0, BULK_BEGINS_WITHIN_BYTES - before);
+    const looked = piece.subarray(0, BULK_SEARCH_BYTES - before);
     this.#text.add(looked);
     const opening = OPENING.exec(this.#text.bytes.toString('latin1', this.#place));
     if (opening !== null) {
       this.#place += opening.index + opening[0].length;
       this.#field = opening[1]!;
-      this.#base64 = new ArrivingBase64(this.#expectedBytes - this.#place);
+      this.#base64 = new Base64StreamDecoder(this.#expectedBytes - this.#place);
       this.#text.cut(this.#place);
       this.#state = 'inside';
       this.#take(piece.subarray(this.#place - before));
-    } else if (this.#text.length < BULK_BEGINS_WITHIN_BYTES) {
+    } else if (this.#text.length < BULK_SEARCH_BYTES) {
       this.#place = Math.max(0, this.#text.length - LONGEST_OPENING);
     } else {
       this.#state = 'without';
@@ -131,7 +131,7 @@ export class ArrivingRequest {
   #putBack(): void {
     this.#text.add(Buffer.from(this.#parameter(), 'latin1'));
     this.#base64.release();
-    this.#base64 = new ArrivingBase64(0);
+    this.#base64 = new Base64StreamDecoder(0);
     this.#undecoded.release();
     this.#fault = null;
     this.#state = 'without';

@@ -4,18 +4,18 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { decodeMessage, type Message, type RequestMessage } from '../../../src/protocol/envelope.ts';
 import { MalformedMessageError } from '../../../src/protocol/json-scan.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
-import { ArrivingRequest, paramsWithText } from '../../../src/rpc/arriving-request.ts';
-import { BULK_BEGINS_WITHIN_BYTES } from '../../../src/rpc/limits.ts';
+import { LargeRequestDecoder, paramsWithText } from '../../../src/rpc/large-request-decoder.ts';
+import { BULK_SEARCH_BYTES } from '../../../src/rpc/limits.ts';
 import { route } from '../../../src/rpc/router.ts';
 import { decodeStrictBase64 } from '../../../src/rpc/strict-base64.ts';
-import { SPARE_MEMORY } from '../../../src/transport/spare-memory.ts';
+import { BUFFER_POOL } from '../../../src/transport/buffer-pool.ts';
 
 const LARGE = Buffer.alloc(30_000, 7).toString('base64');
 
 /** What comes of bytes that arrive in pieces, cut where the fractions say. */
-function arrived(bytes: Buffer, places: readonly number[] = []): ArrivingRequest {
+function arrived(bytes: Buffer, places: readonly number[] = []): LargeRequestDecoder {
   const ends = [...places.map((place) => Math.floor(place * bytes.length)), bytes.length];
-  const arriving = new ArrivingRequest(bytes.length);
+  const arriving = new LargeRequestDecoder(bytes.length);
   let at = 0;
   for (const end of ends.sort((a, b) => a - b)) {
     const piece = Buffer.from(bytes.subarray(at, end));
@@ -55,7 +55,7 @@ test.each([
   ['a text with an escape behind a fault', { path: 'file:///', dataBase64: `${LARGE}!\n` }],
   ['a text with a control character behind a fault', { path: 'file:///', dataBase64: `!${LARGE}\u0007` }],
   ['a text that is not ASCII', { path: 'file:///', dataBase64: `${LARGE}é` }],
-  ['a text that comes late', { path: 'x'.repeat(BULK_BEGINS_WITHIN_BYTES), dataBase64: LARGE }],
+  ['a text that comes late', { path: 'x'.repeat(BULK_SEARCH_BYTES), dataBase64: LARGE }],
   ['a text that is not a parameter', { path: 'file:///', nested: { dataBase64: LARGE } }],
   ['a text inside an array', [{ chunk: LARGE }]],
   ['a look-alike inside a text', { path: `"chunk":"${LARGE}"` }],
@@ -118,7 +118,7 @@ test('a method that does gets it beside its params', () => {
 
 test.each([0, 1, 5, 16, 17])('a text that is found %i bytes before it is too late', (bytes) => {
   const start = '{"id":1,"method":"m","params":{"path":"';
-  const path = 'x'.repeat(BULK_BEGINS_WITHIN_BYTES - start.length - '","chunk":"'.length - bytes);
+  const path = 'x'.repeat(BULK_SEARCH_BYTES - start.length - '","chunk":"'.length - bytes);
   const whole = Buffer.from(`${start}${path}","chunk":"${LARGE}"}}`);
   for (const places of [[], [0.1, 0.2, 0.3, 0.31, 0.32]]) {
     expect(Buffer.from(LARGE, 'base64').equals(receive(whole, places).bulk!.bytes)).toBe(true);
@@ -132,7 +132,7 @@ test.each([1, 30_000, 200_000])('%i bytes that wait keep at most four times the 
 });
 
 test('the memory of the words around the base64 is spare once they are decoded, that of its bytes when they are released', () => {
-  const give = vi.spyOn(SPARE_MEMORY, 'give');
+  const give = vi.spyOn(BUFFER_POOL, 'give');
   onTestFinished(() => give.mockRestore());
   const params = { path: 'file:///', dataBase64: Buffer.alloc(200_000).toString('base64') };
   const { bulk } = decode({ id: 1, method: 'fs/writeFile', params });
@@ -155,7 +155,7 @@ test('limits hold and what is no JSON is refused', () => {
 
 test('what is not UTF-8 is noticed before and behind the base64', () => {
   const message = (before: number[], behind: number[]) => {
-    const arriving = new ArrivingRequest(0);
+    const arriving = new LargeRequestDecoder(0);
     for (const piece of [[...before], [...Buffer.from(`"chunk":"${LARGE}"`)], [...behind]])
       arriving.add(Buffer.from(piece));
     return arriving.isUtf8();

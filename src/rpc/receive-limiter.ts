@@ -1,11 +1,11 @@
 import { uptimeMs } from '../base/uptime.ts';
-import { MIN_INTAKE_PAUSE_MS } from './limits.ts';
+import { MIN_RECEIVE_PAUSE_MS } from './limits.ts';
 
 /**
  * Decides when a peer is read from: while there is room for what it sends, and as long as it keeps to its rate on average over a
  * second. A peer that is not read from feels a slow connection; nothing it sent is lost.
  */
-export class Intake {
+export class ReceiveLimiter {
   readonly #perSecond: number;
   readonly #onChange: (open: boolean) => void;
   readonly #now: () => number;
@@ -55,7 +55,7 @@ export class Intake {
         this.#refill();
         this.#update();
       },
-      Math.max(MIN_INTAKE_PAUSE_MS, ms),
+      Math.max(MIN_RECEIVE_PAUSE_MS, ms),
     );
     this.#update();
   }

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import * as ws from 'ws';
-import { readBuffer } from '../../../src/transport/large-reads.ts';
+import { BufferedMessage } from '../../../src/transport/growable-buffer.ts';
 import { LARGE_MESSAGE_BYTES } from '../../../src/transport/limits.ts';
-import { TextIntake } from '../../../src/transport/text-intake.ts';
-import { WholeMessage } from '../../../src/transport/whole-message.ts';
+import { readBuffer } from '../../../src/transport/read-buffer.ts';
+import { TextFrameParser } from '../../../src/transport/text-frame-parser.ts';
 
 const [CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG] = [0, 1, 2, 8, 9, 10];
 
@@ -81,9 +81,9 @@ async function intakeStory(chunks: readonly Buffer[], maxBytes: number, large: b
   const log: string[] = [];
   const behind = library(log, maxBytes);
   const take = (bytes: Buffer) => log.push(`text ${bytes.toString('latin1')}`);
-  const intake = new TextIntake(maxBytes, {
+  const intake = new TextFrameParser(maxBytes, {
     text: take,
-    begin: (expectedBytes) => new WholeMessage(expectedBytes, take),
+    begin: (expectedBytes) => new BufferedMessage(expectedBytes, take),
     pass: (bytes) => behind.take(bytes),
   });
   for (const chunk of chunks) {
@@ -277,17 +277,17 @@ describe.each([
 });
 
 test('much is expected while a large text arrives, and only then', () => {
-  const intake = new TextIntake(NO_LIMIT, {
+  const intake = new TextFrameParser(NO_LIMIT, {
     text: () => {},
-    begin: (expectedBytes) => new WholeMessage(expectedBytes, () => {}),
+    begin: (expectedBytes) => new BufferedMessage(expectedBytes, () => {}),
     pass: () => {},
   });
   const expected = (bytes: Buffer) => {
     intake.take(Buffer.from(bytes));
-    return intake.expectsMuch;
+    return intake.expectsLarge;
   };
   const whole = text('x'.repeat(3 * LARGE_MESSAGE_BYTES));
-  expect(intake.expectsMuch).toBe(false);
+  expect(intake.expectsLarge).toBe(false);
   expect(expected(whole.subarray(0, 100))).toBe(true);
   expect(expected(whole.subarray(100, 2 * LARGE_MESSAGE_BYTES))).toBe(true);
   expect(expected(whole.subarray(2 * LARGE_MESSAGE_BYTES, -100))).toBe(false);
@@ -298,11 +298,11 @@ test('much is expected while a large text arrives, and only then', () => {
 
 test('what is large or comes in pieces is announced with its length, and nothing else is', () => {
   const announced: number[] = [];
-  const intake = new TextIntake(NO_LIMIT, {
+  const intake = new TextFrameParser(NO_LIMIT, {
     text: ({ length }) => announced.push(-length),
     begin: (expectedBytes) => {
       announced.push(expectedBytes);
-      return new WholeMessage(expectedBytes, () => {});
+      return new BufferedMessage(expectedBytes, () => {});
     },
     pass: () => {},
   });

@@ -5,12 +5,12 @@ import { LARGE_READ_BYTES, SHARED_READ_BYTES } from './limits.ts';
  * it is a larger one, of which the others have a part. Where the engine can, that lies in the memory of a few instructions of
  * WebAssembly, which unmask sixteen bytes at a time.
  */
-export function readBuffer(expectsMuch: boolean): Buffer {
-  if (expectsMuch && large === null) {
+export function readBuffer(expectsLarge: boolean): Buffer {
+  if (expectsLarge && large === null) {
     large = vectorBuffer() ?? Buffer.allocUnsafeSlow(LARGE_READ_BYTES);
     usual = large.subarray(0, SHARED_READ_BYTES);
   }
-  return expectsMuch ? large! : usual;
+  return expectsLarge ? large! : usual;
 }
 
 /**

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
-import { GrowingBytes } from '../../../src/transport/growing-bytes.ts';
-import { SPARE_MEMORY_BYTES, UNPROVEN_MESSAGE_BYTES } from '../../../src/transport/limits.ts';
-import { SPARE_MEMORY } from '../../../src/transport/spare-memory.ts';
+import { BUFFER_POOL } from '../../../src/transport/buffer-pool.ts';
+import { GrowableBuffer } from '../../../src/transport/growable-buffer.ts';
+import { BUFFER_POOL_BYTES, PREALLOCATED_MESSAGE_MAX_BYTES } from '../../../src/transport/limits.ts';
 
 const MB = 1024 * 1024;
 
 test('what is added stands behind one another, whatever was expected', () => {
   for (const expected of [0, 5, 10, 1_000_000]) {
-    const growing = new GrowingBytes(expected);
+    const growing = new GrowableBuffer(expected);
     const pieces = Array.from({ length: 50 }, (_, index) => Buffer.alloc(index * index, index));
     for (const piece of pieces) growing.add(piece);
     expect(growing.bytes.equals(Buffer.concat(pieces))).toBe(true);
@@ -16,16 +16,16 @@ test('what is added stands behind one another, whatever was expected', () => {
 });
 
 test('an announcement alone sets little aside; once a part of it has come there is room for all', () => {
-  const growing = new GrowingBytes(10 * UNPROVEN_MESSAGE_BYTES);
+  const growing = new GrowableBuffer(10 * PREALLOCATED_MESSAGE_MAX_BYTES);
   growing.add(Buffer.from('x'));
-  expect(growing.bytes.buffer.byteLength).toBe(UNPROVEN_MESSAGE_BYTES);
-  growing.add(Buffer.alloc(UNPROVEN_MESSAGE_BYTES - 10));
+  expect(growing.bytes.buffer.byteLength).toBe(PREALLOCATED_MESSAGE_MAX_BYTES);
+  growing.add(Buffer.alloc(PREALLOCATED_MESSAGE_MAX_BYTES - 10));
   growing.add(Buffer.alloc(20));
-  expect(growing.bytes.buffer.byteLength).toBe(10 * UNPROVEN_MESSAGE_BYTES);
+  expect(growing.bytes.buffer.byteLength).toBe(10 * PREALLOCATED_MESSAGE_MAX_BYTES);
 });
 
 test('bytes are put where there is room, and cut off again', () => {
-  const growing = new GrowingBytes(0);
+  const growing = new GrowableBuffer(0);
   growing.add(Buffer.from('abc'));
   growing.grow(growing.room(10).write('defghij'));
   expect(growing.bytes.toString()).toBe('abcdefghij');
@@ -36,7 +36,7 @@ test('bytes are put where there is room, and cut off again', () => {
 
 test('bytes that fill less than a quarter of their memory can be moved to memory of their own size', () => {
   const [few, many] = [Buffer.alloc(MB / 4 - 1, 'x'), Buffer.alloc(MB / 2, 'y')];
-  const growing = new GrowingBytes(MB);
+  const growing = new GrowableBuffer(MB);
   growing.add(few);
   growing.fit();
   expect(growing.bytes.buffer.byteLength).toBe(few.length);
@@ -48,7 +48,7 @@ test('bytes that fill less than a quarter of their memory can be moved to memory
 });
 
 test('memory that was released, or outgrown, is spare', () => {
-  const growing = new GrowingBytes(MB);
+  const growing = new GrowableBuffer(MB);
   growing.add(Buffer.alloc(MB));
   const outgrown = growing.bytes.buffer;
   growing.add(Buffer.alloc(MB));
@@ -56,7 +56,7 @@ test('memory that was released, or outgrown, is spare', () => {
   growing.release();
   expect(growing.length).toBe(0);
   const spare = [MB, 2 * MB].flatMap((bytes) =>
-    Array.from({ length: SPARE_MEMORY_BYTES / MB }, () => SPARE_MEMORY.take(bytes).buffer),
+    Array.from({ length: BUFFER_POOL_BYTES / MB }, () => BUFFER_POOL.take(bytes).buffer),
   );
   expect([outgrown, released].map((memory) => spare.includes(memory))).toEqual([true, true]);
 });

@@ -4,7 +4,7 @@ import type { LargeMessage } from './transport.ts';
 import { unmask } from './unmask.ts';
 
 /** What becomes of what a client sends. */
-export interface TextIntakeEvents {
+export interface TextFrameEvents {
   /** A whole text that is not large, valid UTF-8. The bytes are good during the call only. */
   text(bytes: Buffer): void;
   /** A text begins that is large or comes in pieces; these go to whoever is returned. */
@@ -20,9 +20,9 @@ export interface TextIntakeEvents {
  * Takes texts out of what a client sends, whole or in fragments. Each piece of a large one is unmasked and handed on while the processor
  * still has it: the library gathers pieces, joins them, and goes over the whole again.
  */
-export class TextIntake {
+export class TextFrameParser {
   readonly #maxMessageBytes: number;
-  readonly #events: TextIntakeEvents;
+  readonly #events: TextFrameEvents;
   /** What has come of the header of the next frame. */
   readonly #header = Buffer.alloc(MAX_HEADER_BYTES);
   #headerBytes = 0;
@@ -37,13 +37,13 @@ export class TextIntake {
   #isOver = false;
 
   /** A message longer than `maxMessageBytes` is refused; 0 refuses none. */
-  constructor(maxMessageBytes: number, events: TextIntakeEvents) {
+  constructor(maxMessageBytes: number, events: TextFrameEvents) {
     this.#maxMessageBytes = maxMessageBytes === 0 ? Number.POSITIVE_INFINITY : maxMessageBytes;
     this.#events = events;
   }
 
   /** Whether a large text is arriving. */
-  get expectsMuch(): boolean {
+  get expectsLarge(): boolean {
     return this.#frame?.kind === 'text' && this.#frame.left >= LARGE_MESSAGE_BYTES;
   }
 

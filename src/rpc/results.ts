@@ -1,12 +1,12 @@
 import type { RequestId } from '../protocol/envelope.ts';
+import { FixedBufferPool } from '../transport/buffer-pool.ts';
 import { base64Length, writeBase64 } from './base64.ts';
-import { FrameBuffers } from './frame-buffers.ts';
 import {
-  REUSED_ANSWER_BYTES,
-  REUSED_ANSWER_MIN_BYTES,
-  REUSED_ANSWERS_MAX,
+  POOLED_RESULT_BYTES,
+  POOLED_RESULT_MIN_BYTES,
+  POOLED_RESULTS_MAX,
   STREAM_BLOCK_BYTES,
-  STREAM_IDLE_BUFFERS,
+  STREAM_POOLED_BUFFERS,
 } from './limits.ts';
 import type { MessageStream, StreamPart } from './outbox.ts';
 
@@ -83,11 +83,11 @@ export function encodeBase64Result(id: RequestId, result: Base64Result): StreamP
   const head = Buffer.from(`{"id":${id},"result":${before}`);
   const tail = Buffer.from(`${after}}`);
   const length = head.length + base64Length(bytes.length) + tail.length;
-  const frame = length < REUSED_ANSWER_MIN_BYTES ? Buffer.allocUnsafe(length) : ANSWERS.take(length);
+  const frame = length < POOLED_RESULT_MIN_BYTES ? Buffer.allocUnsafe(length) : RESULTS.take(length);
   head.copy(frame);
   writeBase64(frame, head.length, bytes, tail);
   release?.();
-  return { bytes: frame.subarray(0, length), released: () => ANSWERS.give(frame) };
+  return { bytes: frame.subarray(0, length), released: () => RESULTS.give(frame) };
 }
 
 /** The message that answers a request with a {@link BytesResult}. */
@@ -128,8 +128,8 @@ function readAhead(source: ByteSource, block: Buffer): Promise<number> {
   return reading;
 }
 
-const ANSWERS = new FrameBuffers(REUSED_ANSWER_BYTES, REUSED_ANSWERS_MAX);
-const PARTS = new FrameBuffers(base64Length(STREAM_BLOCK_BYTES), STREAM_IDLE_BUFFERS);
+const RESULTS = new FixedBufferPool(POOLED_RESULT_BYTES, POOLED_RESULTS_MAX);
+const PARTS = new FixedBufferPool(base64Length(STREAM_BLOCK_BYTES), STREAM_POOLED_BUFFERS);
 const NOTHING = new Uint8Array(0);
 
 function encodePart(bytes: Uint8Array): StreamPart {

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { ArrivingBase64 } from '../../../src/rpc/arriving-base64.ts';
-import { DECODED_AT_ONCE_CHARACTERS } from '../../../src/rpc/limits.ts';
+import { Base64StreamDecoder } from '../../../src/rpc/base64-stream-decoder.ts';
+import { BASE64_DECODE_CHUNK_CHARACTERS } from '../../../src/rpc/limits.ts';
 import { decodeStrictBase64 } from '../../../src/rpc/strict-base64.ts';
 
 /** What comes of a text in pieces: its bytes, or how much of it was taken before it was found to be wrong. */
 function arrive(pieces: readonly Buffer[]): { bytes: Buffer } | { taken: number; text: string } {
-  const base64 = new ArrivingBase64(pieces.reduce((sum, { length }) => sum + length, 0));
+  const base64 = new Base64StreamDecoder(pieces.reduce((sum, { length }) => sum + length, 0));
   let taken = 0;
   for (const piece of pieces) {
     const count = base64.add(Buffer.from(piece));
@@ -25,7 +25,7 @@ test('a text gives what it gives as a string, wherever it is cut and whatever is
   const bytes = fc.oneof(
     fc.uint8Array({ maxLength: 40 }).map((few) => Buffer.from(few)),
     fc
-      .integer({ min: 0, max: DECODED_AT_ONCE_CHARACTERS * 2 })
+      .integer({ min: 0, max: BASE64_DECODE_CHUNK_CHARACTERS * 2 })
       .map((length) => Buffer.alloc(length, 'bytes')),
   );
   const change = fc.record({

@@ -1,8 +1,10 @@
-import { UNPROVEN_MESSAGE_BYTES } from './limits.ts';
-import { SPARE_MEMORY } from './spare-memory.ts';
+import { isUtf8 } from 'node:buffer';
+import { BUFFER_POOL } from './buffer-pool.ts';
+import { PREALLOCATED_MESSAGE_MAX_BYTES } from './limits.ts';
+import type { LargeMessage } from './transport.ts';
 
 /** Bytes that are put behind one another, in memory that grows: what is expected is set aside once a good part of it has come. */
-export class GrowingBytes {
+export class GrowableBuffer {
   readonly #expectedBytes: number;
   #memory: Buffer = NOTHING;
   #length = 0;
@@ -29,11 +31,13 @@ export class GrowingBytes {
   room(count: number): Buffer {
     const wanted = this.#length + count;
     if (wanted > this.#memory.length) {
-      const isProven = wanted > UNPROVEN_MESSAGE_BYTES;
-      const expected = isProven ? this.#expectedBytes : Math.min(this.#expectedBytes, UNPROVEN_MESSAGE_BYTES);
-      const larger = SPARE_MEMORY.take(wanted <= expected ? expected : 2 * wanted);
+      const isProven = wanted > PREALLOCATED_MESSAGE_MAX_BYTES;
+      const expected = isProven
+        ? this.#expectedBytes
+        : Math.min(this.#expectedBytes, PREALLOCATED_MESSAGE_MAX_BYTES);
+      const larger = BUFFER_POOL.take(wanted <= expected ? expected : 2 * wanted);
       this.#memory.copy(larger, 0, 0, this.#length);
-      SPARE_MEMORY.give(this.#memory);
+      BUFFER_POOL.give(this.#memory);
       this.#memory = larger;
     }
     return this.#memory.subarray(this.#length);
@@ -48,13 +52,13 @@ export class GrowingBytes {
     if (4 * this.#length >= this.#memory.length) return;
     const fitting = Buffer.allocUnsafeSlow(this.#length);
     this.#memory.copy(fitting);
-    SPARE_MEMORY.give(this.#memory);
+    BUFFER_POOL.give(this.#memory);
     this.#memory = fitting;
   }
 
   /** Gives the memory away: nobody may look at the bytes any more. */
   release(): void {
-    SPARE_MEMORY.give(this.#memory);
+    BUFFER_POOL.give(this.#memory);
     this.#memory = NOTHING;
     this.#length = 0;
   }
@@ -62,6 +66,29 @@ export class GrowingBytes {
   /** Keeps the first `length` bytes. */
   cut(length: number): void {
     this.#length = length;
+  }
+}
+
+/** A large message for somebody who wants it in one piece. */
+export class BufferedMessage implements LargeMessage {
+  readonly #bytes: GrowableBuffer;
+  readonly #ended: (bytes: Buffer) => void;
+
+  constructor(expectedBytes: number, ended: (bytes: Buffer) => void) {
+    this.#bytes = new GrowableBuffer(expectedBytes);
+    this.#ended = ended;
+  }
+
+  add(piece: Uint8Array): void {
+    this.#bytes.add(piece);
+  }
+
+  isUtf8(): boolean {
+    return isUtf8(this.#bytes.bytes);
+  }
+
+  end(): void {
+    this.#ended(this.#bytes.bytes);
   }
 }
 

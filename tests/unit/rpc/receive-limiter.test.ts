@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Intake } from '../../../src/rpc/intake.ts';
+import { ReceiveLimiter } from '../../../src/rpc/receive-limiter.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
@@ -11,7 +11,7 @@ afterEach(() => {
 
 function create(perSecond: number) {
   const changes: boolean[] = [];
-  const intake = new Intake(
+  const intake = new ReceiveLimiter(
     perSecond,
     (open) => changes.push(open),
     () => Date.now(),

@@ -1,16 +1,16 @@
-import { GrowingBytes } from '../transport/growing-bytes.ts';
+import { GrowableBuffer } from '../transport/growable-buffer.ts';
 import { decodeGroups } from './base64.ts';
 import { Base64Fault, decodeStrictBase64 } from './strict-base64.ts';
 
 /** Standard base64 with padding that is decoded while it arrives, wherever it is cut. */
-export class ArrivingBase64 {
-  readonly #decoded: GrowingBytes;
+export class Base64StreamDecoder {
+  readonly #decoded: GrowableBuffer;
   /** The last characters, which may be the end: they are decoded when more follow, or with {@link end}. */
   readonly #held = Buffer.alloc(GROUP);
   #heldCount = 0;
 
   constructor(expectedCharacters: number) {
-    this.#decoded = new GrowingBytes(Math.max(0, Math.ceil((expectedCharacters / GROUP) * 3)));
+    this.#decoded = new GrowableBuffer(Math.max(0, Math.ceil((expectedCharacters / GROUP) * 3)));
   }
 
   /** What was decoded so far. */
