@@ -3,34 +3,34 @@ import { MAX_OPEN_POLICY_REQUESTS, MAX_REASON_BYTES } from '../../../../src/netw
 import { DEFAULT_MESSAGE_LIMITS } from '../../../../src/protocol/limits.ts';
 import type { NetworkPolicyRequest } from '../../../../src/protocol/network.ts';
 import { RpcConnection } from '../../../../src/rpc/connection.ts';
-import { PolicyQuestions, type QuestionPeer } from '../../../../src/server/sessions/policy-questions.ts';
+import { type PolicyRequestPeer, PolicyRequests } from '../../../../src/server/sessions/policy-requests.ts';
 import { createMemoryPair } from '../../../../src/transport/memory.ts';
 
-const QUESTION: NetworkPolicyRequest = { protocol: 'http', host: 'a.test', port: 80 };
+const REQUEST: NetworkPolicyRequest = { protocol: 'http', host: 'a.test', port: 80 };
 const NEVER = new AbortController().signal;
 const DENIED = { type: 'deny', reason: 'not_allowed' };
 
-/** Somebody who answers every question with this, or never. */
-function answering(result?: unknown): QuestionPeer & { asked: unknown[] } {
-  const asked: unknown[] = [];
+/** A client that answers every policy request with `result`; without one it never answers. */
+function answering(result?: unknown): PolicyRequestPeer & { received: unknown[] } {
+  const received: unknown[] = [];
   return {
-    asked,
+    received,
     call: (method, params, { signal }) => {
-      asked.push({ method, params });
+      received.push({ method, params });
       if (result !== undefined) return Promise.resolve(result);
       return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
     },
   };
 }
 
-const ask = (peer: QuestionPeer | null, timeoutMs = 60_000, signal = NEVER) =>
-  new PolicyQuestions(() => peer).ask('p', QUESTION, timeoutMs, signal);
+const send = (peer: PolicyRequestPeer | null, timeoutMs = 60_000, signal = NEVER) =>
+  new PolicyRequests(() => peer).send('p', REQUEST, timeoutMs, signal);
 
-test('the question names the process and what it wants', async () => {
+test('sends the process and the host that it wants to reach', async () => {
   const peer = answering({ decision: { type: 'allow' } });
-  expect(await ask(peer)).toEqual({ type: 'allow' });
-  expect(peer.asked).toEqual([
-    { method: 'network/policyRequest', params: { processId: 'p', request: QUESTION } },
+  expect(await send(peer)).toEqual({ type: 'allow' });
+  expect(peer.received).toEqual([
+    { method: 'network/policyRequest', params: { processId: 'p', request: REQUEST } },
   ]);
 });
 
@@ -40,8 +40,8 @@ test.each([
   ['deny', '', 'policy_denied'],
   ['ask', '', 'policy_denied'],
   ['deny', 'x'.repeat(MAX_REASON_BYTES), 'x'.repeat(MAX_REASON_BYTES)],
-])('%s with a proper reason counts', async (type, reason, counted) => {
-  expect(await ask(answering({ decision: { type, reason } }))).toEqual({ type, reason: counted });
+])('accepts %s with a valid reason', async (type, reason, counted) => {
+  expect(await send(answering({ decision: { type, reason } }))).toEqual({ type, reason: counted });
 });
 
 test.each([
@@ -50,42 +50,42 @@ test.each([
   ['a reason in two lines', { decision: { type: 'ask', reason: 'a\nb' } }],
   ['a reason with an escape', { decision: { type: 'ask', reason: '\u001b[1m' } }],
   ['no reason', { decision: { type: 'ask' } }],
-  ['an unknown decision', { decision: { type: 'perhaps', reason: 'x' } }],
+  ['an unknown type of decision', { decision: { type: 'perhaps', reason: 'x' } }],
   ['no decision', {}],
-  ['nothing', null],
-])('%s is a denial', async (_name, result) => {
-  expect(await ask(answering(result))).toEqual(DENIED);
+  ['a null result', null],
+])('denies when the answer has %s', async (_name, result) => {
+  expect(await send(answering(result))).toEqual(DENIED);
 });
 
-test('nobody to ask is a denial', async () => {
-  expect(await ask(null)).toEqual(DENIED);
+test('denies while no client is attached', async () => {
+  expect(await send(null)).toEqual(DENIED);
 });
 
-test('a question that is taken back is a denial', async () => {
-  const taken = new AbortController();
-  const answer = ask(answering(), 60_000, taken.signal);
-  taken.abort();
+test('denies a request that is withdrawn', async () => {
+  const withdrawal = new AbortController();
+  const answer = send(answering(), 60_000, withdrawal.signal);
+  withdrawal.abort();
   expect(await answer).toEqual(DENIED);
 });
 
-test('so many questions may be open, and one more is denied unasked', async () => {
+test('denies without sending when too many requests are open', async () => {
   const peer = answering();
-  const questions = new PolicyQuestions(() => peer);
-  const taken = new AbortController();
+  const requests = new PolicyRequests(() => peer);
+  const withdrawal = new AbortController();
   const open = Array.from({ length: MAX_OPEN_POLICY_REQUESTS }, () =>
-    questions.ask('p', QUESTION, 60_000, taken.signal),
+    requests.send('p', REQUEST, 60_000, withdrawal.signal),
   );
-  expect(await questions.ask('p', QUESTION, 60_000, NEVER)).toEqual(DENIED);
-  expect(peer.asked).toHaveLength(MAX_OPEN_POLICY_REQUESTS);
-  taken.abort();
+  expect(await requests.send('p', REQUEST, 60_000, NEVER)).toEqual(DENIED);
+  expect(peer.received).toHaveLength(MAX_OPEN_POLICY_REQUESTS);
+  withdrawal.abort();
   await Promise.all(open);
-  void questions.ask('p', QUESTION, 60_000, NEVER);
-  expect(peer.asked).toHaveLength(MAX_OPEN_POLICY_REQUESTS + 1);
+  void requests.send('p', REQUEST, 60_000, NEVER);
+  expect(peer.received).toHaveLength(MAX_OPEN_POLICY_REQUESTS + 1);
 });
 
-test('over a real connection ids count from 1, a refusal and the end of the connection are denials', async () => {
+test('numbers requests from 1 on a connection; denies on an error response and when the connection closes', async () => {
   const { connection, peer } = connected();
-  const questions = new PolicyQuestions(() => connection);
+  const requests = new PolicyRequests(() => connection);
   const received: { id: number }[] = [];
   peer.open({
     message: (text) => received.push(JSON.parse(text)),
@@ -94,7 +94,7 @@ test('over a real connection ids count from 1, a refusal and the end of the conn
     ended: () => {},
     closed: () => {},
   });
-  const [allowed, refused, lost] = ['a', 'b', 'c'].map((id) => questions.ask(id, QUESTION, 60_000, NEVER));
+  const [allowed, refused, lost] = ['a', 'b', 'c'].map((id) => requests.send(id, REQUEST, 60_000, NEVER));
   await turn();
   expect(received.map(({ id }) => id)).toEqual([1, 2, 3]);
   peer.send('{"id":1,"result":{"decision":{"type":"allow"}}}');

@@ -3,26 +3,26 @@ import { ANSWER_GRACE_MS, MAX_OPEN_POLICY_REQUESTS, MAX_REASON_BYTES } from '../
 import type { NetworkPolicyDecision, NetworkPolicyRequest } from '../../protocol/network.ts';
 import { CLIENT_METHODS } from '../../protocol/registry.ts';
 
-/** The connection that answers, as far as questions go. */
-export interface QuestionPeer {
+/** The connection that receives policy requests. */
+export interface PolicyRequestPeer {
   call(method: string, params: unknown, options: { readonly signal: AbortSignal }): Promise<unknown>;
 }
 
 /**
- * Asks the client of a session about hosts that its programs want to reach. Whoever is attached when a question comes up is asked;
- * a question that is not answered properly and in time, for whatever reason, is answered with a denial.
+ * Asks the client of a session whether its programs may reach a host. The request goes to the client that is attached at that
+ * moment. A request without a valid answer in time is denied.
  */
-export class PolicyQuestions {
-  readonly #peer: () => QuestionPeer | null;
+export class PolicyRequests {
+  readonly #peer: () => PolicyRequestPeer | null;
   #open = 0;
 
-  /** `peer` gives the connection that is attached now, if one is. */
-  constructor(peer: () => QuestionPeer | null) {
+  /** `peer` returns the attached connection; null while the session is detached. */
+  constructor(peer: () => PolicyRequestPeer | null) {
     this.#peer = peer;
   }
 
-  /** Never rejects. The signal takes the question back. */
-  async ask(
+  /** Resolves to the client's decision, or to a denial; never rejects. `signal` withdraws the request. */
+  async send(
     processId: string,
     request: NetworkPolicyRequest,
     timeoutMs: number,
@@ -31,9 +31,9 @@ export class PolicyQuestions {
     const peer = this.#peer();
     if (peer === null || this.#open >= MAX_OPEN_POLICY_REQUESTS) return DENIED;
     this.#open++;
-    const patience = AbortSignal.timeout(Math.min(timeoutMs + ANSWER_GRACE_MS, MAX_TIMER_MS));
+    const timeout = AbortSignal.timeout(Math.min(timeoutMs + ANSWER_GRACE_MS, MAX_TIMER_MS));
     try {
-      const options = { signal: AbortSignal.any([signal, patience]) };
+      const options = { signal: AbortSignal.any([signal, timeout]) };
       return checked(await peer.call('network/policyRequest', { processId, request }, options));
     } catch {
       return DENIED;
@@ -45,7 +45,7 @@ export class PolicyQuestions {
 
 const DENIED: NetworkPolicyDecision = { type: 'deny', reason: 'not_allowed' };
 
-/** What a client gives as its reason reaches programs and logs, so it has to be short and harmless. */
+/** Checks the client's answer. Its reason reaches programs and logs, so a long one or one with control characters is replaced. */
 function checked(result: unknown): NetworkPolicyDecision {
   const parsed = CLIENT_METHODS['network/policyRequest'].result.safeParse(result);
   if (!parsed.success) return DENIED;
