@@ -2,7 +2,7 @@ import { lstat, realpath } from 'node:fs/promises';
 import { forEachBounded } from '../../../base/for-each-bounded.ts';
 import { Errno, errorCode, refused, systemError, toFileError } from '../../../files/errors.ts';
 import type { FileSystem } from '../../../files/file-system.ts';
-import { TREE_CALLS_AT_ONCE } from '../../../files/limits.ts';
+import { TREE_CALL_CONCURRENCY } from '../../../files/limits.ts';
 import { directoryBatches } from '../../../files/local/directory-listing.ts';
 import {
   childPath,
@@ -32,7 +32,7 @@ export async function copyTreeStepwise(
       await files.createDirectory(to, { recursive: true, followSymlinks: true });
       await refuseWithin(realSource, to);
       for await (const batch of directoryBatches(from)) {
-        await forEachBounded(batch, TREE_CALLS_AT_ONCE, async (entry) => {
+        await forEachBounded(batch, TREE_CALL_CONCURRENCY, async (entry) => {
           const [entryFrom, entryTo] = [childPath(from, entry.name), childPath(to, entry.name)];
           if (entry.isDirectory()) pending.push({ from: entryFrom, to: entryTo });
           else if (entry.isFile() || entry.isSymbolicLink()) {

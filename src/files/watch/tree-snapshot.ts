@@ -1,33 +1,33 @@
 import { lstat, opendir, stat } from 'node:fs/promises';
 import type { Semaphore } from '../../base/semaphore.ts';
 import { errorCode } from '../errors.ts';
-import { WATCH_MAX_NOTED_NAMES, WATCH_PARALLEL_LOOKS } from '../limits.ts';
+import { WATCH_CHECK_CONCURRENCY, WATCH_MAX_PENDING_NAMES } from '../limits.ts';
 import { childPath, lastName, type NativePath, parentPath, systemPath } from '../native-path.ts';
 import type { ChangeList } from './change-list.ts';
-import type { Exclusion } from './exclusion.ts';
 import {
+  DirectoryNode,
+  directoriesBelow,
   type EntryKind,
   entryKind,
-  Folder,
   type Found,
-  foldersBelow,
   isOther,
   kindOf,
   type Noted,
   type NotedNames,
-} from './known-folder.ts';
-import type { NoticeKind, NoticeQueue, NoticeSource } from './notice-queue.ts';
+} from './directory-node.ts';
+import type { WatchEventKind, WatchEventQueue, WatchEventSource } from './event-queue.ts';
+import type { Exclusion } from './exclusion.ts';
 import { type WatchBudget, WatchLimitError } from './watch-budget.ts';
 
-export interface KnownTreeOptions {
+export interface TreeSnapshotOptions {
   readonly recursive: boolean;
   readonly excluded: Exclusion;
   readonly budget: WatchBudget;
-  readonly notices: NoticeQueue;
+  readonly notices: WatchEventQueue;
   /** For what is with the system at once. */
   readonly slots: Semaphore;
-  readonly maxNotedNames?: number;
-  /** Something was noticed that {@link KnownTree.reconcile} should look at. */
+  readonly maxPendingNames?: number;
+  /** Something was noticed that {@link TreeSnapshot.reconcile} should look at. */
   readonly onNotice: () => void;
 }
 
@@ -43,24 +43,24 @@ export interface KnownTreeOptions {
  * tell its attributes from its name. Links are not followed, but for the root itself. Of a directory that cannot be read
  * only the name is known.
  */
-export class KnownTree {
+export class TreeSnapshot {
   readonly #root: NativePath;
-  readonly #options: KnownTreeOptions;
-  readonly #maxNotedNames: number;
+  readonly #options: TreeSnapshotOptions;
+  readonly #maxPendingNames: number;
   /** The directory of the root, of which only the root is known. So the root comes, goes and changes like any other entry. */
-  readonly #top: Folder;
+  readonly #top: DirectoryNode;
   /** Folders where something was noticed since the last look. */
-  #noted = new Set<Folder>();
+  #noted = new Set<DirectoryNode>();
   #notedNames = 0;
   #eventsLost = false;
   #rootFile: RootFile | null = null;
   readonly #closing = new AbortController();
 
-  constructor(root: NativePath, options: KnownTreeOptions) {
+  constructor(root: NativePath, options: TreeSnapshotOptions) {
     this.#root = root;
     this.#options = options;
-    this.#maxNotedNames = options.maxNotedNames ?? WATCH_MAX_NOTED_NAMES;
-    this.#top = new Folder(parentPath(root), null);
+    this.#maxPendingNames = options.maxPendingNames ?? WATCH_MAX_PENDING_NAMES;
+    this.#top = new DirectoryNode(parentPath(root), null);
   }
 
   /** Learns the whole tree. Fails with the system's error when there is no root, or with a {@link WatchLimitError}. */
@@ -102,7 +102,7 @@ export class KnownTree {
     this.#noted = new Set();
     this.#notedNames = 0;
     while (visits.size > 0) {
-      const some = [...takeSome(visits, WATCH_PARALLEL_LOOKS)];
+      const some = [...takeSome(visits, WATCH_CHECK_CONCURRENCY)];
       await Promise.all(some.map(([folder, reason]) => this.#visit(folder, reason, visits, changes)));
     }
   }
@@ -119,13 +119,18 @@ export class KnownTree {
     this.#eventsLost = false;
     changes.markIncomplete();
     this.checkRoot();
-    for (const folder of foldersBelow(this.#top)) {
+    for (const folder of directoriesBelow(this.#top)) {
       folder.doubted = true;
       this.#noted.add(folder);
     }
   }
 
-  async #visit(folder: Folder, reason: VisitReason, visits: Visits, changes: ChangeList): Promise<void> {
+  async #visit(
+    folder: DirectoryNode,
+    reason: VisitReason,
+    visits: Visits,
+    changes: ChangeList,
+  ): Promise<void> {
     if (folder.gone) return;
     const names = folder.noted;
     const whole = folder.doubted || reason === 'replaced';
@@ -135,10 +140,15 @@ export class KnownTree {
     else await this.#visitNames(folder, names, visits, changes);
   }
 
-  async #visitNames(folder: Folder, names: NotedNames, visits: Visits, changes: ChangeList): Promise<void> {
+  async #visitNames(
+    folder: DirectoryNode,
+    names: NotedNames,
+    visits: Visits,
+    changes: ChangeList,
+  ): Promise<void> {
     const rest = new Map(names);
     while (rest.size > 0) {
-      const some = [...takeSome(rest, WATCH_PARALLEL_LOOKS)].filter(
+      const some = [...takeSome(rest, WATCH_CHECK_CONCURRENCY)].filter(
         ([name]) => !this.#isExcluded(folder, name),
       );
       const found = await Promise.all(some.map(([name]) => this.#look(folder, name)));
@@ -151,7 +161,7 @@ export class KnownTree {
 
   /** Watches the directory afresh and compares all of its names. The watch comes first: nothing happens unseen in between. */
   async #visitWhole(
-    folder: Folder,
+    folder: DirectoryNode,
     reason: VisitReason,
     noted: NotedNames,
     visits: Visits,
@@ -174,7 +184,7 @@ export class KnownTree {
   }
 
   #compare(
-    folder: Folder,
+    folder: DirectoryNode,
     name: string,
     found: Found | null,
     noted: Noted,
@@ -188,7 +198,7 @@ export class KnownTree {
     if (found === null) return;
     if (!folder.entries.has(name)) {
       this.#add(folder, name, found.kind, visits, changes);
-    } else if (known instanceof Folder) {
+    } else if (known instanceof DirectoryNode) {
       const replaced = noted === 'replaced' || isOther(known, found);
       if (replaced) changes.add(path, 'modified');
       if (replaced) visits.set(known, 'replaced');
@@ -199,7 +209,7 @@ export class KnownTree {
     }
   }
 
-  #add(folder: Folder, name: string, kind: EntryKind, visits: Visits, changes: ChangeList): void {
+  #add(folder: DirectoryNode, name: string, kind: EntryKind, visits: Visits, changes: ChangeList): void {
     const path = childPath(folder.path, name);
     const isEntered = kind === 'directory' && (this.#options.recursive || folder === this.#top);
     this.#options.budget.take(isEntered);
@@ -210,22 +220,22 @@ export class KnownTree {
       folder.entries.set(name, kind);
       return;
     }
-    const added = new Folder(path, folder);
+    const added = new DirectoryNode(path, folder);
     added.doubted = true;
     folder.entries.set(name, added);
     visits.set(added, 'noted');
   }
 
   /** Takes an entry out, and what lies below it first. */
-  #forget(folder: Folder, name: string, changes: ChangeList | null): void {
+  #forget(folder: DirectoryNode, name: string, changes: ChangeList | null): void {
     const known = folder.entries.get(name);
     folder.entries.delete(name);
-    if (known instanceof Folder) {
+    if (known instanceof DirectoryNode) {
       known.close();
       this.#noted.delete(known);
       for (const below of [...known.entries.keys()]) this.#forget(known, below, changes);
     }
-    this.#options.budget.give(known instanceof Folder);
+    this.#options.budget.give(known instanceof DirectoryNode);
     changes?.add(childPath(folder.path, name), 'deleted');
   }
 
@@ -249,14 +259,17 @@ export class KnownTree {
     if (this.#root !== '/') this.#watch(this.#top);
   }
 
-  #watch(folder: Folder): void {
+  #watch(folder: DirectoryNode): void {
     const before = folder.source;
     folder.source = this.#open(folder.path, (kind, name) => this.#notice(folder, kind, name));
     before?.close();
   }
 
   /** Null when the path is gone or must not be read. */
-  #open(path: NativePath, listener: (kind: NoticeKind, name: string | null) => void): NoticeSource | null {
+  #open(
+    path: NativePath,
+    listener: (kind: WatchEventKind, name: string | null) => void,
+  ): WatchEventSource | null {
     try {
       return this.#options.notices.open(path, listener);
     } catch (error) {
@@ -265,7 +278,7 @@ export class KnownTree {
     }
   }
 
-  #notice(folder: Folder, kind: NoticeKind, name: string | null): void {
+  #notice(folder: DirectoryNode, kind: WatchEventKind, name: string | null): void {
     if (folder.gone) return;
     if (folder === this.#top) {
       if (name !== null && name !== lastName(this.#root)) return;
@@ -282,20 +295,20 @@ export class KnownTree {
     this.#options.onNotice();
   }
 
-  #note(folder: Folder, name: string, noted: Noted): void {
+  #note(folder: DirectoryNode, name: string, noted: Noted): void {
     if (this.#eventsLost || folder.gone) return;
     const before = folder.noted.get(name);
     if (before === undefined) this.#notedNames += 1;
     if (before === undefined || before === 'look' || noted === 'rename') folder.noted.set(name, noted);
     this.#noted.add(folder);
-    if (this.#notedNames > this.#maxNotedNames) this.doubtAll();
+    if (this.#notedNames > this.#maxPendingNames) this.doubtAll();
   }
 
-  #isExcluded(folder: Folder, name: string): boolean {
+  #isExcluded(folder: DirectoryNode, name: string): boolean {
     return folder !== this.#top && this.#options.excluded(childPath(folder.path, name));
   }
 
-  async #look(folder: Folder, name: string): Promise<Found | null> {
+  async #look(folder: DirectoryNode, name: string): Promise<Found | null> {
     const path = systemPath(childPath(folder.path, name));
     try {
       const found = await this.#inSlot(() => (folder === this.#top ? stat(path) : lstat(path)));
@@ -306,7 +319,7 @@ export class KnownTree {
     }
   }
 
-  async #list(folder: Folder, changes: ChangeList): Promise<Map<string, EntryKind>> {
+  async #list(folder: DirectoryNode, changes: ChangeList): Promise<Map<string, EntryKind>> {
     const entries = new Map<string, EntryKind>();
     try {
       await this.#inSlot(() => this.#listInto(entries, folder));
@@ -319,7 +332,7 @@ export class KnownTree {
     return entries;
   }
 
-  async #listInto(entries: Map<string, EntryKind>, folder: Folder): Promise<void> {
+  async #listInto(entries: Map<string, EntryKind>, folder: DirectoryNode): Promise<void> {
     // With names as bytes, since a file system that does not tell kinds has each of them looked up by name.
     const encoding = 'buffer' as BufferEncoding;
     const directory = await opendir(systemPath(folder.path), { encoding, bufferSize: LISTED_AT_ONCE });
@@ -343,10 +356,10 @@ export class KnownTree {
 
 /** `replaced`: another directory stands in the place of the known one, so that no file in it is the same. */
 type VisitReason = 'noted' | 'replaced';
-type Visits = Map<Folder, VisitReason>;
+type Visits = Map<DirectoryNode, VisitReason>;
 
 interface RootFile {
-  readonly source: NoticeSource | null;
+  readonly source: WatchEventSource | null;
   readonly inode: number | null;
 }
 

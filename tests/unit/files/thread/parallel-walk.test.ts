@@ -8,7 +8,7 @@ import { FileThreads } from '../../../../src/files/file-threads.ts';
 import { WALK_SHARED_DIRECTORIES } from '../../../../src/files/limits.ts';
 import { walk } from '../../../../src/files/local/walk.ts';
 import { type NativePath, nativePathOfText } from '../../../../src/files/native-path.ts';
-import { walkByThreads } from '../../../../src/files/thread/divided-walk.ts';
+import { walkOnThreads } from '../../../../src/files/thread/parallel-walk.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { temporaryDirectory } from '../local/temporary-tree.ts';
 import { EVERYTHING } from '../walk-options.ts';
@@ -24,7 +24,7 @@ const allThreads = [threads];
 beforeAll(async () => {
   await withThreads(threads, 1);
   // A thread that is busy lets another one be made.
-  const busy = walkByThreads(threads, nativePathOfText('/proc/self'), EVERYTHING, NEVER);
+  const busy = walkOnThreads(threads, nativePathOfText('/proc/self'), EVERYTHING, NEVER);
   threads.prepare();
   await busy;
   await waitFor('two threads', () => threads.free === 2);
@@ -39,7 +39,7 @@ afterAll(async () => {
     // Walks that are given up end their threads.
     while (each.free > 0) {
       const unwanted = new AbortController();
-      const given = walkByThreads(each, nativePathOfText('/'), EVERYTHING, unwanted.signal);
+      const given = walkOnThreads(each, nativePathOfText('/'), EVERYTHING, unwanted.signal);
       unwanted.abort(new Error('over'));
       await expect(given).rejects.toThrow('over');
     }
@@ -70,7 +70,7 @@ async function wideTree(): Promise<NativePath> {
 async function walkedBothWays(root: NativePath, options: Partial<WalkOptions>) {
   const all = { ...EVERYTHING, ...options };
   const expected = await walk(root, all, NEVER);
-  const { entries, errors, truncated } = (await walkByThreads(threads, root, all, NEVER))!;
+  const { entries, errors, truncated } = (await walkOnThreads(threads, root, all, NEVER))!;
   expect({ entries, errors, truncated }).toEqual(expected);
   return expected;
 }
@@ -160,7 +160,7 @@ test('one thread does it alone, and has another one made for the next walk', asy
   allThreads.push(one);
   await withThreads(one, 1);
   const root = await wideTree();
-  const { entries } = (await walkByThreads(one, root, EVERYTHING, NEVER))!;
+  const { entries } = (await walkOnThreads(one, root, EVERYTHING, NEVER))!;
   expect(entries).toEqual((await walk(root, EVERYTHING, NEVER)).entries);
   expect(one.count).toBe(2);
   await waitFor('the other one', () => one.free === 2);
@@ -168,9 +168,9 @@ test('one thread does it alone, and has another one made for the next walk', asy
 
 test('a walk is given back when there is no thread, or one of them breaks', async () => {
   const root = await wideTree();
-  expect(await walkByThreads(new FileThreads(), root, EVERYTHING, NEVER)).toBeNull();
+  expect(await walkOnThreads(new FileThreads(), root, EVERYTHING, NEVER)).toBeNull();
   run.mockImplementationOnce(FileThreads.prototype.run.bind(threads)).mockResolvedValueOnce(null);
-  expect(await walkByThreads(threads, root, EVERYTHING, NEVER)).toBeNull();
+  expect(await walkOnThreads(threads, root, EVERYTHING, NEVER)).toBeNull();
   await waitFor('the other thread', () => threads.free === 2);
 });
 
@@ -181,14 +181,14 @@ test('a walk that is not wanted any more goes no further', async () => {
     unwanted.abort(new Error('not wanted'));
     return piece;
   });
-  const walking = walkByThreads(threads, await wideTree(), EVERYTHING, unwanted.signal);
+  const walking = walkOnThreads(threads, await wideTree(), EVERYTHING, unwanted.signal);
   await expect(walking).rejects.toThrow('not wanted');
   expect(shares()).toEqual([0, WIDTH / 2, WIDTH / 2]);
   expect(threads.free).toBe(2);
 });
 
 test('limits that make no sense are refused', async () => {
-  const walking = walkByThreads(threads, nativePathOfText('/'), { ...EVERYTHING, maxEntries: 0 }, NEVER);
+  const walking = walkOnThreads(threads, nativePathOfText('/'), { ...EVERYTHING, maxEntries: 0 }, NEVER);
   await expect(walking).rejects.toMatchObject({ kind: 'refused' });
   expect(run).not.toHaveBeenCalled();
 });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import {
   type TreeWatch,
-  type TreeWatchMeans,
+  type TreeWatchContext,
   type TreeWatchOptions,
   watchTree,
 } from '../../../../src/files/watch/tree-watch.ts';
@@ -38,7 +38,7 @@ export class TreeScene {
     await rm(this.base, { recursive: true, force: true });
   }
 
-  async follow(path: string, options: Partial<TreeWatchOptions> = {}, means: TreeWatchMeans = {}) {
+  async follow(path: string, options: Partial<TreeWatchOptions> = {}, means: TreeWatchContext = {}) {
     const copy = new WatchedCopy(path);
     await copy.look();
     const watch = await watchTree(copy.root, { ...OPTIONS, ...options }, copy.apply, means);

@@ -4,12 +4,12 @@ import { INOTIFY_QUEUE_EVENTS } from '../limits.ts';
 import { type NativePath, systemPath } from '../native-path.ts';
 
 /** `change` is about content or attributes, `rename` about the name: it came, went, or stands for another file. */
-export type NoticeKind = 'change' | 'rename';
+export type WatchEventKind = 'change' | 'rename';
 
 /** Told of a name, in bytes, in the watched directory. An event of the directory itself comes under its own last name. */
-export type NoticeListener = (kind: NoticeKind, name: string | null) => void;
+export type WatchEventListener = (kind: WatchEventKind, name: string | null) => void;
 
-export interface NoticeSource {
+export interface WatchEventSource {
   /** Nothing is told after this. */
   close(): void;
 }
@@ -21,7 +21,7 @@ export interface NoticeSource {
  * arrives in one go, so that a burst which could come from one is the sign. It is taken well below the full size, because events
  * of watches that were closed in the meantime are not seen here.
  */
-export class NoticeQueue {
+export class WatchEventQueue {
   readonly #burstLimit: number;
   readonly #suspicious = new Set<() => void>();
   #burst = 0;
@@ -34,7 +34,7 @@ export class NoticeQueue {
    * Watches one directory, not what lies deeper, or one file; links are followed. Throws what the system says. The call is
    * synchronous: callers look at the path asynchronously first, so that a dead mount does not stop the process here.
    */
-  open(path: NativePath, listener: NoticeListener): NoticeSource {
+  open(path: NativePath, listener: WatchEventListener): WatchEventSource {
     let closed = false;
     const watcher = watch(systemPath(path), { persistent: false, encoding: 'latin1' }, (kind, name) => {
       this.#count();
@@ -54,7 +54,7 @@ export class NoticeQueue {
   }
 
   /** Calls back whenever events may have been lost; returns how to stop that. */
-  onSuspicion(listener: () => void): () => void {
+  onPossibleLoss(listener: () => void): () => void {
     // Each subscription is its own, even of the same function.
     const own = () => listener();
     this.#suspicious.add(own);
@@ -80,15 +80,15 @@ export class NoticeQueue {
 }
 
 /** The queue of this process's event loop. */
-export function processNotices(): Promise<NoticeQueue> {
-  shared ??= queueLength().then((length) => new NoticeQueue(length));
+export function processEventQueue(): Promise<WatchEventQueue> {
+  shared ??= queueLength().then((length) => new WatchEventQueue(length));
   return shared;
 }
 
 /** A burst of this part of the queue's length is suspicious. */
 const BURST_SHARE = 4;
 
-let shared: Promise<NoticeQueue> | undefined;
+let shared: Promise<WatchEventQueue> | undefined;
 
 async function queueLength(): Promise<number> {
   const text = await readFile('/proc/sys/fs/inotify/max_queued_events', 'latin1').catch(() => '');

@@ -10,19 +10,19 @@ import type { ThreadAnswers } from './thread-messages.ts';
  * A walk by threads: by one, and where there are many directories at the same depth by all that are free. Resolves with null when
  * there is none or one has broken; throws as any walk does.
  */
-export async function walkByThreads(
+export async function walkOnThreads(
   threads: FileThreads,
   path: NativePath,
   options: WalkOptions,
   signal: AbortSignal,
 ): Promise<EncodedWalk | null> {
   checkWalkLimits(options);
-  return await new DividedWalk(threads, options, signal).run(path);
+  return await new ParallelWalk(threads, options, signal).run(path);
 }
 
 type Piece = ThreadAnswers['walk'];
 
-class DividedWalk {
+class ParallelWalk {
   readonly #threads: FileThreads;
   readonly #options: WalkOptions;
   readonly #signal: AbortSignal;

@@ -10,10 +10,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { beforeEach, expect, test } from 'vitest';
-import { confineFileSystem } from '../../../src/files/confined-file-system.ts';
 import type { FileSystem, WalkOptions } from '../../../src/files/file-system.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../src/files/local/local-file-system.ts';
 import type { NativePath } from '../../../src/files/native-path.ts';
+import { restrictToRoot } from '../../../src/files/root-restricted-file-system.ts';
 import { Scratch } from './local/scratch.ts';
 
 const scratch = new Scratch();
@@ -43,7 +43,7 @@ beforeEach(() => {
   symlinkSync('../secret/file', at('room/file-out'));
   symlinkSync('../secret/new', at('room/dangling'));
   symlinkSync('inner', at('room/way-in'));
-  files = confineFileSystem(LOCAL_FILE_SYSTEM, at('room'));
+  files = restrictToRoot(LOCAL_FILE_SYSTEM, at('room'));
 });
 
 const write = (path: NativePath) => files.writeFile(path, Buffer.from('new'), FOLLOW, WAITING);

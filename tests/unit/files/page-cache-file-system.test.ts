@@ -1,10 +1,10 @@
 import { mkdirSync, symlinkSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { beforeAll, beforeEach, expect, test, vi } from 'vitest';
-import { cachedFileSystem } from '../../../src/files/cached-file-system.ts';
 import type { FileSystem } from '../../../src/files/file-system.ts';
-import { CLOSED_AT_ONCE_BYTES } from '../../../src/files/limits.ts';
+import { INLINE_CLOSE_MAX_BYTES } from '../../../src/files/limits.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../src/files/local/local-file-system.ts';
 import type { NativePath } from '../../../src/files/native-path.ts';
+import { pageCacheFileSystem } from '../../../src/files/page-cache-file-system.ts';
 import { type CachedCalls, loadCachedCalls } from '../../../src/native/cached-calls.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { outcome, Scratch } from './local/scratch.ts';
@@ -35,7 +35,7 @@ beforeEach(() => {
     readSmall: vi.fn(native.readSmall),
     read: vi.fn(native.read),
   };
-  files = cachedFileSystem(ordinary, { calls, prepare: () => {} });
+  files = pageCacheFileSystem(ordinary, { calls, prepare: () => {} });
 });
 
 /** The system may say that it would have to wait when somebody mounts something at the same moment. */
@@ -66,7 +66,7 @@ async function contentAt(path: NativePath, options = FOLLOW, from = files): Prom
 test.each([
   ['an empty file', ''],
   ['a small file', 'content'],
-  ['a large file', 'x'.repeat(CLOSED_AT_ONCE_BYTES + 1)],
+  ['a large file', 'x'.repeat(INLINE_CLOSE_MAX_BYTES + 1)],
 ])('%s in memory is read without the others, and closed', async (_name, content) => {
   const path = fileOf(content);
   expect(await contentAt(path)).toBe(content);
@@ -221,7 +221,7 @@ test('a file that is removed while it is read stays what it was', async () => {
 
 test('without the calls everything goes the ordinary way, and they are asked for', async () => {
   const prepare = vi.fn();
-  const unready = cachedFileSystem(ordinary, { calls: null, prepare });
+  const unready = pageCacheFileSystem(ordinary, { calls: null, prepare });
   expect(await contentAt(fileOf('content'), FOLLOW, unready)).toBe('content');
   expect(ordinary.readFile).toHaveBeenCalledOnce();
   expect(prepare).toHaveBeenCalledOnce();

@@ -19,7 +19,7 @@ export interface CachedCallSource {
  * to a thread and back costs ten times that, and more on a busy machine. So is told that there is no such file. Everything else goes the
  * way of `files`, also every other failure.
  */
-export function cachedFileSystem(files: FileSystem, source: CachedCallSource): FileSystem {
+export function pageCacheFileSystem(files: FileSystem, source: CachedCallSource): FileSystem {
   return {
     ...files,
 

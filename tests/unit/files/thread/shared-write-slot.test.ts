@@ -1,21 +1,21 @@
 import { expect, test } from 'vitest';
-import { SMALL_WRITE_BYTES, WRITE_DESK_PATH_BYTES } from '../../../../src/files/limits.ts';
+import { SMALL_WRITE_BYTES, WRITE_SLOT_PATH_BYTES } from '../../../../src/files/limits.ts';
 import { nativePathOfBytes } from '../../../../src/files/native-path.ts';
-import { WriteDesk, type WriteJob } from '../../../../src/files/thread/write-desk.ts';
+import { SharedWriteSlot, type WriteJob } from '../../../../src/files/thread/shared-write-slot.ts';
 
 const job = (path: string, bytes: Uint8Array): WriteJob => ({ path: nativePathOfBytes(path), bytes });
 const SMALL = job('/tmp/\xff', Buffer.from('content'));
 
 /** Both sides of a desk. */
-function desks(): [WriteDesk, WriteDesk] {
-  const desk = new WriteDesk();
-  return [desk, new WriteDesk(desk.memory)];
+function desks(): [SharedWriteSlot, SharedWriteSlot] {
+  const desk = new SharedWriteSlot();
+  return [desk, new SharedWriteSlot(desk.memory)];
 }
 
 test('a write that is laid down is found on the other side, once for each time', () => {
   const [server, thread] = desks();
   const largest = job(
-    'p'.repeat(WRITE_DESK_PATH_BYTES),
+    'p'.repeat(WRITE_SLOT_PATH_BYTES),
     Uint8Array.from({ length: SMALL_WRITE_BYTES }, (_, index) => index % 251),
   );
   for (const given of [SMALL, largest, job('/', new Uint8Array(0)), SMALL]) {
@@ -30,10 +30,10 @@ test('a write that is laid down is found on the other side, once for each time',
 
 test('what is too large does not fit', () => {
   const bytes = new Uint8Array(SMALL_WRITE_BYTES);
-  const path = 'p'.repeat(WRITE_DESK_PATH_BYTES);
-  expect(WriteDesk.fits(job(path, bytes))).toBe(true);
-  expect(WriteDesk.fits(job(`${path}p`, bytes))).toBe(false);
-  expect(WriteDesk.fits(job(path, new Uint8Array(SMALL_WRITE_BYTES + 1)))).toBe(false);
+  const path = 'p'.repeat(WRITE_SLOT_PATH_BYTES);
+  expect(SharedWriteSlot.fits(job(path, bytes))).toBe(true);
+  expect(SharedWriteSlot.fits(job(`${path}p`, bytes))).toBe(false);
+  expect(SharedWriteSlot.fits(job(path, new Uint8Array(SMALL_WRITE_BYTES + 1)))).toBe(false);
 });
 
 test('who waited in vain or not at all is told nothing here', () => {

@@ -3,14 +3,14 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import koffi from 'koffi';
 import { expect, test, vi } from 'vitest';
-import { loadProcessor } from '../../../src/native/processor.ts';
+import { loadCpuAffinity } from '../../../src/native/cpu-affinity.ts';
 
 /** Where a thread may run, as the system writes it: `0-3,7`. */
 const allowed = (thread: number | 'self') =>
   /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync(`/proc/${thread}/status`, 'latin1'))![1];
 
 test('a thread is confined to one processor and freed again', async () => {
-  const processor = loadProcessor();
+  const processor = loadCpuAffinity();
   const other = spawn('sleep', ['60']);
   await once(other, 'spawn');
   try {
@@ -26,7 +26,7 @@ test('a thread is confined to one processor and freed again', async () => {
 });
 
 test('a thread that is gone, or a processor that is not there, is an error', () => {
-  const processor = loadProcessor();
+  const processor = loadCpuAffinity();
   const nobody = 2 ** 22 + 1;
   expect(() => processor.free(nobody)).toThrow('sched_setaffinity failed with errno 3');
   expect(() => processor.confine(nobody, processor.current())).toThrow('errno 3');
@@ -50,7 +50,7 @@ test('loading them sets nothing: who has ever been given processors gets no othe
     };
     return { ...library, func: noted } as unknown as ReturnType<typeof load>;
   });
-  loadProcessor();
+  loadCpuAffinity();
   spy.mockRestore();
   expect(called).toEqual(['int sched_getcpu()', 'sched_getaffinity']);
 });

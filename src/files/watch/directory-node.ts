@@ -1,10 +1,10 @@
 import type { NativePath } from '../native-path.ts';
-import type { NoticeKind, NoticeSource } from './notice-queue.ts';
+import type { WatchEventKind, WatchEventSource } from './event-queue.ts';
 
 export type EntryKind = 'directory' | 'file' | 'link' | 'other';
 
 /** What is to be found out about a name: whether it is there; also that it changed; or that it is in another directory now. */
-export type Noted = 'look' | NoticeKind | 'replaced';
+export type Noted = 'look' | WatchEventKind | 'replaced';
 export type NotedNames = Map<string, Noted>;
 
 /** What is there under a name. */
@@ -15,18 +15,18 @@ export interface Found {
 }
 
 /** A directory that is entered. Directories that are not are known like files. */
-export class Folder {
+export class DirectoryNode {
   readonly path: NativePath;
-  readonly parent: Folder | null;
-  readonly entries = new Map<string, Folder | EntryKind>();
-  source: NoticeSource | null = null;
+  readonly parent: DirectoryNode | null;
+  readonly entries = new Map<string, DirectoryNode | EntryKind>();
+  source: WatchEventSource | null = null;
   inode: number | null = null;
   noted: NotedNames = new Map();
   /** All of it has to be looked at, and its watch renewed. */
   doubted = false;
   gone = false;
 
-  constructor(path: NativePath, parent: Folder | null) {
+  constructor(path: NativePath, parent: DirectoryNode | null) {
     this.path = path;
     this.parent = parent;
   }
@@ -39,12 +39,12 @@ export class Folder {
 }
 
 /** Whether another directory stands in the place of the known one. */
-export function isOther(folder: Folder, found: Found | null): boolean {
+export function isOther(folder: DirectoryNode, found: Found | null): boolean {
   return folder.inode !== null && found !== null && found.inode !== null && found.inode !== folder.inode;
 }
 
-export function kindOf(known: Folder | EntryKind): EntryKind {
-  return known instanceof Folder ? 'directory' : known;
+export function kindOf(known: DirectoryNode | EntryKind): EntryKind {
+  return known instanceof DirectoryNode ? 'directory' : known;
 }
 
 export function entryKind(entry: {
@@ -57,10 +57,10 @@ export function entryKind(entry: {
   return entry.isSymbolicLink() ? 'link' : 'other';
 }
 
-export function* foldersBelow(folder: Folder): Generator<Folder> {
+export function* directoriesBelow(folder: DirectoryNode): Generator<DirectoryNode> {
   for (const entry of folder.entries.values()) {
-    if (!(entry instanceof Folder)) continue;
+    if (!(entry instanceof DirectoryNode)) continue;
     yield entry;
-    yield* foldersBelow(entry);
+    yield* directoriesBelow(entry);
   }
 }

@@ -1,4 +1,4 @@
-import { SMALL_WRITE_BYTES, WRITE_DESK_PATH_BYTES } from '../limits.ts';
+import { SMALL_WRITE_BYTES, WRITE_SLOT_PATH_BYTES } from '../limits.ts';
 import { type NativePath, nativePathOfBytes } from '../native-path.ts';
 
 /** A small file that is to be written. The bytes may be overwritten when it is done. */
@@ -12,12 +12,12 @@ export interface WriteJob {
  * longer than a moment, waited for: a message each way costs more than the write. The file thread sleeps here, also until a message
  * comes, and has one thing to do at a time.
  */
-export class WriteDesk {
+export class SharedWriteSlot {
   readonly memory: SharedArrayBuffer;
   readonly #words: Int32Array;
   readonly #bytes: Buffer;
 
-  constructor(memory = new SharedArrayBuffer(WORDS_BYTES + WRITE_DESK_PATH_BYTES + SMALL_WRITE_BYTES)) {
+  constructor(memory = new SharedArrayBuffer(WORDS_BYTES + WRITE_SLOT_PATH_BYTES + SMALL_WRITE_BYTES)) {
     this.memory = memory;
     this.#words = new Int32Array(memory, 0, WORDS);
     this.#bytes = Buffer.from(memory, WORDS_BYTES);
@@ -25,7 +25,7 @@ export class WriteDesk {
 
   /** Whether there is room for it; there is for all that is small and has a path that the system takes. */
   static fits({ path, bytes }: WriteJob): boolean {
-    return path.length <= WRITE_DESK_PATH_BYTES && bytes.length <= SMALL_WRITE_BYTES;
+    return path.length <= WRITE_SLOT_PATH_BYTES && bytes.length <= SMALL_WRITE_BYTES;
   }
 
   /** Says that there is a message. */

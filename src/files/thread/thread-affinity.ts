@@ -1,12 +1,12 @@
-import type { Processor } from '../../native/processor.ts';
+import type { CpuAffinity } from '../../native/cpu-affinity.ts';
 
 /**
  * On which processors a thread runs. Waking it on one that sleeps, and being woken by it, takes longer than writing a small file: who
  * waits for it anyway has it run in its own place meanwhile.
  */
-export class ThreadPlace {
+export class ThreadAffinity {
   readonly #thread: number;
-  #calls: Processor | null;
+  #calls: CpuAffinity | null;
   #confinedTo: number | null = null;
 
   /** Takes the system's number of the thread; where that is not known (null) it runs anywhere. */
@@ -16,7 +16,7 @@ export class ThreadPlace {
   }
 
   /** Has the thread run where the caller does. Returns what lets it run; null when it may be elsewhere. */
-  bringHere(): (() => void) | null {
+  pinToCurrentCpu(): (() => void) | null {
     const calls = this.#calls;
     if (calls === null) return null;
     const here = calls.current();
@@ -46,15 +46,15 @@ export class ThreadPlace {
 }
 
 /** From now on threads can be brought to where another one runs. The calls for that are loaded with the first such thread, if they can be. */
-export function useProcessor(load: () => Processor): void {
+export function useCpuAffinity(load: () => CpuAffinity): void {
   loadCalls = load;
   calls = null;
 }
 
-let loadCalls: (() => Processor) | null = null;
-let calls: Processor | null = null;
+let loadCalls: (() => CpuAffinity) | null = null;
+let calls: CpuAffinity | null = null;
 
-function processorCalls(): Processor | null {
+function processorCalls(): CpuAffinity | null {
   const load = loadCalls;
   loadCalls = null;
   try {

@@ -1,7 +1,7 @@
 import koffi from 'koffi';
 
 /** Calls with which a thread gives its processor to another thread of the process, and waits for it without going to sleep. */
-export interface Processor {
+export interface CpuAffinity {
   /** The processor that this thread runs on, for now. */
   current(): number;
   /** Has a thread run on one processor only. */
@@ -16,7 +16,7 @@ export interface Processor {
  * Loads the calls. Throws where one is missing, or where it cannot be asked where this thread may run. Where it runs is left alone: a
  * thread for which that was ever set, and what it starts, gets no processor that the process is given later.
  */
-export function loadProcessor(): Processor {
+export function loadCpuAffinity(): CpuAffinity {
   const library = koffi.load('libc.so.6');
   const current = library.func('int sched_getcpu()');
   const giveWay = library.func('int sched_yield()');
@@ -28,7 +28,7 @@ export function loadProcessor(): Processor {
     if (result < 0) throw new Error(`${name} failed with errno ${koffi.errno()}`);
   };
 
-  const processor: Processor = {
+  const processor: CpuAffinity = {
     current: () => current(),
 
     confine(thread, place) {

@@ -1,6 +1,6 @@
 import { Errno, FileError, refused } from './errors.ts';
 import type { FileSystem } from './file-system.ts';
-import { withParentHeld } from './local/no-follow.ts';
+import { withParentOpen } from './local/no-follow.ts';
 import { childPath, isWithin, type NativePath, textOfNativePath } from './native-path.ts';
 
 /**
@@ -9,7 +9,7 @@ import { childPath, isWithin, type NativePath, textOfNativePath } from './native
  * meanwhile, nothing outside is read, written, listed or removed. What is changed lies below the root; the root itself stays.
  * Hard links and mounts inside are inside: whoever made them meant them to be.
  */
-export function confineFileSystem(files: FileSystem, root: NativePath): FileSystem {
+export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem {
   const inside = (path: NativePath): NativePath => {
     // By name alone `/root/../other` would be inside, and not every spelling of a path has its dots resolved.
     if (!isWithin(path, root) || hasDots(path)) throw refused(`path is not within ${textOfNativePath(root)}`);
@@ -55,7 +55,7 @@ export function confineFileSystem(files: FileSystem, root: NativePath): FileSyst
     remove: async (path, options) => {
       below(path);
       try {
-        await withParentHeld(path, (entry) => files.remove(entry, { ...options, followSymlinks: true }));
+        await withParentOpen(path, (entry) => files.remove(entry, { ...options, followSymlinks: true }));
       } catch (error) {
         if (!options.force || !isErrno(error, Errno.ENOENT)) throw error;
       }
@@ -65,7 +65,7 @@ export function confineFileSystem(files: FileSystem, root: NativePath): FileSyst
     rename: async (source, destination) => {
       below(source);
       below(destination);
-      await withParentHeld(source, (from) => withParentHeld(destination, (to) => files.rename(from, to)));
+      await withParentOpen(source, (from) => withParentOpen(destination, (to) => files.rename(from, to)));
     },
 
     copy: async () => {

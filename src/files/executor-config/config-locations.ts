@@ -4,7 +4,7 @@ import type { FileSystem } from '../file-system.ts';
 import { childPath, type NativePath, nativePathOfText } from '../native-path.ts';
 
 /** Where the configuration of this machine is. */
-export interface ExecutorPlaces {
+export interface ConfigLocations {
   readonly userHome: NativePath;
   /** Where the user's own configuration is; it need not exist. */
   readonly codexHome: NativePath;
@@ -13,16 +13,16 @@ export interface ExecutorPlaces {
 }
 
 /** What decides about the places. */
-export interface PlaceVariables {
+export interface LocationVariables {
   readonly HOME?: string | undefined;
   readonly CODEX_HOME?: string | undefined;
 }
 
 /** Finds the places. Throws FileError when CODEX_HOME names something that is no directory: it was set on purpose. */
-export async function findExecutorPlaces(
+export async function findConfigLocations(
   files: FileSystem,
-  variables: PlaceVariables,
-): Promise<ExecutorPlaces> {
+  variables: LocationVariables,
+): Promise<ConfigLocations> {
   const userHome = nativePathOfText(variables.HOME || homedir());
   const codexHome = variables.CODEX_HOME
     ? await namedHome(files, variables.CODEX_HOME)

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 
 /** Why native calls are out of the question on this system, or null. It loads nothing; only calling them proves that they work. */
-export function obstacleToNative(wanted: boolean): string | null {
+export function nativeUnavailableReason(wanted: boolean): string | null {
   const system = `${process.platform}-${process.arch}`;
   if (!wanted) return 'terminals are switched off (nativeSpawn is false)';
   if (!NATIVE_SYSTEMS.includes(system)) return `terminals are not supported on ${system}`;

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { TestClient } from '../../dist/testing/index.js';
 
-/** A client as it should be: runs a program, writes a file, reads it, and leaves. Throws when it is not served. */
-export async function honestVisit(url, folder) {
+/** A well-behaved client: runs a program, writes and reads a file, and disconnects. Throws when the server fails it. */
+export async function checkService(url, folder) {
   mkdirSync(folder, { recursive: true });
   const path = pathToFileURL(join(folder, 'file')).href;
   const client = await TestClient.connect(url);
@@ -19,13 +19,13 @@ export async function honestVisit(url, folder) {
     pipeStdin: true,
   };
   await client.call('process/start', program);
-  const chunk = Buffer.from('honest').toString('base64');
+  const chunk = Buffer.from('hello').toString('base64');
   assert.deepEqual(await client.call('process/write', { processId: 'p', chunk, writeId: '1' }), {
     status: 'accepted',
   });
   await client.call('process/closeStdin', { processId: 'p' });
   const events = await client.closedProcess('p');
-  assert.equal(events.text(), 'honest');
+  assert.equal(events.text(), 'hello');
   assert.equal(events.exitCode, 0);
   await client.call('fs/writeFile', { path, dataBase64: chunk });
   assert.equal((await client.call('fs/readFile', { path })).dataBase64, chunk);
