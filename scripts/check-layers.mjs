@@ -1,7 +1,7 @@
-// Enforces the layering of src/: which folder may import which, who may load native code or websockets, who may touch the
+// Enforces the layering of src/: which folder may import which, and which may load native code or websockets or use the
 // process. Prints each violation as `file:line: reason` and exits 1 if there is one.
 //
-//   node scripts/check-layers.mjs [ROOT]     ROOT holds src/; the project itself by default
+//   node scripts/check-layers.mjs [ROOT]     ROOT contains src/; the project itself by default
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -46,7 +46,7 @@ const LAYERS = {
   'index.ts': ['*'],
 };
 
-/** Packages that only one place may load, and the place. */
+/** Packages that only one folder may load, and that folder. */
 const PACKAGE_OWNERS = { koffi: 'src/native/', ws: 'src/transport/' };
 
 /** Folders that restrict which packages and Node modules they load. */
@@ -57,7 +57,7 @@ const PROCESS_NAMES =
   /\b(?:process\s*\.\s*(?:exit|argv|stdout)|console\s*\.\s*(?:log|info|debug|dir|table))\b/g;
 const PROCESS_IMPORTS = /\b(?:exit|argv|stdout)\b/;
 
-/** Folders that must load in a browser, and the modules that would prevent it however far down they are imported. */
+/** Folders that must load in a browser, and the modules that prevent it when they are imported, directly or indirectly. */
 const PORTABLE = ['protocol', 'client'];
 const NOT_PORTABLE = new Set(['node:child_process', 'koffi', 'node:fs', 'node:fs/promises']);
 /** Entries of portable folders that only Node loads; no other file of the folder may import them. */
@@ -79,7 +79,7 @@ const violations = [
 for (const { path, line, reason } of violations)
   process.stdout.write(`${display(path)}:${line}: ${reason}\n`);
 if (sources.size === 0) {
-  process.stdout.write(`${display(join(root, 'src'))}:1: there is no TypeScript to check\n`);
+  process.stdout.write(`${display(join(root, 'src'))}:1: contains no TypeScript\n`);
 }
 process.exitCode = violations.length > 0 || sources.size === 0 ? 1 : 0;
 
@@ -98,12 +98,12 @@ function readSource(path) {
   return { path, folder: folderOf(path), code: masked.code, imports: findImports(masked, path) };
 }
 
-/** Static and dynamic imports, re-exports and require calls, each with the file it leads to when that is ours. */
+/** Static and dynamic imports, re-exports and require calls, each with the file it resolves to if it is in src. */
 function findImports({ code, withStrings }, path) {
   const found = [];
   for (const pattern of [FROM, CALL]) {
     for (const match of withStrings.matchAll(pattern)) {
-      // A match that begins in a blank of `code` stands inside a string.
+      // A match that begins in a blank of `code` is inside a string.
       if (code[match.index] === ' ') continue;
       const { specifier, type, names = '' } = match.groups;
       const target = specifier.startsWith('.') ? resolve(dirname(path), specifier) : null;
@@ -164,7 +164,7 @@ function* nameViolations({ path, folder, code, imports }) {
   }
 }
 
-/** Reports each cycle of folders once, at an import that closes it. Type-only imports count: they tie designs together, too. */
+/** Reports each cycle of folders once, at an import that closes it. Type-only imports count, because they couple designs too. */
 function* cycleViolations() {
   const edges = new Map();
   for (const { path, folder, imports } of sources.values()) {
@@ -190,7 +190,7 @@ function* cycleViolations() {
   for (const folder of edges.keys()) if (!finished.has(folder)) yield* visit(folder, [folder]);
 }
 
-/** Follows the imports that remain at run time from every portable file. */
+/** Follows the run-time imports of every portable file. */
 function* portabilityViolations() {
   const reported = new Set();
   for (const start of sources.values()) {

@@ -13,6 +13,8 @@ export interface TransportEvents {
    * callback it arrives through `message`.
    */
   largeMessage?(expectedBytes: number): LargeMessage;
+  /** A message of {@link Transport.sendBytes}. */
+  bytesMessage?(message: BytesMessage): void;
   /** Received data is not text; the transport continues. */
   undecodable(reason: string): void;
   /** After `send` returned false, everything has been passed to the system. */
@@ -24,6 +26,17 @@ export interface TransportEvents {
   ended(): void;
   /** The transport has ended. Called exactly once, for either side. */
   closed(reason: CloseReason): void;
+}
+
+/**
+ * A message with a large member as bytes beside the text, instead of base64. In the text the member is an empty
+ * string.
+ */
+export interface BytesMessage {
+  readonly text: string;
+  /** The name of the member in the params or the result. */
+  readonly field: string;
+  readonly bytes: Uint8Array;
 }
 
 /** Receives a large message in chunks. `end` is not called when it is cut off or not UTF-8. */
@@ -57,6 +70,11 @@ export interface Transport {
    * the last. Otherwise like {@link send}.
    */
   sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean;
+  /**
+   * Like {@link send}, without encoding the bytes. The peer owns them afterwards. Present where both ends are in
+   * one process.
+   */
+  sendBytes?(message: BytesMessage): void;
   /**
    * Checks that the peer is alive, and drops it when it does not answer in time. Absent where this is impossible.
    */
