@@ -1,4 +1,4 @@
-import { obstacleToNative } from '../../native/obstacles.ts';
+import { nativeUnavailableReason } from '../../native/native-support.ts';
 import { type Child, SpawnError, type Spawner, type SpawnSpec } from './spawner.ts';
 
 /**
@@ -21,7 +21,7 @@ export class LazySpawner implements Spawner {
   /** Before loading it is a prediction, which holds unless the native library is missing or broken. */
   get pty(): Spawner['pty'] {
     if (this.#loaded !== null) return this.#loaded.pty;
-    const obstacle = obstacleToNative(this.#native);
+    const obstacle = nativeUnavailableReason(this.#native);
     return obstacle === null ? { available: true } : { available: false, reason: obstacle };
   }
 
