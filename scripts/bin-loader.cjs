@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Runs the bundle from compiled code where that fits this Node, and from its text otherwise: compiling is half of what a start
-// costs. The name of the bundle stands in for its content, so that text and compiled code always belong together.
+// Runs the bundle from its V8 code cache if that matches this Node version, and from its source otherwise. Compiling is half of the
+// start time. The name of the bundle is a hash of its content, so that source and code cache always match.
 const { readFileSync } = require('node:fs');
 const { join } = require('node:path');
 const { Script } = require('node:vm');
@@ -10,11 +10,11 @@ let cachedData;
 try {
   cachedData = readFileSync(join(__dirname, 'BUNDLE_NAME.cache'));
 } catch {
-  // It could not be compiled in advance.
+  // There is no code cache.
 }
 const wrapper = `(function(exports,require,module,__filename,__dirname){${readFileSync(filename, 'utf8')}\n})`;
 const script = new Script(wrapper, { filename, cachedData });
 script.runInThisContext()(exports, require, module, filename, __dirname);
 
-/** The compiled form of what has run so far, for the build to keep. */
+/** Returns the code cache of the functions that have run so far, for the build to store. */
 exports.compiled = () => script.createCachedData();

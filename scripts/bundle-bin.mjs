@@ -1,5 +1,5 @@
-// Makes the bin: the command line as one file, compiled in advance. Starting it reads three files in place of two hundred and
-// compiles none, which is most of what a start costs. Native code stays outside and is loaded when the first program is started.
+// Builds the bin: the CLI as one file with a V8 code cache. A start then reads three files instead of two hundred and compiles
+// none, which is most of the start time. Native code stays outside and is loaded when the first program starts.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { bundleFileHelper } from './bundle-file-helper.mjs';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = join(root, 'dist/bin');
 
-/** The websocket library loads these for clients over TLS and for compression. A server uses neither: they are loaded on use. */
+/** The websocket library loads these modules for TLS clients and for compression. A server uses neither, so they are loaded on use. */
 const deferredBuiltins = {
   name: 'deferred-builtins',
   setup(builder) {
@@ -51,8 +51,8 @@ mkdirSync(folder, { recursive: true });
 writeFileSync(join(folder, `${name}.js`), bundle);
 writeFileSync(newBin, loader);
 chmodSync(newBin, 0o755);
-compileInAdvance();
-// Who starts the bin meanwhile gets the old one or the new one, never half of it.
+writeCodeCache();
+// The rename is atomic: a bin that is started during the build is the old one or the new one.
 renameSync(newBin, bin);
 for (const file of readdirSync(folder)) {
   if (file.startsWith('bundle-') && !file.startsWith(`${name}.`)) rmSync(join(folder, file));
@@ -60,10 +60,10 @@ for (const file of readdirSync(folder)) {
 
 await bundleFileHelper({ source: join(root, 'dist'), extension: 'js', folder });
 
-/** Without compiled code the bin works as well, some milliseconds later. */
-function compileInAdvance() {
+/** Without the code cache the bin works too, but starts some milliseconds later. */
+function writeCodeCache() {
   const cache = join(folder, `${name}.cache`);
   const script = join(root, 'scripts/compile-bundle.cjs');
   const { status } = spawnSync(process.execPath, [script, newBin, cache], { stdio: ['ignore', 'ignore', 2] });
-  if (status !== 0) process.stderr.write('bundle-bin: the bundle could not be compiled in advance\n');
+  if (status !== 0) process.stderr.write('bundle-bin: could not write the code cache\n');
 }

@@ -1,10 +1,9 @@
-// Makes the program of the helpers that work on files in sandboxes: two files that need nothing but Node, because a sandbox may show
-// nothing else.
+// Builds the program of the sandboxed file helpers: two files that need only Node, because a sandbox may show nothing else.
 import { chmodSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
-/** Modules that few operations need; a helper that is not asked for those starts some milliseconds earlier. */
+/** Modules that few operations need. A helper that does not need them starts some milliseconds earlier. */
 const DEFERRED = /^node:(?:child_process|crypto|worker_threads)$/;
 
 const deferredBuiltins = {
@@ -13,7 +12,7 @@ const deferredBuiltins = {
     builder.onResolve({ filter: DEFERRED }, ({ path, namespace }) =>
       namespace === 'deferred' ? { path, external: true } : { path, namespace: 'deferred' },
     );
-    // The bundler copies the properties of a module and keeps its prototype: what is only there is looked up when it is used.
+    // The bundler copies the own properties of a module and keeps its prototype, so a lookup through the prototype happens on use.
     builder.onLoad({ filter: /.*/, namespace: 'deferred' }, ({ path }) => ({
       contents: `const get = (_, name) => (name === '__esModule' ? undefined : require('${path}')[name]);
         module.exports = Object.create(new Proxy({}, { get }));`,
@@ -45,7 +44,7 @@ async function bundle(entry, target, plugins) {
     banner: { js: "const __bundleUrl=require('node:url').pathToFileURL(__filename).href;" },
     logLevel: 'warning',
   });
-  // Who starts it meanwhile gets the old one or the new one, never half of it.
+  // The rename is atomic: a helper that starts during the build gets the old file or the new one.
   const draft = `${target}.${process.pid}`;
   writeFileSync(draft, outputFiles[0].contents);
   chmodSync(draft, 0o644);

@@ -1,52 +1,14 @@
-// Enforces the layering of src/: which folder may import which, who may load native code or websockets, who may touch the
+// Enforces the layering of src/: which folder may import which, and which may load native code or websockets or use the
 // process. Prints each violation as `file:line: reason` and exits 1 if there is one.
 //
-//   node scripts/check-layers.mjs [ROOT]     ROOT holds src/; the project itself by default
+//   node scripts/check-layers.mjs [ROOT]     ROOT contains src/; the project itself by default
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { BASE, LAYERS } from './layers.mjs';
 import { maskSource } from './source-text.mjs';
 
-/** The folder of helpers that every folder may import. It imports nothing. */
-const BASE = 'base';
-
-/** What a folder may import besides base: every listed folder, `types:x` for type-only imports of x, `*` for everything but cli. */
-const LAYERS = {
-  [BASE]: [],
-  protocol: [],
-  observability: [],
-  native: [],
-  transport: ['protocol', 'observability'],
-  rpc: ['transport', 'protocol', 'observability', 'types:native'],
-  process: ['native', 'types:protocol'],
-  files: ['types:native', 'types:protocol'],
-  network: ['types:protocol'],
-  sandbox: ['process', 'files', 'types:protocol'],
-  audit: ['protocol', 'observability'],
-  listener: ['observability'],
-  server: [
-    'listener',
-    'audit',
-    'protocol',
-    'transport',
-    'rpc',
-    'native',
-    'process',
-    'files',
-    'sandbox',
-    'network',
-    'observability',
-  ],
-  client: ['rpc', 'transport', 'protocol', 'observability'],
-  environment: ['client', 'relay', 'server', 'process', 'files', 'observability'],
-  agent: ['environment', 'observability'],
-  relay: ['listener', 'audit', 'transport', 'protocol', 'server', 'client', 'observability'],
-  testing: ['*'],
-  cli: ['*'],
-  'index.ts': ['*'],
-};
-
-/** Packages that only one place may load, and the place. */
+/** Packages that only one folder may load, and that folder. */
 const PACKAGE_OWNERS = { koffi: 'src/native/', ws: 'src/transport/' };
 
 /** Folders that restrict which packages and Node modules they load. */
@@ -57,7 +19,7 @@ const PROCESS_NAMES =
   /\b(?:process\s*\.\s*(?:exit|argv|stdout)|console\s*\.\s*(?:log|info|debug|dir|table))\b/g;
 const PROCESS_IMPORTS = /\b(?:exit|argv|stdout)\b/;
 
-/** Folders that must load in a browser, and the modules that would prevent it however far down they are imported. */
+/** Folders that must load in a browser, and the modules that prevent it when they are imported, directly or indirectly. */
 const PORTABLE = ['protocol', 'client'];
 const NOT_PORTABLE = new Set(['node:child_process', 'koffi', 'node:fs', 'node:fs/promises']);
 /** Entries of portable folders that only Node loads; no other file of the folder may import them. */
@@ -79,7 +41,7 @@ const violations = [
 for (const { path, line, reason } of violations)
   process.stdout.write(`${display(path)}:${line}: ${reason}\n`);
 if (sources.size === 0) {
-  process.stdout.write(`${display(join(root, 'src'))}:1: there is no TypeScript to check\n`);
+  process.stdout.write(`${display(join(root, 'src'))}:1: contains no TypeScript\n`);
 }
 process.exitCode = violations.length > 0 || sources.size === 0 ? 1 : 0;
 
@@ -98,12 +60,12 @@ function readSource(path) {
   return { path, folder: folderOf(path), code: masked.code, imports: findImports(masked, path) };
 }
 
-/** Static and dynamic imports, re-exports and require calls, each with the file it leads to when that is ours. */
+/** Static and dynamic imports, re-exports and require calls, each with the file it resolves to if it is in src. */
 function findImports({ code, withStrings }, path) {
   const found = [];
   for (const pattern of [FROM, CALL]) {
     for (const match of withStrings.matchAll(pattern)) {
-      // A match that begins in a blank of `code` stands inside a string.
+      // A match that begins in a blank of `code` is inside a string.
       if (code[match.index] === ' ') continue;
       const { specifier, type, names = '' } = match.groups;
       const target = specifier.startsWith('.') ? resolve(dirname(path), specifier) : null;
@@ -115,7 +77,7 @@ function findImports({ code, withStrings }, path) {
 
 function* folderViolations({ path, folder, imports }) {
   if (!(folder in LAYERS)) {
-    yield { path, line: 1, reason: `src/${folder} has no rule in scripts/check-layers.mjs` };
+    yield { path, line: 1, reason: `src/${folder} is not listed in scripts/layers.mjs` };
     return;
   }
   for (const { specifier, target, line, typeOnly } of imports) {
@@ -129,7 +91,7 @@ function importViolation(folder, target, typeOnly) {
   const other = folderOf(target);
   if (other === null) return `imports ${display(target)}, which is outside src`;
   if (other === folder || other === BASE) return null;
-  const allowed = LAYERS[folder];
+  const allowed = LAYERS[folder].imports;
   if (other === 'cli') return `src/${folder} may not import src/cli`;
   if (allowed.includes('*') || allowed.includes(other)) return null;
   if (!allowed.includes(`types:${other}`)) return `src/${folder} may not import src/${other}`;
@@ -164,7 +126,7 @@ function* nameViolations({ path, folder, code, imports }) {
   }
 }
 
-/** Reports each cycle of folders once, at an import that closes it. Type-only imports count: they tie designs together, too. */
+/** Reports each cycle of folders once, at an import that closes it. Type-only imports count, because they couple designs too. */
 function* cycleViolations() {
   const edges = new Map();
   for (const { path, folder, imports } of sources.values()) {
@@ -190,7 +152,7 @@ function* cycleViolations() {
   for (const folder of edges.keys()) if (!finished.has(folder)) yield* visit(folder, [folder]);
 }
 
-/** Follows the imports that remain at run time from every portable file. */
+/** Follows the run-time imports of every portable file. */
 function* portabilityViolations() {
   const reported = new Set();
   for (const start of sources.values()) {

@@ -1,4 +1,4 @@
-// Runs the bin argv[2] up to its first answer and keeps the compiled form of what has run in the file argv[3].
+// Runs the bin argv[2] up to its first response and writes the code cache of what has run to the file argv[3].
 const { renameSync, rmSync, writeFileSync } = require('node:fs');
 
 const [, , bin, cache] = process.argv;

@@ -27,7 +27,7 @@ function replacePart(document, [name, text]) {
   const [begin, end] = [`<!-- generated: ${name} -->\n`, `\n<!-- end: ${name} -->`];
   const from = document.indexOf(begin);
   const to = document.indexOf(end, from);
-  if (from === -1 || to === -1) throw new Error(`docs/cli.md has no place for the ${name}`);
+  if (from === -1 || to === -1) throw new Error(`docs/cli.md has no markers for the ${name}`);
   return document.slice(0, from + begin.length) + text + document.slice(to);
 }
 

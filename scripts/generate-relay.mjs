@@ -1,8 +1,8 @@
-// Generates src/relay/frames/generated/relay_pb.ts from proto/relay.proto. Needs protoc; the result is committed, so that nobody
-// needs it to build.
+// Generates src/relay/frames/generated/relay_pb.ts from proto/relay.proto. Needs protoc. The result is committed, so that a build
+// does not need it.
 //
 //   node scripts/generate-relay.mjs            writes the file
-//   node scripts/generate-relay.mjs --check    exits 1 when the file is out of date; without protoc nothing is checked
+//   node scripts/generate-relay.mjs --check    exits 1 when the file is out of date; skips the check without protoc
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,8 +15,8 @@ const target = join(root, 'src/relay/frames/generated/relay_pb.ts');
 const check = process.argv.includes('--check');
 
 if (spawnSync('protoc', ['--version']).error === undefined) write(generate());
-else if (check) process.stderr.write('generate-relay: protoc is not installed, nothing is checked\n');
-else throw new Error('protoc is not installed');
+else if (check) process.stderr.write('generate-relay: protoc is not installed; skipped the check\n');
+else throw new Error('protoc is not installed (apt-get install protobuf-compiler)');
 
 function write(generated) {
   if (!check) {
@@ -37,7 +37,7 @@ function generate() {
       '--es_opt=target=ts',
       'relay.proto',
     ]);
-    // The house's layout; the folder outside of the project has no settings of its own.
+    // Formatted as a file of the project, because the temporary folder has no Biome settings.
     const generated = readFileSync(join(folder, 'relay_pb.ts'), 'utf8');
     return run(join(tools, 'biome'), ['check', '--write', `--stdin-file-path=${target}`], generated);
   } finally {

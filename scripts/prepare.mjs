@@ -1,5 +1,5 @@
-// Makes a checkout ready to run: installs the locked dependencies and compiles, each only when needed. With --afresh nothing is left of
-// what was compiled before, not even of modules that no longer exist.
+// Prepares a checkout: installs the locked dependencies and compiles, each only when needed. --clean removes earlier build output first,
+// including modules that no longer exist.
 // Everything it prints goes to stderr: stdout belongs to the command that follows.
 import { spawnSync } from 'node:child_process';
 import { existsSync, rmSync, statSync } from 'node:fs';
@@ -21,6 +21,6 @@ const installed = join(root, 'node_modules', '.package-lock.json');
 if (!existsSync(installed) || statSync(installed).mtimeMs < statSync(lock).mtimeMs) {
   run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error']);
 }
-if (process.argv.includes('--afresh')) rmSync(join(root, 'dist'), { recursive: true, force: true });
+if (process.argv.includes('--clean')) rmSync(join(root, 'dist'), { recursive: true, force: true });
 run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.build.json']);
 run(process.execPath, [join(root, 'scripts', 'bundle-bin.mjs')]);

@@ -19,7 +19,7 @@ export const REFERENCE_VERSION = '0.166.0';
 const START_TIMEOUT_MS = 15_000;
 const STOP_TIMEOUT_MS = 5_000;
 
-/** Servers that must not outlive this process, each with what is to be done after it. */
+/** Servers that must not outlive this process, each with its clean-up. */
 const alive = new Map();
 process.once('exit', () => {
   for (const [child, onExit] of alive) {
@@ -28,7 +28,7 @@ process.once('exit', () => {
   }
 });
 
-/** Path of the native reference binary; installs it into the cache folder when it is nowhere to be found. */
+/** Path of the native reference binary. Installs it into the cache folder if it is not found. */
 export async function ensureReference() {
   const given = process.env.EXEC_SERVER_REFERENCE;
   if (given) {
@@ -42,8 +42,8 @@ export async function ensureReference() {
 }
 
 /**
- * Starts the reference on a free port with an empty home folder. `args` replaces the listen arguments,
- * `env` is laid over the environment of this process, `files` (name to content) are put into the home folder.
+ * Starts the reference on a free port with an empty home folder. `args` replaces the listen arguments, `env` is merged into the
+ * environment of this process, and `files` (name to content) are written into the home folder.
  */
 export async function startReference({ concurrentRequests, args, env, files } = {}) {
   const binary = await ensureReference();
@@ -53,7 +53,7 @@ export async function startReference({ concurrentRequests, args, env, files } = 
   return startAtHome(binary, serverArgs, { env, home });
 }
 
-/** A fresh home folder. It is none below /tmp, where the reference does not like to live. */
+/** Creates a home folder. It is not below /tmp, because the reference warns about such a home. */
 export function createHome(files = {}) {
   mkdirSync(cacheFolder(), { recursive: true });
   const home = mkdtempSync(join(cacheFolder(), 'home-'));
@@ -64,7 +64,7 @@ export function createHome(files = {}) {
   return home;
 }
 
-/** Starts a server that has `home` for its own; it is removed with it. */
+/** Starts a server that owns `home`, which is removed when the server stops. */
 export async function startAtHome(command, args, { env, home }) {
   const removeHome = () => rmSync(home, { recursive: true, force: true, maxRetries: 5 });
   try {
@@ -80,8 +80,8 @@ export async function startAtHome(command, args, { env, home }) {
 }
 
 /**
- * Starts any server program. With a websocket listener its first stdout line is the url; a stdio server has none and is
- * talked to through `child`. `stop` resolves when the process is gone; it is also killed when this process exits.
+ * Starts any server program. With a websocket listener its first stdout line is the url. A stdio server has no url; use `child`.
+ * `stop` resolves when the process has exited. The server is also killed when this process exits.
  */
 export async function startServer(command, args, { env = {}, onExit = () => {} } = {}) {
   const stdio = args.some((arg) => arg === 'stdio' || arg === 'stdio://');
@@ -123,7 +123,7 @@ function cacheFolder() {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'exec-server');
 }
 
-/** A folder in which `npm install` was run, or the binary itself. */
+/** Finds the binary in a folder with installed packages, or at the path itself. */
 function findBinary(place) {
   if (!existsSync(place)) return undefined;
   if (statSync(place).isFile()) return place;
@@ -137,7 +137,7 @@ function findBinary(place) {
   return undefined;
 }
 
-/** Installs next to the final place and renames, so that a broken or concurrent install never leaves half a folder. */
+/** Installs into a temporary folder and renames it, so that a failed or concurrent install never leaves a partial folder. */
 async function install(folder) {
   mkdirSync(cacheFolder(), { recursive: true });
   const staging = mkdtempSync(join(cacheFolder(), 'install-'));
@@ -183,7 +183,7 @@ function firstLine(child, stderr) {
   return new Promise((resolve, reject) => {
     let text = '';
     const fail = (why) => reject(new Error(`the server ${why}: ${stderr() || 'no output'}`));
-    const timer = setTimeout(() => fail('printed no url in time'), START_TIMEOUT_MS);
+    const timer = setTimeout(() => fail('printed no url before the timeout'), START_TIMEOUT_MS);
     child.once('close', (code) => fail(`ended with code ${code}`));
     child.stdout.setEncoding('utf8').on('data', (part) => {
       text += part;

@@ -1,5 +1,5 @@
-// Reads TypeScript just well enough to find imports and names: it knows comments, strings, templates and regular
-// expressions apart from code. The compiler cannot do it for us: TypeScript 7 has no stable programming interface.
+// Scans TypeScript well enough to find imports and names: it separates comments, strings, templates and regular expressions
+// from code. The compiler cannot do this here, because TypeScript 7 has no stable API.
 
 /**
  * Returns two texts of the same length as `source`, newlines kept: `code` without comments, strings, templates and regular
@@ -11,7 +11,7 @@ export function maskSource(source) {
   const blank = (texts, from, to) => {
     for (let i = from; i < to; i++) if (source[i] !== '\n') for (const text of texts) text[i] = ' ';
   };
-  /** Open braces of the template expressions we are inside of. */
+  /** Open braces of the enclosing template expressions. */
   const templates = [];
   let i = 0;
   let previous = '';

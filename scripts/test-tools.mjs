@@ -1,4 +1,4 @@
-// Brings the programs that tests run or compare with, where this user may install packages. A test whose program is missing says so.
+// Installs the programs that the tests need, if this user may install packages. A test whose program is missing reports it.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -12,11 +12,11 @@ if (missing.length > 0) {
   const packages = missing.map((program) => TOOLS[program]);
   const installed = mayInstall() && (install(packages) || (apt('update') && install(packages)));
   if (!installed)
-    process.stderr.write(`test-tools: not installed, tests do without: ${packages.join(', ')}\n`);
+    process.stderr.write(`test-tools: not installed, some tests are skipped: ${packages.join(', ')}\n`);
 }
 
 await ensureReference().catch(({ message }) =>
-  process.stderr.write(`test-tools: no reference: ${message}\n`),
+  process.stderr.write(`test-tools: no reference server: ${message}\n`),
 );
 
 function onPath(program) {
@@ -32,7 +32,7 @@ function install(packages) {
 }
 
 function apt(...args) {
-  // In runlevel 1 packages do not start the services that they bring.
+  // In runlevel 1, installed packages do not start their services.
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' };
   const { status } = spawnSync('apt-get', ['-q', ...args], {
     env,

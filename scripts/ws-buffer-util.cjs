@@ -1,5 +1,5 @@
-// Stands in for the package `bufferutil`, which the websocket library looks for: masks four bytes at a time, where the library's
-// own loop takes one, and eight times that before it looks whether it is done, which halves the time. What a client sends is masked, and what it sends may be large.
+// Replaces the package `bufferutil`, which the websocket library loads if present. It masks four bytes at a time instead of one and
+// unrolls the loop eight times, which halves the time. Every frame from a client is masked, and frames can be large.
 'use strict';
 
 /** XORs `length` bytes of `source` with the mask into `output` from `offset` on. */

@@ -8,9 +8,9 @@ import {
   WRITE_WAIT_MS,
   WRITE_WAIT_PAUSE_MS,
 } from './limits.ts';
+import { SharedWriteSlot, type WriteJob } from './thread/shared-write-slot.ts';
+import { ThreadAffinity } from './thread/thread-affinity.ts';
 import type { ThreadAnswers, ThreadJob, ThreadMessage } from './thread/thread-messages.ts';
-import { ThreadPlace } from './thread/thread-place.ts';
-import { WriteDesk, type WriteJob } from './thread/write-desk.ts';
 
 /**
  * Starts a thread that works on files. Its program is a file of the built package, however this module is run, and this module
@@ -87,7 +87,7 @@ export class FileThreads {
   /** Has a small file written; the outcome is there at once if that was done in a moment. Otherwise like {@link run}. */
   write(job: WriteJob): ThreadAnswers['write'] | Promise<ThreadAnswers['write'] | null> | null {
     const mayWait = this.#mayWait();
-    const thread = WriteDesk.fits(job) ? this.#take() : null;
+    const thread = SharedWriteSlot.fits(job) ? this.#take() : null;
     if (thread === null) return null;
     const outcome = thread.write(job, mayWait ? WRITE_WAIT_MS : 0) as ReturnType<FileThreads['write']>;
     if (mayWait) this.#noteWait(outcome === 'written');
@@ -119,8 +119,8 @@ export class FileThreads {
 type Answered = ThreadAnswers[keyof ThreadAnswers];
 
 class FileThread {
-  readonly #desk = new WriteDesk();
-  #place = new ThreadPlace(null);
+  readonly #desk = new SharedWriteSlot();
+  #place = new ThreadAffinity(null);
   readonly #worker: Worker;
   /** Ends a thread that has had nothing to do for a while. */
   readonly #idle: NodeJS.Timeout;
@@ -164,7 +164,7 @@ class FileThread {
   }
 
   write(job: WriteJob, waitMs: number): 'written' | Promise<Answered | null> {
-    const letItRun = waitMs > 0 ? this.#place.bringHere() : null;
+    const letItRun = waitMs > 0 ? this.#place.pinToCurrentCpu() : null;
     if (this.#desk.write(job, waitMs, letItRun)) {
       this.#idle.refresh();
       return 'written';
@@ -192,7 +192,7 @@ class FileThread {
 
   #hear(message: ThreadMessage): void {
     if (message.kind === 'ready') {
-      this.#place = new ThreadPlace(message.systemThread);
+      this.#place = new ThreadAffinity(message.systemThread);
       this.#ready = true;
     } else {
       this.#settle?.(message);

@@ -3,7 +3,7 @@ import { FILE_OPERATIONS, type FileContent, type FileSystem, type OpenFile } fro
 import { wrapFileSystem } from './file-system-wrappers.ts';
 
 /** Places for operations: one for each, and one more for each that goes through a tree with several calls at once. */
-export interface FilePlaces {
+export interface FileSemaphores {
   readonly slots: Semaphore;
   readonly trees: Semaphore;
 }
@@ -12,7 +12,7 @@ export interface FilePlaces {
  * The same files with a bound on the operations that are with the system at once. Each may hang on a dead mount and hold a
  * thread; who shares the threads with others must not take all of them. `signal` ends the wait of those that have not begun.
  */
-export function limitFileSystem(files: FileSystem, places: FilePlaces, signal: AbortSignal): FileSystem {
+export function limitFileSystem(files: FileSystem, places: FileSemaphores, signal: AbortSignal): FileSystem {
   const { slots, trees } = places;
   const inSlot = async <T>(work: (leave: () => void) => Promise<T>): Promise<T> => {
     await slots.acquire(signal);

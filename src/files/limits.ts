@@ -8,7 +8,7 @@ export const READ_FILE_HEAD_BYTES = 4_000;
  * A file up to this size that was read from memory is closed by the event loop itself: if it was removed meanwhile the close frees its
  * blocks, which takes a while for a large one. Handing it to a thread costs more than all the rest of such a read.
  */
-export const CLOSED_AT_ONCE_BYTES = 2 * 1024 * 1024;
+export const INLINE_CLOSE_MAX_BYTES = 2 * 1024 * 1024;
 
 /** Open handles of one connection, and the length of their names: the reference's limits. */
 export const MAX_FILE_HANDLES = 128;
@@ -32,7 +32,7 @@ export const DIRECTORY_BATCH_ENTRIES = 2_048;
  * disk busy while the answer is built, and few enough that one which hangs on a dead mount leaves most threads to others. A walk that
  * resolves links may hold the product of both.
  */
-export const TREE_CALLS_AT_ONCE = 2;
+export const TREE_CALL_CONCURRENCY = 2;
 export const WALK_READ_AHEAD = 8;
 
 /** What one walk may look at, and how large its answer may grow. */
@@ -45,7 +45,7 @@ export const WALK_RESPONSE_BYTES = 4 * 1024 * 1024;
 export const WALK_ITEM_BYTES = 64;
 
 /** Entries that a walk handles before it lets the event loop go on: about two milliseconds. */
-export const WALK_ENTRIES_AT_A_STRETCH = 2_048;
+export const WALK_ENTRIES_PER_TURN = 2_048;
 
 /** Entries of a walk from which on the next one gets a thread: making one takes longer than a smaller walk. */
 export const LARGE_WALK_ENTRIES = 1_000;
@@ -70,7 +70,7 @@ export const MANY_SMALL_FILES = 64;
 export const MANY_SMALL_FILES_MS = 1_000;
 
 /** Longest path of a file that such a thread writes; the system takes none that is longer. */
-export const WRITE_DESK_PATH_BYTES = 4_096;
+export const WRITE_SLOT_PATH_BYTES = 4_096;
 
 /**
  * How long the event loop waits for such a write, once per turn and only while nothing else is asked of the threads: nearly all
@@ -99,10 +99,10 @@ export const WRITE_RETRY_LONGEST_MS = 50;
 export const REMOVE_MAX_DEPTH = 2_048;
 
 /** How long operations wait for directories that are made above a path near theirs. Longer than that takes, unless it hangs. */
-export const MADE_PARENTS_WAIT_MS = 2_000;
+export const PARENT_CREATION_WAIT_MS = 2_000;
 
 /** Names of one directory that are gathered before they are removed, so that a huge directory does not fill the memory. */
-export const REMOVE_NAMES_AT_ONCE = 10_000;
+export const REMOVE_NAMES_PER_BATCH = 10_000;
 
 /** End of the last byte that the system can address in a file. */
 export const MAX_FILE_OFFSET = 2n ** 63n - 1n;
@@ -121,7 +121,7 @@ export const TEMPORARY_MAX_IDLE_MS = 60 * 60 * 1000;
  * 20 ms for 30,000 of them, which a client that replaces one file after another should not pay each time.
  */
 export const TEMPORARY_SWEEP_INTERVAL_MS = 10_000;
-export const MAX_REMEMBERED_SWEEPS = 1_024;
+export const SWEEP_CACHE_DIRECTORIES = 1_024;
 
 /** Paths of one watch for missing files, and directories that it may hold watched for them: the reference's limits. */
 export const MAX_MISSING_PATHS = 64;
@@ -139,7 +139,7 @@ export const WATCH_MAX_DEBOUNCE_MS = 5_000;
 export const WATCH_NOTIFICATION_CHANGES = 1_000;
 /** Changes that wait for a client, and names that wait to be looked at: beyond either the client is told to look for itself. */
 export const WATCH_MAX_CHANGES = 50_000;
-export const WATCH_MAX_NOTED_NAMES = 50_000;
+export const WATCH_MAX_PENDING_NAMES = 50_000;
 /** How often a watch makes sure that its root is still where it was; a renamed ancestor gives no other sign. */
 export const WATCH_ROOT_CHECK_MS = 2_000;
 /** How long a watch that ran into a limit waits before it tries again. */
@@ -148,8 +148,8 @@ export const WATCH_RETRY_MS = 10_000;
  * What one watch, and all watches of a connection, look at together. Each look may hang on a dead mount and hold a thread: one such
  * mount must not stop a connection's other watches, nor a connection take all threads.
  */
-export const WATCH_PARALLEL_LOOKS = 2;
-export const WATCH_CONNECTION_LOOKS = 6;
+export const WATCH_CHECK_CONCURRENCY = 2;
+export const WATCH_CHECKS_PER_CONNECTION = 6;
 /** The kernel's own bound on undelivered events, where it cannot be read from the system. */
 export const INOTIFY_QUEUE_EVENTS = 16_384;
 
@@ -177,7 +177,7 @@ export const SEARCH_MAX_LINE_BYTES = 1024 * 1024;
 export const SEARCH_MAX_OUTPUT_LINE_BYTES = 8 * SEARCH_MAX_LINE_BYTES;
 
 /** What is kept of ripgrep's complaints; the first ones tell why it did not start to search. */
-export const SEARCH_COMPLAINT_BYTES = 8 * 1024;
+export const SEARCH_STDERR_BYTES = 8 * 1024;
 
 /** Largest file that the builtin engine searches, because it reads files whole, and what its thread may take for itself. */
 export const SEARCH_MAX_FILE_BYTES = 64 * 1024 * 1024;
@@ -195,7 +195,7 @@ export const MAX_GLOB_LENGTH = 4_096;
 
 /** Capability roots of one request, and how many are looked at side by side: the reference's numbers. */
 export const MAX_DISCOVERY_ROOTS = 128;
-export const DISCOVERY_ROOTS_AT_ONCE = 8;
+export const DISCOVERY_ROOT_CONCURRENCY = 8;
 
 /** How far the search below one capability root goes: the reference's numbers. */
 export const DISCOVERY_MAX_DEPTH = 6;

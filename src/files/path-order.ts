@@ -1,5 +1,5 @@
 import { withTimeout } from '../base/with-timeout.ts';
-import { MADE_PARENTS_WAIT_MS } from './limits.ts';
+import { PARENT_CREATION_WAIT_MS } from './limits.ts';
 import { isWithin, type NativePath } from './native-path.ts';
 
 /** What an operation does to its paths; `make` is a write that also makes the directories above them, as far as they are missing. */
@@ -37,7 +37,7 @@ export class PathOrder {
     const done = new Promise<void>((resolve) => {
       settle = resolve;
     });
-    const parentsMade = access === 'make' ? withTimeout(done, MADE_PARENTS_WAIT_MS) : null;
+    const parentsMade = access === 'make' ? withTimeout(done, PARENT_CREATION_WAIT_MS) : null;
     const operation = { paths, access, done, parentsMade };
     this.#active.add(operation);
     return {

@@ -11,7 +11,7 @@ import {
 import { LOCAL_FILE_SYSTEM } from './local/local-file-system.ts';
 import { contentOf, ReadContent } from './local/read-file.ts';
 import { writeOpened } from './local/write-file.ts';
-import { walkByThreads } from './thread/divided-walk.ts';
+import { walkOnThreads } from './thread/parallel-walk.ts';
 
 /** Threads that may not be there yet. */
 export interface ThreadSource {
@@ -53,7 +53,7 @@ export function threadedFileSystem(source: ThreadSource): FileSystem {
     walk: async (path, options, signal) => {
       const { followSymlinks = true, ...job } = options;
       const { threads } = source;
-      const walked = followSymlinks && threads ? await walkByThreads(threads, path, job, signal) : null;
+      const walked = followSymlinks && threads ? await walkOnThreads(threads, path, job, signal) : null;
       if (walked !== null) return walked;
       const result = await LOCAL_FILE_SYSTEM.walk(path, options, signal);
       if (followSymlinks && result.entries.length >= LARGE_WALK_ENTRIES) source.prepare();

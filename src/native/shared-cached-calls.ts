@@ -1,5 +1,5 @@
 import type { CachedCalls } from './cached-calls.ts';
-import { obstacleToNative } from './obstacles.ts';
+import { nativeUnavailableReason } from './native-support.ts';
 
 /** The calls of this process, loaded when they would first be of use. Where they cannot be had, that is found out once. */
 class SharedCachedCalls {
@@ -13,7 +13,7 @@ class SharedCachedCalls {
   }
 
   async #load(): Promise<void> {
-    if (obstacleToNative(true) !== null) return;
+    if (nativeUnavailableReason(true) !== null) return;
     const { loadCachedCalls } = await import('./cached-calls.ts');
     this.calls = await loadCachedCalls();
   }

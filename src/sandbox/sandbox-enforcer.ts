@@ -4,7 +4,7 @@ import { deferFileSystem } from '../files/file-system-wrappers.ts';
 import { type NativePath, nativePathOfText } from '../files/native-path.ts';
 import type { SearchRequest, SearchResult } from '../files/search/query.ts';
 import type { SpawnSpec } from '../process/spawn/spawner.ts';
-import type { WrapInSandbox } from '../process/start-program.ts';
+import type { SandboxedLaunch, WrapInSandbox } from '../process/start-program.ts';
 import type { SandboxContext } from '../protocol/sandbox.ts';
 import { SandboxError } from './errors.ts';
 import { SANDBOX_PROBE_WAIT_MS } from './limits.ts';
@@ -15,13 +15,15 @@ import { isFullRead, isFullWrite, type SandboxPolicy } from './policy/policy.ts'
 import type { Sandbox } from './sandbox.ts';
 
 /** What confines a program, as clients are told. */
-export type SandboxType = 'none' | 'linuxSeccomp' | 'macosSeatbelt';
+export type SandboxType = 'none' | 'linuxSeccomp';
 
 /** A start under a sandbox, or without one. */
 export interface ProgramSandbox {
   readonly sandboxType: SandboxType;
-  /** Null where the program runs as it is. */
-  readonly wrapInSandbox: WrapInSandbox | null;
+  /** Null where the program runs as it is. `sockets` are those on which it reaches its proxy. */
+  readonly wrapInSandbox:
+    | ((spec: SpawnSpec, signal: AbortSignal, sockets?: Proxied | null) => Promise<SandboxedLaunch>)
+    | null;
 }
 
 /** The files of one connection under whatever sandbox its requests name. */
@@ -79,18 +81,14 @@ export class SandboxEnforcer {
   }
 
   /** How a program is started that its request wants restricted to `asked`. Throws SandboxError when that makes no sense. */
-  program(
-    asked: SandboxContext | null,
-    spec: SpawnSpec,
-    sockets: () => Proxied | null = () => null,
-  ): ProgramSandbox {
+  program(asked: SandboxContext | null, spec: SpawnSpec): ProgramSandbox {
     if (asked === null && this.#floor === null) return UNSANDBOXED;
     const policy = this.#programPolicy(asked, spec);
     if (policy === null) return UNSANDBOXED;
     return {
-      sandboxType: process.platform === 'darwin' ? 'macosSeatbelt' : 'linuxSeccomp',
-      wrapInSandbox: async (inner, signal) =>
-        (await this.#sandbox()).wrapProgram(inner, policy, signal, sockets()),
+      sandboxType: 'linuxSeccomp',
+      wrapInSandbox: async (inner, signal, sockets = null) =>
+        (await this.#sandbox()).wrapProgram(inner, policy, signal, sockets),
     };
   }
 

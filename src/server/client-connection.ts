@@ -12,9 +12,9 @@ import {
   type RpcError,
 } from '../protocol/errors.ts';
 import { METHODS, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
-import { ArrivingRequest } from '../rpc/arriving-request.ts';
 import { RpcConnection } from '../rpc/connection.ts';
 import { Dispatcher, type Slot } from '../rpc/dispatcher.ts';
+import { LargeRequestDecoder } from '../rpc/large-request-decoder.ts';
 import { type Handlers, invoke, type RoutedRequest, route } from '../rpc/router.ts';
 import type { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
@@ -107,7 +107,7 @@ export class ClientConnection {
         config.maxResponseBytes,
         transport.maxMessageBytes ?? config.maxResponseBytes,
       ),
-      receiveLarge: (expectedBytes) => new ArrivingRequest(expectedBytes),
+      receiveLarge: (expectedBytes) => new LargeRequestDecoder(expectedBytes),
     });
     this.#dispatcher = new Dispatcher(config.concurrentRequests, config.maxRequestBytesInFlight, (open) =>
       this.#connection.setReceiving(open),
@@ -139,7 +139,7 @@ export class ClientConnection {
         this.#attachment?.tools?.files.setPaused(stopped);
         this.#attachment?.tools?.http.setPaused(stopped);
       },
-      answers: (stopped) => {
+      responses: (stopped) => {
         this.#answersStopped = stopped;
         this.#dispatcher.setHeld(stopped);
         this.#attachment?.tools?.files.setHeld(stopped);

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import type { Processor } from '../native/processor.ts';
+import type { CpuAffinity } from '../native/cpu-affinity.ts';
 import { AWAKE_MS, AWAKE_TURNS, BRISK_CREDIT, BRISK_MS, IN_ADVANCE_MS } from './limits.ts';
 
 /**
@@ -33,7 +33,7 @@ export function stayAwakeWith(load: () => Yielding): void {
   VIGIL.use(load);
 }
 
-type Yielding = Pick<Processor, 'yield'>;
+type Yielding = Pick<CpuAffinity, 'yield'>;
 
 /**
  * Turns the event loop without letting it sleep. In each turn others that wait for the processor run first: programs, and the client

@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import type { ContentSearch } from '../files/search/content-search.ts';
-import { useProcessor } from '../files/thread/thread-place.ts';
+import { useCpuAffinity } from '../files/thread/thread-affinity.ts';
 import { descriptorLimit } from '../listener/descriptor-limit.ts';
 import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
 import type { Revocations } from '../listener/revocations.ts';
@@ -22,7 +22,7 @@ import type { ExecServerConfig } from './config/config.ts';
 import { describeEnvironment } from './environment-info.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
 import { type DescriptorShares, shareDescriptors } from './listen/descriptor-shares.ts';
-import { Listener } from './listen/listener.ts';
+import type { Listener } from './listen/listener.ts';
 import { tlsFilesOf } from './listen/tls-files.ts';
 import { ServerRecords } from './records/records.ts';
 import type { ServerState } from './records/server-metrics.ts';
@@ -162,6 +162,8 @@ export class ExecServer {
     const { connections, sockets } = this.#descriptors;
     const tls = tlsFilesOf(this.#config, address);
     this.#revocations = await openRevocations(this.#config);
+    // A server in memory never needs it.
+    const { Listener } = await import('./listen/listener.ts');
     this.#listener = new Listener({
       ...this.#config,
       address,
@@ -307,14 +309,14 @@ export class ExecServer {
 
 /** Where native calls work; a Node or a system that lacks some of these goes on as it is. */
 async function useNativeCalls({ busyPoll }: { readonly busyPoll: boolean }): Promise<void> {
-  const [{ loadBase64 }, { loadProcessor }] = await Promise.all([
+  const [{ loadBase64 }, { loadCpuAffinity }] = await Promise.all([
     import('../native/base64.ts'),
-    import('../native/processor.ts'),
+    import('../native/cpu-affinity.ts'),
   ]);
   const coder = loadBase64();
   if (coder !== null) useBase64Coder(coder);
-  useProcessor(loadProcessor);
-  if (busyPoll) stayAwakeWith(loadProcessor);
+  useCpuAffinity(loadCpuAffinity);
+  if (busyPoll) stayAwakeWith(loadCpuAffinity);
 }
 
 const SHUTTING_DOWN = 'the server is shutting down';

@@ -1,4 +1,4 @@
-// Loads the recorded cases and refuses those that are misspelt or could not fail.
+// Loads the recorded cases. Rejects cases that are misspelt or cannot fail.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -51,7 +51,7 @@ const PATTERNS = new Set(
   ].concat(['stdout', 'stderr', 'pty', 'order', 'exitCode', 'sandboxDenied', 'chunks', 'serverExit']),
 );
 
-/** All cases in the order of their files; a case with `rows` becomes one case per row. Throws when one is not sound. */
+/** All cases in the order of their files; a case with `rows` becomes one case per row. Throws when one is invalid. */
 export function loadCases() {
   const files = readdirSync(CASES).filter((file) => file.endsWith('.json'));
   const recorded = files.sort().flatMap((file) => {
@@ -60,16 +60,16 @@ export function loadCases() {
   });
   const cases = [...recorded.flatMap(expandRows), ...loadTranscripts(GOLDEN)];
   const problems = caseProblems(cases, loadDeviations());
-  if (problems.length > 0) throw new Error(`unsound cases:\n${problems.join('\n')}`);
+  if (problems.length > 0) throw new Error(`invalid cases:\n${problems.join('\n')}`);
   return cases;
 }
 
-/** Where this project departs from the reference on purpose: name → reason and decision. */
+/** The intended differences from the reference: name → reason and decision. */
 export function loadDeviations() {
   return JSON.parse(readFileSync(DEVIATIONS, 'utf8'));
 }
 
-/** What is wrong with these cases, one line each. */
+/** The problems of these cases, one line each. */
 export function caseProblems(cases, deviations) {
   const names = cases.map(({ name }) => name);
   const used = new Set(cases.flatMap(({ deviation = [] }) => deviation));
@@ -99,7 +99,7 @@ function expandRows({ rows, ...testCase }) {
   }));
 }
 
-/** Variables of the row are filled in now; the others when the case is played. */
+/** Variables of the row are filled in now; the others when the case runs. */
 function fillIn(value, row) {
   if (typeof value === 'string') {
     const name = /^\{\{([\w.-]+)\}\}$/.exec(value)?.[1];
@@ -124,7 +124,7 @@ function problemsOf(testCase, deviations) {
     .filter((key) => !CASE_KEYS.includes(key))
     .map((key) => `unknown member ${key}`);
   if (!KEBAB.test(name)) problems.push('the name is not kebab-case');
-  if (!about) problems.push('says nothing about its rule');
+  if (!about) problems.push('has no `about` text');
   if (only && !SERVERS.includes(only)) problems.push(`unknown server ${only}`);
   for (const server of only ? [only] : SERVERS) {
     const asserting = flatten(steps).filter((step) => !step.only || step.only === server);

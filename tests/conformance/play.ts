@@ -3,7 +3,7 @@ import type { RunningServer } from '../../scripts/reference.mjs';
 import { type Case, formatFailure, type Options, runCase, type ServerKind } from './runner.mjs';
 import { learnFacts } from './servers.mjs';
 
-/** One test per case that applies to this server; those marked serial come last and run alone. */
+/** Declares one test per case that applies to this server. Cases marked serial come last and run alone. */
 export function play(
   server: ServerKind,
   launch: NonNullable<Options['launch']>,

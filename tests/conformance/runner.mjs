@@ -1,4 +1,4 @@
-// Plays cases against a server and tells what did not come out as recorded.
+// Runs cases against a server and reports what differs from the recording.
 import { randomBytes } from 'node:crypto';
 import { readdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -9,13 +9,13 @@ import { handshake, STEPS } from './steps.mjs';
 const STEP_DEADLINE_MS = 10_000;
 const CLEANUP_DEADLINE_MS = 2_000;
 const TRANSCRIPT_MESSAGES = 12;
-/** A shell function that runs a command and prints it with `ok` or with the end of what it complained about. */
+/** A shell function that runs a command and prints it with `ok` or with the end of its error message. */
 // biome-ignore lint/suspicious/noTemplateCurlyInString: the braces are the shell's.
 const TRY = 'try() { if e=$("$@" 2>&1); then echo "$*: ok"; else echo "$*: ${e##*: }"; fi; };';
 
 /**
- * Plays one case. Options: `url`; `server` (`reference` or `exec-server`); `launch(args)`, which starts a server for the cases
- * that need their own; `facts`, what is known of the server; `deadlineMs` per step.
+ * Runs one case. Options: `url`; `server` (`reference` or `exec-server`); `launch(args)`, which starts a server for cases that need
+ * their own; `facts`, the properties of the server; `deadlineMs` per step.
  */
 export async function runCase(testCase, options) {
   const reason = whySkipped(testCase, options);
@@ -38,7 +38,7 @@ export async function runCase(testCase, options) {
   }
 }
 
-/** Plays many: `parallel` at a time, and those marked `serial` one by one at the end. */
+/** Runs many cases: `parallel` at a time, and those marked `serial` one by one at the end. */
 export async function runCases(cases, { parallel = 8, onResult = () => {}, ...options }) {
   const results = [];
   const record = async (testCase) => {
@@ -55,21 +55,21 @@ export async function runCases(cases, { parallel = 8, onResult = () => {}, ...op
   return results;
 }
 
-/** One line for people. */
+/** A failure as one readable line. */
 export function formatFailure({ name, failure }) {
   const { step, message, expected, actual } = failure;
   return `${name}: ${step}: ${message}: expected ${brief(expected)}, actual ${brief(actual)}`;
 }
 
-/** Why a case cannot be played here, or undefined. */
+/** Why a case cannot run here, or undefined. */
 export function whySkipped(testCase, { server, launch, facts = {} }) {
   if (testCase.only && testCase.only !== server) return `only for ${testCase.only}`;
-  if (testCase.server && !launch) return 'starts its own server, and only a url is known';
+  if (testCase.server && !launch) return 'needs its own server, but only a url is given';
   const missing = (testCase.needs ?? []).find((need) => !facts[need]);
-  return missing ? `the server lacks what the case needs: ${missing}` : undefined;
+  return missing ? `the case needs ${missing}, which the server lacks` : undefined;
 }
 
-/** The step as it is for this server: an alternative replaces the expectations it names. */
+/** The step for this server: `onReference` or `onOurs` replaces the expectations that it names. */
 export function stepFor(step, server) {
   const { onReference, onOurs, only, why, ...base } = step;
   if (only && only !== server) return undefined;
@@ -85,7 +85,7 @@ class Play {
   #lastId = 0;
   #position = 'set-up';
   #connections = new Map();
-  /** Includes those that were replaced under their name. */
+  /** Includes connections that were replaced under the same name. */
   #allConnections = new Set();
   #upstreams = new Map();
 
@@ -116,7 +116,7 @@ class Play {
     this.#position = 'end';
     for (const { name, violations, unclaimed } of this.#leftovers()) {
       if (violations.length > 0) throw new Failure(`${name} broke a general rule`, [], violations);
-      if (unclaimed.length > 0) throw new Failure(`${name} got replies nobody asked for`, [], unclaimed);
+      if (unclaimed.length > 0) throw new Failure(`${name} got unexpected replies`, [], unclaimed);
     }
   }
 
@@ -126,7 +126,7 @@ class Play {
       if (!step) continue;
       const verb = Object.keys(step).find((key) => Object.hasOwn(STEPS, key));
       this.#position = `step ${index + 1} (${verb} ${brief(step[verb], 60)})`;
-      // The steps of a loop are expanded each time round.
+      // The steps of a loop are expanded in each iteration.
       const expanded = verb === 'repeat' ? step : expand(step, this.variables);
       await STEPS[verb].run(this, { within: this.within, ...expanded });
     }
@@ -173,7 +173,7 @@ class Play {
     ]);
   }
 
-  /** Ends what the case left running, so that the next one finds an idle server. */
+  /** Ends the programs that the case left running, so that the next case finds an idle server. */
   async cleanUp() {
     await Promise.all([...this.#allConnections].map((connection) => this.#cleanUpConnection(connection)));
     for (const upstream of this.#upstreams.values()) upstream.close();
@@ -213,7 +213,7 @@ class Play {
   }
 }
 
-/** What a case that failed half-way left behind; a server on another machine keeps its own. */
+/** Removes the files of a case that failed half-way. Files on another machine stay there. */
 function removeFiles(prefix) {
   const left = readdirSync(dirname(prefix)).filter((name) => name.startsWith(basename(prefix)));
   for (const name of left) rmSync(join(dirname(prefix), name), { recursive: true, force: true });

@@ -113,7 +113,7 @@ describe('a case', () => {
     ],
     ['the sandbox that was asked for', [{ start: 'p', sh: '' }]],
     [
-      'a denial as told',
+      'the expected denial',
       [
         { request: 'events', result: {} },
         { ...collect, sandboxDenied: false },
@@ -159,7 +159,7 @@ describe('a case', () => {
     ],
     [
       'an answer too many',
-      'replies nobody asked for',
+      'unexpected replies',
       [
         { request: 'twice', result: {} },
         { request: 'answer', result: { $any: true } },
@@ -192,7 +192,7 @@ describe('a case', () => {
       ],
     ],
     [
-      'output nobody expected',
+      'unexpected output',
       'stdout: expected , actual',
       [
         { request: 'events', result: {} },
@@ -263,7 +263,7 @@ describe('a case', () => {
       [{ start: 'p', sh: '', params: { sandbox: {} } }],
     ],
     [
-      'another word on a denial',
+      'a wrong denial flag',
       'sandboxDenied: expected true, actual false',
       [
         { request: 'events', result: {} },
@@ -275,7 +275,7 @@ describe('a case', () => {
     expect(failureOf(await play(...steps))).toContain(expected);
   });
 
-  test('may have variables of its own, such as a sandbox in short', async () => {
+  test('can define variables, such as a short form of a sandbox', async () => {
     const policy = {
       $sandbox: {
         read: [':root'],
@@ -367,7 +367,7 @@ test.each<[string, unknown, unknown, unknown]>([
   ['$output', { $output: { stdout: 'a' } }, [chunk(1, 'YQ==')], [chunk(1, 'YQ=='), chunk(1, 'YQ==')]],
   ['a list', [1, 2], [1, 2], [1, 2, 3]],
   ['null', null, null, {}],
-])('the pattern %s tells right from wrong', (_, pattern, right, wrong) => {
+])('the pattern %s accepts the right and rejects the wrong value', (_, pattern, right, wrong) => {
   expect(mismatch(pattern, right)).toBeUndefined();
   expect(mismatch(pattern, wrong)).toBeDefined();
 });
@@ -390,7 +390,7 @@ describe('the recorded cases', () => {
   test.each<[string, object]>([
     ['the name is used twice', { name: 'shown' }],
     ['the name is not kebab-case', { name: 'Not Kebab' }],
-    ['says nothing about its rule', { about: '' }],
+    ['has no `about` text', { about: '' }],
     ['unknown member colour', { colour: 'red' }],
     ['nothing can fail', { steps: [{ send: { method: 'initialized' } }] }],
     ['has no verb', { steps: [...good.steps, { jump: 'high' }] }],

@@ -282,7 +282,7 @@ async function quiet(context, step) {
   check(
     [],
     waiting.map((entry) => entry.message),
-    'replies nobody asked for',
+    'unexpected replies',
   );
 }
 
@@ -441,7 +441,7 @@ async function pidGone(_, step) {
 
 function isAlive(pid) {
   try {
-    // A zombie that nobody reaps is as gone as can be.
+    // A zombie that is never reaped counts as exited.
     return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
   } catch {
     return false;

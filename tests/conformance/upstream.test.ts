@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { type Result, runCase, type Step } from './runner.mjs';
 
-/** A server that asks the web itself, and then says what the test wants to see of the body. */
+/** A server that fetches the URL itself and then sends the body deltas that the test asks for. */
 let server: WebSocketServer;
 let url: string;
 
@@ -52,7 +52,7 @@ const piece = (seq: number, text: string, rest = {}) => ({
 const END = { done: true };
 
 describe('the web server of a case', () => {
-  test('answers as scripted and keeps what came', async () => {
+  test('answers as scripted and records the requests', async () => {
     const raw = { request: 'ask', params: { url: '{{upstream}}/raw' }, result: 'raw' };
     const seen = { received: '/ok', line: 'GET /ok HTTP/1.1', head: { $includes: 'x-a: b' }, body: '' };
     const result = await play(UPSTREAM, ASK, raw, seen, { notReceived: '/ok' }, { upstreamGone: '/raw' });
@@ -66,7 +66,7 @@ describe('the web server of a case', () => {
     ['a request too many', [ASK, { notReceived: '/ok' }], 'requests to /ok'],
     ['an open connection', [ASK, { upstreamGone: '/ok' }], 'still open'],
     ['other connections', [ASK, { upstreamConnections: 0 }], 'connections to the web server'],
-  ])('tells of %s', async (_, steps, problem) => {
+  ])('reports %s', async (_, steps, problem) => {
     expect(problemOf(await play(UPSTREAM, ...steps))).toContain(problem);
   });
 });
@@ -77,7 +77,7 @@ describe('a streamed body', () => {
     return problemOf(await play(UPSTREAM, ask, { streamed: 'r', ...step }));
   }
 
-  test('is collected', async () => {
+  test('is collected completely', async () => {
     const deltas = [piece(1, 'a'), piece(2, 'b'), piece(3, '', END)];
     expect(await streamed(deltas, { body: 'ab', deltas: 2 })).toBe('passed');
     expect(await streamed([piece(1, '', { ...END, error: 'x' })], { error: 'x' })).toBe('passed');
@@ -90,7 +90,7 @@ describe('a streamed body', () => {
     ['an error', [piece(1, '', { ...END, error: 'x' })], {}, 'error of the body'],
     ['another body', [piece(1, 'a'), piece(2, '', END)], { body: 'b' }, 'body'],
     ['no end', [piece(1, 'a')], {}, 'no http/request/bodyDelta'],
-  ])('tells of %s', async (_, deltas, step, problem) => {
+  ])('reports %s', async (_, deltas, step, problem) => {
     expect(await streamed(deltas, step)).toContain(problem);
   });
 });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { UNSENT_ANSWERS_MAX_BYTES } from '../../src/rpc/limits.ts';
+import { UNSENT_RESPONSES_MAX_BYTES } from '../../src/rpc/limits.ts';
 import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
 import { FILE_OPERATIONS_PER_CONNECTION } from '../../src/server/limits.ts';
 import { ExecServer } from '../../src/server/serve.ts';
@@ -89,9 +89,9 @@ test('a client that asks for large files without reading the answers makes the s
   const sent = countSent(serverEnd);
   serverEnd.setCongested(true);
   const calls = Array.from({ length: 200 }, () => client.call('fs/readFile', { path: uri('large') }));
-  await waitFor('answers to pile up', () => sent() > UNSENT_ANSWERS_MAX_BYTES);
+  await waitFor('answers to pile up', () => sent() > UNSENT_RESPONSES_MAX_BYTES);
   expect(await steady(sent)).toBeLessThan(
-    UNSENT_ANSWERS_MAX_BYTES + (FILE_OPERATIONS_PER_CONNECTION + 2) * size * 1.4,
+    UNSENT_RESPONSES_MAX_BYTES + (FILE_OPERATIONS_PER_CONNECTION + 2) * size * 1.4,
   );
   serverEnd.setCongested(false);
   for (const { dataBase64 } of await Promise.all(calls)) expect(dataBase64).toHaveLength(1_333_336);

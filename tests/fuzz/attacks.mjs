@@ -2,17 +2,17 @@ import { Peer } from './peer.mjs';
 import { METHOD_NAMES, randomJson, randomParams } from './requests.mjs';
 
 /**
- * @typedef {object} Scene What an attack has to work with.
+ * @typedef {object} AttackContext What an attack works with.
  * @property {string} url
  * @property {import('./random.mjs').Random} random
- * @property {string} folder A folder of the attack's own.
+ * @property {string} folder The attack's private folder.
  * @property {number} maxMessageBytes
  * @property {string[]} sessions Ids of sessions that attacks have opened.
  */
 
-/** What is done to the server, by name. Each leaves no connection behind. @type {Record<string, (scene: Scene) => Promise<void>>} */
+/** The attacks, by name. Each closes its connections. @type {Record<string, (context: AttackContext) => Promise<void>>} */
 export const ATTACKS = {
-  /** Bytes that are no HTTP, or HTTP that ends too early or never. */
+  /** Bytes that are not HTTP, and HTTP that ends too early or never. */
   async http({ url, random }) {
     const peer = await Peer.connect(url);
     peer.socket.write(
@@ -28,13 +28,13 @@ export const ATTACKS = {
         Buffer.from([0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3]),
       ]),
     );
-    const way = random.int(0, 3);
-    if (way === 0) peer.socket.end();
-    if (way === 1) peer.socket.destroy();
+    const ending = random.int(0, 3);
+    if (ending === 0) peer.socket.end();
+    if (ending === 1) peer.socket.destroy();
     await peer.ended;
   },
 
-  /** Frames that no websocket may send, and halves of those it may. */
+  /** Invalid websocket frames, and incomplete valid ones. */
   async frames({ url, random }) {
     const peer = await Peer.upgraded(url);
     for (let count = random.int(1, 5); count > 0; count--) {
@@ -50,7 +50,7 @@ export const ATTACKS = {
     await leave(peer, random);
   },
 
-  /** Messages at and above the limit, whole, in pieces, and only announced. */
+  /** Messages at and above the size limit: in one frame, in fragments, and with only the length sent. */
   async sizes({ url, random, maxMessageBytes }) {
     const peer = await Peer.upgraded(url);
     const size = maxMessageBytes + random.pick([-1, 0, 1, maxMessageBytes]);
@@ -71,7 +71,7 @@ export const ATTACKS = {
     await leave(peer, random);
   },
 
-  /** Well-formed frames whose text is meant to hurt whoever parses it. */
+  /** Valid frames whose text attacks the JSON parser. */
   async texts({ url, random }) {
     const peer = await Peer.upgraded(url);
     if (random.chance(0.7)) open(peer);
@@ -83,9 +83,8 @@ export const ATTACKS = {
     await leave(peer, random);
   },
 
-  /** Requests as the schemas have them, or nearly so, in any order. */
-  async methods(scene) {
-    const { url, random, folder, sessions } = scene;
+  /** Requests that match the schemas, or nearly so, in any order. */
+  async methods({ url, random, folder, sessions }) {
     const peer = await Peer.upgraded(url);
     const resumed = random.chance(0.3) ? random.pick([...sessions, 'X']) : null;
     if (random.chance(0.95)) open(peer, resumed);
@@ -109,22 +108,22 @@ function open(peer, resumeSessionId = null) {
   peer.send('{"method":"initialized","params":{}}');
 }
 
-/** Ends a connection in one of the ways in which connections end. */
+/** Ends a connection in a random way. */
 async function leave(peer, random) {
   if (random.chance(0.7)) await peer.settled();
-  const way = random.int(0, 4);
-  if (way === 0) peer.frame({ opcode: 8, payload: Buffer.from([3, 232]) });
-  if (way === 1) peer.socket.end();
-  if (way === 2) peer.socket.resetAndDestroy();
-  if (way === 3) {
+  const ending = random.int(0, 4);
+  if (ending === 0) peer.frame({ opcode: 8, payload: Buffer.from([3, 232]) });
+  if (ending === 1) peer.socket.end();
+  if (ending === 2) peer.socket.resetAndDestroy();
+  if (ending === 3) {
     peer.frame({ claimed: 500, payload: Buffer.alloc(100) });
     await new Promise((resolve) => peer.socket.write('', resolve));
   }
-  if (way !== 0) peer.socket.destroy();
+  if (ending !== 0) peer.socket.destroy();
   await peer.ended;
 }
 
-/** None of these names a method that changes anything. */
+/** None of these calls a method that changes anything. */
 function hostileText(random) {
   const depth = random.int(1, 5000);
   const request = (params) => `{"id":1,"method":"process/list","params":${params}}`;

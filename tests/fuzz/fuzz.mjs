@@ -1,19 +1,18 @@
-// Throws at a server process what no honest client sends, and checks that it serves honest ones all the while and keeps nothing of the
-// others afterwards.
+// Attacks a server process with invalid input. Checks that it keeps serving well-behaved clients and frees everything afterwards.
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startServer } from '../../scripts/reference.mjs';
-import { calm, stateOf } from '../support/server-state.mjs';
+import { stateOf, waitUntilIdle } from '../support/server-state.mjs';
 import { ATTACKS } from './attacks.mjs';
-import { honestVisit } from './honest.mjs';
+import { checkService } from './check-service.mjs';
 import { within } from './peer.mjs';
 import { Random } from './random.mjs';
 
 const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
 const MAX_MESSAGE_BYTES = 1024 * 1024;
-/** Small, so that what is over is soon over and limits are reached. */
+/** Small values, so that timeouts pass quickly and limits are reached. */
 const FLAGS = [
   ...[
     '--max-message-bytes',
@@ -33,22 +32,22 @@ const FLAGS = [
   ],
   ...['--handshake-timeout', '500ms', '--initialize-timeout', '1s', '--log-level', 'error'],
 ];
-/** Attacks that go on at the same time. */
-const AT_ONCE = 12;
-/** How many attacks are between two visits of an honest client. */
+/** Concurrent attacks. */
+const CONCURRENCY = 12;
+/** Attacks between two checks with a well-behaved client. */
 export const ROUND = 60;
 /**
- * What the server may have on top of before: descriptors of threads and watches that are kept once they were needed, and memory,
- * because the heap grows to its working size and is not given back. Helpers for sandboxed files end when nobody has used them for a while.
+ * How much the server may grow: it keeps descriptors of threads and watches once it needs them, and its heap grows to its working
+ * size. The timeout covers sandboxed file helpers, which exit after an idle time.
  */
-const SPARE = { descriptors: 8, memory: 160 * 1024 * 1024, timeoutMs: 40_000 };
+const ALLOWANCE = { descriptors: 8, memory: 160 * 1024 * 1024, timeoutMs: 40_000 };
 
 /**
  * @param {object} options
  * @param {number} options.seed
  * @param {number} options.attacks
- * @param {(done: number) => boolean} [options.goOn] Asked after each round.
- * @returns {Promise<{ attacks: number, kinds: Record<string, number> }>} Rejects with what went wrong.
+ * @param {(done: number) => boolean} [options.goOn] Called after each round.
+ * @returns {Promise<{ attacks: number, kinds: Record<string, number> }>} Rejects with the first failure.
  */
 export async function runFuzz({ seed, attacks, goOn = () => true }) {
   const scratch = mkdtempSync(join(tmpdir(), 'fuzz-'));
@@ -64,7 +63,7 @@ export async function runFuzz({ seed, attacks, goOn = () => true }) {
   try {
     await Promise.race([died, attackAll({ server, seed, attacks, goOn, scratch })]);
     if (stderr.includes('"level":"error"'))
-      throw new Error(`the server met a defect:\n${stderr.slice(0, 4000)}`);
+      throw new Error(`the server logged an error:\n${stderr.slice(0, 4000)}`);
     return { attacks, kinds: countKinds(seed, attacks) };
   } finally {
     died.catch(() => {});
@@ -75,31 +74,31 @@ export async function runFuzz({ seed, attacks, goOn = () => true }) {
 
 async function attackAll({ server, seed, attacks, goOn, scratch }) {
   const { url, pid } = server;
-  await honestVisit(url, join(scratch, 'before'));
+  await checkService(url, join(scratch, 'before'));
   const before = stateOf(pid);
   const sessions = [];
   for (let first = 0; first < attacks; first += ROUND) {
     const round = Array.from({ length: Math.min(ROUND, attacks - first) }, (_, index) => first + index);
-    const workers = Array.from({ length: AT_ONCE }, async () => {
+    const workers = Array.from({ length: CONCURRENCY }, async () => {
       for (let index = round.shift(); index !== undefined; index = round.shift()) {
         await attack({ index, seed, url, scratch, sessions });
       }
     });
     await Promise.all(workers);
-    await honestVisit(url, join(scratch, `visit-${first}`));
+    await checkService(url, join(scratch, `visit-${first}`));
     if (!goOn(first + ROUND)) break;
   }
-  await calm(pid, before, SPARE);
+  await waitUntilIdle(pid, before, ALLOWANCE);
 }
 
 async function attack({ index, seed, url, scratch, sessions }) {
   const random = new Random(seed, index);
   const kind = kindOf(random);
   const folder = join(scratch, `attack-${index}`);
-  furnish(folder);
+  createFiles(folder);
   try {
-    const scene = { url, random, folder, sessions, maxMessageBytes: MAX_MESSAGE_BYTES };
-    await within(30_000, 'the end of the attack', ATTACKS[kind](scene));
+    const context = { url, random, folder, sessions, maxMessageBytes: MAX_MESSAGE_BYTES };
+    await within(30_000, 'the end of the attack', ATTACKS[kind](context));
   } catch (error) {
     throw new Error(`attack ${index} (${kind}) of seed ${seed}: ${error.message}`, { cause: error });
   }
@@ -118,8 +117,8 @@ function countKinds(seed, attacks) {
   return kinds;
 }
 
-/** Something to read, to remove and to get lost in. */
-function furnish(folder) {
+/** Creates files, folders and links for the attack to work on. */
+function createFiles(folder) {
   mkdirSync(join(folder, 'folder/deep/er'), { recursive: true });
   writeFileSync(join(folder, 'file'), 'content\n'.repeat(100));
   writeFileSync(join(folder, 'folder/inner'), 'X');

@@ -1,13 +1,13 @@
 import { connect } from 'node:net';
 
-/** How a close frame begins; what servers say is ASCII. */
+/** The first byte of a close frame. Server messages are ASCII, so it occurs nowhere else. */
 const CLOSE_FRAME = '\x88';
 const CONNECT_TIMEOUT_MS = 10_000;
-const ANSWER_TIMEOUT_MS = 10_000;
+const RESPONSE_TIMEOUT_MS = 10_000;
 
-/** A client without manners: it speaks HTTP and websocket by hand and can break every rule of both. */
+/** A raw client: it writes HTTP and websocket frames by hand and can violate both protocols. */
 export class Peer {
-  /** Everything received, as far as it is of interest. */
+  /** The last 64 KiB received. */
   received = '';
   socket;
   ended;
@@ -30,7 +30,7 @@ export class Peer {
     return peer;
   }
 
-  /** A peer whose connection is a websocket. @param {string} url */
+  /** Connects and upgrades to a websocket. @param {string} url */
   static async upgraded(url) {
     const peer = await Peer.connect(url);
     peer.socket.write(
@@ -45,7 +45,7 @@ export class Peer {
     this.frame({ payload: Buffer.from(text) });
   }
 
-  /** Any frame, right or wrong. `claimed` is the length it claims to have. */
+  /** Sends any frame, valid or not. `claimed` is the length in its header. */
   frame({
     opcode = 1,
     fin = true,
@@ -66,11 +66,11 @@ export class Peer {
       head[1] = flag | 127;
       length = head.writeBigUInt64BE(BigInt(claimed), 2);
     }
-    // A mask of zeros leaves the payload as it is.
+    // A mask of zeros does not change the payload.
     this.socket.write(Buffer.concat([head.subarray(0, masked ? length + 4 : length), payload]));
   }
 
-  /** Resolves when the server has dealt with what it was sent, or the connection is gone. */
+  /** Resolves when the server has read everything that was sent, or the connection has closed. */
   async settled() {
     const mark = Math.random().toString(36).slice(2);
     this.frame({ opcode: 9, payload: Buffer.from(mark) });
@@ -80,7 +80,7 @@ export class Peer {
     );
   }
 
-  /** Waits for what is received to be as wanted; the end of the connection is the end of the wait. */
+  /** Waits until `reached` returns true or the connection closes. */
   async until(what, reached) {
     let wake = () => {};
     const waiting = new Promise((resolve) => {
@@ -88,12 +88,12 @@ export class Peer {
     });
     this.socket.on('data', wake);
     wake();
-    await within(ANSWER_TIMEOUT_MS, what, Promise.race([waiting, this.ended]));
+    await within(RESPONSE_TIMEOUT_MS, what, Promise.race([waiting, this.ended]));
     this.socket.off('data', wake);
   }
 }
 
-/** Rejects when it takes longer: a server that hangs is a finding. */
+/** Rejects after the timeout: a server that hangs is a failure. */
 export async function within(ms, what, work) {
   let timer;
   const late = new Promise((_, reject) => {

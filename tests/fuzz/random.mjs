@@ -1,8 +1,8 @@
-/** Random numbers that depend on a seed alone, so that a run can be repeated. */
+/** Pseudo-random numbers that depend only on the seed, so that a run is reproducible. */
 export class Random {
   #state;
 
-  /** @param {number} seed @param {number} [stream] Tells apart independent sequences of one seed. */
+  /** @param {number} seed @param {number} [stream] Selects one of several independent sequences of a seed. */
   constructor(seed, stream = 0) {
     this.#state = (Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(stream + 1, 0xc2b2ae35)) >>> 0;
   }
@@ -15,7 +15,7 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** A whole number of `min` to `max`, both included. */
+  /** An integer from `min` to `max`, inclusive. */
   int(min, max) {
     return min + Math.floor(this.next() * (max - min + 1));
   }
@@ -34,7 +34,7 @@ export class Random {
     return Buffer.from({ length }, () => this.int(0, 255));
   }
 
-  /** Text that is no path, no URI and no program: what it is given for can do no harm. */
+  /** Text that is not a path, a URI or a program, so that it is harmless wherever it is used. */
   text() {
     const characters = [...'abcXYZ019 _-.,"\\{}[]\n\t\0é漢💥\u202e\ud800'];
     return `X${Array.from({ length: this.int(0, 24) }, () => this.pick(characters)).join('')}`;

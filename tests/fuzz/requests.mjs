@@ -1,5 +1,5 @@
-// Requests made from the schemas of the protocol. They are sent to a server that may run as root, so nothing in them may name what is
-// not the fuzzer's own: paths come from a folder of the attack, programs from a list.
+// Builds requests from the protocol's schemas. The server may run as root, so requests name only what belongs to the fuzzer: paths are
+// in the attack's folder, and programs come from a list.
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 
@@ -8,7 +8,7 @@ const { methods } = JSON.parse(readFileSync(new URL('../../schema/methods.json',
 export const METHOD_NAMES = methods.map(({ name }) => name);
 const PARAMS = new Map(methods.map(({ name, params }) => [name, params]));
 
-/** Members that hold a path, or several. */
+/** Members that hold one or more paths. */
 const PATHS = new Set(['path', 'cwd', 'sourcePath', 'destinationPath', 'missing', 'present']);
 
 const PROGRAMS = [
@@ -26,13 +26,13 @@ const PROGRAMS = [
   [],
 ];
 
-/** Few names, so that requests meet. */
+/** Few ids, so that requests refer to the same objects. */
 const IDS = ['a', 'b', 'c', '', 'X\0', 'x'.repeat(40)];
 const ID_MEMBERS = new Set(['processId', 'handleId', 'watchId', 'writeId', 'id']);
 const NUMBERS = [0, 1, 2, 7, 50, 1000, 65536, 1048577, 2 ** 31, 2 ** 32, 2 ** 53 - 1, -1, 0.5, 1e300];
 
 /**
- * The parameters of a method: mostly as its schema has them, sometimes with something else in some place.
+ * The parameters of a method: mostly valid by its schema, sometimes with a random value somewhere.
  * @param {import('./random.mjs').Random} random @param {string} method @param {string} folder
  */
 export function randomParams(random, method, folder) {
@@ -55,15 +55,15 @@ export function randomJson(random, depth = 0) {
   );
 }
 
-function valueFor(random, schema, place) {
-  const { name, folder } = place;
+function valueFor(random, schema, context) {
+  const { name, folder } = context;
   if (name === 'argv') return random.pick(PROGRAMS);
   if (PATHS.has(name) && schema.type !== 'array' && schema.anyOf === undefined)
     return randomPath(random, folder);
   if (schema.const !== undefined) return schema.const;
   if (schema.enum) return random.pick(schema.enum);
   const choices = schema.anyOf ?? schema.oneOf;
-  if (choices) return valueFor(random, random.pick(choices), place);
+  if (choices) return valueFor(random, random.pick(choices), context);
   switch (Array.isArray(schema.type) ? random.pick(schema.type) : schema.type) {
     case 'null':
       return null;
@@ -75,9 +75,9 @@ function valueFor(random, schema, place) {
     case 'string':
       return textFor(random, name);
     case 'array':
-      return Array.from({ length: random.int(0, 4) }, () => valueFor(random, schema.items, place));
+      return Array.from({ length: random.int(0, 4) }, () => valueFor(random, schema.items, context));
     case 'object':
-      return objectFor(random, schema, place);
+      return objectFor(random, schema, context);
     default:
       return random.chance(0.5) ? null : randomJson(random);
   }
@@ -123,7 +123,7 @@ function randomPath(random, folder) {
   return random.pick([`${folder}/file`, 'http://127.0.0.1/', 'file://host/file', 'file', '']);
 }
 
-/** The same with a random value in some place; paths stay where they are. */
+/** The same value with one member replaced by a random value; argv is not changed. */
 function damaged(random, value) {
   if (value === null || typeof value !== 'object' || random.chance(0.2)) return randomJson(random);
   const keys = Object.keys(value).filter((key) => key !== 'argv');

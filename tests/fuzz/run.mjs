@@ -20,7 +20,7 @@ try {
       return values.attacks !== undefined || performance.now() < endsAt;
     },
   });
-  process.stdout.write(`${done} attacks, and nothing to complain about\n`);
+  process.stdout.write(`${done} attacks, no failures\n`);
 } catch (error) {
   process.stderr.write(`${error.message}\n`);
   process.stderr.write(`repeat it with: npm run fuzz -- --seed ${seed} --attacks ${done + ROUND}\n`);

@@ -20,7 +20,7 @@ const COMMANDS: readonly ExecCommandArguments[] = [
   { cmd: 'echo waiting; sleep 1000', yield_time_ms: 1_000 },
 ];
 
-/** What differs from run to run. */
+/** Replaces what differs from run to run. */
 function steady(text: string): string {
   return text
     .replace(/^Chunk ID: [0-9a-f]{6}$/m, 'Chunk ID: x')
@@ -29,7 +29,7 @@ function steady(text: string): string {
 }
 
 scenarios('what a model reads', (scenario) => {
-  scenario('is the same from codex and from this layer', async (world) => {
+  scenario('is identical from codex and from this layer', async (world) => {
     const run = await world.codex();
     const client = await ExecServerClient.connect({ url: world.tap.url });
     const shell = { name: 'bash', path: '/bin/bash' };

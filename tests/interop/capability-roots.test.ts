@@ -15,7 +15,7 @@ const skipped = await ensureReference().then(
   (error: Error) => error.message,
 );
 
-test.skipIf(skipped !== null)('the reference server finds what is found here', async () => {
+test.skipIf(skipped !== null)('the reference server discovers the same capabilities', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'capability-roots-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   for (const path of ['.claude-plugin', 'skills/é', 'skills/b'])

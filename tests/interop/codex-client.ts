@@ -13,33 +13,33 @@ export interface CodexOptions {
   readonly binary: string;
   /** The exec-server. */
   readonly url: string;
-  /** Whether codex learns of the server from `environments.toml` or from `CODEX_EXEC_SERVER_URL`. */
+  /** Whether codex reads the server's URL from `environments.toml` or from `CODEX_EXEC_SERVER_URL`. */
   readonly configuredBy?: 'file' | 'variable';
-  /** How the server is found through a relay, in place of its URL. */
+  /** How to reach the server through a relay, instead of by URL. */
   readonly relay?: {
     readonly registryUrl: string;
     readonly environmentId: string;
     readonly authToken: string;
   };
   readonly sandbox?: 'read-only' | 'workspace-write' | 'danger-full-access';
-  /** What lies in the workspace when codex starts: contents by name. */
+  /** The files in the workspace when codex starts: contents by name. */
   readonly files?: Readonly<Record<string, string | Buffer>>;
 }
 
-/** What codex reported in a run that went well. */
+/** What codex reported in a successful run. */
 export interface CodexResult {
   /** The lines of `codex exec --json`. */
   readonly events: readonly CodexEvent[];
-  /** How the commands ended, in the order in which they did. */
+  /** How the commands ended, in order. */
   readonly commands: readonly CommandItem[];
-  /** Everything the tools answered, in the order of the calls. */
+  /** The output of all tools, in the order of the calls. */
   readonly outputs: readonly ToolOutput[];
 }
 
 /** One line of `codex exec --json`. */
 export type CodexEvent = { readonly type: string; readonly item?: { readonly type: string } };
 
-/** What codex tells its user about a command. */
+/** What codex reports to its user about a command. */
 export interface CommandItem {
   readonly type: 'command_execution';
   readonly command: string;
@@ -48,7 +48,7 @@ export interface CommandItem {
   readonly status: string;
 }
 
-/** The arguments of the `exec_command` tool; the command itself apart. */
+/** The arguments of the `exec_command` tool, without the command itself. */
 export interface ExecArguments {
   readonly workdir?: string;
   readonly tty?: boolean;
@@ -57,8 +57,8 @@ export interface ExecArguments {
 }
 
 /**
- * The real codex in a home of its own, with the test as its model: each call is a turn in which the model calls a tool, and returns
- * what the tool answered.
+ * The real codex in its own home folder, with the test as its model. Each method call is a turn in which the model calls a tool; it
+ * returns the tool's output.
  */
 export class CodexRun {
   /** The folder the commands run in. */
@@ -131,13 +131,13 @@ export class CodexRun {
     return this.#callFunction('write_stdin', { session_id: sessionId, chars, yield_time_ms: yieldTimeMs });
   }
 
-  /** The model changes files; the lines stand between the marks of a patch. */
+  /** The model changes files. `lines` are the body of a patch. */
   applyPatch(...lines: readonly string[]): Promise<ToolOutput> {
     const input = ['*** Begin Patch', ...lines, '*** End Patch', ''].join('\n');
     return this.#call('apply_patch', { type: 'custom_tool_call', input });
   }
 
-  /** The model looks at a picture. */
+  /** The model views an image. */
   viewImage(path: string): Promise<ToolOutput> {
     return this.#callFunction('view_image', { path });
   }
@@ -147,7 +147,7 @@ export class CodexRun {
     return JSON.stringify((await this.#modelRequest()).input);
   }
 
-  /** The model has nothing more to do; waits until codex has ended, and fails if it has failed. */
+  /** The model ends the conversation. Waits until codex has exited, and fails if codex failed. */
   async finish(): Promise<CodexResult> {
     const content = [{ type: 'output_text', text: 'done' }];
     await this.#turn([{ type: 'message', role: 'assistant', id: 'msg_1', content }]);
@@ -161,7 +161,7 @@ export class CodexRun {
     return { events, commands, outputs: this.#outputs };
   }
 
-  /** Creates a file in the workspace for which a command waits. */
+  /** Creates a file in the workspace that a command waits for. */
   touch(name: string): void {
     writeFileSync(join(this.workspace, name), '');
   }
@@ -215,14 +215,14 @@ export class CodexRun {
 
 const WAIT_MS = 40_000;
 
-/** Codex reaches nothing but this machine. */
+/** Keeps codex from reaching anything but this machine. */
 const LOOPBACK_ONLY = {
   HTTP_PROXY: 'http://127.0.0.1:9',
   HTTPS_PROXY: 'http://127.0.0.1:9',
   NO_PROXY: '127.0.0.1',
 };
 
-/** Without /tmp as a writable root: other tests have sandboxes there, whose placeholders come and go while a helper is started. */
+/** /tmp is not a writable root: placeholders of other tests' sandboxes appear and disappear there while a helper starts. */
 function configToml(modelUrl: string): string {
   return `
 model = "gpt-5.5"

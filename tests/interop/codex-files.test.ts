@@ -6,7 +6,7 @@ import { scenarios } from './scenarios.ts';
 import type { WireTap } from './wire-tap.ts';
 
 scenarios('files', (scenario) => {
-  scenario('instructions in the workspace', async (world) => {
+  scenario('codex reads instructions in the workspace', async (world) => {
     const { tap } = world;
     const run = await world.codex({ files: { 'AGENTS.md': 'Answer in rhymes.\n' } });
     expect(await run.conversation()).toContain('Answer in rhymes.');
@@ -17,7 +17,7 @@ scenarios('files', (scenario) => {
     expectNoSandbox(tap);
   });
 
-  scenario('skills that appear in the workspace', async (world) => {
+  scenario('codex finds skills that appear in the workspace', async (world) => {
     const { tap } = world;
     const run = await world.codex();
     await run.conversation();
@@ -58,7 +58,7 @@ scenarios('files', (scenario) => {
     expectNoSandbox(tap);
   });
 
-  scenario('a patch that does not fit', async (world) => {
+  scenario('a patch that does not apply', async (world) => {
     const run = await world.codex({ files: { old: 'one\n' } });
     const missing = await run.applyPatch('*** Update File: none', '@@', '-x', '+y');
     expect(missing.text).toContain(`${join(run.workspace, 'none')}: No such file or directory (os error 2)`);
@@ -71,7 +71,7 @@ scenarios('files', (scenario) => {
     await run.finish();
   });
 
-  scenario('a picture', async (world) => {
+  scenario('an image', async (world) => {
     const { tap } = world;
     const run = await world.codex({ files: { 'dot.png': Buffer.from(PNG, 'base64') } });
     const shown = await run.viewImage('dot.png');
@@ -90,7 +90,7 @@ scenarios('files', (scenario) => {
 const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
-/** With full access codex asks for no sandbox: it sends null, or a sandbox that is switched off. */
+/** With full access codex requests no sandbox: it sends null, or a disabled sandbox. */
 function expectNoSandbox(tap: WireTap): void {
   const calls = tap.messages.filter(({ from, method }) => from === 'client' && method?.startsWith('fs/'));
   const kinds = calls.map(({ params }) => {

@@ -8,7 +8,7 @@ import type { WireTap } from './wire-tap.ts';
 import type { World } from './world.ts';
 
 scenarios('failing links', (scenario) => {
-  scenario('the link is down for a while', async (world) => {
+  scenario('the connection is down for a while', async (world) => {
     const { tap } = world;
     await throughProxy(world, async (proxy, run) => {
       const command = `seq 1 5000; ${gate('cut')}; for i in $(seq 5001 5060); do echo $i; sleep 0.02; done; touch printed;
@@ -34,7 +34,7 @@ scenarios('failing links', (scenario) => {
     await world.noPrograms();
   });
 
-  scenario('the link breaks in the middle of a flood', async (world) => {
+  scenario('the connection breaks during heavy output', async (world) => {
     const { tap } = world;
     await throughProxy(world, async (proxy, run) => {
       const started = await run.exec(`${gate('go')}; seq 1 100000; exit 5`, { yield_time_ms: 250 });
@@ -53,7 +53,7 @@ scenarios('failing links', (scenario) => {
     expectResumedOnce(tap);
   });
 
-  scenario('the command ends while the link is down', async (world) => {
+  scenario('the command ends while the connection is down', async (world) => {
     const { tap } = world;
     await throughProxy(world, async (proxy, run) => {
       const started = await run.exec(`echo before; ${gate('cut')}; echo after; exit 5`, {
@@ -76,7 +76,7 @@ scenarios('failing links', (scenario) => {
     expect(read?.result).toMatchObject({ exited: true, exitCode: 5, closed: true, failure: null });
   });
 
-  scenario('the answer to input is lost', async (world) => {
+  scenario('the response to a write is lost', async (world) => {
     const { tap } = world;
     const run = await world.codex();
     const questions = 'read a; echo "first <$a>"; read b; echo "second <$b>"; exit 4';
@@ -101,7 +101,7 @@ scenarios('failing links', (scenario) => {
     expectResumedOnce(tap);
   });
 
-  scenario('the answer to a start is lost', async (world) => {
+  scenario('the response to a start is lost', async (world) => {
     const { tap } = world;
     const run = await world.codex();
     tap.loseNextAnswerTo('process/start');
@@ -115,7 +115,7 @@ scenarios('failing links', (scenario) => {
     expectResumedOnce(tap);
   });
 
-  scenario('the server does not notice that the link is gone', async (world) => {
+  scenario('the server does not notice that the connection is gone', async (world) => {
     const { tap } = world;
     const run = await world.codex();
     const started = await run.exec(`echo before; ${gate('restored')}; echo after; exit 5`, {
@@ -166,7 +166,7 @@ function lines(last: number): string {
   return Array.from({ length: last }, (_, index) => `${index + 1}\n`).join('');
 }
 
-/** The client came back to its session at the first attempt that reached the server. */
+/** The client resumed its session with the first attempt that reached the server. */
 function expectResumedOnce(tap: WireTap): void {
   const [first, second, ...others] = tap.calls('initialize');
   expect(others).toEqual([]);

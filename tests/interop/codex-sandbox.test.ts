@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { scenarios } from './scenarios.ts';
 
 scenarios('sandbox', (scenario) => {
-  scenario('a workspace that may be written', async (world) => {
+  scenario('a writable workspace', async (world) => {
     const run = await world.codex({ sandbox: 'workspace-write' });
     const inside = await run.exec('echo inside > made && cat made');
     expect(inside).toMatchObject({ exitCode: 0, output: 'inside\n' });
@@ -23,7 +23,7 @@ scenarios('sandbox', (scenario) => {
     }
   });
 
-  scenario('nothing may be written', async (world) => {
+  scenario('a read-only sandbox', async (world) => {
     const run = await world.codex({ sandbox: 'read-only', files: { given: 'given\n' } });
     expect(await run.exec('cat given')).toMatchObject({ exitCode: 0, output: 'given\n' });
     expect((await run.exec('echo new > given')).exitCode).not.toBe(0);
@@ -33,7 +33,7 @@ scenarios('sandbox', (scenario) => {
     expect(readdirSync(run.workspace)).toEqual(['given']);
   });
 
-  scenario('a terminal under a sandbox', async (world) => {
+  scenario('a terminal in a sandbox', async (world) => {
     const run = await world.codex({ sandbox: 'workspace-write' });
     const shell = await run.exec('read line; echo "got $line"', { tty: true, yield_time_ms: 250 });
     expect(shell.sessionId).not.toBeNull();

@@ -34,7 +34,7 @@ scenarios('commands', (scenario, kind) => {
     expect(tap.processEvents).toMatchObject({ complete: true, exitCode: 7 });
   });
 
-  scenario('a terminal that asks twice', async (world) => {
+  scenario('a terminal program that prompts twice', async (world) => {
     const { tap } = world;
     const run = await world.codex();
     const questions =
@@ -63,7 +63,7 @@ scenarios('commands', (scenario, kind) => {
   scenario('^C to a command without a terminal', async (world) => {
     const { tap } = world;
     const run = await world.codex();
-    // The shell acts on the signal when its child has ended, so both must get it.
+    // The shell handles the signal only after its child has exited, so both must receive it.
     const started = await run.exec('trap "echo interrupted; exit 9" INT; echo ready; sleep 1000', {
       yield_time_ms: 250,
     });
@@ -116,7 +116,7 @@ scenarios('commands', (scenario, kind) => {
     if (kind === 'reference') return;
     expect(answer.originalTokens).toBe(Math.ceil(whole.length / 4));
     expect(answer.output).toContain(whole.slice(0, 10_000));
-    // Codex keeps a mebibyte: the first half of it and the last.
+    // Codex keeps 1 MiB: the first and the last 512 KiB.
     const [head, tail] = [whole.slice(0, 512 * 1024), whole.slice(-512 * 1024)];
     const kept = `${head}\n... ${whole.length - 1024 * 1024} bytes omitted ...\n${tail}`;
     expect(commands[0]?.aggregated_output === kept).toBe(true);
@@ -139,20 +139,20 @@ scenarios('commands', (scenario, kind) => {
 
     await run.finish();
     await world.noPrograms();
-    // The answer may come too late for codex, which does not wait for it.
+    // Codex does not wait for the response, so it may arrive too late.
     const [background] = tap.calls('process/start');
     const ended = tap.calls('process/terminate').map(({ params }) => params.processId);
     expect(ended).toContain(background!.params.processId);
   });
 
-  scenario('a program that a finished command left running', async (world) => {
+  scenario('a background program that outlives its command', async (world) => {
     const { tap } = world;
     const run = await world.codex();
     const answer = await run.exec('nohup sleep 1000 </dev/null >/dev/null 2>&1 & echo $!');
     expect(answer).toMatchObject({ exitCode: 0, sessionId: null });
     const pid = Number(answer.output);
     try {
-      // Codex terminates every command, the finished ones too.
+      // Codex terminates every command, including finished ones.
       await tap.waitFor(({ method }) => method === 'process/terminate', 'process/terminate');
       expect(await run.exec('echo and on')).toMatchObject({ output: 'and on\n', exitCode: 0 });
       await run.finish();
@@ -162,7 +162,7 @@ scenarios('commands', (scenario, kind) => {
     }
   });
 
-  scenario('two runs of codex at once', async (world) => {
+  scenario('two concurrent runs of codex', async (world) => {
     const { tap } = world;
     const [left, right] = [await world.codex(), await world.codex()];
     const meet = (own: string, other: string) =>

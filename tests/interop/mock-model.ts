@@ -2,18 +2,17 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** Something the model says: a tool call or a message. */
+/** An output item of the model: a tool call or a message. */
 export type ModelItem = Readonly<Record<string, unknown>>;
 
-/** What a client asked of the model. */
+/** A request to the model. */
 export interface ModelRequest {
   /** The whole conversation so far. */
   readonly input: readonly ModelItem[];
 }
 
 /**
- * A model behind the Responses API whose every turn is played by the test: it takes the next request, and answers it when and as
- * it likes.
+ * A mock of the Responses API. The test takes each request and decides when and how to answer it.
  */
 export class MockModel {
   readonly #server: Server;
@@ -37,7 +36,7 @@ export class MockModel {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
   }
 
-  /** Waits until the client is waiting for the model. One caller at a time. */
+  /** Waits for the client's next request. One caller at a time. */
   async request(): Promise<ModelRequest> {
     while (this.#open[0] === undefined) {
       await new Promise<void>((resolve) => {

@@ -64,7 +64,7 @@ describe.skipIf(skipped)('an executor of the reference', () => {
     expect(await echo(client, large)).toBe(large);
   });
 
-  test('is not overrun by many requests at once', async () => {
+  test('handles many concurrent requests', async () => {
     const relay = await openRelay();
     startExecutor(relay, 'reference');
     const client = await connect(relay);
@@ -100,7 +100,7 @@ describe.skipIf(skipped)('an executor of the reference', () => {
 describe.skipIf(skipped).each(['exec-server', 'reference'] as const)(
   'codex with an executor of %s',
   (kind) => {
-    test('plays a turn', async () => {
+    test('completes a turn', async () => {
       const relay = await openRelay();
       startExecutor(relay, kind);
       await (await connectWhenThere(relay)).close();
@@ -122,7 +122,7 @@ describe.skipIf(skipped).each(['exec-server', 'reference'] as const)(
   },
 );
 
-test.skipIf(skipped)('codex goes on with its command after it has lost its connection', async () => {
+test.skipIf(skipped)('codex continues its command after it has lost its connection', async () => {
   const relay = await openRelay();
   startExecutor(relay, 'exec-server');
   await (await connectWhenThere(relay)).close();
@@ -144,7 +144,7 @@ test.skipIf(skipped)('codex goes on with its command after it has lost its conne
 });
 
 describe.skipIf(skipped)('a forwarder', () => {
-  test('of the reference leads to this server', async () => {
+  test('of the reference forwards to this server', async () => {
     const relay = await openRelay();
     const server = await startServerProcess();
     onTestFinished(() => server.close());
@@ -153,7 +153,7 @@ describe.skipIf(skipped)('a forwarder', () => {
     expect(await echo(await connect(relay), 'forwarded')).toBe('forwarded');
   });
 
-  test('of this project leads to a server of the reference', async () => {
+  test('of this project forwards to a server of the reference', async () => {
     const relay = await openRelay();
     const { startReference: startServer } = await import('../../scripts/reference.mjs');
     const server = await startServer();

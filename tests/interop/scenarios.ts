@@ -2,12 +2,12 @@ import { describe, test } from 'vitest';
 import { ensureReference } from '../../scripts/reference.mjs';
 import { type ServerKind, World } from './world.ts';
 
-/** Declares a test that gets a server of its own. */
+/** Declares a test with its own server. */
 export type Scenario = (name: string, play: (world: World) => Promise<void>) => void;
 
 /**
- * Declares scenarios in which the real codex uses a server. Each is played twice, with the reference as a control: what fails with
- * both is a fault of the scenario. Without a codex program they are skipped, with the reason in their title.
+ * Declares scenarios in which the real codex uses a server. Each runs twice, with the reference as a control: a failure with both is
+ * a fault of the scenario. Without a codex program they are skipped, with the reason in their title.
  */
 export function scenarios(title: string, define: (scenario: Scenario, kind: ServerKind) => void): void {
   const why = binary instanceof Error ? ` (skipped: ${binary.message})` : '';

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 
-/** What a tool answered, as the model reads it. */
+/** The output of a tool, as the model reads it. */
 export interface ToolOutput {
   /** Everything. */
   readonly text: string;
@@ -14,7 +14,7 @@ export interface ToolOutput {
   readonly originalTokens: number | null;
 }
 
-/** What matches the answer of a command that goes on. */
+/** Matches the output of a command that still runs. */
 export const RUNNING = { exitCode: null, sessionId: expect.any(Number) };
 
 /** Reads the output of `exec_command` or `write_stdin`. */

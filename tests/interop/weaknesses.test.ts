@@ -3,8 +3,8 @@ import { ensureReference, startReference } from '../../scripts/reference.mjs';
 import { TestClient } from '../../src/testing/index.ts';
 import { shell } from '../support/programs.ts';
 
-/** What the reference does and this server does not; the tests named perimeter show the other side. */
-const SECRET = 'do-not-tell-4711';
+/** Weaknesses of the reference that this server does not have; the e2e tests named perimeter show the counterpart. */
+const SECRET = 'secret-4711';
 let server: Awaited<ReturnType<typeof startReference>>;
 let client: TestClient;
 
@@ -24,11 +24,11 @@ async function output(processId: string, script: string, more: object = {}): Pro
   return (await client.closedProcess(processId)).text();
 }
 
-test('a program reads the secrets of the reference from /proc', async () => {
+test('a program can read the secrets of the reference from /proc', async () => {
   expect(await output('environ', 'tr "\\0" "\\n" </proc/$PPID/environ')).toContain(SECRET);
 });
 
-test('the reference hands its loader variables on', async () => {
+test('the reference passes its loader variables to programs', async () => {
   const envPolicy = { inherit: 'all', ignoreDefaultExcludes: false, exclude: [], set: {}, includeOnly: [] };
   expect(await output('loader', 'echo $LD_LIBRARY_PATH', { envPolicy })).toBe('/nowhere\n');
 });

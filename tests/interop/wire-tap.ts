@@ -18,7 +18,7 @@ export interface WireMessage {
 }
 
 /**
- * A link between client and server that passes every byte on unchanged, keeps what was said, and can fail at a chosen moment.
+ * A proxy between client and server that forwards every byte unchanged, records the messages, and can fail at a chosen moment.
  */
 export class WireTap {
   readonly messages: WireMessage[] = [];
@@ -44,12 +44,12 @@ export class WireTap {
     return tap;
   }
 
-  /** What a client connects to. */
+  /** The URL for clients. */
   get url(): string {
     return `ws://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** The requests and notifications of a method, whoever sent them. */
+  /** The requests and notifications of a method, from either side. */
   calls(method: string): WireMessage[] {
     return this.messages.filter((message) => message.method === method);
   }
@@ -62,13 +62,13 @@ export class WireTap {
     return call;
   }
 
-  /** What the server answered to a request; undefined until it has. */
+  /** The server's response to a request; undefined until it arrives. */
   answerTo({ connection, id }: WireMessage): WireMessage | undefined {
     const answers = this.messages.filter(({ from, method }) => from === 'server' && method === null);
     return answers.find((message) => message.connection === connection && message.id === id);
   }
 
-  /** The first message, past or future, that matches; resolves before the next one is looked at. */
+  /** The first message, past or future, that matches. Resolves before the next message is examined. */
   async waitFor(matches: (message: WireMessage) => boolean, what: string): Promise<WireMessage> {
     const past = this.messages.find(matches);
     if (past !== undefined) return past;
@@ -103,23 +103,23 @@ export class WireTap {
     return request;
   }
 
-  /** What the server has said about the only process that was started. */
+  /** The events of the only process that was started. */
   get processEvents(): ProcessEvents {
     return this.#eventsOf(this.call('process/start').params.processId);
   }
 
-  /** The next request of this method reaches the server, but its answer never arrives: the link is cut instead. */
+  /** The next request of this method reaches the server, but the connection is cut before its response arrives. */
   loseNextAnswerTo(method: string): void {
     this.#losing = method;
   }
 
-  /** Cuts the clients off while the server still believes in its connections, until `dropServerSides`. */
+  /** Cuts the clients off; the server's connections stay open until `dropServerSides`. */
   dropClientSides(): void {
     this.#keepServerSides = true;
     for (const link of this.#links) link.client.destroy();
   }
 
-  /** Ends what `dropClientSides` left open. */
+  /** Closes the connections that `dropClientSides` left open. */
   dropServerSides(): void {
     this.#keepServerSides = false;
     for (const { client, upstream } of this.#links) {
@@ -134,7 +134,7 @@ export class WireTap {
     await closed;
   }
 
-  /** What the server has said about a process on every connection, in notifications and in answers to `process/read`. */
+  /** The events of a process on all connections, from notifications and `process/read` responses. */
   #eventsOf(processId: unknown): ProcessEvents {
     const events = new ProcessEvents(String(processId));
     for (const message of this.messages) {
@@ -205,7 +205,7 @@ interface Link {
   readonly number: number;
   readonly client: Socket;
   readonly upstream: Socket;
-  /** The request whose answer must not arrive. */
+  /** The request whose response must not arrive. */
   lost: { readonly id: unknown } | null;
 }
 

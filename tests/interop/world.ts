@@ -17,7 +17,7 @@ export class World {
   readonly tap: WireTap;
   readonly #binary: string;
   readonly #server: StartedServer;
-  /** In the environment of the server and so of everything it starts. */
+  /** Set in the environment of the server, and so of everything it starts. */
   readonly #mark: string;
   readonly #runs: CodexRun[] = [];
 
@@ -35,24 +35,24 @@ export class World {
     return new World(kind, binary, server, mark, await WireTap.open(server.url));
   }
 
-  /** Starts codex; it reaches the server through the tap unless told otherwise. */
+  /** Starts codex. By default it reaches the server through the tap. */
   async codex(options: Partial<CodexOptions> = {}): Promise<CodexRun> {
     const run = await CodexRun.start({ binary: this.#binary, url: this.tap.url, ...options });
     this.#runs.push(run);
     return run;
   }
 
-  /** The living programs that the server has started, and their descendants. */
+  /** The running programs that the server has started, and their descendants. */
   programs(): number[] {
     return markedProcesses(this.#mark).filter((pid) => pid !== this.#server.pid);
   }
 
-  /** Waits until nothing that the server has started is alive. */
+  /** Waits until every program that the server started has exited. */
   async noPrograms(): Promise<void> {
     await waitFor('the end of every program', () => this.programs().length === 0);
   }
 
-  /** Ends everything; fails when the server has not survived, or something outlives it. */
+  /** Ends everything. Fails when the server has died, or when a program outlives it. */
   async close(): Promise<void> {
     const alive = isAlive(this.#server.pid);
     const helpers = childrenOf(this.#server.pid);

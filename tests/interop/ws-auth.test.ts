@@ -21,7 +21,7 @@ const UPGRADE = {
   'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
 };
 
-/** Status and body of an answer to a request for a websocket. */
+/** Status and body of the response to a websocket upgrade. */
 function ask(url: string, headers: Readonly<Record<string, string>>, path = '/'): Promise<[number, string]> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
@@ -42,7 +42,7 @@ function ask(url: string, headers: Readonly<Record<string, string>>, path = '/')
   });
 }
 
-/** What both servers, started alike, answer; one after the other would add up our delays. */
+/** The responses of both servers, started with the same flags. They run in parallel, because failure delays would add up. */
 async function compare(flags: readonly string[], requests: readonly Readonly<Record<string, string>>[]) {
   const args = ['--listen', 'ws://127.0.0.1:0', ...flags];
   const reference = await startReference({ args });
@@ -63,7 +63,7 @@ function folder(): string {
   return path;
 }
 
-/** How a server that does not start says so, without its own name in front. */
+/** The error of a server that does not start, without the program's name. */
 function refusal(command: string, args: readonly string[], home: string): [number | null, string] {
   const { status, stderr } = spawnSync(command, [...args, '--listen', 'ws://127.0.0.1:0'], {
     encoding: 'utf8',
@@ -74,7 +74,7 @@ function refusal(command: string, args: readonly string[], home: string): [numbe
   return [status, line.replace(/^\S+ /, '')];
 }
 
-test.skipIf(skipped !== null)('bad settings are refused in the words of the reference', async () => {
+test.skipIf(skipped !== null)('rejects bad settings with the texts of the reference', async () => {
   const reference = await ensureReference();
   const place = folder();
   const file = (name: string, content: string) => {
@@ -110,7 +110,7 @@ const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
-test.skipIf(skipped !== null)('capability tokens are answered as the reference does', async () => {
+test.skipIf(skipped !== null)('answers capability tokens as the reference does', async () => {
   const digest = createHash('sha256').update('sesame').digest('hex');
   const statuses = await compare(
     ['--ws-auth', 'capability-token', '--ws-token-sha256', digest],
@@ -131,7 +131,7 @@ test.skipIf(skipped !== null)('capability tokens are answered as the reference d
   expect(statuses.slice(0, 3)).toEqual([101, 101, 401]);
 });
 
-test.skipIf(skipped !== null)('signed tokens are answered as the reference does', async () => {
+test.skipIf(skipped !== null)('answers signed tokens as the reference does', async () => {
   const secret = 'shared'.repeat(6);
   const secretFile = join(folder(), 'secret');
   writeFileSync(secretFile, ` ${secret}\n`);

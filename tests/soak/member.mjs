@@ -4,27 +4,27 @@ import { connectWebSocket } from '../../dist/transport/websocket.js';
 const ANSWER_TIMEOUT_MS = 30_000;
 const RETRY_MS = 20;
 
-/** The connection was cut while an answer was awaited; it is asked for again after the resume. */
-class Dropped extends Error {}
+/** The connection was cut while a response was pending. The request is sent again after the resume. */
+class ConnectionCut extends Error {}
 
 /**
- * One client that is cut off again and again and comes back to its session. Some have a program that repeats what it is told; not one
- * byte of that may be lost or come twice.
+ * A client whose connection is cut repeatedly and that resumes its session each time. Some run a program that echoes its input; no byte
+ * of the echo may be lost or repeated.
  */
 export class Member {
   #url;
   #transport = null;
   #sessionId = null;
-  /** Answers that the present connection owes. */
+  /** Pending responses of the current connection. */
   #pending = new Map();
   /** Resolves when requests can be made. */
   #ready = Promise.resolve();
   #nextId = 1;
   #nextWrite = 1;
   #processes = 0;
-  /** What the program was told and has said, and the number of its last event. */
-  #told = '';
-  #heard = '';
+  /** What was written to the program, what it has echoed, and the sequence number of its last event. */
+  #written = '';
+  #echoed = '';
   #lastSeq = 0;
   #running = false;
   #wake = () => {};
@@ -44,19 +44,19 @@ export class Member {
       drained: () => {},
       ended: () => {},
       closed: () => {
-        for (const { reject } of pending.values()) reject(new Dropped('the connection was cut'));
+        for (const { reject } of pending.values()) reject(new ConnectionCut('the connection was cut'));
       },
     });
     const params = { clientName: 'soak', resumeSessionId: this.#sessionId };
-    const { sessionId } = await this.#ask('initialize', params);
+    const { sessionId } = await this.#request('initialize', params);
     assert.ok(this.#sessionId === null || this.#sessionId === sessionId);
     this.#sessionId = sessionId;
     transport.send('{"method":"initialized","params":{}}');
   }
 
-  /** Cuts the connection, at some moment of an exchange, and comes back. */
+  /** Cuts the connection at a random moment of an exchange, and resumes. */
   async dropAndResume() {
-    const unanswered = this.#running ? this.tell('cut off\n') : this.ping();
+    const unanswered = this.#running ? this.writeLine('cut off\n') : this.ping();
     let isReady = () => {};
     this.#ready = new Promise((resolve) => {
       isReady = resolve;
@@ -74,7 +74,7 @@ export class Member {
         await this.connect();
         return;
       } catch (error) {
-        // The server may not have noticed yet that the old connection is gone.
+        // The server may not have noticed yet that the old connection is closed.
         if (error.code !== -32010) throw error;
         this.#transport.drop();
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
@@ -83,48 +83,52 @@ export class Member {
   }
 
   async ping() {
-    assert.deepEqual(await this.#askAgain('environment/status', {}), { status: 'ready' });
+    assert.deepEqual(await this.#requestWithRetry('environment/status', {}), { status: 'ready' });
   }
 
   async startProgram() {
-    this.#told = '';
-    this.#heard = '';
+    this.#written = '';
+    this.#echoed = '';
     this.#lastSeq = 0;
     const program = { argv: ['/bin/cat'], cwd: 'file:///', env: {}, tty: false, pipeStdin: true };
-    await this.#ask('process/start', { processId: this.#newProcess(), ...program });
+    await this.#request('process/start', { processId: this.#newProcess(), ...program });
     this.#running = true;
   }
 
-  /** Writes a line; a retry carries the same id and is not written twice. */
-  async tell(line) {
-    this.#told += line;
+  /** Writes a line. A retry has the same writeId, so the server does not write it twice. */
+  async writeLine(line) {
+    this.#written += line;
     const chunk = Buffer.from(line).toString('base64');
     const writeId = String(this.#nextWrite++);
-    const { status } = await this.#askAgain('process/write', { processId: this.#process, chunk, writeId });
+    const { status } = await this.#requestWithRetry('process/write', {
+      processId: this.#process,
+      chunk,
+      writeId,
+    });
     assert.equal(status, 'accepted');
   }
 
-  /** Waits until the program has repeated everything. */
+  /** Waits until the program has echoed everything. */
   async echoed() {
     const complete = new Promise((resolve) => {
-      this.#wake = () => this.#heard.length >= this.#told.length && resolve();
+      this.#wake = () => this.#echoed.length >= this.#written.length && resolve();
     });
     this.#wake();
     await within(complete, 'the echo');
-    assert.equal(this.#heard, this.#told);
+    assert.equal(this.#echoed, this.#written);
   }
 
   async endProgram() {
     await this.echoed();
     this.#running = false;
-    await this.#ask('process/terminate', { processId: this.#process });
+    await this.#request('process/terminate', { processId: this.#process });
   }
 
   get running() {
     return this.#running;
   }
 
-  leave() {
+  disconnect() {
     this.#transport.close({ code: 1000, reason: 'done' });
   }
 
@@ -137,24 +141,27 @@ export class Member {
     return this.#process;
   }
 
-  /** What was said while nobody listened is read; what arrives besides is put in its place. */
+  /** Reads the output of the time without a connection. Events that arrive meanwhile are put in order. */
   async #catchUp() {
-    const { chunks } = await this.#ask('process/read', { processId: this.#process, afterSeq: this.#lastSeq });
+    const { chunks } = await this.#request('process/read', {
+      processId: this.#process,
+      afterSeq: this.#lastSeq,
+    });
     for (const { seq, chunk } of chunks) this.#output(seq, chunk);
   }
 
-  async #askAgain(method, params) {
+  async #requestWithRetry(method, params) {
     for (;;) {
       try {
-        return await this.#ask(method, params);
+        return await this.#request(method, params);
       } catch (error) {
-        if (!(error instanceof Dropped)) throw error;
+        if (!(error instanceof ConnectionCut)) throw error;
         await this.#ready;
       }
     }
   }
 
-  #ask(method, params) {
+  #request(method, params) {
     const id = this.#nextId++;
     const answer = new Promise((resolve, reject) => this.#pending.set(id, { resolve, reject }));
     this.#transport.send(JSON.stringify({ id, method, params }));
@@ -174,11 +181,11 @@ export class Member {
     else call.reject(Object.assign(new Error(message.error.message), { code: message.error.code }));
   }
 
-  /** After a resume an event may overtake the answer with those before it; the answer then brings it again. */
+  /** After a resume an event may arrive before the response with the earlier ones; that response then includes it again. */
   #output(seq, chunk) {
     if (seq !== this.#lastSeq + 1) return;
     this.#lastSeq = seq;
-    this.#heard += Buffer.from(chunk, 'base64').toString();
+    this.#echoed += Buffer.from(chunk, 'base64').toString();
     this.#wake();
   }
 }

@@ -1,18 +1,18 @@
-// Many clients for a long time, constantly cut off and back: the server must end with what it started with.
+// Runs many clients whose connections are cut and resumed all the time. Afterwards the server must hold no more than before.
 import { fileURLToPath } from 'node:url';
 import { startServer } from '../../scripts/reference.mjs';
 import { Random } from '../fuzz/random.mjs';
-import { calm, stateOf } from '../support/server-state.mjs';
+import { stateOf, waitUntilIdle } from '../support/server-state.mjs';
 import { Member } from './member.mjs';
 
 const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
-/** What is dropped has this long to come back; what is over is soon forgotten. */
+/** A dropped client has 20 s to resume; closed processes are forgotten soon. */
 const FLAGS = ['--detached-session-ttl', '20s', '--closed-process-retention', '1s', '--log-level', 'error'];
-/** The first part of the time brings the heap to its working size; what comes on top of that afterwards is a leak. */
+/** The warm-up brings the heap to its working size. Growth after it is a leak. */
 const WARM_UP = { share: 0.3, minSeconds: 6, maxSeconds: 30 };
-const SPARE = { descriptors: 4, memory: 24 * 1024 * 1024, timeoutMs: 60_000 };
+const ALLOWANCE = { descriptors: 4, memory: 24 * 1024 * 1024, timeoutMs: 60_000 };
 /** Members that act at the same time. */
-const AT_ONCE = 16;
+const CONCURRENCY = 16;
 
 /**
  * @param {object} options
@@ -29,23 +29,27 @@ export async function runSoak({ seconds, connections, processes, seed = 1, repor
   });
   died.catch(() => {});
   const soak = async () => {
-    // With the first program comes a process that ends them all should the server die.
+    // The first program also starts the watchdog, which ends all programs if the server dies.
     const empty = { ...stateOf(server.pid), processes: 1 };
     const random = new Random(seed);
     const warmUp = Math.min(WARM_UP.maxSeconds, Math.max(WARM_UP.minSeconds, seconds * WARM_UP.share));
-    await crowd({ url: server.url, connections, processes, random, endsAt: inSeconds(warmUp) });
-    await calm(server.pid, empty, { ...SPARE, memory: Number.POSITIVE_INFINITY, descriptors: 8 });
+    await runMembers({ url: server.url, connections, processes, random, endsAt: inSeconds(warmUp) });
+    await waitUntilIdle(server.pid, empty, {
+      ...ALLOWANCE,
+      memory: Number.POSITIVE_INFINITY,
+      descriptors: 8,
+    });
     const before = stateOf(server.pid);
-    report(`before: ${words(before)}`);
-    const counts = await crowd({
+    report(`before: ${describe(before)}`);
+    const counts = await runMembers({
       url: server.url,
       connections,
       processes,
       random,
       endsAt: inSeconds(seconds),
     });
-    const after = await calm(server.pid, before, SPARE);
-    report(`after:  ${words(after)}`);
+    const after = await waitUntilIdle(server.pid, before, ALLOWANCE);
+    report(`after:  ${describe(after)}`);
     return { ...counts, before, after };
   };
   try {
@@ -55,14 +59,14 @@ export async function runSoak({ seconds, connections, processes, seed = 1, repor
   }
 }
 
-/** Everybody comes, everybody does something until the time is up, everybody leaves. */
-async function crowd({ url, connections, processes, random, endsAt }) {
+/** All members connect, act until the time is up, and disconnect. */
+async function runMembers({ url, connections, processes, random, endsAt }) {
   const members = Array.from({ length: connections }, () => new Member(url));
-  await inTurns(members, (member) => member.connect());
-  await inTurns(members.slice(0, processes), (member) => member.startProgram());
+  await forEachMember(members, (member) => member.connect());
+  await forEachMember(members.slice(0, processes), (member) => member.startProgram());
   const counts = { drops: 0, lines: 0, restarts: 0, requests: 0 };
   const idle = new Set(members);
-  const workers = Array.from({ length: AT_ONCE }, async () => {
+  const workers = Array.from({ length: CONCURRENCY }, async () => {
     do {
       const member = random.pick([...idle]);
       idle.delete(member);
@@ -71,11 +75,11 @@ async function crowd({ url, connections, processes, random, endsAt }) {
     } while (performance.now() < endsAt);
   });
   await Promise.all(workers);
-  await inTurns(
+  await forEachMember(
     members.filter((member) => member.running),
     (member) => member.endProgram(),
   );
-  for (const member of members) member.leave();
+  for (const member of members) member.disconnect();
   return counts;
 }
 
@@ -88,7 +92,7 @@ async function act(member, random, counts) {
     await member.ping();
     counts.requests++;
   } else if (choice < 0.95) {
-    await member.tell(`${'x'.repeat(random.int(0, 2000))}\n`);
+    await member.writeLine(`${'x'.repeat(random.int(0, 2000))}\n`);
     if (random.chance(0.3)) await member.echoed();
     counts.lines++;
   } else {
@@ -98,10 +102,10 @@ async function act(member, random, counts) {
   }
 }
 
-/** A few at a time. */
-async function inTurns(members, work) {
+/** Calls `work` for each member, a few at a time. */
+async function forEachMember(members, work) {
   const waiting = [...members];
-  const workers = Array.from({ length: AT_ONCE }, async () => {
+  const workers = Array.from({ length: CONCURRENCY }, async () => {
     for (let member = waiting.shift(); member !== undefined; member = waiting.shift()) await work(member);
   });
   await Promise.all(workers);
@@ -111,6 +115,6 @@ function inSeconds(seconds) {
   return performance.now() + seconds * 1000;
 }
 
-function words({ processes, descriptors, memory }) {
+function describe({ processes, descriptors, memory }) {
   return `${processes} processes, ${descriptors} descriptors, ${(memory / 2 ** 20).toFixed(1)} MiB`;
 }

@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import type { FileChange, FileChanges } from '../../src/client/backend.ts';
-import { type FileScene, NOT_FOUND } from './file-scene.ts';
+import { type FileScene, NOT_FOUND } from './file-fixture.ts';
 
 /** What a file system does beyond the basic protocol; without `extensions`, how it says that it does not. */
 export function fileExtensionSuite(scene: FileScene, extensions: boolean): void {

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import type { LinkOptions } from '../../src/client/backend.ts';
 import { fileExtensionSuite } from './file-extension-suite.ts';
-import { FileScene, type FilesUnderTest, NOT_FOUND } from './file-scene.ts';
+import { FileScene, type FilesUnderTest, NOT_FOUND } from './file-fixture.ts';
 import type { SuiteOptions } from './process-suite.ts';
 
 export type { FilesUnderTest };

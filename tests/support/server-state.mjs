@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** What a server process holds: processes below it, descriptors and memory in bytes. */
+/** The resources of a server process: descendant processes, descriptors, and memory in bytes. */
 export function stateOf(pid) {
   const status = readFileSync(`/proc/${pid}/status`, 'latin1');
   return {
@@ -11,22 +11,22 @@ export function stateOf(pid) {
 }
 
 /**
- * Waits until a server has no more than it had `before`, apart from what `spare` allows on top; rejects when it takes too long.
+ * Waits until a server holds no more than `before` plus `allowance`. Rejects after the timeout.
  * @param {number} pid
  * @param {ReturnType<typeof stateOf>} before
- * @param {{ descriptors: number, memory: number, timeoutMs: number }} spare
+ * @param {{ descriptors: number, memory: number, timeoutMs: number }} allowance
  */
-export async function calm(pid, before, spare) {
-  const deadline = performance.now() + spare.timeoutMs;
+export async function waitUntilIdle(pid, before, allowance) {
+  const deadline = performance.now() + allowance.timeoutMs;
   for (;;) {
     const now = stateOf(pid);
-    const isCalm =
+    const isIdle =
       now.processes <= before.processes &&
-      now.descriptors <= before.descriptors + spare.descriptors &&
-      now.memory <= before.memory + spare.memory;
-    if (isCalm) return now;
+      now.descriptors <= before.descriptors + allowance.descriptors &&
+      now.memory <= before.memory + allowance.memory;
+    if (isIdle) return now;
     if (performance.now() > deadline) {
-      throw new Error(`the server keeps too much: ${JSON.stringify({ before, now })}`);
+      throw new Error(`the server still holds too much: ${JSON.stringify({ before, now })}`);
     }
     await new Promise((resolve) => setTimeout(resolve, 50));
   }

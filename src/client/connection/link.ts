@@ -78,7 +78,7 @@ export class Link {
         unexpectedResponse: (message) => this.#unexpected(message),
         malformed: (reason) => this.#failProtocol(reason),
         bulk: () => {},
-        answers: () => {},
+        responses: () => {},
         ended: () =>
           this.#connection.close({ code: CloseCode.normal, reason: 'the server ended the stream' }),
         closed: (reason) => {
@@ -118,6 +118,10 @@ export class Link {
 
   get environmentInfo(): EnvironmentInfo | null {
     return this.#environmentInfo;
+  }
+
+  get carriesBytes(): boolean {
+    return this.#connection.carriesBytes;
   }
 
   /** Number of calls that were answered. */

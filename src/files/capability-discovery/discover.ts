@@ -1,7 +1,7 @@
 import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { refused } from '../errors.ts';
 import type { FileSystem } from '../file-system.ts';
-import { DISCOVERY_ANSWER_BYTES, DISCOVERY_ROOTS_AT_ONCE, MAX_DISCOVERY_ROOTS } from '../limits.ts';
+import { DISCOVERY_ANSWER_BYTES, DISCOVERY_ROOT_CONCURRENCY, MAX_DISCOVERY_ROOTS } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 import { PathUriError, pathFromUri, spelledUri } from '../path-uri.ts';
 import { Budget } from './budget.ts';
@@ -33,7 +33,7 @@ export async function discoverCapabilityRoots(
   const answer = new Budget(DISCOVERY_ANSWER_BYTES, 'capability discovery answer');
   const places = roots.map(({ path }) => placeOf(path));
   const results = new Array<DiscoveredRoot>(roots.length);
-  await forEachBounded(roots.keys(), DISCOVERY_ROOTS_AT_ONCE, async (index) => {
+  await forEachBounded(roots.keys(), DISCOVERY_ROOT_CONCURRENCY, async (index) => {
     const { id, files: rootFiles = files } = roots[index]!;
     const { uri, path, problem } = places[index]!;
     results[index] =

@@ -1,9 +1,9 @@
 import { forEachBounded } from '../../base/for-each-bounded.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import { FileError } from '../errors.ts';
-import type { ExecutorPlaces } from '../executor-config/places.ts';
+import type { ConfigLocations } from '../executor-config/config-locations.ts';
 import type { FileSystem } from '../file-system.ts';
-import { DISCOVERY_ANSWER_BYTES, DISCOVERY_ROOTS_AT_ONCE, MAX_DISCOVERY_ROOTS } from '../limits.ts';
+import { DISCOVERY_ANSWER_BYTES, DISCOVERY_ROOT_CONCURRENCY, MAX_DISCOVERY_ROOTS } from '../limits.ts';
 import { childPath, isWithin, lastName, type NativePath, parentPath, textOfName } from '../native-path.ts';
 import { pathFromUri, uriFromPath } from '../path-uri.ts';
 import { Budget } from './budget.ts';
@@ -24,7 +24,7 @@ type InstalledSkill = InstalledCapabilities['skills'][number];
  */
 export async function discoverInstalled(
   files: FileSystem,
-  places: ExecutorPlaces,
+  places: ConfigLocations,
   signal: AbortSignal,
   links: LinkRule = 'contain',
 ): Promise<InstalledCapabilities> {
@@ -48,13 +48,13 @@ export async function discoverInstalled(
   return { plugins, skills, warnings };
 }
 
-interface PluginPlace {
+interface PluginLocation {
   readonly id: string;
   readonly version: string;
   readonly path: NativePath;
 }
 
-function skillRoots({ codexHome, userHome }: ExecutorPlaces) {
+function skillRoots({ codexHome, userHome }: ConfigLocations) {
   return [
     { id: 'codex-home-skills', path: childPath(codexHome, 'skills') },
     { id: 'user-agent-skills', path: childPath(childPath(userHome, '.agents'), 'skills') },
@@ -66,8 +66,8 @@ async function installedPlugins(
   { files, links }: Lookup,
   cache: NativePath,
   warnings: string[],
-): Promise<PluginPlace[]> {
-  const found: PluginPlace[] = [];
+): Promise<PluginLocation[]> {
+  const found: PluginLocation[] = [];
   const realCache = await files.canonicalize(cache).catch(noneWhenMissing);
   if (realCache === null) return [];
   for (const marketplace of await directoriesIn(files, realCache, false)) {
@@ -90,13 +90,13 @@ async function installedPlugins(
 }
 
 async function discoverPlugins(
-  places: readonly PluginPlace[],
+  places: readonly PluginLocation[],
   lookup: Lookup,
   warnings: string[],
   signal: AbortSignal,
 ): Promise<InstalledPlugin[]> {
   const found = new Array<DiscoveredRoot>(places.length);
-  await forEachBounded(places.keys(), DISCOVERY_ROOTS_AT_ONCE, async (index) => {
+  await forEachBounded(places.keys(), DISCOVERY_ROOT_CONCURRENCY, async (index) => {
     const { id, path } = places[index]!;
     found[index] = await discoverRoot({ id, path, uri: uriFromPath(path) }, lookup, signal);
   });
@@ -104,7 +104,7 @@ async function discoverPlugins(
 }
 
 function pluginOf(
-  { id, version }: PluginPlace,
+  { id, version }: PluginLocation,
   root: DiscoveredRoot,
   warnings: string[],
 ): InstalledPlugin | null {

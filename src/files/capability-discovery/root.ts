@@ -11,7 +11,7 @@ import { readSkills } from './skills.ts';
 export type DiscoveredRoot = ResultOf<'capabilityRoots/discoverV1'>['roots'][number];
 
 /** A directory to look through, and how answers call it. */
-export interface RootPlace {
+export interface RootLocation {
   readonly id: string;
   readonly uri: string;
   readonly path: NativePath;
@@ -27,7 +27,7 @@ export interface Lookup {
 
 /** What a root offers. One that cannot be used says so in the result. */
 export async function discoverRoot(
-  { id, uri, path }: RootPlace,
+  { id, uri, path }: RootLocation,
   { files, answer, links }: Lookup,
   signal: AbortSignal,
 ): Promise<DiscoveredRoot> {

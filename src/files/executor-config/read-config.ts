@@ -2,7 +2,7 @@ import type { ResultOf } from '../../protocol/registry.ts';
 import type { FileSystem } from '../file-system.ts';
 import { childPath, type NativePath, textOfNativePath } from '../native-path.ts';
 import { uriFromPath } from '../path-uri.ts';
-import { type ExecutorPlaces, findExecutorPlaces, type PlaceVariables } from './places.ts';
+import { type ConfigLocations, findConfigLocations, type LocationVariables } from './config-locations.ts';
 import { projectRules, trustedDirectories } from './project-trust.ts';
 import { type Selection, selected, selectionOf } from './selection.ts';
 import { badConfig, TomlFiles, type TomlTable } from './toml-files.ts';
@@ -30,7 +30,7 @@ export async function readExecutorConfig(
   query: ConfigQuery,
   { variables, signal, places: given }: ReadOptions,
 ): Promise<ExecutorConfig> {
-  const places = given ?? (await findExecutorPlaces(files, variables));
+  const places = given ?? (await findConfigLocations(files, variables));
   const toml = new TomlFiles(files, signal);
   const { system, user, managed } = await readFixed(toml, places);
   const rules = projectRules([system, user, managed].map((layer) => layer?.table ?? {}));
@@ -50,10 +50,10 @@ export async function readExecutorConfig(
 }
 
 export interface ReadOptions {
-  readonly variables: PlaceVariables;
+  readonly variables: LocationVariables;
   readonly signal: AbortSignal;
   /** In place of those that the variables lead to. */
-  readonly places?: ExecutorPlaces;
+  readonly places?: ConfigLocations;
 }
 
 const CONFIG = 'config.toml';
@@ -66,7 +66,7 @@ interface Layer {
   readonly table: TomlTable;
 }
 
-async function readFixed(toml: TomlFiles, places: ExecutorPlaces) {
+async function readFixed(toml: TomlFiles, places: ConfigLocations) {
   return {
     system: await readLayer(toml, places.system, CONFIG, 'system'),
     user: await readLayer(toml, places.codexHome, CONFIG, 'user'),

@@ -10,7 +10,7 @@ import {
 } from 'node:fs/promises';
 import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { refused, toFileError } from '../errors.ts';
-import { CLONE_MIN_BYTES, COPY_BLOCK_BYTES, TREE_CALLS_AT_ONCE } from '../limits.ts';
+import { CLONE_MIN_BYTES, COPY_BLOCK_BYTES, TREE_CALL_CONCURRENCY } from '../limits.ts';
 import {
   childPath,
   isWithin,
@@ -71,7 +71,7 @@ async function copyTree(source: NativePath, destination: NativePath): Promise<vo
     // A link in a destination that existed before may lead back into the source, which would grow while it is copied.
     await refuseWithin(realSource, to);
     for await (const batch of directoryBatches(from)) {
-      await forEachBounded(batch, TREE_CALLS_AT_ONCE, async ({ name }) => {
+      await forEachBounded(batch, TREE_CALL_CONCURRENCY, async ({ name }) => {
         const entry = childPath(from, name);
         const stats = await lstat(systemPath(entry));
         if (stats.isDirectory()) pending.push({ source: entry, destination: childPath(to, name) });

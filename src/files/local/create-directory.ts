@@ -2,7 +2,7 @@ import { mkdir, stat } from 'node:fs/promises';
 import { errorCode, FileError, toFileError } from '../errors.ts';
 import type { LinkOption } from '../file-system.ts';
 import { type NativePath, parentPath, systemPath } from '../native-path.ts';
-import { descend, type HeldDirectory, namesOf, withParentHeld } from './no-follow.ts';
+import { descend, namesOf, type OpenDirectory, withParentOpen } from './no-follow.ts';
 
 /** Makes a directory; with `recursive` also those above it, and one that exists is no error. */
 export async function createDirectory(
@@ -50,7 +50,7 @@ async function makeOrFind(path: NativePath): Promise<void> {
 
 async function createNoFollow(path: NativePath): Promise<void> {
   if (path === '/') throw new FileError('failed', 'directory already exists');
-  await withParentHeld(path, make);
+  await withParentOpen(path, make);
 }
 
 async function createWithParentsNoFollow(path: NativePath): Promise<void> {
@@ -58,7 +58,7 @@ async function createWithParentsNoFollow(path: NativePath): Promise<void> {
   await directory.close();
 }
 
-async function enterOrMake(parent: HeldDirectory, name: string): Promise<HeldDirectory> {
+async function enterOrMake(parent: OpenDirectory, name: string): Promise<OpenDirectory> {
   try {
     return await parent.enter(name);
   } catch (error) {

@@ -9,7 +9,7 @@ import {
 } from 'node:fs';
 import { lstat, opendir, readdir, stat } from 'node:fs/promises';
 import { forEachBounded } from '../../base/for-each-bounded.ts';
-import { DIRECTORY_BATCH_ENTRIES, SMALL_DIRECTORY_BYTES, TREE_CALLS_AT_ONCE } from '../limits.ts';
+import { DIRECTORY_BATCH_ENTRIES, SMALL_DIRECTORY_BYTES, TREE_CALL_CONCURRENCY } from '../limits.ts';
 import { childPath, type NativePath, systemPath } from '../native-path.ts';
 
 /** An entry as its directory tells of it; `name` is in bytes. A link is neither a file nor a directory. */
@@ -51,7 +51,7 @@ export function readSmallDirectory(path: NativePath): Promise<ListedEntry[] | nu
 }
 
 /** Like {@link readSmallDirectory}, for a thread that may hang. */
-export function readSmallDirectoryNow(path: NativePath): ListedEntry[] | null | Promise<ListedEntry[]> {
+export function readSmallDirectorySync(path: NativePath): ListedEntry[] | null | Promise<ListedEntry[]> {
   const target = systemPath(path);
   if (statSync(target).size > SMALL_DIRECTORY_BYTES) return null;
   try {
@@ -149,7 +149,7 @@ async function statEach(
   ask: (path: string | Buffer) => Promise<Stats>,
 ): Promise<Map<string, Stats>> {
   const found = new Map<string, Stats>();
-  await forEachBounded(entries, TREE_CALLS_AT_ONCE, async ({ name }) => {
+  await forEachBounded(entries, TREE_CALL_CONCURRENCY, async ({ name }) => {
     const stats = await ask(systemPath(childPath(path, name))).catch(() => null);
     if (stats !== null) found.set(name, stats);
   });

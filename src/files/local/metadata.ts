@@ -3,7 +3,7 @@ import { realpath } from 'node:fs/promises';
 import { refused, toFileError } from '../errors.ts';
 import type { FileMetadata, LinkOption } from '../file-system.ts';
 import { type NativePath, nativePathOfBytes, systemPath } from '../native-path.ts';
-import { withParentHeld } from './no-follow.ts';
+import { withParentOpen } from './no-follow.ts';
 
 /**
  * What the path leads to; only `isSymlink` is about the path itself. A modification before 1970 is told as it is where links are
@@ -30,7 +30,7 @@ export async function canonicalize(path: NativePath): Promise<NativePath> {
 }
 
 async function metadataNoFollow(path: NativePath): Promise<FileMetadata> {
-  const stats = path === '/' ? await lstat('/') : await withParentHeld(path, statsOfNoLink);
+  const stats = path === '/' ? await lstat('/') : await withParentOpen(path, statsOfNoLink);
   return metadataOf(stats, false);
 }
 

@@ -7,7 +7,7 @@ import { type NativePath, nativePathOfBytes, systemPath } from '../native-path.t
  * An open directory whose entries are reached through its descriptor. Renaming a directory above it, or putting a link in its
  * place, changes nothing for whoever holds it. Its owner closes it.
  */
-export class HeldDirectory {
+export class OpenDirectory {
   readonly #handle: FileHandle;
 
   private constructor(handle: FileHandle) {
@@ -15,14 +15,14 @@ export class HeldDirectory {
   }
 
   /** Holds the directory at `path`, links before its last name followed; a link itself is not a directory (ENOTDIR). */
-  static async at(path: NativePath): Promise<HeldDirectory> {
+  static async at(path: NativePath): Promise<OpenDirectory> {
     await requireProc();
-    return await HeldDirectory.#open(path);
+    return await OpenDirectory.#open(path);
   }
 
-  static async #open(path: NativePath): Promise<HeldDirectory> {
+  static async #open(path: NativePath): Promise<OpenDirectory> {
     const flags = constants.O_DIRECTORY | constants.O_NOFOLLOW | O_PATH;
-    return new HeldDirectory(await open(systemPath(path), flags));
+    return new OpenDirectory(await open(systemPath(path), flags));
   }
 
   /** The directory as a path, good while it is held. */
@@ -36,8 +36,8 @@ export class HeldDirectory {
   }
 
   /** Holds a directory in this one; a link is not a directory (ENOTDIR). */
-  async enter(name: string): Promise<HeldDirectory> {
-    return await HeldDirectory.#open(this.entry(name));
+  async enter(name: string): Promise<OpenDirectory> {
+    return await OpenDirectory.#open(this.entry(name));
   }
 
   async close(): Promise<void> {
@@ -49,7 +49,7 @@ export class HeldDirectory {
  * Runs `use` on the last entry of a path while the directory that holds it is held. A link before the last name is an error, and
  * nobody can put one there in the meantime; what to do about a link at the end is for `use`.
  */
-export async function withParentHeld<T>(
+export async function withParentOpen<T>(
   path: NativePath,
   use: (entry: NativePath) => Promise<T>,
 ): Promise<T> {
@@ -69,7 +69,7 @@ export async function withParentHeld<T>(
 }
 
 /** Runs `use` on a directory while it is held. A link in its path is an error, and nobody can put one there in the meantime. */
-export async function withDirectoryHeld<T>(
+export async function withDirectoryOpen<T>(
   path: NativePath,
   use: (directory: NativePath) => Promise<T>,
 ): Promise<T> {
@@ -88,9 +88,9 @@ export async function withDirectoryHeld<T>(
 /** Goes down from the root by one `step` for each name and returns the directory it ends in; those on the way are closed. */
 export async function descend(
   names: readonly string[],
-  step: (directory: HeldDirectory, name: string) => Promise<HeldDirectory>,
-): Promise<HeldDirectory> {
-  let held = await HeldDirectory.at(nativePathOfBytes('/'));
+  step: (directory: OpenDirectory, name: string) => Promise<OpenDirectory>,
+): Promise<OpenDirectory> {
+  let held = await OpenDirectory.at(nativePathOfBytes('/'));
   for (const name of names) {
     const directory = held;
     try {

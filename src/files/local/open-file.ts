@@ -4,7 +4,7 @@ import type { LinkOption, OpenFile, OpenMode } from '../file-system.ts';
 import { type NativePath, systemPath, textOfNativePath } from '../native-path.ts';
 import { openAtomicReplacement } from './atomic-replace.ts';
 import { closeDescriptor, openDescriptor, statDescriptor } from './descriptor.ts';
-import { withParentHeld } from './no-follow.ts';
+import { withParentOpen } from './no-follow.ts';
 import { openRegularForReading, openRegularNoFollow } from './open-regular.ts';
 import { type CachedRead, readAt, writeAt } from './positional-io.ts';
 
@@ -20,7 +20,7 @@ export async function openFile(
     case 'replace':
       if (followSymlinks) return new FileInPlace(await openForReplacing(path, 0));
       return new FileInPlace(
-        await withParentHeld(path, (entry) => openForReplacing(entry, constants.O_NOFOLLOW)),
+        await withParentOpen(path, (entry) => openForReplacing(entry, constants.O_NOFOLLOW)),
       );
     case 'atomicReplace':
       if (!followSymlinks) throw refused('an atomic replacement follows symbolic links');

@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { refused, toFileError } from '../errors.ts';
 import { type NativePath, systemPath, textOfNativePath } from '../native-path.ts';
 import { closeDescriptor, openDescriptor, statDescriptor } from './descriptor.ts';
-import { withParentHeld } from './no-follow.ts';
+import { withParentOpen } from './no-follow.ts';
 import { readOnce } from './positional-io.ts';
 
 /** An open regular file and the size it had then. The caller closes the descriptor. */
@@ -24,7 +24,7 @@ export async function openRegularForReading(path: NativePath, head?: Buffer): Pr
 
 /** Like {@link openRegularForReading}, but a link anywhere in the path is an error. */
 export async function openRegularNoFollow(path: NativePath, head?: Buffer): Promise<OpenRegular> {
-  return await withParentHeld(path, (entry) => openRegular(entry, constants.O_NOFOLLOW, NOT_REGULAR, head));
+  return await withParentOpen(path, (entry) => openRegular(entry, constants.O_NOFOLLOW, NOT_REGULAR, head));
 }
 
 /** The refusal of a path that is not followed and leads to something other than a regular file. */

@@ -3,7 +3,7 @@ import type { DirectoryEntry, LinkOption } from '../file-system.ts';
 import { MAX_DIRECTORY_ENTRIES } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 import { directoryBatches, type ListedEntry, resolveLinks } from './directory-listing.ts';
-import { withDirectoryHeld } from './no-follow.ts';
+import { withDirectoryOpen } from './no-follow.ts';
 
 /**
  * The entries of a directory, links being what they lead to; those that lead nowhere are left out. Where links are not followed,
@@ -14,7 +14,7 @@ export async function readDirectory(
   { followSymlinks }: LinkOption = { followSymlinks: true },
 ): Promise<DirectoryEntry[]> {
   if (followSymlinks) return await listEntries(path, resolveLinks);
-  return await withDirectoryHeld(path, (held) => listEntries(held, async (_, entries) => entries));
+  return await withDirectoryOpen(path, (held) => listEntries(held, async (_, entries) => entries));
 }
 
 /** One with too many entries is counted to the end, because the error tells how many there are, but they are not kept. */

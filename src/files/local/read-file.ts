@@ -1,7 +1,7 @@
 import { closeSync } from 'node:fs';
 import { refused, toFileError } from '../errors.ts';
 import type { FileContent, LinkOption } from '../file-system.ts';
-import { CLOSED_AT_ONCE_BYTES, READ_FILE_HEAD_BYTES, READ_FILE_MAX_BYTES } from '../limits.ts';
+import { INLINE_CLOSE_MAX_BYTES, READ_FILE_HEAD_BYTES, READ_FILE_MAX_BYTES } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 import { closeDescriptor } from './descriptor.ts';
 import { openRegularForReading, openRegularNoFollow } from './open-regular.ts';
@@ -79,7 +79,7 @@ class OpenContent implements FileContent {
   async close(): Promise<void> {
     await this.#reading;
     try {
-      if (this.#readCached !== undefined && this.size <= CLOSED_AT_ONCE_BYTES) closeSync(this.#fd);
+      if (this.#readCached !== undefined && this.size <= INLINE_CLOSE_MAX_BYTES) closeSync(this.#fd);
       else await closeDescriptor(this.#fd);
     } catch (error) {
       throw toFileError(error);

@@ -1,9 +1,9 @@
 import { lstat, opendir, rmdir, unlink } from 'node:fs/promises';
 import { Errno, errorCode, FileError, refused, systemError, toFileError } from '../errors.ts';
 import type { LinkOption } from '../file-system.ts';
-import { REMOVE_MAX_DEPTH, REMOVE_NAMES_AT_ONCE, TREE_CALLS_AT_ONCE } from '../limits.ts';
+import { REMOVE_MAX_DEPTH, REMOVE_NAMES_PER_BATCH, TREE_CALL_CONCURRENCY } from '../limits.ts';
 import { type NativePath, systemPath } from '../native-path.ts';
-import { HeldDirectory, withParentHeld } from './no-follow.ts';
+import { OpenDirectory, withParentOpen } from './no-follow.ts';
 
 /**
  * Removes a file, a link itself, or a directory; with `recursive` together with everything in it. With `force` a path that does
@@ -26,13 +26,13 @@ export async function remove(
 async function removeAt(path: NativePath, recursive: boolean): Promise<void> {
   const stats = await lstat(systemPath(path));
   if (!stats.isDirectory()) await unlink(systemPath(path));
-  else if (recursive) await removeTree(await HeldDirectory.at(path), path, 1);
+  else if (recursive) await removeTree(await OpenDirectory.at(path), path, 1);
   else await rmdir(systemPath(path));
 }
 
 async function removeNoFollow(path: NativePath, recursive: boolean): Promise<void> {
   if (recursive) throw new FileError('failed', 'recursive no-follow removal is unsupported');
-  await withParentHeld(path, async (entry) => {
+  await withParentOpen(path, async (entry) => {
     const stats = await lstat(systemPath(entry));
     if (stats.isSymbolicLink()) throw refused('path contains a symbolic link');
     await (stats.isDirectory() ? rmdir : unlink)(systemPath(entry));
@@ -43,15 +43,15 @@ async function removeNoFollow(path: NativePath, recursive: boolean): Promise<voi
  * Empties, closes and removes the directory at `path`. Everything in it is reached through the open directory: a link that
  * somebody puts in the way of the removal is not followed.
  */
-async function removeTree(directory: HeldDirectory, path: NativePath, depth: number): Promise<void> {
+async function removeTree(directory: OpenDirectory, path: NativePath, depth: number): Promise<void> {
   try {
     if (depth > REMOVE_MAX_DEPTH) throw systemError(Errno.ENAMETOOLONG);
     for (;;) {
       const names = await firstNames(directory);
-      for (let start = 0; start < names.length; start += TREE_CALLS_AT_ONCE) {
-        await removeEntries(directory, names.slice(start, start + TREE_CALLS_AT_ONCE), depth);
+      for (let start = 0; start < names.length; start += TREE_CALL_CONCURRENCY) {
+        await removeEntries(directory, names.slice(start, start + TREE_CALL_CONCURRENCY), depth);
       }
-      if (names.length < REMOVE_NAMES_AT_ONCE) break;
+      if (names.length < REMOVE_NAMES_PER_BATCH) break;
     }
   } finally {
     await directory.close();
@@ -64,7 +64,7 @@ async function removeTree(directory: HeldDirectory, path: NativePath, depth: num
  * held. Every attempt has ended when this ends, because the paths of entries are void once the directory is closed.
  */
 async function removeEntries(
-  directory: HeldDirectory,
+  directory: OpenDirectory,
   names: readonly string[],
   depth: number,
 ): Promise<void> {
@@ -77,7 +77,7 @@ async function removeEntries(
 }
 
 /** One that somebody else has removed meanwhile is as good. */
-async function removeSubtree(parent: HeldDirectory, name: string, depth: number): Promise<void> {
+async function removeSubtree(parent: OpenDirectory, name: string, depth: number): Promise<void> {
   try {
     await removeTree(await parent.enter(name), parent.entry(name), depth);
   } catch (error) {
@@ -86,11 +86,11 @@ async function removeSubtree(parent: HeldDirectory, name: string, depth: number)
 }
 
 /** Some names of a directory. They are gathered before any is removed: a listing that goes on meanwhile may leave out others. */
-async function firstNames(directory: HeldDirectory): Promise<string[]> {
+async function firstNames(directory: OpenDirectory): Promise<string[]> {
   const names: string[] = [];
   for await (const { name } of await opendir(systemPath(directory.path), NAMES_IN_BYTES)) {
     names.push((name as unknown as Buffer).toString('latin1'));
-    if (names.length === REMOVE_NAMES_AT_ONCE) break;
+    if (names.length === REMOVE_NAMES_PER_BATCH) break;
   }
   return names;
 }

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { lstat, readdir, readFile, readlink, unlink } from 'node:fs/promises';
 import {
-  MAX_REMEMBERED_SWEEPS,
+  SWEEP_CACHE_DIRECTORIES,
   TEMPORARY_MAX_IDLE_MS,
   TEMPORARY_STEM_BYTES,
   TEMPORARY_SWEEP_INTERVAL_MS,
@@ -24,7 +24,7 @@ export async function sweepTemporaries(directory: NativePath): Promise<void> {
   const now = performance.now();
   const last = sweptAt.get(directory);
   if (last !== undefined && now - last < TEMPORARY_SWEEP_INTERVAL_MS) return;
-  if (sweptAt.size >= MAX_REMEMBERED_SWEEPS) sweptAt.clear();
+  if (sweptAt.size >= SWEEP_CACHE_DIRECTORIES) sweptAt.clear();
   sweptAt.set(directory, now);
   await removeStaleTemporaries(directory);
 }

@@ -4,8 +4,8 @@ import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { FileError, refused, toFileError } from '../errors.ts';
 import type { LinkOption, WalkEntry, WalkOptions, WalkResult } from '../file-system.ts';
 import {
-  TREE_CALLS_AT_ONCE,
-  WALK_ENTRIES_AT_A_STRETCH,
+  TREE_CALL_CONCURRENCY,
+  WALK_ENTRIES_PER_TURN,
   WALK_ITEM_BYTES,
   WALK_MAX_DEPTH,
   WALK_MAX_DIRECTORIES,
@@ -19,11 +19,11 @@ import {
   directoryBatches,
   type ListedEntry,
   readSmallDirectory,
-  readSmallDirectoryNow,
+  readSmallDirectorySync,
   resolveLinks,
 } from './directory-listing.ts';
 import { getMetadata } from './metadata.ts';
-import { withDirectoryHeld } from './no-follow.ts';
+import { withDirectoryOpen } from './no-follow.ts';
 import { FirstInOrder, inByteOrder } from './sorted-entries.ts';
 
 /**
@@ -47,14 +47,14 @@ export async function walk(
  * A walk, or a piece of one, for a thread that may hang and is ended when the walk is not wanted any more. It begins with one path, or
  * goes on with directories that another piece has left.
  */
-export async function walkNow(
+export async function walkBlocking(
   start: WalkStart,
   options: WalkOptions,
   reach: WalkReach,
   found: WalkFound,
 ): Promise<WalkOutcome> {
   const { signal } = new AbortController();
-  const walk = new Walk({ readSmall: readSmallDirectoryNow, readAhead: 1, found, signal }, options, reach);
+  const walk = new Walk({ readSmall: readSmallDirectorySync, readAhead: 1, found, signal }, options, reach);
   return await outcomeOf('path' in start ? walk.run(start.path) : walk.goOn(start));
 }
 
@@ -258,7 +258,7 @@ class Walk {
 
   /** Where links are not followed, a directory is held while it is read. */
   async #reading<T>(path: NativePath, read: (path: NativePath) => Promise<T>): Promise<T> {
-    return this.#followsLinks ? await read(path) : await withDirectoryHeld(path, read);
+    return this.#followsLinks ? await read(path) : await withDirectoryOpen(path, read);
   }
 
   async #resolved(path: NativePath, entries: ListedEntry[]): Promise<ListedEntry[]> {
@@ -269,7 +269,7 @@ class Walk {
     const realPaths = new Map<string, NativePath | Failure>();
     if (directory.realPath !== null && directory.depth < this.#options.maxDepth) {
       const links = entries.filter((entry) => entry.isSymbolicLink() && entry.isDirectory());
-      await forEachBounded(links, TREE_CALLS_AT_ONCE, async ({ name }) => {
+      await forEachBounded(links, TREE_CALL_CONCURRENCY, async ({ name }) => {
         const target = realPathOf(childPath(directory.path, name));
         realPaths.set(name, await target.catch((error: unknown) => ({ error: toFileError(error) })));
       });
@@ -281,7 +281,7 @@ class Walk {
   async #examine(directory: PendingDirectory, { entries, realPaths }: Listing): Promise<boolean> {
     const parentUri = childUriStart(directory.path);
     for (const entry of entries) {
-      if (++this.#atThisStretch > WALK_ENTRIES_AT_A_STRETCH) await this.#pause();
+      if (++this.#atThisStretch > WALK_ENTRIES_PER_TURN) await this.#pause();
       if (this.#examined === this.#options.maxEntries) {
         this.#truncated = true;
         return false;

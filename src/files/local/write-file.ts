@@ -7,7 +7,7 @@ import type { LinkOption, Waiting } from '../file-system.ts';
 import { WRITE_RETRY_FIRST_MS, WRITE_RETRY_LONGEST_MS } from '../limits.ts';
 import { type NativePath, systemPath } from '../native-path.ts';
 import { closeDescriptor, openDescriptor, statDescriptor, truncateDescriptor } from './descriptor.ts';
-import { withParentHeld } from './no-follow.ts';
+import { withParentOpen } from './no-follow.ts';
 import { NOT_REGULAR } from './open-regular.ts';
 import { writeOnce } from './positional-io.ts';
 
@@ -26,7 +26,7 @@ export async function writeFile(
   try {
     const fd = options.followSymlinks
       ? await openAnything(path, patience)
-      : await withParentHeld(path, (entry) => openRegularForWriting(entry, patience));
+      : await withParentOpen(path, (entry) => openRegularForWriting(entry, patience));
     await fillAndClose(fd, bytes, patience);
   } catch (error) {
     throw toFileError(error);

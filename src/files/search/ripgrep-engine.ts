@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { SEARCH_COMPLAINT_BYTES } from '../limits.ts';
+import { SEARCH_STDERR_BYTES } from '../limits.ts';
 import {
   childPath,
   lastName,
@@ -108,7 +108,7 @@ function gatherComplaints(stream: Readable): () => string {
   let text = '';
   stream.setEncoding('utf8');
   stream.on('data', (chunk: string) => {
-    text = (text + chunk).slice(0, SEARCH_COMPLAINT_BYTES);
+    text = (text + chunk).slice(0, SEARCH_STDERR_BYTES);
   });
   return () => text;
 }

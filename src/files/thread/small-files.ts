@@ -7,7 +7,7 @@ import { type NativePath, systemPath } from '../native-path.ts';
 import type { ThreadAnswers } from './thread-messages.ts';
 
 /** Opens a regular file, reads its beginning and, if that is all, closes it: for a thread that may hang. */
-export function readNow(path: NativePath): ThreadAnswers['read'] {
+export function readSmallFileSync(path: NativePath): ThreadAnswers['read'] {
   const fd = openSync(systemPath(path), READ_WITHOUT_WAITING);
   let isComplete = true;
   try {
@@ -34,7 +34,7 @@ function readHead(fd: number, size: number): string | null {
 }
 
 /** Like `writeFile`, for a thread that may hang. A FIFO, a device, or a file that somebody holds a lease on is left to the caller. */
-export function writeNow(path: NativePath, bytes: Uint8Array): ThreadAnswers['write'] {
+export function writeSmallFileSync(path: NativePath, bytes: Uint8Array): ThreadAnswers['write'] {
   const fd = openNow(path);
   if (fd === null) return 'notOpened';
   let isRegular = true;

@@ -1,14 +1,14 @@
 import { readlinkSync } from 'node:fs';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { FileError, toFileError } from '../errors.ts';
-import { walkNow } from '../local/walk.ts';
+import { walkBlocking } from '../local/walk.ts';
 import { roomForWalkText, WalkText } from './encoded-walk.ts';
-import { readNow, writeNow } from './small-files.ts';
+import { SharedWriteSlot, type WriteJob } from './shared-write-slot.ts';
+import { readSmallFileSync, writeSmallFileSync } from './small-files.ts';
 import type { ThreadAnswers, ThreadJob, ThreadMessage, WalkJob } from './thread-messages.ts';
-import { WriteDesk, type WriteJob } from './write-desk.ts';
 
 const port = parentPort!;
-const desk = new WriteDesk(workerData as SharedArrayBuffer);
+const desk = new SharedWriteSlot(workerData as SharedArrayBuffer);
 /** For the texts of all walks, one after the other; made by the first. */
 let room: Buffer | null = null;
 
@@ -28,7 +28,7 @@ for (;;) {
 }
 
 function write({ path, bytes }: WriteJob): void {
-  const outcome = writeNow(path, bytes);
+  const outcome = writeSmallFileSync(path, bytes);
   if (outcome === 'written' && desk.tell('written')) return;
   done(outcome);
   desk.tell('other');
@@ -36,13 +36,13 @@ function write({ path, bytes }: WriteJob): void {
 
 async function answer(job: ThreadJob): Promise<void> {
   if (job.kind === 'walk') await walk(job);
-  else done(readNow(job.path));
+  else done(readSmallFileSync(job.path));
 }
 
 async function walk({ start, options, reach }: WalkJob): Promise<void> {
   room ??= roomForWalkText();
   const entries = new WalkText(room);
-  const outcome = await walkNow(start, options, reach, entries.add.bind(entries));
+  const outcome = await walkBlocking(start, options, reach, entries.add.bind(entries));
   const text = entries.copy();
   done({ ...outcome, text }, [text]);
 }

@@ -1,9 +1,9 @@
 import { Semaphore } from '../../base/semaphore.ts';
 import { refused } from '../errors.ts';
-import { MAX_WATCHES, WATCH_CONNECTION_LOOKS } from '../limits.ts';
+import { MAX_WATCHES, WATCH_CHECKS_PER_CONNECTION } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 import type { ChangeBatch } from './change-list.ts';
-import { type TreeWatch, type TreeWatchMeans, type TreeWatchOptions, watchTree } from './tree-watch.ts';
+import { type TreeWatch, type TreeWatchContext, type TreeWatchOptions, watchTree } from './tree-watch.ts';
 import { WatchBudget } from './watch-budget.ts';
 
 /** Where the changes of a connection's watches go. */
@@ -16,14 +16,14 @@ export interface ChangeSink {
 /** The watches of one connection, by the ids that the client chose. */
 export class ConnectionWatches {
   readonly #sink: ChangeSink;
-  readonly #means: TreeWatchMeans;
+  readonly #means: TreeWatchContext;
   readonly #watches = new Map<string, OwnedWatch>();
   #disposed = false;
 
   /** `means` are for all watches; what they leave open has defaults. */
-  constructor(sink: ChangeSink, means: Omit<TreeWatchMeans, 'ready' | 'signal'> = {}) {
+  constructor(sink: ChangeSink, means: Omit<TreeWatchContext, 'ready' | 'signal'> = {}) {
     this.#sink = sink;
-    const shared = { budget: new WatchBudget(), slots: new Semaphore(WATCH_CONNECTION_LOOKS) };
+    const shared = { budget: new WatchBudget(), slots: new Semaphore(WATCH_CHECKS_PER_CONNECTION) };
     this.#means = { ...shared, ...means, ready: () => sink.ready() };
   }
 

@@ -1,7 +1,7 @@
 import { Semaphore } from '../../base/semaphore.ts';
 import { FileError, refused, toFileError } from '../errors.ts';
 import {
-  WATCH_CONNECTION_LOOKS,
+  WATCH_CHECKS_PER_CONNECTION,
   WATCH_MAX_DEBOUNCE_MS,
   WATCH_NOTIFICATION_CHANGES,
   WATCH_RETRY_MS,
@@ -9,9 +9,9 @@ import {
 } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 import { type ChangeBatch, ChangeList } from './change-list.ts';
+import { processEventQueue, type WatchEventQueue } from './event-queue.ts';
 import { exclusionBelow } from './exclusion.ts';
-import { KnownTree, type KnownTreeOptions } from './known-tree.ts';
-import { type NoticeQueue, processNotices } from './notice-queue.ts';
+import { TreeSnapshot, type TreeSnapshotOptions } from './tree-snapshot.ts';
 import { WatchBudget, WatchLimitError } from './watch-budget.ts';
 
 export interface TreeWatchOptions {
@@ -24,15 +24,15 @@ export interface TreeWatchOptions {
 }
 
 /** What a watch works with; every part has a default. */
-export interface TreeWatchMeans {
+export interface TreeWatchContext {
   /** Whether changes can be taken now. While not, they gather until {@link TreeWatch.flush}. */
   readonly ready?: () => boolean;
   readonly budget?: WatchBudget;
-  readonly notices?: NoticeQueue;
+  readonly notices?: WatchEventQueue;
   readonly slots?: Semaphore;
   readonly signal?: AbortSignal;
   readonly maxChanges?: number;
-  readonly maxNotedNames?: number;
+  readonly maxPendingNames?: number;
   readonly rootCheckMs?: number;
   readonly retryMs?: number;
 }
@@ -48,21 +48,21 @@ export async function watchTree(
   path: NativePath,
   options: TreeWatchOptions,
   listener: (batch: ChangeBatch) => void,
-  means: TreeWatchMeans = {},
+  means: TreeWatchContext = {},
 ): Promise<TreeWatch> {
   if (options.debounceMs > WATCH_MAX_DEBOUNCE_MS) {
     throw refused(`debounceMs may be at most ${WATCH_MAX_DEBOUNCE_MS}, not ${options.debounceMs}`);
   }
   const excluded = exclusionBelow(path, options.exclude);
-  const notices = means.notices ?? (await processNotices());
-  const { maxNotedNames } = means;
+  const notices = means.notices ?? (await processEventQueue());
+  const { maxPendingNames } = means;
   const tree = {
     recursive: options.recursive,
     excluded,
     notices,
     budget: means.budget ?? new WatchBudget(),
-    slots: means.slots ?? new Semaphore(WATCH_CONNECTION_LOOKS),
-    ...(maxNotedNames === undefined ? {} : { maxNotedNames }),
+    slots: means.slots ?? new Semaphore(WATCH_CHECKS_PER_CONNECTION),
+    ...(maxPendingNames === undefined ? {} : { maxPendingNames }),
   };
   const watch = new TreeWatch(path, tree, options.debounceMs, listener, means);
   means.signal?.addEventListener('abort', () => watch.close(), { once: true });
@@ -73,14 +73,14 @@ export async function watchTree(
 
 export class TreeWatch {
   readonly #path: NativePath;
-  readonly #treeOptions: Omit<KnownTreeOptions, 'onNotice'>;
+  readonly #treeOptions: Omit<TreeSnapshotOptions, 'onNotice'>;
   readonly #debounceMs: number;
   readonly #listener: (batch: ChangeBatch) => void;
-  readonly #means: TreeWatchMeans;
+  readonly #means: TreeWatchContext;
   readonly #rootCheck: NodeJS.Timeout;
   readonly #endSuspicion: () => void;
   /** Null while the tree does not fit. */
-  #tree: KnownTree | null = null;
+  #tree: TreeSnapshot | null = null;
   #timer: NodeJS.Timeout | null = null;
   #isLooking = true;
   #closed = false;
@@ -90,17 +90,17 @@ export class TreeWatch {
   /** For {@link watchTree}; `start` comes next. */
   constructor(
     path: NativePath,
-    treeOptions: Omit<KnownTreeOptions, 'onNotice'>,
+    treeOptions: Omit<TreeSnapshotOptions, 'onNotice'>,
     debounceMs: number,
     listener: (batch: ChangeBatch) => void,
-    means: TreeWatchMeans,
+    means: TreeWatchContext,
   ) {
     this.#path = path;
     this.#treeOptions = treeOptions;
     this.#debounceMs = debounceMs;
     this.#listener = listener;
     this.#means = means;
-    this.#endSuspicion = treeOptions.notices.onSuspicion(() => this.#tree?.doubtAll());
+    this.#endSuspicion = treeOptions.notices.onPossibleLoss(() => this.#tree?.doubtAll());
     this.#rootCheck = setInterval(() => {
       this.#tree?.checkRoot();
       this.#wake();
@@ -171,7 +171,7 @@ export class TreeWatch {
   }
 
   async #learn(): Promise<void> {
-    const tree = new KnownTree(this.#path, { ...this.#treeOptions, onNotice: () => this.#wake() });
+    const tree = new TreeSnapshot(this.#path, { ...this.#treeOptions, onNotice: () => this.#wake() });
     this.#tree = this.#closed ? null : tree;
     if (this.#tree !== null) await tree.learn(new ChangeList(0));
   }

@@ -3,7 +3,7 @@ import type { Semaphore } from '../../base/semaphore.ts';
 import { errorCode } from '../errors.ts';
 import { MAX_MISSING_DIRECTORIES, MAX_MISSING_PATHS } from '../limits.ts';
 import { childPath, type NativePath, nativePathOfBytes, systemPath } from '../native-path.ts';
-import { type NoticeQueue, type NoticeSource, processNotices } from './notice-queue.ts';
+import { processEventQueue, type WatchEventQueue, type WatchEventSource } from './event-queue.ts';
 
 /**
  * The one watch of a connection for paths that do not exist yet. Watch ids are generations: only one that is higher than all
@@ -11,12 +11,12 @@ import { type NoticeQueue, type NoticeSource, processNotices } from './notice-qu
  */
 export class MissingWatch {
   readonly #slots: Semaphore;
-  readonly #notices: () => Promise<NoticeQueue>;
+  readonly #notices: () => Promise<WatchEventQueue>;
   #generation = 0;
   #current: PathChains | null = null;
 
   /** `slots` are for what is with the system at once: a look may hang on a dead mount, and another watch may come meanwhile. */
-  constructor(slots: Semaphore, notices: () => Promise<NoticeQueue> = processNotices) {
+  constructor(slots: Semaphore, notices: () => Promise<WatchEventQueue> = processEventQueue) {
     this.#slots = slots;
     this.#notices = notices;
   }
@@ -72,22 +72,22 @@ async function allAsSaid(
 
 /** The directories on the way to some paths, each watched for the next name on the way. */
 class PathChains {
-  readonly #notices: NoticeQueue;
+  readonly #notices: WatchEventQueue;
   readonly #slots: Semaphore;
   readonly #changed: () => void;
   readonly #closing = new AbortController();
   readonly #directories = new Map<
     NativePath,
-    { readonly names: Set<string>; readonly source: NoticeSource }
+    { readonly names: Set<string>; readonly source: WatchEventSource }
   >();
   readonly #forget: () => void;
   #state: 'arming' | 'noticed' | 'armed' | 'closed' = 'arming';
 
-  constructor(notices: NoticeQueue, slots: Semaphore, changed: () => void) {
+  constructor(notices: WatchEventQueue, slots: Semaphore, changed: () => void) {
     this.#notices = notices;
     this.#slots = slots;
     this.#changed = changed;
-    this.#forget = notices.onSuspicion(() => this.#notice());
+    this.#forget = notices.onPossibleLoss(() => this.#notice());
   }
 
   /** Watches the way to the path as far as it exists. Every name is watched before it is looked at, so none slips through. */

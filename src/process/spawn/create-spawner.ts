@@ -1,6 +1,6 @@
 import { isMainThread } from 'node:worker_threads';
 import type { Libc } from '../../native/libc.ts';
-import { obstacleToNative } from '../../native/obstacles.ts';
+import { nativeUnavailableReason } from '../../native/native-support.ts';
 import { forbidCoreDumps } from '../tree/process-tagger.ts';
 import { NativeSpawner } from './native-spawner.ts';
 import { NodeSpawner } from './node-spawner.ts';
@@ -13,7 +13,7 @@ import type { Spawner } from './spawner.ts';
 export async function createSpawner(
   options: { native?: boolean; protectServer?: boolean } = {},
 ): Promise<Spawner> {
-  const unavailableReason = obstacleToNative(options.native ?? true) ?? threadUnavailableReason();
+  const unavailableReason = nativeUnavailableReason(options.native ?? true) ?? threadUnavailableReason();
   if (unavailableReason !== null) return new NodeSpawner(unavailableReason);
   try {
     const { loadLibc } = await import('../../native/libc.ts');

@@ -1,4 +1,4 @@
-import { obstacleToNative } from '../../native/obstacles.ts';
+import { nativeUnavailableReason } from '../../native/native-support.ts';
 import { type Child, SpawnError, type Spawner, type SpawnSpec } from './spawner.ts';
 
 /**
@@ -21,7 +21,7 @@ export class LazySpawner implements Spawner {
   /** A prediction until the spawner is loaded. It holds unless the native library is missing or broken. */
   get pty(): Spawner['pty'] {
     if (this.#loaded !== null) return this.#loaded.pty;
-    const unavailableReason = obstacleToNative(this.#native);
+    const unavailableReason = nativeUnavailableReason(this.#native);
     return unavailableReason === null ? { available: true } : { available: false, reason: unavailableReason };
   }
 

@@ -1,14 +1,14 @@
 import { connectFrameSocket, type FrameSocket } from '../../transport/frame-socket.ts';
+import { BufferedMessage } from '../../transport/growable-buffer.ts';
 import type { TlsOptions } from '../../transport/open-websocket.ts';
 import { CloseCode, type Transport } from '../../transport/transport.ts';
-import { WholeMessage } from '../../transport/whole-message.ts';
 import {
   MAX_MESSAGE_BYTES,
   PEER_SILENCE_MS,
   PING_INTERVAL_MS,
   SOCKET_CONNECT_TIMEOUT_MS,
 } from '../limits.ts';
-import { dropStream } from '../stream/drop-stream.ts';
+import { rejectStream } from '../stream/reject-stream.ts';
 
 /** Where streams are forwarded to. */
 export interface ForwardTarget {
@@ -26,7 +26,7 @@ export async function forwardStream(stream: Transport, { url, tls }: ForwardTarg
   let socket: FrameSocket;
   try {
     socket = await connectFrameSocket(url, {
-      text: 'take',
+      text: 'accept',
       maxMessageBytes: MAX_MESSAGE_BYTES,
       pingIntervalMs: PING_INTERVAL_MS,
       peerSilenceTimeoutMs: PEER_SILENCE_MS,
@@ -34,7 +34,7 @@ export async function forwardStream(stream: Transport, { url, tls }: ForwardTarg
       ...(tls !== undefined && { tls }),
     });
   } catch (error) {
-    dropStream(stream, 'the server is not reached');
+    rejectStream(stream, 'the server is not reached');
     throw error;
   }
   await Promise.all([fromStream(stream, socket), fromServer(socket, stream)]);
@@ -47,7 +47,7 @@ function fromStream(stream: Transport, socket: FrameSocket): Promise<void> {
     };
     stream.open({
       message: (text) => pass(Buffer.from(text)),
-      largeMessage: (expectedBytes) => new WholeMessage(expectedBytes, pass),
+      largeMessage: (expectedBytes) => new BufferedMessage(expectedBytes, pass),
       undecodable: () => stream.close({ code: CloseCode.protocolError, reason: 'a message is not UTF-8' }),
       drained: () => socket.setReceiving(true),
       ended: () => socket.close(),

@@ -1,6 +1,6 @@
 import { realpath, stat } from 'node:fs/promises';
-import { confineFileSystem } from '../../files/confined-file-system.ts';
 import { nativePathOfText, systemPath } from '../../files/native-path.ts';
+import { restrictToRoot } from '../../files/root-restricted-file-system.ts';
 import { type Access, FULL_ACCESS } from './access.ts';
 import type { TokenLimits } from './claims.ts';
 
@@ -19,7 +19,7 @@ export async function accessWithin({ scopes, path }: TokenLimits): Promise<Acces
     net: scopes.includes('net'),
     metrics: scopes.includes('metrics'),
     below,
-    restrict: (all) => (below === null ? all : confineFileSystem(all, below)),
+    restrict: (all) => (below === null ? all : restrictToRoot(all, below)),
   };
 }
 

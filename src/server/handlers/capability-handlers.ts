@@ -38,11 +38,11 @@ export function capabilityHandlers({ files, config }: HandlerServices): Pick<Han
       pathHere(params.cwd, 'cwd');
       const fileSystem = files.under(params, 'read');
       await files.changesDone();
-      const [{ discoverInstalled }, { findExecutorPlaces }] = await Promise.all([
+      const [{ discoverInstalled }, { findConfigLocations }] = await Promise.all([
         import('../../files/capability-discovery/installed.ts'),
-        import('../../files/executor-config/places.ts'),
+        import('../../files/executor-config/config-locations.ts'),
       ]);
-      const places = await findExecutorPlaces(fileSystem, process.env);
+      const places = await findConfigLocations(fileSystem, process.env);
       return discoverInstalled(fileSystem, places, files.ended, links);
     },
   };

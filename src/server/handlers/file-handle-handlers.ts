@@ -1,7 +1,7 @@
 import { FileError } from '../../files/errors.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import type { Access } from '../../files/path-order.ts';
-import { Base64Result } from '../../rpc/answers.ts';
+import { Base64Result } from '../../rpc/results.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { bytesParam } from './base64-params.ts';
 import { pathParam } from './path-params.ts';

@@ -10,9 +10,9 @@ import {
   BytesResult,
   EncodedResult,
   StreamedResult,
-} from '../../rpc/answers.ts';
-import { FrameBuffers } from '../../rpc/frame-buffers.ts';
+} from '../../rpc/results.ts';
 import type { Handlers } from '../../rpc/router.ts';
+import { FixedBufferPool } from '../../transport/buffer-pool.ts';
 import { INLINE_READ_BYTES, REUSED_CONTENT_MIN_BYTES, REUSED_CONTENTS_MAX } from '../limits.ts';
 import { decodeParam } from './base64-params.ts';
 import { pathParam } from './path-params.ts';
@@ -194,7 +194,7 @@ function untilClosed(content: FileContent, onClosed: () => void): ByteSource {
   };
 }
 
-const CONTENTS = new FrameBuffers(INLINE_READ_BYTES, REUSED_CONTENTS_MAX);
+const CONTENTS = new FixedBufferPool(INLINE_READ_BYTES, REUSED_CONTENTS_MAX);
 
 function multipleOfThree(bytes: number): number {
   return Math.ceil(bytes / 3) * 3;

@@ -4,7 +4,7 @@ import type { HttpRequest } from '../../network/http/request.ts';
 import { type TraceContext, traceHeaders } from '../../observability/trace-context.ts';
 import type { RequestSpan } from '../../observability/tracing.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
-import { Base64Result } from '../../rpc/answers.ts';
+import { Base64Result } from '../../rpc/results.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { bytesParam } from './base64-params.ts';
 import type { HandlerServices } from './services.ts';

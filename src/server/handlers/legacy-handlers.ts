@@ -1,36 +1,21 @@
-import { ioOf } from '../../process/program-request.ts';
 import { invalidRequest, printable } from '../../protocol/errors.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { bytesParam } from './base64-params.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
-import { spawnSpec } from './start-request.ts';
+import { checkCommand } from './start-request.ts';
 import { writeStdin } from './write-stdin.ts';
 
 type LegacyMethod = Extract<keyof Handlers, `command/${string}`>;
-
-/** What this dialect has no words for. */
-const PLAIN = {
-  envPolicy: null,
-  metadata: null,
-  limits: null,
-  sandbox: null,
-  login: null,
-  networkProxy: null,
-  enforceManagedNetwork: false,
-} as const;
 
 /** The first dialect, `command/exec`, in terms of the same processes. What it cannot express is an error. */
 export function legacyHandlers(services: HandlerServices): Pick<Handlers, LegacyMethod> {
   const { processes } = services.session;
   return {
-    'command/exec': async ({ processId, argv, arg0, cwd, env, tty, outputBytesCap }) => {
-      if (!services.config.allowDirectExec)
-        throw invalidRequest('direct starts are switched off (allowDirectExec)');
-      const parts = { processId, argv, arg0, cwd, env, io: ioOf({ tty }), ...PLAIN };
-      const spec = spawnSpec(parts, { nativePaths: true });
-      await startProcess(services, { processId, spec, dialect: 'command', outputBytesCap });
-      return { processId, running: true, exitCode: null, stdout: null, stderr: null };
+    'command/exec': async (params) => {
+      const start = checkCommand(params, services.config);
+      await startProcess(services, start);
+      return { processId: start.processId, running: true, exitCode: null, stdout: null, stderr: null };
     },
 
     'command/exec/write': async (params, context) => {

@@ -1,6 +1,5 @@
 import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
-import { traceEnvironment } from '../../observability/trace-context.ts';
 import { ProcessError } from '../../process/errors.ts';
 import type { StreamSnapshot } from '../../process/output-log.ts';
 import { signalNames, signalNumber } from '../../process/signals.ts';
@@ -11,7 +10,7 @@ import { bytesParam } from './base64-params.ts';
 import { readResult, pageBudget } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
-import { spawnSpec, startRequestParts } from './start-request.ts';
+import { checkStart } from './start-request.ts';
 import { writeStdin } from './write-stdin.ts';
 
 type ProcessMethod = Extract<keyof Handlers, `process/${string}`>;
@@ -22,23 +21,11 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
   const { processes } = session;
   return {
     'process/start': async (params, { trace, park }) => {
-      const asked = startRequestParts(params, config);
-      const parts = trace === null ? asked : { ...asked, env: { ...traceEnvironment(trace), ...asked.env } };
-      const { processId, limits, sandbox, login, networkProxy, enforceManagedNetwork } = parts;
-      const spec = spawnSpec(parts, { nativePaths: config.acceptNativePaths });
-      // A login shell may take its time, in which others can be served.
-      if (login !== null) park();
-      const sandboxType = await startProcess(services, {
-        processId,
-        spec,
-        limits,
-        sandbox,
-        login,
-        dialect: 'process',
-        networkProxy,
-        enforceManagedNetwork,
-      });
-      return { processId, sandboxType };
+      const start = checkStart(params, config, trace);
+      // A login shell may take long; other requests are served meanwhile.
+      if (start.login !== null) park();
+      const sandboxType = await startProcess(services, start);
+      return { processId: start.processId, sandboxType };
     },
 
     'process/read': async ({ processId, afterSeq, maxBytes, waitMs }, { signal, park, maxResultBytes }) => {

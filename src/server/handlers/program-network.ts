@@ -1,71 +1,206 @@
-import { nativePathOfText } from '../../files/native-path.ts';
-import { uriFromPath } from '../../files/path-uri.ts';
-import { unsandboxedLaunch, type WrapInSandbox } from '../../process/start-program.ts';
-import { invalidRequest } from '../../protocol/errors.ts';
-import type { SandboxContext } from '../../protocol/sandbox.ts';
-import type { ProgramNetwork, WantedSockets } from './network-launch.ts';
-import type { HandlerServices } from './services.ts';
-import type { CheckedStart } from './start-process.ts';
+import { LoopbackBridge, loopbackProxyPorts } from '../../network/loopback-bridge.ts';
+import type { PolicyPeer } from '../../network/proxy/admission.ts';
+import {
+  InterceptionCertificates,
+  type InterceptionLease,
+} from '../../network/proxy/interception/interception-certificates.ts';
+import { MAX_POLICY_PROCESS_ID_BYTES } from '../../network/proxy/limits.ts';
+import { NetworkProxy, type NetworkProxyOptions } from '../../network/proxy/network-proxy.ts';
+import type { ProxyResources } from '../../network/proxy/proxy-resources.ts';
+import { DescriptorMailbox } from '../../process/spawn/descriptor-mailbox.ts';
+import { invalidParams } from '../../protocol/errors.ts';
+import type { NetworkProxyLaunch } from '../../protocol/network.ts';
+import type { PolicyDecisions } from '../sessions/policy-decisions.ts';
+import type { PolicyRequests } from '../sessions/policy-requests.ts';
 
-/** What a start asks of the network, made when the program is about to be started and gone with it. */
-export interface StartNetwork {
-  readonly sockets: WantedSockets | null;
-  /** What the program is restricted to, with what it must read of its network besides. */
-  readonly sandbox: SandboxContext | null;
-  /** Makes it before the program is sandboxed. */
-  around(wrapInSandbox: WrapInSandbox | null): WrapInSandbox;
-  started(): void;
-  close(): void;
+type Environment = Readonly<Record<string, string>>;
+
+/** The network that a start asks for. */
+interface NetworkRequest {
+  readonly processId: string;
+  /** The program's environment without the variables of a proxy. */
+  readonly env: Environment;
+  readonly networkProxy: NetworkProxyLaunch | null;
+  /** Whether the program runs in its own network namespace, in which it reaches its proxy and nothing else. */
+  readonly sandboxed: boolean;
 }
 
-/** Null when nothing is asked for, which is most often so. Throws RpcError for what the server's floor rules out or cannot be kept. */
-export function programNetwork(
-  { session, proxies, sandboxEnforcer, log }: HandlerServices,
-  { processId, sandbox = null, networkProxy = null, enforceManagedNetwork = false }: CheckedStart,
-): StartNetwork | null {
-  const sandboxed = enforceManagedNetwork && sandbox !== null;
-  if (networkProxy === null && !sandboxed) return null;
-  if (sandboxEnforcer.networkForbidden) {
-    throw invalidRequest(
-      'no program gets at the network here (minSandbox); send networkProxy null and do not enforce one',
+/** What the proxies of a session's programs work with. */
+interface ProxyServices {
+  /** Shared by the whole server. `serverPorts` must contain the ports that the server listens on. */
+  readonly proxies: ProxyResources;
+  readonly policyRequests: PolicyRequests;
+  readonly policyDecisions: PolicyDecisions;
+}
+
+/** The listening sockets that a sandboxed program's launcher opens in its network namespace and sends to the server. */
+interface ProxySockets {
+  readonly ports: readonly number[];
+  /** A unix socket that the launcher inherits and sends the listening sockets through. */
+  readonly mailbox: number;
+}
+
+/** Serves the program's proxy connections. */
+interface ProxyBackend {
+  environmentOver(env: Environment): Environment;
+  /** Accepts connections on listening sockets that the launcher has sent. */
+  serve(descriptors: readonly number[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The network of one program. It is opened before the program starts and closed after its end. */
+export class ProgramNetwork {
+  /** Null for a program that shares the network of this machine. */
+  readonly sockets: ProxySockets | null;
+  readonly #backend: ProxyBackend;
+  readonly #lease: InterceptionLease | null;
+  readonly #mailbox: DescriptorMailbox | null;
+  readonly #reportEnd: () => void;
+  readonly #ending = new AbortController();
+  #serving: Promise<void> = Promise.resolve();
+
+  /**
+   * Opens the network that a start asks for; null when it asks for none. Rejects with RpcError or NetworkError when the request
+   * cannot be honoured.
+   */
+  static async open(
+    request: NetworkRequest,
+    services: ProxyServices,
+    serverEnv: Readonly<Record<string, string | undefined>>,
+  ): Promise<ProgramNetwork | null> {
+    const reportEnd = () => services.policyDecisions.end(request.processId);
+    if (request.networkProxy !== null) {
+      return await openProxied(request, request.networkProxy, services, serverEnv, reportEnd);
+    }
+    if (!request.sandboxed) return null;
+    const ports = loopbackProxyPorts(request.env);
+    const bridge = new LoopbackBridge(services.proxies.serverPorts);
+    const backend: ProxyBackend = {
+      environmentOver: (env) => env,
+      serve: (descriptors) => bridge.serve(ports, descriptors),
+      close: () => bridge.close(),
+    };
+    return new ProgramNetwork(backend, null, { ports, mailbox: await openMailbox() }, reportEnd);
+  }
+
+  constructor(
+    backend: ProxyBackend,
+    lease: InterceptionLease | null,
+    sockets: { readonly ports: readonly number[]; readonly mailbox: DescriptorMailbox } | null,
+    reportEnd: () => void,
+  ) {
+    this.#backend = backend;
+    this.#lease = lease;
+    this.#mailbox = sockets?.mailbox ?? null;
+    this.#reportEnd = reportEnd;
+    this.sockets = sockets && { ports: sockets.ports, mailbox: sockets.mailbox.theirs };
+  }
+
+  /** Adds the proxy variables to an environment. Throws NetworkError when `env` has more credentials than can be masked. */
+  environmentOver(env: Environment): Environment {
+    return this.#backend.environmentOver(env);
+  }
+
+  /**
+   * Begins to serve a sandboxed program that has been executed. `lost` is called when its sockets do not arrive; the program has no
+   * network then.
+   */
+  started(lost: (error: Error) => void): void {
+    if (this.#mailbox === null || this.sockets === null) return;
+    this.#serving = this.#mailbox
+      .receive(this.sockets.ports.length, this.#ending.signal)
+      .then((descriptors) => this.#backend.serve(descriptors))
+      .catch((error: Error) => {
+        if (!this.#ending.signal.aborted) lost(error);
+      });
+  }
+
+  /** Closes the network of a program that has ended or could not be started. */
+  close(): void {
+    this.#ending.abort();
+    this.#mailbox?.discard();
+    void this.#closeBackend();
+    this.#reportEnd();
+  }
+
+  async #closeBackend(): Promise<void> {
+    if (this.#mailbox !== null) await this.#serving;
+    const closed = this.#backend.close();
+    this.#lease?.release();
+    await closed;
+  }
+}
+
+async function openProxied(
+  { processId, sandboxed }: NetworkRequest,
+  launch: NetworkProxyLaunch,
+  services: ProxyServices,
+  serverEnv: Readonly<Record<string, string | undefined>>,
+  reportEnd: () => void,
+): Promise<ProgramNetwork> {
+  const options = proxyOptions(processId, launch, services, serverEnv);
+  const lease = launch.proxy.credentialMasking ? await leaseInterception(services.proxies) : null;
+  try {
+    const leased = { ...options, lease };
+    if (!sandboxed) return new ProgramNetwork(await NetworkProxy.open(leased), lease, null, reportEnd);
+    const { proxy, ports } = NetworkProxy.sandboxed(leased);
+    return new ProgramNetwork(proxy, lease, { ports, mailbox: await openMailbox() }, reportEnd);
+  } catch (error) {
+    lease?.release();
+    throw error;
+  }
+}
+
+function leaseInterception(proxies: ProxyResources): Promise<InterceptionLease> {
+  proxies.interception ??= new InterceptionCertificates(proxies.bundlePath, proxies.env);
+  return proxies.interception.acquire();
+}
+
+async function openMailbox(): Promise<DescriptorMailbox> {
+  // Native code is loaded on first use.
+  const { loadDescriptorPassing } = await import('../../native/descriptor-passing.ts');
+  return new DescriptorMailbox(loadDescriptorPassing());
+}
+
+/** The options of a program's proxy. Throws RpcError when the launch cannot be honoured; NetworkProxy checks the settings themselves. */
+export function proxyOptions(
+  processId: string,
+  launch: NetworkProxyLaunch,
+  { proxies, policyRequests, policyDecisions }: ProxyServices,
+  serverEnv: Readonly<Record<string, string | undefined>>,
+): NetworkProxyOptions {
+  const { proxy: settings, policyDecisionTimeoutMs: timeoutMs = null } = launch;
+  if (timeoutMs === 0) {
+    throw invalidParams('params.networkProxy.policyDecisionTimeoutMs: expected more than 0');
+  }
+  const idBytes = Buffer.byteLength(processId);
+  if (timeoutMs !== null && (idBytes === 0 || idBytes > MAX_POLICY_PROCESS_ID_BYTES)) {
+    throw invalidParams(
+      `params.processId: expected 1 to ${MAX_POLICY_PROCESS_ID_BYTES} bytes where policyDecisionTimeoutMs is given`,
     );
   }
-  const { policyQuestions, policyDecisions } = session;
-  const services = { proxies, policyQuestions, policyDecisions };
-  const isMasked = networkProxy?.proxy.credentialMasking ?? false;
-  let network: ProgramNetwork | null = null;
-  return {
-    get sockets() {
-      return network?.sockets ?? null;
-    },
-    sandbox: isMasked ? withReadable(sandbox, proxies.bundlePath) : sandbox,
-    around: (wrapInSandbox) => async (spec, signal) => {
-      const { openNetwork } = await import('./network-launch.ts');
-      // A program that has to be sandboxed once more keeps its network.
-      network ??= await openNetwork(
-        { processId, env: spec.env, networkProxy, sandboxed },
-        services,
-        process.env,
-      );
-      const inNetwork = network === null ? spec : { ...spec, env: network.environmentOver(spec.env) };
-      return (await wrapInSandbox?.(inNetwork, signal)) ?? unsandboxedLaunch(inNetwork);
-    },
-    started: () =>
-      network?.started((error) => log.warn('a program has no network', { processId, reason: error.message })),
-    close: () => network?.close(),
+  const upstream = UPSTREAM_VARIABLES.find((name) => (serverEnv[name] ?? '') !== '');
+  if (settings.allowUpstreamProxy && upstream !== undefined) {
+    throw invalidParams(
+      `params.networkProxy.proxy.allowUpstreamProxy: not supported: the proxy in ${upstream} would resolve names again after they were checked`,
+    );
+  }
+  const peer: PolicyPeer = {
+    decided: (decision) => policyDecisions.report(processId, decision),
+    ask:
+      timeoutMs === null
+        ? null
+        : (request, signal) => policyRequests.send(processId, request, timeoutMs, signal),
   };
+  return { settings, resources: proxies, peer };
 }
 
-/** The same sandbox, in which the file can be read and not written. Sandboxes by name leave every file readable. */
-function withReadable(sandbox: SandboxContext | null, path: string): SandboxContext | null {
-  if (sandbox === null || !('permissions' in sandbox)) return sandbox;
-  const { permissions } = sandbox;
-  if (permissions.type !== 'managed' || permissions.file_system.type !== 'restricted') return sandbox;
-  const uri = uriFromPath(nativePathOfText(path));
-  const readable = { path: { type: 'path', path: uri }, access: 'read' } as const;
-  const file_system = {
-    ...permissions.file_system,
-    entries: [...permissions.file_system.entries, readable],
-  };
-  return { ...sandbox, permissions: { ...permissions, file_system } };
-}
+/** Variables that send the server's own requests through a proxy. */
+const UPSTREAM_VARIABLES = [
+  'HTTP_PROXY',
+  'http_proxy',
+  'HTTPS_PROXY',
+  'https_proxy',
+  'ALL_PROXY',
+  'all_proxy',
+];

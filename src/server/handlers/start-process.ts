@@ -1,40 +1,69 @@
+import { nativePathOfText } from '../../files/native-path.ts';
+import { uriFromPath } from '../../files/path-uri.ts';
+import type { ProxyResources } from '../../network/proxy/proxy-resources.ts';
 import type { ProcessListener } from '../../process/managed-process.ts';
-import { effectiveLimits, type RequestedLimits } from '../../process/resources/resource-limits.ts';
-import type { LoginCommand } from '../../process/shell-state/login-command.ts';
-import { afterLogin } from '../../process/shell-state/shell-states.ts';
+import type { RetentionLimits } from '../../process/output-log.ts';
+import { type EffectiveLimits, effectiveLimits } from '../../process/resources/resource-limits.ts';
 import type { SpawnSpec } from '../../process/spawn/spawner.ts';
-import type { WrapInSandbox } from '../../process/start-program.ts';
-import type { NetworkProxyLaunch } from '../../protocol/network.ts';
+import { type SandboxedLaunch, unsandboxedLaunch, type WrapInSandbox } from '../../process/start-program.ts';
+import { invalidRequest } from '../../protocol/errors.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
-import type { SandboxType } from '../../sandbox/sandbox-enforcer.ts';
-import { type Dialect, processNotifier } from '../sessions/process-events.ts';
-import { programNetwork } from './program-network.ts';
+import type { ProgramSandbox, SandboxType } from '../../sandbox/sandbox-enforcer.ts';
+import type { ExecServerConfig } from '../config/config.ts';
+import { processNotifier } from '../sessions/process-events.ts';
+import type { ProgramNetwork } from './program-network.ts';
 import { readableChunkBytes } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
+import type { CheckedStart } from './start-request.ts';
 
-/** A start that has been checked, in either dialect. */
-export interface CheckedStart {
-  readonly processId: string;
-  readonly spec: SpawnSpec;
-  readonly dialect: Dialect;
-  /** Lowers the retained bytes below the configured limit. */
-  readonly outputBytesCap?: number | null | undefined;
-  /** What the client wants the program held to; the server's own limits hold in any case. */
-  readonly limits?: RequestedLimits | null;
-  /** What the client wants the program restricted to; the server's own floor holds in any case. */
-  readonly sandbox?: SandboxContext | null;
-  readonly networkProxy?: NetworkProxyLaunch | null;
-  /** Whether a sandboxed program may use its proxy and nothing else of the network. */
-  readonly enforceManagedNetwork?: boolean;
-  /** Given for a command that wants the captured state of its login shell. */
-  readonly login?: LoginCommand | null;
+/**
+ * Starts a checked request in the session and resolves to the type of sandbox that the program runs in. The stages: limits, network
+ * and sandbox are decided; the start is recorded; the process manager reserves the id, calls {@link prepareLaunch} and spawns the
+ * program; the client is notified.
+ */
+export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<SandboxType> {
+  const { session, config, files, quotas, records } = services;
+  const { processId } = start;
+  const limits = limitsOf(start, config);
+  const spec = { ...start.spec, resources: limits.resources, sessionLimits: session.limits };
+  requireNetworkAllowed(services, start);
+  const launch = planLaunch(services, start, spec);
+  const { sandboxType } = launch.sandbox;
+
+  let recorded: Promise<void> | null = null;
+  try {
+    launch.releaseQuota = quotas.enterProcess();
+    const listener = records.watch(processId, processListener(services, start, launch));
+    // A client may write a script and start it without waiting for the answer to the write.
+    const changesDone = files.changesDone();
+    recorded = records.starting(processId, spec, {
+      sandbox: sandboxType,
+      limits: { ...limits.resources, ...limits.run },
+    });
+    await session.processes.start({
+      processId,
+      spec,
+      listener,
+      retention: retentionOf(start, config),
+      limits: limits.run,
+      after: bothDone(changesDone, recorded),
+      wrapInSandbox: needsPreparation(launch) ? (...attempt) => prepareLaunch(launch, ...attempt) : null,
+    });
+  } catch (error) {
+    releaseLaunch(launch);
+    if (recorded !== null) records.startFailed(processId, error as Error);
+    notifyFailed(services, processId, error as Error);
+    throw error;
+  }
+  serveNetwork(launch);
+  records.started();
+  notifyStarted(services, processId);
+  return sandboxType;
 }
 
-/** Starts a program in the session and reports its life in its dialect. Resolves to what confines it. */
-export async function startProcess(services: HandlerServices, start: CheckedStart): Promise<SandboxType> {
-  const { session, config, connection, files, quotas, records, sandboxEnforcer } = services;
-  const { processId, dialect } = start;
-  const { resources, run: limits } = effectiveLimits(start.limits, {
+/** The stricter of the requested and the configured limits. */
+function limitsOf({ limits }: CheckedStart, config: ExecServerConfig): EffectiveLimits {
+  return effectiveLimits(limits, {
     memoryBytes: config.maxProcessMemoryBytes,
     pids: config.maxProcessPids,
     cpuPercent: config.maxProcessCpuPercent,
@@ -42,83 +71,185 @@ export async function startProcess(services: HandlerServices, start: CheckedStar
     idleMs: config.maxProcessIdleMs,
     outputBytes: config.maxProcessOutputBytes,
   });
-  const spec = { ...start.spec, resources, sessionLimits: session.limits };
-  const sandbox = start.sandbox ?? null;
-  const login = sharedLogin(start);
-  const network = programNetwork(services, start);
-  const { sandboxType, wrapInSandbox: wrapCommand } = sandboxEnforcer.program(
-    network === null ? sandbox : network.sandbox,
-    spec,
-    () => network?.sockets ?? null,
-  );
-  const forShell = login ? shellSandbox(sandboxEnforcer, start, spec) : null;
-  const wrapLogin = login
-    ? afterLogin(session.shellStates, login, { description: sandbox, forShell, forCommand: wrapCommand })
-    : wrapCommand;
-  const wrapInSandbox = network === null ? wrapLogin : network.around(wrapLogin);
-  const maxBytes = Math.min(
-    config.retainedOutputBytesPerProcess,
-    start.outputBytesCap ?? Number.POSITIVE_INFINITY,
-  );
-  const retention = {
+}
+
+/** How much of the program's output is kept for reading. */
+function retentionOf({ outputBytesCap }: CheckedStart, config: ExecServerConfig): RetentionLimits {
+  const maxBytes = Math.min(config.retainedOutputBytesPerProcess, outputBytesCap ?? Number.POSITIVE_INFINITY);
+  return {
     maxBytes,
     maxChunks: config.retainedChunksPerProcess,
     headBytes: Math.min(config.snapshotHeadBytes, maxBytes),
     maxChunkBytes: readableChunkBytes(config.maxResponseBytes),
   };
-  const notifier = processNotifier(processId, dialect, session);
-  let leave = () => {};
-  let recorded: Promise<void> | null = null;
-  try {
-    leave = quotas.enterProcess();
-    const listener: ProcessListener = records.watch(processId, {
-      ...notifier,
-      closed: (...event) => {
-        leave();
-        network?.close();
-        notifier.closed(...event);
-      },
-    });
-    // A client that writes a script and starts it need not wait for the first answer.
-    const changesDone = files.changesDone();
-    const policy = { sandbox: sandboxType, limits: { ...resources, ...limits } };
-    recorded = records.starting(processId, spec, policy);
-    const after = recorded === null ? changesDone : Promise.all([changesDone, recorded]).then(() => {});
-    // Whoever finds the id taken does not wait for it.
-    after?.catch(() => {});
-    await session.processes.start({ processId, spec, retention, listener, after, limits, wrapInSandbox });
-  } catch (error) {
-    leave();
-    network?.close();
-    if (recorded !== null) records.startFailed(processId, error as Error);
-    if (session.lifecycleNotifications) {
-      connection.notify('process/failed', { processId, message: (error as Error).message });
-    }
-    throw error;
-  }
-  network?.started();
-  records.started();
+}
+
+/** One program on its way to being started, with everything that is released when it ends. */
+interface Launch {
+  readonly services: HandlerServices;
+  readonly start: CheckedStart;
+  readonly sandbox: ProgramSandbox;
+  /** The sandbox of the login shell whose state is captured; null where the shell runs unsandboxed or none is needed. */
+  readonly shellSandbox: WrapInSandbox | null;
+  /** Opened right before the program is sandboxed. */
+  network: ProgramNetwork | null;
+  releaseQuota: () => void;
+}
+
+function planLaunch(services: HandlerServices, start: CheckedStart, spec: SpawnSpec): Launch {
+  const { sandboxEnforcer, proxies } = services;
+  return {
+    services,
+    start,
+    sandbox: sandboxEnforcer.program(withTrustBundle(start, proxies), spec),
+    shellSandbox: usesLoginState(start) ? shellSandboxOf(services, start, spec) : null,
+    network: null,
+    releaseQuota: () => {},
+  };
+}
+
+function needsPreparation({ start, sandbox }: Launch): boolean {
+  return asksForNetwork(start) || usesLoginState(start) || sandbox.wrapInSandbox !== null;
+}
+
+/** Prepares one attempt to start the program: its network, then its login shell state, then its sandbox. */
+async function prepareLaunch(launch: Launch, spec: SpawnSpec, signal: AbortSignal): Promise<SandboxedLaunch> {
+  const connected = await connectNetwork(launch, spec);
+  const loggedIn = await restoreLoginState(launch, connected, signal);
+  return await buildSandbox(launch, loggedIn, signal);
+}
+
+/** Opens the program's network and adds its proxy to the environment. A repeated attempt uses the same network. */
+async function connectNetwork(launch: Launch, spec: SpawnSpec): Promise<SpawnSpec> {
+  const { start, services } = launch;
+  if (!asksForNetwork(start)) return spec;
+  const { processId, networkProxy } = start;
+  const { proxies, session } = services;
+  const { policyRequests, policyDecisions } = session;
+  const { ProgramNetwork } = await import('./program-network.ts');
+  launch.network ??= await ProgramNetwork.open(
+    { processId, env: spec.env, networkProxy, sandboxed: hasOwnNetwork(start) },
+    { proxies, policyRequests, policyDecisions },
+    process.env,
+  );
+  return launch.network === null ? spec : { ...spec, env: launch.network.environmentOver(spec.env) };
+}
+
+/** Gives a login command the captured state of its login shell. */
+async function restoreLoginState(launch: Launch, spec: SpawnSpec, signal: AbortSignal): Promise<SpawnSpec> {
+  const { start, shellSandbox, services } = launch;
+  if (!usesLoginState(start)) return spec;
+  const place = { spec, sandbox: start.sandbox, wrapInSandbox: shellSandbox };
+  return await services.session.shellStates.restored(start.login, place, signal);
+}
+
+async function buildSandbox(
+  { sandbox, network }: Launch,
+  spec: SpawnSpec,
+  signal: AbortSignal,
+): Promise<SandboxedLaunch> {
+  if (sandbox.wrapInSandbox === null) return unsandboxedLaunch(spec);
+  return await sandbox.wrapInSandbox(spec, signal, network?.sockets ?? null);
+}
+
+function serveNetwork({ network, services, start: { processId } }: Launch): void {
+  network?.started((error) =>
+    services.log.warn('a program has no network', { processId, reason: error.message }),
+  );
+}
+
+function releaseLaunch({ network, releaseQuota }: Launch): void {
+  releaseQuota();
+  network?.close();
+}
+
+function processListener(services: HandlerServices, start: CheckedStart, launch: Launch): ProcessListener {
+  const notifier = processNotifier(start.processId, start.dialect, services.session);
+  return {
+    ...notifier,
+    closed: (...event) => {
+      releaseLaunch(launch);
+      notifier.closed(...event);
+    },
+  };
+}
+
+/** Resolves when earlier file changes are done and the start is recorded. Null when there is nothing to wait for. */
+function bothDone(changesDone: Promise<void> | null, recorded: Promise<void> | null): Promise<void> | null {
+  const done = recorded === null ? changesDone : Promise.all([changesDone, recorded]).then(() => {});
+  // A start whose id is taken fails before it waits; the rejection must not be reported as unhandled then.
+  done?.catch(() => {});
+  return done;
+}
+
+function notifyStarted({ session, connection }: HandlerServices, processId: string): void {
   if (session.lifecycleNotifications) connection.notify('process/started', { processId });
-  return sandboxType;
+}
+
+function notifyFailed({ session, connection }: HandlerServices, processId: string, error: Error): void {
+  if (session.lifecycleNotifications) {
+    connection.notify('process/failed', { processId, message: error.message });
+  }
+}
+
+function asksForNetwork(start: CheckedStart): boolean {
+  return start.networkProxy !== null || hasOwnNetwork(start);
+}
+
+/** Whether the program runs in its own network namespace, in which it reaches its proxy and nothing else. */
+function hasOwnNetwork({ enforceManagedNetwork, sandbox }: CheckedStart): boolean {
+  return enforceManagedNetwork && sandbox !== null;
+}
+
+/** Throws RpcError when a start asks for a network that the server's minimum sandbox forbids. */
+function requireNetworkAllowed({ sandboxEnforcer }: HandlerServices, start: CheckedStart): void {
+  if (!asksForNetwork(start) || !sandboxEnforcer.networkForbidden) return;
+  throw invalidRequest(
+    'no program gets at the network here (minSandbox); send networkProxy null and do not enforce one',
+  );
 }
 
 /**
- * The state that a shell is asked for is shared by programs, and made with the request's own environment. A program that must not see
- * its credentials logs in by itself.
+ * Whether the start uses the captured state of its login shell. Several programs share that state, and it is captured with the
+ * environment of the request. A program that must not see the credentials in that environment logs in by itself.
  */
-function sharedLogin({ login = null, networkProxy = null }: CheckedStart): LoginCommand | null {
-  return networkProxy?.proxy.credentialMasking ? null : login;
+function usesLoginState(
+  start: CheckedStart,
+): start is CheckedStart & { readonly login: NonNullable<CheckedStart['login']> } {
+  return start.login !== null && !start.networkProxy?.proxy.credentialMasking;
 }
 
 /**
- * What a login shell runs inside of that is asked for its state. It has no use for a proxy and must not take the program's sockets; nor
- * may it get at the network that the program is kept from: what it reads may have been written by such a program.
+ * The sandbox of the login shell whose state is captured. The shell does not need a proxy and must not take the program's sockets.
+ * It must not reach a network that the program cannot reach, because the files that it reads may come from such a program.
  */
-function shellSandbox(
-  sandboxEnforcer: HandlerServices['sandboxEnforcer'],
-  { sandbox = null, enforceManagedNetwork = false }: CheckedStart,
+function shellSandboxOf(
+  { sandboxEnforcer }: HandlerServices,
+  start: CheckedStart,
   spec: SpawnSpec,
 ): WrapInSandbox | null {
-  if (sandbox !== null && enforceManagedNetwork) return sandboxEnforcer.withoutNetwork(sandbox, spec);
+  const { sandbox } = start;
+  if (sandbox !== null && hasOwnNetwork(start)) return sandboxEnforcer.withoutNetwork(sandbox, spec);
   return sandboxEnforcer.program(sandbox, spec).wrapInSandbox;
+}
+
+/**
+ * The requested sandbox of the program. Where credentials are masked, the program may also read the proxy's certificate bundle.
+ * Sandboxes that are requested by name leave every file readable.
+ */
+export function withTrustBundle(
+  { sandbox, networkProxy }: Pick<CheckedStart, 'sandbox' | 'networkProxy'>,
+  proxies: Pick<ProxyResources, 'bundlePath'>,
+): SandboxContext | null {
+  if (!networkProxy?.proxy.credentialMasking) return sandbox;
+  if (sandbox === null || !('permissions' in sandbox)) return sandbox;
+  const { permissions } = sandbox;
+  if (permissions.type !== 'managed' || permissions.file_system.type !== 'restricted') return sandbox;
+  const uri = uriFromPath(nativePathOfText(proxies.bundlePath));
+  const readable = { path: { type: 'path', path: uri }, access: 'read' } as const;
+  const file_system = {
+    ...permissions.file_system,
+    entries: [...permissions.file_system.entries, readable],
+  };
+  return { ...sandbox, permissions: { ...permissions, file_system } };
 }

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { isAbsolute } from 'node:path';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
+import { type TraceContext, traceEnvironment } from '../../observability/trace-context.ts';
 import { ioOf, type ProgramRequest, spawnSpecOf } from '../../process/program-request.ts';
 import type { RequestedLimits } from '../../process/resources/resource-limits.ts';
 import { type LoginCommand, loginCommandOf } from '../../process/shell-state/login-command.ts';
@@ -10,71 +11,118 @@ import type { NetworkProxyLaunch } from '../../protocol/network.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { ExecServerConfig } from '../config/config.ts';
+import type { Dialect } from '../sessions/process-events.ts';
 
 type StartParams = ParamsOf<'process/start'>;
 type FlatParams = Exclude<StartParams, { direct: unknown } | { prepared: unknown }>;
 
-/** A start in one shape, whatever form it was asked in. */
-export interface StartRequestParts extends ProgramRequest {
+/** A start request that has been checked. Both dialects and all request forms are reduced to it. */
+export interface CheckedStart extends StartOptions {
   readonly processId: string;
-  /** A `file:` URI, or a native path where those are accepted. */
-  readonly cwd: string;
-  /** What the client wants the program held to. */
+  readonly spec: SpawnSpec;
+  readonly dialect: Dialect;
+  /** Lowers the retained bytes below the configured limit. */
+  readonly outputBytesCap: number | null;
+}
+
+interface StartOptions {
+  /** The limits that the client requests. The server's own limits apply in any case. */
   readonly limits: RequestedLimits | null;
-  /** What the client wants the program restricted to. */
+  /** The sandbox that the client requests. The server's minimum sandbox applies in any case. */
   readonly sandbox: SandboxContext | null;
   readonly networkProxy: NetworkProxyLaunch | null;
-  /** Whether a sandboxed program may use its proxy and nothing else of the network. */
+  /** Whether the sandboxed program may reach its proxy and no other part of the network. */
   readonly enforceManagedNetwork: boolean;
-  /** What it is for a login shell whose state may have been captured; null when it is something else. */
+  /** Set for a command that may run with the captured state of its login shell instead of logging in itself. */
   readonly login: LoginCommand | null;
 }
 
-/** What only the flat form can express. */
-const NOTHING_MORE = {
+/** The options of a request that sets none of them. */
+const DEFAULT_START_OPTIONS: StartOptions = {
+  limits: null,
+  sandbox: null,
   networkProxy: null,
   enforceManagedNetwork: false,
-  envPolicy: null,
-  metadata: null,
   login: null,
-} as const;
+};
 
-/** Reduces the three request forms to one. Refuses the forms that are switched off and the options that cannot be honoured. */
-export function startRequestParts(params: StartParams, config: ExecServerConfig): StartRequestParts {
+/** A `process/start` before its environment and working directory are resolved. */
+interface StartForm extends StartOptions, ProgramRequest {
+  readonly processId: string;
+  /** A `file:` URI, or a native path where `acceptNativePaths` is set. */
+  readonly cwd: string;
+}
+
+/**
+ * Checks a `process/start` and resolves its environment and working directory. Throws RpcError for forms that are switched off, for
+ * options that cannot be honoured, and for a working directory that is not a path on this machine; ProcessError for an empty command.
+ */
+export function checkStart(
+  params: StartParams,
+  config: ExecServerConfig,
+  trace: TraceContext | null,
+): CheckedStart {
+  const form = formOf(params, config);
+  const { processId, limits, sandbox, networkProxy, enforceManagedNetwork, login } = form;
+  const cwd = workingDirectory(form.cwd, config.acceptNativePaths);
+  const env = trace === null ? form.env : { ...traceEnvironment(trace), ...form.env };
+  const spec = spawnSpecOf({ ...form, env }, cwd);
+  return {
+    processId,
+    spec,
+    dialect: 'process',
+    outputBytesCap: null,
+    limits,
+    sandbox,
+    networkProxy,
+    enforceManagedNetwork,
+    login,
+  };
+}
+
+/** Checks a `command/exec`. Throws like {@link checkStart}. */
+export function checkCommand(params: ParamsOf<'command/exec'>, config: ExecServerConfig): CheckedStart {
+  requireDirectExec(config);
+  const { processId, argv, arg0, cwd, env, tty, outputBytesCap = null } = params;
+  const program = { argv, arg0, env, io: ioOf({ tty }), envPolicy: null, metadata: null };
+  const spec = spawnSpecOf(program, workingDirectory(cwd, true));
+  return { ...DEFAULT_START_OPTIONS, processId, spec, dialect: 'command', outputBytesCap };
+}
+
+function formOf(params: StartParams, config: ExecServerConfig): StartForm {
   if ('prepared' in params) {
-    if (!config.allowPreparedExec)
+    if (!config.allowPreparedExec) {
       throw invalidRequest('prepared starts are switched off (allowPreparedExec)');
+    }
     const { processId, request, io, limits = null, sandbox = null } = params.prepared;
-    return { ...NOTHING_MORE, ...request, processId, arg0: request.arg0, io: childIo(io), limits, sandbox };
+    return nestedForm(processId, request, io, limits, sandbox);
   }
-  if (!config.allowDirectExec) throw invalidRequest('direct starts are switched off (allowDirectExec)');
+  requireDirectExec(config);
   if ('direct' in params) {
-    const { direct } = params;
-    const { arg0, io, limits = null, sandbox = null } = direct;
-    return { ...NOTHING_MORE, ...direct, arg0, io: childIo(io), limits, sandbox };
+    const { processId, io, limits = null, sandbox = null } = params.direct;
+    return nestedForm(processId, params.direct, io, limits, sandbox);
   }
-  return flatParts(params);
+  return flatForm(params);
 }
 
-/** What the operating system is asked to run. Throws on an empty command and on a working directory that is no path here. */
-export function spawnSpec(parts: StartRequestParts, options: { readonly nativePaths: boolean }): SpawnSpec {
-  const cwd = options.nativePaths && isAbsolute(parts.cwd) ? parts.cwd : cwdFromUri(parts.cwd);
-  return spawnSpecOf(parts, cwd);
+function requireDirectExec(config: ExecServerConfig): void {
+  if (!config.allowDirectExec) throw invalidRequest('direct starts are switched off (allowDirectExec)');
 }
 
-/** The working directory as text: the system is asked in UTF-8 here. */
-function cwdFromUri(uri: string): string {
-  try {
-    const bytes = Buffer.from(pathFromUri(uri), 'latin1');
-    if (isUtf8(bytes)) return bytes.toString();
-  } catch (error) {
-    if (!(error instanceof PathUriError)) throw error;
-    throw invalidParams(`params.cwd: ${printable(error.message)}`);
-  }
-  throw internalError('params.cwd: a working directory whose bytes are not UTF-8 is not supported');
+function nestedForm(
+  processId: string,
+  { argv, arg0, cwd, env }: Pick<FlatParams, 'argv' | 'arg0' | 'cwd' | 'env'>,
+  io: { type: 'pty'; rows: number; cols: number } | { type: 'pipe'; stdin: 'open' | 'closed' },
+  limits: RequestedLimits | null,
+  sandbox: SandboxContext | null,
+): StartForm {
+  const childIo: ChildIo =
+    io.type === 'pty' ? { kind: 'pty', rows: io.rows, cols: io.cols } : { kind: 'pipe', stdin: io.stdin };
+  const program = { argv, arg0, env, io: childIo, envPolicy: null, metadata: null };
+  return { ...DEFAULT_START_OPTIONS, ...program, processId, cwd, limits, sandbox };
 }
 
-function flatParts(params: FlatParams): StartRequestParts {
+function flatForm(params: FlatParams): StartForm {
   const { processId, argv, arg0, cwd, env, envPolicy = null, metadata = null, limits = null } = params;
   const { sandbox = null, shellSnapshot = null } = params;
   const program = { argv, arg0, env, io: ioOf(params), envPolicy, metadata };
@@ -88,10 +136,15 @@ function flatParts(params: FlatParams): StartRequestParts {
   return { ...program, processId, cwd, limits, sandbox, login, networkProxy, enforceManagedNetwork };
 }
 
-function childIo(
-  io: { type: 'pty'; rows: number; cols: number } | { type: 'pipe'; stdin: 'open' | 'closed' },
-): ChildIo {
-  return io.type === 'pty'
-    ? { kind: 'pty', rows: io.rows, cols: io.cols }
-    : { kind: 'pipe', stdin: io.stdin };
+/** The working directory as a native path. It must be UTF-8, because programs are started with text arguments. */
+function workingDirectory(cwd: string, acceptNativePath: boolean): string {
+  if (acceptNativePath && isAbsolute(cwd)) return cwd;
+  try {
+    const bytes = Buffer.from(pathFromUri(cwd), 'latin1');
+    if (isUtf8(bytes)) return bytes.toString();
+  } catch (error) {
+    if (!(error instanceof PathUriError)) throw error;
+    throw invalidParams(`params.cwd: ${printable(error.message)}`);
+  }
+  throw internalError('params.cwd: a working directory whose bytes are not UTF-8 is not supported');
 }

@@ -17,8 +17,8 @@ import type { MissingWatch } from '../../files/watch/watch-missing.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import type { SandboxContext } from '../../protocol/sandbox.ts';
-import { FrameBuffers } from '../../rpc/frame-buffers.ts';
 import type { FileSandboxes } from '../../sandbox/sandbox-enforcer.ts';
+import { FixedBufferPool } from '../../transport/buffer-pool.ts';
 import {
   EARLIER_CHANGES_MS,
   FILE_OPERATIONS_PER_CONNECTION,
@@ -165,7 +165,7 @@ export class ConnectionFiles {
 }
 
 /** Memory for blocks of files, shared by all connections. */
-const BLOCKS = new FrameBuffers(MAX_BLOCK_BYTES, REUSED_BLOCKS_MAX);
+const BLOCKS = new FixedBufferPool(MAX_BLOCK_BYTES, REUSED_BLOCKS_MAX);
 
 function changedNotification(watchId: string, { changes, overflow }: ChangeBatch): Uint8Array {
   const params: NotificationParamsOf<'fs/changed'> = {

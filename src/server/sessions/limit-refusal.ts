@@ -1,5 +1,5 @@
 import { StartError } from '../../listener/start-error.ts';
-import { obstacleToNative } from '../../native/obstacles.ts';
+import { nativeUnavailableReason } from '../../native/native-support.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 
 /** Looks for control groups: an object with an obstacle says why there are none. */
@@ -15,7 +15,7 @@ export async function refuseUnenforceableLimits(
 ): Promise<void> {
   const wanted = NEED_NATIVE.filter(({ key }) => config[key] > 0);
   if (wanted[0] === undefined) return;
-  if (obstacleToNative(config.nativeSpawn) !== null) {
+  if (nativeUnavailableReason(config.nativeSpawn) !== null) {
     throw new StartError(
       `${wanted[0].flag} cannot be kept: it needs native starts (nativeSpawn), which there are none of here`,
     );

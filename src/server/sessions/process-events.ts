@@ -4,7 +4,7 @@ import type { StreamName } from '../../process/spawn/spawner.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { Notification, NotificationParamsOf } from '../../protocol/registry.ts';
 import { base64Length, writeBase64 } from '../../rpc/base64.ts';
-import { FrameBuffers } from '../../rpc/frame-buffers.ts';
+import { FixedBufferPool } from '../../transport/buffer-pool.ts';
 import { REUSED_FRAME_BYTES, REUSED_FRAME_MIN_BYTES, REUSED_FRAMES_MAX } from '../limits.ts';
 
 /** Where events go: the connection that is attached now, or nowhere. */
@@ -13,6 +13,8 @@ export interface EventSink {
   readonly attached: boolean;
   /** `released` is called when the frame may be overwritten. */
   sendBulk(frame: Uint8Array, released?: () => void): void;
+  /** Sends a copy of the bytes without encoding them, where the connection can; returns whether it can. */
+  sendBulkBytes?(text: () => string, field: string, bytes: Uint8Array): boolean;
 }
 
 /** Which words a process reports in; fixed by the method that started it. */
@@ -75,6 +77,7 @@ const AFTER_CHUNK = Buffer.from('"}}');
  * sends; building it as text costs six times as much.
  */
 function sendChunk(sink: EventSink, prefix: Buffer, varying: string, bytes: Buffer): void {
+  if (sink.sendBulkBytes?.(() => `${prefix}${varying}${AFTER_CHUNK}`, 'chunk', bytes)) return;
   const length = prefix.length + varying.length + base64Length(bytes.length) + AFTER_CHUNK.length;
   if (length < REUSED_FRAME_MIN_BYTES) {
     const frame = Buffer.allocUnsafe(length);
@@ -93,4 +96,4 @@ function writeChunk(frame: Buffer, prefix: Buffer, varying: string, bytes: Buffe
   writeBase64(frame, start, bytes, AFTER_CHUNK);
 }
 
-const FRAMES = new FrameBuffers(REUSED_FRAME_BYTES, REUSED_FRAMES_MAX);
+const FRAMES = new FixedBufferPool(REUSED_FRAME_BYTES, REUSED_FRAMES_MAX);

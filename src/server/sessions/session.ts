@@ -4,14 +4,15 @@ import type { SessionLimits } from '../../process/resources/resource-limits.ts';
 import { ShellStates } from '../../process/shell-state/shell-states.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { PolicyDecisions } from './policy-decisions.ts';
-import { PolicyQuestions, type QuestionPeer } from './policy-questions.ts';
+import { type PolicyRequestPeer, PolicyRequests } from './policy-requests.ts';
 import type { EventSink } from './process-events.ts';
 
 /** What a session needs of the connection it is attached to. */
-export interface SessionPeer extends QuestionPeer {
+export interface SessionPeer extends PolicyRequestPeer {
   /** Whether bulk output should wait. */
   readonly saturated: boolean;
   sendBulk(frame: Uint8Array, released?: () => void): void;
+  readonly sendBulkBytes?: EventSink['sendBulkBytes'];
   /** Drops the connection soon if nobody is at its other end any more. */
   probe(): void;
 }
@@ -24,7 +25,7 @@ export class Session implements EventSink {
   readonly id = randomUUID();
   readonly processes: ProcessManager;
   readonly shellStates: ShellStates;
-  readonly policyQuestions = new PolicyQuestions(() => this.#peer);
+  readonly policyRequests = new PolicyRequests(() => this.#peer);
   readonly policyDecisions = new PolicyDecisions(this);
   /** What its programs may use together; null is no limit. */
   readonly limits: SessionLimits | null;
@@ -84,5 +85,9 @@ export class Session implements EventSink {
 
   sendBulk(frame: Uint8Array, released?: () => void): void {
     this.#peer?.sendBulk(frame, released);
+  }
+
+  sendBulkBytes(text: () => string, field: string, bytes: Uint8Array): boolean {
+    return this.#peer?.sendBulkBytes?.(text, field, bytes) ?? false;
   }
 }

@@ -14,9 +14,9 @@ import {
   WRITE_WAIT_PAUSE_MS,
 } from '../../../src/files/limits.ts';
 import { nativePathOfText } from '../../../src/files/native-path.ts';
+import { useCpuAffinity } from '../../../src/files/thread/thread-affinity.ts';
 import type { WalkJob } from '../../../src/files/thread/thread-messages.ts';
-import { useProcessor } from '../../../src/files/thread/thread-place.ts';
-import { loadProcessor } from '../../../src/native/processor.ts';
+import { loadCpuAffinity } from '../../../src/native/cpu-affinity.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 let folder: string;
@@ -187,7 +187,7 @@ function confinedThreads(): string[] {
 test.runIf(availableParallelism() > 1)(
   'a thread runs on the processor of whoever waits for it, and anywhere when nobody does',
   async () => {
-    useProcessor(loadProcessor);
+    useCpuAffinity(loadCpuAffinity);
     const threads = new FileThreads();
     threads.prepare();
     try {
@@ -202,7 +202,7 @@ test.runIf(availableParallelism() > 1)(
       expect(confinedThreads()).toEqual([]);
       expect(await reading).toMatchObject({ head: 'text' });
     } finally {
-      useProcessor(() => {
+      useCpuAffinity(() => {
         throw new Error('unavailable');
       });
     }

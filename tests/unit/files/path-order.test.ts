@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { MADE_PARENTS_WAIT_MS } from '../../../src/files/limits.ts';
+import { PARENT_CREATION_WAIT_MS } from '../../../src/files/limits.ts';
 import { nativePathOfText } from '../../../src/files/native-path.ts';
 import { type Access, PathOrder } from '../../../src/files/path-order.ts';
 
@@ -140,7 +140,7 @@ test('who makes directories for ever holds up only what lies at and below its pa
     void script.run('m', 'make', '/a/b/c');
     void script.run('w', 'write', '/a/y');
     void script.run('below', 'write', '/a/b/c/d');
-    vi.advanceTimersByTime(MADE_PARENTS_WAIT_MS);
+    vi.advanceTimersByTime(PARENT_CREATION_WAIT_MS);
     await settled();
     expect(script.log).toEqual(['m', 'w waits', 'below waits', 'w']);
     void script.run('late', 'read', '/a/z');

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { RpcError } from '../../../src/protocol/errors.ts';
 import { METHODS } from '../../../src/protocol/registry.ts';
 import { RpcConnection } from '../../../src/rpc/connection.ts';
-import { UNSENT_ANSWERS_MAX_BYTES } from '../../../src/rpc/limits.ts';
+import { UNSENT_RESPONSES_MAX_BYTES } from '../../../src/rpc/limits.ts';
 import { ClientPace } from '../../../src/server/client-pace.ts';
 import { connectInMemory, type MemoryConnection } from '../../../src/testing/index.ts';
 
@@ -266,7 +266,7 @@ describe('a client that does not read its answers', () => {
     await client.handshake();
     const idLength = 10_000;
     const answered = await flood(connection, text.replace('ID', 'x'.repeat(idLength)));
-    const allowed = UNSENT_ANSWERS_MAX_BYTES / idLength;
+    const allowed = UNSENT_RESPONSES_MAX_BYTES / idLength;
     expect(answered).toBeGreaterThan(allowed * 0.8);
     expect(answered).toBeLessThan(allowed * 1.2);
     serverEnd.setCongested(false);

@@ -3,9 +3,9 @@ import { connectBrowserWebSocket } from '../../../src/transport/browser-websocke
 import { CLOSE_TIMEOUT_MS } from '../../../src/transport/limits.ts';
 import type { CloseReason } from '../../../src/transport/transport.ts';
 
-/** A socket whose server a test plays. */
-class StandIn {
-  static last: StandIn;
+/** A socket whose server a test controls. */
+class FakeSocket {
+  static last: FakeSocket;
   readyState = 1;
   binaryType = '';
   onopen: (() => void) | null = null;
@@ -13,7 +13,7 @@ class StandIn {
   readonly closes: unknown[] = [];
 
   constructor() {
-    StandIn.last = this;
+    FakeSocket.last = this;
     queueMicrotask(() => this.onopen?.());
   }
 
@@ -30,7 +30,7 @@ afterEach(() => {
 });
 
 async function opened() {
-  vi.stubGlobal('WebSocket', StandIn);
+  vi.stubGlobal('WebSocket', FakeSocket);
   vi.useFakeTimers();
   const transport = await connectBrowserWebSocket('ws://x', { maxMessageBytes: 100 });
   const closed: CloseReason[] = [];
@@ -41,20 +41,20 @@ async function opened() {
     ended: () => {},
     closed: (reason) => closed.push(reason),
   });
-  return { transport, socket: StandIn.last, closed };
+  return { transport, socket: FakeSocket.last, closed };
 }
 
-test('a server that does not answer a close is not waited for', async () => {
+test('does not wait for a server that does not answer a close', async () => {
   const { transport, socket, closed } = await opened();
-  transport.close({ code: 1002, reason: 'nonsense' });
-  expect(socket.closes).toEqual([[4002, 'nonsense']]);
+  transport.close({ code: 1002, reason: 'invalid message' });
+  expect(socket.closes).toEqual([[4002, 'invalid message']]);
   vi.advanceTimersByTime(CLOSE_TIMEOUT_MS);
-  expect(closed).toEqual([{ code: 1006, reason: 'nonsense' }]);
+  expect(closed).toEqual([{ code: 1006, reason: 'invalid message' }]);
   socket.onclose?.({ code: 1000, reason: '' });
   expect(closed).toHaveLength(1);
 });
 
-test('a server that answers ends it at once, and nothing is left', async () => {
+test('ends immediately when the server answers, and leaves no timer', async () => {
   const { transport, socket, closed } = await opened();
   transport.close({ code: 1000, reason: '' });
   socket.onclose?.({ code: 1000, reason: 'bye' });

@@ -10,7 +10,7 @@ import {
   DISCOVERY_ANSWER_BYTES,
   DISCOVERY_FILE_BYTES,
   DISCOVERY_ROOT_BYTES,
-  DISCOVERY_ROOTS_AT_ONCE,
+  DISCOVERY_ROOT_CONCURRENCY,
   MAX_DISCOVERY_ROOTS,
 } from '../../../../src/files/limits.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
@@ -234,7 +234,7 @@ describe('several roots', () => {
     }));
     const found = await discoverCapabilityRoots(files, roots, NEVER);
     expect(found.map(({ id }) => id)).toEqual(roots.map(({ id }) => id));
-    expect(most).toBe(DISCOVERY_ROOTS_AT_ONCE);
+    expect(most).toBe(DISCOVERY_ROOT_CONCURRENCY);
   });
 
   it('are refused when they are too many', async () => {

@@ -3,12 +3,12 @@ import { homedir, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FileError } from '../../../../src/files/errors.ts';
+import { findConfigLocations } from '../../../../src/files/executor-config/config-locations.ts';
 import {
   MAX_EXECUTOR_CONFIG_BYTES,
   MAX_EXECUTOR_CONFIG_TOTAL_BYTES,
   MAX_TOML_DEPTH,
 } from '../../../../src/files/executor-config/limits.ts';
-import { findExecutorPlaces } from '../../../../src/files/executor-config/places.ts';
 import { readExecutorConfig } from '../../../../src/files/executor-config/read-config.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
 import { nativePathOfText } from '../../../../src/files/native-path.ts';
@@ -314,7 +314,7 @@ describe('what is wrong', () => {
 });
 
 describe('places', () => {
-  const find = (variables: Record<string, string>) => findExecutorPlaces(LOCAL_FILE_SYSTEM, variables);
+  const find = (variables: Record<string, string>) => findConfigLocations(LOCAL_FILE_SYSTEM, variables);
 
   test("the user's is in the home directory unless a variable says otherwise", async () => {
     expect(await find({ HOME: '/h' })).toEqual({

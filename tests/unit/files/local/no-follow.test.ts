@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { refused } from '../../../../src/files/errors.ts';
-import { descend, HeldDirectory, namesOf, withParentHeld } from '../../../../src/files/local/no-follow.ts';
+import { descend, namesOf, OpenDirectory, withParentOpen } from '../../../../src/files/local/no-follow.ts';
 import { nativePathOfText } from '../../../../src/files/native-path.ts';
 import { NO_ENTRY, NOT_A_DIRECTORY, outcome, Scratch } from './scratch.ts';
 
@@ -12,7 +12,7 @@ test('an entry stays in the directory it was found in, even when a link takes th
   mkdirSync(scratch.at('outside'));
   writeFileSync(scratch.at('outside/file'), 'outside');
 
-  await withParentHeld(scratch.at('inside/file'), async (entry) => {
+  await withParentOpen(scratch.at('inside/file'), async (entry) => {
     renameSync(scratch.at('inside'), scratch.at('moved'));
     symlinkSync('outside', scratch.at('inside'));
     writeFileSync(entry, 'inside');
@@ -34,13 +34,13 @@ test.each([
   ['missing', 'done'],
 ])('the parent of %s: %s', async (path, expected) => {
   scratch.furnish();
-  expect(await outcome(withParentHeld(scratch.at(path), async () => {}))).toBe(expected);
+  expect(await outcome(withParentOpen(scratch.at(path), async () => {}))).toBe(expected);
   expect(scratch.heldOpen()).toEqual([]);
 });
 
 test('nothing stays open when the use of an entry fails', async () => {
   scratch.furnish();
-  const failing = withParentHeld(scratch.at('dir/sub/f'), async () => {
+  const failing = withParentOpen(scratch.at('dir/sub/f'), async () => {
     expect(scratch.heldOpen()).toEqual([scratch.at('dir/sub')]);
     throw refused('no');
   });
@@ -62,7 +62,7 @@ test('only one directory is held on the way down', async () => {
 
 test('a held directory is not found behind a link', async () => {
   scratch.furnish();
-  await expect(HeldDirectory.at(scratch.at('ldir'))).rejects.toThrow('ENOTDIR');
+  await expect(OpenDirectory.at(scratch.at('ldir'))).rejects.toThrow('ENOTDIR');
 });
 
 test('names are those between the separators', () => {

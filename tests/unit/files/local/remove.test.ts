@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { expect, test } from 'vitest';
-import { REMOVE_MAX_DEPTH, REMOVE_NAMES_AT_ONCE } from '../../../../src/files/limits.ts';
+import { REMOVE_MAX_DEPTH, REMOVE_NAMES_PER_BATCH } from '../../../../src/files/limits.ts';
 import { remove } from '../../../../src/files/local/remove.ts';
 import {
   LINK_LOOP,
@@ -95,9 +95,9 @@ test('links in a tree are removed and what they lead to stays', async () => {
 
 test('a directory with more entries than are gathered at once is removed', async () => {
   mkdirSync(scratch.at('many'));
-  const names = `${REMOVE_NAMES_AT_ONCE + 1}`;
+  const names = `${REMOVE_NAMES_PER_BATCH + 1}`;
   execFileSync('sh', ['-c', 'seq "$1" | xargs touch', 'sh', names], { cwd: scratch.at('many') });
-  expect(readdirSync(scratch.at('many'))).toHaveLength(REMOVE_NAMES_AT_ONCE + 1);
+  expect(readdirSync(scratch.at('many'))).toHaveLength(REMOVE_NAMES_PER_BATCH + 1);
   expect(await outcome(remove(scratch.at('many'), TREE))).toBe('done');
   expect(existsSync(scratch.at('many'))).toBe(false);
 });

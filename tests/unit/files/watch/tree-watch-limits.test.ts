@@ -1,11 +1,11 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { NoticeQueue } from '../../../../src/files/watch/notice-queue.ts';
+import { WatchEventQueue } from '../../../../src/files/watch/event-queue.ts';
 import { watchTree } from '../../../../src/files/watch/tree-watch.ts';
 import { WatchBudget } from '../../../../src/files/watch/watch-budget.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { makeFile, OPTIONS, TreeScene } from './tree-scene.ts';
+import { makeFile, OPTIONS, TreeScene } from './tree-fixture.ts';
 import { DeafQueue, WatchedCopy } from './watched-copy.ts';
 
 let scene: TreeScene;
@@ -20,7 +20,7 @@ afterEach(() => scene.close());
 
 describe('limits', () => {
   test('a burst that may have filled the kernel queue: names stay right, and the overflow is told', async () => {
-    const { copy } = await scene.follow(root, {}, { notices: new NoticeQueue(20) });
+    const { copy } = await scene.follow(root, {}, { notices: new WatchEventQueue(20) });
     await Promise.all(Array.from({ length: 50 }, (_, i) => makeFile(root, `d${i}`, 'file')));
     await waitFor('an overflow', () => copy.overflows > 0);
     await copy.settled();
@@ -53,7 +53,7 @@ describe('limits', () => {
   });
 
   test('more names than are noted', async () => {
-    const { copy } = await scene.follow(root, { debounceMs: 200 }, { maxNotedNames: 10 });
+    const { copy } = await scene.follow(root, { debounceMs: 200 }, { maxPendingNames: 10 });
     for (let i = 0; i < 30; i++) await writeFile(join(root, `${i}`), '');
     await waitFor('an overflow', () => copy.overflows > 0);
     await copy.settled();

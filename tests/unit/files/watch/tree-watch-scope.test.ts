@@ -2,7 +2,7 @@ import { rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FileError } from '../../../../src/files/errors.ts';
-import { makeFile, TreeScene } from './tree-scene.ts';
+import { makeFile, TreeScene } from './tree-fixture.ts';
 
 let scene: TreeScene;
 let root: string;

@@ -2,7 +2,7 @@ import { chmod, mkdir, rename, rm, rmdir, symlink, writeFile } from 'node:fs/pro
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { waitFor } from '../../../support/wait-for.ts';
-import { makeFile, TreeScene } from './tree-scene.ts';
+import { makeFile, TreeScene } from './tree-fixture.ts';
 import { inotifyWatches } from './watched-copy.ts';
 
 let scene: TreeScene;

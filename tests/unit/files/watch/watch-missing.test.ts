@@ -6,10 +6,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Semaphore } from '../../../../src/base/semaphore.ts';
 import { type NativePath, nativePathOfText } from '../../../../src/files/native-path.ts';
 import {
-  type NoticeListener,
-  NoticeQueue,
-  type NoticeSource,
-} from '../../../../src/files/watch/notice-queue.ts';
+  type WatchEventListener,
+  WatchEventQueue,
+  type WatchEventSource,
+} from '../../../../src/files/watch/event-queue.ts';
 import { MissingWatch } from '../../../../src/files/watch/watch-missing.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { DeafQueue, inotifyWatches } from './watched-copy.ts';
@@ -194,7 +194,7 @@ describe('does not watch', () => {
 });
 
 /** Does something when a certain directory begins to be watched. */
-class HookedQueue extends NoticeQueue {
+class HookedQueue extends WatchEventQueue {
   readonly #path: NativePath;
   readonly #hook: () => void;
 
@@ -204,7 +204,7 @@ class HookedQueue extends NoticeQueue {
     this.#hook = hook;
   }
 
-  override open(path: NativePath, listener: NoticeListener): NoticeSource {
+  override open(path: NativePath, listener: WatchEventListener): WatchEventSource {
     if (path === this.#path) this.#hook();
     return super.open(path, listener);
   }

@@ -9,10 +9,10 @@ import {
 } from '../../../../src/files/native-path.ts';
 import type { ChangeBatch } from '../../../../src/files/watch/change-list.ts';
 import {
-  type NoticeListener,
-  NoticeQueue,
-  type NoticeSource,
-} from '../../../../src/files/watch/notice-queue.ts';
+  type WatchEventListener,
+  WatchEventQueue,
+  type WatchEventSource,
+} from '../../../../src/files/watch/event-queue.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
 /** What a client knows of a tree that it only follows by the changes it is told. */
@@ -84,7 +84,7 @@ export async function listTree(root: NativePath): Promise<NativePath[]> {
 }
 
 /** Loses events on demand, and says so on demand. */
-export class DeafQueue extends NoticeQueue {
+export class DeafQueue extends WatchEventQueue {
   isDeaf = false;
   readonly #listeners = new Set<() => void>();
 
@@ -92,13 +92,13 @@ export class DeafQueue extends NoticeQueue {
     super(1_000_000);
   }
 
-  override open(path: NativePath, listener: NoticeListener): NoticeSource {
+  override open(path: NativePath, listener: WatchEventListener): WatchEventSource {
     return super.open(path, (kind, name) => {
       if (!this.isDeaf) listener(kind, name);
     });
   }
 
-  override onSuspicion(listener: () => void): () => void {
+  override onPossibleLoss(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }

@@ -6,9 +6,7 @@ import { refuseUnenforceableLimits } from '../../../../src/server/sessions/limit
 const nowhere = () => ({ obstacle: 'no groups here' });
 const everywhere = () => ({});
 
-const NEED_GROUPS = CONFIG_OPTIONS.filter(({ description }) =>
-  description.includes('which needs control groups'),
-);
+const NEED_GROUPS = CONFIG_OPTIONS.filter(({ description }) => description.includes('Needs control groups'));
 
 test('the options that need control groups say so', () => {
   expect(NEED_GROUPS).toHaveLength(5);

@@ -1,0 +1,98 @@
+import { Errno, FileError, refused } from './errors.ts';
+import type { FileSystem } from './file-system.ts';
+import { withParentOpen } from './local/no-follow.ts';
+import { childPath, isWithin, type NativePath, textOfNativePath } from './native-path.ts';
+
+/**
+ * The same files, but only those below `root`, a directory named by its real path. No symbolic link is followed on the way or at
+ * the end, not even one that leads back inside, and directories are held while they are worked in: whatever is renamed or linked
+ * meanwhile, nothing outside is read, written, listed or removed. What is changed lies below the root; the root itself stays.
+ * Hard links and mounts inside are inside: whoever made them meant them to be.
+ */
+export function restrictToRoot(files: FileSystem, root: NativePath): FileSystem {
+  const inside = (path: NativePath): NativePath => {
+    // By name alone `/root/../other` would be inside, and not every spelling of a path has its dots resolved.
+    if (!isWithin(path, root) || hasDots(path)) throw refused(`path is not within ${textOfNativePath(root)}`);
+    return path;
+  };
+  const below = (path: NativePath): NativePath => {
+    if (path === root)
+      throw refused(`${textOfNativePath(root)} itself cannot be changed, only what is in it`);
+    return inside(path);
+  };
+  return {
+    readFile: async (path) => await files.readFile(inside(path), NO_LINKS),
+    writeFile: async (path, bytes, _, waiting) =>
+      await files.writeFile(below(path), bytes, NO_LINKS, waiting),
+    getMetadata: async (path) => await files.getMetadata(inside(path), NO_LINKS),
+    readDirectory: async (path) => await files.readDirectory(inside(path), NO_LINKS),
+    open: async (path, mode) =>
+      await files.open(mode === 'read' ? inside(path) : below(path), mode, NO_LINKS),
+    walk: async (path, options, signal) =>
+      await files.walk(inside(path), { ...options, ...NO_LINKS, followDirectorySymlinks: false }, signal),
+
+    /** A path that exists and has no link in it is its own real path. */
+    canonicalize: async (path) => {
+      await files.getMetadata(inside(path), NO_LINKS);
+      return path;
+    },
+
+    createDirectory: async (path, { recursive }) => {
+      const directories = recursive ? pathsBetween(root, below(path)) : [below(path)];
+      for (const directory of directories) {
+        try {
+          await files.createDirectory(directory, { ...NO_LINKS, recursive: false });
+        } catch (error) {
+          if (!recursive || !isErrno(error, Errno.EEXIST)) throw error;
+        }
+      }
+      if (recursive && !(await files.getMetadata(path, NO_LINKS)).isDirectory) {
+        throw refused('something that is no directory has this name');
+      }
+    },
+
+    /** The entry is reached through its parent; removing follows no links below it. */
+    remove: async (path, options) => {
+      below(path);
+      try {
+        await withParentOpen(path, (entry) => files.remove(entry, { ...options, followSymlinks: true }));
+      } catch (error) {
+        if (!options.force || !isErrno(error, Errno.ENOENT)) throw error;
+      }
+    },
+
+    /** Renaming follows no link at the end of either path. */
+    rename: async (source, destination) => {
+      below(source);
+      below(destination);
+      await withParentOpen(source, (from) => withParentOpen(destination, (to) => files.rename(from, to)));
+    },
+
+    copy: async () => {
+      throw refused(`a copy cannot be kept within ${textOfNativePath(root)} with certainty`);
+    },
+  };
+}
+
+const NO_LINKS = { followSymlinks: false } as const;
+
+function hasDots(path: NativePath): boolean {
+  return /\/\.{1,2}(?:\/|$)/.test(path);
+}
+
+/** The paths from behind `root` down to `path`. */
+function pathsBetween(root: NativePath, path: NativePath): NativePath[] {
+  const names = path
+    .slice(root.length)
+    .split('/')
+    .filter((name) => name !== '');
+  let current = root;
+  return names.map((name) => {
+    current = childPath(current, name);
+    return current;
+  });
+}
+
+function isErrno(error: unknown, errno: number): boolean {
+  return error instanceof FileError && error.errno === errno;
+}

@@ -1,0 +1,193 @@
+import { isUtf8 } from 'node:buffer';
+import { randomUUID } from 'node:crypto';
+import { type BulkBytes, decodeMessage, type Message, type RequestMessage } from '../protocol/envelope.ts';
+import { MalformedMessageError } from '../protocol/json-scan.ts';
+import type { MessageLimits } from '../protocol/limits.ts';
+import { METHODS } from '../protocol/registry.ts';
+import { GrowableBuffer } from '../transport/growable-buffer.ts';
+import { Base64StreamDecoder } from './base64-stream-decoder.ts';
+import { BULK_SEARCH_BYTES } from './limits.ts';
+import type { Base64Fault } from './strict-base64.ts';
+
+/**
+ * Decodes a large message while it arrives. A long base64 parameter is decoded on arrival: it never becomes a
+ * string, and the request carries it as {@link BulkBytes}. The rest is decoded at the end.
+ */
+export class LargeRequestDecoder {
+  readonly #expectedBytes: number;
+  /** The message without the base64. */
+  readonly #text = new GrowableBuffer(BULK_SEARCH_BYTES);
+  /**
+   * Progress: searching for the base64, inside it, inside it after an invalid character, after it, or without it in
+   * the text.
+   */
+  #state: 'before' | 'inside' | 'faulty' | 'behind' | 'without' = 'before';
+  /** Position of the base64 in the text. Until it is found: the position up to which the text was searched. */
+  #place = 0;
+  #field = '';
+  #base64 = new Base64StreamDecoder(0);
+  /** The fault in the base64, and the part that could not be decoded. */
+  #fault: Base64Fault | null = null;
+  readonly #undecoded = new GrowableBuffer(0);
+  #receivedBytes = 0;
+
+  constructor(expectedBytes: number) {
+    this.#expectedBytes = expectedBytes;
+  }
+
+  add(piece: Buffer): void {
+    this.#receivedBytes += piece.length;
+    this.#take(piece);
+  }
+
+  /**
+   * Base64 is ASCII, so the text before and after it is checked without it. Base64 that does not end may end in any
+   * bytes, so it is put back first.
+   */
+  isUtf8(): boolean {
+    if (this.#state === 'inside' || this.#state === 'faulty') this.#putBack();
+    return isUtf8(this.#text.bytes);
+  }
+
+  /** Decodes the complete message. Must be called once. Throws MalformedMessageError. */
+  decode(limits: MessageLimits): Message {
+    try {
+      return this.#decodeWithBulk(limits) ?? decodeMessage(this.#textWith(this.#parameter()), limits);
+    } finally {
+      this.#text.release();
+    }
+  }
+
+  /**
+   * Returns null when the base64 is not a parameter of a request or the message is malformed. Decoding the whole
+   * text then reports the position of the fault.
+   */
+  #decodeWithBulk(limits: MessageLimits): RequestMessage | null {
+    if (this.#state !== 'behind') return null;
+    const message = decodedOrNull(this.#textWith(PLACEHOLDER), limits);
+    if (message?.kind !== 'request' || memberOf(message.params, this.#field) !== PLACEHOLDER) return null;
+    const base64 = this.#base64;
+    const bulk = {
+      field: this.#field,
+      bytes: base64.bytes,
+      problem: this.#fault?.problem ?? null,
+      text: () => this.#parameter(),
+      release: () => base64.release(),
+    };
+    return { ...message, bytes: this.#receivedBytes, bulk };
+  }
+
+  #take(piece: Buffer): void {
+    if (this.#state === 'before') this.#takeBeginning(piece);
+    else if (this.#state === 'inside') this.#takeBase64(piece);
+    else if (this.#state === 'faulty') this.#takeFaulty(piece);
+    else this.#text.add(piece);
+  }
+
+  #takeBeginning(piece: Buffer): void {
+    const before = this.#text.length;
+    const looked = piece.subarray(0, BULK_SEARCH_BYTES - before);
+    this.#text.add(looked);
+    const opening = OPENING.exec(this.#text.bytes.toString('latin1', this.#place));
+    if (opening !== null) {
+      this.#place += opening.index + opening[0].length;
+      this.#field = opening[1]!;
+      this.#base64 = new Base64StreamDecoder(this.#expectedBytes - this.#place);
+      this.#text.cut(this.#place);
+      this.#state = 'inside';
+      this.#take(piece.subarray(this.#place - before));
+    } else if (this.#text.length < BULK_SEARCH_BYTES) {
+      this.#place = Math.max(0, this.#text.length - LONGEST_OPENING);
+    } else {
+      this.#state = 'without';
+      this.#take(piece.subarray(looked.length));
+    }
+  }
+
+  #takeBase64(piece: Buffer): void {
+    const quote = piece.indexOf(QUOTE);
+    const end = quote < 0 ? piece.length : quote;
+    const taken = this.#base64.add(piece.subarray(0, end));
+    if (taken < end || (quote >= 0 && !this.#base64.end())) {
+      this.#state = 'faulty';
+      this.#fault = this.#base64.fault();
+      if (!PLAIN_TEXT.test(this.#base64.held)) this.#putBack();
+      this.#take(piece.subarray(taken));
+    } else if (quote >= 0) {
+      this.#state = 'behind';
+      this.#take(piece.subarray(quote));
+    }
+  }
+
+  /**
+   * Reads the rest of a text that is not base64. When its end cannot be found by the next quote, the whole message
+   * is read as JSON.
+   */
+  #takeFaulty(piece: Buffer): void {
+    const quote = piece.indexOf(QUOTE);
+    const rest = quote < 0 ? piece : piece.subarray(0, quote);
+    const characters = rest.toString('latin1');
+    if (!PLAIN_TEXT.test(characters)) {
+      this.#putBack();
+      this.#take(piece);
+      return;
+    }
+    this.#fault?.add(characters);
+    this.#undecoded.add(rest);
+    if (quote < 0) return;
+    this.#state = 'behind';
+    this.#take(piece.subarray(quote));
+  }
+
+  /** Moves the received part of the base64 back into the text. */
+  #putBack(): void {
+    this.#text.add(Buffer.from(this.#parameter(), 'latin1'));
+    this.#base64.release();
+    this.#base64 = new Base64StreamDecoder(0);
+    this.#undecoded.release();
+    this.#fault = null;
+    this.#state = 'without';
+  }
+
+  /** The received part of the base64, unchanged. */
+  #parameter(): string {
+    return `${this.#base64.text()}${this.#undecoded.bytes.toString('latin1')}`;
+  }
+
+  #textWith(base64: string): string {
+    const text = this.#text.bytes;
+    if (base64 === '') return text.toString();
+    return `${text.toString('utf8', 0, this.#place)}${base64}${text.toString('utf8', this.#place)}`;
+  }
+}
+
+/** Returns the params with the text put back, for a method that expects a string. */
+export function paramsWithText(params: unknown, bulk: Pick<BulkBytes, 'field' | 'text'>): unknown {
+  return { ...(params as object), [bulk.field]: bulk.text() };
+}
+
+/** Replaces the base64 in the message. It is random, so no text of a client can equal it. */
+const PLACEHOLDER = randomUUID();
+
+const FIELDS = [...new Set(Object.values(METHODS).flatMap(({ bulk }) => bulk ?? []))];
+/** Matches the start of a field's text. Inside another string its quotes would be escaped. */
+const OPENING = new RegExp(`"(${FIELDS.join('|')})":"`);
+const LONGEST_OPENING = Math.max(...FIELDS.map((field) => `"${field}":"`.length));
+const QUOTE = 0x22;
+/** ASCII characters that stand for themselves in a JSON string. Others do too, but take more than one byte. */
+const PLAIN_TEXT = /^[ !#-[\]-~]*$/;
+
+function decodedOrNull(text: string, limits: MessageLimits): Message | null {
+  try {
+    return decodeMessage(text, limits);
+  } catch (error) {
+    if (error instanceof MalformedMessageError) return null;
+    throw error;
+  }
+}
+
+function memberOf(params: unknown, field: string): unknown {
+  return typeof params === 'object' && params !== null
+    ? (params as Record<string, unknown>)[field]
+    : undefined;
+}

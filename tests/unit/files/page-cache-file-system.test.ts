@@ -1,0 +1,228 @@
+import { mkdirSync, symlinkSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import type { FileSystem } from '../../../src/files/file-system.ts';
+import { INLINE_CLOSE_MAX_BYTES } from '../../../src/files/limits.ts';
+import { LOCAL_FILE_SYSTEM } from '../../../src/files/local/local-file-system.ts';
+import type { NativePath } from '../../../src/files/native-path.ts';
+import { pageCacheFileSystem } from '../../../src/files/page-cache-file-system.ts';
+import { type CachedCalls, loadCachedCalls } from '../../../src/native/cached-calls.ts';
+import { waitFor } from '../../support/wait-for.ts';
+import { outcome, Scratch } from './local/scratch.ts';
+
+// No sandbox mounts anything there: while one covers a directory, as others do with /tmp, nobody finds anything below it in memory.
+const scratch = new Scratch('/var/tmp');
+const FOLLOW = { followSymlinks: true };
+const NO_FOLLOW = { followSymlinks: false };
+let native: CachedCalls;
+let calls: CachedCalls;
+let files: FileSystem;
+const ordinary = {
+  ...LOCAL_FILE_SYSTEM,
+  readFile: vi.fn(LOCAL_FILE_SYSTEM.readFile),
+  open: vi.fn(LOCAL_FILE_SYSTEM.open),
+  getMetadata: vi.fn(LOCAL_FILE_SYSTEM.getMetadata),
+};
+
+beforeAll(async () => {
+  native = await loadCachedCalls();
+});
+
+beforeEach(() => {
+  vi.clearAllMocks();
+  calls = {
+    openPath: vi.fn((path, links) => openedAtLast(() => native.openPath(path, links))),
+    openFile: vi.fn((path, links) => openedAtLast(() => native.openFile(path, links))),
+    readSmall: vi.fn(native.readSmall),
+    read: vi.fn(native.read),
+  };
+  files = pageCacheFileSystem(ordinary, { calls, prepare: () => {} });
+});
+
+/** The system may say that it would have to wait when somebody mounts something at the same moment. */
+function openedAtLast<T>(open: () => T | null): T | null {
+  for (let attempt = 0; attempt < 1_000; attempt++) {
+    const opened = open();
+    if (opened !== null) return opened;
+  }
+  return null;
+}
+
+function fileOf(content: string): NativePath {
+  const path = scratch.at('file');
+  writeFileSync(path, content);
+  return path;
+}
+
+async function contentAt(path: NativePath, options = FOLLOW, from = files): Promise<string> {
+  const content = await from.readFile(path, options);
+  try {
+    const buffer = Buffer.alloc(content.size + 10);
+    return buffer.toString('latin1', 0, await content.read(buffer));
+  } finally {
+    await content.close();
+  }
+}
+
+test.each([
+  ['an empty file', ''],
+  ['a small file', 'content'],
+  ['a large file', 'x'.repeat(INLINE_CLOSE_MAX_BYTES + 1)],
+])('%s in memory is read without the others, and closed', async (_name, content) => {
+  const path = fileOf(content);
+  expect(await contentAt(path)).toBe(content);
+  expect(await contentAt(path, NO_FOLLOW)).toBe(content);
+  expect(ordinary.readFile).not.toHaveBeenCalled();
+  await waitFor('the close', () => scratch.heldOpen().length === 0);
+});
+
+test('a small file is read and closed with the opening', async () => {
+  const content = await files.readFile(fileOf('content'), FOLLOW);
+  expect(scratch.heldOpen()).toEqual([]);
+  expect(content.size).toBe(7);
+  const buffer = Buffer.alloc(10);
+  expect([await content.read(buffer), await content.read(buffer)]).toEqual([7, 0]);
+  expect(content.whole?.toString()).toBe('content');
+  expect(calls.read).not.toHaveBeenCalled();
+  await content.close();
+});
+
+test.each([
+  ['grows while it is opened', '0123456789 and more'],
+  ['shrinks while it is opened', '01'],
+])('a small file that %s is read as it is then', async (_, then) => {
+  const path = fileOf('0123456789');
+  vi.mocked(calls.readSmall).mockImplementationOnce((...args) => {
+    writeFileSync(path, then);
+    return native.readSmall(...args);
+  });
+  expect(await contentAt(path)).toBe(then);
+  expect(scratch.heldOpen()).toEqual([]);
+});
+
+test('a content that is not in memory is waited for, also in the middle', async () => {
+  const path = fileOf('0123456789'.repeat(2_000));
+  const read = vi.mocked(calls.read);
+  read.mockImplementationOnce((fd, buffer, start, position) =>
+    native.read(fd, buffer.subarray(0, start + 4), start, position),
+  );
+  read.mockImplementationOnce(() => null);
+  expect(await contentAt(path)).toBe('0123456789'.repeat(2_000));
+  expect(ordinary.readFile).not.toHaveBeenCalled();
+});
+
+test('a small content that is not in memory is waited for', async () => {
+  const path = fileOf('0123456789');
+  vi.mocked(calls.readSmall).mockImplementation(() => null);
+  vi.mocked(calls.read).mockImplementation(() => null);
+  expect(await contentAt(path)).toBe('0123456789');
+  expect(ordinary.readFile).not.toHaveBeenCalled();
+});
+
+test('a handle for reading gives blocks, from memory or not', async () => {
+  const path = fileOf('0123456789');
+  const file = await files.open(path, 'read');
+  expect((await file.read(2, 3)).toString()).toBe('234');
+  vi.mocked(calls.read).mockImplementationOnce(() => null);
+  expect((await file.read(5, 3, Buffer.alloc(20))).toString()).toBe('567');
+  expect((await file.read(8, 5)).toString()).toBe('89');
+  expect((await file.read(10, 5)).length).toBe(0);
+  await expect(file.write(0, Buffer.from('x'))).rejects.toThrow('(os error 9)');
+  await file.close();
+  expect(ordinary.open).not.toHaveBeenCalled();
+  expect(scratch.heldOpen()).toEqual([]);
+});
+
+test('a handle for writing is the business of the others', async () => {
+  const path = fileOf('old');
+  const file = await files.open(path, 'replace');
+  await file.write(0, Buffer.from('new'));
+  await file.close();
+  expect(await contentAt(path)).toBe('new');
+  expect(ordinary.open).toHaveBeenCalledOnce();
+  expect(calls.openFile).toHaveBeenCalledOnce();
+});
+
+test('failures are those of the others', async () => {
+  fileOf('x');
+  mkdirSync(scratch.at('directory'));
+  symlinkSync('file', scratch.at('link'));
+  scratch.fifo('fifo');
+  const paths = ['missing', 'directory', 'fifo', 'file/below', 'link', 'directory/../file', 'loop'];
+  symlinkSync('loop', scratch.at('loop'));
+  for (const path of [...paths, '/dev/null', '/proc/version', '/'].map((name) => scratch.at(name))) {
+    for (const options of [FOLLOW, NO_FOLLOW]) {
+      const expected = await outcome(contentAt(path, options, LOCAL_FILE_SYSTEM));
+      expect([path, await outcome(contentAt(path, options))]).toEqual([path, expected]);
+      const open = (from: FileSystem) => from.open(path, 'read', options).then((file) => file.close());
+      expect([path, await outcome(open(files))]).toEqual([path, await outcome(open(LOCAL_FILE_SYSTEM))]);
+      const metadata = (from: FileSystem) => outcome(from.getMetadata(path, options));
+      expect([path, await metadata(files)]).toEqual([path, await metadata(LOCAL_FILE_SYSTEM)]);
+    }
+  }
+  await waitFor('the closes', () => scratch.heldOpen().length === 0);
+});
+
+test('what is no regular file is left to the others', async () => {
+  const fifo = scratch.fifo('fifo');
+  ordinary.readFile.mockRejectedValueOnce(new Error('seen'));
+  await expect(contentAt(fifo)).rejects.toThrow('seen');
+  expect(scratch.heldOpen()).toEqual([]);
+});
+
+test.each([FOLLOW, NO_FOLLOW])(
+  'what is in memory is looked at without the others, and closed (%o)',
+  async (options) => {
+    const path = fileOf('content');
+    utimesSync(path, -5, -5.5);
+    for (const place of [path, scratch.at('.'), scratch.fifo('fifo')]) {
+      const expected = await LOCAL_FILE_SYSTEM.getMetadata(place, options);
+      expect(await files.getMetadata(place, options)).toEqual(expected);
+    }
+    expect(ordinary.getMetadata).not.toHaveBeenCalled();
+    expect(scratch.heldOpen()).toEqual([]);
+  },
+);
+
+test('links are looked at by the others', async () => {
+  fileOf('content');
+  symlinkSync('file', scratch.at('link'));
+  expect(await files.getMetadata(scratch.at('link'), FOLLOW)).toMatchObject({ isSymlink: true, size: 7 });
+  await expect(files.getMetadata(scratch.at('link'), NO_FOLLOW)).rejects.toThrow('symbolic link');
+  expect(ordinary.getMetadata).toHaveBeenCalledTimes(2);
+});
+
+test('that there is no such file is told without the others once they have found out', async () => {
+  const path = scratch.at('missing');
+  const asked = [
+    () => files.getMetadata(path, FOLLOW),
+    () => contentAt(path),
+    () => files.open(path, 'read'),
+  ];
+  await outcome(LOCAL_FILE_SYSTEM.getMetadata(path, FOLLOW));
+  for (const ask of asked) {
+    await expect(ask()).rejects.toMatchObject({
+      kind: 'notFound',
+      message: 'No such file or directory (os error 2)',
+    });
+  }
+  expect(ordinary.getMetadata).not.toHaveBeenCalled();
+  expect(ordinary.readFile).not.toHaveBeenCalled();
+  expect(ordinary.open).not.toHaveBeenCalled();
+});
+
+test('a file that is removed while it is read stays what it was', async () => {
+  const path = fileOf('content');
+  const content = await files.readFile(path, FOLLOW);
+  unlinkSync(path);
+  const buffer = Buffer.alloc(10);
+  expect(buffer.toString('latin1', 0, await content.read(buffer))).toBe('content');
+  await content.close();
+});
+
+test('without the calls everything goes the ordinary way, and they are asked for', async () => {
+  const prepare = vi.fn();
+  const unready = pageCacheFileSystem(ordinary, { calls: null, prepare });
+  expect(await contentAt(fileOf('content'), FOLLOW, unready)).toBe('content');
+  expect(ordinary.readFile).toHaveBeenCalledOnce();
+  expect(prepare).toHaveBeenCalledOnce();
+});

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import { SMALL_WRITE_BYTES, WRITE_SLOT_PATH_BYTES } from '../../../../src/files/limits.ts';
+import { nativePathOfBytes } from '../../../../src/files/native-path.ts';
+import { SharedWriteSlot, type WriteJob } from '../../../../src/files/thread/shared-write-slot.ts';
+
+const job = (path: string, bytes: Uint8Array): WriteJob => ({ path: nativePathOfBytes(path), bytes });
+const SMALL = job('/tmp/\xff', Buffer.from('content'));
+
+/** Both sides of a desk. */
+function desks(): [SharedWriteSlot, SharedWriteSlot] {
+  const desk = new SharedWriteSlot();
+  return [desk, new SharedWriteSlot(desk.memory)];
+}
+
+test('a write that is laid down is found on the other side, once for each time', () => {
+  const [server, thread] = desks();
+  const largest = job(
+    'p'.repeat(WRITE_SLOT_PATH_BYTES),
+    Uint8Array.from({ length: SMALL_WRITE_BYTES }, (_, index) => index % 251),
+  );
+  for (const given of [SMALL, largest, job('/', new Uint8Array(0)), SMALL]) {
+    expect(server.write(given, 0)).toBe(false);
+    const found = thread.next() as WriteJob;
+    expect(found.path).toBe(given.path);
+    expect(Buffer.compare(found.bytes, given.bytes)).toBe(0);
+    server.ring();
+    expect(thread.next()).toBe('message');
+  }
+});
+
+test('what is too large does not fit', () => {
+  const bytes = new Uint8Array(SMALL_WRITE_BYTES);
+  const path = 'p'.repeat(WRITE_SLOT_PATH_BYTES);
+  expect(SharedWriteSlot.fits(job(path, bytes))).toBe(true);
+  expect(SharedWriteSlot.fits(job(`${path}p`, bytes))).toBe(false);
+  expect(SharedWriteSlot.fits(job(path, new Uint8Array(SMALL_WRITE_BYTES + 1)))).toBe(false);
+});
+
+test('who waited in vain or not at all is told nothing here', () => {
+  const [server, thread] = desks();
+  for (const waitMs of [0, 0.1]) {
+    expect(server.write(SMALL, waitMs)).toBe(false);
+    thread.next();
+    expect(thread.tell('written')).toBe(false);
+  }
+});

@@ -1,0 +1,63 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import {
+  type TreeWatch,
+  type TreeWatchContext,
+  type TreeWatchOptions,
+  watchTree,
+} from '../../../../src/files/watch/tree-watch.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { WatchedCopy } from './watched-copy.ts';
+
+export const OPTIONS: TreeWatchOptions = { recursive: true, exclude: [], debounceMs: 10 };
+
+/** A folder to watch, with another beside it. */
+export class TreeScene {
+  readonly base: string;
+  readonly root: string;
+  readonly outside: string;
+  /** Closed with the scene. */
+  readonly watches: TreeWatch[] = [];
+
+  private constructor(base: string) {
+    this.base = base;
+    this.root = join(base, 'root');
+    this.outside = join(base, 'outside');
+  }
+
+  static async open(): Promise<TreeScene> {
+    const scene = new TreeScene(await mkdtemp(join(tmpdir(), 'tree-watch-')));
+    await mkdir(scene.root);
+    await mkdir(scene.outside);
+    return scene;
+  }
+
+  async close(): Promise<void> {
+    for (const watch of this.watches) watch.close();
+    await rm(this.base, { recursive: true, force: true });
+  }
+
+  async follow(path: string, options: Partial<TreeWatchOptions> = {}, means: TreeWatchContext = {}) {
+    const copy = new WatchedCopy(path);
+    await copy.look();
+    const watch = await watchTree(copy.root, { ...OPTIONS, ...options }, copy.apply, means);
+    this.watches.push(watch);
+    return { copy, watch };
+  }
+
+  /** A change that is told after all that came before it: the watch has seen those. */
+  async mark(copy: WatchedCopy): Promise<void> {
+    const name = `mark-${Math.random()}`;
+    await writeFile(join(this.root, name), '');
+    await waitFor('the mark', () => copy.told.some((change) => change === `created ${name}`));
+  }
+}
+
+/** Writes a file, in folders that may not exist yet. */
+export async function makeFile(...names: string[]): Promise<string> {
+  const path = join(...names);
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, 'content');
+  return path;
+}

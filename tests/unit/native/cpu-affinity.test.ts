@@ -1,0 +1,56 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import koffi from 'koffi';
+import { expect, test, vi } from 'vitest';
+import { loadCpuAffinity } from '../../../src/native/cpu-affinity.ts';
+
+/** Where a thread may run, as the system writes it: `0-3,7`. */
+const allowed = (thread: number | 'self') =>
+  /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync(`/proc/${thread}/status`, 'latin1'))![1];
+
+test('a thread is confined to one processor and freed again', async () => {
+  const processor = loadCpuAffinity();
+  const other = spawn('sleep', ['60']);
+  await once(other, 'spawn');
+  try {
+    const here = processor.current();
+    processor.confine(other.pid!, here);
+    expect(allowed(other.pid!)).toBe(String(here));
+    processor.free(other.pid!);
+    expect(allowed(other.pid!)).toBe(allowed('self'));
+    processor.yield();
+  } finally {
+    other.kill();
+  }
+});
+
+test('a thread that is gone, or a processor that is not there, is an error', () => {
+  const processor = loadCpuAffinity();
+  const nobody = 2 ** 22 + 1;
+  expect(() => processor.free(nobody)).toThrow('sched_setaffinity failed with errno 3');
+  expect(() => processor.confine(nobody, processor.current())).toThrow('errno 3');
+  expect(() => processor.confine(process.pid, 8_191)).toThrow('errno 22');
+});
+
+test('loading them sets nothing: who has ever been given processors gets no others that come later', () => {
+  const { load } = koffi;
+  const called: unknown[] = [];
+  const spy = vi.spyOn(koffi, 'load').mockImplementation((name) => {
+    const library = load(name);
+    const noted = (declared: string, ...rest: unknown[]) => {
+      const call = (library.func as (...args: unknown[]) => (...args: unknown[]) => unknown)(
+        declared,
+        ...rest,
+      );
+      return (...args: unknown[]) => {
+        called.push(declared);
+        return call(...args);
+      };
+    };
+    return { ...library, func: noted } as unknown as ReturnType<typeof load>;
+  });
+  loadCpuAffinity();
+  spy.mockRestore();
+  expect(called).toEqual(['int sched_getcpu()', 'sched_getaffinity']);
+});
