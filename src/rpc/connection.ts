@@ -155,6 +155,7 @@ export class RpcConnection {
       this.#checkSize(base64Length(result.bytes.length));
       const { bytes, released } = encodeBase64Result(id, result);
       this.#outbox.sendControl(bytes, released);
+      result.hooks.afterSent?.();
     } else if (result instanceof BytesResult) {
       this.#checkSize(result.bytes.length + result.after.length);
       this.#outbox.sendControl(encodeBytesResult(id, result));

@@ -11,7 +11,7 @@ import {
   TooManyCallsError,
 } from '../../../src/rpc/connection.ts';
 import { MAX_PENDING_CALLS } from '../../../src/rpc/limits.ts';
-import { StreamedResult } from '../../../src/rpc/results.ts';
+import { Base64Result, StreamedResult } from '../../../src/rpc/results.ts';
 import { createMemoryPair } from '../../../src/transport/memory.ts';
 import type { CloseReason, Transport } from '../../../src/transport/transport.ts';
 import { RecordedEvents } from '../transport/recorded-events.ts';
@@ -106,6 +106,17 @@ test('an answer that was streamed stands, even if its source cannot be closed', 
   await connection.respond('1' as RequestId, new StreamedResult('"', Buffer.from('abc'), source, '"'));
   await received.untilMessages(1);
   expect(received.messages).toEqual(['{"id":1,"result":"YWJj"}']);
+});
+
+test('calls afterSent once the response is queued, so that later messages follow it', async () => {
+  const { connection, received } = connect();
+  const notify = () => connection.notify('next');
+  void connection.respond(
+    '1' as RequestId,
+    new Base64Result('"', Buffer.from('abc'), '"', { afterSent: notify }),
+  );
+  await received.untilMessages(2);
+  expect(received.messages).toEqual(['{"id":1,"result":"YWJj"}', '{"method":"next"}']);
 });
 
 test('a call is answered by its own response, in any order', async () => {
