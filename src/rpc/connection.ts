@@ -1,4 +1,5 @@
 import { asBuffer } from '../base/as-buffer.ts';
+import { encodeBase64 } from '../base/base64.ts';
 import {
   decodeMessage,
   type ErrorMessage,
@@ -18,7 +19,13 @@ import {
 import { limitExceeded, RpcError } from '../protocol/errors.ts';
 import { MalformedMessageError, type Numbers } from '../protocol/json-scan.ts';
 import type { MessageLimits } from '../protocol/limits.ts';
-import { CloseCode, type CloseReason, type LargeMessage, type Transport } from '../transport/transport.ts';
+import {
+  type BytesMessage,
+  CloseCode,
+  type CloseReason,
+  type LargeMessage,
+  type Transport,
+} from '../transport/transport.ts';
 import { base64Length } from './base64.ts';
 import { MAX_PENDING_CALLS } from './limits.ts';
 import { Outbox, type OutboxEvents } from './outbox.ts';
@@ -29,6 +36,7 @@ import {
   EncodedResult,
   encodeBase64Result,
   encodeBytesResult,
+  gatherBytes,
   StreamedResult,
   streamResult,
 } from './results.ts';
@@ -92,7 +100,7 @@ export class RpcConnection {
   readonly #calls = new Map<RequestId, PendingCall>();
   /** Where the peer takes only so many requests: those it has not answered, and those that wait until it has. */
   readonly #unanswered = new Set<RequestId>();
-  readonly #waiting = new Map<RequestId, string>();
+  readonly #waiting = new Map<RequestId, string | BytesMessage>();
   #events: ConnectionEvents | null = null;
   #nextId = 1;
   #answers = 0;
@@ -122,11 +130,17 @@ export class RpcConnection {
       ...(receiveLarge && {
         largeMessage: (expectedBytes: number) => this.#begin(receiveLarge(expectedBytes)),
       }),
+      bytesMessage: (message) => this.#receive(() => this.#decodeBytes(message)),
       undecodable: (reason) => this.#malformed(reason),
       drained: () => this.#outbox.drained(),
       ended: () => events.ended(),
       closed: (reason) => this.#end(reason),
     });
+  }
+
+  /** Whether both ends are in one process, so that bytes need no base64. */
+  get carriesBytes(): boolean {
+    return this.#transport.sendBytes !== undefined;
   }
 
   /** Bytes that wait for the peer to read. */
@@ -151,7 +165,11 @@ export class RpcConnection {
   respond(id: RequestId, result: unknown): Promise<void> | undefined {
     this.#answers++;
     if (result instanceof StreamedResult) return this.#stream(id, result);
-    if (result instanceof Base64Result) {
+    if (result instanceof Base64Result && this.carriesBytes) {
+      this.#checkSize(result.bytes.length);
+      this.#respondWithBytes(id, result, Buffer.from(result.bytes));
+      result.release?.();
+    } else if (result instanceof Base64Result) {
       this.#checkSize(base64Length(result.bytes.length));
       const { bytes, released } = encodeBase64Result(id, result);
       this.#outbox.sendControl(bytes, released);
@@ -188,8 +206,15 @@ export class RpcConnection {
     this.#outbox.sendBulk(message, released);
   }
 
+  /** Sends a copy of the bytes where the transport carries bytes, and returns whether it does. For the rest like {@link sendBulk}. */
+  sendBulkBytes(text: () => string, field: string, bytes: Uint8Array): boolean {
+    if (this.#transport.sendBytes === undefined) return false;
+    this.#transport.sendBytes({ text: text(), field, bytes: Buffer.from(bytes) });
+    return true;
+  }
+
   /**
-   * Asks the peer. Rejects with RpcError when it refuses, ConnectionClosedError when the connection ends first, and
+   * Calls a method of the peer; a Uint8Array among the params is sent as base64 and must not be changed any more. Rejects with RpcError when it refuses, ConnectionClosedError when the connection ends first, and
    * TooManyCallsError at once when too many calls are open.
    */
   call(
@@ -209,7 +234,7 @@ export class RpcConnection {
         reject(signal?.reason);
       };
       const settled = () => signal?.removeEventListener('abort', abandon);
-      const request = encodeRequest(id, method, params, trace);
+      const request = this.#encodeRequest(id, method, params, trace);
       signal?.addEventListener('abort', abandon, { once: true });
       this.#calls.set(id, { resolve, reject, settled });
       this.#ask(id, request, reserved);
@@ -244,7 +269,7 @@ export class RpcConnection {
   }
 
   /** A call to clean up does not wait: it may be what makes the peer answer the others. */
-  #ask(id: RequestId, request: string, urgent: boolean): void {
+  #ask(id: RequestId, request: string | BytesMessage, urgent: boolean): void {
     const { maxUnansweredRequests } = this.#transport;
     if (maxUnansweredRequests !== undefined) {
       if (this.#unanswered.size >= maxUnansweredRequests && !urgent) {
@@ -253,7 +278,38 @@ export class RpcConnection {
       }
       this.#unanswered.add(id);
     }
-    this.#outbox.sendControl(request);
+    if (typeof request === 'string') this.#outbox.sendControl(request);
+    else this.#transport.sendBytes?.(request);
+  }
+
+  #encodeRequest(id: RequestId, method: string, params: unknown, trace: Trace | null): string | BytesMessage {
+    const bytesParam = bytesMember(params);
+    if (bytesParam === null) return encodeRequest(id, method, params, trace);
+    const [field, bytes] = bytesParam;
+    if (this.carriesBytes) {
+      return { text: encodeRequest(id, method, { ...(params as object), [field]: '' }, trace), field, bytes };
+    }
+    return encodeRequest(id, method, { ...(params as object), [field]: encodeBase64(bytes) }, trace);
+  }
+
+  #respondWithBytes(
+    id: RequestId,
+    { before, after }: Base64Result | StreamedResult,
+    bytes: Uint8Array,
+  ): void {
+    const field = LAST_KEY.exec(before)![1]!;
+    this.#transport.sendBytes?.({ text: encodedResult(id, `${before}${after}`), field, bytes });
+  }
+
+  #decodeBytes({ text, field, bytes }: BytesMessage): Message {
+    const message = decodeMessage(text, this.#options.limits, this.#options.numbers);
+    if (message.kind === 'request') {
+      const bulk = { field, bytes, problem: null, text: () => encodeBase64(bytes), release: () => {} };
+      return { ...message, bytes: text.length + bytes.length, bulk };
+    }
+    if (message.kind === 'notification') Object.assign(message.params as object, { [field]: bytes });
+    if (message.kind === 'response') Object.assign(message.result as object, { [field]: bytes });
+    return message;
   }
 
   /** The peer has one request less; one that nobody waits for any more counted as well. */
@@ -269,6 +325,11 @@ export class RpcConnection {
   /** Half an answer cannot be taken back: when its source fails the connection ends, and the client knows that it has nothing. */
   async #stream(id: RequestId, result: StreamedResult): Promise<void> {
     try {
+      if (this.carriesBytes) {
+        this.#checkSize(result.expectedBytes);
+        this.#respondWithBytes(id, result, await gatherBytes(result));
+        return;
+      }
       this.#checkSize(base64Length(result.expectedBytes));
       await this.#outbox.sendStream(streamResult(id, result));
     } catch (error) {
@@ -356,6 +417,16 @@ export class RpcConnection {
     }
     this.#events?.closed(reason);
   }
+}
+
+/** The key whose value begins behind a text of JSON that ends with an opening quote. */
+const LAST_KEY = /"(\w+)":"$/;
+
+/** The first member of an object that is bytes, with its key; null when there is none. */
+function bytesMember(params: unknown): [string, Uint8Array] | null {
+  if (typeof params !== 'object' || params === null) return null;
+  for (const [key, value] of Object.entries(params)) if (value instanceof Uint8Array) return [key, value];
+  return null;
 }
 
 function encodedResult(id: RequestId, json: string): string {

@@ -110,6 +110,18 @@ export function streamResult(id: RequestId, result: StreamedResult): MessageStre
   };
 }
 
+/** Reads all bytes of a {@link StreamedResult} into memory. The source is left open. */
+export async function gatherBytes({ first, rest, expectedBytes }: StreamedResult): Promise<Uint8Array> {
+  let bytes = Buffer.allocUnsafeSlow(Math.max(expectedBytes, first.length) + 1);
+  let length = first.copy(bytes);
+  for (;;) {
+    length += await rest.read(bytes.subarray(length));
+    if (length < bytes.length) return bytes.subarray(0, length);
+    // The file has grown.
+    bytes = Buffer.concat([bytes], bytes.length + STREAM_BLOCK_BYTES);
+  }
+}
+
 /** Parts are encoded into buffers that are used again; the next block is read while one is being sent. */
 async function* streamParts(head: Buffer, { first, rest }: StreamedResult): AsyncGenerator<StreamPart> {
   let block = Buffer.allocUnsafeSlow(STREAM_BLOCK_BYTES);

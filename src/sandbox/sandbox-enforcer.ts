@@ -15,7 +15,7 @@ import { isFullRead, isFullWrite, type SandboxPolicy } from './policy/policy.ts'
 import type { Sandbox } from './sandbox.ts';
 
 /** What confines a program, as clients are told. */
-export type SandboxType = 'none' | 'linuxSeccomp' | 'macosSeatbelt';
+export type SandboxType = 'none' | 'linuxSeccomp';
 
 /** A start under a sandbox, or without one. */
 export interface ProgramSandbox {
@@ -86,7 +86,7 @@ export class SandboxEnforcer {
     const policy = this.#programPolicy(asked, spec);
     if (policy === null) return UNSANDBOXED;
     return {
-      sandboxType: process.platform === 'darwin' ? 'macosSeatbelt' : 'linuxSeccomp',
+      sandboxType: 'linuxSeccomp',
       wrapInSandbox: async (inner, signal, sockets = null) =>
         (await this.#sandbox()).wrapProgram(inner, policy, signal, sockets),
     };

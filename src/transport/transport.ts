@@ -10,6 +10,8 @@ export interface TransportEvents {
   message(text: string): void;
   /** A large message begins, probably of so many bytes; who is returned gets them as they arrive. Without this it comes as text too. */
   largeMessage?(expectedBytes: number): LargeMessage;
+  /** A message of {@link Transport.sendBytes}. */
+  bytesMessage?(message: BytesMessage): void;
   /** Something arrived that is not text; the transport goes on. */
   undecodable(reason: string): void;
   /** Everything handed over has been passed on to the system after `send` returned false. */
@@ -18,6 +20,14 @@ export interface TransportEvents {
   ended(): void;
   /** The end, exactly once, whoever caused it. */
   closed(reason: CloseReason): void;
+}
+
+/** A message with a member that would be base64, as bytes beside the text. In the text the member is an empty string. */
+export interface BytesMessage {
+  readonly text: string;
+  /** The name of the member in the params or the result. */
+  readonly field: string;
+  readonly bytes: Uint8Array;
 }
 
 /** Takes a large message piece by piece. One that is cut off, or is not UTF-8, does not end. */
@@ -51,6 +61,8 @@ export interface Transport {
    * For the rest it is like {@link send}.
    */
   sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean;
+  /** Like {@link send}, without encoding the bytes; the peer owns them afterwards. Present where both ends are in one process. */
+  sendBytes?(message: BytesMessage): void;
   /** Makes sure that the peer is still there: one from which nothing comes in time is dropped. Absent where there is no way to tell. */
   probe?(): void;
   /** Stops or resumes the intake of messages, so that the peer feels back-pressure. */

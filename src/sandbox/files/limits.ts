@@ -47,7 +47,7 @@ export const UNSENT_ANSWER_BYTES = 8 * 1024 * 1024;
 export const MAX_HELPER_FILES = 2_048;
 
 /** What is kept of a helper's complaints; the last ones tell why it ended. */
-export const COMPLAINT_BYTES = 4 * 1024;
+export const HELPER_STDERR_BYTES = 4 * 1024;
 
 /** Threads of a helper for file operations. Each call on a dead mount holds one until the mount answers. */
 export const HELPER_THREADS = 24;

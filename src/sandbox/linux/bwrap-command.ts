@@ -1,8 +1,8 @@
-import type { NativePath } from '../../files/native-path.ts';
+import { type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
 import { limitsAnything, NO_RESOURCE_LIMITS } from '../../process/resources/resource-limits.ts';
 import type { InheritedDescriptor, SpawnSpec } from '../../process/spawn/spawner.ts';
-import { bwrapArguments, canBeBuiltAhead } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
+import { argumentFile, argumentsFrom, bwrapArguments, bwrapSpec, canBuildAhead } from './bwrap-arguments.ts';
 import type { ExpectedMount } from './data-segment.ts';
 import { descriptorPath } from './descriptors.ts';
 import type { Instructions } from './instructions.ts';
@@ -62,7 +62,7 @@ export class BwrapCommand {
   get kind(): string | null {
     const { io, inherited = [], resources = NO_RESOURCE_LIMITS, sessionLimits = null } = this.#spec;
     if (io.kind === 'pty' || inherited.length > 0 || this.#proxied !== null) return null;
-    if (sessionLimits !== null || limitsAnything(resources) || !canBeBuiltAhead(this.#plan)) return null;
+    if (sessionLimits !== null || limitsAnything(resources) || !canBuildAhead(this.#plan)) return null;
     return `stdin ${io.stdin}, network ${this.#network}`;
   }
 
@@ -112,20 +112,13 @@ export class BwrapCommand {
 
   #wrapper(bwrap: string, descriptors: readonly InheritedDescriptor[]): SpawnSpec {
     const { argumentsFd, executed, emptyFiles } = this.#layout;
-    return {
-      ...this.#spec,
-      program: bwrap,
-      argv: ['bwrap', '--args', String(argumentsFd), '--', executed],
-      cwd: '/',
-      env: {},
-      inherited: [
-        ...(this.#spec.inherited ?? []),
-        ...descriptors,
-        ...(this.#proxied === null ? [] : [{ fd: this.#proxied.mailbox }]),
-        ...new Array<'empty'>(emptyFiles).fill('empty'),
-      ],
-      wrapper: 'contains',
-    };
+    const inherited = [
+      ...(this.#spec.inherited ?? []),
+      ...descriptors,
+      ...(this.#proxied === null ? [] : [{ fd: this.#proxied.mailbox }]),
+      ...new Array<'empty'>(emptyFiles).fill('empty'),
+    ];
+    return { ...this.#spec, ...bwrapSpec(bwrap, argumentsFrom(argumentsFd, executed), inherited) };
   }
 
   #arguments(
@@ -137,12 +130,11 @@ export class BwrapCommand {
     const args = bwrapArguments(plan, {
       isolateNetwork: this.#network !== 'enabled',
       emptyFd: () => (gate === undefined ? firstEmptyFd : gate + 1) + empties++,
+      filterFd,
+      launcherFile: executed === LAUNCHER_FILE ? { fd: launcherFd, path: LAUNCHER_FILE } : null,
       ...(gate === undefined ? {} : { gate }),
     });
-    if (executed === LAUNCHER_FILE)
-      args.push('--perms', '0555', '--ro-bind-data', String(launcherFd), executed);
-    args.push('--seccomp', String(filterFd));
-    return Buffer.from(`${args.join('\0')}\0`, 'latin1');
+    return argumentFile(args);
   }
 }
 
@@ -162,7 +154,7 @@ interface Layout {
   readonly firstEmptyFd: number;
   readonly emptyFiles: number;
   readonly firstFree: number;
-  readonly executed: string;
+  readonly executed: NativePath;
 }
 
 function layoutOf({ steps }: MountPlan, { inherited = [] }: SpawnSpec, proxied: Proxied | null): Layout {
@@ -193,7 +185,7 @@ export const FIRST_INHERITED_FD = 3;
 /** Descriptors that bwrap may have left open behind those it was given. */
 const SPARE_DESCRIPTORS = 16;
 /** Where a launcher is put that cannot be executed through its descriptor. */
-const LAUNCHER_FILE = '/dev/.exec-server-launch';
+const LAUNCHER_FILE = nativePathOfBytes('/dev/.exec-server-launch');
 
 /** What the plan mounts. A directory that was made for it is one that nobody could know before. */
 function expectedMounts(plan: MountPlan, identities: HeldPlaces['identities']): ExpectedMount[] {

@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path/posix';
 import { nativePathOfBytes } from '../../files/native-path.ts';
 import type { Child, Spawner } from '../../process/spawn/spawner.ts';
 import { SandboxError } from '../errors.ts';
-import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
+import { bwrapArguments, bwrapSpec } from './bwrap-arguments.ts';
 import { descriptorPath } from './descriptors.ts';
 import { fixFor, INSTALL_BWRAP } from './fixes.ts';
 import { idleImage } from './launcher.ts';
@@ -102,15 +102,12 @@ export class Bwrap {
 
   /** Builds and leaves a sandbox. Null when that works, else what went wrong. */
   async #try(path: string): Promise<string | null> {
-    const args = bwrapArguments(PROBE_PLAN, { isolateNetwork: true, emptyFd: () => -1 });
+    const options = { isolateNetwork: true, emptyFd: () => -1, filterFd: 4, launcherFile: null };
+    const args = [...bwrapArguments(PROBE_PLAN, options), '--', descriptorPath(3)];
+    const inherited = [idleImage(this.#architecture), seccompFilter('restricted', this.#architecture)];
     const child = await this.#spawner.spawn({
-      program: path,
-      argv: ['bwrap', ...args, '--seccomp', '4', '--', descriptorPath(3)],
-      cwd: '/',
-      env: {},
+      ...bwrapSpec(path, args, inherited),
       io: { kind: 'pipe', stdin: 'closed' },
-      inherited: [idleImage(this.#architecture), seccompFilter('restricted', this.#architecture)],
-      wrapper: 'contains',
     });
     const deadline = setTimeout(() => void child.killTree(), PROBE_DEADLINE_MS);
     const { code, complaint } = await outcomeOf(child);

@@ -1,5 +1,6 @@
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { BwrapUnavailable, findBwrap } from '../linux/bwrap.ts';
+import { bwrapSpec, FEATURE_ARGUMENTS } from '../linux/bwrap-arguments.ts';
 import { descriptorPath } from '../linux/descriptors.ts';
 import { fixFor } from '../linux/fixes.ts';
 import { idleImage } from '../linux/launcher.ts';
@@ -43,6 +44,9 @@ export async function checkRequirements(
   return checks;
 }
 
+const IMAGE_FD = 3;
+const FILTER_FD = 4;
+
 /** Each is tried together with those before it. */
 const FEATURES: readonly {
   readonly name: string;
@@ -51,27 +55,25 @@ const FEATURES: readonly {
 }[] = [
   {
     name: 'user namespaces',
-    args: ['--unshare-user', '--ro-bind', '/', '/', '--dev', '/dev'],
+    args: FEATURE_ARGUMENTS.userNamespaces,
     gives: 'sandboxes get a file tree of their own',
   },
   {
     name: 'processes',
-    args: ['--unshare-pid', '--unshare-ipc', '--proc', '/proc'],
+    args: FEATURE_ARGUMENTS.processes,
     gives: 'sandboxes get processes and a /proc of their own',
   },
   {
     name: 'network isolation',
-    args: ['--unshare-net'],
+    args: FEATURE_ARGUMENTS.network,
     gives: 'sandboxes get a network of their own, with nothing in it',
   },
   {
     name: 'system call filter',
-    args: ['--seccomp', '4'],
+    args: FEATURE_ARGUMENTS.filter(FILTER_FD),
     gives: 'the kernel takes filters (seccomp)',
   },
 ];
-
-const IMAGE_FD = 3;
 
 function runBwrap(
   spawner: Spawner,
@@ -79,14 +81,6 @@ function runBwrap(
   args: readonly string[],
   inherited: readonly Uint8Array[],
 ): ReturnType<typeof runProgram> {
-  const spec = {
-    program,
-    argv: ['bwrap', ...args],
-    cwd: '/',
-    env: {},
-    io: { kind: 'pipe', stdin: 'closed' },
-    inherited,
-    wrapper: 'contains',
-  } as const;
+  const spec = { ...bwrapSpec(program, args, inherited), io: { kind: 'pipe', stdin: 'closed' } } as const;
   return runProgram(spawner, { spec, denialDetector: null, release: null });
 }

@@ -69,3 +69,14 @@ test('a congested end asks to wait and tells when it has drained', () => {
   expect(events.log).toEqual(['drained']);
   expect(left.send('c')).toBe(true);
 });
+
+test('bytes arrive beside their message, in order, where the pair carries bytes', async () => {
+  const [left, right] = createMemoryPair({ carriesBytes: true });
+  const events = RecordedEvents.of(right);
+  left.send('first');
+  left.sendBytes?.({ text: '{"params":{"chunk":""}}', field: 'chunk', bytes: Buffer.from('abc') });
+  left.send('last');
+  await events.untilMessages(2);
+  expect(events.log).toEqual(['message first', 'bytes chunk abc', 'message last']);
+  expect(createMemoryPair()[0].sendBytes).toBeUndefined();
+});

@@ -1,4 +1,9 @@
-import type { CloseReason, Transport, TransportEvents } from '../../../src/transport/transport.ts';
+import type {
+  BytesMessage,
+  CloseReason,
+  Transport,
+  TransportEvents,
+} from '../../../src/transport/transport.ts';
 
 /** What a transport told its owner, in order, and a way to wait for more of it. */
 export class RecordedEvents implements TransportEvents {
@@ -23,6 +28,10 @@ export class RecordedEvents implements TransportEvents {
 
   message(text: string): void {
     this.#add(`message ${text}`);
+  }
+
+  bytesMessage({ field, bytes }: BytesMessage): void {
+    this.#add(`bytes ${field} ${Buffer.from(bytes)}`);
   }
 
   undecodable(reason: string): void {

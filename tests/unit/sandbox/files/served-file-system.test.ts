@@ -15,7 +15,7 @@ import {
 } from '../../../../src/sandbox/files/limits.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { Scratch } from '../../files/local/scratch.ts';
-import { contentOf, FOLLOW, NO_FOLLOW, patiently } from './helper-scene.ts';
+import { contentOf, FOLLOW, NO_FOLLOW, patiently } from './helper-fixture.ts';
 import { sameAnswers } from './same-answers.ts';
 import { serve } from './served-pair.ts';
 

@@ -1,35 +1,35 @@
 import { ByteBudget } from '../../../base/byte-budget.ts';
 import type { FrameSocket } from '../../../transport/frame-socket.ts';
 import type { CloseReason } from '../../../transport/transport.ts';
-import { HOLD_UP_MS, SOCKET_WINDOW_BYTES } from '../limits.ts';
+import { SOCKET_WINDOW_BYTES, STALL_TIMEOUT_MS } from '../limits.ts';
 
 /** What a peer tells its seat. */
-export interface PeerEvents {
+export interface PeerSocketEvents {
   frame(bytes: Uint8Array): void;
   /** So many bytes more wait for the peer, or fewer when it is negative. */
   waiting(bytes: number): void;
   /** More waits for the peer than may, or no longer. */
   filled(): void;
   /** More than may has waited for the peer for too long. */
-  heldUp(): void;
+  stalled(): void;
   closed(reason: CloseReason): void;
 }
 
 /** One socket of a seat, with what waits for it. */
-export class Peer {
+export class PeerSocket {
   readonly #socket: FrameSocket;
-  readonly #events: PeerEvents;
+  readonly #events: PeerSocketEvents;
   readonly #window: ByteBudget;
   /** Runs while more waits than may. */
-  #holdUp: NodeJS.Timeout | null = null;
+  #stallTimer: NodeJS.Timeout | null = null;
   #reading = true;
 
-  constructor(socket: FrameSocket, events: PeerEvents) {
+  constructor(socket: FrameSocket, events: PeerSocketEvents) {
     this.#socket = socket;
     this.#events = events;
     this.#window = new ByteBudget(SOCKET_WINDOW_BYTES, (full) => {
-      if (full) this.#holdUp = setTimeout(() => events.heldUp(), HOLD_UP_MS);
-      else if (this.#holdUp !== null) clearTimeout(this.#holdUp);
+      if (full) this.#stallTimer = setTimeout(() => events.stalled(), STALL_TIMEOUT_MS);
+      else if (this.#stallTimer !== null) clearTimeout(this.#stallTimer);
       events.filled();
     });
   }

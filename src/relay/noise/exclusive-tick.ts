@@ -3,7 +3,7 @@
  * turn any number of handshakes leaves the loop free for everything else in between. A thread would spare the loop these steps, but
  * starting it takes longer than ten handshakes, and secrets would be copied into its memory.
  */
-export function ownTurn(): Promise<void> {
+export function exclusiveTick(): Promise<void> {
   const turn = last.then(() => new Promise<void>((resolve) => setImmediate(resolve)));
   last = turn;
   return turn;

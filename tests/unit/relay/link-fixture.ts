@@ -8,7 +8,7 @@ import {
 import { HarnessLink, type HarnessLinkOptions } from '../../../src/relay/stream/harness-link.ts';
 import type { Transport } from '../../../src/transport/transport.ts';
 import { RecordedEvents } from '../transport/recorded-events.ts';
-import { createPipePair, type MemoryPipe } from './pipes.ts';
+import { createPipePair, type MemoryPipe } from './memory-pipe.ts';
 
 export const executorIdentity = createIdentity();
 export const harnessIdentity = createIdentity();
@@ -43,7 +43,7 @@ export class TestExecutor {
 }
 
 /** A harness and an executor that are connected, over pipes without a rendezvous. */
-export async function connectEnds(
+export async function connectLinks(
   options: { harness?: Partial<HarnessLinkOptions>; executor?: Partial<ExecutorLinkOptions> } = {},
 ) {
   const executor = new TestExecutor(options.executor);

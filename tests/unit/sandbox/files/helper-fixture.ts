@@ -23,7 +23,7 @@ type Entries = Extract<
 export type Entry = Entries[number];
 
 /** What tests of helpers share: a spawner, the helper's program as the sources are now, and a workspace for each test. */
-export class HelperScene {
+export class HelperFixture {
   #folder = '';
   #built = '';
   #spawner: Spawner | null = null;
@@ -153,7 +153,7 @@ export const READ_ONLY = 'failed: Read-only file system (os error 30)';
 export const DENIED = 'refused: Permission denied (os error 13)';
 
 /** Operations on files by their names in a scene, each of which tells how it ended. */
-export function operationsAt(at: HelperScene['at']) {
+export function operationsAt(at: HelperFixture['at']) {
   const write = (files: FileSystem, name: string) =>
     outcome(files.writeFile(at(name), Buffer.from('new'), FOLLOW, patiently()));
   const read = async (files: FileSystem, name: string) => {

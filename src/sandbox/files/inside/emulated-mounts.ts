@@ -10,123 +10,123 @@ import type {
 import { isWithin, lastName, type NativePath, parentPath } from '../../../files/native-path.ts';
 import { uriFromPath } from '../../../files/path-uri.ts';
 import type { AbsentPaths, Placement } from './absent-paths.ts';
-import { type FleetingPlaces, isMask } from './fleeting-places.ts';
-import { copyTreeStepwise, exists, isDirectoryItself } from './guarded-copy.ts';
-import { removeTreeStepwise } from './guarded-removal.ts';
+import { type EphemeralDirectories, isMask } from './ephemeral-directories.ts';
+import { copyTreeStepwise, exists, isDirectoryItself, removeTreeStepwise } from './stepwise-tree.ts';
 
-/** What files are guarded against. */
-export interface FileGuard {
+/** Mounts that a program would have and a file helper has not. */
+export interface EmulatedMounts {
   readonly absent: AbsentPaths;
-  /** Paths that seem not to exist. */
+  /** Paths that are reported as missing. */
   readonly hidden: readonly NativePath[];
-  /** Where things seem to be made that are gone when they are looked for. */
-  readonly fleeting: FleetingPlaces;
+  /** Directories in which creating an entry succeeds without creating it. */
+  readonly ephemeral: EphemeralDirectories;
 }
 
 /**
- * The same files as they would be under mounts that a helper does without: directories that must not come to exist seem to be there,
- * empty and not to be written to, and other paths that must not come to exist cannot be made. What is hidden is not found by its
- * name. What is made outside of all files of the host is gone at once, as with a sandbox that lives for one operation.
+ * Makes a file system answer as if the sandbox had mounts that a helper does without:
+ * - An absent directory is reported as an empty read-only directory. Other absent paths cannot be created.
+ * - A hidden path is reported as missing.
+ * - An entry created outside of the host's files disappears immediately, as in a sandbox that lives for one operation.
  */
-export function guardFileSystem(files: FileSystem, guard: FileGuard): FileSystem {
-  const { absent } = guard;
-  const seen = (path: NativePath): NativePath => {
-    if (guard.hidden.some((hidden) => isWithin(path, hidden))) throw systemError(Errno.ENOENT);
+export function emulateMounts(files: FileSystem, mounts: EmulatedMounts): FileSystem {
+  const { absent } = mounts;
+  const requireVisible = (path: NativePath): NativePath => {
+    if (mounts.hidden.some((hidden) => isWithin(path, hidden))) throw systemError(Errno.ENOENT);
     return path;
   };
 
-  const guarded: FileSystem = {
-    readFile: async (path, options) => await files.readFile(seen(path), options),
+  const emulated: FileSystem = {
+    readFile: async (path, options) => await files.readFile(requireVisible(path), options),
 
     writeFile: async (path, bytes, options, waiting) => {
-      refuseWrite(await absent.target(seen(path)));
-      const write = () => unlessFleeting(() => files.writeFile(path, bytes, options, waiting), path);
+      refuseWrite(await absent.target(requireVisible(path)));
+      const write = () => unlessEphemeral(() => files.writeFile(path, bytes, options, waiting), path);
       await (options.followSymlinks ? ofMask(write, path) : write());
     },
 
     createDirectory: async (path, options) => {
-      const placement = await absent.target(seen(path));
-      if (placement === null) await unlessFleeting(() => files.createDirectory(path, options), path);
+      const placement = await absent.target(requireVisible(path));
+      if (placement === null) await unlessEphemeral(() => files.createDirectory(path, options), path);
       else if (placement.where === 'below') throw systemError(Errno.EROFS);
       else if (placement.absent.kind === 'file' || !options.recursive) throw systemError(Errno.EEXIST);
     },
 
     getMetadata: async (path, options) =>
-      await orSeeming(
-        () => files.getMetadata(seen(path), options),
+      await orEmulated(
+        () => files.getMetadata(requireVisible(path), options),
         path,
-        () => SEEMING_DIRECTORY,
+        () => EMULATED_DIRECTORY,
       ),
 
     canonicalize: async (path) =>
-      await orSeeming(
-        () => files.canonicalize(seen(path)),
+      await orEmulated(
+        () => files.canonicalize(requireVisible(path)),
         path,
         ({ absent: { path: real } }) => real,
       ),
 
     readDirectory: async (path, options) => {
-      const entries = await orSeeming(
-        () => files.readDirectory(seen(path), options),
+      const entries = await orEmulated(
+        () => files.readDirectory(requireVisible(path), options),
         path,
         () => [],
       );
       const visible = entries.filter(
-        ({ name }) => !guard.hidden.some((hidden) => isEntry(hidden, path, name)),
+        ({ name }) => !mounts.hidden.some((hidden) => isEntry(hidden, path, name)),
       );
       return withDirectories(visible, await absent.namesIn(path));
     },
 
     walk: async (path, options, signal) => {
-      const result = await orSeeming(
-        () => files.walk(seen(path), options, signal),
+      const result = await orEmulated(
+        () => files.walk(requireVisible(path), options, signal),
         path,
         () => NOTHING_FOUND,
       );
-      const visible = withoutHidden(result, guard.hidden);
-      const seeming = await absent.directoriesBelow(path);
+      const visible = withoutHidden(result, mounts.hidden);
+      const directories = await absent.directoriesBelow(path);
       return withWalkedDirectories(
         visible,
         path,
-        seeming.filter((directory) => isEntered(parentPath(directory), path, options)),
+        directories.filter((directory) => isEntered(parentPath(directory), path, options)),
       );
     },
 
     remove: async (path, options) => {
       const placement = await absent.entry(path);
       if (placement?.where === 'at') throw systemError(Errno.EBUSY);
-      const missing = placement !== null || guard.hidden.some((hidden) => isWithin(path, hidden));
+      const missing = placement !== null || mounts.hidden.some((hidden) => isWithin(path, hidden));
       if (!missing) await emptied(() => removeVisible(path, options), path);
       else if (!options.force) throw systemError(Errno.ENOENT);
     },
 
     copy: async (source, destination, options) => {
-      refuseWrite((await absent.entry(seen(destination))) ?? (await absent.target(destination)));
-      if (await needsSteps(seen(source), destination, options.recursive)) {
-        await copyTreeStepwise(guarded, source, destination);
+      refuseWrite((await absent.entry(requireVisible(destination))) ?? (await absent.target(destination)));
+      if (await needsSteps(requireVisible(source), destination, options.recursive)) {
+        await copyTreeStepwise(emulated, source, destination);
       } else {
         await ofMask(() => files.copy(source, destination, options), destination);
       }
     },
 
     rename: async (source, destination) => {
-      const from = await absent.entry(seen(source));
+      const from = await absent.entry(requireVisible(source));
       if (from !== null) throw systemError(from.where === 'at' ? Errno.EBUSY : Errno.ENOENT);
-      // The place of a program's mount would move along.
+      // A mount point of a running program would move along.
       if (await absent.isAbove(source)) throw systemError(Errno.EBUSY);
-      const to = await absent.entry(seen(destination));
+      const to = await absent.entry(requireVisible(destination));
       if (to?.where === 'below') throw systemError(Errno.EROFS);
       if (to !== null || (await absent.isAbove(destination))) throw systemError(Errno.EBUSY);
       await files.rename(source, destination);
     },
 
     open: async (path, mode, options) => {
-      if (mode !== 'read') refuseWrite(await absent.target(seen(path)));
-      return await files.open(seen(path), mode, options);
+      if (mode !== 'read') refuseWrite(await absent.target(requireVisible(path)));
+      return await files.open(requireVisible(path), mode, options);
     },
   };
 
-  /** A copy that makes a new directory somewhere meets nothing on its way. */
+  /** A copy to a new directory cannot meet an absent path, unless one is below the destination. */
   const needsSteps = async (source: NativePath, destination: NativePath, recursive: boolean) => {
     if (absent.isEmpty || !recursive || !(await isDirectoryItself(source))) return false;
     return (await exists(destination)) || (await absent.isAbove(destination));
@@ -138,15 +138,15 @@ export function guardFileSystem(files: FileSystem, guard: FileGuard): FileSystem
     else await files.remove(path, options);
   };
 
-  const unlessFleeting = async (make: () => Promise<void>, path: NativePath): Promise<void> => {
+  const unlessEphemeral = async (make: () => Promise<void>, path: NativePath): Promise<void> => {
     try {
       await make();
     } catch (error) {
-      if (!isErrno(error, Errno.EROFS) || !(await guard.fleeting.hold(path))) throw error;
+      if (!isErrno(error, Errno.EROFS) || !(await mounts.ephemeral.contain(path))) throw error;
     }
   };
 
-  /** A directory that cannot be removed itself because it is mounted seems to be kept by the directories that seem to be in it. */
+  /** A mounted directory cannot be removed. With emulated directories in it, the error is EBUSY instead of EROFS. */
   const emptied = async (remove: () => Promise<void>, path: NativePath): Promise<void> => {
     try {
       await remove();
@@ -157,8 +157,8 @@ export function guardFileSystem(files: FileSystem, guard: FileGuard): FileSystem
   };
 
   /**
-   * A file that is mounted over a denied one cannot be emptied because it is read-only, and cannot be opened because of its mode. The
-   * reference's writes begin with emptying, except where no links are followed.
+   * A mask cannot be truncated because its mount is read-only, and cannot be opened because of its mode. The reference truncates first,
+   * except where it follows no links, so its error is EROFS.
    */
   const ofMask = async (make: () => Promise<void>, path: NativePath): Promise<void> => {
     try {
@@ -168,26 +168,26 @@ export function guardFileSystem(files: FileSystem, guard: FileGuard): FileSystem
     }
   };
 
-  const orSeeming = async <T>(
-    look: () => Promise<T>,
+  const orEmulated = async <T>(
+    read: () => Promise<T>,
     path: NativePath,
-    seeming: (placement: Placement) => T,
+    emulated: (placement: Placement) => T,
   ): Promise<T> => {
     try {
-      return await look();
+      return await read();
     } catch (error) {
       if (!isErrno(error, Errno.ENOENT)) throw error;
       const placement = await absent.target(path);
       if (placement?.where !== 'at' || placement.absent.kind !== 'directory') throw error;
-      return seeming(placement);
+      return emulated(placement);
     }
   };
 
-  return guarded;
+  return emulated;
 }
 
-/** An empty directory as the reference's sandbox has it, of the age of nothing. */
-const SEEMING_DIRECTORY: FileMetadata = {
+/** The metadata of an empty directory in the reference's sandbox. */
+const EMULATED_DIRECTORY: FileMetadata = {
   isDirectory: true,
   isFile: false,
   isSymlink: false,
@@ -198,7 +198,7 @@ const SEEMING_DIRECTORY: FileMetadata = {
 
 const NOTHING_FOUND: WalkResult = { entries: [], errors: [], truncated: false };
 
-/** A directory cannot be written as a file; anything else could, were it not read-only. */
+/** Writing to an absent directory fails with EISDIR, writing to any other absent path with EROFS. */
 function refuseWrite(placement: Placement | null): void {
   if (placement === null) return;
   const isDirectory = placement.where === 'at' && placement.absent.kind === 'directory';
@@ -231,7 +231,7 @@ function withoutHidden(result: WalkResult, hidden: readonly NativePath[]): WalkR
   };
 }
 
-/** Whether a walk that starts at `root` looks into a directory below it, if there is one. */
+/** Whether a walk that starts at `root` would enter this directory. */
 function isEntered(directory: NativePath, root: NativePath, options: WalkOptions): boolean {
   const names = directory
     .slice(root.length)
@@ -241,7 +241,7 @@ function isEntered(directory: NativePath, root: NativePath, options: WalkOptions
   return !options.pruneHiddenDirectories || !names.some((name) => name.startsWith('.'));
 }
 
-/** Puts the directories among the entries next to which they seem to be, in byte order. Those in a directory that was not reached stay out. */
+/** Inserts emulated directories next to their siblings, in byte order. Skips those in a directory that the walk did not reach. */
 function withWalkedDirectories(
   result: WalkResult,
   root: NativePath,

@@ -2,14 +2,14 @@ import { Errno, systemError } from '../../../files/errors.ts';
 import type { FileContent, OpenFile } from '../../../files/file-system.ts';
 import { MAX_HELPER_FILES } from '../limits.ts';
 
-/** The files that a helper holds open, by the numbers that it gave them. */
-export class HeldFiles {
+/** The open files of a helper, by the numbers that it assigned. */
+export class OpenFileTable {
   readonly #files = new Map<number, FileContent | OpenFile>();
   #last = 0;
   #opening = 0;
 
-  /** Calls `open` and keeps what it gives, unless too many are open. */
-  async keep<T extends FileContent | OpenFile>(open: () => Promise<T>): Promise<{ file: number; opened: T }> {
+  /** Calls `open` and assigns a number to the file. Throws EMFILE when too many are open. */
+  async add<T extends FileContent | OpenFile>(open: () => Promise<T>): Promise<{ file: number; opened: T }> {
     if (this.#files.size + this.#opening >= MAX_HELPER_FILES) throw systemError(Errno.EMFILE);
     this.#opening++;
     try {
@@ -42,7 +42,7 @@ export class HeldFiles {
     await ('discard' in opened ? opened.discard() : opened.close());
   }
 
-  /** Whatever goes wrong with one is nobody's concern any more. */
+  /** Ignores errors: no client waits for them. */
   async discardAll(): Promise<void> {
     await Promise.allSettled([...this.#files.keys()].map((file) => this.discard(file)));
   }

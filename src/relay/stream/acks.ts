@@ -3,30 +3,30 @@ import type { InboundMessages } from './inbound-messages.ts';
 import type { Placement } from './reorder-window.ts';
 import { ACK_BITS } from './send-buffer.ts';
 
-/** The receipt in a frame. */
-export interface Receipt {
+/** The ack in a frame. */
+export interface Ack {
   readonly ack: number;
   readonly ackBits: number;
 }
 
 /**
- * Tells when the peer should get a receipt, and what it says. Records count as received when their message was handed over, so that
+ * Tells when the peer should get an ack, and what it says. Records count as received when their message was handed over, so that
  * a peer whose messages are not read runs out of room to send.
  */
-export class Receipts {
+export class AckScheduler {
   readonly #inbound: InboundMessages;
   readonly #onDue: () => void;
   #unacknowledged = 0;
   #due = false;
   #delay: NodeJS.Timeout | null = null;
 
-  /** `onDue` is called when a receipt should leave, with or without a record. */
+  /** `onDue` is called when an ack should leave, with or without a record. */
   constructor(inbound: InboundMessages, onDue: () => void) {
     this.#inbound = inbound;
     this.#onDue = onDue;
   }
 
-  /** Whether a receipt should leave now. */
+  /** Whether an ack should leave now. */
   get due(): boolean {
     return this.#due;
   }
@@ -38,7 +38,7 @@ export class Receipts {
     else this.later();
   }
 
-  /** A receipt is wanted soon. */
+  /** An ack is wanted soon. */
   later(): void {
     if (this.#due || this.#delay !== null) return;
     this.#delay = setTimeout(() => this.#becomeDue(), ACK_DELAY_MS);
@@ -46,7 +46,7 @@ export class Receipts {
   }
 
   /** What there is to say; null before the first record is done with, for which the wire has no word. */
-  get current(): Receipt | null {
+  get current(): Ack | null {
     const ack = this.#inbound.consumed - 1;
     if (ack < 0) return null;
     let bits = 0;
@@ -57,7 +57,7 @@ export class Receipts {
   }
 
   /** A frame with {@link current} leaves. */
-  told(): void {
+  sent(): void {
     this.stop();
     this.#due = false;
     this.#unacknowledged = 0;

@@ -6,10 +6,10 @@ import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system
 import { type NativePath, nativePathOfText } from '../../../../src/files/native-path.ts';
 import { uriFromPath } from '../../../../src/files/path-uri.ts';
 import { AbsentPaths } from '../../../../src/sandbox/files/inside/absent-paths.ts';
-import { FleetingPlaces } from '../../../../src/sandbox/files/inside/fleeting-places.ts';
-import { guardFileSystem } from '../../../../src/sandbox/files/inside/guarded-file-system.ts';
+import { emulateMounts } from '../../../../src/sandbox/files/inside/emulated-mounts.ts';
+import { EphemeralDirectories } from '../../../../src/sandbox/files/inside/ephemeral-directories.ts';
 import { EXISTS, IS_A_DIRECTORY, NO_ENTRY, outcome, Scratch } from '../../files/local/scratch.ts';
-import { FOLLOW, NO_FOLLOW, patiently } from './helper-scene.ts';
+import { FOLLOW, NO_FOLLOW, patiently } from './helper-fixture.ts';
 import { sameAnswers } from './same-answers.ts';
 
 const READ_ONLY = 'failed: Read-only file system (os error 30)';
@@ -36,13 +36,17 @@ describe('files with paths that must not come to exist', () => {
       { path: at('ws/.git'), kind: 'directory' },
       { path: at('ws/keep/secret'), kind: 'file' },
     ]);
-    return guardFileSystem(LOCAL_FILE_SYSTEM, { absent, hidden, fleeting: await FleetingPlaces.of([]) });
+    return emulateMounts(LOCAL_FILE_SYSTEM, { absent, hidden, ephemeral: await EphemeralDirectories.of([]) });
   }
 
   sameAnswers(scratch, async () => {
     mkdirSync(at('unrelated'));
     const absent = await AbsentPaths.of([{ path: at('unrelated/.git'), kind: 'directory' }]);
-    return guardFileSystem(LOCAL_FILE_SYSTEM, { absent, hidden: [], fleeting: await FleetingPlaces.of([]) });
+    return emulateMounts(LOCAL_FILE_SYSTEM, {
+      absent,
+      hidden: [],
+      ephemeral: await EphemeralDirectories.of([]),
+    });
   });
 
   const write = (files: FileSystem, path: string) =>
@@ -220,10 +224,10 @@ describe('files with paths that must not come to exist', () => {
   test('a walk finds it in a directory that is empty', async () => {
     mkdirSync(at('empty'));
     const absent = await AbsentPaths.of([{ path: at('empty/.git'), kind: 'directory' }]);
-    const files = guardFileSystem(LOCAL_FILE_SYSTEM, {
+    const files = emulateMounts(LOCAL_FILE_SYSTEM, {
       absent,
       hidden: [],
-      fleeting: await FleetingPlaces.of([]),
+      ephemeral: await EphemeralDirectories.of([]),
     });
     for (const root of ['empty', '.']) {
       const { entries } = await files.walk(at(root), WALK, new AbortController().signal);

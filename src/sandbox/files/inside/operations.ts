@@ -12,34 +12,34 @@ import type { SearchRequest } from '../../../files/search/query.ts';
 import { INLINE_CONTENT_BYTES, READ_PIECE_BYTES } from '../limits.ts';
 import { encodeEntries, encodeWalk } from '../wire/answers.ts';
 import type { FileOperation, HandleOperation, OpenedContent, ServedFiles } from '../wire/operations.ts';
-import type { HeldFiles } from './held-files.ts';
+import type { OpenFileTable } from './open-file-table.ts';
 
-/** What an operation has to do with besides its head. */
-export interface OperationScene {
+/** The input of an operation besides its head. */
+export interface OperationContext {
   readonly served: ServedFiles;
-  readonly held: HeldFiles;
+  readonly openFiles: OpenFileTable;
   readonly content: Buffer;
-  /** Aborted when the result is no longer wanted. */
+  /** Aborted when the client cancels the operation. */
   signal(): AbortSignal;
-  /** Tells that the operation waits for somebody outside. */
+  /** Reports that the operation waits for another process, such as the reader of a FIFO. */
   onWait(): void;
 }
 
-/** The answer to an operation; most have neither part. */
+/** The answer to an operation. Most have neither part. */
 export interface OperationResult {
   readonly head?: unknown;
   readonly content?: Uint8Array;
 }
 
-/** Does what the head of a request says. */
-export async function perform(scene: OperationScene, operation: FileOperation): Promise<OperationResult> {
-  if (isFileSystemOperation(operation)) return await performOnFiles(scene, operation);
+/** Performs the operation that the head of a request names. */
+export async function perform(context: OperationContext, operation: FileOperation): Promise<OperationResult> {
+  if (isFileSystemOperation(operation)) return await performOnFiles(context, operation);
   const [name, ...args] = operation;
   const handle = HANDLE_OPERATIONS[name] as (
-    scene: OperationScene,
+    context: OperationContext,
     ...args: unknown[]
   ) => Promise<OperationResult>;
-  return await handle(scene, ...args);
+  return await handle(context, ...args);
 }
 
 type FileSystemOperation = readonly [name: FileOperationName, ...json: unknown[]];
@@ -49,39 +49,39 @@ function isFileSystemOperation(operation: FileOperation): operation is FileSyste
 }
 
 function performOnFiles(
-  scene: OperationScene,
+  context: OperationContext,
   [name, ...json]: FileSystemOperation,
 ): Promise<OperationResult> {
   const { arguments: kinds, result } = FILE_OPERATIONS[name];
   let next = 0;
-  const args = kinds.map((kind) => (kind === 'json' ? json[next++] : ARGUMENTS[kind](scene)));
-  return RESULTS[result](scene, () => callOperation(scene.served.fileSystem, name, args));
+  const args = kinds.map((kind) => (kind === 'json' ? json[next++] : ARGUMENTS[kind](context)));
+  return RESULTS[result](context, () => callOperation(context.served.fileSystem, name, args));
 }
 
 const ARGUMENTS = {
-  bytes: ({ content }: OperationScene) => content,
-  signal: ({ signal }: OperationScene) => signal(),
-  waiting: ({ signal, onWait }: OperationScene): Waiting => ({ signal: signal(), onWait }),
+  bytes: ({ content }: OperationContext) => content,
+  signal: ({ signal }: OperationContext) => signal(),
+  waiting: ({ signal, onWait }: OperationContext): Waiting => ({ signal: signal(), onWait }),
 };
 
 /** Runs an operation and encodes its result, by the kind of the result. */
 const RESULTS: Readonly<
   Record<
     (typeof FILE_OPERATIONS)[FileOperationName]['result'],
-    (scene: OperationScene, run: () => Promise<unknown>) => Promise<OperationResult>
+    (context: OperationContext, run: () => Promise<unknown>) => Promise<OperationResult>
   >
 > = {
   none: (_, run) => done(run()),
   json: async (_, run) => ({ head: await run() }),
-  content: (scene, run) => openContent(scene, run as () => Promise<FileContent>),
-  file: async ({ held }, run) => ({ head: (await held.keep(run as () => Promise<OpenFile>)).file }),
+  content: (context, run) => openContent(context, run as () => Promise<FileContent>),
+  file: async ({ openFiles }, run) => ({ head: (await openFiles.add(run as () => Promise<OpenFile>)).file }),
   entries: async (_, run) => ({ content: encodeEntries((await run()) as DirectoryEntry[]) }),
   walk: async (_, run) => ({ content: encodeWalk((await run()) as WalkResult) }),
 };
 
 type HandleOperations = {
   readonly [Name in HandleOperation[0]]: (
-    scene: OperationScene,
+    context: OperationContext,
     ...args: Extract<HandleOperation, readonly [Name, ...unknown[]]> extends readonly [Name, ...infer Rest]
       ? Rest
       : never
@@ -89,16 +89,16 @@ type HandleOperations = {
 };
 
 const HANDLE_OPERATIONS: HandleOperations = {
-  readContent: async ({ held }, file, length) => {
+  readContent: async ({ openFiles }, file, length) => {
     const buffer = Buffer.allocUnsafeSlow(Math.min(length, READ_PIECE_BYTES));
-    return { content: buffer.subarray(0, await held.content(file).read(buffer)) };
+    return { content: buffer.subarray(0, await openFiles.content(file).read(buffer)) };
   },
-  read: async ({ held }, file, position, length) => ({
-    content: await held.file(file).read(position, Math.min(length, READ_PIECE_BYTES)),
+  read: async ({ openFiles }, file, position, length) => ({
+    content: await openFiles.file(file).read(position, Math.min(length, READ_PIECE_BYTES)),
   }),
-  write: ({ held, content }, file, position) => done(held.file(file).write(position, content)),
-  close: ({ held }, file) => done(held.close(file)),
-  discard: ({ held }, file) => done(held.discard(file)),
+  write: ({ openFiles, content }, file, position) => done(openFiles.file(file).write(position, content)),
+  close: ({ openFiles }, file) => done(openFiles.close(file)),
+  discard: ({ openFiles }, file) => done(openFiles.discard(file)),
   search: async ({ served, content, signal }) => {
     const request = JSON.parse(content.toString()) as SearchRequest;
     return { content: Buffer.from(JSON.stringify(await served.search(request, signal()))) };
@@ -110,12 +110,12 @@ async function done(work: Promise<unknown>): Promise<OperationResult> {
   return {};
 }
 
-/** Reads how the file begins. One that has been read to its end is closed at once: how that ends is nobody's concern. */
+/** Reads the beginning of the file. A file that was read to its end is closed immediately; an error of that close is ignored. */
 async function openContent(
-  { held }: OperationScene,
+  { openFiles }: OperationContext,
   open: () => Promise<FileContent>,
 ): Promise<OperationResult> {
-  const { file, opened } = await held.keep(open);
+  const { file, opened } = await openFiles.add(open);
   let mayHaveMore = false;
   try {
     const beginning = Buffer.allocUnsafe(Math.min(opened.size + 1, INLINE_CONTENT_BYTES));
@@ -124,6 +124,6 @@ async function openContent(
     const head: OpenedContent = { size: opened.size, file: mayHaveMore ? file : null };
     return { head, content: beginning.subarray(0, length) };
   } finally {
-    if (!mayHaveMore) held.close(file).catch(() => {});
+    if (!mayHaveMore) openFiles.close(file).catch(() => {});
   }
 }

@@ -3,16 +3,16 @@ import type { FrameSocket } from '../../../transport/frame-socket.ts';
 import { CloseCode, type CloseReason } from '../../../transport/transport.ts';
 import { RelayError } from '../../errors.ts';
 import { decodeFrame, encodeFrame, type ReceivedFrame } from '../../frames/frame.ts';
-import { PEER_LOST_REASON, RESET_REASON, resumeKind } from '../../stream/wire-words.ts';
+import { PEER_LOST_REASON, RESET_REASON, resumeKind } from '../../frames/frame-markers.ts';
 import {
   ENVIRONMENT_WINDOW_BYTES,
-  HOLD_UP_MS,
   MAX_HARNESSES_PER_ENVIRONMENT,
   MAX_STREAM_ID_CHARS,
   MAX_STREAMS_PER_ENVIRONMENT,
   MAX_STREAMS_PER_HARNESS,
+  STALL_TIMEOUT_MS,
 } from '../limits.ts';
-import { Peer } from './peer.ts';
+import { PeerSocket } from './peer-socket.ts';
 
 /** From whom a frame comes. */
 export type Sender = 'executor' | 'harness';
@@ -21,13 +21,13 @@ export type Sender = 'executor' | 'harness';
 export type DropCause = 'invalid' | 'noStream' | 'refusedStream';
 
 /** What a seat needs of its rendezvous. */
-export interface SeatHost {
+export interface ExecutorSessionHost {
   /** What waits in all environments. */
   readonly window: ByteBudget;
   forwarded(sender: Sender, bytes: number): void;
   dropped(sender: Sender, cause: DropCause): void;
   /** A socket was cut off because it held up the others. */
-  cutOff(): void;
+  slowDisconnected(): void;
   /** A harness has left. */
   harnessGone(): void;
   /** The executor is gone, and the harnesses are told. Called once. */
@@ -38,25 +38,25 @@ export interface SeatHost {
  * One connected executor and its harnesses. Frames pass unchanged and in order; of their contents only the stream and the kind are
  * looked at. Nothing is dropped that has somewhere to go: when bytes wait for one side, the other is no longer read.
  */
-export class ExecutorSeat {
-  readonly #host: SeatHost;
-  readonly #executor: Peer;
+export class ExecutorSession {
+  readonly #host: ExecutorSessionHost;
+  readonly #executor: PeerSocket;
   readonly #harnesses = new Set<Harness>();
   readonly #streams = new Map<string, Harness>();
   /** The keys of harnesses that are gone, by the streams which they may come back for; the longest gone first. */
   readonly #away = new Map<string, string>();
   readonly #window = new ByteBudget(ENVIRONMENT_WINDOW_BYTES, () => this.updateReading());
   /** Runs while the sockets together hold up each other. */
-  #crowding: NodeJS.Timeout | null = null;
+  #congestionTimer: NodeJS.Timeout | null = null;
   #ended = false;
 
-  constructor(socket: FrameSocket, host: SeatHost) {
+  constructor(socket: FrameSocket, host: ExecutorSessionHost) {
     this.#host = host;
-    this.#executor = new Peer(socket, {
+    this.#executor = new PeerSocket(socket, {
       frame: (bytes) => this.#fromExecutor(bytes),
       waiting: (bytes) => this.#count(bytes),
       filled: () => this.updateReading(),
-      heldUp: () => this.#cutOff(this.#executor),
+      stalled: () => this.#disconnect(this.#executor),
       closed: (reason) => this.#executorGone(reason),
     });
   }
@@ -85,11 +85,11 @@ export class ExecutorSeat {
       keyHash,
       gone,
       streams: new Set(),
-      peer: new Peer(socket, {
+      peer: new PeerSocket(socket, {
         frame: (bytes) => this.#fromHarness(harness, bytes),
         waiting: (bytes) => this.#count(bytes),
         filled: () => this.updateReading(),
-        heldUp: () => this.#cutOff(harness.peer),
+        stalled: () => this.#disconnect(harness.peer),
         closed: (reason) => this.#harnessGone(harness, reason),
       }),
     };
@@ -105,12 +105,12 @@ export class ExecutorSeat {
 
   /** Reads from who may send now. Also called when the bytes of all environments have become too many, or are no longer. */
   updateReading(): void {
-    const crowded = this.#window.full || this.#host.window.full;
-    const readExecutor = !crowded && ![...this.#harnesses].some(({ peer }) => peer.full);
-    const readHarnesses = !crowded && !this.#executor.full;
+    const congested = this.#window.full || this.#host.window.full;
+    const readExecutor = !congested && ![...this.#harnesses].some(({ peer }) => peer.full);
+    const readHarnesses = !congested && !this.#executor.full;
     this.#executor.setReading(readExecutor);
     for (const { peer } of this.#harnesses) peer.setReading(readHarnesses);
-    this.#watchCrowding(crowded);
+    this.#watchCongestion(congested);
   }
 
   #fromHarness(harness: Harness, bytes: Uint8Array): void {
@@ -202,7 +202,7 @@ export class ExecutorSeat {
   /** A closed socket makes each harness ask where the executor is now, which may be another node. */
   #executorGone(reason: CloseReason): void {
     this.#ended = true;
-    this.#watchCrowding(false);
+    this.#watchCongestion(false);
     for (const { peer, streams } of this.#harnesses) {
       for (const streamId of streams) this.#streams.delete(streamId);
       streams.clear();
@@ -218,33 +218,33 @@ export class ExecutorSeat {
     }
   }
 
-  #watchCrowding(crowded: boolean): void {
-    if (!crowded && this.#crowding !== null) {
-      clearTimeout(this.#crowding);
-      this.#crowding = null;
-    } else if (crowded && !this.#ended) {
-      this.#crowding ??= setTimeout(() => this.#cutOffSlowest(), HOLD_UP_MS);
+  #watchCongestion(congested: boolean): void {
+    if (!congested && this.#congestionTimer !== null) {
+      clearTimeout(this.#congestionTimer);
+      this.#congestionTimer = null;
+    } else if (congested && !this.#ended) {
+      this.#congestionTimer ??= setTimeout(() => this.#disconnectSlowest(), STALL_TIMEOUT_MS);
     }
   }
 
   /** No socket has too much waiting, but all of them together have. */
-  #cutOffSlowest(): void {
-    this.#crowding = null;
+  #disconnectSlowest(): void {
+    this.#congestionTimer = null;
     const peers = [this.#executor, ...[...this.#harnesses].map(({ peer }) => peer)];
     const slowest = peers.reduce((most, peer) => (peer.waitingBytes > most.waitingBytes ? peer : most));
-    if (slowest.waitingBytes > 0) this.#cutOff(slowest);
+    if (slowest.waitingBytes > 0) this.#disconnect(slowest);
     this.updateReading();
   }
 
   /** Whoever does not read must not stop those who do. */
-  #cutOff(peer: Peer): void {
-    this.#host.cutOff();
+  #disconnect(peer: PeerSocket): void {
+    this.#host.slowDisconnected();
     peer.drop();
   }
 }
 
 interface Harness {
-  readonly peer: Peer;
+  readonly peer: PeerSocket;
   readonly keyHash: string;
   readonly streams: Set<string>;
   readonly gone: (reason: CloseReason) => void;

@@ -9,12 +9,12 @@ import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
 import { childrenOf, isAlive, memoryOf } from '../../../support/machine.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { outcome } from '../../files/local/scratch.ts';
-import { contentOf, FOLLOW, HelperScene, patiently, READ_ALL, WRITE_WORKSPACE } from './helper-scene.ts';
+import { contentOf, FOLLOW, HelperFixture, patiently, READ_ALL, WRITE_WORKSPACE } from './helper-fixture.ts';
 
 const MEGABYTE = 1024 * 1024;
 
 describe('the helper', () => {
-  const scene = new HelperScene();
+  const scene = new HelperFixture();
   const { at, entry } = scene;
 
   const write = (files: FileSystem, path: NativePath, bytes = Buffer.from('x')) =>
@@ -24,7 +24,7 @@ describe('the helper', () => {
   const inside = (bwrap: number) => childrenOf(bwrap).flatMap(childrenOf)[0]!;
 
   /** Files of one pool under policies that differ in nothing that matters here. */
-  const filesUnder = (pool: ReturnType<HelperScene['pool']>, name: string) => {
+  const filesUnder = (pool: ReturnType<HelperFixture['pool']>, name: string) => {
     mkdirSync(at(`ws/${name}`), { recursive: true });
     return pool.files(scene.policy(READ_ALL, entry(`ws/${name}`, 'write'))).fileSystem;
   };

@@ -16,16 +16,16 @@ export interface Asked {
 }
 
 /** An answer: a status and what follows it, or nothing at all. */
-export type Scripted = { readonly status?: number; readonly body: unknown } | 'cut' | 'silence';
+export type FakeAnswer = { readonly status?: number; readonly body: unknown } | 'cut' | 'silence';
 
 /** A registry that answers as a test says, and a rendezvous that does nothing with sockets by itself. */
-export class ScriptedRegistry {
+export class FakeRegistry {
   readonly asked: Asked[] = [];
   readonly upgrades: IncomingHttpHeaders[] = [];
   readonly sockets: FrameSocket[] = [];
   /** Statuses with which the next websockets are refused. */
   readonly refusals: number[] = [];
-  answer: (asked: Asked) => Scripted = () => ({ status: 500, body: '' });
+  answer: (asked: Asked) => FakeAnswer = () => ({ status: 500, body: '' });
   /** Takes every websocket. */
   accepted: (socket: FrameSocket) => void = () => {};
   readonly #server: Server;
@@ -72,8 +72,8 @@ export class ScriptedRegistry {
     });
   }
 
-  static async open(): Promise<ScriptedRegistry> {
-    const registry = new ScriptedRegistry();
+  static async open(): Promise<FakeRegistry> {
+    const registry = new FakeRegistry();
     registry.#server.listen(0, '127.0.0.1');
     await once(registry.#server, 'listening');
     onTestFinished(async () => {
@@ -93,7 +93,7 @@ export class ScriptedRegistry {
   }
 
   /** A good answer to a registration. */
-  registration(registrationId = 'registration-1', more: object = {}): Scripted {
+  registration(registrationId = 'registration-1', more: object = {}): FakeAnswer {
     const url = `${this.url.replace('http', 'ws')}/ws?sig=secret`;
     const body = {
       environment_id: 'env-1',

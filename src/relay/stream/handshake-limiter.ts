@@ -1,7 +1,7 @@
 import { HANDSHAKE_COOLDOWN_MS, MAX_FAILED_HANDSHAKES } from '../limits.ts';
 
 /** Refuses handshakes for a time after too many have failed. Each costs the executor work and its registry a question. */
-export class HandshakeGuard {
+export class HandshakeLimiter {
   readonly #now: () => number;
   #failures = 0;
   #closedUntilMs = 0;

@@ -5,10 +5,10 @@ import {
   MAX_LATE_COVERS,
 } from '../../../../src/sandbox/limits.ts';
 import {
-  type BwrapOptions,
-  bwrapArguments,
-  canBeBuiltAhead,
-} from '../../../../src/sandbox/mounts/bwrap-arguments.ts';
+  canBuildAhead,
+  type MountOptions,
+  mountArguments,
+} from '../../../../src/sandbox/linux/bwrap-arguments.ts';
 import type { MountPlan, MountStep, Placeholder } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { native } from '../native.ts';
 
@@ -23,9 +23,9 @@ function planOf(steps: readonly MountStep[], placeholders: readonly Placeholder[
   };
 }
 
-function argumentsOf(steps: readonly MountStep[], options: Partial<BwrapOptions> = {}): string[] {
+function argumentsOf(steps: readonly MountStep[], options: Partial<MountOptions> = {}): string[] {
   let fd = 10;
-  return bwrapArguments(planOf(steps), { isolateNetwork: true, emptyFd: () => fd++, ...options });
+  return mountArguments(planOf(steps), { isolateNetwork: true, emptyFd: () => fd++, ...options });
 }
 
 const path = native('/x y');
@@ -88,7 +88,7 @@ test('behind a gate come placeholders, which may be missing, and covers with wha
     { kind: 'bind', path: native('/zz'), writable: true },
   ];
   const plan = planOf(steps, [{ path: made, kind: 'directory' }]);
-  const args = bwrapArguments(plan, { isolateNetwork: true, emptyFd: () => 8, gate: 7 });
+  const args = mountArguments(plan, { isolateNetwork: true, emptyFd: () => 8, gate: 7 });
   expect(args.slice(args.indexOf('--bind'), -2).join('|')).toBe(
     [
       '--bind|/x y|/x y',
@@ -115,5 +115,5 @@ test.each<[string, MountStep[], Placeholder[], boolean]>([
   ['without the disk', [{ kind: 'emptyRoot' }], [], false],
   ['with a link', [{ kind: 'link', path, target: 't' }], [], false],
 ])('whether a plan can be built ahead: one %s', (_, steps, placeholders, expected) => {
-  expect(canBeBuiltAhead(planOf(steps, placeholders))).toBe(expected);
+  expect(canBuildAhead(planOf(steps, placeholders))).toBe(expected);
 });

@@ -2,13 +2,13 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ByteBudget } from '../../../../src/base/byte-budget.ts';
 import {
   ENVIRONMENT_WINDOW_BYTES,
-  HOLD_UP_MS,
   MAX_STREAMS_PER_ENVIRONMENT,
   MAX_STREAMS_PER_HARNESS,
   RELAY_WINDOW_BYTES,
   SOCKET_WINDOW_BYTES,
+  STALL_TIMEOUT_MS,
 } from '../../../../src/relay/service/limits.ts';
-import { ExecutorSeat } from '../../../../src/relay/service/rendezvous/executor-seat.ts';
+import { ExecutorSession } from '../../../../src/relay/service/rendezvous/executor-session.ts';
 import { FakeSocket } from './fake-socket.ts';
 
 beforeEach(() => {
@@ -25,28 +25,28 @@ function passes(executor: FakeSocket, harness: FakeSocket, streamId: string): bo
   return executor.sent.length > before;
 }
 
-function seatOf(window = new ByteBudget(RELAY_WINDOW_BYTES, () => {})) {
-  const cutOff = vi.fn();
+function createSession(window = new ByteBudget(RELAY_WINDOW_BYTES, () => {})) {
+  const slowDisconnected = vi.fn();
   const ended = vi.fn();
   const executor = new FakeSocket();
-  const seat = new ExecutorSeat(executor.asSocket, {
+  const session = new ExecutorSession(executor.asSocket, {
     window,
     forwarded: () => {},
     dropped: () => {},
-    cutOff,
+    slowDisconnected,
     harnessGone: () => {},
     ended,
   });
-  seat.open();
+  session.open();
   /** A harness with a stream of its name. */
   const join = (name: string, keyHash = name) => {
     const socket = new FakeSocket();
-    seat.join(socket.asSocket, keyHash, () => {});
+    session.join(socket.asSocket, keyHash, () => {});
     socket.arrive(name);
     executor.drain();
     return socket;
   };
-  return { seat, executor, join, cutOff, ended };
+  return { session, executor, join, slowDisconnected, ended };
 }
 
 const CHUNK = 100_000;
@@ -59,7 +59,7 @@ function flood(executor: FakeSocket, streamId: string): number {
 }
 
 test('an executor is no longer read when a harness does not read, until half of it is gone', () => {
-  const { executor, join } = seatOf();
+  const { executor, join } = createSession();
   const harness = join('a');
   flood(executor, 'a');
   expect(harness.pendingBytes).toBeGreaterThanOrEqual(SOCKET_WINDOW_BYTES);
@@ -71,7 +71,7 @@ test('an executor is no longer read when a harness does not read, until half of 
 });
 
 test('harnesses are no longer read when the executor does not read', () => {
-  const { executor, join } = seatOf();
+  const { executor, join } = createSession();
   const [one, other] = [join('a'), join('b')];
   for (let count = 0; one.receiving && count < 100; count++) one.arrive('a', CHUNK);
   expect([one.receiving, other.receiving]).toEqual([false, false]);
@@ -81,18 +81,18 @@ test('harnesses are no longer read when the executor does not read', () => {
 });
 
 test('a harness that joins while the executor does not read waits', () => {
-  const { seat, executor, join } = seatOf();
+  const { session, executor, join } = createSession();
   const one = join('a');
   for (let count = 0; one.receiving && count < 100; count++) one.arrive('a', CHUNK);
   const late = new FakeSocket();
-  seat.join(late.asSocket, 'late', () => {});
+  session.join(late.asSocket, 'late', () => {});
   expect(late.receiving).toBe(false);
   executor.drain();
   expect(late.receiving).toBe(true);
 });
 
 test('many harnesses that read a little less than they are sent do not add up without end', () => {
-  const { executor, join } = seatOf();
+  const { executor, join } = createSession();
   const harnesses = Array.from({ length: 20 }, (_, index) => [`h${index}`, join(`h${index}`)] as const);
   for (let round = 0; executor.receiving && round < 100; round++) {
     for (const [name] of harnesses) if (executor.receiving) executor.arrive(name, CHUNK);
@@ -104,12 +104,12 @@ test('many harnesses that read a little less than they are sent do not add up wi
 });
 
 test('when all environments together have too much, all of them wait', () => {
-  const seats: ReturnType<typeof seatOf>[] = [];
+  const sessions: ReturnType<typeof createSession>[] = [];
   const window = new ByteBudget(2 * CHUNK, () => {
-    for (const { seat } of seats) seat.updateReading();
+    for (const { session } of sessions) session.updateReading();
   });
-  seats.push(seatOf(window), seatOf(window));
-  const [one, other] = seats as [(typeof seats)[0], (typeof seats)[0]];
+  sessions.push(createSession(window), createSession(window));
+  const [one, other] = sessions as [(typeof sessions)[0], (typeof sessions)[0]];
   const harness = one.join('a');
   flood(one.executor, 'a');
   expect([one.executor.receiving, other.executor.receiving]).toEqual([false, false]);
@@ -118,70 +118,70 @@ test('when all environments together have too much, all of them wait', () => {
 });
 
 test('a harness that holds up the others is cut off, and no other', () => {
-  const { executor, join, cutOff } = seatOf();
+  const { executor, join, slowDisconnected } = createSession();
   const [slow, other] = [join('slow'), join('other')];
   flood(executor, 'slow');
-  vi.advanceTimersByTime(HOLD_UP_MS - 1);
+  vi.advanceTimersByTime(STALL_TIMEOUT_MS - 1);
   expect(slow.closed).toBeNull();
   vi.advanceTimersByTime(1);
   expect(slow.closed).not.toBeNull();
   expect(other.closed).toBeNull();
   expect(executor.receiving).toBe(true);
-  expect(cutOff).toHaveBeenCalledOnce();
-  vi.advanceTimersByTime(10 * HOLD_UP_MS);
-  expect(cutOff).toHaveBeenCalledOnce();
+  expect(slowDisconnected).toHaveBeenCalledOnce();
+  vi.advanceTimersByTime(10 * STALL_TIMEOUT_MS);
+  expect(slowDisconnected).toHaveBeenCalledOnce();
 });
 
 test('who reads in time begins anew', () => {
-  const { executor, join, cutOff } = seatOf();
+  const { executor, join, slowDisconnected } = createSession();
   const harness = join('a');
   for (let round = 0; round < 5; round++) {
     flood(executor, 'a');
-    vi.advanceTimersByTime(HOLD_UP_MS - 1);
+    vi.advanceTimersByTime(STALL_TIMEOUT_MS - 1);
     harness.drain();
   }
-  expect(cutOff).not.toHaveBeenCalled();
+  expect(slowDisconnected).not.toHaveBeenCalled();
 });
 
 test('both directions may be busy at once for as long as they like', () => {
-  const { executor, join, cutOff } = seatOf();
+  const { executor, join, slowDisconnected } = createSession();
   const harness = join('a');
   const fillExecutor = () => {
     for (let count = 0; harness.receiving && count < 100; count++) harness.arrive('a', CHUNK);
   };
   flood(executor, 'a');
-  for (let elapsedMs = 0; elapsedMs < 3 * HOLD_UP_MS; elapsedMs += HOLD_UP_MS / 2) {
+  for (let elapsedMs = 0; elapsedMs < 3 * STALL_TIMEOUT_MS; elapsedMs += STALL_TIMEOUT_MS / 2) {
     // One of them is always full, but neither for long.
     fillExecutor();
-    vi.advanceTimersByTime(HOLD_UP_MS / 4);
+    vi.advanceTimersByTime(STALL_TIMEOUT_MS / 4);
     harness.drain();
     flood(executor, 'a');
-    vi.advanceTimersByTime(HOLD_UP_MS / 4);
+    vi.advanceTimersByTime(STALL_TIMEOUT_MS / 4);
     executor.drain();
   }
-  expect(cutOff).not.toHaveBeenCalled();
+  expect(slowDisconnected).not.toHaveBeenCalled();
   expect([executor.closed, harness.closed]).toEqual([null, null]);
 });
 
 test('where many hold up the rest together, the one for which most waits is cut off', () => {
-  const { executor, join, cutOff } = seatOf();
+  const { executor, join, slowDisconnected } = createSession();
   const harnesses = Array.from({ length: 20 }, (_, index) => [`h${index}`, join(`h${index}`)] as const);
   for (let count = 0; count < 3; count++) executor.arrive('h3', CHUNK);
   for (let round = 0; executor.receiving && round < 100; round++) {
     for (const [name] of harnesses) if (executor.receiving) executor.arrive(name, CHUNK);
   }
-  vi.advanceTimersByTime(HOLD_UP_MS);
+  vi.advanceTimersByTime(STALL_TIMEOUT_MS);
   expect(harnesses.filter(([, { closed }]) => closed !== null).map(([name]) => name)).toEqual(['h3']);
-  expect(cutOff).toHaveBeenCalledOnce();
+  expect(slowDisconnected).toHaveBeenCalledOnce();
   executor.drop();
   expect(vi.getTimerCount()).toBe(0);
 });
 
 test('an executor that does not read is cut off, and its harnesses are sent away', () => {
-  const { executor, join, ended } = seatOf();
+  const { executor, join, ended } = createSession();
   const harness = join('a');
   for (let count = 0; harness.receiving && count < 100; count++) harness.arrive('a', CHUNK);
-  vi.advanceTimersByTime(HOLD_UP_MS);
+  vi.advanceTimersByTime(STALL_TIMEOUT_MS);
   expect(executor.closed).not.toBeNull();
   expect(harness.closed?.reason).toBe('the executor is gone');
   expect(ended).toHaveBeenCalledOnce();
@@ -189,7 +189,7 @@ test('an executor that does not read is cut off, and its harnesses are sent away
 });
 
 test('a harness that ignores refusals does not gather them', () => {
-  const { executor, join } = seatOf();
+  const { executor, join } = createSession();
   join('owner');
   const rude = join('rude');
   let most = 0;
@@ -204,7 +204,7 @@ test('a harness that ignores refusals does not gather them', () => {
 
 test('what waits for a socket that is gone waits no longer', () => {
   const window = new ByteBudget(RELAY_WINDOW_BYTES, () => {});
-  const { executor, join } = seatOf(window);
+  const { executor, join } = createSession(window);
   const harness = join('a');
   flood(executor, 'a');
   harness.drop();
@@ -215,26 +215,26 @@ test('what waits for a socket that is gone waits no longer', () => {
 });
 
 test('an environment has so many streams and not more, until one of them ends', () => {
-  const { seat, executor, join } = seatOf();
+  const { session, executor, join } = createSession();
   const harnesses = ['a', 'b', 'c'].map((name) => join(name));
   const [first, , last] = harnesses as [FakeSocket, FakeSocket, FakeSocket];
   for (const [index, harness] of harnesses.entries()) {
     for (let count = 1; count < MAX_STREAMS_PER_HARNESS; count++) harness.arrive(`${index} ${count}`, 1);
   }
-  expect(seat.streamCount).toBe(MAX_STREAMS_PER_ENVIRONMENT);
+  expect(session.streamCount).toBe(MAX_STREAMS_PER_ENVIRONMENT);
   const refused = last.sent.length;
   expect(refused).toBeGreaterThan(0);
   first.drop();
   executor.drain();
   last.arrive('another', 1);
-  expect([last.sent.length, seat.streamCount]).toEqual([
+  expect([last.sent.length, session.streamCount]).toEqual([
     refused,
     MAX_STREAMS_PER_ENVIRONMENT - MAX_STREAMS_PER_HARNESS + 1,
   ]);
 });
 
 test('a stream whose harness is gone waits for its key, and for no other', () => {
-  const { executor, join } = seatOf();
+  const { executor, join } = createSession();
   join('mine', 'my key').drop();
   const other = join('other');
   expect(passes(executor, other, 'mine')).toBe(false);
@@ -243,7 +243,7 @@ test('a stream whose harness is gone waits for its key, and for no other', () =>
 });
 
 test('of the streams whose harnesses are gone, so many are remembered', () => {
-  const { executor, join } = seatOf();
+  const { executor, join } = createSession();
   for (let count = 0; count <= MAX_STREAMS_PER_ENVIRONMENT; count++) join(`${count}`).drop();
   const other = join('other');
   expect([passes(executor, other, '0'), passes(executor, other, '1')]).toEqual([true, false]);
