@@ -168,7 +168,8 @@ export class RpcConnection {
     if (result instanceof Base64Result && this.carriesBytes) {
       this.#checkSize(result.bytes.length);
       this.#respondWithBytes(id, result, Buffer.from(result.bytes));
-      result.release?.();
+      result.hooks.release?.();
+      result.hooks.afterSent?.();
     } else if (result instanceof Base64Result) {
       this.#checkSize(base64Length(result.bytes.length));
       const { bytes, released } = encodeBase64Result(id, result);

@@ -364,7 +364,7 @@ describe('on a transport that carries bytes', () => {
     const streamed = client.call('streamed');
     void server.respond(
       '1' as RequestId,
-      new Base64Result('{"data":"', buffer, '"}', () => buffer.fill('x')),
+      new Base64Result('{"data":"', buffer, '"}', { release: () => buffer.fill('x') }),
     );
     const result = new StreamedResult('{"data":"', Buffer.from('abc'), source, '","eof":true}');
     await server.respond('2' as RequestId, result);
