@@ -41,47 +41,47 @@ import {
   streamResult,
 } from './results.ts';
 
-/** Who receives what the peer sends. */
+/** Receives what the peer sends. */
 export interface ConnectionEvents extends OutboxEvents {
   request(message: RequestMessage): void;
   notification(message: NotificationMessage): void;
-  /** A response to something that was never asked. One that comes too late, or twice, is let pass. */
+  /** A response without a matching call. Late and duplicate responses are ignored. */
   unexpectedResponse(message: ResponseMessage | ErrorMessage): void;
-  /** Something that is no message. Without this the peer is told so and the connection goes on. */
+  /** An invalid message. Without this callback the peer gets an error and the connection continues. */
   malformed?(reason: string): void;
   /** The peer sends nothing more but still reads. */
   ended(): void;
   closed(reason: CloseReason): void;
 }
 
-/** Sizes of a connection. */
+/** Limits and options of a connection. */
 export interface ConnectionOptions {
   readonly limits: MessageLimits;
   readonly outboundHighWaterBytes: number;
-  /** Messages read per second on average; without it there is no limit. */
+  /** Average number of messages read per second; unlimited if absent. */
   readonly maxMessagesPerSecond?: number;
-  /** Largest answer; without it there is no limit. */
+  /** Largest response; unlimited if absent. */
   readonly maxResponseBytes?: number;
   /** Default `integers`. */
   readonly numbers?: Numbers;
-  /** What takes in a large message; without it they are decoded like others. */
+  /** Creates the decoder of a large message. Without it large messages are decoded like others. */
   readonly receiveLarge?: (expectedBytes: number) => LargeMessageDecoder;
 }
 
-/** A large message while it is received. */
+/** Decodes a large message while it arrives. */
 export interface LargeMessageDecoder extends Omit<LargeMessage, 'add' | 'end'> {
   add(piece: Buffer): void;
-  /** The message, when all of it is there. Throws MalformedMessageError. */
+  /** Returns the message after its last byte. Throws MalformedMessageError. */
   decode(limits: MessageLimits): Message;
 }
 
-/** How a call may end early, and which place it takes. */
+/** Options of a call. */
 export interface RpcCallOptions {
-  /** Aborting rejects the call with the signal's reason; an answer that comes later is let pass. */
+  /** An abort rejects the call with the signal's reason. A later response is ignored. */
   readonly signal?: AbortSignal | undefined;
-  /** Whether the call may take the one place that is kept free for ending what other calls began. */
+  /** Whether the call may use the one slot that is reserved for ending what other calls started. */
   readonly reserved?: boolean;
-  /** The trace that the call is part of. */
+  /** The trace that the call belongs to. */
   readonly trace?: Trace | null;
 }
 
@@ -91,14 +91,19 @@ interface PendingCall {
   settled(): void;
 }
 
-/** JSON-RPC over one transport: knows ids, never methods. Malformed input is answered here and the connection goes on. */
+/**
+ * JSON-RPC over one transport. Handles ids, not methods. Answers malformed input itself and keeps the connection
+ * open.
+ */
 export class RpcConnection {
   readonly #transport: Transport;
   readonly #options: ConnectionOptions;
   readonly #outbox: Outbox;
   readonly #receiveLimiter: ReceiveLimiter | null;
   readonly #calls = new Map<RequestId, PendingCall>();
-  /** Where the peer takes only so many requests: those it has not answered, and those that wait until it has. */
+  /**
+   * For a peer with a limit on unanswered requests: the requests it has not answered, and those that wait for it.
+   */
   readonly #unanswered = new Set<RequestId>();
   readonly #waiting = new Map<RequestId, string | BytesMessage>();
   #events: ConnectionEvents | null = null;
@@ -119,7 +124,7 @@ export class RpcConnection {
       : null;
   }
 
-  /** Starts delivery; must be called once. */
+  /** Starts delivery. Must be called once. */
   open(events: ConnectionEvents): void {
     const { receiveLarge } = this.#options;
     this.#events = events;
@@ -148,19 +153,22 @@ export class RpcConnection {
     return this.#outbox.waitingBytes;
   }
 
-  /** Answers that were given to the transport, and parts of long ones: who sees it grow knows that the peer is being answered. */
+  /**
+   * Number of responses, and of parts of long ones, passed to the transport. It grows while the peer is being
+   * answered.
+   */
   get answered(): number {
     return this.#answers + this.#outbox.partsSent;
   }
 
-  /** Whether bulk data is waiting beyond the high-water mark. */
+  /** Whether more bulk data waits than the high-water mark allows. */
   get saturated(): boolean {
     return this.#outbox.saturated;
   }
 
   /**
-   * Answers a request. The promise, if any, ends with the answer's last byte. An answer that is too large is not sent; it throws an
-   * RpcError that can be sent in its place.
+   * Answers a request. The promise, if any, resolves after the last byte of the response. A response that is too
+   * large is not sent: the method throws an RpcError to send instead.
    */
   respond(id: RequestId, result: unknown): Promise<void> | undefined {
     this.#answers++;
@@ -185,7 +193,7 @@ export class RpcConnection {
     return undefined;
   }
 
-  /** How long the JSON of a result may be that answers this request. */
+  /** Returns how long the JSON of a result for this request may be. */
   maxResultBytes(id: RequestId): number {
     const { maxResponseBytes = Number.POSITIVE_INFINITY } = this.#options;
     return maxResponseBytes - encodedResult(id, '').length;
@@ -200,12 +208,15 @@ export class RpcConnection {
     this.#outbox.sendControl(encodeNotification(method, params));
   }
 
-  /** Sends an encoded message in order with other bulk data and behind control messages. */
+  /** Sends an encoded message in order with other bulk data and after control messages. */
   sendBulk(message: Uint8Array, released?: () => void): void {
     this.#outbox.sendBulk(message, released);
   }
 
-  /** Sends a copy of the bytes where the transport carries bytes, and returns whether it does. For the rest like {@link sendBulk}. */
+  /**
+   * Sends a copy of the bytes if the transport carries bytes, and returns whether it does. Otherwise like {@link
+   * sendBulk}.
+   */
   sendBulkBytes(text: () => string, field: string, bytes: Uint8Array): boolean {
     if (this.#transport.sendBytes === undefined) return false;
     this.#transport.sendBytes({ text: text(), field, bytes: Buffer.from(bytes) });
@@ -213,8 +224,9 @@ export class RpcConnection {
   }
 
   /**
-   * Calls a method of the peer; a Uint8Array among the params is sent as base64 and must not be changed any more. Rejects with RpcError when it refuses, ConnectionClosedError when the connection ends first, and
-   * TooManyCallsError at once when too many calls are open.
+   * Calls a method of the peer. A Uint8Array among the params is sent as base64 and must not be changed any more.
+   * Rejects with RpcError when the peer answers with an error, with ConnectionClosedError when the connection ends
+   * first, and immediately with TooManyCallsError when too many calls are open.
    */
   call(
     method: string,
@@ -240,7 +252,7 @@ export class RpcConnection {
     });
   }
 
-  /** Makes sure that the peer is still there, where the transport can tell. */
+  /** Checks that the peer is still alive, if the transport supports it. */
   probe(): void {
     this.#transport.probe?.();
   }
@@ -255,19 +267,24 @@ export class RpcConnection {
     this.#transport.close(reason);
   }
 
-  /** Ends the connection behind everything that waits to be sent, bulk data included. Nothing more can be sent. */
+  /**
+   * Closes the connection after everything that waits to be sent, including bulk data. Nothing more can be sent.
+   */
   finish(reason: CloseReason): void {
     this.#outbox.finish();
     this.#transport.close(reason);
   }
 
-  /** Ends the connection now: open calls fail and nothing more is delivered, while the transport closes in its own time. */
+  /**
+   * Ends the connection immediately: open calls fail and no more events are delivered. The transport closes in the
+   * background.
+   */
   abandon(reason: CloseReason): void {
     this.#transport.close(reason);
     this.#end(reason);
   }
 
-  /** A call to clean up does not wait: it may be what makes the peer answer the others. */
+  /** Sends a request, or queues it. A cleanup call does not wait: the peer may need it to answer the others. */
   #ask(id: RequestId, request: string | BytesMessage, urgent: boolean): void {
     const { maxUnansweredRequests } = this.#transport;
     if (maxUnansweredRequests !== undefined) {
@@ -311,17 +328,20 @@ export class RpcConnection {
     return message;
   }
 
-  /** The peer has one request less; one that nobody waits for any more counted as well. */
+  /** Frees the slot of an answered request. Aborted calls count too, because the peer still works on them. */
   #answered(id: RequestId): void {
     if (!this.#unanswered.delete(id)) return;
     const [next] = this.#waiting;
-    // Calls that did not wait may have taken its place.
+    // Urgent calls may have taken the slot.
     if (next === undefined || this.#unanswered.size >= this.#transport.maxUnansweredRequests!) return;
     this.#waiting.delete(next[0]);
     this.#ask(next[0], next[1], false);
   }
 
-  /** Half an answer cannot be taken back: when its source fails the connection ends, and the client knows that it has nothing. */
+  /**
+   * Streams a response. A partial response cannot be taken back: when its source fails, the connection ends, so
+   * that the client does not take it for a whole one.
+   */
   async #stream(id: RequestId, result: StreamedResult): Promise<void> {
     try {
       if (this.carriesBytes) {
@@ -333,20 +353,20 @@ export class RpcConnection {
       await this.#outbox.sendStream(streamResult(id, result));
     } catch (error) {
       if (error instanceof RpcError) throw error;
-      const reason = `an answer could not be completed: ${(error as Error).message}`;
+      const reason = `a response could not be completed: ${(error as Error).message}`;
       this.close({ code: CloseCode.internalError, reason });
     } finally {
-      // The answer is out, or is not coming: how the source ends changes nothing.
+      // The response was sent or has failed; errors of closing the source do not matter.
       await result.rest.close().catch(() => {});
     }
   }
 
-  /** Counted in characters, which are bytes in all that grows large. */
+  /** Counts characters. In large responses these equal bytes. */
   #checkSize(length: number): void {
     const { maxResponseBytes = Number.POSITIVE_INFINITY } = this.#options;
     if (length <= maxResponseBytes) return;
     throw limitExceeded(
-      `the answer has ${length} bytes, the configured maximum is ${maxResponseBytes} (maxResponseBytes)`,
+      `the response has ${length} bytes, the configured maximum is ${maxResponseBytes} (maxResponseBytes)`,
     );
   }
 
@@ -396,7 +416,7 @@ export class RpcConnection {
     else call.reject(new RpcError(message.error.code, message.error.message, message.error.data));
   }
 
-  /** Whether a call of this connection had the id. Ids are given out in order. */
+  /** Whether a call of this connection had the id. Ids are assigned in order. */
   #wasAsked(id: RequestId): boolean {
     const number = Number(id);
     return number >= 1 && number < this.#nextId && id === numericId(number);
@@ -432,7 +452,7 @@ function encodedResult(id: RequestId, json: string): string {
   return `{"id":${id},"result":${json}}`;
 }
 
-/** The connection ended before the answer came. */
+/** The connection ended before the response arrived. */
 export class ConnectionClosedError extends Error {
   override readonly name = 'ConnectionClosedError';
   readonly reason: CloseReason;
@@ -443,7 +463,7 @@ export class ConnectionClosedError extends Error {
   }
 }
 
-/** No further call is possible before one of the open ones is answered. */
+/** Too many calls are open; one of them must be answered first. */
 export class TooManyCallsError extends Error {
   override readonly name = 'TooManyCallsError';
 

@@ -7,15 +7,16 @@ import {
 } from './transport.ts';
 
 /**
- * Two connected transports in one process. Messages arrive in later turns of the event loop, in order, and are never lost. By
- * default every message is text, as on a network; with `carriesBytes` large members need no base64.
+ * Creates two connected transports in one process. Messages arrive in later turns of the event loop, in order and
+ * without loss. By default every message is text, as on a network; with `carriesBytes` large members need no
+ * base64.
  */
 export function createMemoryPair({ carriesBytes = false } = {}): [MemoryTransport, MemoryTransport] {
   const left = new MemoryTransport(carriesBytes);
   return [left, left.peer];
 }
 
-/** One end of a pair. `congested` makes it behave as if the peer did not read. */
+/** One end of a pair. `setCongested` simulates a peer that does not read. */
 export class MemoryTransport implements Transport {
   readonly peer: MemoryTransport;
   readonly sendBytes?: (message: BytesMessage) => void;
@@ -26,7 +27,7 @@ export class MemoryTransport implements Transport {
   #closed = false;
   #congested = false;
 
-  /** Without a peer the transport makes its own. */
+  /** Without a peer the transport creates one. */
   constructor(carriesBytes = false, peer?: MemoryTransport) {
     this.peer = peer ?? new MemoryTransport(carriesBytes, this);
     if (!carriesBytes) return;
@@ -66,14 +67,14 @@ export class MemoryTransport implements Transport {
     this.#end(reason);
   }
 
-  /** Simulates a peer that stops reading (true) or reads on (false). */
+  /** Simulates a peer that stops reading (true) or continues (false). */
   setCongested(congested: boolean): void {
     const drains = this.#congested && !congested;
     this.#congested = congested;
     if (drains) this.#events?.drained();
   }
 
-  /** Simulates a broken link: both ends see an abnormal close. */
+  /** Simulates a broken connection: both ends see an abnormal close. */
   break(): void {
     const reason = { code: CloseCode.abnormal, reason: 'the link broke' };
     this.peer.#end(reason);
