@@ -38,7 +38,7 @@ export type RequestedLimits = {
 };
 
 /** The limits of a program, for the kernel and for the server. */
-interface EffectiveLimits {
+export interface EffectiveLimits {
   readonly resources: ResourceLimits;
   readonly run: RunLimits;
 }
