@@ -7,7 +7,7 @@ import { invalidParams } from '../../protocol/errors.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { given } from '../sessions/process-events.ts';
 import { bytesParam } from './base64-params.ts';
-import { readResult, pageBudget } from './read-result.ts';
+import { pageBudget, readResult } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { checkStart } from './start-request.ts';

@@ -4,16 +4,19 @@ import { DelimitedOutput } from '../../../../src/process/shell-state/delimited-o
 const TEXT = 'noise\0mark\0the content\0with \0mar\0mark\0more noise\0mark\0';
 
 describe('DelimitedOutput', () => {
-  test.each(Array.from({ length: TEXT.length }, (_, index) => index + 1))('finds the content in chunks of %i bytes', (size) => {
-    const output = new DelimitedOutput('mark', 100);
-    for (let at = 0; at < TEXT.length; at += size) {
-      const piece = Buffer.from(TEXT.slice(at, at + size));
-      output.push(piece);
-      // The buffer is reused after the call.
-      piece.fill(0);
-    }
-    expect(output.content?.toString()).toBe('the content\0with \0mar');
-  });
+  test.each(Array.from({ length: TEXT.length }, (_, index) => index + 1))(
+    'finds the content in chunks of %i bytes',
+    (size) => {
+      const output = new DelimitedOutput('mark', 100);
+      for (let at = 0; at < TEXT.length; at += size) {
+        const piece = Buffer.from(TEXT.slice(at, at + size));
+        output.push(piece);
+        // The buffer is reused after the call.
+        piece.fill(0);
+      }
+      expect(output.content?.toString()).toBe('the content\0with \0mar');
+    },
+  );
 
   test('returns empty content, and null without a second delimiter', () => {
     const empty = new DelimitedOutput('mark', 100);
