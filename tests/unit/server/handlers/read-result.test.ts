@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ReadPage } from '../../../../src/process/managed-process.ts';
 import { OutputLog } from '../../../../src/process/output-log.ts';
-import { readableChunkBytes, readResult, pageBudget } from '../../../../src/server/handlers/read-result.ts';
+import { pageBudget, readableChunkBytes, readResult } from '../../../../src/server/handlers/read-result.ts';
 
 const STATE: Omit<ReadPage, 'chunks' | 'nextSeq'> = {
   exitCode: 255,
