@@ -378,6 +378,6 @@ describe('on a transport that carries bytes', () => {
   test('a result that is too large is refused', () => {
     const { server } = connectPair();
     const result = new Base64Result('{"data":"', Buffer.alloc(11), '"}');
-    expect(() => server.respond('1' as RequestId, result)).toThrow('the answer has 11 bytes');
+    expect(() => server.respond('1' as RequestId, result)).toThrow('the response has 11 bytes');
   });
 });
