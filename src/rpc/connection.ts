@@ -176,11 +176,13 @@ export class RpcConnection {
     if (result instanceof Base64Result && this.carriesBytes) {
       this.#checkSize(result.bytes.length);
       this.#respondWithBytes(id, result, Buffer.from(result.bytes));
-      result.release?.();
+      result.hooks.release?.();
+      result.hooks.afterSent?.();
     } else if (result instanceof Base64Result) {
       this.#checkSize(base64Length(result.bytes.length));
       const { bytes, released } = encodeBase64Result(id, result);
       this.#outbox.sendControl(bytes, released);
+      result.hooks.afterSent?.();
     } else if (result instanceof BytesResult) {
       this.#checkSize(result.bytes.length + result.after.length);
       this.#outbox.sendControl(encodeBytesResult(id, result));

@@ -108,6 +108,17 @@ test('a streamed response is complete even if its source fails to close', async 
   expect(received.messages).toEqual(['{"id":1,"result":"YWJj"}']);
 });
 
+test('calls afterSent once the response is queued, so that later messages follow it', async () => {
+  const { connection, received } = connect();
+  const notify = () => connection.notify('next');
+  void connection.respond(
+    '1' as RequestId,
+    new Base64Result('"', Buffer.from('abc'), '"', { afterSent: notify }),
+  );
+  await received.untilMessages(2);
+  expect(received.messages).toEqual(['{"id":1,"result":"YWJj"}', '{"method":"next"}']);
+});
+
 test('a call resolves with its own response, in any order', async () => {
   const { peer, connection, received } = connect();
   const calls = [connection.call('first'), connection.call('second', { a: 1 }), connection.call('third')];
@@ -353,7 +364,7 @@ describe('on a transport that carries bytes', () => {
     const streamed = client.call('streamed');
     void server.respond(
       '1' as RequestId,
-      new Base64Result('{"data":"', buffer, '"}', () => buffer.fill('x')),
+      new Base64Result('{"data":"', buffer, '"}', { release: () => buffer.fill('x') }),
     );
     const result = new StreamedResult('{"data":"', Buffer.from('abc'), source, '","eof":true}');
     await server.respond('2' as RequestId, result);
@@ -367,6 +378,6 @@ describe('on a transport that carries bytes', () => {
   test('a result that is too large is refused', () => {
     const { server } = connectPair();
     const result = new Base64Result('{"data":"', Buffer.alloc(11), '"}');
-    expect(() => server.respond('1' as RequestId, result)).toThrow('the answer has 11 bytes');
+    expect(() => server.respond('1' as RequestId, result)).toThrow('the response has 11 bytes');
   });
 });
