@@ -175,6 +175,11 @@ export class ClientCore {
     return this.#capabilities;
   }
 
+  /** Whether the server runs in this process, so that bytes need no base64. */
+  get carriesBytes(): boolean {
+    return this.#link?.carriesBytes ?? false;
+  }
+
   /** Calls the listener after every change of {@link state}. Returns a function that removes the listener. */
   onStateChange(listener: (state: ClientState, failure: ClientError | null) => void): () => void {
     return this.#states.add(listener);

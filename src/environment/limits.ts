@@ -40,18 +40,18 @@ export const MAX_MCP_MESSAGE_BYTES = 64 * 1024 * 1024;
 /** How long an MCP server may take to end once its stdin is closed, before it is ended; and how long its end is waited for then. */
 export const MCP_END_GRACE_MS = 2_000;
 
-/** Times in a row that the stream of a web MCP server is opened again without anything coming of it, and the pauses between. */
-export const MCP_STREAM_REOPENS = 5;
-export const MCP_STREAM_FIRST_PAUSE_MS = 500;
-/** A server may ask for shorter ones, but not for none: it would be asked again and again without end. */
-export const MCP_STREAM_SHORTEST_PAUSE_MS = 50;
-export const MCP_STREAM_LONGEST_PAUSE_MS = 10_000;
+/** Attempts to open the stream of an MCP server over HTTP again, and streams in a row that may end without a byte. */
+export const MCP_STREAM_RETRIES = 5;
+export const MCP_STREAM_FIRST_DELAY_MS = 500;
+export const MCP_STREAM_MAX_DELAY_MS = 10_000;
+/** Shortest time between two attempts, whatever the server asks for. */
+export const MCP_STREAM_MIN_DELAY_MS = 50;
 
-/** How long the end of a session is told to a web MCP server. */
-export const MCP_FAREWELL_MS = 2_000;
+/** Longest wait for an MCP server over HTTP to end its session. */
+export const MCP_SESSION_END_TIMEOUT_MS = 2_000;
 
-/** Characters of an error page that a message repeats. */
-export const MCP_ERROR_TEXT_CHARS = 500;
+/** Bytes of an error page that an error message quotes. */
+export const MCP_ERROR_TEXT_BYTES = 500;
 
 /** How long the end of a replaced connection is waited for. One whose executor is gone without a word is never closed. */
 export const REPLACED_SOCKET_END_MS = 1_000;

@@ -361,7 +361,7 @@ export class ClientConnection {
       await withTimeout(everything, LAST_ANSWERS_TIMEOUT_MS);
     } while (!over && progress() > before);
     if (!over) {
-      this.#attachment?.tools?.http.giveUp();
+      this.#attachment?.tools?.http.abortAll();
       await withTimeout(everything, FINISH_TIMEOUT_MS);
     }
     this.#connection.finish({ code: CloseCode.normal, reason: 'end of input' });

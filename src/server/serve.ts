@@ -22,7 +22,7 @@ import type { ExecServerConfig } from './config/config.ts';
 import { describeEnvironment } from './environment-info.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
 import { type DescriptorShares, shareDescriptors } from './listen/descriptor-shares.ts';
-import { Listener } from './listen/listener.ts';
+import type { Listener } from './listen/listener.ts';
 import { tlsFilesOf } from './listen/tls-files.ts';
 import { ServerRecords } from './records/records.ts';
 import type { ServerState } from './records/server-metrics.ts';
@@ -162,6 +162,8 @@ export class ExecServer {
     const { connections, sockets } = this.#descriptors;
     const tls = tlsFilesOf(this.#config, address);
     this.#revocations = await openRevocations(this.#config);
+    // A server in memory never needs it.
+    const { Listener } = await import('./listen/listener.ts');
     this.#listener = new Listener({
       ...this.#config,
       address,

@@ -120,6 +120,10 @@ export class Link {
     return this.#environmentInfo;
   }
 
+  get carriesBytes(): boolean {
+    return this.#connection.carriesBytes;
+  }
+
   /** Number of calls that were answered. */
   get answered(): number {
     return this.#answered;

@@ -1,4 +1,3 @@
-import { decodeBase64, encodeBase64 } from '../../base/base64.ts';
 import type { Capability } from '../../protocol/environment.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type { SandboxRequest } from '../../protocol/sandbox.ts';
@@ -17,6 +16,7 @@ import type {
   WatchOptions,
 } from '../backend.ts';
 import { CallLimit } from '../call-limit.ts';
+import { bytesParam, receivedBytes } from '../connection/bytes.ts';
 import { ClientError } from '../errors.ts';
 import { FILE_BLOCK_BYTES } from '../limits.ts';
 import { randomHex } from '../random-hex.ts';
@@ -28,6 +28,8 @@ import { trimSandbox } from './sandbox-context.ts';
 /** What a remote file system needs of a client. */
 export interface FileCaller extends WatchCaller {
   readonly capabilities: Readonly<Partial<Record<Capability, boolean>>>;
+  /** Whether a base64 parameter may be a Uint8Array. Default: false. */
+  readonly carriesBytes?: boolean;
 }
 
 /** The files of a server, through its `fs/*` methods. */
@@ -68,7 +70,7 @@ export class RemoteFileSystem implements ExecutorFileSystem {
   }
 
   async writeFile(path: string, bytes: Uint8Array | string, options: LinkOptions = {}): Promise<void> {
-    const dataBase64 = encodeBase64(bytesOf(bytes));
+    const dataBase64 = bytesParam(bytesOf(bytes), this.#caller);
     await this.#change('fs/writeFile', { path, dataBase64, ...linkParam(options) }, options);
   }
 
@@ -257,7 +259,7 @@ class RemoteFile {
   }
 
   async write(offset: number, bytes: Uint8Array): Promise<void> {
-    await this.#call('fs/writeBlock', { offset, chunk: encodeBase64(bytes) });
+    await this.#call('fs/writeBlock', { offset, chunk: bytesParam(bytes, this.#caller) });
   }
 
   /** Ends it; an atomic replacement takes effect. */
@@ -313,7 +315,7 @@ function checkedResult<Result>(result: Result, method: string): Result {
 }
 
 function decoded(base64: unknown, path: string): Uint8Array {
-  const bytes = typeof base64 === 'string' ? decodeBase64(base64) : null;
+  const bytes = receivedBytes(base64);
   if (bytes !== null) return bytes;
   throw new ClientError('invalidData', `the server sent bytes of ${path} that are not base64`);
 }

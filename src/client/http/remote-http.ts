@@ -1,5 +1,5 @@
 import { onAbort } from '../../base/abort.ts';
-import { decodeBase64, encodeBase64 } from '../../base/base64.ts';
+import { encodeBase64 } from '../../base/base64.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
@@ -10,6 +10,7 @@ import type {
   StreamingHttpResponse,
 } from '../backend.ts';
 import { CallLimit } from '../call-limit.ts';
+import { receivedBytes } from '../connection/bytes.ts';
 import { type Capabilities, protocolError } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import { bytesOf } from '../files/file-content.ts';
@@ -152,7 +153,7 @@ function paramsOf(
 /** Validated by hand, like every message that the client reads. */
 function readAnswer(result: unknown): HttpResponse {
   const { status, headers, bodyBase64 } = (result ?? {}) as Record<string, unknown>;
-  const body = typeof bodyBase64 === 'string' ? decodeBase64(bodyBase64) : null;
+  const body = receivedBytes(bodyBase64);
   if (!Number.isSafeInteger(status) || !Array.isArray(headers) || !headers.every(isHeader) || body === null) {
     throw protocolError('malformed result of `http/request`');
   }

@@ -3,7 +3,7 @@ import { ClientError } from '../../client/errors.ts';
 import type { Environment } from '../environment.ts';
 import { fetchOver } from '../fetch.ts';
 import { LOCAL_ENVIRONMENT_ID } from '../provider.ts';
-import { McpHttpTransport } from './http-transport.ts';
+import { openHttpTransport } from './http-transport.ts';
 import { McpStdioTransport } from './stdio-transport.ts';
 import type { McpTransport } from './transport.ts';
 
@@ -51,14 +51,14 @@ export async function openMcpTransport(
   return 'url' in server ? webTransport(environment, server) : programTransport(environment, server);
 }
 
-function webTransport({ http }: Environment, server: McpWebServer): McpTransport {
+function webTransport({ http }: Environment, server: McpWebServer): Promise<McpTransport> {
   const fromEnv: HttpRequestHeader[] = Object.entries(server.envHeaders ?? {}).map(([name, valueEnvVar]) => ({
     ...{ name, value: '', valueEnvVar },
   }));
   if (server.bearerTokenEnvVar !== undefined) {
     fromEnv.push({ name: 'authorization', value: 'Bearer ', valueEnvVar: server.bearerTokenEnvVar });
   }
-  return new McpHttpTransport(fetchOver(http, fromEnv), server.url, server.headers);
+  return openHttpTransport(fetchOver(http, fromEnv), server.url, server.headers);
 }
 
 async function programTransport(environment: Environment, server: McpProgramServer): Promise<McpTransport> {

@@ -43,7 +43,7 @@ export function lazyFileSystem(
 
     /** Copies the bytes: the caller may use its buffer again while the connection is opened. */
     writeFile: (path, bytes, options) => {
-      const content = typeof bytes === 'string' ? bytes : Uint8Array.from(bytes);
+      const content = typeof bytes === 'string' ? bytes : new Uint8Array(bytes);
       return use(options, (files, rest) => files.writeFile(path, content, rest));
     },
 

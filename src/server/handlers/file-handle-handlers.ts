@@ -54,7 +54,9 @@ export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, F
       if (claim?.turn) park();
       try {
         const { bytes, eof } = await handles.readBlock(handleId, offset, len, claim?.turn);
-        return new Base64Result('{"chunk":"', bytes, `","eof":${eof}}`, () => files.blocks.give(bytes));
+        return new Base64Result('{"chunk":"', bytes, `","eof":${eof}}`, {
+          release: () => files.blocks.give(bytes),
+        });
       } catch (error) {
         // When the system fails a read, the handle is gone.
         if (error instanceof FileError && error.errno !== null) forget(handleId, target);

@@ -176,7 +176,9 @@ async function contentResult(
     streamed = length === wanted;
     return streamed
       ? new StreamedResult(BEFORE_DATA, first, untilClosed(content, onRead), AFTER_DATA, content.size)
-      : new Base64Result(BEFORE_DATA, first.subarray(0, length), AFTER_DATA, () => CONTENTS.give(buffer));
+      : new Base64Result(BEFORE_DATA, first.subarray(0, length), AFTER_DATA, {
+          release: () => CONTENTS.give(buffer),
+        });
   } finally {
     if (!streamed) {
       // The bytes are there; how the descriptor ends is nobody's concern.

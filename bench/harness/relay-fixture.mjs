@@ -6,14 +6,14 @@ import { ROOT } from './servers.mjs';
 
 const ENVIRONMENT = 'bench';
 
-/** It costs a Node program 50 ms at its start and has nothing to do with what is measured. */
+/** Reading this file costs a Node program 50 ms at its start, which has nothing to do with the measurement. */
 const BARE = { NODE_EXTRA_CA_CERTS: undefined };
 
-/** How long an executor may take from its first line to its place at the relay. */
+/** How long an executor may take from its first line until it is connected to the relay. */
 const ARRIVAL_MS = 10_000;
 
 /**
- * A relay in a process of its own. Harnesses and tokens are this checkout's, whatever server is measured.
+ * A relay in its own process. Harnesses and tokens come from this checkout, whichever server is measured.
  * @param {import('../workloads/index.mjs').Context} context
  * @param {(relay: BenchRelay) => Promise<Record<string, number>>} measure
  */
@@ -39,9 +39,9 @@ export async function withRelay(context, measure) {
 }
 
 /**
- * The same with one executor, which can be reached directly as well.
+ * The same with one executor, which is also reachable directly.
  * @param {import('../workloads/index.mjs').Context} context
- * @param {(scene: RelayedServer) => Promise<Record<string, number>>} measure
+ * @param {(fixture: RelayedServer) => Promise<Record<string, number>>} measure
  */
 export function withRelayedServer(context, measure) {
   return withRelay(context, async (relay) => {
@@ -77,10 +77,10 @@ export function withRelayedServer(context, measure) {
  * @property {{ pid: number }} server
  * @property {any} direct A client on the server's own websocket.
  * @property {any} relayed The same client, through the relay.
- * @property {() => Promise<any>} connect Makes another client through the relay, with a key of its own.
+ * @property {() => Promise<any>} connect Opens another client through the relay, with its own key.
  */
 
-/** A module of this checkout as it was built. */
+/** A built module of this checkout. */
 function ours(path) {
   return import(join(ROOT, 'dist', path));
 }
