@@ -108,7 +108,7 @@ describe('refusals', () => {
     const inside = planMounts(tree.disk('read /', 'write @/w', 'deny @/w/a/x'), probe, 'program');
     await expect(inside).rejects.toMatchObject({
       kind: 'unenforceable',
-      message: expect.stringMatching(/permission denied/),
+      message: expect.stringMatching(/not accessible/),
     });
     const outside = await planMounts(tree.disk('read /', 'write @/w/a', 'deny @/c/x'), probe, 'program');
     expect(told(outside).filter((step) => step.includes('/c'))).toEqual([]);
