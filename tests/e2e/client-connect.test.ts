@@ -207,7 +207,7 @@ describe('connecting over TLS', () => {
     await expect(ExecServerClient.connect({ url })).rejects.toEqual(
       kind('connectFailed', {
         retryable: false,
-        hint: 'write ws:// for a server without a certificate',
+        hint: 'use ws:// for a server without a certificate',
       }),
     );
   });
