@@ -308,7 +308,11 @@ export class ManagedProcess {
       this.#reportExit(end);
       return;
     }
-    const timer = setTimeout(() => this.#reportExit(end), DENIAL_OUTPUT_WAIT_MS);
+    const report = () => {
+      if (this.#unreported?.end === end) this.#reportExit(end);
+    };
+    // After a stall of the event loop, timers fire before waiting output is read. setImmediate runs after it.
+    const timer = setTimeout(() => setImmediate(report), DENIAL_OUTPUT_WAIT_MS);
     this.#unreported = { end, timer };
   }
 
