@@ -14,7 +14,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { StartParams } from '../../src/client/index.ts';
 import { type ServerProcess, startServerProcess, type TestClient } from '../../src/testing/index.ts';
 import { Certificates, pem } from '../support/certificates.ts';
-import { at, managed, ROOT_READ } from '../support/escape-scene.ts';
+import { at, managed, ROOT_READ } from '../support/escape-fixture.ts';
 import { CLOSED_PROXY } from '../support/proxy-settings.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { secureWebServer, type WebServer } from '../support/web-servers.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { OutputLog, type RetentionLimits } from '../../../src/process/output-log.ts';
 import type { StreamName } from '../../../src/process/spawn/spawner.ts';
-import { keptBytes } from '../../support/kept-memory.ts';
+import { retainedBytes } from '../../support/retained-memory.ts';
 
 const ROOMY: RetentionLimits = { maxBytes: 1_000_000, maxChunks: 50_000, headBytes: 1_000 };
 
@@ -148,7 +148,7 @@ describe('head and tail', () => {
 
   test('a head that arrives byte by byte costs its bytes and not a buffer for each', () => {
     const byte = Buffer.from('x');
-    const kept = keptBytes(() => {
+    const kept = retainedBytes(() => {
       const log = new OutputLog({ ...ROOMY, maxBytes: 1, headBytes: 65_536 });
       for (let index = 0; index < 65_536; index++) log.append('stdout', byte);
       return log;

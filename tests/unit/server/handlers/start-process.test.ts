@@ -9,7 +9,7 @@ import { SandboxEnforcer } from '../../../../src/sandbox/sandbox-enforcer.ts';
 import type { HandlerServices } from '../../../../src/server/handlers/services.ts';
 import { startProcess, withTrustBundle } from '../../../../src/server/handlers/start-process.ts';
 import type { CheckedStart } from '../../../../src/server/handlers/start-request.ts';
-import { uri } from '../../../support/escape-scene.ts';
+import { uri } from '../../../support/escape-fixture.ts';
 import { settings } from '../../network/proxy/scene.ts';
 
 const ONLINE: SandboxContext = { type: 'readOnly', networkAccess: true };
