@@ -4,7 +4,7 @@ import { createServer as createTlsServer, type Server, connect as secure, type T
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { MAX_HEADER_BYTES } from '../../../../../src/network/proxy/limits.ts';
 import { pem } from '../../../../support/certificates.ts';
-import { CREDENTIAL, EchoServers, type MaskedScene, maskedScene } from './masked-scene.ts';
+import { CREDENTIAL, EchoServers, type MaskingFixture, openMaskingFixture } from './masking-fixture.ts';
 
 /** A web server that answers the same to everything, and keeps the bytes that it is sent. */
 class RawServer {
@@ -42,7 +42,7 @@ const ANSWER = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
 
 let echo: EchoServers;
 let raw: RawServer;
-let scene: MaskedScene;
+let fixture: MaskingFixture;
 let mask = '';
 
 beforeAll(async () => {
@@ -63,14 +63,14 @@ beforeEach(async () => {
     auth: ['bearer' as const],
     url_prefixes: [`https://127.0.0.1:${raw.port}/v1`],
   };
-  scene = await maskedScene(echo, { credentialProviders: { acme } });
-  mask = scene.env.ACME_KEY ?? '';
+  fixture = await openMaskingFixture(echo, { credentialProviders: { acme } });
+  mask = fixture.env.ACME_KEY ?? '';
 });
-afterEach(() => scene.close());
+afterEach(() => fixture.close());
 
 /** Sends bytes inside of a connection to the host, by TLS; with everything that comes back until the other side ends. */
 async function sent(bytes: string, { host = '127.0.0.1', name = '127.0.0.1' } = {}): Promise<string> {
-  const { port, username, password } = new URL(scene.env.HTTP_PROXY ?? '');
+  const { port, username, password } = new URL(fixture.env.HTTP_PROXY ?? '');
   const socket = connect(Number(port), '127.0.0.1');
   const proof = Buffer.from(`${username}:${password}`).toString('base64');
   socket.write(`CONNECT ${host}:${raw.port} HTTP/1.1\r\nProxy-Authorization: Basic ${proof}\r\n\r\n`);

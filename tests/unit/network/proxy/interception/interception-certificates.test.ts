@@ -19,7 +19,7 @@ import { NetworkProxy } from '../../../../../src/network/proxy/network-proxy.ts'
 import { ProxyResources } from '../../../../../src/network/proxy/proxy-resources.ts';
 import { type CertificateFiles, Certificates } from '../../../../support/certificates.ts';
 import { waitFor } from '../../../../support/wait-for.ts';
-import { settings } from '../scene.ts';
+import { settings } from '../proxy-fixture.ts';
 
 let home = '';
 let certificates: Certificates;

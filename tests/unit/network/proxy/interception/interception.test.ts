@@ -10,24 +10,24 @@ import { waitFor } from '../../../../support/wait-for.ts';
 import {
   CREDENTIAL,
   EchoServers,
-  type MaskedScene,
-  type MaskedSceneOptions,
-  maskedScene,
-} from './masked-scene.ts';
+  type MaskingFixture,
+  type MaskingFixtureOptions,
+  openMaskingFixture,
+} from './masking-fixture.ts';
 
 const run = promisify(execFile);
 
 let servers: EchoServers;
-const scenes: MaskedScene[] = [];
+const fixtures: MaskingFixture[] = [];
 
 async function open(
-  changes: Parameters<typeof maskedScene>[1] = {},
-  options: MaskedSceneOptions = {},
-): Promise<MaskedScene & { readonly mask: string; readonly bearer: readonly string[] }> {
-  const scene = await maskedScene(servers, changes, options);
-  scenes.push(scene);
-  const mask = scene.env.ACME_KEY ?? '';
-  return { ...scene, mask, bearer: ['-H', `Authorization: Bearer ${mask}`] };
+  changes: Parameters<typeof openMaskingFixture>[1] = {},
+  options: MaskingFixtureOptions = {},
+): Promise<MaskingFixture & { readonly mask: string; readonly bearer: readonly string[] }> {
+  const fixture = await openMaskingFixture(servers, changes, options);
+  fixtures.push(fixture);
+  const mask = fixture.env.ACME_KEY ?? '';
+  return { ...fixture, mask, bearer: ['-H', `Authorization: Bearer ${mask}`] };
 }
 
 beforeAll(async () => {
@@ -38,7 +38,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   vi.unstubAllEnvs();
-  await Promise.all(scenes.splice(0).map((scene) => scene.close()));
+  await Promise.all(fixtures.splice(0).map((fixture) => fixture.close()));
 });
 afterAll(() => servers.close());
 
@@ -78,7 +78,7 @@ describe('where a credential belongs', () => {
     const again = ['--next', '-sS', ...bearer, '-H', 'Transfer-Encoding: chunked', '-d', 'second', url];
     const large = 'x'.repeat(100_000);
     const output = await run('curl', ['-sS', ...bearer, '-d', 'first', url, ...again], {
-      env: scenes[0]!.env,
+      env: fixtures[0]!.env,
     });
     expect(output.stdout).toBe(`Bearer ${CREDENTIAL} - first\nBearer ${CREDENTIAL} - second\n`);
     expect(servers.connections - before).toBe(1);
@@ -269,13 +269,13 @@ describe('connections end together', () => {
   });
 
   test('a program that goes takes its connection to the host with it, and so does a proxy that closes', async () => {
-    const scene = await open();
+    const fixture = await open();
     const port = Number(new URL(servers.secureUrl).port);
-    const sockets = await Promise.all([0, 1].map(() => tunnel(scene.env, port)));
+    const sockets = await Promise.all([0, 1].map(() => tunnel(fixture.env, port)));
     expect(await count()).toBe(2);
     sockets[0]?.destroy();
     await waitFor('one connection to go', async () => (await count()) === 1);
-    await scene.proxy.close();
+    await fixture.proxy.close();
     await waitFor('the other to go', async () => (await count()) === 0);
   });
 

@@ -13,7 +13,7 @@ import { NetworkProxy } from '../../../../../src/network/proxy/network-proxy.ts'
 import { ProxyResources } from '../../../../../src/network/proxy/proxy-resources.ts';
 import type { NetworkProxySettings } from '../../../../../src/protocol/network.ts';
 import { Certificates, pem } from '../../../../support/certificates.ts';
-import { settings } from '../scene.ts';
+import { settings } from '../proxy-fixture.ts';
 
 const run = promisify(execFile);
 
@@ -88,7 +88,7 @@ export class EchoServers {
 }
 
 /** A proxy with masks, and the environment of the program that it belongs to. */
-export interface MaskedScene {
+export interface MaskingFixture {
   readonly proxy: NetworkProxy;
   readonly env: Record<string, string>;
   readonly decisions: Decision[];
@@ -98,7 +98,7 @@ export interface MaskedScene {
   close(): Promise<void>;
 }
 
-export interface MaskedSceneOptions {
+export interface MaskingFixtureOptions {
   readonly env?: Record<string, string>;
   /** What the server trusts besides; the authority of the web servers unless something else is said. */
   readonly serverEnv?: Record<string, string>;
@@ -106,11 +106,11 @@ export interface MaskedSceneOptions {
 }
 
 /** Guards {@link CREDENTIAL} for `/v1` of both servers. */
-export async function maskedScene(
+export async function openMaskingFixture(
   servers: EchoServers,
   changes: Partial<NetworkProxySettings> = {},
-  { env = { ACME_KEY: CREDENTIAL }, serverEnv, resolve = async () => [] }: MaskedSceneOptions = {},
-): Promise<MaskedScene> {
+  { env = { ACME_KEY: CREDENTIAL }, serverEnv, resolve = async () => [] }: MaskingFixtureOptions = {},
+): Promise<MaskingFixture> {
   const home = mkdtempSync(join(tmpdir(), 'masked-'));
   const trusted = serverEnv ?? { SSL_CERT_FILE: servers.authority.cert };
   const host = new ProxyResources(resolve, { CODEX_HOME: home, ...trusted });
