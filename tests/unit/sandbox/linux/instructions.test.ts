@@ -60,7 +60,7 @@ test.each([0, 1, SMALL_PIPE_BYTES])(
   },
 );
 
-test('there is no launcher before all arguments are in the pipe', async () => {
+test('fills the launcher only after all arguments are in the pipe', async () => {
   instructions.closeReadEnd();
   let sent = false;
   const sending = instructions.send({ args: MANY, launcher: LAUNCHER }).then(() => {
@@ -87,21 +87,21 @@ test('there is no launcher before all arguments are in the pipe', async () => {
 test.each([
   ['few', MANY.subarray(0, 100)],
   ['many', MANY],
-])('%s arguments for a bwrap that is gone are nobody’s', async (_, bytes) => {
+])('drops %s arguments when bwrap has exited', async (_, bytes) => {
   instructions.closeReadEnd();
   endReader();
   await instructions.send({ args: bytes, launcher: LAUNCHER });
   expect(launcherSize()).toBe(0);
 });
 
-test('given up before they are sent, the arguments end and there is no launcher', async () => {
+test('closing before sending ends the arguments and leaves the launcher empty', async () => {
   instructions.close();
   await instructions.send({ args: MANY, launcher: LAUNCHER });
   expect(readFileSync(args)).toEqual(Buffer.alloc(0));
   expect(launcherSize()).toBe(0);
 });
 
-test('given up while they are sent, there is no launcher', async () => {
+test('closing while sending leaves the launcher empty', async () => {
   instructions.closeReadEnd();
   const sending = instructions.send({ args: MANY, launcher: LAUNCHER });
   instructions.close();

@@ -66,8 +66,8 @@ afterEach(async () => {
 const umask = process.umask(0o022);
 afterAll(() => void process.umask(umask));
 
-describe('what is held', () => {
-  test('exists, is told to the guard, and is gone afterwards', async () => {
+describe('a held placeholder', () => {
+  test('exists, is registered with the watchdog, and is removed on release', async () => {
     const { placeholders, guarded } = server();
     const wanted = [at('.git'), at('.env', 'file')];
     const { release, identities } = await placeholders.hold(wanted);
@@ -82,7 +82,7 @@ describe('what is held', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('is told to the guard once, until it has been unused for longer than as many others as there may be', async () => {
+  test('is registered with the watchdog once, until MAX_PLACEHOLDERS others were used after it', async () => {
     const { placeholders, guarded, told } = server();
     const use = async (...wanted: Placeholder[]) => {
       await (await placeholders.hold(wanted)).release();
@@ -108,7 +108,7 @@ describe('what is held', () => {
     await held.release();
   });
 
-  test('has its mode whatever the umask takes away', async () => {
+  test('has its mode regardless of the umask', async () => {
     process.umask(0o777);
     const { placeholders } = server();
     const { release } = await placeholders.hold([at('.git'), at('.env', 'file')]);
@@ -149,7 +149,7 @@ describe('what is held', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('is made anew where it is missing because its directory was moved, and goes in both places', async () => {
+  test('is created again after its directory was moved, and both are removed', async () => {
     const { placeholders } = server();
     mkdirSync(join(folder, 'a'));
     const first = await placeholders.hold([at('a/.git')]);
@@ -166,7 +166,7 @@ describe('what is held', () => {
     expect(readdirSync(join(folder, 'a'))).toEqual([]);
   });
 
-  test('is the same for all at any time, however often it comes and goes', async () => {
+  test('is the same entry for all concurrent users', async () => {
     const servers = [server(), server(), server()];
     let rounds = 0;
     const use = async ({ placeholders }: ReturnType<typeof server>) => {
@@ -185,7 +185,7 @@ describe('what is held', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('is adopted when a dead server has left it, and removed', async () => {
+  test('is taken over from a dead server and removed', async () => {
     mkdirSync(join(folder, '.git'));
     chmodSync(join(folder, '.git'), PLACEHOLDER_MODES.directory);
     writeFileSync(join(folder, '.env'), '');
@@ -206,8 +206,8 @@ describe('what is held', () => {
   });
 });
 
-describe('what belongs to somebody is left alone', () => {
-  test('an empty directory or file of theirs', async () => {
+describe('entries of other users are left alone', () => {
+  test('an empty directory or file', async () => {
     mkdirSync(join(folder, '.git'), { mode: 0o755 });
     writeFileSync(join(folder, '.env'), '', { mode: 0o644 });
     const { placeholders, guarded } = server();
@@ -221,7 +221,7 @@ describe('what belongs to somebody is left alone', () => {
     ['a link to a directory', () => symlinkSync(tmpdir(), join(folder, '.git'))],
     ['a dangling link', () => symlinkSync('nowhere', join(folder, '.git'))],
     ['a file', () => writeFileSync(join(folder, '.git'), '')],
-  ])('%s in the place of a directory', async (_, make) => {
+  ])('%s instead of a directory', async (_, make) => {
     make();
     const before = lstatSync(join(folder, '.git')).ino;
     await expect(server().placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdatedError);
@@ -235,7 +235,7 @@ describe('what belongs to somebody is left alone', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('what they put into it meanwhile, with an ordinary mode', async () => {
+  test('content that was added to a placeholder, which gets an ordinary mode', async () => {
     const { release } = await server().placeholders.hold([at('.git'), at('.env', 'file')]);
     chmodSync(join(folder, '.git'), 0o755);
     writeFileSync(join(folder, '.git', 'config'), 'x');
@@ -248,7 +248,7 @@ describe('what belongs to somebody is left alone', () => {
     expect(readdirSync(join(folder, '.git'))).toEqual(['config']);
   });
 
-  test('what they put in its place meanwhile', async () => {
+  test('an entry that replaced a placeholder', async () => {
     const { release } = await server().placeholders.hold([at('.git')]);
     rmSync(join(folder, '.git'), { recursive: true });
     mkdirSync(join(folder, '.git'), { mode: 0o755 });
@@ -257,8 +257,8 @@ describe('what belongs to somebody is left alone', () => {
   });
 });
 
-describe('what cannot be held', () => {
-  test('takes the others with it', async () => {
+describe('a placeholder that cannot be held', () => {
+  test('releases the others', async () => {
     mkdirSync(join(folder, 'theirs'));
     const { placeholders, guarded } = server();
     await expect(placeholders.hold([at('.git'), at('theirs'), at('.aws')])).rejects.toThrow(
@@ -270,11 +270,11 @@ describe('what cannot be held', () => {
     await release();
   });
 
-  test('is a place in a directory that is gone', async () => {
+  test('is in a directory that no longer exists', async () => {
     await expect(server().placeholders.hold([at('gone/.git')])).rejects.toThrow(PlanOutdatedError);
   });
 
-  test('is one more than a server may hold', async () => {
+  test('exceeds MAX_PLACEHOLDERS', async () => {
     const { placeholders } = server();
     const many = Array.from({ length: MAX_PLACEHOLDERS }, (_, index) => at(`p${index}`));
     const { release } = await placeholders.hold(many);
@@ -286,7 +286,7 @@ describe('what cannot be held', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('is one that another never stops removing', async () => {
+  test('is removed by another server again and again', async () => {
     const { placeholders } = server(() => false);
     await expect(placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdatedError);
   });

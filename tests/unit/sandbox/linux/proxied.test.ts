@@ -53,7 +53,7 @@ test.each([
   ['a restricted disk', workspacePolicy(workspace)],
   ['many denied files', workspacePolicy(workspace, manyDenied)],
   ['every file', UNRESTRICTED],
-])('a program with %s reaches its proxy and nothing else', async (_name, policy) => {
+])('a program with %s reaches only its proxy', async (_name, policy) => {
   const web = await openWebServer();
   const before = openDescriptors();
   const decisions: Decision[] = [];

@@ -43,7 +43,7 @@ afterEach(async () => {
 });
 
 const idle = () => reserve.filter(({ pid }) => isAlive(pid)).map(({ pid }) => pid);
-const isReady = (count: number) => waitFor('a sandbox in reserve', () => reserve.length === count);
+const isReady = (count: number) => waitFor('a pre-built sandbox', () => reserve.length === count);
 
 const planOf = (): MountPlan => ({
   steps: [],
@@ -58,7 +58,7 @@ const specOf = ({ pipe }: Parameters<Parameters<SandboxPool['prebuild']>[2]>[0])
   inherited: [pipe],
 });
 
-test('one that is given up while it is started ends, and leaves its place to the next like it', async () => {
+test('a sandbox that is evicted during its start ends and does not replace a newer one', async () => {
   isSlow = true;
   const slow = planOf();
   sandboxes.prebuild(slow, 'kind', specOf);
@@ -76,7 +76,7 @@ test('one that is given up while it is started ends, and leaves its place to the
   expect(idle()).toEqual([]);
 });
 
-test('there is one for each plan and kind, and only the latest', async () => {
+test('keeps one sandbox per plan and key, and evicts the oldest', async () => {
   const plans = Array.from({ length: MAX_POOLED_SANDBOXES }, planOf);
   const wanted = [...plans.map((plan) => [plan, 'kind'] as const), [plans[0]!, 'other'] as const];
   for (const [index, [plan, kind]] of wanted.entries()) {
@@ -89,7 +89,7 @@ test('there is one for each plan and kind, and only the latest', async () => {
   expect(sandboxes.take(plans[0]!, 'kind')).toBeNull();
 });
 
-test('there is none any more when it is over', async () => {
+test('close ends all sandboxes', async () => {
   sandboxes.prebuild(planOf(), 'late', () => shell('true'));
   await sandboxes.close();
   sandboxes.prebuild(planOf(), 'later', () => shell('true'));

@@ -105,7 +105,7 @@ async function runToEnd(
 }
 
 const idle = () => reserve.filter(({ pid }) => isAlive(pid)).map(({ pid }) => pid);
-const isReady = (count: number) => waitFor('a sandbox in reserve', () => reserve.length === count);
+const isReady = (count: number) => waitFor('a pre-built sandbox', () => reserve.length === count);
 
 /** A reserve of one sandbox for programs without an input; its pid. */
 async function withReserve(): Promise<number> {
@@ -114,19 +114,19 @@ async function withReserve(): Promise<number> {
   return reserve[0]!.pid;
 }
 
-describe('a sandbox in reserve', () => {
-  test('is there for a policy that is used again, and none before', async () => {
+describe('a pre-built sandbox', () => {
+  test('is built after the second use of a policy', async () => {
     expect(reserve).toEqual([]);
     const spare = await withReserve();
     expect(idle()).toEqual([spare]);
   });
 
-  test('leaves nothing in the workspace while it waits', async () => {
+  test('leaves no placeholder in the workspace while it waits', async () => {
     await withReserve();
     expect(readdirSync(workspace)).toEqual(['.git']);
   });
 
-  test('runs the next program, as sandboxed as every other', async () => {
+  test('runs the next program with the same restrictions', async () => {
     const spare = await withReserve();
     const script = [
       'echo "$0 $A $PWD"',
@@ -148,14 +148,14 @@ describe('a sandbox in reserve', () => {
     await sandboxes.close();
   });
 
-  test('is followed by another', async () => {
+  test('is replaced by another after its use', async () => {
     await withReserve();
     await runToEnd(shell('true'));
     await isReady(2);
     expect(idle()).toEqual([reserve[1]!.pid]);
   });
 
-  test('is not used when a name that it protects is there meanwhile', async () => {
+  test('is not used when a protected name was created since', async () => {
     const spare = await withReserve();
     mkdirSync(join(workspace, '.codex'));
     writeFileSync(join(workspace, '.codex', 'mine'), '');
@@ -166,7 +166,7 @@ describe('a sandbox in reserve', () => {
     rmSync(join(workspace, '.codex'), { recursive: true });
   });
 
-  test('is not used when what it has mounted was exchanged', async () => {
+  test('is not used when a mounted directory was replaced', async () => {
     const spare = await withReserve();
     renameSync(join(workspace, '.git'), join(workspace, 'old'));
     mkdirSync(join(workspace, '.git'));
@@ -175,7 +175,7 @@ describe('a sandbox in reserve', () => {
     expect(output).toMatch(/^[^\n]*Read-only file system\n$/);
   });
 
-  test('is not used when the workspace was made anew', async () => {
+  test('is not used when the workspace was created again', async () => {
     const spare = await withReserve();
     rmSync(workspace, { recursive: true });
     mkdirSync(join(workspace, '.git'), { recursive: true });
@@ -184,14 +184,14 @@ describe('a sandbox in reserve', () => {
     expect(output).toMatch(/Read-only file system\nhere\n$/);
   });
 
-  test('is not used when something was mounted or unmounted meanwhile', async () => {
+  test('is not used after a mount or unmount', async () => {
     const spare = await withReserve();
     mountsChanged = true;
     expect((await runToEnd(shell('true'))).pid).not.toBe(spare);
     await waitFor('its end', () => !isAlive(spare));
   });
 
-  test('is for its own policy only', async () => {
+  test('is used for its own policy only', async () => {
     const other = realpathSync(mkdtempSync(join(tmpdir(), 'reserve-')));
     await runToEnd(shell('true'), other);
     const spare = await withReserve();
@@ -204,7 +204,7 @@ describe('a sandbox in reserve', () => {
     rmSync(other, { recursive: true });
   });
 
-  describe('where files are denied', () => {
+  describe('with denied files', () => {
     let secret: string;
     let folder: string;
 
@@ -224,13 +224,13 @@ describe('a sandbox in reserve', () => {
 
     const script = 'cat secret denied/inner; ls denied; echo over';
 
-    test('keeps them', async () => {
+    test('keeps them denied', async () => {
       const spare = await withReserve();
       const { output, pid } = await runToEnd(shell(script));
       expect([output, pid]).toEqual(['over\n', spare]);
     });
 
-    test('is not used when one was exchanged, and with it what covered it', async () => {
+    test('is not used when a denied file was replaced', async () => {
       const spare = await withReserve();
       writeFileSync(join(workspace, 'new'), 'told');
       renameSync(join(workspace, 'new'), secret);
@@ -242,7 +242,7 @@ describe('a sandbox in reserve', () => {
     test.each([
       ['file', () => secret],
       ['directory', () => folder],
-    ])('does not bring back a %s that is gone meanwhile', async (_, path) => {
+    ])('does not create a %s that was removed since', async (_, path) => {
       const spare = await withReserve();
       rmSync(path(), { recursive: true });
       expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
@@ -250,7 +250,7 @@ describe('a sandbox in reserve', () => {
       expect(existsSync(path())).toBe(false);
     });
 
-    test('and what is there is another thing at each attempt, nothing is started', async () => {
+    test('starts nothing when the files change at each attempt', async () => {
       await withReserve();
       const { signal } = new AbortController();
       const wrapInSandbox = (asked: SpawnSpec) => {
@@ -264,7 +264,7 @@ describe('a sandbox in reserve', () => {
       await expect(started).rejects.toThrow('the files to protect keep changing');
     });
 
-    test('is not made when one is missing', async () => {
+    test('is not pre-built when a denied file is missing', async () => {
       rmSync(secret);
       for (const word of ['one', 'two', 'three'])
         expect((await runToEnd(shell(`echo ${word}`))).output).toBe(`${word}\n`);
@@ -273,7 +273,7 @@ describe('a sandbox in reserve', () => {
     });
   });
 
-  test('that finds its pipe closed executes nothing', async () => {
+  test('executes nothing when its pipe is closed', async () => {
     const take = vi.spyOn(sandboxes, 'take');
     await withReserve();
     const [plan, kind] = take.mock.lastCall!;
@@ -288,7 +288,7 @@ describe('a sandbox in reserve', () => {
     await child.allGone();
   });
 
-  test('that came to nothing a few times is the last for its plan', async () => {
+  test('is not built again after MAX_PREBUILD_FAILURES', async () => {
     for (let failure = 1; failure <= MAX_PREBUILD_FAILURES; failure++) {
       await runToEnd(shell('true'));
       await isReady(failure);
@@ -300,7 +300,7 @@ describe('a sandbox in reserve', () => {
     expect(reserve).toHaveLength(MAX_PREBUILD_FAILURES);
   });
 
-  test('that was used makes up for those that came to nothing', async () => {
+  test('resets the failure count when it is used', async () => {
     let built = 0;
     for (let failure = 1; failure <= MAX_PREBUILD_FAILURES + 1; failure++) {
       await runToEnd(shell('true'));
@@ -316,7 +316,7 @@ describe('a sandbox in reserve', () => {
   test.each([
     ['with an input', INPUT],
     ['on a terminal', TERMINAL],
-  ])('is not for a program %s', async (_, io) => {
+  ])('is not used for a program %s', async (_, io) => {
     const spare = await withReserve();
     const { output, pid } = await runToEnd(shell('echo fine', io));
     expect(output).toMatch(/^fine/);
@@ -324,14 +324,14 @@ describe('a sandbox in reserve', () => {
     expect(isAlive(spare)).toBe(true);
   });
 
-  test('is not for a program with a limit', async () => {
+  test('is not used for a program with a resource limit', async () => {
     const spare = await withReserve();
     const limited = { ...shell('true'), resources: { memoryBytes: 1e9, pids: null, cpuPercent: null } };
     expect((await runToEnd(limited)).pid).not.toBe(spare);
     expect(isAlive(spare)).toBe(true);
   });
 
-  test('knows nothing of the program that it was started with', async () => {
+  test('contains no data of the program that it was built after', async () => {
     const secret = shell('true');
     await runToEnd({ ...secret, env: { SECRET: 'for-this-one-only' } });
     await isReady(1);
@@ -340,7 +340,7 @@ describe('a sandbox in reserve', () => {
     }
   });
 
-  test('is ended when nobody needs it for a while', async () => {
+  test('ends after POOLED_SANDBOX_IDLE_MS', async () => {
     const timers = vi.spyOn(globalThis, 'setTimeout');
     await withReserve();
     const [expire] = timers.mock.calls.find(([, ms]) => ms === POOLED_SANDBOX_IDLE_MS)!;
@@ -351,7 +351,7 @@ describe('a sandbox in reserve', () => {
     expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
   });
 
-  test('that has been killed is not used, even if nobody has been told yet', async () => {
+  test('is not used after it was killed, even before its exit is reported', async () => {
     const spare = await withReserve();
     process.kill(spare, 'SIGKILL');
     // The event loop does not turn, so that it does not hear of the end.
@@ -362,7 +362,7 @@ describe('a sandbox in reserve', () => {
     expect(pid).not.toBe(spare);
   });
 
-  test('ends with the program whose start is given up', async () => {
+  test('ends when the start that took it is cancelled', async () => {
     const spare = await withReserve();
     const giveUp = new AbortController();
     const started = start(shell('echo never'), giveUp.signal);
@@ -373,7 +373,7 @@ describe('a sandbox in reserve', () => {
     expect(failed).not.toHaveBeenCalled();
   });
 
-  test('whose start is given up when it has been told is no failure of its own', async () => {
+  test('does not count as failed when a cancelled start has sent its instructions', async () => {
     const spare = await withReserve();
     const giveUp = new AbortController();
     const failed = vi.spyOn(sandboxes, 'noteFailure');
@@ -384,7 +384,7 @@ describe('a sandbox in reserve', () => {
     expect(failed).not.toHaveBeenCalled();
   });
 
-  test('that cannot be started is nobody’s failure', async () => {
+  test('does not fail the program when it cannot be started', async () => {
     beforeReserve = () => {
       throw new Error('no more processes');
     };

@@ -46,7 +46,7 @@ async function kill(server: ChildProcess): Promise<void> {
   await once(server, 'exit');
 }
 
-test('what a server has made for its sandboxes goes when it is killed', async () => {
+test('placeholders are removed when the server is killed', async () => {
   mkdirSync(join(folder, 'own'));
   const server = await startServer();
   expect(readdirSync(folder).sort()).toEqual([...PLACEHOLDERS, 'own']);
@@ -59,7 +59,7 @@ test('what a server has made for its sandboxes goes when it is killed', async ()
   await waitFor('every bwrap to go', () => !running.some((pid) => isAlive(pid)));
 });
 
-test('what another server still uses stays closed to its programs, and goes with the last server', async () => {
+test('placeholders stay while another server uses them, and are removed with the last one', async () => {
   const [first, second] = [await startServer(), await startServer()];
   const watchdog = watchdogOf(first);
   await kill(first.process);
@@ -70,7 +70,7 @@ test('what another server still uses stays closed to its programs, and goes with
   await waitFor('the placeholders to go', () => readdirSync(folder).length === 0);
 });
 
-test('a sandbox in reserve keeps no process alive, and ends with it', async () => {
+test('a pre-built sandbox does not keep its process alive and ends with it', async () => {
   const user = spawn(process.execPath, [USER, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
   let text = '';
   user.stdout.on('data', (bytes: Buffer) => {
