@@ -11,12 +11,12 @@ import {
   WRITE_WORKSPACE,
 } from './helper-fixture.ts';
 
-describe('files under a policy that change behind its back', () => {
+describe('files that other processes change while a policy is in use', () => {
   const scene = new HelperFixture();
   const { at, entry } = scene;
   const { write, read, remove } = operationsAt(at);
 
-  test('a workspace that is made anew is found', async () => {
+  test('finds a workspace that was created again', async () => {
     const files = scene.files(READ_ALL, WRITE_WORKSPACE);
     expect(await write(files, 'ws/a')).toBe('done');
     renameSync(at('ws'), at('old'));
@@ -28,7 +28,7 @@ describe('files under a policy that change behind its back', () => {
     expect(await write(files, 'ws/c')).toBe(NO_ENTRY);
   });
 
-  test('a repository that is made later is protected', async () => {
+  test('protects a repository that was created later', async () => {
     const files = scene.files(READ_ALL, WRITE_WORKSPACE);
     expect(await write(files, 'ws/a')).toBe('done');
     mkdirSync(at('ws/.git'));
@@ -38,7 +38,7 @@ describe('files under a policy that change behind its back', () => {
     expect(await read(files, 'ws/.git/config')).toBe('old');
   });
 
-  test('what is removed and made again is closed as before, though it may have got the same number', async () => {
+  test('denies a file that was removed and created again, even with the same inode number', async () => {
     const make = () => {
       mkdirSync(at('ws/.git'), { recursive: true });
       mkdirSync(at('ws/secret'));
@@ -55,7 +55,7 @@ describe('files under a policy that change behind its back', () => {
     expect(await write(files, 'ws/.git/config')).toBe(READ_ONLY);
   });
 
-  test('a mode does not open what is denied', async () => {
+  test('changing the mode does not allow a denied path', async () => {
     mkdirSync(at('ws/sub'));
     writeFileSync(at('ws/sub/key'), 'secret');
     writeFileSync(at('ws/key'), 'secret');
@@ -71,7 +71,7 @@ describe('files under a policy that change behind its back', () => {
     expect(await read(files, 'ws/key')).toBe(DENIED);
   });
 
-  test('a file that is open stays open', async () => {
+  test('keeps open files open', async () => {
     writeFileSync(at('ws/a'), 'content');
     const files = scene.files(READ_ALL, WRITE_WORKSPACE);
     const file = await files.open(at('ws/a'), 'read');

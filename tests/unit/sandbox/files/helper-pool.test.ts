@@ -29,7 +29,7 @@ describe('the helper', () => {
     return pool.files(scene.policy(READ_ALL, entry(`ws/${name}`, 'write'))).fileSystem;
   };
 
-  test('is started once, whoever asks', async () => {
+  test('is started once for concurrent operations', async () => {
     const pool = scene.pool();
     const policy = scene.policy(READ_ALL, WRITE_WORKSPACE);
     await Promise.all(
@@ -40,7 +40,7 @@ describe('the helper', () => {
     expect(readdirSync(at('ws'))).toHaveLength(21);
   });
 
-  test('does five hundred things at once', async () => {
+  test('performs five hundred concurrent operations', async () => {
     const files = scene.files(READ_ALL, WRITE_WORKSPACE);
     const names = Array.from({ length: 500 }, (_, index) => at(`ws/${index}`));
     await Promise.all(names.map((name, index) => write(files, name, Buffer.from(String(index)))));
@@ -48,7 +48,7 @@ describe('the helper', () => {
     expect(contents.map(String)).toEqual(names.map((_, index) => String(index)));
   });
 
-  test('takes little memory for large files', async () => {
+  test('uses little memory for large files', async () => {
     const pool = scene.pool();
     const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
     const bytes = Buffer.alloc(64 * MEGABYTE, 'abcdefg');
@@ -71,7 +71,7 @@ describe('the helper', () => {
     expect(memoryOf(helper, 'VmHWM') - written).toBeLessThan(40 * MEGABYTE);
   });
 
-  test('that is killed fails what is under way; the next operation gets another', async () => {
+  test('that is killed fails the operations in progress, and the next operation gets another one', async () => {
     const pool = scene.pool();
     const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
     writeFileSync(at('ws/big'), Buffer.alloc(MEGABYTE));
@@ -100,7 +100,7 @@ describe('the helper', () => {
     await waitFor('the first to be gone', () => !isAlive(first!));
   });
 
-  test('is gone after the close, with everything that was under way', async () => {
+  test('ends on close, and operations in progress fail', async () => {
     const pool = scene.pool();
     const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
     const file = await files.open(at('ws/a'), 'replace');
@@ -116,7 +116,7 @@ describe('the helper', () => {
     expect(existsSync(at('ws/b'))).toBe(false);
   });
 
-  test('that nobody uses is ended after a while', async () => {
+  test('ends after it was idle for a while', async () => {
     const pool = scene.pool({ idleMs: 50 });
     const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
     await write(files, at('ws/a'));
@@ -140,7 +140,7 @@ describe('the helper', () => {
     await waitFor('the helper to be ended', () => pool.pids.length === 0);
   });
 
-  test('makes room for that of another policy when nobody uses it', async () => {
+  test('is ended for another policy while it is idle', async () => {
     const pool = scene.pool({ maxHelpers: 2 });
     const [a, b, c] = [filesUnder(pool, 'a'), filesUnder(pool, 'b'), filesUnder(pool, 'c')];
     await write(a, at('ws/a/x'));
@@ -154,7 +154,7 @@ describe('the helper', () => {
     expect(pool.pids).toHaveLength(2);
   });
 
-  test('is waited for as long as all are busy, but not for ever', async () => {
+  test('is waited for, up to a limit, while all are busy', async () => {
     const pool = scene.pool({ maxHelpers: 1, waitMs: 100 });
     const [a, b] = [filesUnder(pool, 'a'), filesUnder(pool, 'b')];
     const file = await a.open(at('ws/a/x'), 'replace');
@@ -166,7 +166,7 @@ describe('the helper', () => {
     await write(b, at('ws/b/x'));
   });
 
-  test('is handed on when the last who used it is done', async () => {
+  test('is ended for a waiting policy when its last user releases it', async () => {
     const pool = scene.pool({ maxHelpers: 1 });
     const [a, b] = [filesUnder(pool, 'a'), filesUnder(pool, 'b')];
     const file = await a.open(at('ws/a/x'), 'replace');
@@ -178,7 +178,7 @@ describe('the helper', () => {
     expect(pool.pids).toHaveLength(1);
   });
 
-  test('sees nothing of the environment of the server but what concerns it', async () => {
+  test('gets only PATH and the temporary directories from the environment of the server', async () => {
     const env = { PATH: '/bin', TMPDIR: '/var/tmp', SECRET: 'x' };
     const pool = scene.pool({ env });
     const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
@@ -189,7 +189,7 @@ describe('the helper', () => {
     expect(variables.filter((variable) => variable !== '')).toEqual(['PATH=/bin', 'TMPDIR=/var/tmp']);
   });
 
-  test('has a network of its own and the filter of system calls', async () => {
+  test('has its own network namespace and a seccomp filter', async () => {
     const pool = scene.pool();
     await write(pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem, at('ws/a'));
     const helper = inside(pool.pids[0]!);
@@ -211,7 +211,7 @@ describe('the helper', () => {
       expect(existsSync(at('ws/a'))).toBe(false);
     });
 
-    test('because its program is missing says which', async () => {
+    test('because its program is missing: reports its path', async () => {
       const program = { ...scene.program, main: '/nowhere/file-helper.cjs' };
       const files = scene.pool({ program }).files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toMatch(
@@ -219,7 +219,7 @@ describe('the helper', () => {
       );
     });
 
-    test('because its program is broken says how', async () => {
+    test('because its program is broken: reports its stderr', async () => {
       writeFileSync(at('broken.cjs'), 'throw new Error("not today");');
       const program = { ...scene.program, main: at('broken.cjs') };
       const pool = scene.pool({ program, maxHelpers: 1, waitMs: 5_000 });
@@ -230,7 +230,7 @@ describe('the helper', () => {
       expect(pool.pids).toEqual([]);
     });
 
-    test('in time is given up', async () => {
+    test('in time is killed', async () => {
       writeFileSync(at('mute.cjs'), 'setInterval(() => {}, 1000);');
       const program = { ...scene.program, main: at('mute.cjs') };
       const pool = scene.pool({ program, startMs: 200 });
@@ -263,7 +263,7 @@ describe('the helper', () => {
       await waitFor('all helpers to be ended', () => pool.pids.length === 0);
     });
 
-    test('because too many wait for their turn already', async () => {
+    test('because too many starts are waiting', async () => {
       const pool = scene.pool({ maxHelpers: 1 });
       const file = await filesUnder(pool, 'busy').open(at('ws/busy/x'), 'replace');
       const starts = Array.from({ length: MAX_WAITING_STARTS + 1 }, (_, index) =>
@@ -278,18 +278,18 @@ describe('the helper', () => {
       );
     });
 
-    test('because there is no place for it in the sandbox is not started elsewhere', async () => {
+    test('because its runtime directory cannot be created', async () => {
       const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('/dev', 'deny'));
       expect(await outcome(write(files, at('ws/a')))).toMatch(/^failed: fs sandbox helper failed/);
       expect(existsSync(at('ws/a'))).toBe(false);
     });
 
-    test('because bwrap could be replaced by those it confines', async () => {
+    test('because sandboxed programs could replace bwrap', async () => {
       const files = scene.files(READ_ALL, entry('/usr', 'write'));
       expect(await outcome(write(files, at('ws/a')))).toMatch(/make bwrap itself .* writable/);
     });
 
-    test('because bwrap has ended is not waited for, whatever it has left behind', async () => {
+    test('because bwrap has exited, even if a process that it started is left', async () => {
       writeFileSync(at('bwrap'), '#!/bin/sh\nsleep 60 &\nexit 1\n', { mode: 0o755 });
       const killed = async () => at('bwrap');
       const pool = scene.pool({ bwrap: { path: killed, trustedPath: killed, markWorking: () => {} } });
@@ -299,7 +299,7 @@ describe('the helper', () => {
       );
     });
 
-    test('because bwrap is none', async () => {
+    test('because the executable is not bwrap', async () => {
       const none = async () => '/bin/false';
       const pool = scene.pool({ bwrap: { path: none, trustedPath: none, markWorking: () => {} } });
       const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
@@ -308,7 +308,7 @@ describe('the helper', () => {
       );
     });
 
-    test('because bwrap does not work here says what helps', async () => {
+    test('because bwrap does not work: reports the fix', async () => {
       const path = () => Promise.reject(unenforceable('bwrap does not work here; allow user namespaces'));
       const pool = scene.pool({
         bwrap: { path, trustedPath: async () => '/bin/false', markWorking: () => {} },
@@ -319,7 +319,7 @@ describe('the helper', () => {
       );
     });
 
-    test('because nothing can be inherited', async () => {
+    test('because the spawner cannot pass descriptors', async () => {
       const spawner = new NodeSpawner('no terminals');
       const pool = scene.pool({ spawner });
       const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;

@@ -27,7 +27,7 @@ interface Place {
 
 /** Every operation does and says what the local files do and say: each is done in two trees that are alike. */
 export function sameAnswers(place: Place, open: () => Promise<FileSystem>): void {
-  describe('the same as without it', () => {
+  describe('operations with the same result as without a helper', () => {
     test.each(OPERATIONS)('%s', async (name, operate) => {
       const outcomes = [];
       const opened = await open();
@@ -139,7 +139,7 @@ const OPERATIONS: [string, Operation][] = [
   ['copy a tree over a tree', (files, at) => files.copy(at('dir'), at('ldir'), { recursive: true })],
   ['copy a tree into another', (files, at) => files.copy(at('dir'), at('empty'), { recursive: true })],
   [
-    'copy a tree with a fifo in it',
+    'copy a tree with a FIFO in it',
     async (files, at) => {
       renameSync(at('fifo'), at('dir/fifo'));
       await files.copy(at('dir'), at('new'), { recursive: true });
@@ -151,7 +151,7 @@ const OPERATIONS: [string, Operation][] = [
   ['walk nothing', (files, at) => files.walk(at('missing'), WALK, signal)],
   ['walk too far', (files, at) => files.walk(at('.'), { ...WALK, maxDepth: 1_000 }, signal)],
   [
-    'write what may only be read',
+    'write a read-only file',
     async (files, at) => {
       const file = await files.open(at('a.txt'), 'read');
       try {
@@ -162,7 +162,7 @@ const OPERATIONS: [string, Operation][] = [
     },
   ],
   [
-    'read far behind the end',
+    'read far after the end',
     async (files, at) => {
       const file = await files.open(at('a.txt'), 'read');
       try {

@@ -44,8 +44,8 @@ describe('files under a policy', () => {
 
   const { write, read, mkdir, remove, names } = operationsAt(at);
 
-  describe('that may be written in the workspace only', () => {
-    test('the workspace can be changed', async () => {
+  describe('that allows writing to the workspace only', () => {
+    test('allows changes in the workspace', async () => {
       const files = scene.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, 'ws/a')).toBe('done');
       expect(readFileSync(at('ws/a'), 'utf8')).toBe('new');
@@ -56,7 +56,7 @@ describe('files under a policy', () => {
       expect(readdirSync(at('ws')).sort()).toEqual(['a', 'c']);
     });
 
-    test('nothing outside can be changed', async () => {
+    test('denies changes outside', async () => {
       mkdirSync(at('out'));
       writeFileSync(at('out/a'), 'old');
       writeFileSync(at('ws/a'), 'old');
@@ -73,7 +73,7 @@ describe('files under a policy', () => {
       expect(readFileSync(at('out/a'), 'utf8')).toBe('old');
     });
 
-    test('links lead nowhere that cannot be changed', async () => {
+    test('denies changes through links that lead outside', async () => {
       mkdirSync(at('out'));
       writeFileSync(at('out/a'), 'old');
       symlinkSync(at('out'), at('ws/link'));
@@ -86,7 +86,7 @@ describe('files under a policy', () => {
       expect(readdirSync(at('out'))).toEqual(['a']);
     });
 
-    test.each([false, true])('protected names stay as they are (there: %s)', async (there) => {
+    test.each([false, true])('protects names (existing: %s)', async (there) => {
       if (there) {
         mkdirSync(at('ws/.git'));
         writeFileSync(at('ws/.git/config'), 'old');
@@ -107,7 +107,7 @@ describe('files under a policy', () => {
       }
     });
 
-    test('protected names are listed', async () => {
+    test('lists protected names', async () => {
       writeFileSync(at('ws/a'), '');
       const files = scene.files(READ_ALL, WRITE_WORKSPACE);
       expect(await names(files, 'ws')).toEqual(['.agents', '.aws', '.codex', '.git', 'a']);
@@ -121,7 +121,7 @@ describe('files under a policy', () => {
       ]);
     });
 
-    test('the workspace itself is emptied and stays', async () => {
+    test('removing the workspace empties it and keeps it', async () => {
       mkdirSync(at('ws/d'));
       writeFileSync(at('ws/d/a'), '');
       const files = scene.files(READ_ALL, WRITE_WORKSPACE);
@@ -129,7 +129,7 @@ describe('files under a policy', () => {
       expect(readdirSync(at('ws'))).toEqual([]);
     });
 
-    test('an explicit entry lifts the protection', async () => {
+    test('an explicit write entry removes the protection', async () => {
       const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('ws/.git', 'write'));
       expect(await mkdir(files, 'ws/.git', true)).toBe('done');
       expect(await write(files, 'ws/.git/config')).toBe('done');
@@ -137,7 +137,7 @@ describe('files under a policy', () => {
       expect(readdirSync(at('ws'))).toEqual(['.git']);
     });
 
-    test('read-only parts of it are read-only, also those that are missing', async () => {
+    test('enforces read-only paths, also missing ones', async () => {
       mkdirSync(at('ws/lib'));
       writeFileSync(at('ws/lib/a'), 'old');
       const files = scene.files(
@@ -154,7 +154,7 @@ describe('files under a policy', () => {
       expect(existsSync(at('ws/gone/x'))).toBe(false);
     });
 
-    test('a workspace that is a link is the one it leads to', async () => {
+    test('resolves a workspace that is a link', async () => {
       mkdirSync(at('real'));
       rmSync(at('ws'), { recursive: true });
       symlinkSync('real', at('ws'));
@@ -166,7 +166,7 @@ describe('files under a policy', () => {
       expect(readdirSync(at('real')).sort()).toEqual(['a', 'b']);
     });
 
-    test('device files work, and nothing else can be put among them', async () => {
+    test('allows device files and denies creating entries in /dev', async () => {
       const files = scene.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, '/dev/null')).toBe('done');
       expect(await write(files, '/dev/shm/x')).toBe('done');
@@ -175,8 +175,8 @@ describe('files under a policy', () => {
     });
   });
 
-  describe('of which some are denied', () => {
-    test('they can be neither read nor listed nor written', async () => {
+  describe('with denied paths', () => {
+    test('denies reading, listing and writing them', async () => {
       for (const name of ['ws/secret', 'out']) {
         mkdirSync(at(name));
         writeFileSync(at(`${name}/a`), 'secret');
@@ -195,7 +195,7 @@ describe('files under a policy', () => {
       expect(readFileSync(at('ws/secret/a'), 'utf8')).toBe('secret');
     });
 
-    test('what is reopened in them can be used', async () => {
+    test('allows a path that is granted again inside of them', async () => {
       mkdirSync(at('ws/secret/open'), { recursive: true });
       writeFileSync(at('ws/secret/a'), 'secret');
       const files = scene.files(
@@ -209,7 +209,7 @@ describe('files under a policy', () => {
       expect(await read(files, 'ws/secret/a')).not.toBe('secret');
     });
 
-    test('patterns deny what is there, and what comes later', async () => {
+    test('globs deny existing files and, after a new check, later ones', async () => {
       mkdirSync(at('ws/sub'));
       writeFileSync(at('ws/sub/.env'), 'secret');
       writeFileSync(at('ws/sub/env'), 'open');
@@ -229,7 +229,7 @@ describe('files under a policy', () => {
       expect(await read(files, 'ws/sub/.env')).toBe(NO_ENTRY);
     });
 
-    test('any number of missing ones cannot be made', async () => {
+    test('denies creating any number of missing ones', async () => {
       const missing = Array.from({ length: 1_000 }, (_, index) => `ws/${'long-name-'.repeat(15)}${index}`);
       const files = scene.files(READ_ALL, WRITE_WORKSPACE, ...missing.map((name) => entry(name, 'deny')));
       for (const name of [missing[0]!, missing[999]!]) expect(await write(files, name)).toBe(READ_ONLY);
@@ -237,7 +237,7 @@ describe('files under a policy', () => {
       expect(readdirSync(at('ws'))).toEqual(['a']);
     });
 
-    test('a missing one cannot be made', async () => {
+    test('denies creating a missing one', async () => {
       const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny'));
       expect(await write(files, 'ws/secret')).toBe(READ_ONLY);
       expect(await write(files, 'ws/secret/x')).toBe(READ_ONLY);
@@ -245,8 +245,8 @@ describe('files under a policy', () => {
     });
   });
 
-  describe('of which most are not shown', () => {
-    test('only what is named is there', async () => {
+  describe('that hides most files', () => {
+    test('shows only the named paths', async () => {
       mkdirSync(at('lib'));
       writeFileSync(at('lib/a'), 'text');
       writeFileSync(at('hidden'), 'text');
@@ -262,7 +262,7 @@ describe('files under a policy', () => {
       expect(await names(files, '/')).toEqual(['dev', 'proc', at('.').split('/')[1]]);
     });
 
-    test('what is made elsewhere is gone', async () => {
+    test('discards entries that are created elsewhere', async () => {
       writeFileSync(at('hidden'), 'text');
       const files = scene.files(WRITE_WORKSPACE);
       expect(await mkdir(files, '/nowhere/a/b', true)).toBe('done');
@@ -278,7 +278,7 @@ describe('files under a policy', () => {
       expect(existsSync(at('hidden'))).toBe(true);
     });
 
-    test('what the helper itself needs is not shown', async () => {
+    test('hides the runtime of the helper', async () => {
       const files = scene.files(WRITE_WORKSPACE);
       expect(await names(files, '/dev')).not.toContain('.exec-server');
       expect(await outcome(files.readDirectory(at('/dev/.exec-server')))).toBe(NO_ENTRY);
@@ -286,7 +286,7 @@ describe('files under a policy', () => {
       expect(entries.filter(({ uri }) => uri.includes('.exec-server'))).toEqual([]);
     });
 
-    test('the directories of the system can be shown', async () => {
+    test('can show the platform directories', async () => {
       const minimal = { path: { type: 'special', value: { kind: 'minimal' } }, access: 'read' } as const;
       const files = scene.files(WRITE_WORKSPACE, minimal);
       expect((await files.getMetadata(at('/usr/bin'), FOLLOW)).isDirectory).toBe(true);
@@ -294,14 +294,14 @@ describe('files under a policy', () => {
       expect(await outcome(files.getMetadata(at('/root'), FOLLOW))).toBe(NO_ENTRY);
     });
 
-    test('even the directory that Node is in can be denied', async () => {
+    test('can deny the directory of Node itself', async () => {
       const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('/usr', 'deny'));
       expect(await write(files, 'ws/a')).toBe('done');
       expect(await outcome(files.readDirectory(at('/usr')))).toBe(DENIED);
     });
   });
 
-  test('of all that may be written some may only be read', async () => {
+  test('enforces a read-only path on a writable disk', async () => {
     mkdirSync(at('out'));
     const writeAll = { path: { type: 'special', value: { kind: 'root' } }, access: 'write' } as const;
     const files = scene.files(writeAll, entry('ws', 'read'));
@@ -311,7 +311,7 @@ describe('files under a policy', () => {
     expect(existsSync('/.codex')).toBe(false);
   });
 
-  test('modes and owners are the system’s business', async () => {
+  test('enforces file modes and owners', async () => {
     writeFileSync(at('ws/a'), 'old');
     chmodSync(at('ws/a'), 0o000);
     const files = scene.files(READ_ALL, WRITE_WORKSPACE);
@@ -320,7 +320,7 @@ describe('files under a policy', () => {
     expect(await write(files, 'ws/a')).toBe(DENIED);
   });
 
-  test('the helper cannot be reached through its own files', async () => {
+  test('denies access to the helper through /proc', async () => {
     const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('out', 'deny'));
     const forged = Buffer.alloc(1024, 0xff);
     for (const name of ['0', '1', '2']) {
@@ -334,7 +334,7 @@ describe('files under a policy', () => {
     expect(await write(files, 'ws/a')).toBe('done');
   });
 
-  test('a search sees what may be seen', async () => {
+  test('searches only readable files', async () => {
     mkdirSync(at('ws/secret'));
     writeFileSync(at('ws/a'), 'a needle');
     writeFileSync(at('ws/secret/b'), 'a needle');
@@ -352,7 +352,7 @@ describe('files under a policy', () => {
     ).rejects.toMatchObject({ errno: 13 });
   });
 
-  describe('through a helper that lasts', () => {
+  describe('through a long-lived helper', () => {
     let base = '';
     let turn = 0;
     let pool: SandboxedFiles | null = null;

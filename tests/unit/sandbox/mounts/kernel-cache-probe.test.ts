@@ -26,7 +26,7 @@ afterEach(() => {
 });
 
 test.each(['directory', 'file', 'link', 'missing', 'missing/below'])(
-  '%s is told from memory as from the disk',
+  'gives the same facts for %s from the cache and from the disk',
   async (name) => {
     const path = nativePathOfText(join(folder, name));
     const expected = await localProbe.facts(path);
@@ -42,14 +42,14 @@ test.each(['directory', 'file', 'link', 'missing', 'missing/below'])(
   },
 );
 
-test('what is not in memory is looked for on the disk', async () => {
+test('reads from the disk what is not in the cache', async () => {
   const path = nativePathOfText(join(folder, 'file', 'below'));
   vi.mocked(slow.facts).mockClear();
   expect(await kernelCacheProbe(slow, { openCached: () => null }).facts(path)).toBeNull();
   expect(slow.facts).toHaveBeenCalledExactlyOnceWith(path);
 });
 
-test('many looks in a row leave the event loop to others', async () => {
+test('limits the probes per event loop turn', async () => {
   const path = nativePathOfText(folder);
   const openCached = vi.fn(() => 'missing' as const);
   const probe = kernelCacheProbe({ ...localProbe, facts: async () => 'unreachable' }, { openCached });
