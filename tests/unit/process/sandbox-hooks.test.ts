@@ -15,7 +15,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Finds that a program was denied something when it has said so. */
+/** Reports a denial when the output contains `denied`. */
 function detectorOf() {
   let said = '';
   return {
@@ -45,7 +45,7 @@ function start(sandboxHooks: Partial<SandboxHooks>, limits: RunLimits = NO_RUN_L
   return { child, process, events };
 }
 
-/** Something to wait for that ends when the test says so. */
+/** A promise that the test resolves. */
 function gate() {
   let open = () => {};
   const passed = new Promise<void>((resolve) => {
@@ -90,7 +90,7 @@ describe('an exit with a denial detector', () => {
     vi.advanceTimersByTime(1);
     await settled();
     expect(events).toEqual(['1 exited 1 null allowed']);
-    // Who asks later gets the better knowledge.
+    // Later reads report the denial.
     child.stderr.write('denied');
     child.stderr.end();
     expect(events.slice(1)).toEqual(['2 denied', '3 closed null']);

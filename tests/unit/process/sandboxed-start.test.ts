@@ -51,7 +51,7 @@ function scene(release: () => Promise<void> = async () => {}) {
       },
       wrapInSandbox: how,
     });
-  /** A running program; `events` hears when its tree is killed. */
+  /** A running program. `events` records when its tree is killed. */
   const running = async () => {
     const child = new FakeChild();
     child.onKill = () => {
@@ -145,7 +145,7 @@ describe('a start that fails', () => {
 });
 
 describe('a start that is cancelled while its sandbox is built', () => {
-  /** Takes as long as nobody gives it up. */
+  /** Waits until it is cancelled. */
   const patient: WrapInSandbox = (_spec, signal) =>
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(new Error('given up')), { once: true });
@@ -184,7 +184,7 @@ describe('a start that is cancelled while its sandbox is built', () => {
 });
 
 describe('a child that does not enter its sandbox', () => {
-  /** What the sandbox say of their children, one after the other; the last one goes on. */
+  /** The results of `entered`, one per attempt. The last one is repeated. */
   function reluctant(entered: readonly (boolean | Error)[]) {
     const world = scene();
     let made = 0;

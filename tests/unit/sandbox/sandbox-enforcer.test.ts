@@ -4,7 +4,7 @@ import { SANDBOX_PROBE_WAIT_MS } from '../../../src/sandbox/limits.ts';
 import type { Sandbox } from '../../../src/sandbox/sandbox.ts';
 import { SandboxEnforcer } from '../../../src/sandbox/sandbox-enforcer.ts';
 
-/** A sandbox of which only the check matters. What else it is asked for fails, and makes it find out why. */
+/** A sandbox of which only `check` works. All other calls fail after running the check. */
 function sandboxWith(attempt: Sandbox['check']): Sandbox {
   let works: boolean | null = null;
   const check = async () => {

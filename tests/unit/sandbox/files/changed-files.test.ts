@@ -12,12 +12,12 @@ import {
 } from './helper-fixture.ts';
 
 describe('files that other processes change while a policy is in use', () => {
-  const scene = new HelperFixture();
-  const { at, entry } = scene;
+  const fixture = new HelperFixture();
+  const { at, entry } = fixture;
   const { write, read, remove } = operationsAt(at);
 
   test('finds a workspace that was created again', async () => {
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+    const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
     expect(await write(files, 'ws/a')).toBe('done');
     renameSync(at('ws'), at('old'));
     mkdirSync(at('ws'));
@@ -29,7 +29,7 @@ describe('files that other processes change while a policy is in use', () => {
   });
 
   test('protects a repository that was created later', async () => {
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+    const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
     expect(await write(files, 'ws/a')).toBe('done');
     mkdirSync(at('ws/.git'));
     writeFileSync(at('ws/.git/config'), 'old');
@@ -46,7 +46,12 @@ describe('files that other processes change while a policy is in use', () => {
       writeFileSync(at('ws/key'), 'secret');
     };
     make();
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny'), entry('ws/key', 'deny'));
+    const files = fixture.files(
+      READ_ALL,
+      WRITE_WORKSPACE,
+      entry('ws/secret', 'deny'),
+      entry('ws/key', 'deny'),
+    );
     expect(await read(files, 'ws/key')).toBe(DENIED);
     for (const name of ['ws/key', 'ws/secret', 'ws/.git']) rmSync(at(name), { recursive: true });
     make();
@@ -59,7 +64,7 @@ describe('files that other processes change while a policy is in use', () => {
     mkdirSync(at('ws/sub'));
     writeFileSync(at('ws/sub/key'), 'secret');
     writeFileSync(at('ws/key'), 'secret');
-    const files = scene.files(
+    const files = fixture.files(
       READ_ALL,
       WRITE_WORKSPACE,
       entry('ws/sub/key', 'deny'),
@@ -73,7 +78,7 @@ describe('files that other processes change while a policy is in use', () => {
 
   test('keeps open files open', async () => {
     writeFileSync(at('ws/a'), 'content');
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+    const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
     const file = await files.open(at('ws/a'), 'read');
     renameSync(at('ws'), at('old'));
     mkdirSync(at('ws'));

@@ -9,7 +9,7 @@ import { AbsentPaths } from '../../../../src/sandbox/files/inside/absent-paths.t
 import { emulateMounts } from '../../../../src/sandbox/files/inside/emulated-mounts.ts';
 import { EphemeralDirectories } from '../../../../src/sandbox/files/inside/ephemeral-directories.ts';
 import { EXISTS, IS_A_DIRECTORY, NO_ENTRY, outcome, Scratch } from '../../files/local/scratch.ts';
-import { FOLLOW, NO_FOLLOW, patiently } from './helper-fixture.ts';
+import { FOLLOW, NO_FOLLOW, waitingForever } from './helper-fixture.ts';
 import { sameAnswers } from './same-answers.ts';
 
 const READ_ONLY = 'failed: Read-only file system (os error 30)';
@@ -26,7 +26,7 @@ describe('emulated mounts for absent paths', () => {
   const scratch = new Scratch();
   const at = (name: string) => scratch.at(name);
 
-  /** A workspace in which `.git` seems to be and `keep/secret` cannot be made, and a link to it. */
+  /** A workspace with an absent directory `.git` and an absent file `keep/secret`, and a link to it. */
   async function guarded(hidden: NativePath[] = []): Promise<FileSystem> {
     mkdirSync(at('ws/src'), { recursive: true });
     mkdirSync(at('ws/keep'));
@@ -50,7 +50,7 @@ describe('emulated mounts for absent paths', () => {
   });
 
   const write = (files: FileSystem, path: string) =>
-    outcome(files.writeFile(at(path), Buffer.from('x'), FOLLOW, patiently()));
+    outcome(files.writeFile(at(path), Buffer.from('x'), FOLLOW, waitingForever()));
 
   test.each([
     ['ws/.git', IS_A_DIRECTORY],
@@ -240,7 +240,7 @@ describe('emulated mounts for absent paths', () => {
     writeFileSync(at('ws/src/inner'), 'x');
     const all = [
       files.readFile(at('ws/src/inner'), FOLLOW),
-      files.writeFile(at('ws/src/inner'), Buffer.from(''), FOLLOW, patiently()),
+      files.writeFile(at('ws/src/inner'), Buffer.from(''), FOLLOW, waitingForever()),
       files.createDirectory(at('ws/src/new'), { ...FOLLOW, recursive: true }),
       files.getMetadata(at('ws/src'), FOLLOW),
       files.canonicalize(at('ws/src')),

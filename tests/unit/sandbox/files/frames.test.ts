@@ -10,7 +10,7 @@ import {
 } from '../../../../src/sandbox/files/wire/frames.ts';
 import { HelperChannel } from '../../../../src/sandbox/files/wire/helper-channel.ts';
 
-/** A sink that takes what is written when it is told to. */
+/** A sink that accepts writes when the test says so. */
 class HeldSink implements ByteSink {
   readonly written: Buffer[] = [];
   readonly #waiting: ((error: Error | null) => void)[] = [];

@@ -8,7 +8,7 @@ import { nodeRuntime } from '../../../../src/sandbox/files/node-runtime.ts';
 
 const PROGRAM = { main: '/package/helper.cjs', searchThread: '/package/thread.cjs' };
 
-/** What the loader itself finds for Node, by name. */
+/** The libraries that the loader finds for Node, by name. */
 function librariesOfNode(): Map<string, string> {
   const listed = execFileSync('ldd', [process.execPath], { encoding: 'utf8' });
   return new Map(Array.from(listed.matchAll(/^\s*(\S+) => (\/\S+)/gm), ([, name, path]) => [name!, path!]));

@@ -22,10 +22,10 @@ import {
   FOLLOW,
   HelperFixture,
   operationsAt,
-  patiently,
   READ_ALL,
   READ_ONLY,
   WRITE_WORKSPACE,
+  waitingForever,
 } from './helper-fixture.ts';
 import { sameAnswers } from './same-answers.ts';
 
@@ -39,14 +39,14 @@ const WALK = {
 };
 
 describe('files under a policy', () => {
-  const scene = new HelperFixture();
-  const { at, entry, denyGlob } = scene;
+  const fixture = new HelperFixture();
+  const { at, entry, denyGlob } = fixture;
 
   const { write, read, mkdir, remove, names } = operationsAt(at);
 
   describe('that allows writing to the workspace only', () => {
     test('allows changes in the workspace', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, 'ws/a')).toBe('done');
       expect(readFileSync(at('ws/a'), 'utf8')).toBe('new');
       expect(await mkdir(files, 'ws/d/e', true)).toBe('done');
@@ -60,7 +60,7 @@ describe('files under a policy', () => {
       mkdirSync(at('out'));
       writeFileSync(at('out/a'), 'old');
       writeFileSync(at('ws/a'), 'old');
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, 'out/a')).toBe(READ_ONLY);
       expect(await write(files, 'out/b')).toBe(READ_ONLY);
       expect(await mkdir(files, 'out/d/e', true)).toBe(READ_ONLY);
@@ -78,7 +78,7 @@ describe('files under a policy', () => {
       writeFileSync(at('out/a'), 'old');
       symlinkSync(at('out'), at('ws/link'));
       symlinkSync(at('out/a'), at('ws/file'));
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, 'ws/link/new')).toBe(READ_ONLY);
       expect(await write(files, 'ws/file')).toBe(READ_ONLY);
       expect(await mkdir(files, 'ws/link/d', true)).toBe(READ_ONLY);
@@ -91,7 +91,7 @@ describe('files under a policy', () => {
         mkdirSync(at('ws/.git'));
         writeFileSync(at('ws/.git/config'), 'old');
       }
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       for (const name of ['.git', '.agents', '.codex', '.aws']) {
         expect(await write(files, `ws/${name}/x`)).toBe(READ_ONLY);
         expect(await mkdir(files, `ws/${name}/x`, true)).toBe(READ_ONLY);
@@ -109,7 +109,7 @@ describe('files under a policy', () => {
 
     test('lists protected names', async () => {
       writeFileSync(at('ws/a'), '');
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await names(files, 'ws')).toEqual(['.agents', '.aws', '.codex', '.git', 'a']);
       const { entries } = await files.walk(at('ws'), WALK, new AbortController().signal);
       expect(entries).toEqual([
@@ -124,13 +124,13 @@ describe('files under a policy', () => {
     test('removing the workspace empties it and keeps it', async () => {
       mkdirSync(at('ws/d'));
       writeFileSync(at('ws/d/a'), '');
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await remove(files, 'ws')).toBe(BUSY);
       expect(readdirSync(at('ws'))).toEqual([]);
     });
 
     test('an explicit write entry removes the protection', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('ws/.git', 'write'));
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE, entry('ws/.git', 'write'));
       expect(await mkdir(files, 'ws/.git', true)).toBe('done');
       expect(await write(files, 'ws/.git/config')).toBe('done');
       expect(await write(files, 'ws/.codex/x')).toBe(READ_ONLY);
@@ -140,7 +140,7 @@ describe('files under a policy', () => {
     test('enforces read-only paths, also missing ones', async () => {
       mkdirSync(at('ws/lib'));
       writeFileSync(at('ws/lib/a'), 'old');
-      const files = scene.files(
+      const files = fixture.files(
         READ_ALL,
         WRITE_WORKSPACE,
         entry('ws/lib', 'read'),
@@ -158,7 +158,7 @@ describe('files under a policy', () => {
       mkdirSync(at('real'));
       rmSync(at('ws'), { recursive: true });
       symlinkSync('real', at('ws'));
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, 'ws/a')).toBe('done');
       expect(await write(files, 'real/b')).toBe('done');
       expect(await write(files, 'ws/.git/x')).toBe(READ_ONLY);
@@ -167,7 +167,7 @@ describe('files under a policy', () => {
     });
 
     test('allows device files and denies creating entries in /dev', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, '/dev/null')).toBe('done');
       expect(await write(files, '/dev/shm/x')).toBe('done');
       expect(await outcome(files.getMetadata(at('/dev/shm/x'), FOLLOW))).toBe(NO_ENTRY);
@@ -184,7 +184,7 @@ describe('files under a policy', () => {
       writeFileSync(at('ws/key'), 'secret');
       symlinkSync('secret/a', at('ws/link'));
       const denied = [entry('ws/secret', 'deny'), entry('out', 'deny'), entry('ws/key', 'deny')];
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE, ...denied);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE, ...denied);
       for (const name of ['ws/secret/a', 'out/a', 'ws/key', 'ws/link']) {
         expect(await read(files, name)).toBe(DENIED);
         expect(await outcome(files.open(at(name), 'read'))).toBe(DENIED);
@@ -198,7 +198,7 @@ describe('files under a policy', () => {
     test('allows a path that is granted again inside of them', async () => {
       mkdirSync(at('ws/secret/open'), { recursive: true });
       writeFileSync(at('ws/secret/a'), 'secret');
-      const files = scene.files(
+      const files = fixture.files(
         READ_ALL,
         WRITE_WORKSPACE,
         entry('ws/secret', 'deny'),
@@ -213,7 +213,7 @@ describe('files under a policy', () => {
       mkdirSync(at('ws/sub'));
       writeFileSync(at('ws/sub/.env'), 'secret');
       writeFileSync(at('ws/sub/env'), 'open');
-      const files = scene.files(
+      const files = fixture.files(
         READ_ALL,
         WRITE_WORKSPACE,
         denyGlob(`${at('ws')}/**/*.env`),
@@ -231,14 +231,14 @@ describe('files under a policy', () => {
 
     test('denies creating any number of missing ones', async () => {
       const missing = Array.from({ length: 1_000 }, (_, index) => `ws/${'long-name-'.repeat(15)}${index}`);
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE, ...missing.map((name) => entry(name, 'deny')));
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE, ...missing.map((name) => entry(name, 'deny')));
       for (const name of [missing[0]!, missing[999]!]) expect(await write(files, name)).toBe(READ_ONLY);
       expect(await write(files, 'ws/a')).toBe('done');
       expect(readdirSync(at('ws'))).toEqual(['a']);
     });
 
     test('denies creating a missing one', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny'));
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny'));
       expect(await write(files, 'ws/secret')).toBe(READ_ONLY);
       expect(await write(files, 'ws/secret/x')).toBe(READ_ONLY);
       expect(readdirSync(at('ws'))).toEqual([]);
@@ -251,7 +251,7 @@ describe('files under a policy', () => {
       writeFileSync(at('lib/a'), 'text');
       writeFileSync(at('hidden'), 'text');
       symlinkSync(at('hidden'), at('ws/link'));
-      const files = scene.files(WRITE_WORKSPACE, entry('lib', 'read'));
+      const files = fixture.files(WRITE_WORKSPACE, entry('lib', 'read'));
       expect(await write(files, 'ws/a')).toBe('done');
       expect(await read(files, 'lib/a')).toBe('text');
       expect(await write(files, 'lib/a')).toBe(READ_ONLY);
@@ -264,7 +264,7 @@ describe('files under a policy', () => {
 
     test('discards entries that are created elsewhere', async () => {
       writeFileSync(at('hidden'), 'text');
-      const files = scene.files(WRITE_WORKSPACE);
+      const files = fixture.files(WRITE_WORKSPACE);
       expect(await mkdir(files, '/nowhere/a/b', true)).toBe('done');
       expect(await mkdir(files, 'a/b', true)).toBe('done');
       expect(await write(files, '/file')).toBe('done');
@@ -279,7 +279,7 @@ describe('files under a policy', () => {
     });
 
     test('hides the runtime of the helper', async () => {
-      const files = scene.files(WRITE_WORKSPACE);
+      const files = fixture.files(WRITE_WORKSPACE);
       expect(await names(files, '/dev')).not.toContain('.exec-server');
       expect(await outcome(files.readDirectory(at('/dev/.exec-server')))).toBe(NO_ENTRY);
       const { entries } = await files.walk(at('/dev'), WALK, new AbortController().signal);
@@ -288,14 +288,14 @@ describe('files under a policy', () => {
 
     test('can show the platform directories', async () => {
       const minimal = { path: { type: 'special', value: { kind: 'minimal' } }, access: 'read' } as const;
-      const files = scene.files(WRITE_WORKSPACE, minimal);
+      const files = fixture.files(WRITE_WORKSPACE, minimal);
       expect((await files.getMetadata(at('/usr/bin'), FOLLOW)).isDirectory).toBe(true);
       expect((await files.getMetadata(at('/bin/sh'), FOLLOW)).isFile).toBe(true);
       expect(await outcome(files.getMetadata(at('/root'), FOLLOW))).toBe(NO_ENTRY);
     });
 
     test('can deny the directory of Node itself', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('/usr', 'deny'));
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE, entry('/usr', 'deny'));
       expect(await write(files, 'ws/a')).toBe('done');
       expect(await outcome(files.readDirectory(at('/usr')))).toBe(DENIED);
     });
@@ -304,7 +304,7 @@ describe('files under a policy', () => {
   test('enforces a read-only path on a writable disk', async () => {
     mkdirSync(at('out'));
     const writeAll = { path: { type: 'special', value: { kind: 'root' } }, access: 'write' } as const;
-    const files = scene.files(writeAll, entry('ws', 'read'));
+    const files = fixture.files(writeAll, entry('ws', 'read'));
     expect(await write(files, 'out/a')).toBe('done');
     expect(await write(files, 'ws/a')).toBe(READ_ONLY);
     expect(await mkdir(files, '/.codex', true)).toBe('done');
@@ -314,18 +314,18 @@ describe('files under a policy', () => {
   test('enforces file modes and owners', async () => {
     writeFileSync(at('ws/a'), 'old');
     chmodSync(at('ws/a'), 0o000);
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
-    // Without capabilities not even root may read what has no mode for it.
+    const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
+    // Without capabilities even root needs the permission bits.
     expect(await read(files, 'ws/a')).toBe(DENIED);
     expect(await write(files, 'ws/a')).toBe(DENIED);
   });
 
   test('denies access to the helper through /proc', async () => {
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('out', 'deny'));
+    const files = fixture.files(READ_ALL, WRITE_WORKSPACE, entry('out', 'deny'));
     const forged = Buffer.alloc(1024, 0xff);
     for (const name of ['0', '1', '2']) {
       const path = at(`/proc/self/fd/${name}`);
-      expect(await outcome(files.writeFile(path, forged, FOLLOW, patiently()))).toBe(DENIED);
+      expect(await outcome(files.writeFile(path, forged, FOLLOW, waitingForever()))).toBe(DENIED);
     }
     expect(await outcome(files.open(at('/proc/self/mem'), 'replace'))).toBe(READ_ONLY);
     expect(await write(files, '/proc/self/oom_score_adj')).toBe(READ_ONLY);
@@ -338,9 +338,9 @@ describe('files under a policy', () => {
     mkdirSync(at('ws/secret'));
     writeFileSync(at('ws/a'), 'a needle');
     writeFileSync(at('ws/secret/b'), 'a needle');
-    const { search } = scene
+    const { search } = fixture
       .pool()
-      .files(scene.policy(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny')));
+      .files(fixture.policy(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny')));
     const { matches, engine } = await search(
       { path: at('ws'), pattern: 'nee.le' },
       new AbortController().signal,
@@ -358,7 +358,7 @@ describe('files under a policy', () => {
     let pool: SandboxedFiles | null = null;
     beforeAll(() => {
       base = realpathSync(mkdtempSync(join(tmpdir(), 'same-answers-')));
-      pool = scene.lastingPool();
+      pool = fixture.lastingPool();
     });
     beforeEach(() => mkdirSync(join(base, String(++turn))));
     afterAll(async () => {
@@ -366,6 +366,6 @@ describe('files under a policy', () => {
       rmSync(base, { recursive: true });
     });
     const place = { at: (name: string): NativePath => nativePathOfText(join(base, String(turn), name)) };
-    sameAnswers(place, async () => pool!.files(scene.policy(READ_ALL, entry(base, 'write'))).fileSystem);
+    sameAnswers(place, async () => pool!.files(fixture.policy(READ_ALL, entry(base, 'write'))).fileSystem);
   });
 });

@@ -15,7 +15,7 @@ import {
 } from '../../../../src/sandbox/files/limits.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { Scratch } from '../../files/local/scratch.ts';
-import { contentOf, FOLLOW, NO_FOLLOW, patiently } from './helper-fixture.ts';
+import { contentOf, FOLLOW, NO_FOLLOW, waitingForever } from './helper-fixture.ts';
 import { sameAnswers } from './same-answers.ts';
 import { serve } from './served-pair.ts';
 
@@ -87,7 +87,7 @@ describe('files through pipes', () => {
     async (size) => {
       const { files } = await serve();
       const bytes = Buffer.from(Uint8Array.from({ length: size }, (_, index) => index % 253));
-      await files.writeFile(scratch.at('file'), bytes, FOLLOW, patiently());
+      await files.writeFile(scratch.at('file'), bytes, FOLLOW, waitingForever());
       expect(readFileSync(scratch.at('file')).equals(bytes)).toBe(true);
       expect((await contentOf(files, scratch.at('file'))).equals(bytes)).toBe(true);
       await waitFor('the file to be closed', () => scratch.heldOpen().length === 0);
@@ -262,7 +262,7 @@ describe('files through pipes', () => {
     const { files } = await serve(counting);
     const megabytes = Buffer.alloc(20 * 1024 * 1024);
     await Promise.all(
-      Array.from({ length: 4 }, () => files.writeFile(scratch.at('x'), megabytes, FOLLOW, patiently())),
+      Array.from({ length: 4 }, () => files.writeFile(scratch.at('x'), megabytes, FOLLOW, waitingForever())),
     );
     expect(sizes).toEqual(new Array(4).fill(megabytes.length));
   });
@@ -366,12 +366,12 @@ describe('files through pipes', () => {
     ['to nothing', (bytes) => bytes.writeUInt32LE(4_000_000, 5)],
     ['that asks', (bytes) => bytes.writeUInt8(1, 4)],
     ['with more than was asked for', (bytes) => bytes.writeUInt32LE(ANSWER_CONTENT_BYTES + 1, 13)],
-  ])('an answer %s is a protocol error', async (_name, spoil) => {
+  ])('an answer %s is a protocol error', async (_name, corrupt) => {
     const { files, channel, answers, timesBroken } = await serve();
     answers.removeAllListeners('data');
     answers.on('data', (bytes: Buffer) => {
       const copy = Buffer.from(bytes);
-      spoil(copy);
+      corrupt(copy);
       channel.receive(copy);
     });
     await expect(files.canonicalize(scratch.at('.'))).rejects.toMatchObject({

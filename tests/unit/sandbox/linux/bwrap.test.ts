@@ -21,7 +21,7 @@ import { childPids } from '../../../support/children.ts';
 const spawner = new NativeSpawner(loadLibc());
 const REAL = realpathSync('/usr/bin/bwrap');
 const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';
-// A directory that only its owner can change all the way up; the one for temporary files is sticky.
+// Only its owner can replace any directory in this path. The temporary directory is sticky.
 const folder = mkdtempSync(join(tmpdir(), 'bwrap-'));
 let count = 0;
 let place: string;
@@ -98,13 +98,13 @@ describe('a bwrap that does not work', () => {
     ['bwrap: prctl(PR_SET_SECCOMP): Invalid argument', 'CONFIG_SECCOMP_FILTER'],
     ['bwrap: execvp /proc/self/fd/3: Permission denied', 'vm.memfd_noexec'],
     ['bwrap: something else', 'something else'],
-  ])('reports the reason and the fix: %s', async (complaint, fix) => {
-    fake(`echo "${complaint}" >&2; exit 1`);
+  ])('reports the reason and the fix: %s', async (message, fix) => {
+    fake(`echo "${message}" >&2; exit 1`);
     const error = await bwrap(place)
       .path()
       .catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(SandboxError);
-    expect(error).toMatchObject({ kind: 'unenforceable', message: expect.stringContaining(complaint) });
+    expect(error).toMatchObject({ kind: 'unenforceable', message: expect.stringContaining(message) });
     expect(error).toMatchObject({ message: expect.stringContaining(fix) });
   });
 

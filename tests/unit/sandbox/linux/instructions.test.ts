@@ -13,7 +13,7 @@ const MANY = Buffer.alloc(300_000, 'argument\0');
 
 let descriptors: number;
 let instructions: Instructions;
-/** Descriptors of what bwrap would have inherited. */
+/** The descriptors that bwrap would inherit. */
 let [launcher, args] = [-1, -1];
 
 beforeEach(() => {
@@ -33,7 +33,7 @@ afterEach(async () => {
 
 const launcherSize = () => fstatSync(launcher).size;
 
-/** A piece of what is in the pipe. */
+/** Reads some bytes from the pipe. */
 function available(): Buffer {
   const piece = Buffer.alloc(16 * 1024);
   try {
@@ -68,7 +68,7 @@ test('fills the launcher only after all arguments are in the pipe', async () => 
   });
   const received: Buffer[] = [];
   const total = () => received.reduce((sum, { length }) => sum + length, 0);
-  // What is left fits into the pipe only when more than this has been taken out.
+  // The rest fits into the pipe only after more than this was read.
   while (total() < 100_000) {
     received.push(available());
     await new Promise(setImmediate);

@@ -56,7 +56,7 @@ describe('the code for arm64', () => {
     return pointer === 0 ? [] : [textAt(pointer), ...table(address + 8)];
   };
 
-  /** The calls up to the end, when each is answered with 0 unless told otherwise. */
+  /** The calls until the exit. Each returns 0 unless `answers` says otherwise. */
   function calls(of: Buffer, answers: Readonly<Record<number, number>> = {}): MadeCall[] {
     const made: MadeCall[] = [];
     runArm64(of, BASE, (call) => {
@@ -140,13 +140,13 @@ describe('the code for arm64', () => {
     [ENOEXEC, 126, 'not a valid executable'],
     [E2BIG, 127, 'too long'],
     [EIO, 127, 'refused'],
-  ])('reports errno %i with exit code %i', (errno, exitCode, words) => {
+  ])('reports errno %i with exit code %i', (errno, exitCode, message) => {
     const [write, exit] = calls(image, { [EXECVE]: -errno }).slice(-2);
     expect([write!.nr, write!.args[0], exit!.nr, exit!.args[0]]).toEqual([WRITE, 2, EXIT_GROUP, exitCode]);
     const from = write!.args[1]! - BASE;
     const text = image.toString('utf8', from, from + write!.args[2]!);
     expect(text).toMatch(/^exec-server: cannot execute \/bin\/prögram inside the sandbox: [^\n]+\n$/);
-    expect(text).toContain(words);
+    expect(text).toContain(message);
   });
 
   test.each([
@@ -164,15 +164,15 @@ describe('the code for arm64', () => {
       { path: nativePathOfBytes('/w'), file: { device: 0x1234_0000_5678n, inode: 77n } },
       { path: nativePathOfBytes('/w/.g\xff'), file: null },
     ];
-    /** The numbers of that device: its bits 8–19 and 32–63, and the others. */
+    /** The major number (bits 8–19 and 32–63) and the minor number (the other bits) of that device. */
     const [major, minor] = [0x1056, 0x78 + 0x2340_0000];
     const well = { attributes: 0x2000, known: 0x2000, inode: 77n, major: 0, minor: 0 };
 
     const REPORT = 8;
 
-    /** The paths that were looked at, what was reported, and whether the program was executed, when each look tells this. */
-    function looks(
-      told: (path: string) => Partial<typeof well> | null,
+    /** The paths that were checked, the report, and whether the program was executed, if statx returns these facts. */
+    function checks(
+      factsOf: (path: string) => Partial<typeof well> | null,
       certain = false,
     ): {
       paths: string[];
@@ -200,7 +200,7 @@ describe('the code for arm64', () => {
         const from = args[1]! - BASE;
         const path = checked.toString('latin1', from, checked.indexOf(0, from));
         paths.push(path);
-        const facts = told(path);
+        const facts = factsOf(path);
         if (facts === null) return -ENOENT;
         const at = args[4]! - stack.start;
         const { attributes, known, inode } = { ...well, ...facts };
@@ -216,21 +216,21 @@ describe('the code for arm64', () => {
     }
 
     test('and executes the program when all mounts are as expected', () => {
-      expect(looks(() => ({}))).toEqual({
+      expect(checks(() => ({}))).toEqual({
         paths: ['/w', '/w/.g\xff'],
         reports: [LaunchReport.complete],
         executed: true,
       });
-      // Of the second one nothing is known but that something is mounted there.
+      // The second mount accepts any file.
       const other = (path: string) => (path === '/w' ? {} : { inode: 78n, major: 1, minor: 1 });
-      expect(looks(other).executed).toBe(true);
-      // Older kernels do not tell.
-      expect(looks(() => ({ attributes: 0, known: 0 })).executed).toBe(true);
-      expect(looks(() => ({}), true).executed).toBe(true);
+      expect(checks(other).executed).toBe(true);
+      // Older kernels do not report mount points.
+      expect(checks(() => ({ attributes: 0, known: 0 })).executed).toBe(true);
+      expect(checks(() => ({}), true).executed).toBe(true);
     });
 
     test('and refuses when certainty is required and the kernel does not report mount points', () => {
-      expect(looks(() => ({ attributes: 0, known: 0 }), true)).toMatchObject({
+      expect(checks(() => ({ attributes: 0, known: 0 }), true)).toMatchObject({
         reports: [LaunchReport.refused],
         executed: false,
       });
@@ -243,7 +243,7 @@ describe('the code for arm64', () => {
       ['a file of another device is there', { major: 1 }],
       ['a file of a device next to it is there', { minor: 1 }],
     ])('and refuses the program when %s', (_, facts) => {
-      expect(looks((path) => (path === '/w' ? facts : {}))).toEqual({
+      expect(checks((path) => (path === '/w' ? facts : {}))).toEqual({
         paths: ['/w'],
         reports: [LaunchReport.refused],
         executed: false,
@@ -401,13 +401,13 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
     ['a file that is not executable', () => file('plain', 'text', 0o644), 126, 'permission denied'],
     ['a file without a format', () => file('formless', 'text', 0o755), 126, 'not a valid executable'],
     ['a file as a directory', () => join(file('leaf', '', 0o644), 'x'), 127, 'refused'],
-  ])('reports the problem with %s', async (_, make, code, words) => {
+  ])('reports the problem with %s', async (_, make, code, message) => {
     const path = make();
     const { stdout, stderr, status } = await start({ path });
     expect({ stdout, status }).toEqual({ stdout: '', status: { code, signal: null } });
     expect(stderr).toMatch(/^exec-server: cannot execute [^\n]* inside the sandbox: [^\n]*\n$/);
     expect(stderr).toContain(path);
-    expect(stderr).toContain(words);
+    expect(stderr).toContain(message);
   });
 
   test('applies the filter and no_new_privs to the program', async () => {

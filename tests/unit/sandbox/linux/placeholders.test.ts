@@ -31,20 +31,20 @@ const cached = await loadCachedCalls();
 let folder: string;
 let descriptors: number;
 
-/** What one server would use; it remembers what its guard was told. */
+/** The placeholders of one server. Records what its watchdog was told to watch. */
 function server(lock: SandboxCalls['lock'] = (fd, mode) => libc.lock(fd, mode)) {
-  const guarded = new Set<string>();
-  const told: string[] = [];
+  const watched = new Set<string>();
+  const announced: string[] = [];
   const calls: ConstructorParameters<typeof Placeholders>[0] = {
     lock,
     openCached: cached.openPath,
     removeAfterDeath: (path) => {
-      told.push(path);
-      guarded.add(path);
+      announced.push(path);
+      watched.add(path);
     },
-    forgetRemoval: (path) => void guarded.delete(path),
+    forgetRemoval: (path) => void watched.delete(path),
   };
-  return { placeholders: new Placeholders(calls), guarded, told };
+  return { placeholders: new Placeholders(calls), watched, announced };
 }
 
 const at = (name: string, kind: Placeholder['kind'] = 'directory'): Placeholder => ({
@@ -68,12 +68,12 @@ afterAll(() => void process.umask(umask));
 
 describe('a held placeholder', () => {
   test('exists, is registered with the watchdog, and is removed on release', async () => {
-    const { placeholders, guarded } = server();
+    const { placeholders, watched } = server();
     const wanted = [at('.git'), at('.env', 'file')];
     const { release, identities } = await placeholders.hold(wanted);
     expect(readdirSync(folder).sort()).toEqual(['.env', '.git']);
     expect([mode('.git'), mode('.env')]).toEqual([PLACEHOLDER_MODES.directory, PLACEHOLDER_MODES.file]);
-    expect([...guarded].sort()).toEqual(wanted.map(({ path }) => path).sort());
+    expect([...watched].sort()).toEqual(wanted.map(({ path }) => path).sort());
     for (const { path, kind } of wanted) {
       const { dev, ino } = lstatSync(path, { bigint: true });
       expect(identities.get(path)).toBe(`${dev}:${ino}:${kind}`);
@@ -83,23 +83,23 @@ describe('a held placeholder', () => {
   });
 
   test('is registered with the watchdog once, until MAX_PLACEHOLDERS others were used after it', async () => {
-    const { placeholders, guarded, told } = server();
+    const { placeholders, watched, announced } = server();
     const use = async (...wanted: Placeholder[]) => {
       await (await placeholders.hold(wanted)).release();
-      // Until then they count among those that there may be.
+      // Until then they count for the limit.
       await removedAreClosed();
     };
     await use(at('.git'));
     await use(at('.git'));
-    expect(told).toEqual([at('.git').path]);
+    expect(announced).toEqual([at('.git').path]);
     const held = await placeholders.hold([at('.aws')]);
     await use(...Array.from({ length: MAX_PLACEHOLDERS - 2 }, (_, index) => at(`p${index}`)));
-    expect(guarded.size).toBe(MAX_PLACEHOLDERS);
+    expect(watched.size).toBe(MAX_PLACEHOLDERS);
     await use(at('.git'));
     await use(at('one more'));
-    expect(guarded.size).toBe(MAX_PLACEHOLDERS);
-    // The longest unused that is not in use.
-    expect([at('.git'), at('.aws'), at('p0'), at('one more')].map(({ path }) => guarded.has(path))).toEqual([
+    expect(watched.size).toBe(MAX_PLACEHOLDERS);
+    // The least recently used path that is not in use is forgotten.
+    expect([at('.git'), at('.aws'), at('p0'), at('one more')].map(({ path }) => watched.has(path))).toEqual([
       true,
       true,
       false,
@@ -210,11 +210,11 @@ describe('entries of other users are left alone', () => {
   test('an empty directory or file', async () => {
     mkdirSync(join(folder, '.git'), { mode: 0o755 });
     writeFileSync(join(folder, '.env'), '', { mode: 0o644 });
-    const { placeholders, guarded } = server();
+    const { placeholders, watched } = server();
     await expect(placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdatedError);
     await expect(placeholders.hold([at('.env', 'file')])).rejects.toThrow(PlanOutdatedError);
     expect([mode('.git'), mode('.env')]).toEqual([0o755, 0o644]);
-    expect(guarded.size).toBe(0);
+    expect(watched.size).toBe(0);
   });
 
   test.each([
@@ -260,12 +260,12 @@ describe('entries of other users are left alone', () => {
 describe('a placeholder that cannot be held', () => {
   test('releases the others', async () => {
     mkdirSync(join(folder, 'theirs'));
-    const { placeholders, guarded } = server();
+    const { placeholders, watched } = server();
     await expect(placeholders.hold([at('.git'), at('theirs'), at('.aws')])).rejects.toThrow(
       PlanOutdatedError,
     );
     expect(readdirSync(folder)).toEqual(['theirs']);
-    expect(guarded.has(at('theirs').path)).toBe(false);
+    expect(watched.has(at('theirs').path)).toBe(false);
     const { release } = await placeholders.hold([at('.git')]);
     await release();
   });
@@ -279,7 +279,7 @@ describe('a placeholder that cannot be held', () => {
     const many = Array.from({ length: MAX_PLACEHOLDERS }, (_, index) => at(`p${index}`));
     const { release } = await placeholders.hold(many);
     await expect(placeholders.hold([at('more')])).rejects.toThrow(SandboxError);
-    // What is there already can be shared all the same.
+    // An existing placeholder can still be shared.
     const shared = await placeholders.hold([at('p0')]);
     await shared.release();
     await release();

@@ -20,7 +20,7 @@ const spawner = new NativeSpawner(loadLibc());
 const builder = newSandboxBuilder(spawner);
 const workspace = mkdtempSync(join(tmpdir(), 'proxied-'));
 
-// What is loaded with the first program of all stays open.
+// The first program opens descriptors that stay open.
 beforeAll(async () => {
   const launch = await builder.wrapProgram(
     { ...shell('true'), cwd: workspace },

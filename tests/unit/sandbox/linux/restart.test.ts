@@ -34,8 +34,7 @@ const trap = join(folder, 'trap');
 const calls = join(folder, 'calls');
 
 /**
- * A bwrap that does what the trap says before it does its work: between the plan and the mounts. The plan is made when the arguments
- * are there.
+ * A bwrap that runs the trap script before its work, so between the plan and the mounts. When the arguments arrive, the plan is made.
  */
 const BWRAP = `#!/bin/sh
 echo . >> ${calls}
@@ -61,7 +60,7 @@ let manager: ProcessManager;
 let events: string[];
 let output: string;
 let processId: string;
-/** What the policy says besides. */
+/** Further entries of the policy. */
 let more: Parameters<typeof workspacePolicy>[1];
 
 beforeEach(async () => {
@@ -69,7 +68,7 @@ beforeEach(async () => {
   more = {};
   mkdirSync(join(workspace, '.git'));
   manager = new ProcessManager(spawner, { maxProcesses: 4, closedRetentionMs: 1_000 });
-  // The first one starts the guard and tries bwrap.
+  // The first start also starts the watchdog and probes bwrap.
   await start(shell('true'));
   await closed();
   await removedAreClosed();
@@ -115,7 +114,7 @@ async function start(spec: SpawnSpec): Promise<void> {
   });
 }
 
-/** In shell: exchanges a directory that is to be mounted. */
+/** A shell script that replaces a directory before it is mounted. */
 const exchange = () => `mv ${workspace}/.git ${workspace}/was-$$ && mkdir ${workspace}/.git`;
 const once = (script: string) => `rm ${trap}; ${script}`;
 
@@ -230,7 +229,7 @@ describe('a bwrap that has worked before and hangs', () => {
     await removedAreClosed();
   }
 
-  /** Lets the time be over that it has, once that runs. */
+  /** Lets the deadline expire once its timer runs. */
   async function expire(started: Promise<void>): Promise<void> {
     const timers = vi.mocked(setTimeout);
     const isBuilding = ([, ms]: readonly unknown[]) => ms === BUILD_DEADLINE_MS;
@@ -287,24 +286,24 @@ describe('a program that cannot be executed', () => {
 });
 
 describe('a change between two programs under one policy', () => {
-  const words = async (script: string) => {
-    // Two streams have no order between them.
+  const outputOf = async (script: string) => {
+    // The order between two streams is undefined.
     await start(shell(`exec 2>&1; ${script}`));
     await closed();
     return output;
   };
 
   test('is protected from the second program', async () => {
-    expect(await words('mkdir .aws/x; echo .*')).toMatch(/Read-only file system\n.*\.agents \.aws/s);
+    expect(await outputOf('mkdir .aws/x; echo .*')).toMatch(/Read-only file system\n.*\.agents \.aws/s);
     mkdirSync(join(workspace, '.aws'));
     writeFileSync(join(workspace, '.aws', 'credentials'), 'mine');
-    expect(await words('cat .aws/credentials; echo yours > .aws/credentials')).toMatch(
+    expect(await outputOf('cat .aws/credentials; echo yours > .aws/credentials')).toMatch(
       /^mine.*Read-only file system\n$/s,
     );
     rmSync(join(workspace, '.aws'), { recursive: true });
-    expect(await words('mkdir .aws/x')).toContain('Read-only file system');
+    expect(await outputOf('mkdir .aws/x')).toContain('Read-only file system');
     expect(readdirSync(workspace)).toEqual(['.git']);
-    // None of this needed a second attempt: the plan is looked at before it is used again.
+    // None of this needed a second attempt: the cached plan is checked before its use.
     expect(attempts()).toBe(3);
   });
 
@@ -313,12 +312,12 @@ describe('a change between two programs under one policy', () => {
     const secret = join(workspace, 'secret');
     more = { [secret]: 'deny' };
     mkdirSync(secret);
-    expect(await words('ls secret')).toContain('Permission denied');
+    expect(await outputOf('ls secret')).toContain('Permission denied');
     rmdirSync(secret);
-    expect(await words('echo x > secret; mkdir secret')).toMatch(
+    expect(await outputOf('echo x > secret; mkdir secret')).toMatch(
       /Read-only.*File exists|denied.*File exists/s,
     );
-    // What is given up may be gone before it has done anything.
+    // A discarded bwrap may end before it has done anything.
     expect(spawn).toHaveBeenCalledTimes(3);
     spawn.mockRestore();
     expect(readdirSync(workspace)).toEqual(['.git']);

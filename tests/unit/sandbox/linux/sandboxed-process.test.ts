@@ -118,7 +118,7 @@ describe('signals', () => {
 
   test('are dropped when the sandbox is killed first', async () => {
     const program = await script('sleep 60');
-    // SIGURG, which does nothing to a command that is there already.
+    // SIGURG, which has no effect on a running command.
     program.child.signalGroup(23);
     void program.child.killTree();
     expect((await program.finish()).status).toEqual({ code: null, signal: 9 });
@@ -166,7 +166,7 @@ describe('the exit of a program', () => {
     expect(await child.report).toBe(LaunchReport.complete);
     await says(program, 'up');
     await waitFor('all of them', () => family(child.pid).length >= 5);
-    // The second is the first process inside, which may still be on its way out.
+    // The second is process 1 of the sandbox, which may still be exiting.
     const [, , ...inside] = family(child.pid);
     const sweep = vi.spyOn(child, 'killTree');
     child.stdin?.end();

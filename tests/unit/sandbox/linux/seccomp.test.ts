@@ -6,7 +6,7 @@ import { ALLOW, DENY_EPERM, KILL_PROCESS, runFilter } from './filter-machine.ts'
 const ARCH = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
 const I386 = 0x40000003;
 
-/** Denied in every mode, by number: namespaces of mounts, keys, tracing of the kernel, modules and the like. */
+/** Call numbers that every mode denies: mounts, keys, kernel tracing, modules and others. */
 const ALWAYS = {
   x64: [
     155, 163, 165, 166, 167, 168, 169, 175, 176, 179, 212, 246, 248, 249, 250, 298, 304, 308, 313, 320, 321,

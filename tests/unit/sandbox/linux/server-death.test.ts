@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { childrenOf, isAlive, processesWith } from '../../../support/machine.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
-const STAND_IN = join(import.meta.dirname, '../../../fixtures/sandbox-stand-in.mjs');
+const SERVER = join(import.meta.dirname, '../../../fixtures/sandbox-server.mjs');
 const USER = join(import.meta.dirname, '../../../fixtures/sandbox-user.mjs');
 const PLACEHOLDERS = ['.codex', '.git', 'later'];
 let folder: string;
@@ -30,7 +30,7 @@ afterEach(async () => {
 });
 
 async function startServer(): Promise<Server> {
-  const server = spawn(process.execPath, [STAND_IN, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const server = spawn(process.execPath, [SERVER, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
   let text = '';
   server.stdout.on('data', (bytes: Buffer) => {
     text += bytes;
@@ -51,7 +51,7 @@ test('placeholders are removed when the server is killed', async () => {
   const server = await startServer();
   expect(readdirSync(folder).sort()).toEqual([...PLACEHOLDERS, 'own']);
   const bwraps = () => childrenOf(server.process.pid!).filter((pid) => commandOf(pid).startsWith('bwrap\0'));
-  await waitFor('a sandbox for each program and one in reserve', () => bwraps().length === 5);
+  await waitFor('a sandbox for each program and one pre-built', () => bwraps().length === 5);
   const running = bwraps();
   await kill(server.process);
   await waitFor('the placeholders to go', () => readdirSync(folder).length === 1);
@@ -77,14 +77,14 @@ test('a pre-built sandbox does not keep its process alive and ends with it', asy
     text += bytes;
   });
   await once(user, 'close');
-  const [, spare] = /^first\nsecond\nthird\nbwrap (\d+)\n$/.exec(text) ?? [];
-  // One that was waited for would have ended before.
-  expect(Number(spare)).toBeGreaterThan(0);
-  await waitFor('the bwrap to go', () => !isAlive(Number(spare)));
+  const [, pid] = /^first\nsecond\nthird\nbwrap (\d+)\n$/.exec(text) ?? [];
+  // A sandbox that keeps the process alive would have ended before.
+  expect(Number(pid)).toBeGreaterThan(0);
+  await waitFor('the bwrap to go', () => !isAlive(Number(pid)));
   await waitFor('the placeholders to go', () => readdirSync(folder).length === 0);
 });
 
-/** The shell that clears up after a server. */
+/** The watchdog shell that cleans up after a server. */
 function watchdogOf({ process }: Server): number {
   const watchdog = childrenOf(process.pid!).find((pid) => commandOf(pid).includes('exec-server-watchdog'));
   expect(watchdog).toBeDefined();

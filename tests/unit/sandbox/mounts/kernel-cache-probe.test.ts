@@ -14,7 +14,7 @@ const slow: FileProbe = { ...localProbe, facts: vi.fn(localProbe.facts) };
 let folder: string;
 
 beforeEach(() => {
-  // No sandbox mounts anything there: below a directory that one covers nothing is found in memory.
+  // No sandbox mounts anything there. Below a covered directory the kernel cache has no entries.
   folder = mkdtempSync('/var/tmp/cached-probe-');
   mkdirSync(join(folder, 'directory'), { mode: 0o1750 });
   writeFileSync(join(folder, 'file'), 'content', { mode: 0o640 });
@@ -32,7 +32,7 @@ test.each(['directory', 'file', 'link', 'missing', 'missing/below'])(
     const expected = await localProbe.facts(path);
     const probe = kernelCacheProbe(slow, { openCached: openPath });
     const descriptors = openDescriptors();
-    // The system may have to wait when somebody mounts something at the same moment.
+    // The kernel may have to wait for a concurrent mount.
     await waitFor('an answer from memory', async () => {
       vi.mocked(slow.facts).mockClear();
       expect(await probe.facts(path)).toEqual(expected);

@@ -9,7 +9,7 @@ import { type Line, useTree } from './tree.ts';
 
 const tree = useTree();
 
-/** The files of the random trees, and names that are never there. Directories end in a slash. */
+/** The files of the random trees, and names that never exist. Directories end in a slash. */
 const FILES = [
   '@/a/',
   '@/a/f',
@@ -41,7 +41,7 @@ const lines: fc.Arbitrary<Line[]> = fc
   )
   .map((parts) => parts.flat());
 
-/** The same places by way of a link. Where that could be turned by the program its use is refused, and it is not used here. */
+/** The same paths through a link. A link that the program could change would be refused, so none is used here. */
 const aliases = fc.array(fc.boolean(), { minLength: 6, maxLength: 6 });
 
 function aliased(policy: readonly Line[], use: readonly boolean[]): Line[] {
@@ -50,14 +50,14 @@ function aliased(policy: readonly Line[], use: readonly boolean[]): Line[] {
   return policy.map((line, index) => (use[index] ? (line.replace(' @/a', ' @/l') as Line) : line));
 }
 
-/** Reading inside what is denied is without effect by the names of a policy; by another name it is a place of its own. */
+/** A read entry inside a denied path has no effect. Through another name of the path it has. */
 function readsInDenied(policy: readonly Line[]): boolean {
   const paths = (access: string) =>
     policy.flatMap((line) => (line.startsWith(`${access} `) ? [line.slice(access.length + 1)] : []));
   return paths('read').some((read) => paths('deny').some((denied) => read.startsWith(`${denied}/`)));
 }
 
-/** Of two entries for one name the wider holds; of two for one place by different names, where nothing is there yet, the narrower. */
+/** Of two entries for one name the wider wins. Of two names for one missing path the narrower wins. */
 function hasContradictions(policy: readonly Line[]): boolean {
   const paths = policy.map((line) => line.slice(line.indexOf(' ') + 1));
   return new Set(paths).size < paths.length;
@@ -69,7 +69,7 @@ describe('a program can do exactly what its policy allows', () => {
       fc.asyncProperty(files, lines, aliases, async (made, policy, use) => {
         for (const name of readdirSync(tree.path)) rmSync(`${tree.path}/${name}`, { recursive: true });
         tree.make(...made, '@/l -> a');
-        // A policy that narrows nothing is enforced by nobody.
+        // A policy without restrictions needs no sandbox.
         const disk = tree.disk(...policy, 'deny @/never/x');
         const enforced = tree.disk(...aliased(policy, use), 'deny @/never/x');
         const tries = triesOf([...places, ...MISSING].map(tree.real));
@@ -84,7 +84,7 @@ describe('a program can do exactly what its policy allows', () => {
     readonly kind: 'directory' | 'file' | 'missing';
   }
 
-  /** For each path, what a shell could do: see what the host has there, and change it there. */
+  /** For each path, whether a shell could see the host's file and change it. */
   async function tryEverything(disk: DiskPolicy, tries: readonly Try[]): Promise<Record<string, string>> {
     for (const { path, kind } of tries) {
       if (kind === 'directory') writeFileSync(`${path}/mark`, '');
@@ -126,7 +126,7 @@ describe('a program can do exactly what its policy allows', () => {
     return Object.fromEntries(tries.map((one) => [one.path, outcomeOf(disk, one)]));
   }
 
-  /** Patterns deny files that are there. What would have to be made for something closed cannot be made either. */
+  /** Globs deny existing files. The parents of a missing restricted path cannot be created either. */
   function outcomeOf(disk: DiskPolicy, { path, kind }: Try): string {
     const target = native(kind === 'directory' ? `${path}/new` : path);
     const mayChange = (kind === 'file' ? accessOf : accessByEntries)(disk, target) === 'write';
@@ -143,7 +143,7 @@ describe('a program can do exactly what its policy allows', () => {
 });
 
 describe('a program in its mounted tree', () => {
-  /** What the commands answer, one line each; a command that fails answers with its complaint. */
+  /** The output of the commands, one line each. A failing command gives its error message. */
   async function answers(lines: readonly Line[], commands: readonly string[]): Promise<string[]> {
     const script = commands.map((command) => `( ${tree.real(command)} ) 2>&1 || true; echo "#"`).join('\n');
     const { code, stdout, stderr } = await runSandboxed(await tree.plan(tree.disk(...lines)), script);

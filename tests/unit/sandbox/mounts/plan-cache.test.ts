@@ -11,13 +11,13 @@ import { type Line, useTree } from './tree.ts';
 const tree = useTree();
 const LINES: Line[] = ['read /', 'write @/l', 'write @/later', 'deny @/w/d', 'read @/w/r/s', 'deny @/secret'];
 
-/** The old one stays, so that its number is not given to the new one. */
+/** Keeps the old entry, so that its inode number is not reused. */
 function remake(path: string): void {
   renameSync(tree.real(path), `${tree.path}/old`);
   mkdirSync(tree.real(path));
 }
 
-/** Whether what the plan says is missing can be made, or was made for another sandbox. */
+/** Whether the placeholders of the plan can be created, or exist for another sandbox. */
 async function canBeHeld(plan: MountPlan): Promise<boolean> {
   const calls = {
     lock: () => true,
@@ -77,7 +77,7 @@ describe('a cached plan', () => {
       expect({ steps, placeholders }).toEqual({ steps: plan.steps, placeholders: plan.placeholders });
   });
 
-  /** The looks at a disk on which something changes that a test cannot change. */
+  /** A probe with facts that a test cannot change on the disk. */
   const changing = (before: Partial<FileProbe>, after: Partial<FileProbe>) => {
     const disk = { before: { ...localProbe, ...before }, after: { ...localProbe, ...after } };
     let at: keyof typeof disk = 'before';

@@ -124,7 +124,7 @@ describe('refusals', () => {
 });
 
 describe('deny globs', () => {
-  /** A directory with as many files or directories as a test needs, each of which looks the same. */
+  /** A fake directory with any number of equal files or directories. */
   function endless(type: 'file' | 'directory', count: number): FileProbe {
     const entry = {
       isFile: () => type === 'file',
@@ -161,7 +161,7 @@ describe('deny globs', () => {
         const facts = await localProbe.facts(path);
         return facts === null || facts === 'unreachable' ? facts : { ...facts, uid };
       },
-      // biome-ignore lint/correctness/useYield: nothing comes of a directory that cannot be opened.
+      // biome-ignore lint/correctness/useYield: a directory that cannot be opened yields nothing.
       entries: async function* () {
         throw Object.assign(new Error('EACCES'), { code: 'EACCES' });
       },
@@ -227,7 +227,7 @@ describe('a plan holds', () => {
     expect(await isCurrent(plan, probe)).toBe(false);
   });
 
-  /** The old one stays, as it does while it is mounted: its number is not given away. */
+  /** Keeps the old entry, as a mount does, so that its inode number is not reused. */
   function remake(path: string): void {
     const real = tree.real(path);
     renameSync(real, `${tree.path}/old`);

@@ -13,7 +13,7 @@ import {
 import { native } from '../native.ts';
 import { at, glob, profile, special } from './contexts.ts';
 
-/** Few names, so that paths of different policies meet. */
+/** Few names, so that policies often share paths. */
 const NAMES = ['a', 'b', 'usr', 'etc', '.git', 'k.env'];
 
 const path = fc.array(fc.constantFrom(...NAMES), { maxLength: 4 }).map((names) => `/${names.join('/')}`);

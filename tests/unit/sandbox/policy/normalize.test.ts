@@ -17,7 +17,7 @@ function policy(entries: readonly Entry[], rest?: Partial<SandboxProfile>): Sand
   return policyOf(profile(entries, rest), HOST);
 }
 
-/** Paths and what may be done with them, as text, so that a failure shows all. */
+/** Paths and their access as text, so that a failure shows all of them. */
 function accesses(
   { disk }: SandboxPolicy,
   expected: Readonly<Record<string, string>>,

@@ -14,14 +14,14 @@ import type { Check } from '../../../../src/sandbox/self-test/check.ts';
 import { FORBIDDEN } from '../../../../src/sandbox/self-test/escape-attempts.ts';
 import { checkEscapes } from '../../../../src/sandbox/self-test/escape-check.ts';
 import { tryFileAccess } from '../../../../src/sandbox/self-test/file-access.ts';
-import { EscapeFixture } from '../../../../src/sandbox/self-test/fixture.ts';
+import { SelfTestFixture } from '../../../../src/sandbox/self-test/fixture.ts';
 import { type SelfTest, testSandbox } from '../../../../src/sandbox/self-test/self-test.ts';
 import { checkTerminal } from '../../../../src/sandbox/self-test/terminal.ts';
 import { childPids, openDescriptors } from '../../../support/children.ts';
 import { removedAreClosed } from '../linux/sandboxed-programs.ts';
 
 const spawner = new NativeSpawner(loadLibc());
-/** Where the self-test makes its fixtures, and where a bwrap may stand. */
+/** The directory for the fixtures of the self-test and for fake bwrap scripts. */
 let place: string;
 
 beforeEach(() => {
@@ -103,7 +103,7 @@ describe('a sandbox without restrictions', () => {
     const [permitted, ...forbidden] = await checkEscapes(spawner, open, process.execPath);
     expect(permitted).toMatchObject({ state: 'ok' });
     const held = forbidden.filter(({ state }) => state !== 'failed');
-    // A machine may have no disks to open.
+    // A machine may have no block devices.
     expect(held.filter(({ name }) => name !== 'open a disk of the host')).toEqual([]);
     expect(held.every(({ state }) => state === 'untested')).toBe(true);
     expect(forbidden[0]).toEqual({
@@ -140,7 +140,7 @@ test('a fixture that cannot be created leaves nothing behind', async () => {
     spawn: () => Promise.reject(new Error('no programs today')),
     close: async () => {},
   };
-  await expect(EscapeFixture.open(broken)).rejects.toThrow('no programs today');
+  await expect(SelfTestFixture.open(broken)).rejects.toThrow('no programs today');
 });
 
 describe('a sandbox in which nothing works', () => {
@@ -241,9 +241,9 @@ describe('on a machine where sandboxes do not work', () => {
       'bwrap: prctl(PR_SET_SECCOMP): Invalid argument',
       'CONFIG_SECCOMP_FILTER',
     ],
-  ])('reports that %s are missing, and the fix', async (name, pattern, complaint, fix) => {
+  ])('reports that %s are missing, and the fix', async (name, pattern, message, fix) => {
     const env = fakeBwrap(
-      `case "$*" in ${pattern}) echo "${complaint}" >&2; exit 1;; esac; exec /usr/bin/bwrap "$@"`,
+      `case "$*" in ${pattern}) echo "${message}" >&2; exit 1;; esac; exec /usr/bin/bwrap "$@"`,
     );
     const result = await testSandbox(spawner, env);
     const order = result.requirements.map((check) => check.name);
@@ -254,8 +254,8 @@ describe('on a machine where sandboxes do not work', () => {
         index < at ? 'ok' : index === at || index === order.length - 1 ? 'failed' : 'untested',
       ),
     );
-    expect(named(result, name)).toMatchObject({ detail: complaint, fix: expect.stringContaining(fix) });
-    expect(named(result, 'sandbox')!.detail).toContain(complaint);
+    expect(named(result, name)).toMatchObject({ detail: message, fix: expect.stringContaining(fix) });
+    expect(named(result, 'sandbox')!.detail).toContain(message);
     expect(named(result, 'sandbox')!.detail).toContain(named(result, name)!.fix);
   });
 
