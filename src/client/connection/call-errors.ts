@@ -28,7 +28,7 @@ export function lostCall(method: string, end: LinkEnd): ClientError {
 }
 
 /**
- * The answer was lost and the retry failed. The error of the retry does not tell whether the first attempt took
+ * The answer was lost and the retry failed. The error of the retry does not show whether the first attempt took
  * effect.
  */
 export function lostRetry(method: string, failure: ClientError): ClientError {

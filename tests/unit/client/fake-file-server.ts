@@ -78,7 +78,7 @@ export class FakeFileServer implements FileCaller {
   ): Promise<ResultOf<M>> {
     this.calls.push({ method, params, options });
     const answer = this.#answers.get(method) ?? this.#fallback;
-    if (answer === null) throw new Error(`nobody said what to answer to ${method}`);
+    if (answer === null) throw new Error(`no answer configured for ${method}`);
     return answer() as Promise<ResultOf<M>>;
   }
 

@@ -203,7 +203,7 @@ describe('the helper', () => {
   describe('that cannot be started', () => {
     test('fails the operation with the reason', async () => {
       const absent = () => Promise.reject(unenforceable('bwrap was not found; install bubblewrap'));
-      const pool = scene.pool({ bwrap: { path: absent, trusted: absent, proven: () => {} } });
+      const pool = scene.pool({ bwrap: { path: absent, trustedPath: absent, markWorking: () => {} } });
       const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed: bwrap was not found; install bubblewrap',
@@ -246,11 +246,11 @@ describe('the helper', () => {
       const bwrap = new Bwrap(scene.spawner, process.env.PATH ?? '', process.arch as 'x64' | 'arm64');
       const restless = {
         path: () => bwrap.path(),
-        proven: () => {},
-        trusted: () => {
+        markWorking: () => {},
+        trustedPath: () => {
           renameSync(at('ws'), at(`moved-${++moves}`));
           mkdirSync(at('ws'));
-          return bwrap.trusted();
+          return bwrap.trustedPath();
         },
       };
       const pool = scene.pool({ bwrap: restless });
@@ -292,7 +292,7 @@ describe('the helper', () => {
     test('because bwrap has ended is not waited for, whatever it has left behind', async () => {
       writeFileSync(at('bwrap'), '#!/bin/sh\nsleep 60 &\nexit 1\n', { mode: 0o755 });
       const killed = async () => at('bwrap');
-      const pool = scene.pool({ bwrap: { path: killed, trusted: killed, proven: () => {} } });
+      const pool = scene.pool({ bwrap: { path: killed, trustedPath: killed, markWorking: () => {} } });
       const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed with status exit status: 1',
@@ -301,7 +301,7 @@ describe('the helper', () => {
 
     test('because bwrap is none', async () => {
       const none = async () => '/bin/false';
-      const pool = scene.pool({ bwrap: { path: none, trusted: none, proven: () => {} } });
+      const pool = scene.pool({ bwrap: { path: none, trustedPath: none, markWorking: () => {} } });
       const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed with status exit status: 1',
@@ -310,7 +310,9 @@ describe('the helper', () => {
 
     test('because bwrap does not work here says what helps', async () => {
       const path = () => Promise.reject(unenforceable('bwrap does not work here; allow user namespaces'));
-      const pool = scene.pool({ bwrap: { path, trusted: async () => '/bin/false', proven: () => {} } });
+      const pool = scene.pool({
+        bwrap: { path, trustedPath: async () => '/bin/false', markWorking: () => {} },
+      });
       const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed: bwrap does not work here; allow user namespaces',

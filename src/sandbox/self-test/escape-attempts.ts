@@ -1,83 +1,83 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Places } from './scene.ts';
+import type { Targets } from './fixture.ts';
 
-/** Something that a sandboxed program must not be able to do, or must be. */
+/** An operation that a sandbox must forbid, or must permit. */
 export interface Attempt {
   readonly name: string;
   /**
-   * The body of an async function with `places`, `fs`, `run` (a command, which must succeed) and `connect` (to a socket). It throws when
-   * it has not got what it wanted.
+   * The body of an async function with `targets`, `fs`, `run` (runs a command and throws if it fails) and `connect` (to a socket). It
+   * throws when the operation fails.
    */
   readonly code: string;
-  /** Whether it had an effect on this machine; null where the program knows best. What it changed for itself alone does not count. */
-  readonly effect: ((places: Places) => Promise<boolean>) | null;
+  /** Whether it changed this machine outside of the sandbox. Null when only the program knows whether it succeeded. */
+  readonly effect: ((targets: Targets) => Promise<boolean>) | null;
 }
 
-/** What the sandbox is for: if this does not succeed, that the others fail shows nothing. */
+/** If this fails, failures of the forbidden attempts prove nothing. */
 export const PERMITTED: Attempt = {
   name: 'write in the workspace',
-  code: "fs.writeFileSync(places.workspace + '/permitted', places.secret)",
+  code: "fs.writeFileSync(targets.workspace + '/permitted', targets.secret)",
   effect: ({ workspace, secret }) => holds(join(workspace, 'permitted'), secret),
 };
 
-/** Those that could end the program itself come last. */
+/** Attempts that could kill the program itself come last. */
 export const FORBIDDEN: readonly Attempt[] = [
   {
     name: 'change a file outside the workspace',
-    code: "fs.appendFileSync(places.outside + '/changed', 'x')",
+    code: "fs.appendFileSync(targets.outside + '/changed', 'x')",
     effect: ({ outside, secret }) => differs(join(outside, 'changed'), secret),
   },
   {
     name: 'make a file outside the workspace',
-    code: "fs.writeFileSync(places.outside + '/made', 'x')",
+    code: "fs.writeFileSync(targets.outside + '/made', 'x')",
     effect: ({ outside }) => exists(join(outside, 'made')),
   },
   {
     name: 'write through a symbolic link',
-    code: "fs.appendFileSync(places.workspace + '/link', 'x')",
+    code: "fs.appendFileSync(targets.workspace + '/link', 'x')",
     effect: ({ outside, secret }) => differs(join(outside, 'linked'), secret),
   },
   {
     name: 'write through a hard link',
-    code: `fs.linkSync(places.outside + '/hardlinked', places.workspace + '/hardlink');
-      fs.appendFileSync(places.workspace + '/hardlink', 'x')`,
+    code: `fs.linkSync(targets.outside + '/hardlinked', targets.workspace + '/hardlink');
+      fs.appendFileSync(targets.workspace + '/hardlink', 'x')`,
     effect: ({ outside, secret }) => differs(join(outside, 'hardlinked'), secret),
   },
   {
     name: 'change .git/config',
-    code: "fs.appendFileSync(places.workspace + '/.git/config', 'x')",
+    code: "fs.appendFileSync(targets.workspace + '/.git/config', 'x')",
     effect: ({ workspace, secret }) => differs(join(workspace, '.git/config'), secret),
   },
   {
     name: 'make .codex/config.toml',
-    code: `fs.mkdirSync(places.workspace + '/.codex', { recursive: true });
-      fs.writeFileSync(places.workspace + '/.codex/config.toml', 'x')`,
+    code: `fs.mkdirSync(targets.workspace + '/.codex', { recursive: true });
+      fs.writeFileSync(targets.workspace + '/.codex/config.toml', 'x')`,
     effect: ({ workspace }) => exists(join(workspace, '.codex/config.toml')),
   },
   {
     name: 'read a denied directory',
-    code: "fs.readFileSync(places.workspace + '/above/denied/file')",
+    code: "fs.readFileSync(targets.workspace + '/above/denied/file')",
     effect: null,
   },
   {
     name: 'read a file that a pattern denies',
-    code: "if (!fs.readFileSync(places.workspace + '/key.pem', 'utf8').includes(places.secret)) throw new Error('it is empty')",
+    code: "if (!fs.readFileSync(targets.workspace + '/key.pem', 'utf8').includes(targets.secret)) throw new Error('it is empty')",
     effect: null,
   },
   {
     name: 'move .git out of the way',
-    code: "fs.renameSync(places.workspace + '/.git', places.workspace + '/moved-git')",
+    code: "fs.renameSync(targets.workspace + '/.git', targets.workspace + '/moved-git')",
     effect: ({ workspace }) => exists(join(workspace, 'moved-git')),
   },
   {
     name: 'move the directory above a denied one',
-    code: "fs.renameSync(places.workspace + '/above', places.workspace + '/moved')",
+    code: "fs.renameSync(targets.workspace + '/above', targets.workspace + '/moved')",
     effect: ({ workspace }) => exists(join(workspace, 'moved')),
   },
   {
     name: 'change settings of the kernel',
-    // bwrap itself closes the first two where they could be written.
+    // bwrap itself protects the first two where they are writable.
     code: `let refusal = null;
       for (const name of ['sysrq-trigger', 'irq/default_smp_affinity', 'sys/vm/swappiness']) {
         try { return fs.closeSync(fs.openSync('/proc/' + name, fs.constants.O_WRONLY)) } catch (error) { refusal = error }
@@ -88,46 +88,46 @@ export const FORBIDDEN: readonly Attempt[] = [
   {
     name: 'open a disk of the host',
     code: `const disk = fs.readdirSync('/dev', { withFileTypes: true }).find((entry) => entry.isBlockDevice());
-      if (disk === undefined) throw new Error('there is none');
+      if (disk === undefined) throw new Error('no block device found');
       fs.closeSync(fs.openSync('/dev/' + disk.name, 'r'))`,
     effect: null,
   },
   {
     name: 'have privileges',
     code: `const status = fs.readFileSync('/proc/self/status', 'utf8');
-      if (/^NoNewPrivs:\\s*1$/m.test(status) && /^CapEff:\\s*0+$/m.test(status)) throw new Error('there are none')`,
+      if (/^NoNewPrivs:\\s*1$/m.test(status) && /^CapEff:\\s*0+$/m.test(status)) throw new Error('it has none')`,
     effect: null,
   },
   {
     name: 'mount something',
     code: `run('unshare', '--map-root-user', '--mount', '--propagation', 'unchanged',
-      'mount', '-t', 'tmpfs', 'none', places.workspace + '/empty')`,
+      'mount', '-t', 'tmpfs', 'none', targets.workspace + '/empty')`,
     effect: null,
   },
   {
     name: 'connect to a port of this machine',
-    code: "await connect({ host: '127.0.0.1', port: places.port })",
+    code: "await connect({ host: '127.0.0.1', port: targets.port })",
     effect: null,
   },
   {
     name: 'connect to a unix socket',
-    code: 'await connect({ path: places.socket })',
+    code: 'await connect({ path: targets.socket })',
     effect: null,
   },
   {
     name: 'connect to an abstract socket',
-    code: 'await connect({ path: places.abstractSocket })',
+    code: 'await connect({ path: targets.abstractSocket })',
     effect: null,
   },
   {
     name: 'read the environment of another process',
-    code: `const file = '/proc/' + places.bystander + '/environ';
-      if (!fs.readFileSync(file, 'utf8').includes(places.secret)) throw new Error('it is that of a process of its own')`,
+    code: `const file = '/proc/' + targets.bystander + '/environ';
+      if (!fs.readFileSync(file, 'utf8').includes(targets.secret)) throw new Error('it belongs to a process of the sandbox')`,
     effect: null,
   },
   {
     name: 'signal a process of the host',
-    code: "process.kill(places.bystander, 'SIGKILL')",
+    code: "process.kill(targets.bystander, 'SIGKILL')",
     effect: async ({ bystander }) => !(await isRunning(bystander)),
   },
 ];

@@ -9,13 +9,13 @@ import type { Child, Spawner } from '../../process/spawn/spawner.ts';
 import { policyOf } from '../policy/normalize.ts';
 import type { SandboxPolicy } from '../policy/policy.ts';
 
-/** Where everything is that a sandboxed program tries to get at. */
-export interface Places {
-  /** What the program may write in, but for what is protected or denied there. */
+/** The files, sockets and processes that a sandboxed program tries to access. */
+export interface Targets {
+  /** The directory that the program may write, except for protected and denied paths. */
   readonly workspace: string;
-  /** What the program may only read. */
+  /** A directory that the program may only read. */
   readonly outside: string;
-  /** Content of every file that must not be read or changed. */
+  /** The content of every file that must not be read or changed. */
   readonly secret: string;
   /** A process of the host whose environment holds the secret. */
   readonly bystander: number;
@@ -24,48 +24,48 @@ export interface Places {
   readonly abstractSocket: string;
 }
 
-/** Files, sockets and a process on this machine that a sandbox is tried with. Everything is gone when it is closed. */
-export class Scene {
-  readonly places: Places;
+/** Creates files, sockets and a process for the self-test. `close` removes everything. */
+export class EscapeFixture {
+  readonly targets: Targets;
   readonly #folder: string;
   readonly #servers: readonly Server[];
   readonly #bystander: Child;
 
-  static async open(spawner: Spawner): Promise<Scene> {
+  static async open(spawner: Spawner): Promise<EscapeFixture> {
     const folder = await realpath(await mkdtemp(join(tmpdir(), 'exec-server-doctor-')));
     try {
-      return await Scene.#fill(folder, spawner);
+      return await EscapeFixture.#fill(folder, spawner);
     } catch (error) {
       await rm(folder, { recursive: true, force: true });
       throw error;
     }
   }
 
-  static async #fill(folder: string, spawner: Spawner): Promise<Scene> {
+  static async #fill(folder: string, spawner: Spawner): Promise<EscapeFixture> {
     const secret = randomBytes(16).toString('hex');
     const [workspace, outside] = [join(folder, 'workspace'), join(folder, 'outside')];
     await makeFiles(workspace, outside, secret);
     const [socket, abstractSocket] = [join(outside, 'socket'), `\0${folder}`];
-    // What can fail comes first: listening never does.
+    // Listening never fails, so it comes last.
     const bystander = await startBystander(spawner, secret);
     const servers = await Promise.all(
       [{ host: '127.0.0.1', port: 0 }, { path: socket }, { path: abstractSocket }].map(listen),
     );
     const port = (servers[0]!.address() as AddressInfo | null)?.port ?? 0;
-    const places = { workspace, outside, secret, bystander: bystander.pid, port, socket, abstractSocket };
-    return new Scene(folder, places, servers, bystander);
+    const targets = { workspace, outside, secret, bystander: bystander.pid, port, socket, abstractSocket };
+    return new EscapeFixture(folder, targets, servers, bystander);
   }
 
-  private constructor(folder: string, places: Places, servers: readonly Server[], bystander: Child) {
-    this.places = places;
+  private constructor(folder: string, targets: Targets, servers: readonly Server[], bystander: Child) {
+    this.targets = targets;
     this.#folder = folder;
     this.#servers = servers;
     this.#bystander = bystander;
   }
 
-  /** The whole disk is readable and the workspace writable; there is no network, and some of the workspace is denied. */
+  /** Reads the whole disk and writes the workspace, without network. Some paths in the workspace are denied. */
   get policy(): SandboxPolicy {
-    const { workspace } = this.places;
+    const { workspace } = this.targets;
     const root = pathToFileURL(workspace).href;
     const inside = (subpath: string) => ({ kind: 'project_roots', subpath }) as const;
     return policyOf(
@@ -119,7 +119,7 @@ async function makeFiles(workspace: string, outside: string, secret: string): Pr
   await symlink(join(outside, 'linked'), join(workspace, 'link'));
 }
 
-/** Where it is not possible to listen the attempt to connect fails without a sandbox as well, and counts as not tried. */
+/** Ignores errors: without a listener the attempt also fails without a sandbox, and counts as untested. */
 async function listen(where: ListenOptions): Promise<Server> {
   const server = createServer((socket) => socket.destroy()).unref();
   server.listen(where);
@@ -128,7 +128,7 @@ async function listen(where: ListenOptions): Promise<Server> {
   return server;
 }
 
-/** Ends with its input, and that with this process at the latest. */
+/** Starts a process that exits at the end of its stdin, so with this process at the latest. */
 async function startBystander(spawner: Spawner, secret: string): Promise<Child> {
   const child = await spawner.spawn({
     program: '/bin/sh',

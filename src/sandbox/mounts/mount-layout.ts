@@ -13,39 +13,43 @@ import type { FileProbe } from './file-probe.ts';
 import type { MissingPath, MountStep, Placeholder } from './mount-plan.ts';
 import type { RealEntry, RealPolicy } from './real-policy.ts';
 
-/** A step that has a place of its own; no two of a plan have the same. */
+/** A step at a path. No two steps of a plan have the same path. */
 export type Mount = Extract<MountStep, { readonly path: NativePath }>;
 
-/** What is laid over the foundation of a sandbox, in no particular order. */
-export interface Layers {
+/** The mounts over the base of a sandbox, in no particular order. */
+export interface MountLayout {
   readonly mounts: readonly Mount[];
   readonly placeholders: readonly Placeholder[];
   readonly missing: readonly MissingPath[];
 }
 
-/** Who is going to live in the sandbox: a program for as long as it runs, or the helper that works on files for many requests. */
+/** Who runs in the sandbox: one program, or a file helper for many requests. */
 export type PlanPurpose = 'program' | 'files';
 
-/** The mounts that make a policy true. */
-export async function layMounts(policy: RealPolicy, probe: FileProbe, purpose: PlanPurpose): Promise<Layers> {
+/** Determines the mounts that enforce a policy. */
+export async function layOutMounts(
+  policy: RealPolicy,
+  probe: FileProbe,
+  purpose: PlanPurpose,
+): Promise<MountLayout> {
   const layout = new Layout(policy.base, probe, purpose);
-  for (const entry of policy.entries) await layout.lay(entry);
+  for (const entry of policy.entries) await layout.add(entry);
   for (const path of policy.denied) layout.denyFile(path);
   for (const link of policy.links) layout.showLink(link.path, link.target);
-  return layout.layers();
+  return layout.result();
 }
 
 const ROOT = nativePathOfBytes('/');
 const PROC = nativePathOfBytes('/proc');
 const DEV = nativePathOfBytes('/dev');
-/** Mounted from the host these could not be opened: no mount of a sandbox has devices but its own. */
+/** Devices that cannot be bind-mounted from the host: only the /dev of the sandbox itself allows opening devices. */
 const OWN_DEVICES =
   /^\/dev(?:$|\/(?:null|zero|full|random|urandom|tty|console|ptmx|fd|stdin|stdout|stderr)$|\/pts(?:\/|$))/;
 
 class Layout {
   readonly #probe: FileProbe;
   readonly #purpose: PlanPurpose;
-  /** What holds where, by the entries that were laid. */
+  /** The access of each path, from the entries added so far. */
   readonly #access: AccessMap;
   readonly #mounts = new Map<NativePath, Mount>();
   readonly #placeholders = new Map<NativePath, Placeholder>();
@@ -57,7 +61,7 @@ class Layout {
     this.#access = new AccessMap(base);
   }
 
-  layers(): Layers {
+  result(): MountLayout {
     return {
       mounts: [...this.#mounts.values()],
       placeholders: [...this.#placeholders.values()],
@@ -65,18 +69,18 @@ class Layout {
     };
   }
 
-  /** Entries are laid from the outside in. */
-  async lay(entry: RealEntry): Promise<void> {
-    const { real, facts, unreachable } = entry.place;
-    if (isOwn(entry)) return;
-    // A protected name takes something away from a writable root; it gives nothing where another entry holds.
+  /** Outer entries must be added before inner ones. */
+  async add(entry: RealEntry): Promise<void> {
+    const { real, facts, unreachable } = entry.resolved;
+    if (isSandboxOwned(entry)) return;
+    // A protected name only restricts a writable root. It grants nothing inside another entry.
     if (entry.byName && this.#access.around(real) !== 'write') return;
-    if (unreachable !== null) this.#layUnreachable(entry, unreachable);
-    else if (facts === null) await this.#layMissing(entry);
+    if (unreachable !== null) this.#addUnreachable(entry, unreachable);
+    else if (facts === null) await this.#addMissing(entry);
     else {
-      if (entry.access === 'write') this.#layWritable(real);
-      else if (entry.access === 'read') this.#layReadable(entry);
-      else this.#layDenied(real, facts.type === 'directory');
+      if (entry.access === 'write') this.#addWritable(real);
+      else if (entry.access === 'read') this.#addReadable(entry);
+      else this.#addDenied(real, facts.type === 'directory');
       this.#access.set(real, entry.access);
     }
   }
@@ -88,61 +92,61 @@ class Layout {
     if (this.#access.around(path) === 'write') this.#pin(path);
   }
 
-  /** A link in a hidden directory is made anew: what it leads to may be used by its name. */
+  /** Recreates a link in a hidden directory, so that its target can be used by this name. */
   showLink(path: NativePath, target: string): void {
     if (isWithin(path, PROC) || isWithin(path, DEV)) return;
     if (this.#access.at(path) !== 'deny' || this.#mounts.has(path)) return;
     this.#mounts.set(path, { kind: 'link', path, target });
   }
 
-  /** A root within another one is mounted too, so that it cannot be moved away with the names protected in it. */
-  #layWritable(path: NativePath): void {
+  /** A writable root inside another one is mounted too. Otherwise it could be moved away together with its protected names. */
+  #addWritable(path: NativePath): void {
     if (this.#access.around(path) === 'write') this.#pin(path);
     this.#bind(path, true);
   }
 
-  #layReadable({ byName, place }: RealEntry): void {
-    const around = this.#access.around(place.real);
+  #addReadable({ byName, resolved }: RealEntry): void {
+    const around = this.#access.around(resolved.real);
     if (around === 'read') return;
-    this.#bind(place.real, false);
-    if (around === 'write' && !byName) this.#pin(place.real);
+    this.#bind(resolved.real, false);
+    if (around === 'write' && !byName) this.#pin(resolved.real);
   }
 
-  #layDenied(path: NativePath, isDirectory: boolean): void {
+  #addDenied(path: NativePath, isDirectory: boolean): void {
     const around = this.#access.around(path);
     if (around === 'deny') return;
     this.#hide(path, isDirectory);
     if (around === 'write') this.#pin(path);
   }
 
-  /** A closed directory outside the writable ones stays closed. One inside could be opened by the program, and then it is too late. */
-  #layUnreachable({ access, place }: RealEntry, directory: NativePath): void {
+  /** An inaccessible directory outside of writable ones stays inaccessible. Inside, the program could make it accessible later. */
+  #addUnreachable({ access, resolved }: RealEntry, directory: NativePath): void {
     if (access === 'write' || this.#access.at(directory) !== 'write') return;
     throw unenforceable(
-      `cannot enforce the sandbox path ${textOfNativePath(place.real)} because ${textOfNativePath(directory)} is closed to the server`,
+      `cannot enforce the sandbox path ${textOfNativePath(resolved.real)} because ${textOfNativePath(directory)} is not accessible to the server; grant access or name another path`,
     );
   }
 
-  /** What a program could make is kept from being made; elsewhere nothing can be made anyway. */
-  async #layMissing({ access, byName, place }: RealEntry): Promise<void> {
+  /** Prevents the program from creating the path. Outside of writable directories it cannot be created anyway. */
+  async #addMissing({ access, byName, resolved }: RealEntry): Promise<void> {
     if (access === 'write') return;
-    if (place.obstacle !== null) {
-      if (this.#access.at(place.obstacle) !== 'write') return;
-      // As long as this stays what and where it is there can be nothing below it.
-      this.#bind(place.obstacle, true);
-      this.#pin(place.obstacle);
+    if (resolved.nonDirectory !== null) {
+      if (this.#access.at(resolved.nonDirectory) !== 'write') return;
+      // While this entry stays as it is, nothing can exist below it.
+      this.#bind(resolved.nonDirectory, true);
+      this.#pin(resolved.nonDirectory);
       return;
     }
-    const path = place.firstMissing!;
+    const path = resolved.firstMissing!;
     if (this.#access.at(path) !== 'write') return;
     const asDirectory =
-      byName || (access === 'read' && path === place.real && PROTECTED_NAMES.includes(lastName(path)));
+      byName || (access === 'read' && path === resolved.real && PROTECTED_NAMES.includes(lastName(path)));
     if (this.#purpose === 'files') {
-      this.#missing.push({ path: place.real, access, byName: asDirectory });
+      this.#missing.push({ path: resolved.real, access, byName: asDirectory });
     } else if (await this.#probe.mayCreateIn(parentPath(path))) {
       this.#access.set(path, 'read');
       this.#placeholders.set(path, { path, kind: asDirectory ? 'directory' : 'file' });
-      // What is made there is empty, and mounted onto itself it stays so: one mount where an empty file system would take two.
+      // The placeholder is empty, and a read-only bind mount keeps it empty. An empty tmpfs would take two mounts.
       if (asDirectory) this.#bind(path, false);
       else this.#mounts.set(path, { kind: 'emptyFile', path, mode: access === 'deny' ? 0 : 0o444 });
       if (!byName && access === 'read') this.#pin(path);
@@ -159,11 +163,10 @@ class Layout {
   }
 
   /**
-   * Mounts the directories between a path and the writable root around it onto themselves. A mount point cannot be renamed. Without
-   * this a program could move `a` away and make `a/b` anew, and so write where it may only read, or have the next program read
-   * `c/b`, which nothing denies. The price is that files cannot be renamed across these directories, only copied. It is paid
-   * for files that patterns deny as well: even where a pattern finds them wherever they are moved, they could be moved between the
-   * moment in which they are found and that in which they are covered.
+   * Bind-mounts the directories between a path and its writable root onto themselves, because a mount point cannot be renamed. Otherwise
+   * a program could move `a` away and create another `a/b`. It could then write to a read-only path, or let the next program read `c/b`,
+   * which no rule denies. The price is that files cannot be renamed across these directories, only copied. Files that a glob denies are
+   * pinned too: they could be moved between the scan and the mount, even to a path that the glob also matches.
    */
   #pin(path: NativePath): void {
     for (let at = parentPath(path); at !== ROOT && at !== DEV; at = parentPath(at)) {
@@ -173,11 +176,8 @@ class Layout {
   }
 }
 
-/**
- * Processes and devices are the sandbox's own. The host's are never put in their place; what an entry opens there is open as far
- * as it can be, or stays as it is.
- */
-function isOwn({ access, place: { real } }: RealEntry): boolean {
+/** Whether the path is in the sandbox's own /proc or /dev. Those of the host are never mounted; an entry that allows access has no effect. */
+function isSandboxOwned({ access, resolved: { real } }: RealEntry): boolean {
   if (isWithin(real, PROC)) {
     if (access === 'deny' && real !== PROC) throw belowProc(real);
     return access !== 'deny';
@@ -187,6 +187,6 @@ function isOwn({ access, place: { real } }: RealEntry): boolean {
 
 function belowProc(path: NativePath): Error {
   return unenforceable(
-    `cannot deny ${textOfNativePath(path)}: the sandbox has processes of its own; deny /proc as a whole`,
+    `cannot deny ${textOfNativePath(path)}: the sandbox has its own /proc; deny /proc as a whole`,
   );
 }

@@ -18,9 +18,9 @@ import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import type { Child, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import { startProgram } from '../../../../src/process/start-program.ts';
 import { Instructions } from '../../../../src/sandbox/linux/instructions.ts';
-import { MAX_RESERVE_FAILURES, RESERVE_IDLE_MS } from '../../../../src/sandbox/linux/limits.ts';
-import { SandboxReserve } from '../../../../src/sandbox/linux/reserve.ts';
+import { MAX_PREBUILD_FAILURES, POOLED_SANDBOX_IDLE_MS } from '../../../../src/sandbox/linux/limits.ts';
 import type { LinuxSandboxBuilder } from '../../../../src/sandbox/linux/sandbox-builder.ts';
+import { SandboxPool } from '../../../../src/sandbox/linux/sandbox-pool.ts';
 import {
   childPids,
   INPUT,
@@ -35,7 +35,7 @@ import { newSandboxBuilder, removedAreClosed, workspacePolicy } from './sandboxe
 
 let workspace: string;
 let spawner: NativeSpawner;
-let sandboxes: SandboxReserve;
+let sandboxes: SandboxPool;
 let builder: LinuxSandboxBuilder;
 /** Every bwrap that was started in reserve, dead or alive. */
 let reserve: Child[];
@@ -59,7 +59,7 @@ beforeEach(async () => {
     ...spawner.sandboxCalls,
     hasChanged: (fd: number) => spawner.sandboxCalls.hasChanged(fd) || mountsChanged,
   };
-  sandboxes = new SandboxReserve(async (spec) => {
+  sandboxes = new SandboxPool(async (spec) => {
     beforeReserve();
     const child = await spawner.spawn(spec);
     reserve.push(child);
@@ -98,7 +98,7 @@ async function runToEnd(
   if (spec.io.kind === 'pipe') child.stdin?.end();
   await Promise.all([transcript.exited, transcript.ended]);
   child.release();
-  await child.allGone();
+  await child.waitForTreeExit();
   await launch?.release?.();
   await removedAreClosed();
   return { output: transcript.text('stdout') + transcript.text('pty'), pid: child.pid };
@@ -285,11 +285,11 @@ describe('a sandbox in reserve', () => {
     expect(transcript.text('stdout')).toBe('');
     expect(await child.report).toBeNull();
     child.release();
-    await child.allGone();
+    await child.waitForTreeExit();
   });
 
   test('that came to nothing a few times is the last for its plan', async () => {
-    for (let failure = 1; failure <= MAX_RESERVE_FAILURES; failure++) {
+    for (let failure = 1; failure <= MAX_PREBUILD_FAILURES; failure++) {
       await runToEnd(shell('true'));
       await isReady(failure);
       process.kill(reserve.at(-1)!.pid, 'SIGKILL');
@@ -297,12 +297,12 @@ describe('a sandbox in reserve', () => {
     }
     expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
     expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
-    expect(reserve).toHaveLength(MAX_RESERVE_FAILURES);
+    expect(reserve).toHaveLength(MAX_PREBUILD_FAILURES);
   });
 
   test('that was used makes up for those that came to nothing', async () => {
     let built = 0;
-    for (let failure = 1; failure <= MAX_RESERVE_FAILURES + 1; failure++) {
+    for (let failure = 1; failure <= MAX_PREBUILD_FAILURES + 1; failure++) {
       await runToEnd(shell('true'));
       await isReady(++built);
       const { pid } = reserve.at(-1)!;
@@ -343,7 +343,7 @@ describe('a sandbox in reserve', () => {
   test('is ended when nobody needs it for a while', async () => {
     const timers = vi.spyOn(globalThis, 'setTimeout');
     await withReserve();
-    const [expire] = timers.mock.calls.find(([, ms]) => ms === RESERVE_IDLE_MS)!;
+    const [expire] = timers.mock.calls.find(([, ms]) => ms === POOLED_SANDBOX_IDLE_MS)!;
     timers.mockRestore();
     expect(idle()).toHaveLength(1);
     expire();

@@ -3,7 +3,7 @@ import { PROTECTED_NAMES } from '../../../../src/sandbox/policy/normalize.ts';
 import type { Tree } from './tree.ts';
 
 /** The steps of a plan within the tree of a test, a line each. */
-export function toldSteps(plan: MountPlan, tree: Tree): string[] {
+export function describeSteps(plan: MountPlan, tree: Tree): string[] {
   return plan.steps.flatMap((step) =>
     'path' in step && step.path.startsWith(tree.path)
       ? [`${wordFor(step, tree)} ${step.path.slice(tree.path.length) || '/'}`]

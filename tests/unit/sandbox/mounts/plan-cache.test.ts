@@ -1,11 +1,11 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import type { NativePath } from '../../../../src/files/native-path.ts';
-import { REMEMBERED_LOOKS, REMEMBERED_PLANS } from '../../../../src/sandbox/limits.ts';
+import { MAX_CACHED_PLANS, MAX_CACHED_PROBES } from '../../../../src/sandbox/limits.ts';
 import { Placeholders } from '../../../../src/sandbox/linux/placeholders.ts';
 import { type FileFacts, type FileProbe, localProbe } from '../../../../src/sandbox/mounts/file-probe.ts';
 import { type MountPlan, PLACEHOLDER_MODES } from '../../../../src/sandbox/mounts/mount-plan.ts';
-import { PlanMemory } from '../../../../src/sandbox/mounts/plan-memory.ts';
+import { PlanCache } from '../../../../src/sandbox/mounts/plan-cache.ts';
 import { type Line, useTree } from './tree.ts';
 
 const tree = useTree();
@@ -34,7 +34,7 @@ async function canBeHeld(plan: MountPlan): Promise<boolean> {
   }
 }
 
-describe('a remembered plan', () => {
+describe('a cached plan', () => {
   test.each<[string, boolean, () => void]>([
     ['holds as long as nothing happens', true, () => {}],
     ['holds when files are made', true, () => writeFileSync(tree.real('@/w/a'), '')],
@@ -65,12 +65,12 @@ describe('a remembered plan', () => {
   ])('%s', async (_, holds, change) => {
     tree.make('@/w/d/', '@/w/.codex/', '@/o/', '@/l -> w');
     const disk = tree.disk(...LINES);
-    const memory = new PlanMemory();
-    const plan = await memory.make(disk);
-    const remembered = memory.recall(disk)!;
-    expect(remembered.plan).toBe(plan);
+    const cache = new PlanCache();
+    const plan = await cache.make(disk);
+    const cached = cache.get(disk)!;
+    expect(cached.plan).toBe(plan);
     change();
-    expect((await canBeHeld(plan)) && (await remembered.stillHolds())).toBe(holds);
+    expect((await canBeHeld(plan)) && (await cached.isCurrent())).toBe(holds);
     const { fingerprint, steps, placeholders } = await tree.plan(disk);
     expect(fingerprint === plan.fingerprint).toBe(holds);
     if (holds)
@@ -104,53 +104,53 @@ describe('a remembered plan', () => {
     tree.make('@/w/');
     const { probe, change } = changing(before, after);
     const disk = tree.disk('read /', 'write @/w');
-    const memory = new PlanMemory(probe);
-    await memory.make(disk);
-    expect(await memory.recall(disk)!.stillHolds()).toBe(true);
+    const cache = new PlanCache(probe);
+    await cache.make(disk);
+    expect(await cache.get(disk)!.isCurrent()).toBe(true);
     change();
-    expect(await memory.recall(disk)!.stillHolds()).toBe(false);
+    expect(await cache.get(disk)!.isCurrent()).toBe(false);
   });
 });
 
-describe('nothing is remembered', () => {
+describe('nothing is cached', () => {
   test.each<[string, string[], Line[]]>([
     ['of files that patterns match', ['@/w/a.env'], ['read /', 'write @/w', 'deny @/w/**/*.env']],
     ['of what a file names', ['@/w/.git'], ['read /', 'write @/w']],
   ])('%s', async (_, files, lines) => {
     tree.make(...files);
-    const memory = new PlanMemory();
-    await memory.make(tree.disk(...lines));
-    expect(memory.recall(tree.disk(...lines))).toBeNull();
+    const cache = new PlanCache();
+    await cache.make(tree.disk(...lines));
+    expect(cache.get(tree.disk(...lines))).toBeNull();
   });
 
   test('of a policy that could not be kept', async () => {
     tree.make('@/w/', '@/l -> w');
     const disk = tree.disk('read /', 'write @/l');
-    const memory = new PlanMemory();
-    await memory.make(disk);
+    const cache = new PlanCache();
+    await cache.make(disk);
     unlinkSync(tree.real('@/l'));
     tree.make('@/w/.git -> x', '@/l -> w');
-    await expect(memory.make(disk)).rejects.toThrow('writable symlink');
-    expect(memory.recall(disk)).toBeNull();
+    await expect(cache.make(disk)).rejects.toThrow('writable symlink');
+    expect(cache.get(disk)).toBeNull();
   });
 
   test('of more paths than are worth it', async () => {
     const many = (count: number) =>
       tree.disk('read /', ...Array.from({ length: count }, (_, index): Line => `deny @/n${index}`));
-    const memory = new PlanMemory();
-    await memory.make(many(REMEMBERED_LOOKS / 2));
-    expect(memory.recall(many(REMEMBERED_LOOKS / 2))).not.toBeNull();
-    await memory.make(many(REMEMBERED_LOOKS));
-    expect(memory.recall(many(REMEMBERED_LOOKS))).toBeNull();
+    const cache = new PlanCache();
+    await cache.make(many(MAX_CACHED_PROBES / 2));
+    expect(cache.get(many(MAX_CACHED_PROBES / 2))).not.toBeNull();
+    await cache.make(many(MAX_CACHED_PROBES));
+    expect(cache.get(many(MAX_CACHED_PROBES))).toBeNull();
   });
 
   test('of the policies that have been unused for longest', async () => {
-    const memory = new PlanMemory();
+    const cache = new PlanCache();
     const disk = (index: number) => tree.disk('read /', `deny @/n${index}`);
-    for (let index = 0; index < REMEMBERED_PLANS; index++) await memory.make(disk(index));
-    memory.recall(disk(0));
-    await memory.make(disk(REMEMBERED_PLANS));
-    expect([0, 1, 2, REMEMBERED_PLANS].map((index) => memory.recall(disk(index)) !== null)).toEqual([
+    for (let index = 0; index < MAX_CACHED_PLANS; index++) await cache.make(disk(index));
+    cache.get(disk(0));
+    await cache.make(disk(MAX_CACHED_PLANS));
+    expect([0, 1, 2, MAX_CACHED_PLANS].map((index) => cache.get(disk(index)) !== null)).toEqual([
       true,
       false,
       true,

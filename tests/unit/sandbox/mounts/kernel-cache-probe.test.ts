@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { nativePathOfText } from '../../../../src/files/native-path.ts';
 import { loadCachedCalls } from '../../../../src/native/cached-calls.ts';
-import { CACHED_LOOKS_PER_TURN } from '../../../../src/sandbox/limits.ts';
-import { cachedProbe } from '../../../../src/sandbox/mounts/cached-probe.ts';
+import { CACHED_PROBES_PER_TURN } from '../../../../src/sandbox/limits.ts';
 import { type FileProbe, localProbe } from '../../../../src/sandbox/mounts/file-probe.ts';
+import { kernelCacheProbe } from '../../../../src/sandbox/mounts/kernel-cache-probe.ts';
 import { openDescriptors } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
@@ -30,7 +30,7 @@ test.each(['directory', 'file', 'link', 'missing', 'missing/below'])(
   async (name) => {
     const path = nativePathOfText(join(folder, name));
     const expected = await localProbe.facts(path);
-    const probe = cachedProbe(slow, { openCached: openPath });
+    const probe = kernelCacheProbe(slow, { openCached: openPath });
     const descriptors = openDescriptors();
     // The system may have to wait when somebody mounts something at the same moment.
     await waitFor('an answer from memory', async () => {
@@ -45,17 +45,17 @@ test.each(['directory', 'file', 'link', 'missing', 'missing/below'])(
 test('what is not in memory is looked for on the disk', async () => {
   const path = nativePathOfText(join(folder, 'file', 'below'));
   vi.mocked(slow.facts).mockClear();
-  expect(await cachedProbe(slow, { openCached: () => null }).facts(path)).toBeNull();
+  expect(await kernelCacheProbe(slow, { openCached: () => null }).facts(path)).toBeNull();
   expect(slow.facts).toHaveBeenCalledExactlyOnceWith(path);
 });
 
 test('many looks in a row leave the event loop to others', async () => {
   const path = nativePathOfText(folder);
   const openCached = vi.fn(() => 'missing' as const);
-  const probe = cachedProbe({ ...localProbe, facts: async () => 'unreachable' }, { openCached });
-  const looks = Array.from({ length: CACHED_LOOKS_PER_TURN + 2 }, () => probe.facts(path));
+  const probe = kernelCacheProbe({ ...localProbe, facts: async () => 'unreachable' }, { openCached });
+  const looks = Array.from({ length: CACHED_PROBES_PER_TURN + 2 }, () => probe.facts(path));
   expect((await Promise.all(looks)).slice(-3)).toEqual([null, 'unreachable', 'unreachable']);
   await new Promise(setImmediate);
   expect(await probe.facts(path)).toBeNull();
-  expect(openCached).toHaveBeenCalledTimes(CACHED_LOOKS_PER_TURN + 1);
+  expect(openCached).toHaveBeenCalledTimes(CACHED_PROBES_PER_TURN + 1);
 });
