@@ -16,8 +16,8 @@ import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { Gate } from './auth/gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
+import { SHARED_BUSY_POLL } from './busy-poll.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
-import { stayAwakeWith } from './client-pace.ts';
 import type { ExecServerConfig } from './config/config.ts';
 import { describeEnvironment } from './environment-info.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
@@ -316,7 +316,7 @@ async function useNativeCalls({ busyPoll }: { readonly busyPoll: boolean }): Pro
   const coder = loadBase64();
   if (coder !== null) useBase64Coder(coder);
   useCpuAffinity(loadCpuAffinity);
-  if (busyPoll) stayAwakeWith(loadCpuAffinity);
+  if (busyPoll) SHARED_BUSY_POLL.enable(loadCpuAffinity);
 }
 
 const SHUTTING_DOWN = 'the server is shutting down';
