@@ -6,7 +6,7 @@ import { MAX_MCP_MESSAGE_BYTES, MCP_END_GRACE_MS } from '../limits.ts';
 import { type McpTransport, parseMessage } from './transport.ts';
 
 /** A program that speaks the protocol on its stdin and stdout. */
-export interface McpProgram {
+interface McpProgram {
   readonly argv: readonly [string, ...string[]];
   /** A `file:` URI of the environment. */
   readonly cwd: string;
