@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { type UserInfo, userInfo } from 'node:os';
 import { basename } from 'node:path';
 
-/** The login shell of this process's user, or the nearest shell there is. $SHELL is the starter's taste and does not count. */
+/** The login shell of this process's user, or the first known shell that exists. Ignores $SHELL, which depends on who started the server. */
 export function loginShell(system = SYSTEM): { name: string; path: string } {
   const candidates = [system.passwdEntry()?.shell, '/bin/bash', '/usr/bin/bash', '/bin/zsh', '/bin/sh'];
   for (const path of candidates) {
@@ -13,7 +13,7 @@ export function loginShell(system = SYSTEM): { name: string; path: string } {
   return { name: 'sh', path: '/bin/sh' };
 }
 
-/** Null for a user without a passwd entry, as containers that run under an arbitrary uid have. */
+/** Null for a user without a passwd entry, which is common in containers that run under an arbitrary uid. */
 export function passwdEntry(): Pick<UserInfo<string>, 'shell' | 'homedir'> | null {
   try {
     return userInfo();

@@ -2,14 +2,14 @@ import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import { ProcessError } from '../../process/errors.ts';
 import type { ManagedProcess } from '../../process/managed-process.ts';
-import type { StreamEnds } from '../../process/output-log.ts';
+import type { StreamSnapshot } from '../../process/output-log.ts';
 import { signalNames, signalNumber } from '../../process/signals.ts';
 import type { WriteStatus } from '../../process/stdin-queue.ts';
 import { invalidParams } from '../../protocol/errors.ts';
 import type { Handlers, RequestContext } from '../../rpc/router.ts';
 import { given } from '../sessions/process-events.ts';
 import { bytesParam } from './params.ts';
-import { readResult, roomIn } from './read-result.ts';
+import { pageBudget, readResult } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { checkStart } from './start-request.ts';
@@ -32,7 +32,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
     'process/read': async ({ processId, afterSeq, maxBytes, waitMs }, { signal, park, maxResultBytes }) => {
       const process = await processes.get(processId);
       const place = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
-      return readResult(await process.read({ ...place, room: roomIn(maxResultBytes()) }, signal, park));
+      return readResult(await process.read({ ...place, budget: pageBudget(maxResultBytes()) }, signal, park));
     },
 
     'process/write': async (params, context) => {
@@ -79,11 +79,11 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
     'process/snapshot': async ({ processId }) => {
       const process = await processes.get(processId);
       const [stdout, stderr, terminal] = [
-        process.ends('stdout'),
-        process.ends('stderr'),
-        process.ends('pty'),
+        process.snapshot('stdout'),
+        process.snapshot('stderr'),
+        process.snapshot('pty'),
       ];
-      const perStream = (count: (ends: StreamEnds) => number) => ({
+      const perStream = (count: (ends: StreamSnapshot) => number) => ({
         stdout: count(stdout),
         stderr: count(stderr),
         terminal: count(terminal),
@@ -138,7 +138,7 @@ export function writeStdin(
   });
 }
 
-function joined(ends: StreamEnds): string {
+function joined(ends: StreamSnapshot): string {
   return Buffer.concat([ends.head, ends.tail]).toString('base64');
 }
 
