@@ -130,7 +130,7 @@ test('a program that may write around the file cannot have others trust whom it 
   expect(await printed(shown)).toMatch(/^-----BEGIN CERTIFICATE-----\n/);
   // Without masks of its own it does not have to read the file, which is a place like others to it then.
   expect(await printed(['/bin/sh', '-c', script], { sandbox, networkProxy: null })).toBe('');
-  await expect(printed(shown)).rejects.toThrow('was changed or removed by somebody else');
+  await expect(printed(shown)).rejects.toThrow('was changed or removed by another process');
 });
 
 describe('no credential is in the environment', () => {

@@ -176,8 +176,8 @@ test('limits the number of open calls', async () => {
   peer.send('{"id":1,"result":1}');
   await calls[0];
   const next = connection.call('m');
-  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"room again"}`);
-  expect(await next).toBe('room again');
+  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"slot free"}`);
+  expect(await next).toBe('slot free');
 });
 
 test('control messages overtake bulk data on a slow connection', async () => {
@@ -232,8 +232,8 @@ test('an aborted call frees its slot, and its response is ignored', async () => 
   expect(recorder.log).toEqual([]);
   await expect(connection.call('m', {}, { signal: aborter.signal })).rejects.toThrow('enough');
   const next = connection.call('m', {}, { signal: new AbortController().signal });
-  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"room again"}`);
-  expect(await next).toBe('room again');
+  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"slot free"}`);
+  expect(await next).toBe('slot free');
 });
 
 test('reserves one slot for cleanup calls', async () => {

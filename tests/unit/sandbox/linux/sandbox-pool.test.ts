@@ -98,7 +98,7 @@ async function runToEnd(
   if (spec.io.kind === 'pipe') child.stdin?.end();
   await Promise.all([transcript.exited, transcript.ended]);
   child.release();
-  await child.allGone();
+  await child.waitForTreeExit();
   await launch?.release?.();
   await removedAreClosed();
   return { output: transcript.text('stdout') + transcript.text('pty'), pid: child.pid };
@@ -285,7 +285,7 @@ describe('a pre-built sandbox', () => {
     expect(transcript.text('stdout')).toBe('');
     expect(await child.report).toBeNull();
     child.release();
-    await child.allGone();
+    await child.waitForTreeExit();
   });
 
   test('is not built again after MAX_PREBUILD_FAILURES', async () => {

@@ -1,8 +1,8 @@
 import type { ExecProcess, ProcessEvent } from '../../src/client/backend.ts';
 import { waitFor } from './wait-for.ts';
 
-/** An event in short: its number, what it is, and what it carries. */
-export function told(event: ProcessEvent): unknown[] {
+/** A short form of an event: its sequence number, type and content. */
+export function shortEvent(event: ProcessEvent): unknown[] {
   if (event.type === 'output') return [event.seq, event.stream, text(event.bytes)];
   if (event.type === 'exited') return [event.seq, 'exited', event.exitCode];
   return event.type === 'closed' ? [event.seq, 'closed'] : [event];
@@ -24,7 +24,7 @@ export function collect(process: ExecProcess): Promise<ProcessEvent[]> {
   return rest(process.events());
 }
 
-/** Gathers what a process says while it says it. */
+/** Collects the output of a process while it runs. */
 export function collectText(process: ExecProcess): { readonly text: string; readonly streams: Set<string> } {
   const gathered = { text: '', streams: new Set<string>() };
   void (async () => {

@@ -1,8 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-/** Bytes that stay in use because of what `make` returns; garbage does not count. */
-export function keptBytes(make: () => unknown): number {
+/** Returns how many bytes the result of `make` keeps in use. Garbage does not count. */
+export function retainedBytes(make: () => unknown): number {
   const before = usedBytes();
   const kept = make();
   const used = usedBytes() - before;
@@ -10,7 +10,7 @@ export function keptBytes(make: () => unknown): number {
   return kept === undefined ? 0 : used;
 }
 
-/** Frees what nobody can reach any more. */
+/** Frees unreachable memory. */
 export function collectGarbage(): void {
   setFlagsFromString('--expose-gc');
   (runInNewContext('gc') as () => void)();
