@@ -15,7 +15,7 @@ export type DiscoverableEnvironment = Pick<Environment, 'id' | 'info' | 'waitUnt
 };
 
 /** A root and the sandbox for reading its files; null for none. */
-export interface RequestedRoot {
+interface RequestedRoot {
   readonly root: SelectedCapabilityRoot;
   readonly sandbox: unknown;
 }
@@ -53,7 +53,7 @@ export async function requestDiscovery(
 }
 
 /** Whether the sandbox restricts anything. */
-export function isEnforcing(sandbox: unknown): boolean {
+function isEnforcing(sandbox: unknown): boolean {
   if (sandbox == null) return false;
   const { permissions } = sandbox as { readonly permissions?: { readonly type?: unknown } | null };
   return permissions?.type !== 'disabled';

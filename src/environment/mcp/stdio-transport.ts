@@ -1,12 +1,12 @@
 import { LineSplitter } from '../../base/line-splitter.ts';
+import { randomHex } from '../../base/random-hex.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
 import type { ExecBackend, ExecProcess } from '../../client/backend.ts';
-import { randomHex } from '../../client/random-hex.ts';
 import { MAX_MCP_MESSAGE_BYTES, MCP_END_GRACE_MS } from '../limits.ts';
 import { type McpTransport, parseMessage } from './transport.ts';
 
 /** A program that speaks the protocol on its stdin and stdout. */
-export interface McpProgram {
+interface McpProgram {
   readonly argv: readonly [string, ...string[]];
   /** A `file:` URI of the environment. */
   readonly cwd: string;

@@ -15,7 +15,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Detects a denial when the output says so. */
+/** Reports a denial when the output contains `denied`. */
 function detectorOf() {
   let said = '';
   return {
@@ -71,7 +71,7 @@ async function socketPair() {
 const settled = () => new Promise(setImmediate);
 
 describe('an exit with a denial detector', () => {
-  test('waits for the rest of the output', () => {
+  test('waits for the end of the output', () => {
     const { child, process, events } = start({ denialDetector: detectorOf() });
     child.exit(1);
     expect([process.exitCode, process.denied, events]).toEqual([null, false, []]);
@@ -81,7 +81,7 @@ describe('an exit with a denial detector', () => {
     expect(process.denied).toBe(true);
   });
 
-  test('does not wait long for a stream that something keeps open', async () => {
+  test('waits a limited time for a stream that stays open', async () => {
     const { child, process, events } = start({ denialDetector: detectorOf() });
     child.stdout.end();
     child.exit(1);
@@ -90,7 +90,7 @@ describe('an exit with a denial detector', () => {
     vi.advanceTimersByTime(1);
     await settled();
     expect(events).toEqual(['1 exited 1 null allowed']);
-    // A later read includes the rest of the output.
+    // Later reads report the denial.
     child.stderr.write('denied');
     child.stderr.end();
     expect(events.slice(1)).toEqual(['2 denied', '3 closed null']);
@@ -128,7 +128,7 @@ describe('an exit with a denial detector', () => {
     vi.useFakeTimers();
   });
 
-  test('is reported once when the process is killed meanwhile', async () => {
+  test('is reported once when the process is killed in the meantime', async () => {
     const { child, process, events } = start({ denialDetector: detectorOf() });
     child.exit(1);
     await process.kill();
@@ -137,7 +137,7 @@ describe('an exit with a denial detector', () => {
   });
 });
 
-describe('cleanUp', () => {
+describe('the cleanup', () => {
   test('delays the exit event, but not the output', async () => {
     const { passed, open } = gate();
     const cleanUp = vi.fn(() => passed);
@@ -153,7 +153,7 @@ describe('cleanUp', () => {
     expect(cleanUp).toHaveBeenCalledTimes(1);
   });
 
-  test('during a kill delays the end of the kill until the exit event', async () => {
+  test('a kill during it resolves after the exit event', async () => {
     const { passed, open } = gate();
     const { child, process, events } = start({ cleanUp: () => passed });
     child.finish(0);
@@ -165,7 +165,7 @@ describe('cleanUp', () => {
     expect(events).toEqual(['1 exited 0 null allowed', '2 closed null']);
   });
 
-  test('does not let a limit that expires during it be the reason of the exit', async () => {
+  test('a limit that is exceeded during it is not the reason of the exit', async () => {
     const { passed, open } = gate();
     const { child, process, events } = start({ cleanUp: () => passed }, { ...NO_RUN_LIMITS, wallMs: 100 });
     child.exit(0);

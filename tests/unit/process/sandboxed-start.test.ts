@@ -51,7 +51,7 @@ function scene(release: () => Promise<void> = async () => {}) {
       },
       wrapInSandbox: how,
     });
-  /** A running program; `events` records when its tree is killed. */
+  /** A running program. `events` records when its tree is killed. */
   const running = async () => {
     const child = new FakeChild();
     child.onKill = () => {
@@ -71,7 +71,7 @@ function scene(release: () => Promise<void> = async () => {}) {
 const settled = () => new Promise(setImmediate);
 
 describe('a sandboxed program', () => {
-  test('runs what its sandbox specifies and is listed as requested', async () => {
+  test('is started through its wrapper and listed as requested', async () => {
     const { spawner, manager, running } = scene();
     await running();
     expect(spawner.starts.map(({ spec }) => spec)).toEqual([SANDBOXED]);
@@ -82,21 +82,21 @@ describe('a sandboxed program', () => {
   test.each([
     ['by itself', { code: 0, signal: null }, 'exited 0'],
     ['by a signal', { code: null, signal: 9 }, 'exited 137'],
-  ])('that ends %s leaves nothing running when its sandbox is released', async (_how, status, told) => {
+  ])('that ends %s has no process left when its sandbox is released', async (_how, status, told) => {
     const { events, running } = scene();
     (await running()).exit(status);
     await settled();
     expect(events).toEqual(['killed', 'released', told, 'closed']);
   });
 
-  test('is reported as exited although the release fails', async () => {
+  test('is reported as exited when the release fails', async () => {
     const { events, running } = scene(() => Promise.reject(new Error('EBUSY')));
     (await running()).finish(2);
     await settled();
     expect(events.slice(-2)).toEqual(['exited 2', 'closed']);
   });
 
-  test('is reported as exited although the release hangs', async () => {
+  test('is reported as exited when the release does not finish', async () => {
     const { events, running } = scene(() => NEVER);
     (await running()).finish(2);
     await settled();
@@ -106,15 +106,15 @@ describe('a sandboxed program', () => {
   });
 });
 
-describe('a failed start', () => {
-  test('starts nothing and frees the id when the sandbox fails', async () => {
+describe('a start that fails', () => {
+  test('in the sandbox spawns nothing and frees the id', async () => {
     const { spawner, manager, events, start } = scene();
     const failing: WrapInSandbox = () => Promise.reject(new Error('no sandbox'));
     await expect(start(failing)).rejects.toThrow('no sandbox');
     expect([spawner.starts, manager.list(), events]).toEqual([[], [], []]);
   });
 
-  test('releases the sandbox once when the spawn fails', async () => {
+  test('after the sandbox was built releases it once', async () => {
     const { spawner, manager, events, start } = scene();
     const started = start();
     await settled();
@@ -131,7 +131,7 @@ describe('a failed start', () => {
     await expect(started).rejects.toThrow('no descriptors');
   });
 
-  test('is not delayed by a release that hangs, and neither is the end of the session', async () => {
+  test('does not wait for a release that hangs, and neither does the end of the session', async () => {
     const { spawner, manager, start } = scene(() => NEVER);
     const started = start();
     const failed = expect(started).rejects.toThrow('no descriptors');
@@ -145,13 +145,13 @@ describe('a failed start', () => {
 });
 
 describe('a start that is cancelled while its sandbox is built', () => {
-  /** Resolves only when it is cancelled. */
+  /** Waits until it is cancelled. */
   const patient: WrapInSandbox = (_spec, signal) =>
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(new Error('given up')), { once: true });
     });
 
-  test('by a terminate starts nothing', async () => {
+  test('by a terminate spawns nothing', async () => {
     const { spawner, manager, start } = scene();
     const started = expect(start(patient)).rejects.toThrow('given up');
     const terminated = manager.terminate('p', { type: 'force' });
@@ -161,7 +161,7 @@ describe('a start that is cancelled while its sandbox is built', () => {
     expect(spawner.starts).toEqual([]);
   });
 
-  test('by the end of the session starts nothing', async () => {
+  test('by the end of the session spawns nothing', async () => {
     const { spawner, manager, start } = scene();
     const started = expect(start(patient)).rejects.toThrow('given up');
     await manager.close();
@@ -184,7 +184,7 @@ describe('a start that is cancelled while its sandbox is built', () => {
 });
 
 describe('a child that does not enter its sandbox', () => {
-  /** The results that the sandboxes report for their children, in turn; the last one repeats. */
+  /** The results of `entered`, one per attempt. The last one is repeated. */
   function reluctant(entered: readonly (boolean | Error)[]) {
     const world = scene();
     let made = 0;
@@ -215,7 +215,7 @@ describe('a child that does not enter its sandbox', () => {
     return { ...world, children, begin };
   }
 
-  test('is killed and replaced; only the replacement is reported', async () => {
+  test('is killed and replaced, and only its replacement is reported', async () => {
     const { events, children, begin, spawner } = reluctant([false, false, true]);
     await begin(3);
     expect(children.map(({ killed, released }) => [killed, released])).toEqual([
@@ -229,7 +229,7 @@ describe('a child that does not enter its sandbox', () => {
     expect(events).toEqual(['released 1', 'released 2', 'released 3', 'exited 0', 'closed']);
   });
 
-  test('because the sandbox is outdated is killed too and never reported', async () => {
+  test('is killed without a report when the sandbox is outdated', async () => {
     const outdated = new SandboxOutdatedError(new Error('it keeps changing'));
     const lucky = reluctant([outdated, true]);
     await lucky.begin(2);
@@ -243,7 +243,7 @@ describe('a child that does not enter its sandbox', () => {
     expect(await unlucky.manager.find('p')).toBeUndefined();
   });
 
-  test('is reported when it is the last of a few attempts', async () => {
+  test('is reported after the last attempt', async () => {
     const { events, children, begin, spawner } = reluctant([false]);
     await begin(SANDBOXED_START_ATTEMPTS);
     children.at(-1)!.finish(127);
@@ -252,7 +252,7 @@ describe('a child that does not enter its sandbox', () => {
     expect(events.slice(-2)).toEqual(['exited 127', 'closed']);
   });
 
-  test('is killed when the start is cancelled, and nothing is started again', async () => {
+  test('is killed without another attempt when the start is cancelled', async () => {
     const { spawner, manager, events, start } = scene();
     const child = new FakeChild();
     const started = start(async () => ({
