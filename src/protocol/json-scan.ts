@@ -6,7 +6,7 @@ export class MalformedMessageError extends Error {
 }
 
 /** The findings of a scan that JSON.parse would lose. */
-export interface JsonScan {
+interface JsonScan {
   /**
    * The text to parse. With `integers`, every number that is not a 64-bit integer is rewritten with a visible
    * fraction.

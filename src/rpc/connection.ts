@@ -55,7 +55,7 @@ export interface ConnectionEvents extends OutboxEvents {
 }
 
 /** Limits and options of a connection. */
-export interface ConnectionOptions {
+interface ConnectionOptions {
   readonly limits: MessageLimits;
   readonly outboundHighWaterBytes: number;
   /** Average number of messages read per second; unlimited if absent. */
@@ -69,14 +69,14 @@ export interface ConnectionOptions {
 }
 
 /** Decodes a large message while it arrives. */
-export interface LargeMessageDecoder extends Omit<LargeMessage, 'add' | 'end'> {
+interface LargeMessageDecoder extends Omit<LargeMessage, 'add' | 'end'> {
   add(piece: Buffer): void;
   /** Returns the message after its last byte. Throws MalformedMessageError. */
   decode(limits: MessageLimits): Message;
 }
 
 /** Options of a call. */
-export interface RpcCallOptions {
+interface RpcCallOptions {
   /** An abort rejects the call with the signal's reason. A later response is ignored. */
   readonly signal?: AbortSignal | undefined;
   /** Whether the call may use the one slot that is reserved for ending what other calls started. */

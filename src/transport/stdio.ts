@@ -5,7 +5,7 @@ import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** Options of a stdio transport. */
-export interface StdioOptions {
+interface StdioOptions {
   readonly maxMessageBytes: number;
 }
 

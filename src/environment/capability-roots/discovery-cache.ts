@@ -1,5 +1,5 @@
 import type { CallOptions } from '../../client/backend.ts';
-import { Deadline } from '../../client/deadline.ts';
+import { Deadline } from '../../client/connection/call-limit.ts';
 import { DISCOVERY_BATCH_ROOTS, MAX_CACHED_ROOTS } from '../limits.ts';
 import { type DiscoverableEnvironment, type RootOutcome, requestDiscovery } from './discovery-request.ts';
 import type { SelectedCapabilityRoot } from './selected-root.ts';

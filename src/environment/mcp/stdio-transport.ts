@@ -1,7 +1,7 @@
 import { LineSplitter } from '../../base/line-splitter.ts';
+import { randomHex } from '../../base/random-hex.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
 import type { ExecBackend, ExecProcess } from '../../client/backend.ts';
-import { randomHex } from '../../client/random-hex.ts';
 import { MAX_MCP_MESSAGE_BYTES, MCP_END_GRACE_MS } from '../limits.ts';
 import { type McpTransport, parseMessage } from './transport.ts';
 

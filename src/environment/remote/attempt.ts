@@ -1,6 +1,6 @@
 import { sleep } from '../../base/abort.ts';
+import { reconnectBackoff } from '../../client/connection/reconnect.ts';
 import { ClientError } from '../../client/errors.ts';
-import { reconnectBackoff } from '../../client/reconnect.ts';
 import type { Connection, Connector } from './connection.ts';
 
 /**

@@ -1,8 +1,8 @@
+import { Listeners } from '../../base/listeners.ts';
 import type { CallOptions, ExecProcess } from '../../client/backend.ts';
-import { Deadline } from '../../client/deadline.ts';
+import { Deadline } from '../../client/connection/call-limit.ts';
 import { ClientError } from '../../client/errors.ts';
 import { MAX_TIMER_MS } from '../../client/limits.ts';
-import { Listeners } from '../../client/listeners.ts';
 
 import type { ConnectionState, Readiness } from '../environment.ts';
 import { connectWithin, toClientError } from './attempt.ts';

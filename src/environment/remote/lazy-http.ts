@@ -6,7 +6,7 @@ import type {
   HttpResponse,
   StreamingHttpResponse,
 } from '../../client/backend.ts';
-import { CallLimit } from '../../client/call-limit.ts';
+import { CallLimit } from '../../client/connection/call-limit.ts';
 import type { LazyConnection, Lease } from './lazy-connection.ts';
 
 /** Sends HTTP requests through a connection that the first request opens. A streamed body keeps the connection in use. */

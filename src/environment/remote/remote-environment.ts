@@ -6,7 +6,7 @@ import type {
   ExecutorFileSystem,
   ExecutorHttp,
 } from '../../client/backend.ts';
-import { Deadline } from '../../client/deadline.ts';
+import { Deadline } from '../../client/connection/call-limit.ts';
 import { INFO_TIMEOUT_MS, STATUS_TIMEOUT_MS } from '../../client/limits.ts';
 import { RemoteDiscovery } from '../../client/remote-discovery.ts';
 import type {

@@ -1,5 +1,5 @@
 import type { CallOptions, EnvironmentInfo } from '../../client/backend.ts';
-import { Deadline } from '../../client/deadline.ts';
+import { Deadline } from '../../client/connection/call-limit.ts';
 import type { ClientError } from '../../client/errors.ts';
 import type { Environment } from '../environment.ts';
 import { toClientError } from '../remote/attempt.ts';

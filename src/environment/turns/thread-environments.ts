@@ -1,5 +1,5 @@
+import { Listeners } from '../../base/listeners.ts';
 import type { CallOptions } from '../../client/backend.ts';
-import { Listeners } from '../../client/listeners.ts';
 import type { ConnectionState, Environment } from '../environment.ts';
 import { Attachment, type EnvironmentSelection, type SelectionConfig } from './attachment.ts';
 import { StepSnapshot } from './step-snapshot.ts';

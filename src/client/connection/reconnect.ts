@@ -1,7 +1,7 @@
-import { sleep } from '../base/abort.ts';
-import { Backoff, shorteningJitter } from '../base/backoff.ts';
-import { ClientError } from './errors.ts';
-import { RECONNECT_FIRST_DELAY_MS, RECONNECT_MAX_DELAY_MS } from './limits.ts';
+import { sleep } from '../../base/abort.ts';
+import { Backoff, shorteningJitter } from '../../base/backoff.ts';
+import { ClientError } from '../errors.ts';
+import { RECONNECT_FIRST_DELAY_MS, RECONNECT_MAX_DELAY_MS } from '../limits.ts';
 
 /** Delays between attempts to reconnect. */
 export function reconnectBackoff(jitter: () => number = shorteningJitter): Backoff {
@@ -9,8 +9,8 @@ export function reconnectBackoff(jitter: () => number = shorteningJitter): Backo
 }
 
 /**
- * Attempts until one succeeds, a failure is final, or the signal aborts: then with the last failure, which says more than the end
- * of the time. `pauseMs` is waited first.
+ * Retries until an attempt succeeds, an error is final, or the signal aborts. After an abort it rejects with the
+ * last error, which explains more than a timeout. Waits `pauseMs` before the first attempt.
  */
 export async function attemptUntil<T>(
   attempt: (signal: AbortSignal) => Promise<T>,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Listeners } from '../../../src/client/listeners.ts';
+import { Listeners } from '../../../src/base/listeners.ts';
 
 test('calls listeners in order, once per registration, until they are removed', () => {
   const listeners = new Listeners<[number]>();

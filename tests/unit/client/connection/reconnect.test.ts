@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { ClientError } from '../../../src/client/errors.ts';
-import { attemptUntil, reconnectBackoff } from '../../../src/client/reconnect.ts';
+import { attemptUntil, reconnectBackoff } from '../../../../src/client/connection/reconnect.ts';
+import { ClientError } from '../../../../src/client/errors.ts';
 
 const passing = new ClientError('connectFailed', 'not yet', { retryable: true });
 
-test('pauses grow from 50 ms to a second, up to half of each by chance', () => {
+test('delays grow from 50 ms to a second, each with up to half as jitter', () => {
   const longest = reconnectBackoff(() => 1);
   expect(Array.from({ length: 7 }, () => longest.next())).toEqual([50, 100, 200, 400, 800, 1000, 1000]);
   const shortest = reconnectBackoff(() => 0.5);
@@ -13,7 +13,7 @@ test('pauses grow from 50 ms to a second, up to half of each by chance', () => {
   expect(longest.next()).toBe(50);
 });
 
-test('attempts go on until one succeeds', async () => {
+test('retries until an attempt succeeds', async () => {
   let attempts = 0;
   const result = await attemptUntil(
     async () => {
@@ -39,7 +39,7 @@ test.each([new ClientError('server', 'no'), new Error('a defect')])('%s is final
   expect(attempts).toBe(1);
 });
 
-test('the end of the time rejects with the last failure, or with its own reason when there was none', async () => {
+test('a timeout rejects with the last error, or with its own reason when there was none', async () => {
   const attempt = () => Promise.reject(passing);
   await expect(attemptUntil(attempt, reconnectBackoff(), 0, AbortSignal.timeout(100))).rejects.toBe(passing);
   const reason = new Error('no time at all');

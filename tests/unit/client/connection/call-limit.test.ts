@@ -1,8 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { CallLimit } from '../../../src/client/call-limit.ts';
-import { MAX_TIMER_MS } from '../../../src/client/limits.ts';
-import { FakeServer, SILENCE, startParams, wirePage } from './fake-server.ts';
+import { CallLimit } from '../../../../src/client/connection/call-limit.ts';
+import { MAX_TIMER_MS } from '../../../../src/client/limits.ts';
+import { FakeServer, SILENCE, startParams, wirePage } from '../fake-server.ts';
 
 const warnings: Error[] = [];
 const remember = (warning: Error) => warnings.push(warning);
@@ -14,7 +14,7 @@ afterEach(() => {
   process.off('warning', remember);
 });
 
-test('one signal is good for any number of calls and readers, and is let go of', async () => {
+test('one signal serves any number of calls and readers, and keeps no listeners', async () => {
   const server = new FakeServer();
   const client = await server.connect();
   const started = await client.backend.start(startParams());
@@ -30,7 +30,7 @@ test('one signal is good for any number of calls and readers, and is let go of',
   await client.close();
 });
 
-test('one signal ends everything that waits for it', async () => {
+test('one signal aborts everything that waits for it', async () => {
   const server = new FakeServer();
   server.answers['process/write'] = () => SILENCE;
   const client = await server.connect();
@@ -52,7 +52,7 @@ test('one signal ends everything that waits for it', async () => {
 });
 
 test.each([Number.POSITIVE_INFINITY, MAX_TIMER_MS + 1, MAX_TIMER_MS])(
-  '%d ms are not over at once',
+  'a timeout of %d ms does not fire immediately',
   async (ms) => {
     const limit = new CallLimit('work', { timeoutMs: ms });
     const later = new Promise((resolve) => setTimeout(resolve, 20, 'done'));
@@ -62,7 +62,7 @@ test.each([Number.POSITIVE_INFINITY, MAX_TIMER_MS + 1, MAX_TIMER_MS])(
   },
 );
 
-test('a read may wait for ever', async () => {
+test('a read may wait without a limit', async () => {
   const server = new FakeServer();
   server.answers['process/read'] = () => wirePage(2, [1]);
   const client = await server.connect();
