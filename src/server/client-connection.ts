@@ -25,7 +25,6 @@ import type { ExecServerConfig } from './config/config.ts';
 import { domainErrorToRpc } from './domain-errors.ts';
 import type { EnvironmentInfo } from './environment-info.ts';
 import { capabilityHandlers } from './handlers/capability-handlers.ts';
-import { environmentConfigHandlers } from './handlers/environment-config-handlers.ts';
 import { environmentHandlers } from './handlers/environment-handlers.ts';
 import { fileHandleHandlers } from './handlers/file-handle-handlers.ts';
 import { fileHandlers } from './handlers/file-handlers.ts';
@@ -235,7 +234,6 @@ export class ClientConnection {
     http.setHeld(this.#answersStopped);
     const handlers = this.#records.recorded({
       ...environmentHandlers(services),
-      ...environmentConfigHandlers(services),
       ...capabilityHandlers(services),
       ...processHandlers(services),
       ...fileHandlers(services),

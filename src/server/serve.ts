@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import { useCpuAffinity } from '../files/thread/thread-affinity.ts';
-import { descriptorLimit } from '../listener/descriptor-limit.ts';
+import { descriptorLimit } from '../listener/connection-slots.ts';
 import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
 import type { Revocations } from '../listener/revocations.ts';
 import { ProxyResources } from '../network/proxy/proxy-resources.ts';
@@ -21,15 +21,12 @@ import { ClientConnection, type ConnectionServices } from './client-connection.t
 import type { ExecServerConfig } from './config/config.ts';
 import { describeEnvironment } from './environment-info.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
-import { type DescriptorShares, shareDescriptors } from './listen/descriptor-shares.ts';
 import type { Listener } from './listen/listener.ts';
-import { tlsFilesOf } from './listen/tls-files.ts';
 import { ServerRecords } from './records/records.ts';
 import type { ServerState } from './records/server-metrics.ts';
-import { readFloor } from './sandbox-floor.ts';
-import { Quotas } from './sessions/quotas.ts';
+import { type DescriptorShares, Quotas, shareDescriptors } from './sessions/quotas.ts';
 import { SessionRegistry } from './sessions/session-registry.ts';
-import { checkStart } from './start-check.ts';
+import { checkSettings, readMinSandbox, tlsFilesOf } from './start-checks.ts';
 
 /** A server that is up. */
 export interface RunningServer {
@@ -49,7 +46,7 @@ export interface RunningServer {
 export async function serve(config: ExecServerConfig): Promise<RunningServer> {
   const address = parseListenUrl(config.listen);
   if (address.kind === 'stdio') throw new Error('stdio has no address; use serveStdio');
-  await checkStart(config, address);
+  await checkSettings(config, address);
   const server = new ExecServer(config);
   try {
     if (address.kind !== 'off') return runningServer(server, await server.listen(address));
@@ -68,7 +65,7 @@ export async function serveStdio(
   input: Readable,
   output: Writable,
 ): Promise<RunningServer> {
-  await checkStart(config, { kind: 'stdio' });
+  await checkSettings(config, { kind: 'stdio' });
   const server = new ExecServer({ ...config, detachedSessionTtlMs: 0, initializeTimeoutMs: 0 });
   await server.openRecords();
   void server.accept(new StdioTransport(input, output, config)).then(() => server.close());
@@ -131,7 +128,7 @@ export class ExecServer {
       quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
       proxies: new ProxyResources(),
       sandboxEnforcer: new SandboxEnforcer(
-        readFloor(config.minSandbox),
+        readMinSandbox(config.minSandbox),
         () => loadSandbox(this.#spawner),
         () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? ''),
       ),

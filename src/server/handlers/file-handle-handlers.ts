@@ -3,8 +3,7 @@ import type { NativePath } from '../../files/native-path.ts';
 import type { Access } from '../../files/path-order.ts';
 import { Base64Result } from '../../rpc/results.ts';
 import type { Handlers } from '../../rpc/router.ts';
-import { bytesParam } from './base64-params.ts';
-import { pathParam } from './path-params.ts';
+import { bytesParam, pathParam } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
 type FileHandleMethod = `fs/${'open' | 'readBlock' | 'writeBlock' | 'close'}`;

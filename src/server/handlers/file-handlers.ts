@@ -14,8 +14,7 @@ import {
 import type { Handlers } from '../../rpc/router.ts';
 import { FixedBufferPool } from '../../transport/buffer-pool.ts';
 import { INLINE_READ_BYTES, REUSED_CONTENT_MIN_BYTES, REUSED_CONTENTS_MAX } from '../limits.ts';
-import { decodeParam } from './base64-params.ts';
-import { pathParam } from './path-params.ts';
+import { decodeParam, pathParam } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
 /** Methods about whole files and directories; those about handles and watches have files of their own. */

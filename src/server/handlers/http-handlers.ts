@@ -6,7 +6,7 @@ import type { RequestSpan } from '../../observability/tracing.ts';
 import type { ParamsOf } from '../../protocol/registry.ts';
 import { Base64Result } from '../../rpc/results.ts';
 import type { Handlers, RequestContext } from '../../rpc/router.ts';
-import { bytesParam } from './base64-params.ts';
+import { bytesParam } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
 type HttpMethod = Extract<keyof Handlers, `http/${string}`>;
