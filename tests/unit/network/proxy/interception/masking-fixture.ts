@@ -19,7 +19,7 @@ const run = promisify(execFile);
 
 export const CREDENTIAL = 'acme_abcdefghijklmnopqrstuvwx';
 
-/** A web server that says what it was sent, by TLS and in the clear. */
+/** A web server that returns what it receives, with and without TLS. */
 export class EchoServers {
   readonly certificates = new Certificates();
   readonly authority = this.certificates.authority('upstream');
@@ -87,7 +87,7 @@ export class EchoServers {
   }
 }
 
-/** A proxy with masks, and the environment of the program that it belongs to. */
+/** A proxy with masks, and the environment of its program. */
 export interface MaskingFixture {
   readonly proxy: NetworkProxy;
   readonly env: Record<string, string>;
@@ -100,12 +100,12 @@ export interface MaskingFixture {
 
 export interface MaskingFixtureOptions {
   readonly env?: Record<string, string>;
-  /** What the server trusts besides; the authority of the web servers unless something else is said. */
+  /** A CA file that the server trusts; by default the authority of the web servers. */
   readonly serverEnv?: Record<string, string>;
   readonly resolve?: (name: string) => Promise<readonly string[]>;
 }
 
-/** Guards {@link CREDENTIAL} for `/v1` of both servers. */
+/** Masks {@link CREDENTIAL} for `/v1` of both servers. */
 export async function openMaskingFixture(
   servers: EchoServers,
   changes: Partial<NetworkProxySettings> = {},
