@@ -55,7 +55,7 @@ export interface ConnectionEvents extends OutboxEvents {
 }
 
 /** Limits and options of a connection. */
-export interface ConnectionOptions {
+interface ConnectionOptions {
   readonly limits: MessageLimits;
   readonly outboundHighWaterBytes: number;
   /** Average number of messages read per second; unlimited if absent. */
@@ -69,14 +69,14 @@ export interface ConnectionOptions {
 }
 
 /** Decodes a large message while it arrives. */
-export interface LargeMessageDecoder extends Omit<LargeMessage, 'add' | 'end'> {
+interface LargeMessageDecoder extends Omit<LargeMessage, 'add' | 'end'> {
   add(piece: Buffer): void;
   /** Returns the message after its last byte. Throws MalformedMessageError. */
   decode(limits: MessageLimits): Message;
 }
 
 /** Options of a call. */
-export interface RpcCallOptions {
+interface RpcCallOptions {
   /** An abort rejects the call with the signal's reason. A later response is ignored. */
   readonly signal?: AbortSignal | undefined;
   /** Whether the call may use the one slot that is reserved for ending what other calls started. */
@@ -176,11 +176,13 @@ export class RpcConnection {
     if (result instanceof Base64Result && this.carriesBytes) {
       this.#checkSize(result.bytes.length);
       this.#respondWithBytes(id, result, Buffer.from(result.bytes));
-      result.release?.();
+      result.hooks.release?.();
+      result.hooks.afterSent?.();
     } else if (result instanceof Base64Result) {
       this.#checkSize(base64Length(result.bytes.length));
       const { bytes, released } = encodeBase64Result(id, result);
       this.#outbox.sendControl(bytes, released);
+      result.hooks.afterSent?.();
     } else if (result instanceof BytesResult) {
       this.#checkSize(result.bytes.length + result.after.length);
       this.#outbox.sendControl(encodeBytesResult(id, result));

@@ -40,15 +40,21 @@ export class Base64Result {
   readonly before: string;
   readonly bytes: Uint8Array;
   readonly after: string;
-  /** Called when the bytes are encoded and may be overwritten. */
-  readonly release: (() => void) | undefined;
+  readonly hooks: Base64ResultHooks;
 
-  constructor(before: string, bytes: Uint8Array, after: string, release?: () => void) {
+  constructor(before: string, bytes: Uint8Array, after: string, hooks: Base64ResultHooks = {}) {
     this.before = before;
     this.bytes = bytes;
     this.after = after;
-    this.release = release;
+    this.hooks = hooks;
   }
+}
+
+interface Base64ResultHooks {
+  /** Called when the bytes are encoded and may be overwritten. */
+  readonly release?: () => void;
+  /** Called when the response is in the outbox. Messages that are sent from here on follow it on the wire. */
+  readonly afterSent?: () => void;
 }
 
 /** The source of the bytes of a {@link StreamedResult}. */
@@ -82,14 +88,14 @@ export type HandlerResult<Result> = Result | EncodedResult | BytesResult | Base6
 
 /** Encodes the response with a {@link Base64Result}, in a buffer that may be reused after its release. */
 export function encodeBase64Result(id: RequestId, result: Base64Result): StreamPart {
-  const { before, bytes, after, release } = result;
+  const { before, bytes, after, hooks } = result;
   const head = Buffer.from(`{"id":${id},"result":${before}`);
   const tail = Buffer.from(`${after}}`);
   const length = head.length + base64Length(bytes.length) + tail.length;
   const frame = length < POOLED_RESULT_MIN_BYTES ? Buffer.allocUnsafe(length) : RESULTS.take(length);
   head.copy(frame);
   writeBase64(frame, head.length, bytes, tail);
-  release?.();
+  hooks.release?.();
   return { bytes: frame.subarray(0, length), released: () => RESULTS.give(frame) };
 }
 

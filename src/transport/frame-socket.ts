@@ -154,7 +154,7 @@ export class FrameSocketUpgrader {
 }
 
 /** Options of a client's frame socket. */
-export interface FrameSocketConnectOptions extends WebSocketConnectOptions {
+interface FrameSocketConnectOptions extends WebSocketConnectOptions {
   readonly text?: FrameSocketOptions['text'];
   /** An existing connection to the server, including TLS; by default a new one is opened. */
   readonly connection?: Duplex;

@@ -7,7 +7,7 @@ import { StdioTransport } from './stdio.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** A program that speaks the protocol on its stdin and stdout. */
-export interface StdioCommand {
+interface StdioCommand {
   readonly program: string;
   readonly args?: readonly string[];
   /** Environment variables, added to those of this process. */

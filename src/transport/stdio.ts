@@ -5,7 +5,7 @@ import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** Options of a stdio transport. */
-export interface StdioOptions {
+interface StdioOptions {
   readonly maxMessageBytes: number;
 }
 
@@ -13,7 +13,7 @@ export interface StdioOptions {
  * Newline-delimited JSON over a pair of byte streams. CRLF and blank lines are accepted. The end of the input ends
  * the incoming side only. A close waits for a limited time until everything is sent. After the end of the input
  * this time restarts with each message that leaves: a slow reader loses nothing, and a peer that does not read
- * delays nobody.
+ * delays no other.
  */
 export class StdioTransport implements Transport {
   readonly #input: Readable;

@@ -4,7 +4,7 @@ import type { LargeMessage } from './transport.ts';
 import { unmask } from './unmask.ts';
 
 /** Callbacks of the parser. */
-export interface TextFrameEvents {
+interface TextFrameEvents {
   /** A complete small text of valid UTF-8. The bytes are valid during the call only. */
   text(bytes: Buffer): void;
   /** A text begins that is large or fragmented. Its bytes go to the returned object. */

@@ -9,8 +9,8 @@ import type {
   HttpResponse,
   StreamingHttpResponse,
 } from '../backend.ts';
-import { CallLimit } from '../call-limit.ts';
 import { receivedBytes } from '../connection/bytes.ts';
+import { CallLimit } from '../connection/call-limit.ts';
 import { type Capabilities, protocolError } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import { bytesOf } from '../files/file-content.ts';
@@ -18,18 +18,18 @@ import { BODY_WINDOW_BYTES } from '../limits.ts';
 import type { HttpBodies, HttpBody } from './http-bodies.ts';
 
 /** The part of a client that HTTP requests need. */
-export interface HttpCaller {
+export interface HttpRequestClient {
   readonly capabilities: Capabilities;
   call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
 }
 
 /** Sends HTTP requests through a server. Cancels abandoned requests there, if the server supports it. */
 export class RemoteHttp implements ExecutorHttp {
-  readonly #caller: HttpCaller;
+  readonly #client: HttpRequestClient;
   readonly #bodies: HttpBodies;
 
-  constructor(caller: HttpCaller, bodies: HttpBodies) {
-    this.#caller = caller;
+  constructor(client: HttpRequestClient, bodies: HttpBodies) {
+    this.#client = client;
     this.#bodies = bodies;
   }
 
@@ -56,13 +56,13 @@ export class RemoteHttp implements ExecutorHttp {
   }
 
   #streaming(): Partial<CallParamsOf<'http/request'>> {
-    const { httpFlowControl } = this.#caller.capabilities;
+    const { httpFlowControl } = this.#client.capabilities;
     return { streamResponse: true, ...(httpFlowControl && { windowBytes: BODY_WINDOW_BYTES }) };
   }
 
   async #send(params: CallParamsOf<'http/request'>, options: CallOptions): Promise<HttpResponse> {
     try {
-      return readAnswer(await this.#caller.call('http/request', params, options));
+      return readAnswer(await this.#client.call('http/request', params, options));
     } catch (error) {
       const givenUp = error instanceof ClientError && (error.kind === 'aborted' || error.kind === 'timeout');
       if (givenUp) this.#cancel(params.requestId);
@@ -92,7 +92,7 @@ export class RemoteHttp implements ExecutorHttp {
     const unsubscribe = signal === undefined || signal.aborted ? () => {} : onAbort(signal, abort);
     if (signal?.aborted) abort();
     const cancel = () => giveUp(null);
-    const consumed = this.#caller.capabilities.httpFlowControl
+    const consumed = this.#client.capabilities.httpFlowControl
       ? (bytes: number) => this.#report(requestId, bytes)
       : () => {};
     return { body: pieces(body, consumed, cancel), cancel };
@@ -100,13 +100,13 @@ export class RemoteHttp implements ExecutorHttp {
 
   /** Does not wait for the answer. A server without the method continues, and its chunks are dropped. */
   #cancel(requestId: string): void {
-    if (!this.#caller.capabilities.httpCancel) return;
-    this.#caller.call('http/cancel', { requestId }).catch(() => {});
+    if (!this.#client.capabilities.httpCancel) return;
+    this.#client.call('http/cancel', { requestId }).catch(() => {});
   }
 
   /** A lost report does no harm: the body is lost with the same connection. */
   #report(requestId: string, bytes: number): void {
-    this.#caller.call('http/consumed', { requestId, bytes }).catch(() => {});
+    this.#client.call('http/consumed', { requestId, bytes }).catch(() => {});
   }
 }
 

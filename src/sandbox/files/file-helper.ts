@@ -74,7 +74,7 @@ export class FileHelper {
     this.#child = child;
     this.#channel = new HelperChannel(
       stdin,
-      () => stdout!.expectAnswer(),
+      () => stdout!.expectReply(),
       () => void child.killTree(),
     );
     this.files = new HelperFileSystem(this.#channel);

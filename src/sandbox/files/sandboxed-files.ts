@@ -27,7 +27,7 @@ import { type NodeRuntime, nodeRuntime } from './node-runtime.ts';
 /** What helpers are started with, and their limits. */
 export interface SandboxedFilesOptions {
   readonly spawner: Spawner;
-  readonly bwrap: Pick<Bwrap, 'path' | 'trusted' | 'proven'>;
+  readonly bwrap: Pick<Bwrap, 'path' | 'trustedPath' | 'markWorking'>;
   readonly architecture: Architecture;
   /** The server's environment. Helpers get PATH and the variables for temporary directories. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -197,7 +197,7 @@ export class SandboxedFiles {
       this.#slots.release();
       throw error;
     }
-    this.#options.bwrap.proven();
+    this.#options.bwrap.markWorking();
     helper.own(idleMs, { onIdle: this.#onIdle, onEnded: this.#onEnded });
     this.#helpers.add(helper);
     if (this.#closing.signal.aborted) helper.retire();
@@ -253,7 +253,7 @@ export class SandboxedFiles {
   }
 
   async #findPrograms(): Promise<{ readonly bwrap: string; readonly runtime: NodeRuntime }> {
-    const [bwrap, runtime] = await Promise.all([this.#options.bwrap.trusted(), this.#nodeRuntime()]);
+    const [bwrap, runtime] = await Promise.all([this.#options.bwrap.trustedPath(), this.#nodeRuntime()]);
     return { bwrap, runtime };
   }
 

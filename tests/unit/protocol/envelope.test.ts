@@ -14,7 +14,7 @@ import {
 import { RpcError } from '../../../src/protocol/errors.ts';
 import { MalformedMessageError } from '../../../src/protocol/json-scan.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
-import { keptBytes } from '../../support/kept-memory.ts';
+import { retainedBytes } from '../../support/retained-memory.ts';
 
 const decode = (text: string) => decodeMessage(text, DEFAULT_MESSAGE_LIMITS);
 
@@ -246,7 +246,7 @@ test('refuses any text that is not a message as malformed', () => {
 
 test('decodes a value of 60 MiB and keeps one copy of it', () => {
   const text = received(`{"id":1,"method":"m","params":{"chunk":"${'A'.repeat(60 * 1024 * 1024)}"}}`);
-  const kept = keptBytes(() => {
+  const kept = retainedBytes(() => {
     const message = decode(text) as { params: { chunk: string } };
     expect(message.params.chunk).toHaveLength(60 * 1024 * 1024);
     return message;
@@ -262,7 +262,7 @@ test.each(['"an id that is long enough to be a slice"', '9223372036854775807'])(
       return (message as { id: RequestId }).id;
     };
     // The engine may keep the last text it handled, so a single message proves nothing.
-    const kept = keptBytes(() => Array.from({ length: 10 }, decodeId));
+    const kept = retainedBytes(() => Array.from({ length: 10 }, decodeId));
     expect(kept).toBeLessThan(20_000_000);
   },
 );

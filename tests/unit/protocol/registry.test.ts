@@ -67,7 +67,7 @@ test('a field without a description does not inherit that of another', () => {
   const { properties } = jsonSchema(METHODS['process/snapshot'].result, 'output');
   expect(properties?.nextSeq?.description).toBeUndefined();
   expect(jsonSchema(METHODS['process/read'].result, 'output').properties?.nextSeq?.description).toMatch(
-    /Read on/,
+    /To continue/,
   );
   expect(jsonSchema(METHODS['process/write'].params, 'input').properties?.chunk?.description).toMatch(
     /stdin/,

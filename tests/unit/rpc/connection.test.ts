@@ -108,6 +108,17 @@ test('a streamed response is complete even if its source fails to close', async 
   expect(received.messages).toEqual(['{"id":1,"result":"YWJj"}']);
 });
 
+test('calls afterSent once the response is queued, so that later messages follow it', async () => {
+  const { connection, received } = connect();
+  const notify = () => connection.notify('next');
+  void connection.respond(
+    '1' as RequestId,
+    new Base64Result('"', Buffer.from('abc'), '"', { afterSent: notify }),
+  );
+  await received.untilMessages(2);
+  expect(received.messages).toEqual(['{"id":1,"result":"YWJj"}', '{"method":"next"}']);
+});
+
 test('a call resolves with its own response, in any order', async () => {
   const { peer, connection, received } = connect();
   const calls = [connection.call('first'), connection.call('second', { a: 1 }), connection.call('third')];
@@ -165,8 +176,8 @@ test('limits the number of open calls', async () => {
   peer.send('{"id":1,"result":1}');
   await calls[0];
   const next = connection.call('m');
-  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"room again"}`);
-  expect(await next).toBe('room again');
+  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"slot free"}`);
+  expect(await next).toBe('slot free');
 });
 
 test('control messages overtake bulk data on a slow connection', async () => {
@@ -221,8 +232,8 @@ test('an aborted call frees its slot, and its response is ignored', async () => 
   expect(recorder.log).toEqual([]);
   await expect(connection.call('m', {}, { signal: aborter.signal })).rejects.toThrow('enough');
   const next = connection.call('m', {}, { signal: new AbortController().signal });
-  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"room again"}`);
-  expect(await next).toBe('room again');
+  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"slot free"}`);
+  expect(await next).toBe('slot free');
 });
 
 test('reserves one slot for cleanup calls', async () => {
@@ -353,7 +364,7 @@ describe('on a transport that carries bytes', () => {
     const streamed = client.call('streamed');
     void server.respond(
       '1' as RequestId,
-      new Base64Result('{"data":"', buffer, '"}', () => buffer.fill('x')),
+      new Base64Result('{"data":"', buffer, '"}', { release: () => buffer.fill('x') }),
     );
     const result = new StreamedResult('{"data":"', Buffer.from('abc'), source, '","eof":true}');
     await server.respond('2' as RequestId, result);
@@ -367,6 +378,6 @@ describe('on a transport that carries bytes', () => {
   test('a result that is too large is refused', () => {
     const { server } = connectPair();
     const result = new Base64Result('{"data":"', Buffer.alloc(11), '"}');
-    expect(() => server.respond('1' as RequestId, result)).toThrow('the answer has 11 bytes');
+    expect(() => server.respond('1' as RequestId, result)).toThrow('the response has 11 bytes');
   });
 });

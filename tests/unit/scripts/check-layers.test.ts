@@ -153,7 +153,7 @@ const violations: readonly { name: string; files: Record<string, string>; report
       'src/utils/a.ts:1: src/utils is not listed in scripts/layers.mjs',
     ],
   },
-  { name: 'a tree without sources', files: {}, report: ['src:1: there is no TypeScript to check'] },
+  { name: 'a tree without sources', files: {}, report: ['src:1: contains no TypeScript'] },
 ];
 
 test.each(violations)('reports $name', ({ files, report }) => {

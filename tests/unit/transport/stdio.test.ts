@@ -123,7 +123,7 @@ test('a slow output asks to wait until half of the window is free', async () => 
 test('a close waits until everything is sent', async () => {
   const output = new SlowOutput();
   const { transport, events } = connect({ output });
-  transport.send('last words');
+  transport.send('last output');
   transport.close({ code: 1000, reason: 'done' });
   transport.close({ code: 1001, reason: 'again' });
   expect(events.log).toEqual([]);
@@ -131,7 +131,7 @@ test('a close waits until everything is sent', async () => {
   expect(events.closeReason).toEqual({ code: 1000, reason: 'done' });
   expect(transport.send('dropped')).toBe(true);
   await output.finishOne();
-  expect(Buffer.concat(output.written).toString()).toBe('last words\n');
+  expect(Buffer.concat(output.written).toString()).toBe('last output\n');
   expect(events.log).toEqual(['closed']);
 });
 

@@ -3,24 +3,24 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach } from 'vitest';
 import { localProbe } from '../../../../src/sandbox/mounts/file-probe.ts';
-import type { PlanPurpose } from '../../../../src/sandbox/mounts/lay-mounts.ts';
+import type { PlanPurpose } from '../../../../src/sandbox/mounts/mount-layout.ts';
 import type { MountPlan } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { planMounts } from '../../../../src/sandbox/mounts/plan-mounts.ts';
 import { policyOf } from '../../../../src/sandbox/policy/normalize.ts';
 import type { DiskPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { at, type Entry, glob, profile, special } from '../policy/contexts.ts';
 
-/** A fresh directory on the disk for each test of a file. Paths that begin with `@` are in it. */
+/** A new directory for each test. Paths that start with `@` are in it. */
 export interface Tree {
   readonly path: string;
   real(path: string): string;
-  /** Makes files; a name with a slash at its end is a directory, one with `->` a symbolic link. */
+  /** Creates files. A name with a slash at its end is a directory, one with `->` a symbolic link. */
   make(...files: string[]): void;
   disk(...entries: Line[]): DiskPolicy;
   plan(disk: DiskPolicy, purpose?: PlanPurpose): Promise<MountPlan>;
 }
 
-/** `read @/a`, `deny @/a/*.env` and the like; `minimal` is the platform. */
+/** Parses lines such as `read @/a` and `deny @/a/*.env`. `minimal` is the platform. */
 export type Line = `${'read' | 'write' | 'deny'} ${string}` | 'minimal';
 
 export function useTree(): Tree {
