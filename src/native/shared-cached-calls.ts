@@ -1,7 +1,7 @@
 import type { CachedCalls } from './cached-calls.ts';
 import { nativeUnavailableReason } from './native-support.ts';
 
-/** The calls of this process, loaded when they would first be of use. Where they cannot be had, that is found out once. */
+/** The calls of this process, loaded on first use. A failure to load them is not retried. */
 class SharedCachedCalls {
   calls: CachedCalls | null = null;
   #isAsked = false;

@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { FileThreads } from '../../../src/files/file-threads.ts';
 import {
-  MAX_BROKEN_FILE_THREADS,
+  MAX_CRASHED_FILE_THREADS,
   MAX_FILE_THREADS,
   WRITE_WAIT_MS,
   WRITE_WAIT_PAUSE_MS,
@@ -111,7 +111,7 @@ test('a job that is no longer wanted ends its thread', async () => {
 
 test('the job of a thread that breaks is given back, and after some of them no more are made', async () => {
   const threads = threadsThat("throw new Error('broken');");
-  for (let broken = 0; broken < MAX_BROKEN_FILE_THREADS; broken++) {
+  for (let broken = 0; broken < MAX_CRASHED_FILE_THREADS; broken++) {
     threads.prepare();
     await waitFor('the end of a thread', async () => {
       expect(await threads.run(JOB)).toBeNull();
@@ -126,14 +126,14 @@ test('threads that cannot be started are done without', async () => {
   const threads = new FileThreads(() => {
     throw new Error('no more threads');
   });
-  for (let attempt = 0; attempt < MAX_BROKEN_FILE_THREADS + 2; attempt++) threads.prepare();
+  for (let attempt = 0; attempt < MAX_CRASHED_FILE_THREADS + 2; attempt++) threads.prepare();
   expect(threads.count).toBe(0);
   expect(await threads.run(JOB)).toBeNull();
 });
 
 test('a thread that has nothing to do for a while is ended, and does not count as broken', async () => {
   const threads = threadsThat(ANSWERS, 1);
-  for (let ended = 0; ended <= MAX_BROKEN_FILE_THREADS; ended++) {
+  for (let ended = 0; ended <= MAX_CRASHED_FILE_THREADS; ended++) {
     threads.prepare();
     expect(threads.count).toBe(1);
     await waitFor('the end of the thread', () => threads.count === 0);

@@ -66,8 +66,8 @@ test('a slash at the end means directories', () => {
 });
 
 test.each([
-  ['', 'names nothing'],
-  ['/', 'names nothing'],
+  ['', 'is empty'],
+  ['/', 'is empty'],
   ['[a', 'without its `]`'],
   ['[a/b]', 'without its `]`'],
   ['[z-a]', 'which is empty'],

@@ -28,12 +28,12 @@ const head = (name: string, description: string, more = '') =>
   `---\nname: ${name}\ndescription: ${description}\n${more}---\nbody\n`;
 
 function discover(links?: 'follow') {
-  const places = {
+  const locations = {
     userHome: nativePathOfText(home),
     codexHome: nativePathOfText(join(home, '.codex')),
     system: nativePathOfText('/nowhere'),
   };
-  return discoverInstalled(LOCAL_FILE_SYSTEM, places, new AbortController().signal, links);
+  return discoverInstalled(LOCAL_FILE_SYSTEM, locations, new AbortController().signal, links);
 }
 
 test('nothing is installed where there is nothing', async () => {
@@ -130,7 +130,7 @@ describe('plugins', () => {
     for (let index = 0; index <= MAX_DISCOVERY_ROOTS; index++) plugin(`m/p${index}/1`, {});
     const { plugins, warnings } = await discover();
     expect(plugins).toHaveLength(MAX_DISCOVERY_ROOTS);
-    expect(warnings).toEqual([`only 128 of 129 plugins are told`]);
+    expect(warnings).toEqual([`only 128 of 129 plugins are listed`]);
   });
 
   test('may be links within the cache, and only when allowed links out of it', async () => {
@@ -147,7 +147,7 @@ describe('plugins', () => {
 });
 
 describe('skills', () => {
-  test('of both places are told with where they were found', async () => {
+  test('of both locations are told with where they were found', async () => {
     put('.codex/skills/b/SKILL.md', head('b', 'B'));
     put('.codex/skills/.system/a/SKILL.md', head('a', 'A'));
     put('.agents/skills/c/SKILL.md', head('c', 'C'));

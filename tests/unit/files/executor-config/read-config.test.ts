@@ -31,11 +31,11 @@ const path = (name: string) => nativePathOfText(join(folder, name));
 
 function read(options: { cwd?: string; config?: string[][]; requirements?: string[][] } = {}) {
   const { cwd = 'project', config = [['a']], requirements = [] } = options;
-  const places = { userHome: path('home'), codexHome: path('home/.codex'), system: path('etc') };
+  const locations = { userHome: path('home'), codexHome: path('home/.codex'), system: path('etc') };
   return readExecutorConfig(
     LOCAL_FILE_SYSTEM,
     { cwd: path(cwd), configPaths: config, requirementsPaths: requirements },
-    { variables: {}, signal, places },
+    { variables: {}, signal, locations },
   );
 }
 
@@ -313,7 +313,7 @@ describe('what is wrong', () => {
   });
 });
 
-describe('places', () => {
+describe('locations', () => {
   const find = (variables: Record<string, string>) => findConfigLocations(LOCAL_FILE_SYSTEM, variables);
 
   test("the user's is in the home directory unless a variable says otherwise", async () => {

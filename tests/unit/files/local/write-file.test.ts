@@ -35,7 +35,7 @@ const run = promisify(execFile);
 const FOLLOW = { followSymlinks: true };
 const NO_FOLLOW = { followSymlinks: false };
 const BOTH = [FOLLOW, NO_FOLLOW];
-const GIVEN_UP = 'failed: the file was not ready before the write was given up';
+const GIVEN_UP = 'failed: the write was cancelled while the file was not ready';
 
 /** A wait that can be seen and ended. */
 function waiter() {

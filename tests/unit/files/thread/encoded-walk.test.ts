@@ -3,8 +3,8 @@ import { WALK_ITEM_BYTES, WALK_RESPONSE_BYTES } from '../../../../src/files/limi
 import {
   EncodedWalk,
   encodeWalkEntry,
-  roomForWalkText,
   WalkText,
+  walkTextBuffer,
 } from '../../../../src/files/thread/encoded-walk.ts';
 
 const OUTCOME = { errors: [{ uri: 'file:///e', message: 'no' }], truncated: true };
@@ -17,7 +17,7 @@ function textOf(room: Buffer, ...entries: [string, string, 'file' | 'directory']
 }
 
 test('a walk that found nothing has no text', () => {
-  const nothing = textOf(roomForWalkText());
+  const nothing = textOf(walkTextBuffer());
   for (const texts of [[nothing], [nothing, nothing]]) {
     const walk = new EncodedWalk(texts, { errors: [], truncated: false });
     expect(walk.text).toHaveLength(0);
@@ -27,7 +27,7 @@ test('a walk that found nothing has no text', () => {
 
 test('entries are JSON as answers have it, and can be looked at', () => {
   const text = textOf(
-    roomForWalkText(),
+    walkTextBuffer(),
     ['file:///', 'a%20b', 'directory'],
     ['file:///', 'b', 'file'],
     ['file:///a%20b/', 'c', 'file'],
@@ -47,7 +47,7 @@ test('entries are JSON as answers have it, and can be looked at', () => {
 });
 
 test('texts are joined in their order, and none has anything of one that was in the same memory before', () => {
-  const room = roomForWalkText();
+  const room = walkTextBuffer();
   const texts = [
     textOf(room, ['file:///a/', 'long name', 'directory']),
     textOf(room),
@@ -65,5 +65,5 @@ test('texts are joined in their order, and none has anything of one that was in 
 
 test('there is room for every walk whose answer keeps within its size', () => {
   expect(encodeWalkEntry('', 'directory').length + 1).toBeLessThanOrEqual(WALK_ITEM_BYTES);
-  expect(roomForWalkText()).toHaveLength(WALK_RESPONSE_BYTES);
+  expect(walkTextBuffer()).toHaveLength(WALK_RESPONSE_BYTES);
 });

@@ -6,10 +6,10 @@ import { SharedWriteSlot, type WriteJob } from '../../../../src/files/thread/sha
 const job = (path: string, bytes: Uint8Array): WriteJob => ({ path: nativePathOfBytes(path), bytes });
 const SMALL = job('/tmp/\xff', Buffer.from('content'));
 
-/** Both sides of a desk. */
+/** Both sides of a slot. */
 function desks(): [SharedWriteSlot, SharedWriteSlot] {
-  const desk = new SharedWriteSlot();
-  return [desk, new SharedWriteSlot(desk.memory)];
+  const slot = new SharedWriteSlot();
+  return [slot, new SharedWriteSlot(slot.memory)];
 }
 
 test('a write that is laid down is found on the other side, once for each time', () => {
@@ -23,7 +23,7 @@ test('a write that is laid down is found on the other side, once for each time',
     const found = thread.next() as WriteJob;
     expect(found.path).toBe(given.path);
     expect(Buffer.compare(found.bytes, given.bytes)).toBe(0);
-    server.ring();
+    server.notifyMessage();
     expect(thread.next()).toBe('message');
   }
 });
@@ -41,6 +41,6 @@ test('who waited in vain or not at all is told nothing here', () => {
   for (const waitMs of [0, 0.1]) {
     expect(server.write(SMALL, waitMs)).toBe(false);
     thread.next();
-    expect(thread.tell('written')).toBe(false);
+    expect(thread.complete('written')).toBe(false);
   }
 });

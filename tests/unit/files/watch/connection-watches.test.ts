@@ -92,7 +92,7 @@ test('unwatch while the watch is being set up ends it, and the id can be taken a
   const again = watches.watch('one', root, OPTIONS);
   await expect(pending).rejects.toMatchObject({
     kind: 'refused',
-    message: 'the watch was ended before it began',
+    message: 'the watch was removed before it was active',
   });
   await again;
   await write('file');

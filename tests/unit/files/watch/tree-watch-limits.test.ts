@@ -20,7 +20,7 @@ afterEach(() => scene.close());
 
 describe('limits', () => {
   test('a burst that may have filled the kernel queue: names stay right, and the overflow is told', async () => {
-    const { copy } = await scene.follow(root, {}, { notices: new WatchEventQueue(20) });
+    const { copy } = await scene.follow(root, {}, { events: new WatchEventQueue(20) });
     await Promise.all(Array.from({ length: 50 }, (_, i) => makeFile(root, `d${i}`, 'file')));
     await waitFor('an overflow', () => copy.overflows > 0);
     await copy.settled();
@@ -30,7 +30,7 @@ describe('limits', () => {
   test('lost events: all that they would have told of names is found', async () => {
     await makeFile(root, 'box', 'gone');
     const deaf = new DeafQueue();
-    const { copy } = await scene.follow(root, {}, { notices: deaf });
+    const { copy } = await scene.follow(root, {}, { events: deaf });
     deaf.isDeaf = true;
     await rm(join(root, 'box'), { recursive: true });
     await makeFile(root, 'box', 'deep', 'new');

@@ -44,7 +44,7 @@ describe('what is left out', () => {
   });
 
   test.each([
-    ['an empty glob', { exclude: [''] }, 'glob `` names nothing'],
+    ['an empty glob', { exclude: [''] }, 'glob `` is empty'],
     ['too many globs', { exclude: Array<string>(257).fill('a') }, 'globs stand for more than 256 patterns'],
     ['a long glob', { exclude: ['a'.repeat(4_097)] }, 'a glob is longer than 4096 characters'],
     ['a long debounce', { debounceMs: 5001 }, 'debounceMs may be at most 5000, not 5001'],
