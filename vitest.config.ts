@@ -6,8 +6,7 @@ import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config
  */
 export const SHARED =
   'tests/unit/{agent,audit,client,environment,listener,network,observability,protocol,relay,rpc,scripts,server,transport}/**/*.test.ts';
-export const REPLACES_MODULES =
-  'tests/unit/**/{client-pace,environment-info,relay-source,run-executor,served-files}.test.ts';
+export const REPLACES_MODULES = 'tests/unit/**/{relay-source,run-executor}.test.ts';
 
 // Node reads these before anything else, 60 ms in each of the thousand processes that tests start. No test talks to the outside.
 delete process.env.NODE_EXTRA_CA_CERTS;

@@ -1,5 +1,5 @@
-// The measuring client: one process per measurement, started by run.mjs. It is told what to do in one message and answers
-// with one: `{ metrics }` or `{ failure }`.
+// The measuring client: one process per measurement, started by run.mjs. It receives one message with
+// its task and answers with one: `{ metrics }` or `{ failure }`.
 import { WORKLOADS } from './workloads/index.mjs';
 
 /** @param {{ name: string } & import('./workloads/index.mjs').Context} order */
@@ -16,6 +16,6 @@ process.once('message', async (/** @type {any} */ order) => {
   const outcome = await measure(order);
   process.send(outcome, () => process.exit(0));
 });
-// A client without its harness, or one that is told to stop, takes the servers it started with it.
+// When the harness is gone or stops the client, the client stops the servers that it started.
 process.once('disconnect', () => process.exit(1));
 process.once('SIGTERM', () => process.exit(1));

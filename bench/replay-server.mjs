@@ -1,5 +1,5 @@
-// A server that does nothing but send: the answers are constants, output is copied from one frame built beforehand. What a
-// client gets from it is the most it can take, on this machine, from any server.
+// A server that only sends: responses are constants, and output is copied from one pre-built frame. Its rate is the highest that the
+// client can receive from any server on this machine.
 //
 //   node bench/replay-server.mjs CHUNK_BYTES
 import { createServer } from 'node:http';
@@ -31,7 +31,7 @@ function answer(ws, socket, { id, method, params }) {
 
 const STATUS = '{"status":"ready"}';
 
-/** Sends what `head -c N` would print. Two buffers in turn: one is filled while the other is on its way. */
+/** Sends what `head -c N` would print. Uses two buffers in turn: one is filled while the other is sent. */
 async function replay(ws, socket, { processId, argv }) {
   const total = Number(argv[2]);
   const buffers = [0, 1].map(() => ({ bytes: Buffer.allocUnsafeSlow(BATCH_BYTES), sent: Promise.resolve() }));
@@ -63,7 +63,7 @@ function notify(ws, method, params) {
 
 const frames = new Map();
 
-/** The frame of a size is built once per number of digits in its seq; the digits themselves are written anew each time. */
+/** The frame of a size is built once per number of digits in its seq; the digits themselves are written each time. */
 function outputFrame(processId, seq, bytes) {
   const digits = String(seq);
   const key = `${processId} ${bytes} ${digits.length}`;

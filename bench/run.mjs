@@ -1,4 +1,4 @@
-// The benchmark: every workload against two servers, in turns. See README.md.
+// The benchmark: every workload against two servers, alternating. See README.md.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { compare } from './harness/compare.mjs';
@@ -23,7 +23,7 @@ async function main(options) {
   const rows = [];
   for (const workload of workloads) {
     const other = sideToCompare(workload, a, isReference);
-    // Against any other server the launcher row would be the native row once more.
+    // Against any other server the launcher row would repeat the native row.
     if (workload.against === 'launcher' && a !== null && other === null) continue;
     const outcomes = await runRounds(workload, other, b, { ...options, work });
     rows.push(...compare(workload, outcomes, isReference && !options.quick));
@@ -44,7 +44,7 @@ async function main(options) {
   return rows.some((row) => row.b.failure !== null) ? 1 : 0;
 }
 
-/** A new folder for the files of this run; it goes with this process. */
+/** A new folder for the files of this run. It is removed when this process exits. */
 function createWorkFolder(parent) {
   const folder = mkdtempSync(join(resolve(parent), 'exec-server-bench-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
@@ -72,7 +72,7 @@ function launcherOf(a, isReference) {
   return launcher;
 }
 
-/** Rounds a b, b a, a b …: whatever drifts on the machine meets both. */
+/** Rounds a b, b a, a b …, so that drift of the machine affects both sides equally. */
 async function runRounds(workload, a, b, { rounds, quick, work }) {
   const outcomes = { a: a === null ? null : [], b: [] };
   for (let round = 0; round < rounds; round++) {
@@ -93,7 +93,7 @@ const CEILINGS = [
   { name: 'pipe-512mb', label: 'output in frames of 64 KB', chunkBytes: 65_536, key: 'rate', unit: 'MB/s' },
 ];
 
-/** What the client reaches against a server that only sends, for the selected workloads that it could limit. */
+/** The client's rate against a server that only sends, for the selected workloads that the client could limit. */
 async function measureCeiling(workloads, work) {
   const found = [];
   for (const { name, label, chunkBytes, key, unit } of CEILINGS) {
@@ -123,7 +123,7 @@ function progress(text) {
   process.stderr.write(`${text}\n`);
 }
 
-// Servers and clients are stopped when this process exits, which signals alone would not make it do.
+// Exits on a signal, because servers and clients are stopped when this process exits.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(130));
 try {
   const options = readOptions(process.argv.slice(2));

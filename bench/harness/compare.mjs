@@ -12,14 +12,14 @@ import { median } from './statistics.mjs';
  * @property {Side | null} a
  * @property {Side} b
  * @property {{ median: number, min: number, max: number } | null} ratio b / a, round by round
- * @property {boolean | null} met Null where there is no goal or nothing to judge it by.
+ * @property {boolean | null} met Null where there is no goal or no value.
  *
  * @typedef {import('./measure.mjs').Outcome[]} Outcomes One per round.
  *
  * @typedef {object} Side
  * @property {number | null} median
  * @property {number[]} values One per round.
- * @property {string | null} failure Why there is no value; one failed round fails them all.
+ * @property {string | null} failure Why there is no value. One failed round fails all.
  */
 
 /**
@@ -60,7 +60,7 @@ function sideOf(outcomes, key) {
   return { median: median(values), values, failure: null };
 }
 
-/** The two sides of one round met the same weather, so they are compared with each other. @param {Side} a @param {Side} b */
+/** The two sides of one round ran under the same conditions, so they are compared with each other. @param {Side} a @param {Side} b */
 function ratioOf(a, b) {
   if (a.failure !== null || b.failure !== null) return null;
   const ratios = b.values.map((value, round) => value / a.values[round]);
@@ -75,10 +75,10 @@ function judge({ of, comparison, limit }, ratio, b) {
   return comparison === '<=' ? value <= limit : value >= limit;
 }
 
-/** Fewer rounds have no spread to speak of. */
+/** Fewer rounds have no meaningful spread. */
 const MIN_ROUNDS_FOR_VERDICT = 3;
 
-/** What to say where no goal applies: whether b differs from a beyond the spread of the rounds. @param {Result} result */
+/** The verdict where no goal applies: whether b differs from a beyond the spread of the rounds. @param {Result} result */
 export function verdict({ ratio, better, b }) {
   if (ratio === null || better === null || b.values.length < MIN_ROUNDS_FOR_VERDICT) return '';
   if (ratio.min <= 1 && ratio.max >= 1) return 'same';

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { ROOT } from './servers.mjs';
 
-/** Where and when the measuring took place. */
+/** The machine and the time of the measurement. */
 export function describeMachine() {
   return {
     date: new Date().toISOString(),
@@ -16,7 +16,7 @@ export function describeMachine() {
   };
 }
 
-/** The commit of this checkout, with a plus sign when it was changed; null outside a repository. */
+/** The commit of this checkout, with a plus sign when there are uncommitted changes; null outside a repository. */
 function commit() {
   try {
     const git = (...args) =>

@@ -35,7 +35,7 @@ export async function measure(workload, spec, { quick, work }) {
 }
 
 /**
- * Runs the client in its own process, which is gone when this resolves.
+ * Runs the client in its own process, which has exited when this resolves.
  * @param {{ name: string } & import('../workloads/index.mjs').Context} order
  * @param {number} timeoutMs
  * @returns {Promise<Outcome>}

@@ -28,7 +28,7 @@ export const USAGE = `usage: node bench/run.mjs [options]
  * @property {boolean} help
  */
 
-/** @param {string[]} argv @returns {Options} Throws with a sentence when they make no sense. */
+/** @param {string[]} argv @returns {Options} Throws an error with a readable message when they are invalid. */
 export function readOptions(argv) {
   const { values } = parseArgs({
     args: argv,

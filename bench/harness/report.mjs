@@ -14,7 +14,7 @@ import { verdict } from './compare.mjs';
  * @property {{ label: string, unit: string, value: number | null, failure: string | null }[]} ceiling
  */
 
-/** The columns; against the reference its goals apply, so the sides have names. @param {Report} report */
+/** The columns. Against the reference the goals apply, so the sides have names. @param {Report} report */
 function headings({ reference }) {
   const [a, b] = reference ? ['reference', 'ours'] : ['a', 'b'];
   return ['workload', 'metric', a, b, 'ratio', 'spread', 'goal', 'met'];
@@ -33,7 +33,7 @@ export function formatTable(report) {
   return [...describe(report), '', ...body, '', ...footer(report), ''].join('\n');
 }
 
-/** The same for reading on a page. @param {Report} report */
+/** The same as Markdown. @param {Report} report */
 export function formatMarkdown(report) {
   const [first, ...lines] = tableCells(report).map((cells) =>
     cells.map((cell) => cell.replaceAll('|', '\\|')),
@@ -127,7 +127,7 @@ function formatGoal({ goal, unit }) {
   return goal.of === 'ratio' ? `${sign} ×${goal.limit}` : `${sign} ${goal.limit}`;
 }
 
-/** By how much a goal is missed is part of the answer. */
+/** The verdict includes by how much a goal is missed. */
 function formatMet({ met, goal, ratio, b }) {
   if (met === null) return 'the reference failed';
   if (met) return 'met';

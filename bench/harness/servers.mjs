@@ -6,17 +6,17 @@ import { ensureReference, REFERENCE_VERSION, startServer } from '../../scripts/r
 import { childrenOf } from '../wire/proc.mjs';
 
 /**
- * @typedef {object} ServerSpec A server that can be started again and again.
+ * @typedef {object} ServerSpec A server that can be started repeatedly.
  * @property {string} label
  * @property {string} command
  * @property {string[]} args
  * @property {boolean} [ownHome] Whether every start gets an empty home folder.
- * @property {boolean} [launcher] Whether the command only starts the server as a child of its own.
+ * @property {boolean} [launcher] Whether the command starts the server as a child process.
  */
 
 export const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
-/** Starts a server that is gone again when `stop` has resolved or this process ends. @param {ServerSpec} spec */
+/** Starts a server that has exited when `stop` resolves or this process ends. @param {ServerSpec} spec */
 export async function startSpec(spec) {
   const server = await startAtHome(spec);
   return spec.launcher ? withChildren(server) : server;
@@ -24,7 +24,7 @@ export async function startSpec(spec) {
 
 /** @param {ServerSpec} spec */
 async function startAtHome({ command, args, ownHome }) {
-  // It costs a Node program 50 ms at its start and has nothing to do with either server.
+  // Reading this file costs a Node program 50 ms at its start, which has nothing to do with either server.
   const env = { NODE_EXTRA_CA_CERTS: undefined };
   if (!ownHome) return startServer(command, args, { env });
   const home = createHome();
@@ -41,8 +41,8 @@ async function startAtHome({ command, args, ownHome }) {
 }
 
 /**
- * A launcher that is stopped before it forwards signals leaves the server behind, and with it the pipe whose end `stop` waits for:
- * the server is ended first.
+ * A launcher that is stopped before it forwards signals leaves the server running, with the pipe whose end `stop` waits for. So the
+ * server is stopped first.
  */
 function withChildren(server) {
   const children = childrenOf(server.pid);
@@ -63,7 +63,7 @@ function endProcess(pid, signal) {
   try {
     process.kill(pid, signal);
   } catch {
-    // It is gone already.
+    // It has already exited.
   }
 }
 
@@ -74,7 +74,7 @@ export async function referenceSpec() {
 }
 
 /**
- * The reference as npm installs it, if its launcher lies above the native binary; null otherwise.
+ * The reference as npm installs it, if its launcher is in a folder above the native binary; null otherwise.
  * @param {ServerSpec} native
  * @returns {ServerSpec | null}
  */
@@ -103,7 +103,7 @@ export function commandSpec(text) {
   return { label: text, command: words[0], args: words.slice(1) };
 }
 
-/** A server that sends frames it has built beforehand: with it a measurement shows what the client can take at most. */
+/** A server that sends pre-built frames. It measures the highest rate of the client. */
 export function replaySpec(chunkBytes) {
   const script = join(ROOT, 'bench', 'replay-server.mjs');
   return { label: 'replay', command: process.execPath, args: [script, String(chunkBytes)] };

@@ -9,18 +9,18 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const ACKNOWLEDGEMENT = encodeFrame(Opcode.pong, Buffer.alloc(0));
 const ANSWER_BEGIN = /^\{"id":(\d+),/;
 
-/** All connections of this process read into one buffer: what is in it is used up before the next read. */
+/** All connections of this process read into one buffer. Its content is consumed before the next read. */
 const READ_BUFFER = Buffer.allocUnsafeSlow(READ_BUFFER_BYTES);
 
 /**
- * @typedef {object} AnswerSink Takes one answer, from `"result"` on, and throws when it is not the right one.
+ * @typedef {object} AnswerSink Receives one response, from `"result"` on, and throws when it is wrong.
  * @property {(bytes: Buffer, start: number, end: number) => void} take The bytes are valid only during the call.
  * @property {() => void} end
  */
 
 /**
- * A client connection that costs as little as possible: the measuring must not be what is measured. It speaks websocket over a
- * plain socket, answers pings, matches answers to requests and keeps account of every process.
+ * A client connection with the least overhead, so that the benchmark does not measure its own client. It speaks websocket over a
+ * plain socket, answers pings, matches responses to requests and tracks every process.
  */
 export class Connection {
   processes = new Map();
@@ -30,9 +30,9 @@ export class Connection {
     take: (bytes, start, end, last) => this.#piece(bytes, start, end, last),
   });
   #pending = new Map();
-  /** Who takes the answers that are not wanted as text. */
+  /** The sinks of responses that are not needed as text. */
   #sinks = new Map();
-  /** The answer that a sink is taking. */
+  /** The response that a sink is receiving. */
   #arriving = null;
   #nextId = 1;
   #outgoing = [];
@@ -44,9 +44,9 @@ export class Connection {
   #onAnswer = (head, bytes, start, end, parsed) => this.#answer(head, bytes, start, end, parsed);
 
   /**
-   * Connects and upgrades. With `acknowledge` something is sent behind every read, so that the server's system hears at once that its
-   * bytes have arrived. It is a pong that nobody asked for, which the protocol allows and servers ignore. Without it a server that
-   * gathers small writes waits up to 40 ms for the acknowledgement before it sends the next one.
+   * Connects and upgrades. With `acknowledge` the client sends an unsolicited pong after every read, which carries the TCP
+   * acknowledgement immediately. The protocol allows such pongs, and servers ignore them. Without it a server that uses Nagle's
+   * algorithm waits up to 40 ms for the delayed acknowledgement before it sends the next small write.
    * @param {string} url
    * @param {{ acknowledge?: boolean }} [options]
    */
@@ -58,7 +58,7 @@ export class Connection {
   }
 
   /**
-   * Connects, initializes, and is ready for every method.
+   * Connects and completes the handshake.
    * @param {string} url
    * @param {{ acknowledge?: boolean }} [options]
    */
@@ -68,7 +68,7 @@ export class Connection {
     return connection;
   }
 
-  /** The result of `initialize`, with `initialized` sent behind it. */
+  /** The result of `initialize`, after which `initialized` is sent. */
   async initialize() {
     const result = await this.call('initialize', { clientName: 'bench' });
     if (typeof result.sessionId !== 'string') throw new Error('initialize gave no session');
@@ -81,7 +81,7 @@ export class Connection {
   }
 
   /**
-   * Asks and hands over the answer; the text is the whole message.
+   * Sends a request and calls `done` with the response; the text is the whole message.
    * @param {string} method
    * @param {unknown} params
    * @param {(error: Error | null, text: string) => void} done
@@ -94,7 +94,7 @@ export class Connection {
   }
 
   /**
-   * Asks and resolves with the result.
+   * Sends a request and resolves with the result.
    * @param {string} method
    * @param {unknown} [params]
    * @returns {Promise<any>}
@@ -104,7 +104,7 @@ export class Connection {
   }
 
   /**
-   * Asks for something large. The answer goes to `sink` as it arrives, without its id; resolves when `sink` has all of it.
+   * Requests a large result. The response goes to `sink` as it arrives, without its id. Resolves when `sink` has all of it.
    * @param {string} method
    * @param {unknown} params
    * @param {AnswerSink} sink
@@ -118,8 +118,7 @@ export class Connection {
   }
 
   /**
-   * Sends something large and resolves with the result. The params are the text `head` and, behind it, `tail`, which ends the
-   * whole message.
+   * Sends a large request and resolves with the result. The params are the text `head` followed by `tail`, which ends the message.
    * @param {string} method
    * @param {string} head
    * @param {import('./frames.mjs').MaskedTail} tail
@@ -168,7 +167,7 @@ export class Connection {
     }
   }
 
-  /** Stops reading, as a client does that hangs. */
+  /** Stops reading, as a hanging client does. */
   pause() {
     this.#socket.pause();
   }
@@ -211,7 +210,7 @@ export class Connection {
     return true;
   }
 
-  /** Consumes the HTTP answer; returns where the frames begin. */
+  /** Consumes the HTTP response; returns where the frames begin. */
   #readUpgrade(size) {
     const before = this.#handshakeText.length;
     this.#handshakeText += READ_BUFFER.toString('latin1', 0, size);
@@ -249,7 +248,7 @@ export class Connection {
       this.#done(id, null, bytes === null || end - start <= head.length ? head : bytes.utf8Slice(start, end));
   }
 
-  /** Whether a message that begins so is an answer for a sink. */
+  /** Whether a message with this beginning is a response for a sink. */
   #wantsPieces(bytes, start, end) {
     if (this.#sinks.size === 0) return false;
     const [begin, id] = ANSWER_BEGIN.exec(bytes.latin1Slice(start, Math.min(end, start + 32))) ?? [];
@@ -305,7 +304,7 @@ export class Connection {
   }
 }
 
-/** What to do with the text of an answer whose result is wanted. */
+/** Parses the text of a response whose result is needed. */
 function settle(resolve, reject) {
   return (error, text) => {
     if (error !== null) return reject(error);

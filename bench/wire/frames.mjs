@@ -1,4 +1,4 @@
-// Websocket framing for the measuring client: no copies where a frame lies in one piece, no masking work while the clock runs.
+// Websocket framing for the measuring client: no copy of a contiguous frame, and no masking during the measurement.
 
 export const Opcode = Object.freeze({ continuation: 0, text: 1, close: 8, ping: 9, pong: 10 });
 
@@ -6,12 +6,12 @@ const FINAL = 0x80;
 const MASKED = 0x80;
 const MASK_BYTES = 4;
 const INITIAL_CARRY_BYTES = 256 * 1024;
-/** So much of a message tells what it answers. */
+/** Bytes of a message that suffice to identify its request. */
 const PEEK_BYTES = 64;
 const MAX_FRAME_BYTES = 256 * 1024 * 1024;
 
 /**
- * One frame from a client. The masking key is zero, which is valid and leaves the payload as it is.
+ * One frame from a client. The masking key is zero, which is valid and does not change the payload.
  * @param {number} opcode
  * @param {string | Uint8Array} payload
  */
@@ -27,8 +27,8 @@ export function encodeFrame(opcode, payload) {
 const TAIL_KEY = [0x5a, 0xc3, 0x17, 0x8e];
 
 /**
- * The end of a large message, masked once and sent many times. Servers may skip a key of zero, which no real client sends: where
- * the payload is large, unmasking is part of what the server has to do.
+ * The end of a large message, masked once and sent many times. Servers may skip a key of zero, which no real client sends. For large
+ * payloads unmasking must be part of the measured work.
  */
 export class MaskedTail {
   bytes;
@@ -49,7 +49,7 @@ export class MaskedTail {
   }
 }
 
-/** A frame of `payloadBytes` with room for the first `heldBytes` of them; the key goes in front of `at`. */
+/** A frame of `payloadBytes` with space for the first `heldBytes` of them; the key goes before `at`. */
 function beginFrame(opcode, payloadBytes, heldBytes) {
   const lengthBytes = payloadBytes < 126 ? 0 : payloadBytes < 65_536 ? 2 : 8;
   const at = 2 + lengthBytes + MASK_BYTES;
@@ -90,7 +90,8 @@ function payloadBytesAt(bytes, at) {
  */
 
 /**
- * Takes the bytes of a server as they arrive and hands out whole messages. The bytes are valid only during the call. Frames that span two reads are put together in a buffer that is used again, unless somebody wants them in pieces.
+ * Parses the bytes of a server as they arrive and delivers whole messages. The bytes are valid only during the call. Frames that span
+ * two reads are assembled in a reused buffer, unless a sink takes them in pieces.
  */
 export class FrameReader {
   #deliver;
@@ -125,7 +126,7 @@ export class FrameReader {
     }
   }
 
-  /** A frame begins at `at`. Returns how much of it was dealt with. */
+  /** A frame begins at `at`. Returns how much of it was consumed. */
   #begin(bytes, at, end) {
     const header = headerBytesAt(bytes, at, end);
     if (header === 0) return this.#take(bytes, at, end);
@@ -140,7 +141,7 @@ export class FrameReader {
     return header;
   }
 
-  /** Whether the frame at `at`, which has not arrived in full, is to be passed on as it comes. */
+  /** Whether the incomplete frame at `at` goes to a sink in pieces. */
   #goesInPieces(bytes, at, payload, end) {
     const opcode = bytes[at] & 0x0f;
     if (this.#passing) return opcode === Opcode.continuation;
@@ -163,10 +164,10 @@ export class FrameReader {
     return taken;
   }
 
-  /** Adds to the carried frame what it still needs, and delivers it once it is whole. Returns how much it took. */
+  /** Appends to the incomplete frame and delivers it once it is complete. Returns how many bytes it consumed. */
   #take(bytes, at, end) {
     const header = headerBytesAt(this.#carry, 0, this.#carried);
-    // Without a whole header one byte at a time: this happens only where a read ends within a header.
+    // One byte at a time until the header is complete; this happens only where a read ends within a header.
     const total = header === 0 ? this.#carried + 1 : header + payloadBytesAt(this.#carry, 0);
     const peeking = header > 0 && this.#carried < header + PEEK_BYTES && header + PEEK_BYTES < total;
     const taken = Math.min((peeking ? header + PEEK_BYTES : total) - this.#carried, end - at);

@@ -4,12 +4,12 @@ import { Agent, request } from 'node:http';
 const SECURITY_PROFILE = 'noise_hybrid_ik_v1';
 const SUITE = 'Noise_hybridIK_X25519+MLKEM768_AESGCM_SHA256';
 
-/** A relay takes some 4,000 sockets from one address: each loopback address stands for a machine with so many. */
+/** A relay takes some 4,000 sockets from one address: each loopback address stands for a machine with that many. */
 const EXECUTORS_PER_ADDRESS = 2_500;
 
 /**
- * Executors that register, connect and then say nothing. They cost this process a socket each; their keys are noise, which nobody
- * finds out before a harness comes.
+ * Executors that register, connect and then stay idle. Each costs this process one socket. Their keys are random bytes, which only a
+ * connecting harness would notice.
  */
 export class IdleExecutors {
   #relay;
@@ -17,7 +17,7 @@ export class IdleExecutors {
   #lost = 0;
   #agent = new Agent({ keepAlive: true });
 
-  /** @param {import('../harness/relay-scene.mjs').BenchRelay} relay */
+  /** @param {import('../harness/relay-fixture.mjs').BenchRelay} relay */
   constructor(relay) {
     this.#relay = relay;
   }
@@ -34,7 +34,7 @@ export class IdleExecutors {
     this.#sockets.push(socket);
   }
 
-  /** How many of them the relay has let go. */
+  /** How many of them the relay has disconnected. */
   get lost() {
     return this.#lost;
   }
@@ -44,7 +44,7 @@ export class IdleExecutors {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** The URL at which the executor is to wait. */
+  /** The URL at which the executor waits for harnesses. */
   #register(environmentId, localAddress) {
     const body = JSON.stringify({ security_profile: SECURITY_PROFILE, executor_public_key: someKey() });
     const call = request(`${this.#relay.url}/cloud/environment/${environmentId}/register`, {
@@ -69,7 +69,7 @@ export class IdleExecutors {
   }
 }
 
-/** Resolves with the socket behind the handshake. */
+/** Resolves with the socket after the handshake. */
 function openWebSocket(url, localAddress) {
   const call = request(url.replace(/^ws/, 'http'), {
     agent: false,

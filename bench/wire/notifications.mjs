@@ -6,7 +6,7 @@ const PAD = 0x3d;
 
 /**
  * Reads one message of a server. Output is most of what arrives, so its fields are taken from the bytes without parsing the
- * message; anything that does not look exactly like it goes through JSON.parse and means the same.
+ * message; any message of another form goes through JSON.parse, with the same result.
  */
 export function readMessage(bytes, start, end, processes, answer) {
   const head = bytes.latin1Slice(start, Math.min(end, start + HEAD_BYTES));

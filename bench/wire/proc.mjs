@@ -1,4 +1,4 @@
-// What the kernel says about a process, from /proc.
+// Reads the state of a process from /proc.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 

@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto';
 
-/** How long events that overtook each other may be apart: a hole that is older is a loss. */
+/** How far apart reordered events may be: an older gap is a loss. */
 const REORDER_GRACE_MS = 2_000;
 
 /**
- * What a client has heard of one process. It is complete when `closed` and every number before it has arrived exactly once;
- * numbers may arrive in any order, as they do from the reference.
+ * The events that a client has received of one process. They are complete when `closed` and every sequence number before it have
+ * arrived exactly once. They may arrive in any order, as they do from the reference.
  */
 export class TrackedProcess {
   id;
   bytes = 0;
   chunks = 0;
   exitCode = null;
-  /** Resolves when the process is complete; rejects when something is missing, came twice, or the connection ended. */
+  /** Resolves when the process is complete; rejects when an event is missing or repeated, or the connection ended. */
   closed;
   /** Called for every chunk with its size, before anything else happens. */
   onOutput = null;
@@ -34,7 +34,7 @@ export class TrackedProcess {
     this.closed.catch(() => {});
   }
 
-  /** The output itself is decoded only by those who want a digest or the text. */
+  /** The output is decoded only where a digest or the text is needed. */
   get wantsBytes() {
     return this.#hash !== null || this.onBytes !== null;
   }
@@ -68,7 +68,7 @@ export class TrackedProcess {
   }
 
   /**
-   * Waits for the end and compares it with what the program must have done.
+   * Waits for the end and compares it with the expected result of the program.
    * @param {{ bytes?: number | null, exitCode?: number }} [expected]
    */
   async finish({ bytes = null, exitCode = 0 } = {}) {
@@ -81,7 +81,7 @@ export class TrackedProcess {
     }
   }
 
-  /** SHA-256 of the whole output; once, after the end. */
+  /** SHA-256 of the whole output. Call it once, after the end. */
   digest() {
     return this.#hash.digest('hex');
   }

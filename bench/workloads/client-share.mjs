@@ -1,12 +1,12 @@
 import { now } from './pace.mjs';
 
 /**
- * The row that tells whether the client was the limit: at 100 % of a core it was.
+ * The row that shows whether the client was the bottleneck: at 100 % of a core it was.
  * @type {import('./index.mjs').Row}
  */
 export const CLIENT_BUSY = { key: 'client', label: 'client CPU, of one core', unit: '%', better: null };
 
-/** Starts the clock; the function it returns says how much of one core this process has used since, in percent. */
+/** Starts the clock. The returned function reports how much of one core this process has used since, in percent. */
 export function clientShare() {
   const before = process.cpuUsage();
   const began = now();

@@ -48,7 +48,7 @@ export const echo = [
   },
 ];
 
-/** A program on a terminal that sends back every byte. */
+/** A program on a terminal that echoes every byte. */
 export class EchoTerminal {
   #connection;
   #tracked;

@@ -1,6 +1,6 @@
 /**
- * Takes an answer with one large base64 member. Its frame and its length are always compared, the base64 text itself where it is
- * known; anything else makes it the wrong answer.
+ * Receives a response with one large base64 member. Its JSON frame and its length are always checked, and the base64 text where it is
+ * known; any difference makes it wrong.
  * @implements {import('../wire/connection.mjs').AnswerSink}
  */
 export class Base64Sink {
@@ -44,7 +44,7 @@ export class Base64Sink {
     return from + taken;
   }
 
-  /** Compares as much of `expected`, which begins at `expectedAt` of the answer, as there is; returns where it ended. */
+  /** Compares the available part of `expected`, which begins at `expectedAt` of the response; returns where it ended. */
   #compare(bytes, from, end, expected, expectedAt) {
     const at = this.#at - expectedAt;
     const taken = Math.min(end - from, expected.length - at);

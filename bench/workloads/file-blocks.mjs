@@ -12,13 +12,13 @@ import { concurrently, now } from './pace.mjs';
 import { GB, MB } from './programs.mjs';
 import { randomFile } from './work-files.mjs';
 
-/** The most that both servers hand out at once. */
+/** The largest block that both servers return. */
 const BLOCK_BYTES = MB;
 
-/** A client that copies a file keeps the server busy while it deals with what has arrived. */
+/** A client that copies a file keeps requests in flight while it processes responses. */
 const IN_FLIGHT = 4;
 
-/** How many different blocks are written in turns: one that lands in the wrong place is seen. */
+/** How many different blocks are written in turn, so that a block at the wrong position is noticed. */
 const WRITTEN_BLOCKS = 7;
 
 const STREAMS = 4;
@@ -41,7 +41,7 @@ export const fileBlocks = [
   },
   {
     name: 'files-blocks-4x256mb',
-    title: 'fs/readBlock over 4 x 256 MB at once',
+    title: 'fs/readBlock over 4 x 256 MB concurrently',
     timeoutSeconds: 180,
     rows: [rate, cpu, peak, CLIENT_BUSY],
     run: (context) => readStreams(context, STREAMS),
@@ -55,7 +55,7 @@ export const fileBlocks = [
   },
 ];
 
-/** Reads one file to its end, each part of it on a connection of its own. */
+/** Reads one file to its end, each part on its own connection. */
 async function readStreams({ url, pid, quick, work }, count) {
   const bytes = quick ? 4 * MB : GB;
   const path = randomFile(work, bytes);
@@ -63,7 +63,7 @@ async function readStreams({ url, pid, quick, work }, count) {
   const readers = await Promise.all(
     Array.from({ length: count }, (_, i) => BlockReader.open(url, path, i * length, length)),
   );
-  // The first pass compares, and brings the file into memory if it is not there.
+  // The first pass compares the content and brings the file into the page cache.
   for (const reader of readers) await reader.compare();
   const measured = await measureBytes(pid, bytes, () => Promise.all(readers.map((reader) => reader.read())));
   for (const reader of readers) await reader.close();
@@ -159,7 +159,7 @@ function compareBlocks(path, blocks, count) {
   }
 }
 
-/** What it costs to move so many bytes. */
+/** The cost of moving that many bytes. */
 async function measureBytes(pid, bytes, move) {
   const cpuBefore = cpuSeconds(pid);
   const share = clientShare();

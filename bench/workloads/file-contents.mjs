@@ -83,15 +83,15 @@ async function readFiles({ url, quick, work }, bytes, pace) {
   const expected = base64Of(readFileSync(path));
   const connection = await Connection.ready(url);
   await connection.receive('fs/readFile', params, fileAnswer(expected));
-  // Comparing a large answer costs more than taking it in; the first one was compared.
+  // Comparing a large response costs more than receiving it, so only the first one is compared.
   const body = bytes > MB ? expected.length : expected;
   const step = () => connection.receive('fs/readFile', params, fileAnswer(body));
   return timed(step, quick ? QUICK_PACE : pace);
 }
 
 /**
- * How long each write over one file took. Two contents take turns, and the file is compared after each, so that a write that is
- * answered and not done does not go unseen.
+ * How long each write to one file took. Two contents alternate, and the file is compared after each write, so that a response
+ * without a write is noticed.
  */
 async function writeFiles({ url, quick, work }, bytes, pace) {
   const connection = await Connection.ready(url);
@@ -116,7 +116,7 @@ async function writeFiles({ url, quick, work }, bytes, pace) {
   }
 }
 
-/** Whether the server takes so much in one frame; the reference ends the connection instead. */
+/** Whether the server accepts this size in one frame. The reference closes the connection instead. */
 async function writeAtOnce({ url, work }, bytes) {
   const connection = await Connection.ready(url);
   const path = join(work, 'written');

@@ -7,7 +7,7 @@ import { MB, SLEEP, zerosOnCommand } from './programs.mjs';
 import { startToClosed } from './starts.mjs';
 
 /**
- * How much dearer one unit may become from the smallest to the worst point of a series.
+ * How much the cost of one unit may grow from the smallest to the worst point of a series.
  * @type {import('./index.mjs').Row}
  */
 const FLAT = {
@@ -32,7 +32,7 @@ export const growth = [
         const from = live;
         await concurrently(wanted - from, 16, (i) => living.start(`live${from + i}`, SLEEP));
         live = wanted;
-        // A session may have a limit that counts what has ended as well.
+        // A session may have a limit that also counts exited processes.
         const connection = await Connection.ready(url);
         const step = (i) => startToClosed(connection, `p${i}`);
         const limits = quick ? { max: 3, seconds: 1 } : { warmUp: 10, min: 30, max: 900, seconds: 2 };
@@ -74,7 +74,7 @@ function points(sizes, what, row) {
   return sizes.map((size) => ({ ...row, key: `at${size}`, label: `${size.toLocaleString('en')} ${what}` }));
 }
 
-/** Measures every point and by how much the cost of one unit grows. Quick runs have no big ones. */
+/** Measures every point and how much the cost of one unit grows. Quick runs skip the large points. */
 async function series(sizes, quick, better, measure) {
   const values = {};
   const costs = [];
@@ -86,7 +86,7 @@ async function series(sizes, quick, better, measure) {
   return { ...values, worst: Math.max(...costs) / costs[0] };
 }
 
-/** Bytes per second over all processes, from the word to go to the last end. */
+/** Bytes per second over all processes, from the start signal to the last end. */
 async function sharedRate(connection, count, totalBytes, point) {
   const bytes = totalBytes / count;
   const ids = Array.from({ length: count }, (_, i) => `s${point}.${i}`);

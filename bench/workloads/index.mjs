@@ -16,10 +16,10 @@ import { streams } from './streams.mjs';
 import { terminate } from './terminate.mjs';
 
 /**
- * @typedef {object} Context What a workload is given.
+ * @typedef {object} Context The parameters of a workload.
  * @property {string} url Where the server listens; empty for a workload that starts its own.
  * @property {number} pid The server's process.
- * @property {boolean} quick Small sizes: does it work, not how fast.
+ * @property {boolean} quick Small sizes: a functional check instead of a measurement.
  * @property {string} work A folder for files; all measurements of a run share it.
  * @property {import('../harness/servers.mjs').ServerSpec} server
  *
@@ -32,17 +32,17 @@ import { terminate } from './terminate.mjs';
  * @property {string} key The metric that `run` returns.
  * @property {string} label
  * @property {'ms' | 'µs' | '/s' | 'MB/s' | 's/GB' | 'MB' | 'KB' | 'x' | '%' | 'yes/no' | 'count'} unit
- * @property {'lower' | 'higher' | null} better Null where the value says nothing about the server's worth.
+ * @property {'lower' | 'higher' | null} better Null where the value does not rate the server.
  * @property {Goal} [goal]
  *
  * @typedef {object} Workload
- * @property {string} name What `--only` looks for.
+ * @property {string} name The name that `--only` matches.
  * @property {string} title
  * @property {Row[]} rows
  * @property {'launcher' | 'nothing'} [against] Compare with the reference as npm installs it instead of its native binary, or not at all.
  * @property {boolean} [standalone] It starts its own servers.
- * @property {number} [timeoutSeconds] For one measurement; 60 unless told.
- * @property {(context: Context) => Promise<Record<string, number>>} run Throws when the server is wrong in any way.
+ * @property {number} [timeoutSeconds] For one measurement; 60 by default.
+ * @property {(context: Context) => Promise<Record<string, number>>} run Throws when the server returns anything wrong.
  */
 
 /** @type {readonly Workload[]} */

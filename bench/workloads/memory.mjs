@@ -41,7 +41,7 @@ export const memory = [
     async run({ url, pid, quick }) {
       const count = quick ? 10 : 500;
       const connection = await Connection.ready(url);
-      // The first start loads what every start needs.
+      // The first start loads the code that every start needs.
       await connection.start('first', SLEEP);
       return growthPer(count, pid, quick, () =>
         concurrently(count, 16, (i) => connection.start(`live${i}`, SLEEP)),
@@ -50,7 +50,7 @@ export const memory = [
   },
 ];
 
-/** How much each of `count` things made by `make` adds to the server's memory. */
+/** How much memory each of `count` objects created by `make` adds to the server. */
 async function growthPer(count, pid, quick, make) {
   await sleep(quick ? 50 : SETTLE_MS);
   const before = residentBytes(pid);

@@ -6,8 +6,8 @@ export { sleep };
 export const now = () => performance.now();
 
 /**
- * Repeats `step` one after the other and returns how long each took, in milliseconds, or what it says itself it took. Stops after
- * `max` steps, or after `seconds` once `min` steps are done, so that a slow server takes fewer samples and not a minute.
+ * Repeats `step` sequentially and returns how long each took, in milliseconds, or the time that the step returns. Stops after `max`
+ * steps, or after `seconds` once `min` steps are done, so that a slow server gets fewer samples instead of more time.
  */
 export async function timed(step, { warmUp = 0, min = 1, max, seconds }) {
   for (let i = 0; i < warmUp; i++) await step(-1 - i);
@@ -21,7 +21,7 @@ export async function timed(step, { warmUp = 0, min = 1, max, seconds }) {
   return samples;
 }
 
-/** Runs `step` `count` times with `inFlight` under way at once; resolves when all are done. */
+/** Runs `step` `count` times with `inFlight` of them concurrently; resolves when all are done. */
 export async function concurrently(count, inFlight, step) {
   let next = 0;
   const worker = async () => {

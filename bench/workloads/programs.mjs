@@ -1,29 +1,29 @@
-// The programs that the workloads run: what every Linux has, so that they cost the server's machine as little as possible.
+// The programs that the workloads run: small ones that every Linux has.
 
 export const MB = 1024 * 1024;
 export const GB = 1024 * MB;
 
-/** Ends at once. */
+/** Exits immediately. */
 export const TRUE = ['/bin/true'];
 
-/** Lives until it is killed; long enough for any measurement, short enough not to be forgotten. */
+/** Runs until it is killed: longer than any measurement, but not forever. */
 export const SLEEP = ['sleep', '600'];
 
 /** `bytes` zeros as fast as a pipe takes them. */
 export const zeros = (bytes) => ['head', '-c', String(bytes), '/dev/zero'];
 
-/** The same once a line has arrived on stdin, so that starting is not part of what is measured. */
+/** The same once a line arrives on stdin, so that the start is not measured. */
 export const zerosOnCommand = (bytes) => ['sh', '-c', `read go; exec head -c ${bytes} /dev/zero`];
 
 /** Zeros without end. */
 export const FLOOD = ['cat', '/dev/zero'];
 
-/** Answers every byte on a terminal at once. */
+/** Echoes every byte on a terminal immediately. */
 export const RAW_CAT = ['sh', '-c', 'stty raw -echo; printf ready; exec cat'];
 
 export const LINE_BYTES = 80;
 
-/** Numbered lines of 80 bytes, each with a write(2) of its own. */
+/** Numbered lines of 80 bytes, each with its own write(2). */
 export const unbufferedLines = (count) => [
   'awk',
   `BEGIN { for (i = 1; i <= ${count}; i++) { printf "%079d\\n", i; fflush() } }`,

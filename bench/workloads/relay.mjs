@@ -1,4 +1,4 @@
-import { withRelay, withRelayedServer } from '../harness/relay-scene.mjs';
+import { withRelay, withRelayedServer } from '../harness/relay-fixture.mjs';
 import { percentile } from '../harness/statistics.mjs';
 import { IdleExecutors } from '../wire/idle-executors.mjs';
 import { cpuSeconds, residentBytes } from '../wire/proc.mjs';
@@ -6,7 +6,7 @@ import { CLIENT_BUSY, clientShare } from './client-share.mjs';
 import { concurrently, now, sleep, timed } from './pace.mjs';
 import { GB, MB, RAW_CAT, zeros } from './programs.mjs';
 
-/** A registry answers so many calls of one environment in 10 s, and a harness takes two. */
+/** A registry answers this many calls of one environment in 10 s, and a harness needs two. */
 const HANDSHAKES = 200;
 const HANDSHAKES_IN_FLIGHT = 8;
 
@@ -48,7 +48,7 @@ export const relay = [
   },
   {
     name: 'relay-handshakes',
-    title: 'harnesses that connect through a relay, 8 at once',
+    title: 'harnesses that connect through a relay, 8 concurrently',
     rows: [{ key: 'rate', label: 'sessions opened and closed', unit: '/s', better: 'higher' }],
     against: 'nothing',
     standalone: true,
@@ -108,7 +108,7 @@ async function measureEcho({ direct, relayed }, { quick }) {
   return { p50, p99: percentile(through, 0.99), direct: p50Direct, share: p50 / p50Direct };
 }
 
-/** What presses a key on a terminal and says how long its echo took. */
+/** Returns a function that presses a key on a terminal and measures its echo. */
 async function echoes(client) {
   const terminal = await client.backend.start({ ...params('echo', RAW_CAT), tty: true });
   const events = terminal.events();
@@ -143,7 +143,7 @@ async function measureIdle(place, { quick }) {
   const count = quick ? 20 : 5_000;
   const executors = new IdleExecutors(place);
   try {
-    // The first ones load what every one needs.
+    // The first ones load the code that every one needs.
     await concurrently(10, 2, (index) => executors.add(index));
     await sleep(quick ? 50 : SETTLE_MS);
     const before = residentBytes(place.pid);

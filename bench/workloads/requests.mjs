@@ -5,7 +5,7 @@ import { CLIENT_BUSY, clientShare } from './client-share.mjs';
 import { ratioAtLeast, ratioAtMost } from './goals.mjs';
 import { now, timed } from './pace.mjs';
 
-/** The cheapest request there is: what is left is the way to the server and back. */
+/** The cheapest request: what remains is the round trip. */
 const METHOD = 'environment/status';
 const ANSWER = '"result":{"status":"ready"}}';
 
@@ -64,7 +64,7 @@ async function measureRate(pid, connections, inFlight, count) {
   return { rate, cpu: ((cpuSeconds(pid) - before) / count) * 1e6, client: share() };
 }
 
-/** Answers per second over `count` requests, with `inFlight` of them under way on each connection. */
+/** Responses per second over `count` requests, with `inFlight` of them pending on each connection. */
 async function requestRate(connections, inFlight, count) {
   const began = now();
   await /** @type {Promise<void>} */ (

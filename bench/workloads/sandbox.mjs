@@ -12,20 +12,20 @@ import { TRUE } from './programs.mjs';
 export const sandbox = [
   {
     name: 'sandbox-start',
-    title: 'start under a sandbox that may write the workspace',
+    title: 'start in a workspace-write sandbox',
     rows: [
-      { key: 'more', label: 'more than without, p50', unit: 'ms', better: 'lower' },
+      { key: 'more', label: 'extra time, p50', unit: 'ms', better: 'lower' },
       { key: 'p50', label: 'start → closed p50', unit: 'ms', better: 'lower' },
       {
         key: 'moreAcknowledged',
-        label: 'more than without, acknowledged at once, p50',
+        label: 'extra time with immediate acks, p50',
         unit: 'ms',
         better: 'lower',
         goal: ratioAtMost(0.15),
       },
       {
         key: 'p50Acknowledged',
-        label: 'start → closed, acknowledged at once, p50',
+        label: 'start → closed with immediate acks, p50',
         unit: 'ms',
         better: 'lower',
       },
@@ -44,10 +44,10 @@ export const sandbox = [
   },
   {
     name: 'sandbox-write',
-    title: 'fs/writeFile of 1 KB under a sandbox',
+    title: 'fs/writeFile of 1 KB in a sandbox',
     rows: [
       { key: 'p50', label: 'p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.05) },
-      { key: 'first', label: 'first of all', unit: 'ms', better: 'lower' },
+      { key: 'first', label: 'first write of the server', unit: 'ms', better: 'lower' },
       {
         key: 'cold',
         label: 'first in another workspace, p50',
@@ -60,7 +60,7 @@ export const sandbox = [
   },
 ];
 
-/** The medians without and with a sandbox. They take turns, start by start, so that what else the machine does hits both alike. */
+/** The medians without and with a sandbox. The starts alternate, so that other load affects both equally. */
 async function startTimes({ url, quick }, workspace, { acknowledge }) {
   const connection = await Connection.ready(url, { acknowledge });
   const sandbox = workspaceWrite(workspace);
@@ -96,7 +96,7 @@ async function writeTimes(context, workspace) {
   const first = now() - began;
   const pace = { warmUp: quick ? 0 : 5, min: quick ? 2 : 20, max: quick ? 2 : 2_000, seconds: 4 };
   const p50 = percentile(await timed(() => writeIn(workspace), pace), 0.5);
-  // Each of these is under a policy of its own.
+  // Each of these has its own policy.
   const inAnother = () =>
     inWorkspace(context, async (another) => {
       const begun = now();
@@ -107,7 +107,7 @@ async function writeTimes(context, workspace) {
   return { first, p50, cold };
 }
 
-/** The disk readable, the workspace writable, no network: what an agent asks for most. */
+/** The disk readable, the workspace writable, no network: the usual request of an agent. */
 function workspaceWrite(workspace) {
   const uri = pathToFileURL(workspace).href;
   const special = (kind, access) => ({ path: { type: 'special', value: { kind } }, access });

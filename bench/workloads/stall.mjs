@@ -30,7 +30,7 @@ export const stall = [
       stalled.pause();
       const watched = await watch(pid, program.pid, stallMs, other);
       stalled.resume();
-      // Whatever was held back must still arrive.
+      // The output that was held back must still arrive.
       await program.tracked.finish({ bytes: bytes + program.headerBytes });
       return {
         growth: (watched.peakBytes - before) / MB,
@@ -43,13 +43,13 @@ export const stall = [
 
 const GO = Buffer.from('go\n').toString('base64');
 
-/** A program that says its pid and waits for a line before it prints. */
+/** A program that prints its pid and waits for a line before it prints more. */
 async function startPrinting(connection, bytes) {
   const script = `echo $$; read go; exec head -c ${bytes} /dev/zero`;
   const tracked = await connection.start('printer', ['sh', '-c', script], { pipeStdin: true });
   const text = await new Promise((resolve) => {
     tracked.onBytes = resolve;
-    // The line may have arrived before anybody listened.
+    // The line may have arrived before the listener was added.
     if (tracked.bytes > 0) {
       const read = connection.call('process/read', { processId: 'printer' });
       resolve(read.then(({ chunks }) => Buffer.from(chunks[0].chunk, 'base64')));
@@ -59,7 +59,7 @@ async function startPrinting(connection, bytes) {
   return { tracked, pid: Number(text.toString()), headerBytes: text.length };
 }
 
-/** Watches server and program while nobody reads. The program is blocked if it wrote nothing in the second half. */
+/** Watches server and program while the client does not read. The program is blocked if it wrote nothing in the second half. */
 async function watch(serverPid, programPid, stallMs, other) {
   const began = now();
   const start = writtenBytes(programPid);

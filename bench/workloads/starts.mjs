@@ -14,7 +14,7 @@ export const starts = [
       { key: 'p50', label: 'start → closed p50', unit: 'ms', better: 'lower', goal: ratioAtMost(0.04) },
       { key: 'answered', label: 'start answered p50', unit: 'ms', better: 'lower' },
       { key: 'rate', label: 'starts', unit: '/s', better: 'higher', goal: ratioAtLeast(25) },
-      { key: 'first', label: 'first of all → closed', unit: 'ms', better: 'lower' },
+      { key: 'first', label: 'first start of the server → closed', unit: 'ms', better: 'lower' },
     ],
     run: (context) => measureStarts(context, false),
   },
@@ -74,7 +74,7 @@ async function measureStarts({ url, quick }, tty) {
   };
 }
 
-/** Starts a program that ends at once and waits until all of it is known. */
+/** Starts a program that exits immediately and waits for all of its events. */
 export async function startToClosed(connection, id) {
   const tracked = await connection.start(id, TRUE);
   await tracked.finish({ bytes: 0 });

@@ -4,7 +4,7 @@ import { Connection } from '../wire/connection.mjs';
 import { ratioAtMost } from './goals.mjs';
 import { now } from './pace.mjs';
 
-/** From exec to the answer of `initialize`, each time with a new server. */
+/** From exec to the response to `initialize`, each time with a new server. */
 async function measureStartup({ server, quick }) {
   const samples = [];
   for (let i = 0; i < (quick ? 1 : 7); i++) {

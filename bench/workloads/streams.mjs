@@ -52,7 +52,7 @@ export const streams = [
   },
   {
     name: 'pipes-16x32mb',
-    title: '16 x 32 MB through pipes at once',
+    title: '16 x 32 MB through pipes concurrently',
     rows: [{ ...rate, goal: ratioAtLeast(2) }, cpu, peak],
     run({ quick, ...context }) {
       const bytes = (quick ? 1 : 32) * MB;
@@ -73,7 +73,7 @@ export const streams = [
   },
 ];
 
-/** Starts all programs at once and takes their output to the last byte. The first start of a server is a row of its own. */
+/** Starts all programs together and receives their output to the last byte. The first start of a server has its own row. */
 async function stream({ url, pid }, programs) {
   const connection = await Connection.ready(url);
   await startToClosed(connection, 'first');

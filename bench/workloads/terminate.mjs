@@ -35,7 +35,7 @@ export const terminate = [
   },
 ];
 
-/** Counts what comes back instead of demanding it: the reference stops answering, and its row says so. */
+/** Counts the responses instead of requiring them: the reference stops answering, and its row shows it. */
 async function terminateAll(connection, processes) {
   let answered = 0;
   let closed = 0;

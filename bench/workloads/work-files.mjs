@@ -1,4 +1,4 @@
-// What the file workloads read: made by the first measurement that needs it, kept for all others of the run, gone with its folder.
+// The files of the file workloads: created by the first measurement that needs them, kept for the run, and removed with its folder.
 import { randomFillSync } from 'node:crypto';
 import {
   closeSync,
@@ -15,8 +15,8 @@ import { join } from 'node:path';
 import { MB } from './programs.mjs';
 
 /**
- * A file of random bytes: no file system can make it smaller than it is. It is on the disk before it is used, so that nothing is
- * written behind the back of a measurement, and its pages are in memory.
+ * A file of random bytes, which no file system can compress. It is synced before use, so that no write-back happens during a
+ * measurement, and its pages are in the page cache.
  * @param {string} work @param {number} bytes @returns {string} Its path.
  */
 export function randomFile(work, bytes) {
@@ -37,7 +37,7 @@ export const entryName = (index) => `e${String(index).padStart(5, '0')}`;
 /** Of the entries of a wide folder every tenth is a folder. @param {number} index */
 export const isFolder = (index) => index % 10 === 0;
 
-/** What the files of a wide folder hold, in bytes. */
+/** The size of the files of a wide folder, in bytes. */
 export const ENTRY_BYTES = 7;
 
 /** One folder with many entries. @param {string} work @param {number} count */
@@ -66,7 +66,7 @@ export function tree(work, folders, filesEach) {
   });
 }
 
-/** What a walk says about the tree, in its order. Names are short because the answer of a walk has a limit. */
+/** What a walk of the tree returns, in its order. Names are short because the response of a walk has a limit. */
 export function treeEntries(folders, filesEach) {
   const folderNames = Array.from({ length: folders }, (_, i) => `/${String(i).padStart(3, '0')}`);
   const fileNames = Array.from({ length: filesEach }, (_, i) => `/${String(i).padStart(2, '0')}`);
@@ -76,7 +76,7 @@ export function treeEntries(folders, filesEach) {
   ];
 }
 
-/** Makes what does not exist. It gets its name when it is complete, so that a measurement that was stopped leaves nothing in half. */
+/** Creates what does not exist. It is renamed when it is complete, so that an interrupted measurement leaves nothing partial. */
 function once(path, make) {
   if (!existsSync(path)) {
     const unfinished = `${path}-unfinished`;

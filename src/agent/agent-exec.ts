@@ -4,6 +4,7 @@ import {
   parseWriteStdin,
   type WriteStdinArguments,
 } from './arguments.ts';
+import { type Clock, PausableClock, SYSTEM_CLOCK } from './clock.ts';
 import { ExecToolError, type ToolName } from './errors.ts';
 import type { ExecEvent } from './events.ts';
 import { approve, endProcess, endQuietly, isDenied, type Launch, launch } from './launch/launch.ts';
@@ -19,49 +20,47 @@ import { collectOutput } from './session/collect.ts';
 import { Session } from './session/session.ts';
 import { SessionStore } from './session/session-store.ts';
 import { sendInput } from './session/stdin.ts';
-import { type Clock, SYSTEM_CLOCK } from './time/clock.ts';
-import { PausableTime } from './time/pausable-time.ts';
-import { execWindowMs, pollWindowMs, writeWindowMs } from './time/windows.ts';
+import { execWaitMs, pollWaitMs, writeWaitMs } from './wait-times.ts';
 
-/** How the tools behave. */
+/** Options of the tools. */
 export interface AgentExecOptions {
-  /** Where commands can run; the first is where they run unless they say otherwise. */
+  /** Where commands can run; the first is the default. */
   readonly targets: readonly ExecTarget[];
-  /** Told of everything that happens, in order. What it throws is ignored. */
+  /** Receives all events in order. Its exceptions are ignored. */
   readonly onEvent?: (event: ExecEvent) => void;
   readonly policy?: ExecPolicy;
-  /** What programs get of the executor's environment. */
+  /** Which variables of the executor's environment programs inherit. */
   readonly envPolicy?: EnvPolicy;
-  /** What is laid over it; the variables that every program gets come last. */
+  /** Variables that override the inherited ones. The variables that every program gets override these. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Whether shells may read the user's profile; they do by default then. Default true. */
+  /** Whether shells may read the user's profile, which is then their default. Default: true. */
   readonly allowLogin?: boolean;
-  /** How much the model takes. */
+  /** How much output the model accepts. */
   readonly truncation?: TruncationPolicy;
-  /** Longest look without input. */
+  /** Longest poll without input. */
   readonly maxPollMs?: number;
   readonly clock?: Clock;
-  /** Numbers from 0 up to 1, for ids. */
+  /** Returns random numbers in [0, 1) for ids. */
   readonly random?: () => number;
 }
 
-/** Who calls `exec_command`. */
+/** The context of an `exec_command` call. */
 export interface ExecContext {
-  /** Names the call in all events of the program. */
+  /** The id of the call in all events of the program. */
   readonly callId: string;
   readonly turnId?: string;
   readonly threadId?: string;
   readonly agentSessionId?: string;
-  /** The places that this call can choose from, in the place of the usual ones. */
+  /** The targets of this call, instead of the configured ones. */
   readonly targets?: readonly ExecTarget[];
-  /** Ends the call. A program that was started runs on and keeps its output for the next look. */
+  /** Aborts the call. A started program keeps running, and the next call returns its output. */
   readonly signal?: AbortSignal;
 }
 
-/** Who calls `write_stdin`. */
+/** The context of a `write_stdin` call. */
 export type WriteContext = Pick<ExecContext, 'signal'>;
 
-/** A program that runs. */
+/** A running program. */
 export interface RunningProgram {
   readonly itemId: string;
   readonly processId: string;
@@ -70,10 +69,10 @@ export interface RunningProgram {
 }
 
 /**
- * The tools with which a model runs programs, over any backend. A call watches its program for a while and returns what it has
- * written; a program that takes longer goes on as a session, and each look returns what no look has returned before.
+ * The tools with which a model runs programs, over any backend. A call waits for its program for a limited time and returns its
+ * output. A program that takes longer continues as a session, and each call returns the output since the previous one.
  *
- * Failed calls reject with an {@link ExecToolError}; what a policy throws passes unchanged.
+ * Failed calls reject with an {@link ExecToolError}. Exceptions of a policy pass unchanged.
  */
 export class AgentExec {
   readonly #targets: readonly ExecTarget[];
@@ -85,9 +84,9 @@ export class AgentExec {
   readonly #maxPollMs: number;
   readonly #clock: Clock;
   readonly #random: () => number;
-  readonly #time: PausableTime;
+  readonly #time: PausableClock;
   readonly #sessions: SessionStore<Session>;
-  /** The end of every program that has not been reported yet. */
+  /** Programs whose end event is pending. */
   readonly #ends = new Map<Session, Promise<void>>();
   #closed = false;
 
@@ -101,11 +100,11 @@ export class AgentExec {
     this.#maxPollMs = options.maxPollMs ?? limits.DEFAULT_MAX_POLL_MS;
     this.#clock = options.clock ?? SYSTEM_CLOCK;
     this.#random = options.random ?? Math.random;
-    this.#time = new PausableTime(this.#clock);
+    this.#time = new PausableClock(this.#clock);
     this.#sessions = new SessionStore(this.#random);
   }
 
-  /** Runs a command. The arguments are an object, or the JSON text of one as a model writes it. */
+  /** Runs a command. The arguments are an object, or its JSON text from a model. */
   async execCommand(args: ExecCommandArguments | string, context: ExecContext): Promise<ToolOutput> {
     const parsed = parseExecCommand(args);
     const target = chooseTarget(context.targets ?? this.#targets, parsed.environment_id);
@@ -125,11 +124,11 @@ export class AgentExec {
       signal,
     };
     try {
-      // From here on the id is the session's, or free again.
+      // From here on the session owns the id, or it is free again.
       const starting = this.#start(call, context.turnId ?? null);
       const { session, release } = await starting.finally(() => this.#sessions.cancel(sessionId));
-      return await this.#firstLook(session, release, {
-        windowMs: execWindowMs(parsed.yield_time_ms, target.shell.name),
+      return await this.#firstPoll(session, release, {
+        waitMs: execWaitMs(parsed.yield_time_ms, target.shell.name),
         maxTokens: parsed.max_output_tokens ?? limits.DEFAULT_OUTPUT_TOKENS,
         signal,
       });
@@ -138,7 +137,7 @@ export class AgentExec {
     }
   }
 
-  /** Types into a program, or looks at it. The arguments are an object, or the JSON text of one as a model writes it. */
+  /** Writes to a program's stdin, or polls it. The arguments are an object, or its JSON text from a model. */
   async writeStdin(args: WriteStdinArguments | string, context: WriteContext = {}): Promise<ToolOutput> {
     const parsed = parseWriteStdin(args);
     const signal = context.signal ?? new AbortController().signal;
@@ -148,7 +147,7 @@ export class AgentExec {
     try {
       const release = await this.#lock(session, signal);
       try {
-        // Somebody else may have seen its end meanwhile.
+        // Another call may have returned its end meanwhile.
         if (!this.#sessions.has(session)) throw unknownSession(session.id);
         return await this.#interact(session, parsed, signal);
       } finally {
@@ -161,12 +160,12 @@ export class AgentExec {
     }
   }
 
-  /** Stops the time of all calls, as long as the user is asked something. Returns what lets it go on. */
+  /** Pauses the time limits of all calls, while the user answers a question. Returns a function that ends the pause. */
   pause(): () => void {
     return this.#time.pause();
   }
 
-  /** The programs that run, in the order of their ids. */
+  /** The running programs, ordered by id. */
   list(): RunningProgram[] {
     const running = this.#sessions.all().filter(({ process }) => !process.state.ended);
     return running
@@ -179,7 +178,7 @@ export class AgentExec {
       }));
   }
 
-  /** Ends a program and gives up its session. False when there is none; rejects when it cannot be ended. */
+  /** Terminates a program and removes its session. Returns false when there is none; rejects when it cannot be terminated. */
   async terminate(sessionId: number): Promise<boolean> {
     const session = this.#sessions.get(sessionId);
     if (session === undefined) return false;
@@ -187,12 +186,12 @@ export class AgentExec {
     return true;
   }
 
-  /** Ends all programs, as far as they can be reached. */
+  /** Terminates all programs that can be reached. */
   async terminateAll(): Promise<void> {
     await Promise.allSettled(this.#sessions.all().map((session) => this.#terminate(session)));
   }
 
-  /** Ends all programs and refuses calls from now on. Resolves when the end of every program has been told. */
+  /** Terminates all programs and rejects later calls. Resolves after the end event of every program. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.terminateAll();
@@ -203,7 +202,7 @@ export class AgentExec {
     });
     await Promise.race([ends, late]);
     cancel();
-    for (const { process } of this.#ends.keys()) process.giveUp('the agent has ended');
+    for (const { process } of this.#ends.keys()) process.abandon('the agent is closed');
     await Promise.all(this.#ends.values());
   }
 
@@ -215,12 +214,12 @@ export class AgentExec {
     const { process, sandboxed } = await launch(call);
     if (this.#closed) {
       endQuietly(process, this.#clock);
-      process.giveUp('the agent has ended');
+      process.abandon('the agent is closed');
       this.#assertOpen('exec_command');
     }
     const { request, sessionId: id } = call;
     const session = new Session({ id, request, turnId, process, sandboxed, startedAt, startedAtMs });
-    // Known before anything is waited for: an interrupted call must not lose it. The first look comes before all others.
+    // Registered before the first wait: an aborted call must not lose it. The first call returns before all others.
     this.#sessions.add(session);
     const release = session.lock.take();
     this.#ends.set(session, this.#reportEnd(session));
@@ -232,16 +231,16 @@ export class AgentExec {
     return { session, release };
   }
 
-  async #firstLook(session: Session, release: () => void, look: Look): Promise<ToolOutput> {
-    const deadline = this.#time.now() + look.windowMs;
+  async #firstPoll(session: Session, release: () => void, poll: Poll): Promise<ToolOutput> {
+    const deadline = this.#time.now() + poll.waitMs;
     try {
-      const output = await collectOutput(session.process, { ...this.#window(look.signal), deadline });
-      return this.#answer('exec_command', session, output, session.startedAt, look.maxTokens);
+      const output = await collectOutput(session.process, { ...this.#waitLimits(poll.signal), deadline });
+      return this.#answer('exec_command', session, output, session.startedAt, poll.maxTokens);
     } finally {
       release();
-      // Programs that end in the meantime need no room, so nothing is given up for them.
+      // Programs that ended meanwhile need no slot, so no session is evicted for them.
       this.#makeRoom();
-      await this.#endReported(session, look.signal);
+      await this.#endReported(session, poll.signal);
     }
   }
 
@@ -249,18 +248,18 @@ export class AgentExec {
     const startedAt = this.#clock.now();
     const { process } = session;
     const chars = args.chars ?? '';
-    const window = this.#window(signal);
-    const sent = chars !== '' && (await sendInput(session, chars, window));
+    const waitLimits = this.#waitLimits(signal);
+    const sent = chars !== '' && (await sendInput(session, chars, waitLimits));
     if (sent) this.#emit(session.terminalInteraction(chars));
-    const windowMs =
-      chars === '' ? pollWindowMs(args.yield_time_ms, this.#maxPollMs) : writeWindowMs(args.yield_time_ms);
-    const output = await collectOutput(process, { ...window, deadline: this.#time.now() + windowMs });
+    const waitMs =
+      chars === '' ? pollWaitMs(args.yield_time_ms, this.#maxPollMs) : writeWaitMs(args.yield_time_ms);
+    const output = await collectOutput(process, { ...waitLimits, deadline: this.#time.now() + waitMs });
     if (!sent && !process.state.ended) this.#emit(session.terminalInteraction(''));
     const maxTokens = args.max_output_tokens ?? limits.DEFAULT_OUTPUT_TOKENS;
     return this.#answer('write_stdin', session, output, startedAt, maxTokens);
   }
 
-  /** What a call has to say; rejects when the program was lost. A session of which nothing more will come is given up. */
+  /** Returns the result of a call; rejects when the program was lost. Removes a session that has ended. */
   #answer(
     tool: ToolName,
     session: Session,
@@ -288,7 +287,7 @@ export class AgentExec {
     throw new ExecToolError(tool, 'processFailed', failureMessage, { output: answer });
   }
 
-  /** Tells the end of a program, once, when nobody deals with it. */
+  /** Emits the end event of a program once, when no call uses its session. */
   async #reportEnd(session: Session): Promise<void> {
     await session.process.ended;
     const release = await session.lock.acquire();
@@ -297,14 +296,14 @@ export class AgentExec {
     release();
   }
 
-  /** A call that has seen the end of a program returns behind the event that tells it. */
+  /** A call that returns the end of a program returns after the end event. */
   async #endReported(session: Session, signal: AbortSignal): Promise<void> {
     if (session.process.state.ended && !signal.aborted) await this.#ends.get(session);
   }
 
   async #terminate(session: Session): Promise<void> {
     await endProcess(session.process, this.#clock);
-    // A call that is under way sees the end and gives the session up itself.
+    // A call that is under way sees the end and removes the session itself.
     if (!session.busy) this.#sessions.remove(session);
   }
 
@@ -314,7 +313,7 @@ export class AgentExec {
 
   async #lock(session: Session, signal: AbortSignal): Promise<() => void> {
     if (session.lock.waiting >= limits.MAX_WAITING_CALLS) {
-      throw new ExecToolError('write_stdin', 'overloaded', 'too many calls wait for this session');
+      throw new ExecToolError('write_stdin', 'overloaded', 'too many calls are waiting for this session');
     }
     return session.lock.acquire(signal);
   }
@@ -325,7 +324,7 @@ export class AgentExec {
     throw new ExecToolError(
       'exec_command',
       'overloaded',
-      `${limits.MAX_BUSY_SESSIONS} commands are under way; wait until some have ended`,
+      `${limits.MAX_BUSY_SESSIONS} commands are running; wait until some have ended`,
     );
   }
 
@@ -336,7 +335,7 @@ export class AgentExec {
   }
 
   #assertOpen(tool: ToolName): void {
-    if (this.#closed) throw new ExecToolError(tool, 'closed', 'no commands can be run any more');
+    if (this.#closed) throw new ExecToolError(tool, 'closed', 'the agent is closed');
   }
 
   #asToolError(tool: ToolName, error: unknown, signal: AbortSignal, sessionId: number): unknown {
@@ -345,7 +344,7 @@ export class AgentExec {
     return new ExecToolError(tool, 'aborted', 'the call was aborted', { cause: error, sessionId: kept });
   }
 
-  #window(signal: AbortSignal) {
+  #waitLimits(signal: AbortSignal) {
     return { clock: this.#clock, time: this.#time, signal };
   }
 
@@ -359,13 +358,13 @@ export class AgentExec {
     try {
       this.#onEvent(event);
     } catch {
-      // A listener that fails must not end programs or calls.
+      // An exception of the listener must not end programs or calls.
     }
   }
 }
 
-interface Look {
-  readonly windowMs: number;
+interface Poll {
+  readonly waitMs: number;
   readonly maxTokens: number;
   readonly signal: AbortSignal;
 }

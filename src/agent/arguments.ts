@@ -1,13 +1,13 @@
 import { ExecToolError, messageOf, type ToolName } from './errors.ts';
 import { FIRST_SESSION_ID, LAST_SESSION_ID } from './limits.ts';
 
-/** How a command wants to be sandboxed; what it means is up to the policy. */
+/** The sandbox permissions that a command requests. The policy decides what they mean. */
 export type SandboxPermissions = 'use_default' | 'with_additional_permissions' | 'require_escalated';
 
-/** Arguments of `exec_command`, in the names that the model uses. */
+/** Arguments of `exec_command`, with the model's names. */
 export interface ExecCommandArguments {
   readonly cmd: string;
-  /** Where to run it, relative to the environment's folder; the folder itself when empty. */
+  /** The working directory, relative to the environment's folder. Empty: the folder itself. */
   readonly workdir?: string;
   readonly tty?: boolean;
   readonly yield_time_ms?: number;
@@ -21,26 +21,26 @@ export interface ExecCommandArguments {
   readonly prefix_rule?: readonly string[];
 }
 
-/** Arguments of `write_stdin`, in the names that the model uses. */
+/** Arguments of `write_stdin`, with the model's names. */
 export interface WriteStdinArguments {
   readonly session_id: number;
-  /** Nothing to write is a look at the output. */
+  /** An empty text only polls the output. */
   readonly chars?: string;
   readonly yield_time_ms?: number;
   readonly max_output_tokens?: number;
 }
 
-/** Reads the arguments of `exec_command`, be it an object or the JSON text that a model has written. */
+/** Parses the arguments of `exec_command`: an object, or its JSON text from a model. */
 export function parseExecCommand(args: unknown): ExecCommandArguments {
   return parse('exec_command', EXEC_COMMAND, ['cmd'], args) as unknown as ExecCommandArguments;
 }
 
-/** Reads the arguments of `write_stdin`, be it an object or the JSON text that a model has written. */
+/** Parses the arguments of `write_stdin`: an object, or its JSON text from a model. */
 export function parseWriteStdin(args: unknown): WriteStdinArguments {
   return parse('write_stdin', WRITE_STDIN, ['session_id'], args) as unknown as WriteStdinArguments;
 }
 
-/** Says what is wrong with a value, as what was expected; null when nothing is. */
+/** Returns what was expected for an invalid value; null for a valid one. */
 type Check = (value: unknown) => string | null;
 
 const text: Check = (value) => (typeof value === 'string' ? null : 'a string');
@@ -81,7 +81,7 @@ const WRITE_STDIN: Readonly<Record<string, Check>> = {
   max_output_tokens: amount,
 };
 
-/** The known arguments. Null is the same as absent; a name that is not known is refused, for it would have no effect. */
+/** Returns the known arguments. Null equals absent. An unknown name is an error, because it would have no effect. */
 function parse(
   tool: ToolName,
   checks: Readonly<Record<string, Check>>,
@@ -94,7 +94,7 @@ function parse(
   const found = Object.entries(value).filter(([, member]) => member !== null && member !== undefined);
   for (const [name, member] of found) {
     if (!Object.hasOwn(checks, name)) {
-      throw refuse(`there is no argument '${name}'; there are ${Object.keys(checks).join(', ')}`);
+      throw refuse(`unknown argument '${name}'; the arguments are ${Object.keys(checks).join(', ')}`);
     }
     const expected = checks[name]!(member);
     if (expected !== null) throw refuse(`'${name}' must be ${expected}, not ${describe(member)}`);

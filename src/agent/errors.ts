@@ -1,38 +1,38 @@
 import type { ToolOutput } from './output/tool-output.ts';
 
-/** What went wrong with a call, for programs. */
+/** The kind of a failed call. */
 export type ExecErrorKind =
-  /** The arguments are not what the tool takes. */
+  /** The arguments are invalid. */
   | 'invalidArguments'
-  /** The policy does not let the command run. */
+  /** The policy declined the command. */
   | 'declined'
-  /** There is no such session, or no longer. */
+  /** The session does not exist, or no longer. */
   | 'unknownSession'
-  /** The program takes no input. */
+  /** The program reads no input. */
   | 'stdinClosed'
   /** The program could not be started. */
   | 'launchFailed'
-  /** The input could not be written or the program not be signalled. */
+  /** Writing the input or sending the signal failed. */
   | 'writeFailed'
-  /** What becomes of the program can no longer be known. */
+  /** The program can no longer be followed. */
   | 'processFailed'
-  /** The caller's signal aborted the call; a program that was started runs on. */
+  /** The caller's signal aborted the call. A started program keeps running. */
   | 'aborted'
-  /** There are too many sessions, or too many calls wait for this one. */
+  /** There are too many sessions, or too many calls waiting for this one. */
   | 'overloaded'
-  /** The layer was closed by its owner. */
+  /** The agent is closed. */
   | 'closed';
 
-/** What is known besides. */
+/** Details of a failed call. */
 export interface ExecErrorDetails {
   readonly cause?: unknown;
-  /** The session that the call was about and that can still be used. */
+  /** The session of the call, if it can still be used. */
   readonly sessionId?: number | undefined;
-  /** What the call had collected before it failed. */
+  /** The result before the failure. */
   readonly output?: ToolOutput | undefined;
 }
 
-/** Every error of the tools. */
+/** An error of the tools. */
 export class ExecToolError extends Error {
   override readonly name = 'ExecToolError';
   readonly kind: ExecErrorKind;
@@ -48,7 +48,7 @@ export class ExecToolError extends Error {
     this.output = details.output ?? null;
   }
 
-  /** What the model gets: what failed and why, and the output that there was. */
+  /** The text for the model: the failure, its reason and the output so far. */
   get text(): string {
     const failure = `${this.tool} failed: ${this.message}`;
     return this.output === null ? failure : `${failure}\n${this.output.text}`;

@@ -1,4 +1,4 @@
-/** What all events of one command have in common. */
+/** The members of all events of one command. */
 interface CommandFacts {
   /** The call of `exec_command` that started the program. */
   readonly callId: string;
@@ -8,7 +8,7 @@ interface CommandFacts {
   readonly command: readonly string[];
   /** A `file:` URI of the executor. */
   readonly cwd: string;
-  /** What the command does, as far as anybody has looked: not at all. */
+  /** The parsed command. It is always empty, because nothing parses commands. */
   readonly parsed: readonly { readonly type: 'unknown'; readonly cmd: string }[];
   readonly source: 'unified_exec_startup';
 }
@@ -19,7 +19,7 @@ export interface BeginEvent extends CommandFacts {
   readonly startedAtMs: number;
 }
 
-/** A program has written something. It ends between characters; output of all kinds is called stdout. */
+/** A piece of output. It never splits a character. The stream is always called stdout. */
 export interface OutputDeltaEvent {
   readonly type: 'outputDelta';
   readonly callId: string;
@@ -28,7 +28,7 @@ export interface OutputDeltaEvent {
   readonly chunk: string;
 }
 
-/** Somebody has typed into a program, or looked at it while it runs. */
+/** Input was written to a program, or it was polled while running. */
 export interface TerminalInteractionEvent {
   readonly type: 'terminalInteraction';
   /** The call of `exec_command` that started the program. */
@@ -37,25 +37,25 @@ export interface TerminalInteractionEvent {
   readonly stdin: string;
 }
 
-/** A program has ended and its output is complete, or nothing more can be known of it. */
+/** A program has ended and its output is complete, or it was lost. */
 export interface EndEvent extends CommandFacts {
   readonly type: 'end';
   readonly completedAtMs: number;
   readonly stdout: string;
-  /** Empty unless the program was lost; then why. */
+  /** The reason when the program was lost; otherwise empty. */
   readonly stderr: string;
-  /** Everything in order; its middle may be omitted, and then says so. */
+  /** All output in order. A mark replaces an omitted middle. */
   readonly aggregatedOutput: string;
-  /** -1 when it is not known. */
+  /** -1 when unknown. */
   readonly exitCode: number;
   readonly durationMs: number;
-  /** The output as short as the model would get it. */
+  /** The output, truncated as for the model. */
   readonly formattedOutput: string;
   readonly status: 'completed' | 'failed';
 }
 
 /**
- * What happens to the programs of a model. For each program: `begin`, then its output and what is typed in order, then exactly one
- * `end`. Events are plain data.
+ * Events of a model's programs. Each program has one `begin`, then its output and input in order, then exactly one `end`. Events are
+ * plain data.
  */
 export type ExecEvent = BeginEvent | OutputDeltaEvent | TerminalInteractionEvent | EndEvent;

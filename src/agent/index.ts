@@ -6,6 +6,7 @@ export {
   type WriteContext,
 } from './agent-exec.ts';
 export type { ExecCommandArguments, SandboxPermissions, WriteStdinArguments } from './arguments.ts';
+export type { Clock } from './clock.ts';
 export { type ExecErrorDetails, type ExecErrorKind, ExecToolError, type ToolName } from './errors.ts';
 export type {
   BeginEvent,
@@ -23,7 +24,6 @@ export type { StructuredOutput } from './output/model-text.ts';
 export type { ToolOutput } from './output/tool-output.ts';
 export type { TruncationPolicy } from './output/truncate.ts';
 export { StdioProgram, StdioProgramError, type StdioProgramOptions } from './stdio-program.ts';
-export type { Clock } from './time/clock.ts';
 export {
   type ArgumentSchema,
   EXEC_COMMAND_TOOL,

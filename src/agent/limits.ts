@@ -1,77 +1,77 @@
-/** How long `exec_command` watches a program when the model does not say, and the bounds of what it may say. */
+/** How long `exec_command` waits for a program: the default, and the bounds for the model's value. */
 export const DEFAULT_YIELD_MS = 10_000;
 export const MIN_YIELD_MS = 250;
 export const MAX_YIELD_MS = 30_000;
 
-/** Programs of Windows take long to come up; a shorter look would mostly see nothing. */
+/** Minimum for Windows shells, which start slowly; a shorter wait would usually return no output. */
 export const MIN_WINDOWS_YIELD_MS = 10_000;
 
-/** How long `write_stdin` watches behind input when the model does not say; enough for an answer to what was typed. */
+/** How long `write_stdin` waits after input by default; enough for a response to the input. */
 export const DEFAULT_WRITE_YIELD_MS = 250;
 
-/** Bounds of a look without input. The lower one keeps a model from asking in a loop. */
+/** Bounds of a poll without input. The minimum keeps a model from polling in a tight loop. */
 export const MIN_POLL_MS = 5_000;
 export const DEFAULT_MAX_POLL_MS = 300_000;
 
-/** Time that a program gets to take its input before its answer is waited for. */
+/** Time for a program to read its input before the wait for its output starts. */
 export const WRITE_SETTLE_MS = 100;
 
-/** A sandboxed program that ends this early may have been stopped by its sandbox before it did anything. */
+/** A sandboxed program that ends this early may have been stopped by its sandbox before it had an effect. */
 export const EARLY_EXIT_MS = 150;
 
 /**
- * Silence behind the end of a program after which its output is held open by something it has left running. Exit and close
- * follow each other at once otherwise; a slow connection must not be taken for it.
+ * Silence after the exit of a program that means that a child process keeps its output open. Otherwise `closed` follows `exited`
+ * immediately, apart from a slow connection.
  */
 export const OPEN_OUTPUT_QUIET_MS = 250;
 
-/** How long a refused write waits for the news that the program has ended, which explains it. */
+/** How long a rejected write waits for the exit event that explains it. */
 export const LATE_EXIT_MS = 250;
 
-/** Tokens of output that a call returns when the model does not say, and the estimate of what a token is. */
+/** Default tokens of output per call, and the estimated bytes per token. */
 export const DEFAULT_OUTPUT_TOKENS = 10_000;
 export const BYTES_PER_TOKEN = 4;
 
-/** What the text of a call may be beyond the policy of the model: room for the header, so that nobody has to shorten it again. */
+/** How much the text of a call may exceed the model's policy: space for the header, so that it need not be truncated again. */
 export const TEXT_ALLOWANCE = 1.2;
 
-/** Output that waits for the next call, and output remembered for the end event: each per process, half head and half tail. */
+/** Output kept for the next call and for the end event: each per process, half head and half tail. */
 export const UNREAD_BYTES = 1024 * 1024;
 export const TRANSCRIPT_BYTES = 1024 * 1024;
 
-/** Output of a sandboxed program that is held back until its first moments have passed; beyond it the program is not read. */
+/** Output of a sandboxed program that is held during its early phase. Above it the program is not read. */
 export const HELD_OUTPUT_BYTES = 1024 * 1024;
 
-/** An output event carries at most so many bytes, and one call causes at most so many: a flood of output is not one of events. */
+/** Bytes per output event, and output events per call, so that a flood of output does not become a flood of events. */
 export const DELTA_BYTES = 8_192;
 export const MAX_DELTAS = 10_000;
 
-/** Sessions that are kept; of these the most recently used are never given up for a new one. */
+/** Sessions that are kept, and how many of the most recently used are never evicted. */
 export const MAX_SESSIONS = 64;
 export const PROTECTED_SESSIONS = 8;
 
-/** Sessions including those whose calls are under way, none of which can be given up. Beyond it commands are refused. */
+/** Sessions including those with a call, which cannot be evicted. Above it commands are rejected. */
 export const MAX_BUSY_SESSIONS = 256;
 
-/** Calls that wait for another call on the same session. */
+/** Calls that may wait for another call on the same session. */
 export const MAX_WAITING_CALLS = 32;
 
 /** Range of session ids: short enough for a model to repeat without mistakes. */
 export const FIRST_SESSION_ID = 1_000;
 export const LAST_SESSION_ID = 99_999;
 
-/** How long an executor may take to start a program or to take input, a connection that is opened or recovered for it included. */
+/** Time limit of an executor to start a program or to accept input, including the time to connect or recover. */
 export const EXECUTOR_TIMEOUT_MS = 60_000;
 
-/** How long ending a process may take, and how long it is then followed until its output is complete. */
+/** Time limit to terminate a process, and then to receive the rest of its output. */
 export const TERMINATE_TIMEOUT_MS = 10_000;
 export const ABANDON_MS = 10_000;
 
-/** How long the last events of all processes are waited for when everything is closed. */
+/** How long `close` waits for the last events of all processes. */
 export const CLOSE_WAIT_MS = 1_000;
 
-/** Longest line that a program on stdio may write: whole files come in one message. */
+/** Longest line of a program on stdio; one message may contain a whole file. */
 export const MAX_LINE_BYTES = 64 * 1024 * 1024;
 
-/** How long a program on stdio may take to end by itself when its input ends, and then when it is asked to. */
+/** How long a program on stdio may take to exit after its stdin is closed, and again after the request to terminate. */
 export const STDIO_EXIT_WAIT_MS = 2_000;

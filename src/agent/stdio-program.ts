@@ -1,27 +1,26 @@
+import { LineSplitter } from '../base/line-splitter.ts';
 import type { CallOptions, ExecBackend, ExecProcess, ProcessEvent } from '../environment/index.ts';
 import type { EnvPolicy } from './launch/program-environment.ts';
 import { MAX_LINE_BYTES, STDIO_EXIT_WAIT_MS } from './limits.ts';
 
-/** What to run, and how. */
+/** Options of a program on stdio. */
 export interface StdioProgramOptions extends CallOptions {
   readonly argv: readonly string[];
   /** A `file:` URI of the executor. */
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** What it gets of the executor's environment; by default only what every program needs. */
+  /** Which variables of the executor's environment it inherits. Default: only those that every program needs. */
   readonly envPolicy?: EnvPolicy;
-  /** Told what the program writes to stderr, while its lines are read. */
+  /** Receives what the program writes to stderr, while its lines are read. */
   readonly onStderr?: (text: string) => void;
 }
 
-/** The conversation with a program on stdio is over before its end. */
+/** A program on stdio can no longer be used, although it may still run. */
 export class StdioProgramError extends Error {
   override readonly name = 'StdioProgramError';
 }
 
-/**
- * A program that is talked to in lines over stdin and stdout, such as an MCP server, wherever the backend runs it.
- */
+/** A program that exchanges lines over stdin and stdout, such as an MCP server, on any backend. */
 export class StdioProgram {
   readonly process: ExecProcess;
   readonly #onStderr: (text: string) => void;
@@ -45,33 +44,34 @@ export class StdioProgram {
     return new StdioProgram(await backend.start(params, call), onStderr);
   }
 
-  /** Writes a line. Resolves when the executor has taken it; the program may read it later. */
+  /** Writes a line. Resolves when the executor has accepted it; the program may read it later. */
   async send(line: string, options: CallOptions = {}): Promise<void> {
     if (/[\r\n]/.test(line)) throw new TypeError('a line cannot contain a line break');
     const status = await this.process.write(`${line}\n`, options);
-    if (status !== 'accepted') throw new StdioProgramError(`the program takes no input: ${status}`);
+    if (status !== 'accepted') throw new StdioProgramError(`the program reads no input: ${status}`);
   }
 
   /**
-   * The lines that the program writes, without their ends; blank ones are left out. For one reader. Ends with the program, and by
-   * throwing when a part of its output is lost: what follows cannot be understood then.
+   * Yields the lines of the program's stdout, without line ends and blank lines, to one reader. It ends with the program. It throws
+   * when a part of the output is lost, because the rest cannot be parsed.
    */
   async *lines(options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<string, void> {
-    const line = new LineAssembler();
+    const splitter = new LineSplitter(MAX_LINE_BYTES);
     const stderr = new TextDecoder();
     for await (const event of this.process.events(options)) {
       if (event.type === 'output' && event.stream === 'stderr') {
         this.#onStderr(stderr.decode(event.bytes, { stream: true }));
       } else if (event.type === 'output') {
-        yield* line.push(event.bytes);
+        for (const line of splitLines(splitter, event.bytes)) if (line.trim() !== '') yield line;
       } else {
-        throwIfOver(event);
+        throwIfLost(event);
       }
     }
-    yield* line.flush();
+    const rest = splitter.rest().toString();
+    if (rest.trim() !== '') yield rest;
   }
 
-  /** Ends the program: its input first, then by a request, then by force. Resolves when it was told; never rejects. */
+  /** Closes the program's stdin, then requests its termination, then kills it. Never rejects; does not wait for the exit. */
   async close(): Promise<void> {
     await this.process.closeStdin({ timeoutMs: STDIO_EXIT_WAIT_MS }).catch(() => false);
     if (await this.#closedInTime()) return;
@@ -104,42 +104,16 @@ const CORE_ENVIRONMENT: EnvPolicy = {
   includeOnly: [],
 };
 
-function throwIfOver(event: ProcessEvent): void {
-  if (event.type === 'lost') throw new StdioProgramError('a part of its output is lost');
+function throwIfLost(event: ProcessEvent): void {
+  if (event.type === 'lost') throw new StdioProgramError('a part of the output was lost');
   if (event.type === 'failed') throw new StdioProgramError(event.error.message, { cause: event.error });
 }
 
-/** Puts lines together from pieces of any size. */
-class LineAssembler {
-  #parts: Uint8Array[] = [];
-  #bytes = 0;
-
-  *push(bytes: Uint8Array): Generator<string> {
-    let from = 0;
-    for (let end = bytes.indexOf(LF); end !== -1; end = bytes.indexOf(LF, from)) {
-      this.#add(bytes.subarray(from, end));
-      from = end + 1;
-      yield* this.flush();
-    }
-    this.#add(bytes.subarray(from));
-  }
-
-  /** What has come since the last end of a line. */
-  *flush(): Generator<string> {
-    const text = Buffer.concat(this.#parts).toString().replace(/\r$/, '');
-    this.#parts = [];
-    this.#bytes = 0;
-    if (text.trim() !== '') yield text;
-  }
-
-  #add(part: Uint8Array): void {
-    if (part.length === 0) return;
-    this.#bytes += part.length;
-    if (this.#bytes > MAX_LINE_BYTES) {
-      throw new StdioProgramError(`it wrote a line of more than ${MAX_LINE_BYTES} bytes`);
-    }
-    this.#parts.push(part);
+/** The lines that the bytes complete. A line that is too long ends the conversation. */
+function* splitLines(splitter: LineSplitter, bytes: Uint8Array): Generator<string, void> {
+  try {
+    for (const line of splitter.push(bytes)) yield line.toString();
+  } catch (cause) {
+    throw new StdioProgramError((cause as Error).message, { cause });
   }
 }
-
-const LF = 0x0a;

@@ -18,7 +18,7 @@ export interface ArgumentSchema {
   readonly minimum?: number;
 }
 
-/** A tool as models are offered it. */
+/** The definition of a tool for a model. */
 export interface ToolDefinition {
   readonly name: ToolName;
   readonly description: string;
@@ -31,19 +31,19 @@ export interface ToolDefinition {
   };
 }
 
-/** Which arguments of `exec_command` a model is offered besides the usual ones. */
+/** Optional arguments of `exec_command` in its definition. */
 export interface ToolChoices {
   /** Several environments to choose from; the first is the default. */
   readonly environmentIds?: readonly string[];
-  /** Whether `login` may be chosen. Default true. */
+  /** Whether the model may choose `login`. Default: true. */
   readonly allowLogin?: boolean;
-  /** Whether the model may ask for permissions: only where a policy answers. Default false. */
+  /** Whether the model may request permissions, which needs a policy. Default: false. */
   readonly permissions?: boolean;
-  /** Longest look without input. */
+  /** Longest poll without input. */
   readonly maxPollMs?: number;
 }
 
-/** `exec_command` with the arguments that make sense here. */
+/** Returns the definition of `exec_command` with the applicable arguments. */
 export function execCommandTool(choices: ToolChoices = {}): ToolDefinition {
   const { environmentIds = [], allowLogin = true, permissions = false } = choices;
   return tool('exec_command', EXEC_COMMAND_DESCRIPTION, ['cmd'], {
@@ -54,7 +54,7 @@ export function execCommandTool(choices: ToolChoices = {}): ToolDefinition {
   });
 }
 
-/** `write_stdin` with the limits that hold here. */
+/** Returns the definition of `write_stdin` with the applicable limits. */
 export function writeStdinTool(choices: Pick<ToolChoices, 'maxPollMs'> = {}): ToolDefinition {
   const { maxPollMs = DEFAULT_MAX_POLL_MS } = choices;
   return tool('write_stdin', WRITE_STDIN_DESCRIPTION, ['session_id'], {
@@ -137,7 +137,7 @@ const PERMISSION_ARGUMENTS: Readonly<Record<string, ArgumentSchema>> = {
   },
 };
 
-/** The tools for one environment, without a policy. */
+/** The definitions for one environment without a policy. */
 export const EXEC_COMMAND_TOOL: ToolDefinition = execCommandTool();
 export const WRITE_STDIN_TOOL: ToolDefinition = writeStdinTool();
 

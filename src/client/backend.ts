@@ -193,7 +193,7 @@ export interface FileOptions extends CallOptions {
   readonly sandbox?: unknown;
 }
 
-export interface LinkOptions extends FileOptions {
+export interface SymlinkOptions extends FileOptions {
   /** Default true. */
   readonly followSymlinks?: boolean;
 }
@@ -225,22 +225,22 @@ export interface FileWatch extends AsyncIterable<FileChanges> {
  */
 export interface ExecutorFileSystem {
   canonicalize(path: string, options?: FileOptions): Promise<string>;
-  readFile(path: string, options?: LinkOptions): Promise<Uint8Array>;
+  readFile(path: string, options?: SymlinkOptions): Promise<Uint8Array>;
   /** Reads a UTF-8 file. Other encodings fail with the kind `invalidData`. */
-  readFileText(path: string, options?: LinkOptions): Promise<string>;
+  readFileText(path: string, options?: SymlinkOptions): Promise<string>;
   /**
    * Reads a file in blocks of at most 1 MiB. Leaving the loop early closes the file. `timeoutMs` applies to each
    * block.
    */
   readFileStream(path: string, options?: FileOptions): AsyncIterable<Uint8Array>;
-  writeFile(path: string, bytes: Uint8Array | string, options?: LinkOptions): Promise<void>;
-  createDirectory(path: string, options?: LinkOptions & { readonly recursive?: boolean }): Promise<void>;
-  getMetadata(path: string, options?: LinkOptions): Promise<FileMetadata>;
+  writeFile(path: string, bytes: Uint8Array | string, options?: SymlinkOptions): Promise<void>;
+  createDirectory(path: string, options?: SymlinkOptions & { readonly recursive?: boolean }): Promise<void>;
+  getMetadata(path: string, options?: SymlinkOptions): Promise<FileMetadata>;
   readDirectory(path: string, options?: FileOptions): Promise<readonly DirectoryEntry[]>;
   walk(path: string, walk: WalkOptions, options?: FileOptions): Promise<WalkResult>;
   remove(
     path: string,
-    options?: LinkOptions & { readonly recursive?: boolean; readonly force?: boolean },
+    options?: SymlinkOptions & { readonly recursive?: boolean; readonly force?: boolean },
   ): Promise<void>;
   copy(
     source: string,
@@ -267,28 +267,3 @@ export interface ExecutorFileSystem {
     options?: FileOptions & { readonly atomic?: boolean },
   ): Promise<void>;
 }
-
-/** The position of the options among the arguments of each operation, for code that forwards all of them. */
-export const FILE_OPTIONS_POSITION: {
-  readonly [Name in keyof ExecutorFileSystem]: LastPosition<Required<Parameters<ExecutorFileSystem[Name]>>>;
-} = {
-  canonicalize: 1,
-  readFile: 1,
-  readFileText: 1,
-  readFileStream: 1,
-  writeFile: 2,
-  createDirectory: 1,
-  getMetadata: 1,
-  readDirectory: 1,
-  walk: 2,
-  remove: 1,
-  copy: 2,
-  rename: 2,
-  search: 2,
-  watch: 1,
-  replaceFile: 2,
-};
-
-type LastPosition<Arguments extends readonly unknown[]> = Arguments extends readonly [unknown, ...infer Rest]
-  ? Rest['length']
-  : never;

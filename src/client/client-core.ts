@@ -1,4 +1,5 @@
 import { onAbort } from '../base/abort.ts';
+import { Listeners } from '../base/listeners.ts';
 import type {
   CallParamsOf,
   Method,
@@ -8,11 +9,12 @@ import type {
 } from '../protocol/registry.ts';
 import type { Transport } from '../transport/transport.ts';
 import type { CallOptions, EnvironmentInfo, ExecBackend, ExecutorHttp } from './backend.ts';
-import { CallLimit } from './call-limit.ts';
 import { asClientError, lostCall, protocolFailure } from './connection/call-errors.ts';
+import { CallLimit } from './connection/call-limit.ts';
 import { CallRetries, rulesOf } from './connection/call-rules.ts';
 import { Link, type LinkEnd, LinkEndedError, type LinkEvents, type LinkSettings } from './connection/link.ts';
 import { type PolicyHandler, PolicyRequests } from './connection/policy-requests.ts';
+import { attemptUntil, reconnectBackoff } from './connection/reconnect.ts';
 import { type Capabilities, capabilitiesOf } from './connection/server-messages.ts';
 import type { TraceSource } from './connection/trace.ts';
 import { ClientError } from './errors.ts';
@@ -26,10 +28,8 @@ import {
   MAX_PROTOCOL_ERRORS,
   RECOVERY_WINDOW_MS,
 } from './limits.ts';
-import { Listeners } from './listeners.ts';
 import { ProcessRoutes } from './process/process-routes.ts';
 import { RemoteBackend } from './process/remote-backend.ts';
-import { attemptUntil, reconnectBackoff } from './reconnect.ts';
 
 /** `recovering` leads back to `connected` or to `failed`. `closed` is final; `failed` can only become `closed`. */
 export type ClientState = 'connected' | 'recovering' | 'failed' | 'closed';
@@ -173,6 +173,11 @@ export class ClientCore {
   /** The server's capabilities. A missing flag means false. */
   get capabilities(): Capabilities {
     return this.#capabilities;
+  }
+
+  /** Whether the server runs in this process, so that bytes need no base64. */
+  get carriesBytes(): boolean {
+    return this.#link?.carriesBytes ?? false;
   }
 
   /** Calls the listener after every change of {@link state}. Returns a function that removes the listener. */

@@ -7,7 +7,7 @@ export type { Capabilities } from './connection/server-messages.ts';
 export type { TraceContext, TraceSource } from './connection/trace.ts';
 export { activeTrace } from './connection/trace.ts';
 export { ClientError, type ClientErrorDetails, type ClientErrorKind } from './errors.ts';
-export { type FileCaller, RemoteFileSystem } from './files/remote-file-system.ts';
+export { type FileSystemClient, RemoteFileSystem } from './files/remote-file-system.ts';
 export {
   type OutputBytes,
   type OutputOptions,

@@ -9,72 +9,72 @@ import type {
 import type { ClientError } from '../client/errors.ts';
 import type { ExecutorFetch } from './fetch.ts';
 
-/** Whether an environment can be used now. Null stands for "not known yet": it is starting, recovering, or nobody asked for it. */
+/** Whether an environment can be used now. Null means unknown: it is unused, starting or recovering. */
 export type Readiness =
   | { readonly ready: true }
   | { readonly ready: false; readonly error: ClientError }
   | null;
 
-/** What an environment is found to be when somebody looks. `error` says why it is disconnected. */
+/** The result of a status check. `error` is the reason for a disconnection. */
 export interface EnvironmentStatus {
   readonly status: 'ready' | 'pending' | 'disconnected';
   readonly error: string | null;
 }
 
-/** Whether there is a connection, and if not, why. */
+/** Whether the environment is connected; when not, the reason. */
 export interface ConnectionState {
   readonly connected: boolean;
   readonly reason: string | null;
 }
 
 export interface InfoOptions extends CallOptions {
-  /** Asks the executor even though it has told before. */
+  /** Asks the executor again instead of using the cached description. */
   readonly fresh?: boolean;
 }
 
 /**
- * A place where processes run and files lie. The id names the place for good; the object is one way to reach it, and another may
- * take its place under the same id. Whoever holds this one goes on with this one.
+ * A machine, container or other host with processes and files. The id is permanent; the object is a handle. Another handle may
+ * replace it under the same id, and callers that have the old handle keep using it.
  *
- * Nothing has to be started: the first use connects, and every use waits for the connection as long as its options allow.
+ * The first use connects. Every use waits for the connection within the limits of its options.
  */
 export interface Environment {
   readonly id: string;
   readonly kind: 'local' | 'remote';
   readonly backend: ExecBackend;
   readonly files: ExecutorFileSystem;
-  /** The same files for onlookers: an operation fails at once when there is no connection and never opens one. */
+  /** The same files without side effects on the connection: an operation never connects, and fails immediately when disconnected. */
   readonly passiveFiles: ExecutorFileSystem;
   readonly discovery: CapabilityDiscovery;
-  /** Asks web servers from where the environment is. */
+  /** Sends HTTP requests from the environment. */
   readonly http: ExecutorHttp;
-  /** The same in the shape of the web's `fetch`. */
+  /** The same as a `fetch` function. */
   readonly fetch: ExecutorFetch;
-  /** Skills that the configuration wants here. */
+  /** Skills that the configuration requires here. */
   readonly requiredSkills: readonly string[];
-  /** Whether the first attempt to connect is over, whatever came of it. */
+  /** Whether the first attempt to connect has ended, with or without success. */
   readonly startupFinished: boolean;
   readonly readiness: Readiness;
   readonly connection: ConnectionState;
-  /** Tells the connection's state now, and again whenever it or its reason changes. Returns what ends it. */
+  /** Calls the listener with the connection state now and after every change. Returns a function that removes the listener. */
   watchConnection(listener: (state: ConnectionState) => void): () => void;
-  /** What the executor says of itself; asked for once per connection. */
+  /** The executor's description of itself, requested once per connection. */
   info(options?: InfoOptions): Promise<EnvironmentInfo>;
-  /** Looks without starting, waiting for a connection or reconnecting. A connected executor is asked for a sign of life. */
+  /** Checks the status without connecting or waiting for a connection. A connected executor is probed. */
   status(): Promise<EnvironmentStatus>;
-  /** Makes the first attempt in the background where that costs little; a server on stdio waits for its first use. */
+  /** Starts the first attempt in the background where connecting is cheap. A server on stdio is started by its first use. */
   startConnecting(): void;
-  /** Connects in the background, whatever has to be started for it, and again after a failure that may pass. */
+  /** Connects in the background, also where that starts a program, and retries after a transient failure. */
   startForUse(): void;
-  /** Connects if need be. Rejects when that fails; a failure that may pass is tried again by the next call. */
+  /** Connects if necessary. Rejects when that fails; the next call retries after a transient failure. */
   waitUntilReady(options?: CallOptions): Promise<void>;
-  /** Drops the connection, if any, and opens a new one. It also revives an executor on stdio that has ended. */
+  /** Drops the connection, if any, and opens a new one. It also restarts an executor on stdio that has exited. */
   restart(options?: CallOptions): Promise<void>;
   /**
-   * Keeps the connection of a handle that was replaced. Without a hold it is closed as soon as no call and no process uses it,
-   * and opened again by the next use. Returns what lets go.
+   * Keeps the connection of a replaced handle open. Without a hold it is closed as soon as no call and no process uses it, and the
+   * next use opens it again. Returns a function that releases the hold.
    */
   hold(): () => void;
-  /** Ends the connection and everything that waits for it; the environment cannot be used any more. */
+  /** Closes the connection and rejects everything that waits for it. The environment cannot be used afterwards. */
   dispose(): Promise<void>;
 }

@@ -1,13 +1,13 @@
 import { onAbort } from '../base/abort.ts';
 import type { ExecutorHttp, HttpRequestHeader, StreamingHttpResponse } from '../client/backend.ts';
 
-/** `fetch` as the web knows it, for an environment. */
+/** The web's `fetch` for an environment. */
 export type ExecutorFetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
 /**
- * `fetch` over the requests of an executor. Request bodies are gathered before they are sent, answers come as they arrive, and aborting
- * ends the request at the executor. What differs from a browser: no cookies, no cache, nothing is decompressed, and the answer does not
- * know its URL. `extraHeaders` are added to every request.
+ * Returns a `fetch` that sends requests from an executor. It buffers request bodies, streams response bodies, and an abort ends the
+ * request at the executor. Unlike a browser it has no cookies, no cache and no decompression, and responses have no URL.
+ * `extraHeaders` are added to every request.
  */
 export function fetchOver(
   http: ExecutorHttp,
@@ -29,14 +29,14 @@ export function fetchOver(
       );
       return responseOf(answer, request);
     } catch (error) {
-      // Who aborts gets his own reason back.
+      // An abort rejects with its own reason.
       if (request.signal.aborted) throw request.signal.reason;
       throw new TypeError('fetch failed', { cause: error });
     }
   };
 }
 
-/** Statuses whose answers have no body. */
+/** Statuses of responses without a body. */
 const BODILESS: ReadonlySet<number> = new Set([101, 103, 204, 205, 304]);
 
 function responseOf(answer: StreamingHttpResponse, request: Request): Response {
@@ -44,7 +44,7 @@ function responseOf(answer: StreamingHttpResponse, request: Request): Response {
   try {
     const headers = new Headers(answer.headers.map(({ name, value }): [string, string] => [name, value]));
     if (request.redirect === 'error' && status >= 300 && status < 400 && headers.has('location')) {
-      throw new Error('the server redirects, and redirects are refused');
+      throw new Error('the server sent a redirect, and `redirect` is "error"');
     }
     if (!BODILESS.has(status)) return new Response(readable(answer, request), { status, headers });
     answer.cancel();
@@ -56,14 +56,14 @@ function responseOf(answer: StreamingHttpResponse, request: Request): Response {
 }
 
 /**
- * Pulls a piece only when the reader wants one, so that the executor reads no faster than that. Aborting ends it at once, whether
- * somebody reads or not. It holds the request: a signal of one that was collected as garbage never aborts.
+ * Returns the body as a stream that pulls one piece per read, so that the reader's pace limits the executor. An abort ends it
+ * immediately, also without a reader. It references the request: the signal of a garbage-collected request never aborts.
  */
 function readable({ body, cancel }: StreamingHttpResponse, request: Request): ReadableStream<Uint8Array> {
   const pieces = body[Symbol.asyncIterator]();
-  let letGo = () => {};
+  let stopListening = () => {};
   const end = () => {
-    letGo();
+    stopListening();
     cancel();
   };
   return new ReadableStream<Uint8Array>(
@@ -75,17 +75,17 @@ function readable({ body, cancel }: StreamingHttpResponse, request: Request): Re
           end();
         };
         if (signal.aborted) abort();
-        else letGo = onAbort(signal, abort);
+        else stopListening = onAbort(signal, abort);
       },
       async pull(controller) {
         const { done, value } = await pieces.next().catch((error: unknown) => {
-          letGo();
+          stopListening();
           throw error;
         });
-        // The reader has been told.
+        // The stream already has the error.
         if (request.signal.aborted) return;
         if (done) {
-          letGo();
+          stopListening();
           controller.close();
         } else {
           controller.enqueue(value);

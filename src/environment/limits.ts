@@ -1,60 +1,60 @@
-/** Environments of one manager: far above what a person configures, and a bound for programs that add them. */
+/** Environments of one manager. It is far above real configurations and bounds programs that add environments. */
 export const MAX_ENVIRONMENTS = 256;
 
 /** Characters of an environment id in environments.toml. */
 export const MAX_ENVIRONMENT_ID_CHARS = 64;
 
-/** Far above any real configuration file; keeps a device or a log from filling the memory. */
+/** Largest configuration file. It is far above real ones and keeps a device or a log file from filling the memory. */
 export const MAX_CONFIG_FILE_BYTES = 1024 * 1024;
 
-/** Longest time that a timer of Node can measure, in whole seconds. */
+/** Longest timer of Node, in whole seconds. */
 export const MAX_TIMEOUT_SEC = 2_147_483;
 
-/** Characters of a configured value that a message repeats. */
+/** Characters of a configured value that a message quotes. */
 export const MAX_QUOTED_CHARS = 80;
 
 /** Capability roots that the owner of a provisioned environment may report. */
 export const MAX_PROVISIONED_ROOTS = 256;
 
-/** Capability roots that a thread may select: far above what people choose, and a bound for programs. */
+/** Capability roots that a thread may select. It is far above real selections and bounds programs. */
 export const MAX_SELECTED_ROOTS = 1_024;
 
-/** Capability roots that a step takes from the attached environments, beyond those that its thread has selected. */
+/** Capability roots that a step takes from the attached environments, in addition to those that its thread selected. */
 export const MAX_ATTACHMENT_ROOTS = 256;
 
-/** Capability roots that a thread remembers what it found at: all of a step, and some that were selected before. */
+/** Capability roots in the cache of a thread: all of a step and some earlier ones. */
 export const MAX_CACHED_ROOTS = 2_048;
 
-/** Capability roots in one request: what servers accept. */
+/** Capability roots in one request; the limit of servers. */
 export const DISCOVERY_BATCH_ROOTS = 128;
 
-/** How long a server may look at the roots of one request. They are read from disk; only a dead mount takes longer. */
+/** Time limit of one discovery request. The server reads files from disk; only a dead mount takes longer. */
 export const DISCOVERY_TIMEOUT_MS = 60_000;
 
-/** How long discovery waits for a lost connection before the step goes on without what it would have found. */
+/** How long discovery waits for a lost connection before the step continues without its result. */
 export const DISCOVERY_READY_WAIT_MS = 8_000;
 
-/** Largest message of an MCP server, whether a line or an event: what a server of processes takes in one message. */
+/** Largest message of an MCP server: a line, an event or a JSON body. It equals the default limit of an exec-server. */
 export const MAX_MCP_MESSAGE_BYTES = 64 * 1024 * 1024;
 
-/** How long an MCP server may take to end once its stdin is closed, before it is ended; and how long its end is waited for then. */
+/** How long an MCP server may take to exit after its stdin is closed, and again after it is terminated. */
 export const MCP_END_GRACE_MS = 2_000;
 
-/** Times in a row that the stream of a web MCP server is opened again without anything coming of it, and the pauses between. */
-export const MCP_STREAM_REOPENS = 5;
-export const MCP_STREAM_FIRST_PAUSE_MS = 500;
-/** A server may ask for shorter ones, but not for none: it would be asked again and again without end. */
-export const MCP_STREAM_SHORTEST_PAUSE_MS = 50;
-export const MCP_STREAM_LONGEST_PAUSE_MS = 10_000;
+/** Attempts to open the stream of an MCP server over HTTP again, and streams in a row that may end without a byte. */
+export const MCP_STREAM_RETRIES = 5;
+export const MCP_STREAM_FIRST_DELAY_MS = 500;
+export const MCP_STREAM_MAX_DELAY_MS = 10_000;
+/** Shortest time between two attempts, whatever the server asks for. */
+export const MCP_STREAM_MIN_DELAY_MS = 50;
 
-/** How long the end of a session is told to a web MCP server. */
-export const MCP_FAREWELL_MS = 2_000;
+/** Longest wait for an MCP server over HTTP to end its session. */
+export const MCP_SESSION_END_TIMEOUT_MS = 2_000;
 
-/** Characters of an error page that a message repeats. */
-export const MCP_ERROR_TEXT_CHARS = 500;
+/** Bytes of an error page that an error message quotes. */
+export const MCP_ERROR_TEXT_BYTES = 500;
 
-/** How long the end of a replaced connection is waited for. One whose executor is gone without a word is never closed. */
+/** How long a new connection waits for the close of the replaced one. A connection to a vanished executor never closes. */
 export const REPLACED_SOCKET_END_MS = 1_000;
 
-/** How long connecting through a relay may take: its registry is asked for 14 s at most, the rendezvous and the executor have 10 s each. */
+/** Time limit for connecting through a relay: 14 s for its registry, 10 s each for the rendezvous and the executor. */
 export const RELAY_CONNECT_TIMEOUT_MS = 34_000;

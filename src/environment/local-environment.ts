@@ -1,7 +1,7 @@
+import { Listeners } from '../base/listeners.ts';
 import type { CallOptions, EnvironmentInfo, ExecutorFileSystem } from '../client/backend.ts';
 import { ClientError } from '../client/errors.ts';
 import { INFO_TIMEOUT_MS } from '../client/limits.ts';
-import { Listeners } from '../client/listeners.ts';
 import { RemoteDiscovery } from '../client/remote-discovery.ts';
 import { nativePathOfText } from '../files/native-path.ts';
 import { uriFromPath } from '../files/path-uri.ts';

@@ -18,13 +18,13 @@ import type { Connector } from './remote/connection.ts';
 import { acceptedConnector, type ClientSettings, createConnector } from './remote/create-connector.ts';
 import { RemoteEnvironment } from './remote/remote-environment.ts';
 
-/** What a manager is made with; everything has a default that is right outside tests. */
+/** Options of a manager. The defaults suit everything but tests. */
 export interface ManagerOptions extends ClientSettings {
   readonly connectorFor?: (transport: EnvironmentTransport) => Connector;
   readonly openLocal?: () => Environment;
 }
 
-/** The status of an id that nobody knows is `unknown`. */
+/** The status of an id; `unknown` without an environment. */
 export interface NamedStatus {
   readonly status: EnvironmentStatus['status'] | 'unknown';
   readonly error: string | null;
@@ -34,19 +34,19 @@ interface Disposable {
   dispose(): Promise<void>;
 }
 
-/** The environments of one program by id. It owns the handles it makes, replaced ones included. */
+/** The environments of one program by id. It owns the handles that it creates, including replaced ones. */
 export class EnvironmentManager {
-  /** The environment to use where nobody asks for another; null when there is none. Adding environments never changes it. */
+  /** The id of the default environment; null when there is none. Adding environments never changes it. */
   readonly defaultId: string | null;
   readonly #options: ManagerOptions;
   readonly #environments = new Map<string, Environment>();
-  /** Sockets of the environments whose connections are handed in from outside. */
+  /** Sockets of environments whose connections come from the host program. */
   readonly #accepted = new WeakMap<Environment, AcceptedSockets>();
-  /** Connections of replaced handles; those in use are alive. */
+  /** Connections of replaced handles that may still be in use. */
   readonly #retired = new Set<WeakRef<Disposable>>();
   #disposed = false;
 
-  /** Checks everything before the first connection is started. */
+  /** Validates everything before it starts the first connection. */
   constructor(provided: ProvidedEnvironments, options: ManagerOptions = {}) {
     validateProvided(provided);
     this.#options = options;
@@ -60,12 +60,12 @@ export class EnvironmentManager {
     for (const environment of this.#environments.values()) environment.startConnecting();
   }
 
-  /** Asks the provider and makes what it describes. */
+  /** Creates the environments of a provider. */
   static async open(provider: EnvironmentProvider, options?: ManagerOptions): Promise<EnvironmentManager> {
     return new EnvironmentManager(await provider.snapshot(), options);
   }
 
-  /** The default first, then the others in the order in which they were configured and added. */
+  /** The ids: the default first, then the others in configuration order and in the order of their addition. */
   get ids(): readonly string[] {
     const ids = [...this.#environments.keys()];
     return this.defaultId === null ? ids : [this.defaultId, ...ids.filter((id) => id !== this.defaultId)];
@@ -75,7 +75,7 @@ export class EnvironmentManager {
     return this.defaultId === null ? null : this.get(this.defaultId);
   }
 
-  /** The handle that has the id now; null when none has. */
+  /** The current handle of an id; null when there is none. */
   get(id: string): Environment | null {
     return this.#environments.get(id) ?? null;
   }
@@ -90,8 +90,8 @@ export class EnvironmentManager {
   }
 
   /**
-   * Makes an environment and starts to connect it, where that is done before the first use. A handle that has the id already makes
-   * way: those who hold it may go on with it, everybody else gets the new one.
+   * Creates an environment and starts to connect it where that is cheap. It replaces a handle with the same id: callers that have
+   * the old handle may keep using it, all others get the new one.
    */
   add(id: string, transport: EnvironmentTransport): Environment {
     if (transport.type === 'websocket' && /^(?:none)?$/i.test(transport.url.trim())) {
@@ -104,7 +104,7 @@ export class EnvironmentManager {
     return environment;
   }
 
-  /** Makes an environment of a connection that its executor has opened. The host has checked who that is. */
+  /** Creates an environment from a connection that its executor opened. The host has authenticated the executor. */
   accept(id: string, socket: AcceptedSocket): Environment {
     const sockets = new AcceptedSockets(`environment '${id}'`, socket);
     const connector = acceptedConnector(sockets, this.#options);
@@ -115,8 +115,8 @@ export class EnvironmentManager {
   }
 
   /**
-   * Gives an accepted environment a new connection in place of its present one; its session is resumed on it in the background.
-   * Throws, and leaves the socket to the caller, when it cannot be used.
+   * Replaces the connection of an accepted environment and resumes its session in the background. Throws when the environment
+   * cannot use the socket, which then still belongs to the caller.
    */
   replaceSocket(id: string, socket: AcceptedSocket): void {
     const environment = this.require(id);
@@ -129,33 +129,33 @@ export class EnvironmentManager {
     sockets.replace(socket, environment.client);
   }
 
-  /** What a look at the environment shows. Never starts or reconnects anything. */
+  /** Checks the status of an environment. Never connects. */
   async status(id: string): Promise<NamedStatus> {
     const environment = this.get(id);
     return environment === null ? { status: 'unknown', error: null } : environment.status();
   }
 
-  /** What the executor says of itself, asked for now. */
+  /** Requests the executor's current description of itself. */
   async info(id: string, options: InfoOptions = {}): Promise<EnvironmentInfo> {
     return this.require(id).info({ fresh: true, ...options });
   }
 
   /**
-   * The environment that somebody is about to set up under the id; made now unless it is there. It connects when it is used, and
-   * not before its owner has reported it ready.
+   * Returns the environment that its owner is provisioning under the id, and creates it if necessary. It connects on use, but not
+   * before its owner reports it ready.
    */
   materializePending(id: string, transport: EnvironmentTransport): Environment {
     const existing = this.get(id);
     if (existing === null) return this.#provision(id, transport);
     if (provisioningOf(existing) !== null) return existing;
-    throw new ClientError('config', `environment '${id}' exists and is not a provisioned one`, {
+    throw new ClientError('config', `environment '${id}' exists and is not provisioned`, {
       hint: 'provision it under another id',
     });
   }
 
   /**
-   * Takes what the owner of a provisioned environment reports. Nothing happens to an ordinary environment; one that is not there is
-   * made with what is reported, unless that is invalid.
+   * Applies a report of the owner of a provisioned environment. It does not affect other environments. A missing environment is
+   * created from the report, unless the report is invalid.
    */
   reportProvisioning(id: string, transport: EnvironmentTransport, report: ProvisioningReport): void {
     const existing = this.get(id);
@@ -167,7 +167,7 @@ export class EnvironmentManager {
     provisioningOf(this.#provision(id, transport))!.report(report);
   }
 
-  /** Ends all connections, those of replaced handles included. */
+  /** Closes all connections, including those of replaced handles. */
   async dispose(): Promise<void> {
     this.#disposed = true;
     const retired = [...this.#retired].map((reference) => reference.deref());
@@ -203,7 +203,7 @@ export class EnvironmentManager {
   }
 
   #install(id: string, create: () => RemoteEnvironment): RemoteEnvironment {
-    if (this.#disposed) throw new ClientError('closed', 'the environments were closed');
+    if (this.#disposed) throw new ClientError('closed', 'the environment manager is closed');
     validateId(id);
     const previous = this.get(id);
     if (previous === null && this.#environments.size >= MAX_ENVIRONMENTS) throw tooMany();
@@ -215,7 +215,7 @@ export class EnvironmentManager {
 
   #retire(environment: RemoteEnvironment): void {
     const { id, provisioning } = environment;
-    // Its owner will not be heard any more.
+    // The owner can no longer report on it.
     if (provisioning?.status === 'pending') {
       provisioning.report({
         status: 'failed',

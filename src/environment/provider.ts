@@ -2,13 +2,13 @@ import type { TransportSource } from '../client/client-core.ts';
 import { ClientError } from '../client/errors.ts';
 import { MAX_ENVIRONMENTS } from './limits.ts';
 
-/** How an environment is reached. */
+/** How to connect to an environment. */
 export type EnvironmentTransport = WebSocketTarget | CommandTarget | OpenerTarget;
 
-/** A server that listens. After a loss the session is resumed; when that fails a new one is opened by the next use. */
+/** A listening server. A lost connection resumes the session; when that fails, the next use opens a new session. */
 export interface WebSocketTarget {
   readonly type: 'websocket';
-  /** `ws:` or `wss:`; anything else makes the environment fail when it is used. */
+  /** `ws:` or `wss:`. With any other URL the environment fails on use. */
   readonly url: string;
   /** Sent as a bearer token with every connection. */
   readonly authToken?: string | null;
@@ -16,18 +16,18 @@ export interface WebSocketTarget {
   readonly initializeTimeoutMs?: number;
 }
 
-/** A program that serves on its stdin and stdout. It is started by the first use, and once it has ended by a restart only. */
+/** A program that serves on its stdin and stdout. The first use starts it. After its exit only `restart` does. */
 export interface CommandTarget {
   readonly type: 'stdio';
   readonly program: string;
   readonly args?: readonly string[];
-  /** Variables on top of this process's own. */
+  /** Variables in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string | null;
   readonly initializeTimeoutMs?: number;
 }
 
-/** Connections that somebody else knows how to open, such as those through a relay. */
+/** Connections that the caller opens, such as those through a relay. */
 export interface OpenerTarget extends TransportSource {
   readonly type: 'opener';
   readonly connectTimeoutMs?: number;
@@ -41,16 +41,16 @@ export interface ProvidedEnvironment {
   readonly requiredSkills?: readonly string[];
 }
 
-/** Everything that a provider knows, in the order in which it is to be offered. */
+/** The environments of a provider, in the order to list them. */
 export interface ProvidedEnvironments {
   readonly environments: readonly ProvidedEnvironment[];
-  /** Used where nothing else is asked for. Null: there is no default, and nothing runs without being asked for by id. */
+  /** The id of the default environment. Null: there is none, and every use must name an id. */
   readonly default: string | null;
-  /** Whether this machine is an environment, too, under the id `local`. */
+  /** Whether this machine is an environment, with the id `local`. */
   readonly includeLocal: boolean;
 }
 
-/** A source of environments. Asking it opens no connection. */
+/** A source of environments. It opens no connection. */
 export interface EnvironmentProvider {
   snapshot(): Promise<ProvidedEnvironments>;
 }
@@ -58,7 +58,7 @@ export interface EnvironmentProvider {
 /** The id of this machine. */
 export const LOCAL_ENVIRONMENT_ID = 'local';
 
-/** Throws the first thing that is wrong with what a provider gave. */
+/** Validates the environments of a provider. Throws for the first error. */
 export function validateProvided({
   environments,
   default: defaultId,
@@ -82,7 +82,7 @@ export function validateProvided({
   }
 }
 
-/** Throws when an environment that is not this machine cannot have the id. */
+/** Validates the id of an environment other than this machine. */
 export function validateId(id: string): void {
   if (id === '')
     throw new ClientError('config', 'an environment has an empty id', { hint: 'give it a name' });
@@ -95,6 +95,6 @@ export function validateId(id: string): void {
 
 export function tooMany(): ClientError {
   return new ClientError('config', `there are more than ${MAX_ENVIRONMENTS} environments`, {
-    hint: 'an environment can be replaced by adding another one under its id',
+    hint: 'add an environment under an existing id to replace that one',
   });
 }

@@ -2,14 +2,13 @@ import { ClientError } from '../client/errors.ts';
 import type { SelectedCapabilityRoot } from './capability-roots/selected-root.ts';
 import { MAX_PROVISIONED_ROOTS } from './limits.ts';
 
-/** What the owner of a provisioned environment reports about it. */
+/** A report of the owner of a provisioned environment. */
 export type ProvisioningReport =
   | { readonly status: 'ready'; readonly roots: readonly SelectedCapabilityRoot[] }
   | { readonly status: 'failed'; readonly error: string };
 
 /**
- * Whether an environment that somebody sets up can be reached yet. It starts pending and becomes ready or failed once; which of
- * the two it is never changes again.
+ * The state of an environment that its owner provisions. It is pending at first and then becomes ready or failed, which is final.
  */
 export class Provisioning {
   readonly #environmentId: string;
@@ -26,14 +25,14 @@ export class Provisioning {
     return this.#roots === null ? 'pending' : 'ready';
   }
 
-  /** What was reported last; nothing before the environment is ready. */
+  /** The roots of the last report; empty before the environment is ready. */
   get roots(): readonly SelectedCapabilityRoot[] {
     return this.#roots ?? [];
   }
 
   /**
-   * Takes a report. Roots may be reported again, the first failure stays. Throws when the report contradicts an earlier one or
-   * its roots are invalid; invalid roots of a pending environment make it failed.
+   * Applies a report. Later reports may change the roots, but not a failure. Throws when the report contradicts an earlier one or
+   * has invalid roots. Invalid roots fail a pending environment.
    */
   report(report: ProvisioningReport): void {
     const { status } = this;
@@ -64,7 +63,7 @@ export class Provisioning {
     });
   }
 
-  /** Called when the environment fails, at once if it has already. */
+  /** Calls the listener when the environment fails, or immediately if it has failed. */
   onFailure(listener: (error: ClientError) => void): void {
     const check = () => {
       if (this.status === 'pending') return;
@@ -96,7 +95,7 @@ export class Provisioning {
   }
 }
 
-/** Says what is wrong with the roots; null when nothing is. */
+/** Returns the error in the roots; null when they are valid. */
 function problemOf(roots: readonly SelectedCapabilityRoot[], environmentId: string): string | null {
   if (roots.length > MAX_PROVISIONED_ROOTS) {
     return `there are ${roots.length}, and at most ${MAX_PROVISIONED_ROOTS} are allowed`;

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
 import { isLoopback } from './listen-url.ts';
 
@@ -108,4 +109,17 @@ export function countedAddress({ remoteAddress }: Pick<Peer, 'remoteAddress'>): 
   const behind = tail === undefined || tail === '' ? [] : tail.split(':');
   const zeros = Array<string>(Math.max(0, 8 - groups.length - behind.length)).fill('0');
   return `${[...groups, ...(tail === undefined ? [] : zeros), ...behind].slice(0, 4).join(':')}::/64`;
+}
+
+/**
+ * @returns how many descriptors this process may open (RLIMIT_NOFILE); null where the system does not report it. Node raises the soft
+ * limit to the hard limit at start.
+ */
+export function descriptorLimit(): number | null {
+  try {
+    const [, limit] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1')) ?? [];
+    return limit === undefined ? null : Number(limit);
+  } catch {
+    return null;
+  }
 }

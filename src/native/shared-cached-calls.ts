@@ -1,22 +1,33 @@
 import type { CachedCalls } from './cached-calls.ts';
 import { nativeUnavailableReason } from './native-support.ts';
 
-/** The calls of this process, loaded on first use. A failure to load them is not retried. */
-class SharedCachedCalls {
+/** Loads the calls on first use. A failure is not retried. */
+export class SharedCachedCalls {
   calls: CachedCalls | null = null;
-  #isAsked = false;
+  readonly #load: () => Promise<CachedCalls | null>;
+  #requested = false;
 
-  prepare(): void {
-    if (this.#isAsked) return;
-    this.#isAsked = true;
-    this.#load().catch(() => {});
+  constructor(load = loadCalls) {
+    this.#load = load;
   }
 
-  async #load(): Promise<void> {
-    if (nativeUnavailableReason(true) !== null) return;
-    const { loadCachedCalls } = await import('./cached-calls.ts');
-    this.calls = await loadCachedCalls();
+  prepare(): void {
+    if (this.#requested) return;
+    this.#requested = true;
+    this.#load().then(
+      (calls) => {
+        this.calls = calls;
+      },
+      () => {},
+    );
   }
 }
 
+/** The calls of this process. */
 export const SHARED_CACHED_CALLS = new SharedCachedCalls();
+
+async function loadCalls(): Promise<CachedCalls | null> {
+  if (nativeUnavailableReason(true) !== null) return null;
+  const { loadCachedCalls } = await import('./cached-calls.ts');
+  return await loadCachedCalls();
+}

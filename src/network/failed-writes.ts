@@ -8,9 +8,9 @@ type Written = (error?: Error | null) => void;
 const broken = new WeakSet<Duplex>();
 
 /**
- * Keeps a socket readable when it can no longer be written to. A server that refuses what it is sent answers and resets the
- * connection; by itself a socket whose write fails is destroyed, and with it an answer that has arrived and is not read yet. Here what
- * cannot be written is dropped, and the socket ends with what there is to read.
+ * Keeps a socket readable after a write error. A server that rejects a request body responds and resets the connection. By default
+ * Node destroys a socket whose write fails, together with a response that has arrived but is not read yet. Here writes that fail
+ * are dropped, and the socket ends after everything has been read.
  */
 export function keepReadableAfterWriteError(socket: Socket): void {
   const dropFailure = (done: Written) => (error?: Error | null) => {
@@ -25,16 +25,16 @@ export function keepReadableAfterWriteError(socket: Socket): void {
     socket._writev = (chunks, done) =>
       broken.has(socket) ? done() : writeSeveral(chunks, dropFailure(done));
   }
-  // Half of a connection that is broken is no use to anybody.
+  // A connection that can only be read is not reused.
   socket.once('end', () => {
     if (broken.has(socket)) socket.destroy();
   });
 }
 
-/** An agent that keeps no connection for a next request on which a write has failed. */
+/** An agent that does not reuse a connection on which a write has failed. */
 export class ReliableAgent extends Agent {
   override keepSocketAlive(socket: Duplex): boolean {
-    // It says whether to keep the socket, although its type does not.
+    // Returns whether to keep the socket, although its type says void.
     const isKept: unknown = super.keepSocketAlive(socket);
     return isKept === true && !broken.has(socket);
   }

@@ -1,48 +1,48 @@
-/** Redirects that one request follows: what the reference follows. */
+/** Redirects that one request follows: the reference's number. */
 export const MAX_REDIRECTS = 10;
 
-/** Largest head of an answer. Real ones have a few kilobytes; the reference takes about this much. */
+/** Largest head of a response. Real ones have a few kilobytes; the reference accepts about this much. */
 export const MAX_RESPONSE_HEAD_BYTES = 256 * 1024;
 
 /**
- * How long an idle connection to a web server is kept. Less than the five seconds after which common servers close theirs, so that a
- * request rarely meets a connection that is being closed.
+ * How long an idle connection to a web server is kept. Common servers close theirs after five seconds; a shorter time avoids most
+ * requests on a connection that the server is closing.
  */
 export const IDLE_CONNECTION_MS = 4_000;
 
 /** Idle connections that one client keeps to one web server. */
 export const MAX_IDLE_CONNECTIONS = 8;
 
-/** Longest time that a timer can be set to, 24 days; a longer one would be over at once. */
+/** Longest time that a timer can be set to, 24 days. Node fires a longer one immediately. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Largest file of certificate authorities: a hundred times what systems have. */
+/** Largest CA certificate file: a hundred times the size of a system's bundle. */
 export const MAX_CA_FILE_BYTES = 32 * 1024 * 1024;
 
-/** Largest answer of a proxy to CONNECT; what it says beyond the status is not used. */
+/** Largest response head of a proxy to CONNECT; only its status is used. */
 export const MAX_PROXY_HEAD_BYTES = 16 * 1024;
 
-/** Streams that may be open at once on one HTTP/2 connection whose server allows more; further ones get another connection. */
+/** Streams open at the same time on one HTTP/2 connection, if the server allows that many. Further ones use another connection. */
 export const MAX_STREAMS_PER_HTTP2_CONNECTION = 100;
 
 /**
- * How long requests wait for a connection that another one opens and that they might share. A handshake around the world takes less
- * than half of it; one that hangs must not hold up the others.
+ * How long requests wait for a connection that another request is opening and that they might share. A handshake across the world
+ * takes less than half of it. One that hangs must not delay the other requests.
  */
 export const SHARED_OPENING_MS = 1_000;
 
-/** Bytes that a server may send ahead of the reader over HTTP/2: on one stream, and on all streams of a connection. */
+/** Flow-control windows of HTTP/2: for one stream, and for all streams of a connection. */
 export const HTTP2_STREAM_WINDOW_BYTES = 512 * 1024;
 export const HTTP2_CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;
 
 /**
- * Headers of an answer over HTTP/2, where a byte may stand for four kilobytes that were sent before: all together four megabytes. Real
- * answers have a few dozen, and Node by itself refuses more than 128.
+ * Headers of an HTTP/2 response. With header compression one byte can stand for four kilobytes: four megabytes in all. Real
+ * responses have a few dozen headers; Node's default limit is 128.
  */
 export const MAX_HTTP2_RESPONSE_HEADERS = 1024;
 
-/** Web servers of which a client remembers that they do not speak HTTP/2. */
+/** Web servers that a client remembers as speaking only HTTP/1.1. */
 export const MAX_KNOWN_ROUTES = 256;
 
-/** Proxies on this machine that one sandboxed program may reach; environments name one or two. */
+/** Loopback proxies that one sandboxed program can reach; environments name one or two. */
 export const MAX_BRIDGED_PORTS = 8;

@@ -7,8 +7,8 @@ import type { ServerPorts } from './proxy/proxy-resources.ts';
 import { abortOnClose, connectToOne, joinSockets } from './proxy/tunnel.ts';
 
 /**
- * Lets a program in a network namespace of its own reach ports of this machine's 127.0.0.1 under the same numbers, and nothing else.
- * The sockets it connects to listen in that namespace but are served from here, so that nothing of ours has to run inside.
+ * Lets a program in its own network namespace reach certain ports of this machine's 127.0.0.1 under the same numbers, and nothing
+ * else. The program connects to sockets that listen in its namespace but are served by this process, so no helper runs inside.
  */
 export class LoopbackBridge {
   readonly #serverPorts: ServerPorts;
@@ -16,14 +16,14 @@ export class LoopbackBridge {
   readonly #sockets = new Set<Socket>();
   readonly #closing = new AbortController();
 
-  /** Ports of the server itself stay out of reach. */
+  /** Connections to the server's own ports are refused. */
   constructor(serverPorts: ServerPorts) {
     this.#serverPorts = serverPorts;
-    // Every connection that is being made listens; their number is bounded.
+    // Every connection attempt adds a listener; their number is bounded.
     setMaxListeners(0, this.#closing.signal);
   }
 
-  /** Serves listening sockets and owns them from now on; the first stands for the first port, and so on. */
+  /** Serves listening sockets, in the order of the ports, and owns them from then on. */
   async serve(ports: readonly number[], descriptors: readonly number[]): Promise<void> {
     await Promise.all(
       ports.map((port, index) => {
@@ -38,7 +38,7 @@ export class LoopbackBridge {
     );
   }
 
-  /** Ends everything; connections are cut. */
+  /** Stops listening and destroys all connections. */
   async close(): Promise<void> {
     this.#closing.abort();
     const closed = this.#servers
@@ -66,9 +66,8 @@ export class LoopbackBridge {
 const LOOPBACK = '127.0.0.1';
 
 /**
- * The ports of 127.0.0.1 on which an environment says that proxies listen, each once. Throws NetworkError when no variable names a
- * proxy, and when none of those that do names one on this machine's loopback: a program that may only use its proxy could then use
- * nothing.
+ * The loopback ports of all proxies that an environment names, without duplicates. Throws NetworkError when no variable names a
+ * proxy, or none a proxy on this machine's loopback: a program that may only use its proxy would then have no network.
  */
 export function loopbackProxyPorts(env: Readonly<Record<string, string>>): number[] {
   const values = Object.entries(env).filter(([name, value]) => PROXY_VARIABLE.test(name) && value !== '');
@@ -82,7 +81,7 @@ export function loopbackProxyPorts(env: Readonly<Record<string, string>>): numbe
   if (ports.size > MAX_BRIDGED_PORTS) {
     throw new NetworkError(
       'limit',
-      `the environment names proxies on ${ports.size} ports, and ${MAX_BRIDGED_PORTS} are possible`,
+      `the environment names proxies on ${ports.size} ports; at most ${MAX_BRIDGED_PORTS} are supported`,
     );
   }
   return [...ports];
@@ -90,7 +89,7 @@ export function loopbackProxyPorts(env: Readonly<Record<string, string>>): numbe
 
 const PROXY_VARIABLE = /^(?:(?:.*_)?(?:HTTPS?|WSS?|ALL|FTP)_PROXY|PIP_PROXY|NPM_CONFIG_PROXY)$/i;
 
-/** Null unless it is a URL, or a bare authority, of 127.0.0.1 under this address or its name. */
+/** Null unless the value is a URL or a bare authority of 127.0.0.1 or localhost. */
 function loopbackPort(value: string): number | null {
   const [, scheme = 'http', host = '', port] = ENDPOINT.exec(value) ?? [];
   if (host !== '127.0.0.1' && host.toLowerCase() !== 'localhost') return null;

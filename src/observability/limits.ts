@@ -1,8 +1,8 @@
-/** Characters kept of one text in a record. A stack fits; what a client sends in megabytes does not. */
+/** Characters kept of one text in a record. A stack trace fits; megabytes sent by a client do not. */
 export const MAX_LOGGED_CHARS = 8_192;
 
-/** Characters looked at beyond those that are kept, so that a secret at the cut is recognised before it is cut in two. */
+/** Characters examined beyond those that are kept, so that a secret is recognised before it is cut in two. */
 export const REDACTION_MARGIN_CHARS = 512;
 
-/** Characters of a trace's state: what the recommendation asks everybody to pass on at least. */
+/** Characters of a tracestate: the minimum that the W3C recommendation asks to propagate. */
 export const MAX_TRACESTATE_CHARS = 512;

@@ -1,13 +1,13 @@
 import { MAX_LOGGED_CHARS } from './limits.ts';
 import { redactText } from './redact.ts';
 
-/** Severity of a record, from chatty to grave. */
+/** Severity of a record. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** Values that give a record its context. They must not be secrets, arguments, environments or output. */
-export type LogFields = Readonly<Record<string, string | number | boolean | null>>;
+/** Values that give a record its context. They must not contain secrets, arguments, environments or output. */
+type LogFields = Readonly<Record<string, string | number | boolean | null>>;
 
-/** Writes records of at least a level, one line each. */
+/** Writes records of at least a certain level, one line each. */
 export interface Logger {
   debug(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
@@ -18,8 +18,8 @@ export interface Logger {
 const SEVERITY: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3 };
 
 /**
- * A logger that hands finished JSON lines to `write`. Escapes keep a hostile value from forging a line or steering a terminal; what
- * looks like a secret is replaced, and long texts are cut.
+ * Creates a logger that passes complete JSON lines to `write`. Escapes keep a hostile value from forging a line or controlling a
+ * terminal. Text that looks like a secret is replaced, and long texts are truncated.
  */
 export function createLogger(level: LogLevel, write: (line: string) => void): Logger {
   const at =
@@ -32,7 +32,7 @@ export function createLogger(level: LogLevel, write: (line: string) => void): Lo
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
 
-/** One line of JSON in which no text is longer than `maxChars`, looks like a secret, or acts on a terminal or a line reader. */
+/** One line of JSON without secrets, without texts longer than `maxChars`, and without characters that act on a terminal. */
 export function safeJson(record: unknown, maxChars: number): string {
   const json = JSON.stringify(record, (_key, value) =>
     typeof value === 'string' ? redactText(value, maxChars) : value,
@@ -40,7 +40,7 @@ export function safeJson(record: unknown, maxChars: number): string {
   return json.replace(UNSAFE, escapeCharacter);
 }
 
-/** What JSON leaves as it is although terminals and line readers act on it: controls, line ends, and marks that turn text round. */
+/** Characters that JSON does not escape although terminals and line readers act on them: control, line-end and bidi characters. */
 const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 
 function escapeCharacter(character: string): string {

@@ -1,8 +1,8 @@
 /** Labels of one sample, by name. */
-export type Labels = Readonly<Record<string, string>>;
+type Labels = Readonly<Record<string, string>>;
 
-/** What is measured at the moment of asking. */
-export interface Sample {
+/** A value measured when the metrics are read. */
+interface Sample {
   readonly labels?: Labels;
   readonly value: number;
 }
@@ -12,14 +12,14 @@ export interface Counter {
   add(labels?: Labels, amount?: number): void;
 }
 
-/** How often a value fell into which range. */
+/** Counts values by range. */
 export interface Histogram {
   observe(labels: Labels, value: number): void;
 }
 
 /**
- * Named measurements and their text in the Prometheus exposition format 0.0.4. Names and labels are the server's own words, never
- * a client's, so the number of series is bounded.
+ * Named metrics and their text in the Prometheus exposition format 0.0.4. Names and labels come from the server, never from a
+ * client, so the number of series is bounded.
  */
 export class Metrics {
   static readonly contentType = 'text/plain; version=0.0.4; charset=utf-8';
@@ -33,7 +33,7 @@ export class Metrics {
     return { add: (labels = {}, amount = 1) => series.add(labels, amount) };
   }
 
-  /** Asked for its samples whenever the text is made. */
+  /** Calls `read` whenever the metrics are read. */
   gauge(name: string, help: string, read: () => readonly Sample[]): void {
     this.#add(name, help, 'gauge', () => read().map(({ labels = {}, value }) => line(name, labels, value)));
   }
@@ -43,7 +43,7 @@ export class Metrics {
     this.#add(name, help, 'counter', () => read().map(({ labels = {}, value }) => line(name, labels, value)));
   }
 
-  /** `bounds` are the upper ends of the ranges, ascending; values beyond the last are counted too. */
+  /** `bounds` are the upper bounds of the ranges, ascending; larger values are counted too. */
   histogram(name: string, help: string, bounds: readonly number[]): Histogram {
     const series = new Map<string, HistogramSeries>();
     this.#add(name, help, 'histogram', () =>
@@ -65,7 +65,7 @@ export class Metrics {
     };
   }
 
-  /** Everything, as a scraper reads it. */
+  /** All metrics as a scraper reads them. */
   text(): string {
     return this.#families.map((family) => family()).join('');
   }
@@ -83,7 +83,7 @@ interface HistogramSeries {
   count: number;
 }
 
-/** Sums by labels. */
+/** Sums by label set. */
 class Series {
   readonly #values = new Map<string, { readonly labels: Labels; value: number }>();
 

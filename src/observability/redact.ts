@@ -1,9 +1,9 @@
 import { REDACTION_MARGIN_CHARS } from './limits.ts';
 
 /**
- * Text with what looks like a secret replaced by `***`, cut to `maxChars`. It knows secrets by the names in front of them (flags,
- * assignments, headers), by where they stand in a URL and by the forms that well-known tokens have. One that looks like any other
- * word passes: redaction lessens harm, and is no leave to record secrets.
+ * Replaces what looks like a secret by `***` and truncates the text to `maxChars`. Recognises secrets by the names before them
+ * (flags, assignments, headers), by their position in a URL and by the formats of well-known tokens. A secret that looks like an
+ * ordinary word is not recognised: redaction limits damage, but callers still must not log secrets.
  */
 export function redactText(text: string, maxChars: number): string {
   let clean = text.slice(0, maxChars + REDACTION_MARGIN_CHARS);
@@ -11,7 +11,7 @@ export function redactText(text: string, maxChars: number): string {
   return text.length > maxChars ? cut(clean, maxChars, text.length) : clean;
 }
 
-/** An argument vector, redacted: beside what single arguments show, the argument behind a flag such as `--token`. */
+/** Redacts an argument vector. In addition to {@link redactText} it hides the argument after a flag such as `--token`. */
 export function redactArguments(argv: readonly string[], maxChars: number): string[] {
   return argv.map((argument, index) => {
     const before = argv[index - 1];
@@ -22,15 +22,15 @@ export function redactArguments(argv: readonly string[], maxChars: number): stri
 
 const HIDDEN = '***';
 
-/** Parts of the names that secrets go by. */
+/** Words in the names of secrets. */
 const SECRET_WORD =
   '(?:api[-_]?key|access[-_]?key|private[-_]?key|secret|token|passw(?:or)?d|passphrase|credential)';
-/** What may follow in the name. Bounded, like every repetition here that can be tried at many places. */
+/** The rest of such a name. Bounded, like every repetition that can be tried at many positions. */
 const REST_OF_NAME = '[\\w.-]{0,64}';
 const VALUE = '(?:"[^"]*"|\'[^\']*\'|[^\\s"\'&;|,)]+)';
 const SECRET_FLAG = new RegExp(`^--?(?:[\\w.-]{0,64}${SECRET_WORD}${REST_OF_NAME}|user|u)$`, 'i');
 
-/** The word comes first in each pattern: it is rare, and what surrounds it is looked at only where it stands. */
+/** Each pattern starts with its rarest word, so that the surroundings are matched only where that occurs. */
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [/-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|$)/g, HIDDEN],
   [

@@ -1,26 +1,26 @@
 import { context, createTraceState, type Span, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { formatTraceparent, parseTraceparent, type TraceContext, usableState } from './trace-context.ts';
 
-/** How a piece of work ended. */
-export type SpanResult = 'success' | 'error' | 'disconnected';
+/** How an operation ended. */
+type SpanResult = 'success' | 'error' | 'disconnected';
 
 /** The span of one request. */
 export interface RequestSpan {
-  /** What to carry on to whatever the request starts. */
+  /** The context for everything that the request starts. */
   readonly context: TraceContext | null;
-  /** Runs work as part of the span, so that libraries that trace find it. */
+  /** Runs work as part of the span, so that other instrumented libraries find it. */
   run<T>(work: () => T): T;
   end(result: SpanResult): void;
 }
 
 /**
- * Spans through the OpenTelemetry API. They go where the process's SDK sends them; without one the trace of a request is only
- * carried on. It is loaded where tracing is configured and costs nothing elsewhere.
+ * Creates spans through the OpenTelemetry API. The SDK of the process exports them; without an SDK the trace of a request is only
+ * propagated. Loaded only when tracing is configured.
  */
 export class RequestTracer {
   readonly #tracer = trace.getTracer('exec-server');
 
-  /** Begins the span of a request, as the child of what the client says about its own. */
+  /** Starts the span of a request, as a child of the client's span. */
   request(method: string, remote: TraceContext | null): RequestSpan {
     return this.#begin(
       'codex.exec_server.request',
@@ -30,7 +30,7 @@ export class RequestTracer {
     );
   }
 
-  /** Begins the span of a request to a web server. */
+  /** Starts the span of an HTTP request to a web server. */
   httpRequest(method: string, parent: TraceContext | null): RequestSpan {
     return this.#begin(
       'codex.exec_server.http_request',
@@ -61,7 +61,7 @@ export class RequestTracer {
   }
 }
 
-/** A trace that is not well formed begins anew. */
+/** An invalid trace is replaced by a new one. */
 function contextOf(remote: TraceContext | null) {
   const parent = remote && parseTraceparent(remote.traceparent);
   if (parent === null || remote === null) return context.active();
@@ -76,7 +76,7 @@ function contextOf(remote: TraceContext | null) {
   });
 }
 
-/** Null where there is neither an SDK nor a trace of the client's. */
+/** Null without an SDK and without a trace of the client. */
 function textOf(span: Span): TraceContext | null {
   const { traceId, spanId, traceFlags: flags, traceState } = span.spanContext();
   const traceparent = formatTraceparent({ traceId, spanId, flags });

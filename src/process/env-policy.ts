@@ -1,7 +1,7 @@
 import { ProcessError } from './errors.ts';
 import { MAX_GLOB_WORK } from './limits.ts';
 
-/** How the child's environment is made from the server's. */
+/** How the child's environment is derived from the server's. */
 export interface EnvPolicy {
   readonly inherit: 'all' | 'core' | 'none';
   readonly ignoreDefaultExcludes: boolean;
@@ -10,20 +10,20 @@ export interface EnvPolicy {
   readonly includeOnly: readonly string[];
 }
 
-/** Identifiers a caller hands to the child. */
+/** Identifiers that a caller passes to the child. */
 export interface EnvMetadata {
   readonly threadId?: string | null | undefined;
   readonly toolCallId?: string | null | undefined;
 }
 
-/** Everything that decides a child's environment. */
-export interface EnvRequest {
+/** Everything that determines a child's environment. */
+interface EnvRequest {
   readonly env: Readonly<Record<string, string>>;
   readonly policy: EnvPolicy | null;
   readonly metadata: EnvMetadata | null;
 }
 
-/** The child's environment. Without a policy it is `env` alone; secrets of the server never pass, whoever asks for them. */
+/** Builds the child's environment. Without a policy it is `env` alone. The server's secrets are never passed on. */
 export function childEnvironment(
   request: EnvRequest,
   serverEnv: Readonly<Record<string, string | undefined>>,
@@ -35,7 +35,7 @@ export function childEnvironment(
   );
 }
 
-/** The child's environment when a login shell has exported these variables: the policy's filters hold, and `env` wins as ever. */
+/** Builds the child's environment from what a login shell exported. The policy's filters apply, and `env` overrides the rest. */
 export function childEnvironmentAfterLogin(
   request: EnvRequest,
   exported: Readonly<Record<string, string>>,
@@ -66,8 +66,8 @@ const SECRET_NAMES = new Set([
 ]);
 const SERVER_ONLY_NAMES = new Set(['CODEX_EXEC_SERVER_EXIT_ON_STDIN_CLOSE', 'CODEX_TOOL_CALL_ID']);
 /**
- * What concerns the server's own process: code that its loader was told to load, and its settings, among them where its keys are.
- * A caller that wants a child to have such a variable names it itself.
+ * Variables that concern the server process itself: what the dynamic loader loads into it, and its settings, which include the
+ * paths of its keys. A caller that wants a child to have such a variable sends it in `env`.
  */
 const SERVER_ONLY_PREFIXES = ['LD_', 'DYLD_', 'EXEC_SERVER_'];
 
@@ -137,7 +137,7 @@ function filterNames(variables: Variables, keep: (name: string) => boolean): Var
   return Object.fromEntries(Object.entries(variables).filter(([name]) => keep(name)));
 }
 
-/** Tells which of the names match any of the globs. Refuses what would keep the server busy for long. */
+/** Returns a test for names that match any of the globs. Throws when matching would keep the server busy for too long. */
 function matcher(variables: Variables, globs: readonly string[]): (name: string) => boolean {
   if (totalLength(Object.keys(variables)) * totalLength(globs) > MAX_GLOB_WORK) {
     throw new ProcessError('policyTooLarge', 'envPolicy has too many or too long names and globs');
@@ -149,12 +149,12 @@ function matcher(variables: Variables, globs: readonly string[]): (name: string)
   };
 }
 
-/** Each text counts for one more than its characters, as an empty one has its cost too. */
+/** Counts one more than the characters of each text, because an empty one costs time too. */
 function totalLength(texts: readonly string[]): number {
   return texts.reduce((total, text) => total + text.length + 1, 0);
 }
 
-/** `*` and `?` only, on the whole name. Runs in linear space and at worst quadratic time, whatever the pattern. */
+/** Supports only `*` and `?` and matches the whole name. Takes linear space and at worst quadratic time, for any pattern. */
 function matchesGlob(name: string, glob: string): boolean {
   let at = 0;
   let inGlob = 0;

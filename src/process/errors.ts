@@ -1,7 +1,7 @@
-/** What a caller may conclude: the request cannot be right, it is not possible now, or something broke. */
+/** Whether the request itself is wrong, is not possible now, or failed while it was carried out. */
 export type ProcessErrorKind = 'invalid' | 'refused' | 'failed';
 
-/** Why a request about a process cannot be carried out. The code is stable; the message is for people. */
+/** A request about a process that cannot be carried out. The code is stable; the message is for people. */
 export class ProcessError extends Error {
   override readonly name = 'ProcessError';
   readonly code: ProcessErrorCode;

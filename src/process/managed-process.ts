@@ -9,10 +9,10 @@ import {
 } from './limits.ts';
 import {
   OutputLog,
-  type PageRoom,
+  type PageBudget,
   type RetainedChunk,
   type RetentionLimits,
-  type StreamEnds,
+  type StreamSnapshot,
 } from './output-log.ts';
 import { type LimitReason, NO_RUN_LIMITS, type RunLimits } from './resources/resource-limits.ts';
 import { RunWatch } from './resources/run-watch.ts';
@@ -20,34 +20,34 @@ import { SIGTERM } from './signals.ts';
 import type { Child, ExitStatus, StreamName } from './spawn/spawner.ts';
 import { StdinQueue, type WriteStatus } from './stdin-queue.ts';
 
-/** Who hears what a process does, in seq order. The bytes are valid only during the call. */
+/** Receives a process's events in sequence order. The bytes are valid only during the call. */
 export interface ProcessListener {
   output(seq: number, stream: StreamName, bytes: Buffer): void;
-  /** The reason is the limit that ended the program, or null; `denied` is the judge's word. */
+  /** `reason` is the limit that ended the program, or null; `denied` is the result of the {@link DenialDetector}. */
   exited(seq: number, exitCode: number, reason: LimitReason | null, denied: boolean): void;
-  /** The reason may also be one that only what the program left behind was ended for. */
+  /** `reason` can also be a limit that ended only processes which the program left behind. */
   closed(seq: number, reason: LimitReason | null): void;
 }
 
-/** Tells from what a program said and how it ended whether its sandbox is why it failed. */
+/** Decides from a program's output and exit code whether its sandbox made it fail. */
 export interface DenialDetector {
-  /** Sees all output, in order. The bytes are valid only during the call. */
+  /** Receives all output in order. The bytes are valid only during the call. */
   output(stream: StreamName, bytes: Buffer): void;
   denied(exitCode: number): boolean;
 }
 
-/** What a program runs inside of, as far as its end is concerned. */
+/** What a sandbox adds to the end of a process. */
 export interface SandboxHooks {
   readonly denialDetector: DenialDetector | null;
-  /** Clears away what was made for the program; its exit is reported when that is done. Never rejects. */
+  /** Cleans up after the program. The exit event waits for this. Never rejects. */
   readonly cleanUp: (() => Promise<void>) | null;
 }
 
 const UNSANDBOXED: SandboxHooks = { denialDetector: null, cleanUp: null };
 
 /**
- * A page of retained output and the state at that moment. One that ends early for want of room has the state that its last event left:
- * whoever reads until `closed` misses nothing.
+ * A page of retained output and the state of the process. A page that ends early because of its size budget has the state after
+ * its last event, so a reader that continues until `closed` misses nothing.
  */
 export interface ReadPage {
   readonly chunks: readonly RetainedChunk[];
@@ -58,13 +58,13 @@ export interface ReadPage {
   readonly denied: boolean;
 }
 
-/** Which page to read and how long to wait for something new. */
+/** Which page to read and how long to wait for new events. */
 export interface ReadRequest {
   readonly afterSeq: number;
   readonly maxBytes: number | null;
   readonly waitMs: number;
-  /** What the reader can take; everything when absent. */
-  readonly room?: PageRoom;
+  /** How much the reader accepts; unlimited when absent. */
+  readonly budget?: PageBudget;
 }
 
 /** How to end a process. */
@@ -73,8 +73,8 @@ export type TerminateMode =
   | { readonly type: 'graceful'; readonly timeoutMs: number };
 
 /**
- * A started program: running, then exited, then closed. It is exited when its own process has been waited for, and closed
- * when in addition every output stream is at its end. Both happen once and in that order.
+ * A started program: running, then exited, then closed. It is exited when its own process has been reaped, and closed when also
+ * every output stream has ended. Both happen once and in that order.
  */
 export class ManagedProcess {
   readonly #child: Child;
@@ -86,7 +86,7 @@ export class ManagedProcess {
   readonly #watch: RunWatch;
   readonly #denialDetector: DenialDetector | null;
   readonly #cleanUp: SandboxHooks['cleanUp'];
-  /** How the program ended, while the denialDetector still waits for its last words. */
+  /** How the program ended, while the denial detector still waits for the rest of the output. */
   #unreported: { readonly end: ProgramEnd; readonly timer: NodeJS.Timeout } | null = null;
   #openStreams: number;
   #exitCode: number | null = null;
@@ -116,7 +116,7 @@ export class ManagedProcess {
     const isTerminal = child.outputs.some((source) => source.name === 'pty');
     this.#stdin = child.stdin === null ? null : new StdinQueue(child.stdin, isTerminal);
     this.#openStreams = child.outputs.length;
-    // Not in the same turn: the output that is within the limit goes first.
+    // In a later microtask, so that the output within the limit is delivered first.
     this.#watch = new RunWatch(limits, () => queueMicrotask(() => void this.kill()));
   }
 
@@ -132,14 +132,14 @@ export class ManagedProcess {
     }
     this.#watch.begin(!paused);
     this.#child.onExit((status) => {
-      // A limit that is exceeded from now on is not why the program ended.
+      // A limit that is exceeded after this point did not end the program.
       const end: ProgramEnd = { status, reason: this.#watch.reason };
       if (this.#cleanUp === null) this.#exited(end);
       else void this.#cleanUp().then(() => this.#exited(end));
     });
   }
 
-  /** Null while the program runs; 128 + n when signal n ended it. */
+  /** Null while the program runs; 128 + n after signal n. */
   get exitCode(): number | null {
     return this.#exitCode;
   }
@@ -148,12 +148,12 @@ export class ManagedProcess {
     return this.#closed;
   }
 
-  /** The limit that ended the program or what it left behind; null when none did. */
+  /** The limit that ended the program or the processes it left behind; null when none did. */
   get reason(): LimitReason | null {
     return this.#outOfMemory ? 'oom' : this.#watch.reason;
   }
 
-  /** Whether the program's sandbox is why it failed; false while it runs. */
+  /** Whether the sandbox made the program fail; false while it runs. */
   get denied(): boolean {
     return this.#exitCode !== null && (this.#denialDetector?.denied(this.#exitCode) ?? false);
   }
@@ -162,7 +162,7 @@ export class ManagedProcess {
     return this.#log.nextSeq;
   }
 
-  /** Stops or resumes reading; while stopped the program blocks once its pipe is full. */
+  /** Stops or resumes reading. While reading is stopped the program blocks once its pipe is full. */
   setPaused(paused: boolean): void {
     if (paused === this.#paused) return;
     this.#paused = paused;
@@ -174,7 +174,7 @@ export class ManagedProcess {
     this.#changes.notify();
   }
 
-  /** Returns at once when there is something new or the process is closed; otherwise waits, until the time is up or `signal` aborts. */
+  /** Returns immediately when there is a new event or the process is closed. Otherwise waits until the timeout or until `signal` aborts. */
   async read(request: ReadRequest, signal: AbortSignal, onWait: () => void): Promise<ReadPage> {
     if (request.waitMs > 0 && !this.#hasNewEvents(request.afterSeq)) {
       onWait();
@@ -183,15 +183,15 @@ export class ManagedProcess {
     return this.#page(request);
   }
 
-  /** Waits for the end. False when the time is up or `signal` aborts first. */
+  /** Waits until the process has exited or closed. False when the timeout or `signal` comes first. */
   async wait(until: 'exited' | 'closed', timeoutMs: number | null, signal?: AbortSignal): Promise<boolean> {
     const reached = () => (until === 'exited' ? this.#exitCode !== null : this.#closed);
     await this.#changes.wait(reached, timeoutMs ?? Number.POSITIVE_INFINITY, signal);
     return reached();
   }
 
-  ends(stream: StreamName): StreamEnds {
-    return this.#log.ends(stream);
+  snapshot(stream: StreamName): StreamSnapshot {
+    return this.#log.snapshot(stream);
   }
 
   /** See {@link StdinQueue.write}. */
@@ -201,16 +201,16 @@ export class ManagedProcess {
     onWithheld: () => void,
   ): Promise<WriteStatus> | WriteStatus {
     if (this.#stdin === null) return 'stdinClosed';
-    for (const source of this.#child.outputs) source.expectAnswer();
+    for (const source of this.#child.outputs) source.expectReply();
     return this.#stdin.write(bytes, writeId, onWithheld);
   }
 
-  /** Closes stdin behind what was written; false when it is closed already. */
+  /** Closes stdin after the queued writes; false when it is already closed. */
   closeStdin(): boolean {
     return this.#exitCode === null && this.#stdin !== null && this.#stdin.end();
   }
 
-  /** Signals the process group; nothing happens once the program has exited. */
+  /** Signals the process group. Does nothing once the program has exited. */
   signal(signal: number): void {
     if (this.#exitCode === null) this.#child.signalGroup(signal);
   }
@@ -226,9 +226,9 @@ export class ManagedProcess {
   }
 
   /**
-   * Ends the process and everything it started. Returns whether the program itself was still running. Once closed there is
-   * nothing to end: a descendant that let go of every stream was left running on purpose, and clients terminate each process
-   * they are done with.
+   * Ends the process and everything it started. Returns whether the program itself was still running. Does nothing once the
+   * process is closed: a descendant without any of its streams was left running on purpose, and clients terminate every process
+   * they no longer need.
    */
   terminate(mode: TerminateMode): boolean {
     if (this.#closed) return false;
@@ -243,8 +243,8 @@ export class ManagedProcess {
   }
 
   /**
-   * Kills the whole tree at once. Resolves when none of it is left and the process is closed, or when it has been waited for
-   * long enough: a program stuck inside the kernel must not keep the server from ending.
+   * Kills the whole tree immediately. Resolves when none of it is left and the process is closed, or after a deadline: a program
+   * stuck inside the kernel must not keep the server from shutting down.
    */
   kill(): Promise<void> {
     this.#stopKillTimer();
@@ -254,25 +254,25 @@ export class ManagedProcess {
     return this.#killing;
   }
 
-  /** Cuts short the time that a graceful end still has: nobody can ask for this process any more. */
+  /** Ends a graceful termination early, because no client can refer to this process any more. */
   async forget(): Promise<void> {
     if (this.#killTimer !== null) await this.kill();
   }
 
   async #killNow(): Promise<void> {
     const running = this.#exitCode === null;
-    // Stdin is closed after the kill: a program that saw the end of its input first would exit with a code of its own.
+    // Stdin is closed after the kill. Otherwise the program could see the end of its input and exit with its own code.
     const killed = this.#child.killTree();
     if (running) this.#stdin?.abandon();
     await killed;
     for (let rounds = 0; rounds < CLOSE_AFTER_KILL_ROUNDS; rounds++) {
       if (await this.#closedWhileRead(OUTPUT_AFTER_KILL_MS)) return;
-      // Everything that could write is dead; who still holds a stream got it from outside and is not waited for.
+      // Everything that could write is dead. A process from outside the tree may still hold a stream and is not waited for.
       for (const source of this.#child.outputs) source.destroy();
     }
   }
 
-  /** Like {@link wait}, but the time in which a slow client holds the output back does not count. */
+  /** Like {@link wait}, but time in which a slow client pauses the output does not count. */
   async #closedWhileRead(readingMs: number): Promise<boolean> {
     for (let left = readingMs; left > 0 && !this.#closed; ) {
       const paused = this.#paused;
@@ -302,13 +302,17 @@ export class ManagedProcess {
     this.#closeWhenDone();
   }
 
-  /** A failure that a denialDetector has to explain is told when the output is complete, or after a moment when something keeps it open. */
+  /** With a denial detector a failure is reported when the output is complete, or after a short wait when something keeps it open. */
   #exited(end: ProgramEnd): void {
     if (this.#denialDetector === null || end.status.code === 0 || this.#openStreams === 0) {
       this.#reportExit(end);
       return;
     }
-    const timer = setTimeout(() => this.#reportExit(end), DENIAL_OUTPUT_WAIT_MS);
+    const report = () => {
+      if (this.#unreported?.end === end) this.#reportExit(end);
+    };
+    // After a stall of the event loop, timers fire before waiting output is read. setImmediate runs after it.
+    const timer = setTimeout(() => setImmediate(report), DENIAL_OUTPUT_WAIT_MS);
     this.#unreported = { end, timer };
   }
 
@@ -343,8 +347,8 @@ export class ManagedProcess {
     return this.#exitCode !== null && afterSeq < this.#log.nextSeq - 1;
   }
 
-  #page({ afterSeq, maxBytes, room }: ReadRequest): ReadPage {
-    const chunks = this.#log.read(afterSeq, maxBytes, room);
+  #page({ afterSeq, maxBytes, budget }: ReadRequest): ReadPage {
+    const chunks = this.#log.read(afterSeq, maxBytes, budget);
     const last = chunks.at(-1);
     const endsEarly = maxBytes === null && last !== undefined && this.#log.hasAfter(last.seq);
     const nextSeq = last !== undefined && (maxBytes !== null || endsEarly) ? last.seq + 1 : this.#log.nextSeq;
@@ -356,13 +360,13 @@ export class ManagedProcess {
   }
 }
 
-/** How a program ended, and the limit that it was ended for. */
+/** How a program ended, and the limit that ended it. */
 interface ProgramEnd {
   readonly status: ExitStatus;
   readonly reason: LimitReason | null;
 }
 
-/** Lets any number of waiters look again whenever something has changed. */
+/** Wakes waiters whenever the process changes, so that each can check its condition. */
 class ChangeSignal {
   readonly #waiters = new Set<() => void>();
 
@@ -370,7 +374,7 @@ class ChangeSignal {
     for (const check of this.#waiters) check();
   }
 
-  /** Resolves when `done()` holds, the time is up, or `signal` aborts. */
+  /** Resolves when `done()` holds, after the timeout, or when `signal` aborts. */
   wait(done: () => boolean, timeoutMs: number, signal?: AbortSignal): Promise<void> {
     if (done() || signal?.aborted) return Promise.resolve();
     return new Promise((resolve) => {

@@ -4,36 +4,36 @@ import type { StreamName } from './spawn/spawner.ts';
 export interface RetentionLimits {
   readonly maxBytes: number;
   readonly maxChunks: number;
-  /** First bytes of each stream that are kept whatever follows. */
+  /** First bytes of each stream, which are kept whatever follows. */
   readonly headBytes: number;
-  /** Largest chunk that whoever reads can take; without it only what is retained counts. */
+  /** Largest chunk that readers accept; when absent only the retention limits the size. */
   readonly maxChunkBytes?: number;
 }
 
-/** How much a reader can take at once, in a measure of its own. */
-export interface PageRoom {
+/** How much a reader accepts in one page, in a unit of its own. */
+export interface PageBudget {
   readonly size: number;
-  /** What a chunk of so many bytes takes of it. */
+  /** What a chunk of this many bytes takes of the budget. */
   sizeOf(chunkBytes: number): number;
 }
 
-/** A retained piece of output. */
+/** A retained chunk of output. */
 export interface RetainedChunk {
   readonly seq: number;
   readonly stream: StreamName;
   readonly bytes: Buffer;
 }
 
-/** Both ends of one stream. `omittedBytes` are missing between them. */
-export interface StreamEnds {
+/** The beginning and the end of one stream. `omittedBytes` are missing between them. */
+export interface StreamSnapshot {
   readonly head: Buffer;
   readonly tail: Buffer;
   readonly omittedBytes: number;
 }
 
 /**
- * The numbered events of one process. Output is kept in one ring of bytes that grows up to the limit; the oldest whole chunks
- * make room for new ones. Exit and close take numbers too, so that a reader can tell a gap from silence.
+ * The numbered events of one process. Output is kept in a ring buffer that grows up to the limit; then new chunks evict the
+ * oldest whole chunks. Exit and close take sequence numbers too, so that a reader can distinguish a gap from silence.
  */
 export class OutputLog {
   readonly #limits: RetentionLimits;
@@ -48,12 +48,12 @@ export class OutputLog {
     this.#limits = limits;
   }
 
-  /** The number the next event will have. */
+  /** The sequence number of the next event. */
   get nextSeq(): number {
     return this.#nextSeq;
   }
 
-  /** Copies the bytes and returns their number. */
+  /** Copies the bytes and returns their sequence number. */
   append(stream: StreamName, bytes: Buffer): number {
     const seq = this.#nextSeq++;
     this.#headOf(stream).append(bytes, this.#limits.headBytes);
@@ -62,24 +62,24 @@ export class OutputLog {
     return seq;
   }
 
-  /** Takes a number for an event that is not output. */
+  /** Takes a sequence number for an event that is not output. */
   mark(): number {
     return this.#nextSeq++;
   }
 
   /**
-   * Retained chunks behind `afterSeq`. With a budget or little room the first one is returned whatever its size, and more only while
-   * the sum stays within both.
+   * Returns retained chunks after `afterSeq`. Always returns the first one, whatever its size, and more while the sum stays
+   * within `maxBytes` and the budget.
    */
-  read(afterSeq: number, maxBytes: number | null, room: PageRoom | null = null): RetainedChunk[] {
+  read(afterSeq: number, maxBytes: number | null, budget: PageBudget | null = null): RetainedChunk[] {
     const found: RetainedChunk[] = [];
     let total = 0;
     let taken = 0;
     for (let index = this.#chunks.firstAfter(afterSeq); index < this.#chunks.length; index++) {
       const chunk = this.#chunks.at(index);
       if (maxBytes !== null && found.length > 0 && total + chunk.length > maxBytes) break;
-      if (room !== null) taken += room.sizeOf(chunk.length);
-      if (room !== null && found.length > 0 && taken > room.size) break;
+      if (budget !== null) taken += budget.sizeOf(chunk.length);
+      if (budget !== null && found.length > 0 && taken > budget.size) break;
       total += chunk.length;
       found.push({ seq: chunk.seq, stream: chunk.stream, bytes: this.#bytesOf(chunk) });
       if (maxBytes !== null && total >= maxBytes) break;
@@ -87,13 +87,13 @@ export class OutputLog {
     return found;
   }
 
-  /** Whether any retained chunk stands behind `afterSeq`. */
+  /** Whether a retained chunk comes after `afterSeq`. */
   hasAfter(afterSeq: number): boolean {
     return this.#chunks.firstAfter(afterSeq) < this.#chunks.length;
   }
 
   /** Head and tail of one stream, without overlap. */
-  ends(stream: StreamName): StreamEnds {
+  snapshot(stream: StreamName): StreamSnapshot {
     const head = this.#headOf(stream);
     const retained: Buffer[] = [];
     for (let index = 0; index < this.#chunks.length; index++) {
@@ -140,7 +140,7 @@ export class OutputLog {
     this.#chunks.push({ seq, stream, start, length: bytes.length });
   }
 
-  /** Doubles the ring until `needed` fits; what it holds is laid out anew from the front. */
+  /** Doubles the ring buffer until `needed` fits, and moves its content to the front. */
   #grow(needed: number): void {
     if (needed <= this.#ring.length) return;
     let size = Math.max(this.#ring.length, INITIAL_RING_BYTES);
@@ -158,7 +158,7 @@ export class OutputLog {
     this.#writeAt = at % grown.length;
   }
 
-  /** A view where the chunk lies in one piece, a copy where it wraps around. Valid until the next append. */
+  /** A view when the chunk is contiguous, a copy when it wraps around. Valid until the next append. */
   #bytesOf(chunk: ChunkEntry): Buffer {
     const end = chunk.start + chunk.length;
     if (end <= this.#ring.length) return this.#ring.subarray(chunk.start, end);
@@ -175,7 +175,7 @@ interface ChunkEntry {
   readonly length: number;
 }
 
-/** A queue of chunk entries in seq order, cheap to shift and to search. */
+/** A queue of chunk entries in sequence order, cheap to shift and to search. */
 class ChunkQueue {
   #entries: ChunkEntry[] = [];
   #head = 0;
@@ -201,7 +201,7 @@ class ChunkQueue {
     return this.#entries[this.#head + index]!;
   }
 
-  /** Index of the first entry with a seq greater than `afterSeq`. */
+  /** Index of the first entry with a sequence number greater than `afterSeq`. */
   firstAfter(afterSeq: number): number {
     let low = 0;
     let high = this.length;
@@ -214,7 +214,7 @@ class ChunkQueue {
   }
 }
 
-/** The first bytes of one stream and how many it had in all. */
+/** The first bytes of one stream and its total length. */
 class StreamHead {
   #buffer = Buffer.alloc(0);
   #length = 0;
@@ -222,9 +222,9 @@ class StreamHead {
 
   append(bytes: Buffer, limit: number): void {
     this.totalBytes += bytes.length;
-    const room = limit - this.#length;
-    if (room <= 0) return;
-    const part = bytes.subarray(0, room);
+    const free = limit - this.#length;
+    if (free <= 0) return;
+    const part = bytes.subarray(0, free);
     this.#reserve(this.#length + part.length, limit);
     part.copy(this.#buffer, this.#length);
     this.#length += part.length;

@@ -11,32 +11,32 @@ import type { LimitReason, RunLimits } from './resources/resource-limits.ts';
 import type { Spawner, SpawnSpec } from './spawn/spawner.ts';
 import { releaseSandbox, type StartedProgram, startProgram, type WrapInSandbox } from './start-program.ts';
 
-/** Sizes and times of one set of processes. */
+/** Limits of one set of processes. */
 export interface ProcessManagerOptions {
   readonly maxProcesses: number;
   /** How long a closed process stays readable and keeps its id. */
   readonly closedRetentionMs: number;
 }
 
-/** What a caller asks to start. */
+/** A request to start a program. */
 export interface StartRequest {
   readonly processId: string;
   readonly spec: SpawnSpec;
   readonly retention: RetentionLimits;
-  /** Made once the process exists; hears everything it does. */
+  /** Receives all events of the process. */
   readonly listener: ProcessListener;
-  /** What must be over before the program runs; the id is taken all the same. */
+  /** The program starts after this. Its id is reserved immediately. */
   readonly after?: Promise<void> | null;
-  /** What ends the program; nothing when absent. */
+  /** Limits that end the program; none when absent. */
   readonly limits?: RunLimits;
-  /** What the program runs inside of; it runs as it is when absent. */
+  /** Builds the sandbox; the program runs unsandboxed when absent. */
   readonly wrapInSandbox?: WrapInSandbox | null;
 }
 
-export type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
+type ProcessState = 'starting' | 'running' | 'exited' | 'closed';
 
-/** One line of a listing. */
-export interface ProcessSummary {
+/** One entry of a process listing. */
+interface ProcessSummary {
   readonly processId: string;
   readonly spec: SpawnSpec;
   readonly state: ProcessState;
@@ -46,7 +46,7 @@ export interface ProcessSummary {
   readonly nextSeq: number;
 }
 
-/** The processes of one session, by the ids its client chose. */
+/** The processes of one session, by the ids that its client chose. */
 export class ProcessManager {
   readonly #spawner: Spawner;
   readonly #options: ProcessManagerOptions;
@@ -61,7 +61,7 @@ export class ProcessManager {
     this.#options = options;
   }
 
-  /** Starts a program. The id is taken at once and free again when the start fails. */
+  /** Starts a program. Reserves the id immediately and frees it when the start fails. */
   async start(request: StartRequest): Promise<void> {
     const entry = this.#reserve(request);
     entry.starting = this.#launch(entry, request).finally(entry.settle);
@@ -74,8 +74,8 @@ export class ProcessManager {
   }
 
   /**
-   * The process, once it is no longer starting; undefined when there is none. This, {@link get} and {@link terminate} take equally
-   * long, so that requests that come together are carried out in the order in which they came.
+   * Waits for a start in progress and returns the process; undefined when there is none. This, {@link get} and {@link terminate}
+   * take equally many turns of the event loop, so requests that arrive together are carried out in their order.
    */
   async find(processId: string): Promise<ManagedProcess | undefined> {
     const entry = this.#entries.get(processId);
@@ -83,7 +83,7 @@ export class ProcessManager {
     return entry?.process ?? undefined;
   }
 
-  /** Like {@link find}, but a missing process is an error. */
+  /** Like {@link find}, but throws when there is no such process. */
   async get(processId: string): Promise<ManagedProcess> {
     const entry = this.#entries.get(processId);
     await entry?.settled;
@@ -92,8 +92,8 @@ export class ProcessManager {
   }
 
   /**
-   * Ends a process. Returns whether it was running. A start that is under way gets a moment to finish, so that it is answered
-   * as the caller's order of requests implies, and is cancelled after that.
+   * Ends a process. Returns whether it was running. A start in progress gets a short time to finish, so that it is answered in
+   * the order of the client's requests. Then it is cancelled.
    */
   async terminate(processId: string, mode: TerminateMode): Promise<boolean> {
     const entry = this.#entries.get(processId);
@@ -108,7 +108,7 @@ export class ProcessManager {
     return [...this.#entries.values()].map(summarize);
   }
 
-  /** Whether nothing runs or is about to. */
+  /** Whether no process runs or is being started. */
   get idle(): boolean {
     return this.#entries.size === this.#closed.size;
   }
@@ -119,7 +119,7 @@ export class ProcessManager {
     for (const { process } of this.#entries.values()) process?.setPaused(paused);
   }
 
-  /** Asks every process to end, without waiting. Starts that are under way are cancelled, and nothing can be started afterwards. */
+  /** Signals every process without waiting. Cancels starts in progress and rejects later ones. */
   signalAll(signal: number): void {
     this.#closing = true;
     for (const { process, cancel } of this.#entries.values()) {
@@ -128,13 +128,13 @@ export class ProcessManager {
     }
   }
 
-  /** Resolves when every process has exited and its output is read, or `signal` aborts. */
+  /** Resolves when every process has exited and its output is read, or when `signal` aborts. */
   async allClosed(signal: AbortSignal): Promise<void> {
     const live = [...this.#entries.values()].map(({ process }) => process?.wait('closed', null, signal));
     await Promise.all(live);
   }
 
-  /** Kills everything and forgets it. Nothing can be started afterwards. */
+  /** Kills and forgets all processes. Later starts are rejected. */
   async close(): Promise<void> {
     this.#closing = true;
     this.setPaused(false);
@@ -208,7 +208,7 @@ export class ProcessManager {
     return new ManagedProcess(started.child, retention, events, limits, sandboxHooks(started));
   }
 
-  /** Gives a start up. Nobody waits for it any more, and the id is free. */
+  /** Cancels a start and frees its id. */
   #cancel(entry: Entry): void {
     entry.cancel.abort();
     entry.settle();
@@ -229,7 +229,7 @@ export class ProcessManager {
     void entry.process?.forget();
   }
 
-  /** A process that has ended makes room for one that is wanted. */
+  /** Evicts the process that has been closed for the longest time. */
   #forgetOldestClosed(): void {
     const [oldest] = this.#closed;
     if (oldest !== undefined) this.#evict(oldest);
@@ -241,7 +241,7 @@ interface Entry {
   readonly spec: SpawnSpec;
   readonly cancel: AbortController;
   readonly startedAtMs: number;
-  /** Resolves when it is known whether there is a process. */
+  /** Resolves when the start has succeeded, failed or been cancelled. */
   readonly settled: Promise<void>;
   readonly settle: () => void;
   process: ManagedProcess | null;
@@ -255,7 +255,7 @@ interface Entry {
  */
 function sandboxHooks({ child, launch }: StartedProgram): SandboxHooks {
   const cleanUp = async () => {
-    await child.allGone();
+    await child.waitForTreeExit();
     if (launch !== null) await releaseSandbox(launch);
   };
   return {

@@ -3,10 +3,10 @@ import { ProcessError } from './errors.ts';
 import { loginShell } from './login-shell.ts';
 import type { ChildIo, SpawnSpec } from './spawn/spawner.ts';
 
-/** A program as a caller asks for it. */
+/** A program as a caller requests it. */
 export interface ProgramRequest {
   readonly argv: readonly string[];
-  /** What the program sees as argv[0], when it is not the first of `argv`. */
+  /** What the program sees as argv[0], if not the first element of `argv`. */
   readonly arg0: string | null | undefined;
   readonly env: Readonly<Record<string, string>>;
   readonly io: ChildIo;
@@ -14,10 +14,10 @@ export interface ProgramRequest {
   readonly metadata: EnvMetadata | null;
 }
 
-/** Terminal size when the caller gives none. */
-export const DEFAULT_TERMINAL_SIZE = { rows: 24, cols: 80 } as const;
+/** Terminal size when the caller sends none. */
+const DEFAULT_TERMINAL_SIZE = { rows: 24, cols: 80 } as const;
 
-/** What the options of a start say about the standard streams. */
+/** Derives the standard streams from the options of a start. */
 export function ioOf(options: {
   readonly tty: boolean;
   readonly pipeStdin?: boolean | undefined;
@@ -27,7 +27,7 @@ export function ioOf(options: {
   return { kind: 'pipe', stdin: options.pipeStdin ? 'open' : 'closed' };
 }
 
-/** What the operating system is asked to run in the native directory `cwd`. Throws on an empty command. */
+/** What the operating system runs in the native directory `cwd`. Throws on an empty command. */
 export function spawnSpecOf(request: ProgramRequest, cwd: string): SpawnSpec {
   const { argv, arg0, io, envPolicy: policy, metadata } = request;
   const [program] = argv;

@@ -1,15 +1,14 @@
 import { constants } from 'node:os';
 
-/** The number of a signal given as `interrupt` or by its POSIX name, or null when there is no such signal. */
+/** The number of a signal given as `interrupt` or by its POSIX name; null when there is no such signal. */
 export function signalNumber(name: string): number | null {
   if (name === 'interrupt') return constants.signals.SIGINT;
   return Object.hasOwn(constants.signals, name) ? constants.signals[name as NodeJS.Signals] : null;
 }
 
-/** Names of every signal, for messages. */
+/** Names of all signals, for messages. */
 export function signalNames(): string[] {
   return Object.keys(constants.signals);
 }
 
 export const SIGTERM = constants.signals.SIGTERM;
-export const SIGKILL = constants.signals.SIGKILL;

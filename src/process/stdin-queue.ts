@@ -8,12 +8,12 @@ import {
 } from './limits.ts';
 import type { InputSink } from './spawn/spawner.ts';
 
-/** What became of a write. */
+/** The result of a write. */
 export type WriteStatus = 'accepted' | 'stdinClosed';
 
 /**
- * Bytes on their way to a child's stdin, in call order. A write is acknowledged once few enough others wait before it, so that
- * a caller who waits for answers feels the child's pace; one who does not is refused when the queue is full.
+ * Queues bytes for a child's stdin in call order. A write is acknowledged once few enough others wait before it. That limits a
+ * caller that waits for acks to the child's pace. A caller that does not wait is rejected when the queue is full.
  */
 export class StdinQueue {
   readonly #sink: InputSink;
@@ -31,8 +31,8 @@ export class StdinQueue {
   }
 
   /**
-   * Queues the bytes. The returned promise is the acknowledgement; the bytes are queued when the call returns. A write id that
-   * was accepted before is acknowledged and not written again.
+   * Queues the bytes before it returns. The result or the returned promise is the ack. A write id that was accepted before is
+   * acknowledged again and not written a second time.
    */
   write(
     bytes: Uint8Array,
@@ -49,7 +49,7 @@ export class StdinQueue {
     return new Promise((resolve) => this.#withheld.push(() => resolve('accepted')));
   }
 
-  /** Closes stdin behind what is queued; a terminal gets its end-of-file character. False when it was closed before. */
+  /** Closes stdin after the queued writes; a terminal gets its end-of-file character instead. False when it was already closed. */
   end(): boolean {
     if (this.#ended || this.#gone) return false;
     if (this.#isTerminal) {
@@ -61,13 +61,13 @@ export class StdinQueue {
     return true;
   }
 
-  /** After this every new write is refused; what was queued is dropped. */
+  /** Drops what is queued and rejects every later write. */
   abandon(): void {
     this.#gone = true;
     this.release();
   }
 
-  /** Frees the descriptor. Later writes are accepted and go nowhere, as writes to an exited program do. */
+  /** Frees the descriptor. Later writes are accepted and dropped, like writes to an exited program. */
   release(): void {
     this.#sink.destroy();
     this.#releaseWithheld();
@@ -85,7 +85,7 @@ export class StdinQueue {
     }
     this.#queuedChunks++;
     this.#queuedBytes += bytes.length;
-    // A failed write means that the program stopped reading. That is its right, and its exit tells the caller.
+    // A write fails when the program no longer reads its stdin. The program may do that, and the caller sees its exit.
     this.#sink.write(bytes, () => this.#written(bytes.length));
   }
 
@@ -103,7 +103,7 @@ export class StdinQueue {
 
 const END_OF_TRANSMISSION = Uint8Array.of(4);
 
-/** A set that forgets its oldest members beyond a number. Of a long one it keeps a digest. */
+/** A set of bounded size that evicts its oldest members. Long ids are stored as digests. */
 class RecentIds {
   readonly #capacity: number;
   readonly #ids = new Set<string>();
@@ -128,5 +128,5 @@ function shortened(id: string): string {
   return id.length <= LONGEST_PLAIN_ID ? id : createHash('sha512').update(id).digest('hex');
 }
 
-/** One less than a digest in hex, so that no id can pass for the digest of another. */
+/** One less than the length of a hex digest, so that no id can equal the digest of another. */
 const LONGEST_PLAIN_ID = 127;

@@ -12,9 +12,9 @@ export const CapabilityRootsDiscoverParams = once(() =>
     roots: doc(
       z.array(
         z.object({
-          id: doc(z.string(), 'Comes back in the answer; need not be unique.'),
+          id: doc(z.string(), 'Returned in the result. Need not be unique.'),
           path: doc(z.string(), 'A `file:` URI of a directory.'),
-          sandbox: doc(optional(Sandbox()), 'What looking through it is confined to.'),
+          sandbox: doc(optional(Sandbox()), 'The sandbox for reading the directory.'),
         }),
       ),
       'At most 128.',
@@ -31,10 +31,7 @@ const DiscoveredSkill = once(() =>
 
 const DiscoveredPlugin = once(() =>
   z.object({
-    manifest: doc(
-      DiscoveredFile(),
-      'The first of the three manifests that can be read. It need not be valid.',
-    ),
+    manifest: doc(DiscoveredFile(), 'The first readable one of the three manifests. It may be invalid.'),
     mcpConfig: doc(
       z.nullable(DiscoveredFile()),
       'The declared file, or `.mcp.json`; null when it is inline.',
@@ -46,18 +43,15 @@ const DiscoveredPlugin = once(() =>
 const DiscoveredRoot = once(() =>
   z.object({
     id: z.string(),
-    path: doc(z.string(), 'The path of the request as a parser of URIs spells it.'),
+    path: doc(z.string(), 'The requested path, normalized as a URI.'),
     plugin: doc(z.nullable(DiscoveredPlugin()), 'Null when the root itself has no manifest.'),
     skills: doc(z.array(DiscoveredSkill()), 'Sorted by path.'),
     namespaceManifests: doc(
       z.array(DiscoveredFile()),
-      'What names the plugins: the manifest of the root or of the nearest directory above it, then those below.',
+      'The manifests that name the plugins: that of the root or of its nearest ancestor, then those below.',
     ),
-    warnings: doc(z.array(z.string()), 'What was left out and why, for people.'),
-    error: doc(
-      z.nullable(z.string()),
-      'Why nothing could be found at all; then the other members are empty.',
-    ),
+    warnings: doc(z.array(z.string()), 'What was skipped and why, for people.'),
+    error: doc(z.nullable(z.string()), 'Why the discovery failed. The other members are then empty.'),
   }),
 );
 
@@ -67,8 +61,8 @@ export const CapabilityRootsDiscoverResult = once(() =>
 
 export const CapabilitiesDiscoverParams = once(() =>
   z.object({
-    cwd: doc(z.string(), 'A `file:` URI. What is installed is the same everywhere.'),
-    sandbox: doc(optional(Sandbox()), 'What looking it up is confined to.'),
+    cwd: doc(z.string(), 'A `file:` URI. It does not affect the result.'),
+    sandbox: doc(optional(Sandbox()), 'The sandbox for reading the files.'),
   }),
 );
 
@@ -76,13 +70,13 @@ const Text = once(() => z.nullable(z.string()));
 
 const InstalledSkill = once(() =>
   z.object({
-    name: doc(z.string(), 'Preceded by the name of its plugin and a colon, if it is part of one.'),
+    name: doc(z.string(), 'Prefixed with the name of its plugin and a colon, if it belongs to one.'),
     description: z.string(),
     shortDescription: Text(),
-    path: doc(z.string(), 'Of its `SKILL.md`, a `file:` URI.'),
+    path: doc(z.string(), 'Path of its `SKILL.md`, a `file:` URI.'),
     discoveryRoot: doc(
       z.optional(z.object({ id: z.string(), path: z.string() })),
-      'Where it was found; absent in plugins.',
+      'Where the skill was found. Absent for skills of plugins.',
     ),
     dependencies: doc(
       z.nullable(
@@ -100,13 +94,13 @@ const InstalledSkill = once(() =>
           ),
         }),
       ),
-      'What it needs to be there.',
+      'What the skill depends on.',
     ),
     policy: doc(
       z.nullable(
         z.object({ allowImplicitInvocation: z.nullable(z.boolean()), products: z.array(z.string()) }),
       ),
-      'When it may be used.',
+      'When the skill may be used.',
     ),
   }),
 );
@@ -125,9 +119,9 @@ export const CapabilitiesDiscoverResult = once(() =>
           skills: z.array(InstalledSkill()),
         }),
       ),
-      'Sorted by id; one version of each.',
+      'Sorted by id. One version of each.',
     ),
-    skills: doc(z.array(InstalledSkill()), 'Those that are part of no plugin.'),
-    warnings: doc(z.array(z.string()), 'What was left out and why, for people.'),
+    skills: doc(z.array(InstalledSkill()), 'Skills that belong to no plugin.'),
+    warnings: doc(z.array(z.string()), 'What was skipped and why, for people.'),
   }),
 );

@@ -1,19 +1,19 @@
 import type * as z from 'zod/mini';
 import type { Capability } from './environment.ts';
 
-/** Where a method comes from: the reference's own surface, our additions, or the first dialect. */
+/** Where a method comes from: the reference, our extensions, or the legacy dialect. */
 export type Origin = 'reference' | 'extension' | 'legacy';
 
 /**
- * How a request shares its connection. `ordinary` ones take one of a bounded number of slots; `control` ones never wait for a
- * slot, so that a busy connection can still be asked about and stopped.
+ * How a request shares its connection. `ordinary` requests use one of a bounded number of slots. `control` requests
+ * never wait for a slot, so that a busy connection can still be inspected and stopped.
  */
 export type Lane = 'ordinary' | 'control';
 
-/** What a token with scopes must grant for a method to be called. */
+/** The scope that a token must grant to call the method. */
 export type Need = 'none' | 'exec' | 'files.read' | 'files.write' | 'net';
 
-/** One request method: everything that the server, the client, the schemas and the documentation need to know about it. */
+/** The definition of a request method, for the server, the client, the schemas and the documentation. */
 export interface MethodDefinition<
   Params extends z.ZodMiniType = z.ZodMiniType,
   Result extends z.ZodMiniType = z.ZodMiniType,
@@ -24,19 +24,22 @@ export interface MethodDefinition<
   readonly origin: Origin;
   readonly lane: Lane;
   readonly needs: Need;
-  /** False where it cannot be guaranteed that the method stays below a directory: a token that names one cannot call it. */
+  /**
+   * False when the server cannot guarantee that the method stays below a directory. A token that names a directory
+   * cannot call it.
+   */
   readonly confinable?: false;
-  /** What the lifecycle errors call the group of methods. */
+  /** Name of the method group in lifecycle errors. */
   readonly family: string;
-  /** The parameter that names what the request is about; requests about one subject keep their order. */
+  /** The parameter that names the subject of the request. Requests about one subject keep their order. */
   readonly subject?: string;
-  /** The parameter that may be large base64; its handler takes it as bytes too. */
+  /** The parameter that may be large base64. Its handler also accepts bytes. */
   readonly bulk?: string;
   /** The flag in `capabilities` that announces the method. */
   readonly capability?: Capability;
 }
 
-/** One notification: its params and when it is sent. */
+/** The definition of a notification: its params and when it is sent. */
 export interface NotificationDefinition<Params extends z.ZodMiniType = z.ZodMiniType> {
   readonly params: Params;
   readonly summary: string;

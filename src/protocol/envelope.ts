@@ -2,9 +2,7 @@ import { type RpcError, RpcErrorCode } from './errors.ts';
 import { MalformedMessageError, type Numbers, scanJson } from './json-scan.ts';
 import { MAX_REQUEST_ID, type MessageLimits, MIN_REQUEST_ID } from './limits.ts';
 
-/**
- * The JSON text of a request id: a string or a 64-bit integer. Keeping the text is what makes ids beyond 2^53 come back exactly.
- */
+/** The JSON text of a request id: a string or a 64-bit integer. Keeping the text preserves ids above 2^53. */
 export type RequestId = string & { readonly __requestId: true };
 
 /** W3C trace context of a request. */
@@ -19,22 +17,25 @@ export interface RequestMessage {
   readonly method: string;
   readonly params: unknown;
   readonly trace: Trace | null;
-  /** Encoded size; what the message costs while it waits. */
+  /** Encoded size: the memory that the message occupies while it waits. */
   readonly bytes: number;
-  /** A parameter in base64 that was decoded on its way in. */
+  /** A base64 parameter that was decoded while the message arrived. */
   readonly bulk?: BulkBytes;
 }
 
-/** What the base64 of a parameter stands for; in the params something else is in its place. */
+/** The decoded bytes of a base64 parameter. The params contain a placeholder instead. */
 export interface BulkBytes {
   readonly field: string;
-  /** All of it, or what stands before the fault. */
+  /** All bytes, or those before the fault. */
   readonly bytes: Uint8Array;
-  /** What is wrong with the base64; null when nothing is. */
+  /** The fault of the base64; null when it is valid. */
   readonly problem: string | null;
-  /** The parameter as it came. */
+  /** Returns the parameter as it was sent. */
   text(): string;
-  /** Nobody reads the bytes any more, also not in a thread: their memory may be used again. Need not be called. */
+  /**
+   * Declares that the bytes are no longer used, also not by a thread, and that their memory may be reused.
+   * Optional.
+   */
   release(): void;
 }
 
@@ -56,15 +57,15 @@ export interface ErrorMessage {
   readonly error: { readonly code: number; readonly message: string; readonly data?: unknown };
 }
 
-/** One decoded message, told apart by the members it has. */
+/** A decoded message; its kind follows from its members. */
 export type Message = RequestMessage | NotificationMessage | ResponseMessage | ErrorMessage;
 
-/** The id of answers to messages that have none that can be read. */
+/** The id of responses to messages without a readable id. */
 export const UNREADABLE_ID = '-1' as RequestId;
 
 /**
- * Decodes one message. Throws MalformedMessageError; `jsonrpc` and unknown members are ignored. A server reads `integers` only;
- * results may contain `any` numbers.
+ * Decodes one message. Ignores `jsonrpc` and unknown members. A server accepts `integers` only; results may contain
+ * `any` numbers. Throws MalformedMessageError.
  */
 export function decodeMessage(text: string, limits: MessageLimits, numbers: Numbers = 'integers'): Message {
   const scan = scanJson(text, limits, numbers);
@@ -79,18 +80,18 @@ export function decodeMessage(text: string, limits: MessageLimits, numbers: Numb
   return { kind: 'error', id, error: checkError(members.error) };
 }
 
-/** The encoded answer to a request. */
+/** Encodes the result of a request. */
 export function encodeResult(id: RequestId, result: unknown): string {
   return `{"id":${id},"result":${JSON.stringify(result)}}`;
 }
 
-/** The encoded refusal of a request. */
+/** Encodes the error response to a request. */
 export function encodeError(id: RequestId, error: Pick<RpcError, 'code' | 'message' | 'data'>): string {
   const { code, message, data } = error;
   return `{"error":${JSON.stringify({ code, message, data })},"id":${id}}`;
 }
 
-/** The encoded answer to something that is not a message. */
+/** Encodes the response to an invalid message. */
 export function encodeMalformed(reason: string): string {
   return encodeError(UNREADABLE_ID, {
     code: RpcErrorCode.invalidRequest,
@@ -99,12 +100,12 @@ export function encodeMalformed(reason: string): string {
   });
 }
 
-/** An encoded notification; absent params are left out. */
+/** Encodes a notification. Absent params are left out. */
 export function encodeNotification(method: string, params?: unknown): string {
   return JSON.stringify({ method, params });
 }
 
-/** An encoded request. */
+/** Encodes a request. */
 export function encodeRequest(
   id: RequestId,
   method: string,
@@ -116,7 +117,7 @@ export function encodeRequest(
   return `{"id":${id},"method":${JSON.stringify(method)}${tail}${mark}}`;
 }
 
-/** The id a numeric counter has on the wire. */
+/** Returns a numeric counter as a request id. */
 export function numericId(value: number): RequestId {
   return String(value) as RequestId;
 }
@@ -125,7 +126,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    // The engine's message may quote the input; only the position at its end is passed on.
+    // The engine's message may quote the input, so only the position at its end is used.
     const position = / at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(String(error))?.[1];
     throw new MalformedMessageError(
       `not valid JSON${position === undefined ? '' : ` at offset ${position}`}`,
@@ -143,7 +144,7 @@ function decodeCall(members: Record<string, unknown>, rawId: string | null, byte
 
 function checkId(members: Record<string, unknown>, rawId: string | null): RequestId {
   if (!Object.hasOwn(members, 'id')) throw new MalformedMessageError('`id` is missing');
-  // Written anew: a part of the message's own text would keep all of it in memory for as long as the request runs.
+  // Encoded again: a substring of the message would keep the whole text in memory while the request runs.
   if (typeof members.id === 'string') return JSON.stringify(members.id) as RequestId;
   if (Number.isSafeInteger(members.id)) return String(members.id) as RequestId;
   if (rawId !== null && isInt64(rawId)) return String(BigInt(rawId)) as RequestId;

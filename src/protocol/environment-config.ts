@@ -6,9 +6,15 @@ const KeyPaths = once(() => z.array(z.array(z.string())));
 
 export const EnvironmentConfigReadParams = once(() =>
   z.object({
-    cwd: doc(z.string(), 'The directory it is to hold for, a `file:` URI. It need not exist.'),
-    configPaths: doc(KeyPaths(), 'What is wanted of the configuration; each path is a list of literal keys.'),
-    requirementsPaths: doc(KeyPaths(), 'What is wanted of the requirements, likewise.'),
+    cwd: doc(
+      z.string(),
+      'The directory that the configuration applies to, a `file:` URI. It need not exist.',
+    ),
+    configPaths: doc(
+      KeyPaths(),
+      'The parts of the configuration to return. Each path is a list of literal keys.',
+    ),
+    requirementsPaths: doc(KeyPaths(), 'The parts of the requirements to return, in the same form.'),
   }),
 );
 
@@ -17,21 +23,21 @@ const Layers = once(() =>
     layers: doc(
       z.array(
         z.object({
-          source: doc(z.string(), 'Where it comes from, for people.'),
-          baseDir: doc(z.string(), 'What relative paths in it are relative to, a `file:` URI.'),
-          toml: doc(z.string(), 'What was asked for of it.'),
+          source: doc(z.string(), 'Where the layer comes from, for people.'),
+          baseDir: doc(z.string(), 'Base directory of its relative paths, a `file:` URI.'),
+          toml: doc(z.string(), 'The requested parts of the layer.'),
         }),
       ),
-      'The weightiest last. Layers that hold nothing of what was asked for are left out.',
+      'In order of increasing precedence. Layers without any requested part are left out.',
     ),
-    cloudInsertionIndex: doc(z.number(), 'Where layers belong that only the client knows of.'),
+    cloudInsertionIndex: doc(z.number(), 'Index at which the client inserts its own layers.'),
   }),
 );
 
 export const EnvironmentConfigReadResult = once(() =>
   z.object({
     userHomeDir: doc(z.nullable(z.string()), 'A `file:` URI.'),
-    codexHomeDir: doc(z.string(), "Where the user's own configuration is, a `file:` URI."),
+    codexHomeDir: doc(z.string(), "The directory of the user's configuration, a `file:` URI."),
     hostname: z.nullable(z.string()),
     config: Layers(),
     requirements: Layers(),

@@ -2,7 +2,7 @@ import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
 import { doc, NoParams, optional } from './scalars.ts';
 
-/** Every capability a server can announce, with what it promises. A flag that is absent reads as false. */
+/** Every capability that a server can announce, with its meaning. An absent flag means false. */
 export const CAPABILITIES = {
   networkProxyLaunch: '`process/start` accepts `networkProxy`.',
   networkProxyReviewDomains: 'The network proxy accepts `reviewDomains`.',
@@ -17,9 +17,9 @@ export const CAPABILITIES = {
   fileWriteStreaming: '`fs/open` mode `replace` and `fs/writeBlock` exist.',
   shellSnapshotV2: '`process/start` accepts `shellSnapshot`.',
   windowsMxc: 'The Windows sandbox level `mxc` exists.',
-  linuxRootWritePreservesDevices: 'A sandbox with a writable root keeps devices protected.',
+  linuxRootWritePreservesDevices: 'A sandbox with a writable root directory still protects devices.',
   linuxApprovedRootWritePreservesRestrictions:
-    'A sandbox with an approved writable root keeps its restrictions.',
+    'A sandbox with an approved writable root directory keeps its restrictions.',
   pty: '`process/start` can open terminals.',
   processCloseStdin: '`process/closeStdin` exists.',
   processResize: '`process/resize` and an initial terminal size exist.',
@@ -29,8 +29,8 @@ export const CAPABILITIES = {
   processSignals: '`process/signal` accepts any POSIX signal name.',
   processTerminateModes: '`process/terminate` accepts `mode`.',
   processStartForms: '`process/start` accepts the `direct` and `prepared` forms and `io`.',
-  processLimits: '`process/start` accepts `limits`, and `reason` tells which of them ended a program.',
-  lifecycleNotifications: '`initialize` can ask for `process/started` and `process/failed`.',
+  processLimits: '`process/start` accepts `limits`, and `reason` names the limit that ended a program.',
+  lifecycleNotifications: '`initialize` can request `process/started` and `process/failed`.',
   fsRename: '`fs/rename` exists.',
   fsAtomicReplace: '`fs/open` mode `atomicReplace` exists.',
   fsWatch: '`fs/watch`, `fs/unwatch` and `fs/changed` exist.',
@@ -50,7 +50,7 @@ const Capabilities = once(() =>
         Object.entries(CAPABILITIES).map(([name, text]) => [name, doc(z.optional(z.boolean()), text)]),
       ) as Record<Capability, z.ZodMiniOptional<z.ZodMiniBoolean>>,
     ),
-    'What this server can do. A missing flag means no.',
+    'The capabilities of this server. A missing flag means false.',
   ),
 );
 
@@ -61,11 +61,11 @@ export const EnvironmentInfo = once(() =>
     providerId: doc(z.optional(z.string()), 'Stable for one host and one server build.'),
     cwd: doc(
       optional(z.string()),
-      "The server's working directory, a `file:` URI; null when it was removed before anybody asked.",
+      "The server's working directory, a `file:` URI. Null when it was removed before the first request for it.",
     ),
-    userHomeDir: doc(z.optional(z.string()), "The server user's home, a `file:` URI."),
+    userHomeDir: doc(z.optional(z.string()), "The server user's home directory, a `file:` URI."),
     platformOs: doc(z.optional(z.string()), '`linux`, `macos` or `windows`.'),
-    prependPathDirs: doc(z.optional(z.array(z.string())), 'Helper directories put in front of PATH.'),
+    prependPathDirs: doc(z.optional(z.array(z.string())), 'Helper directories prepended to PATH.'),
     temporaryDirectories: doc(z.optional(z.array(z.string())), 'Configured temporary directories.'),
     tempDir: doc(z.optional(z.string()), 'The temporary directory in use.'),
     capabilities: Capabilities(),
@@ -77,6 +77,6 @@ export const EnvironmentInfoParams = NoParams;
 export const EnvironmentStatusParams = NoParams;
 export const EnvironmentStatusResult = once(() =>
   z.object({
-    status: doc(z.literal('ready'), 'Always `ready`: an answer is the proof of life.'),
+    status: doc(z.literal('ready'), 'Always `ready`. Any result shows that the server is alive.'),
   }),
 );

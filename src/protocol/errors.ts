@@ -1,4 +1,4 @@
-/** Codes a server answers with. */
+/** Error codes of a server. */
 export const RpcErrorCode = {
   /** A malformed message (answered with id -1), a call out of order, an unknown session or process, a duplicate process id. */
   invalidRequest: -32600,
@@ -12,13 +12,13 @@ export const RpcErrorCode = {
   forbidden: -32003,
   /** A file or directory does not exist, or a file handle is unknown. */
   notFound: -32004,
-  /** A limit of the server is reached, which the message names; what is running goes on. */
+  /** A limit of the server is reached. The message names it. Running processes continue. */
   limitExceeded: -32001,
-  /** The session to resume is attached to another connection; trying again later may succeed. */
+  /** The session to resume is attached to another connection. A later attempt may succeed. */
   sessionAttached: -32010,
 } as const;
 
-/** An error as it crosses the wire. */
+/** A JSON-RPC error. */
 export class RpcError extends Error {
   override readonly name = 'RpcError';
   readonly code: number;
@@ -36,7 +36,7 @@ export function invalidRequest(message: string): RpcError {
   return new RpcError(RpcErrorCode.invalidRequest, message);
 }
 
-/** The token does not allow it, whatever the params are. */
+/** The token does not allow the request, regardless of its params. */
 export function forbidden(message: string): RpcError {
   return new RpcError(RpcErrorCode.forbidden, message);
 }
@@ -56,7 +56,7 @@ export function internalError(message: string): RpcError {
   return new RpcError(RpcErrorCode.internal, message);
 }
 
-/** There is no such file, directory or handle. */
+/** The file, directory or handle does not exist. */
 export function notFound(message: string): RpcError {
   return new RpcError(RpcErrorCode.notFound, message);
 }
@@ -74,9 +74,9 @@ export function sessionAttached(sessionId: string): RpcError {
   );
 }
 
-/** A client's own text made safe to show: no control characters, bounded length. */
+/** Makes a client's text safe to print: no control characters, limited length. */
 export function printable(text: string, maxLength = 200): string {
   const clean = text.slice(0, maxLength).replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '?');
-  // A cut must not leave half of a surrogate pair: strict peers refuse the whole message.
+  // A cut must not split a surrogate pair: strict peers refuse the whole message.
   return text.length > maxLength ? `${clean.replace(/[\ud800-\udbff]$/, '')}…` : clean;
 }

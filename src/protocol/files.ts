@@ -3,16 +3,16 @@ import { once } from '../base/once.ts';
 import { Sandbox } from './sandbox.ts';
 import { Base64, Base64Text, doc, Identifier, optional, Uint64 } from './scalars.ts';
 
-const Path = once(() => doc(z.string(), 'A `file:` URI of this host.'));
+const Path = once(() => doc(z.string(), 'A `file:` URI on this host.'));
 const sandboxed = once(() => ({
-  sandbox: doc(optional(Sandbox()), 'What the operation is confined to; null is nothing of its own.'),
+  sandbox: doc(optional(Sandbox()), 'The sandbox of the operation. Null adds none.'),
 }));
 const HandleId = once(() =>
-  doc(z.string(), 'Chosen by the client, at most 32 bytes; unique within its connection.'),
+  doc(z.string(), 'Chosen by the client, at most 32 bytes. Unique within its connection.'),
 );
-const WatchId = once(() => doc(Identifier(), 'Chosen by the client; unique within its connection.'));
+const WatchId = once(() => doc(Identifier(), 'Chosen by the client. Unique within its connection.'));
 
-/** A flag that may be absent or null. */
+/** A boolean that may be absent or null. */
 function flag(description: string) {
   return doc(optional(z.boolean()), description);
 }
@@ -21,7 +21,7 @@ const followSymlinks = once(() => ({
   followSymlinks: flag('Default true. With false a symbolic link anywhere in the path is an error.'),
 }));
 
-/** The whole result of a method that has nothing to tell. */
+/** The result of a method that returns nothing. */
 export const FsDoneResult = once(() => z.object({}));
 
 export const FsReadFileParams = once(() => z.object({ path: Path(), ...followSymlinks(), ...sandboxed() }));
@@ -39,7 +39,7 @@ export const FsWriteFileParams = once(() =>
 export const FsCreateDirectoryParams = once(() =>
   z.object({
     path: Path(),
-    recursive: flag('Default true: parents are created, and a directory that exists is no error.'),
+    recursive: flag('Default true: creates parents, and an existing directory is no error.'),
     ...followSymlinks(),
     ...sandboxed(),
   }),
@@ -52,9 +52,12 @@ export const FsGetMetadataResult = once(() =>
   z.object({
     isDirectory: z.boolean(),
     isFile: z.boolean(),
-    isSymlink: doc(z.boolean(), 'About the path itself; the other members are about what it leads to.'),
+    isSymlink: doc(
+      z.boolean(),
+      'Describes the path itself. The other members describe the target of a link.',
+    ),
     size: Uint64(),
-    createdAtMs: doc(z.int(), '0 where the file system does not know.'),
+    createdAtMs: doc(z.int(), '0 where the file system does not record it.'),
     modifiedAtMs: z.int(),
   }),
 );
@@ -67,7 +70,7 @@ export const FsReadDirectoryResult = once(() =>
   z.object({
     entries: doc(
       z.array(z.object({ fileName: z.string(), isDirectory: z.boolean(), isFile: z.boolean() })),
-      'In no particular order. Links are followed; those that lead nowhere are left out.',
+      'In no particular order. Links are followed; broken links are left out.',
     ),
   }),
 );
@@ -76,13 +79,13 @@ export const FsWalkParams = once(() =>
   z.object({
     path: Path(),
     options: z.object({
-      maxDepth: doc(Uint64(), '0 to 64; 0 lists the direct children only.'),
-      maxDirectories: doc(Uint64(), '1 to 10,000, the root included.'),
+      maxDepth: doc(Uint64(), '0 to 64. 0 lists only the direct children.'),
+      maxDirectories: doc(Uint64(), '1 to 10,000, including the root.'),
       maxEntries: doc(Uint64(), '1 to 50,000 entries examined.'),
       followDirectorySymlinks: z.boolean(),
       pruneHiddenDirectories: doc(
         z._default(z.boolean(), false),
-        'List directories that begin with a dot but do not enter them.',
+        'List directories whose names begin with a dot, but do not enter them.',
       ),
     }),
     ...sandboxed(),
@@ -95,7 +98,7 @@ export const FsWalkResult = once(() =>
       'Breadth first, names in byte order.',
     ),
     errors: z.array(z.object({ path: Path(), message: z.string() })),
-    truncated: doc(z.boolean(), 'A limit cut something off.'),
+    truncated: doc(z.boolean(), 'True when a limit ended the walk early.'),
   }),
 );
 
@@ -128,7 +131,7 @@ export const FsOpenParams = once(() =>
     path: Path(),
     mode: doc(
       z._default(z.enum(['read', 'replace', 'atomicReplace']), 'read'),
-      '`replace` empties the file and writes in place; `atomicReplace` puts the new file in its place at `fs/close`.',
+      '`replace` truncates the file and writes in place. `atomicReplace` writes a new file that replaces the old one at `fs/close`.',
     ),
     ...sandboxed(),
   }),
@@ -139,7 +142,7 @@ export const FsReadBlockParams = once(() =>
   z.object({ handleId: HandleId(), offset: Uint64(), len: doc(Uint64(), '1 to 1,048,576.') }),
 );
 export const FsReadBlockResult = once(() =>
-  z.object({ chunk: Base64(), eof: doc(z.boolean(), 'True only when fewer than `len` bytes came.') }),
+  z.object({ chunk: Base64(), eof: doc(z.boolean(), 'True only when fewer than `len` bytes were read.') }),
 );
 
 export const FsWriteBlockParams = once(() =>
@@ -149,13 +152,13 @@ export const FsWriteBlockParams = once(() =>
 export const FsCloseParams = once(() =>
   z.object({
     handleId: HandleId(),
-    discard: flag('Default false. With true an atomic replacement is dropped and the old file stays.'),
+    discard: flag('Default false. With true the server drops an atomic replacement and keeps the old file.'),
   }),
 );
 
 export const FsWatchMissingParams = once(() =>
   z.object({
-    watchId: doc(Uint64(), 'A generation: only one higher than all before counts.'),
+    watchId: doc(Uint64(), 'A generation number. Only a number higher than all earlier ones has an effect.'),
     missing: doc(z.array(z.string()), 'Paths that do not exist yet.'),
     present: doc(optional(z.string()), 'A path that exists.'),
   }),
@@ -166,13 +169,13 @@ export const FsMissingChangedParams = once(() => z.object({ watchId: Uint64() })
 export const FsWatchParams = once(() =>
   z.object({
     watchId: WatchId(),
-    path: doc(z.string(), 'An existing file or directory, a `file:` URI.'),
-    recursive: flag('Default true: everything below a directory.'),
+    path: doc(z.string(), 'A `file:` URI of an existing file or directory.'),
+    recursive: flag('Default true: watches everything below a directory.'),
     exclude: doc(optional(z.array(z.string())), 'Globs of paths, relative to `path`, that are not watched.'),
     ...sandboxed(),
     debounceMs: doc(
       optional(Uint64()),
-      'How long changes gather before they are told, up to 5,000. Default 50.',
+      'How long to collect changes before they are reported, up to 5,000. Default 50.',
     ),
   }),
 );
@@ -182,13 +185,13 @@ export const FsChangedParams = once(() =>
   z.object({
     watchId: WatchId(),
     changes: z.array(z.object({ path: Path(), kind: z.enum(['created', 'modified', 'deleted']) })),
-    overflow: doc(z.boolean(), 'Changes were lost: the list is not complete, look at the tree again.'),
+    overflow: doc(z.boolean(), 'Changes were lost and the list is incomplete: read the tree again.'),
   }),
 );
 
 export const FsSearchParams = once(() =>
   z.object({
-    path: doc(z.string(), 'A directory or file, a `file:` URI.'),
+    path: doc(z.string(), 'A `file:` URI of a directory or file.'),
     pattern: doc(
       z.string(),
       'A regular expression in the syntax of ripgrep, or plain text with `literal`. Lines are searched one by one.',
@@ -197,16 +200,16 @@ export const FsSearchParams = once(() =>
     caseSensitive: flag('Default true.'),
     include: doc(
       optional(z.array(z.string())),
-      'Globs of files to search, relative to `path`; all when absent or empty. Without a slash they match names at any depth, with one at the end all that is in a directory.',
+      'Globs of files to search, relative to `path`; all when absent or empty. A glob without a slash matches names at any depth. One with a trailing slash matches everything in a directory.',
     ),
     exclude: doc(optional(z.array(z.string())), 'Globs of files and directories to leave out.'),
     respectIgnoreFiles: flag(
-      'Default true: what .gitignore, .ignore and .rgignore files name is left out, and .git.',
+      'Default true: skips .git and everything that .gitignore, .ignore and .rgignore files name.',
     ),
-    includeHidden: flag('Default false: names that begin with a dot are left out.'),
+    includeHidden: flag('Default false: skips names that begin with a dot.'),
     maxResults: doc(optional(Uint64()), '1 to 10,000 matching lines. Default 1,000.'),
     ...sandboxed(),
-    timeoutMs: doc(optional(Uint64()), '1 to 60,000, the wait for other searches included. Default 10,000.'),
+    timeoutMs: doc(optional(Uint64()), '1 to 60,000, including the wait for other searches. Default 10,000.'),
   }),
 );
 export const FsSearchResult = once(() =>
@@ -215,13 +218,13 @@ export const FsSearchResult = once(() =>
       z.object({
         path: Path(),
         line: doc(Uint64(), 'From 1.'),
-        column: doc(Uint64(), 'Byte of the line where the first match begins, from 1.'),
-        text: doc(z.string(), 'The line; long ones are cut around the match.'),
+        column: doc(Uint64(), 'Byte offset of the first match in the line, from 1.'),
+        text: doc(z.string(), 'The line. Long lines are cut around the match.'),
       }),
     ),
     truncated: doc(
       optional(z.enum(['results', 'time', 'size'])),
-      'Which limit kept the search from being complete: `size` is that of the answer or of a text file. Null when none did.',
+      'The limit that made the search incomplete. `size` is the limit of the result or of a text file. Null when the search is complete.',
     ),
     engine: z.enum(['ripgrep', 'builtin']),
   }),

@@ -3,7 +3,7 @@ import { once } from '../base/once.ts';
 import { Base64, Base64Text, doc, Identifier, optional, Uint64 } from './scalars.ts';
 
 const RequestId = once(() =>
-  doc(Identifier(), 'Chosen by the client; unique among the streamed answers of its connection.'),
+  doc(Identifier(), 'Chosen by the client. Unique among the streamed responses of its connection.'),
 );
 
 const RequestHeader = once(() =>
@@ -12,32 +12,35 @@ const RequestHeader = once(() =>
     value: z.string(),
     valueEnvVar: doc(
       optional(z.string()),
-      'A variable of the server whose value is put behind `value`; it must exist and not be empty. Variables that hold the credentials of the server itself are refused.',
+      'An environment variable of the server whose value is appended to `value`. It must exist and not be empty. Variables with credentials of the server itself are refused.',
     ),
   }),
 );
 
-const AnswerHeader = once(() => z.object({ name: doc(z.string(), 'In lower case.'), value: z.string() }));
+const ResponseHeader = once(() => z.object({ name: doc(z.string(), 'In lower case.'), value: z.string() }));
 
 export const HttpRequestParams = once(() =>
   z.object({
     requestId: RequestId(),
-    method: doc(z.string(), 'Sent as it is.'),
+    method: doc(z.string(), 'Sent unchanged.'),
     url: doc(z.string(), 'An `http:` or `https:` URL.'),
-    headers: doc(z._default(z.array(RequestHeader()), []), 'Sent in this order, same names side by side.'),
-    bodyBase64: doc(optional(Base64Text()), 'Null, absent and empty are the same: no body.'),
-    timeoutMs: doc(optional(Uint64()), 'From the start to the end of the body; null or absent is no limit.'),
+    headers: doc(z._default(z.array(RequestHeader()), []), 'Sent in this order, with equal names grouped.'),
+    bodyBase64: doc(optional(Base64Text()), 'Null, absent and empty all mean no body.'),
+    timeoutMs: doc(
+      optional(Uint64()),
+      'Time from the start to the end of the body. No limit when null or absent.',
+    ),
     redirectPolicy: doc(
       z._default(z.enum(['follow', 'stop']), 'follow'),
-      '`follow` goes through up to ten redirects, `stop` returns the first.',
+      '`follow` follows up to ten redirects. `stop` returns the redirect response itself.',
     ),
     streamResponse: doc(
       z._default(z.boolean(), false),
-      'The answer has status and headers only; the body follows as `http/request/bodyDelta`.',
+      'The result has status and headers only. The body follows as `http/request/bodyDelta`.',
     ),
     windowBytes: doc(
       optional(Uint64()),
-      'With `streamResponse`: bytes of the body, and one piece more, that may be under way before `http/consumed` tells that they were used.',
+      'With `streamResponse`: bytes of the body that may be in flight before `http/consumed` reports them as used. One chunk may exceed it.',
     ),
   }),
 );
@@ -46,13 +49,10 @@ export const HttpRequestResult = once(() =>
   z.object({
     status: z.int(),
     headers: doc(
-      z.array(AnswerHeader()),
-      'In order of arrival, same names side by side; values that are not ASCII are left out.',
+      z.array(ResponseHeader()),
+      'In order of arrival, with equal names grouped. Values that are not ASCII are left out.',
     ),
-    bodyBase64: doc(
-      Base64(),
-      'As it was received: nothing is decompressed. Empty when the body is streamed.',
-    ),
+    bodyBase64: doc(Base64(), 'The body as received, not decompressed. Empty when the body is streamed.'),
   }),
 );
 
@@ -60,18 +60,18 @@ export const HttpBodyDeltaParams = once(() =>
   z.object({
     requestId: RequestId(),
     seq: doc(Uint64(), 'From 1, without gaps.'),
-    deltaBase64: doc(Base64(), 'At most 1 MiB of the body; empty in the last one.'),
-    done: doc(z.boolean(), 'The last one; the id is free again.'),
-    error: doc(z.nullable(z.string()), 'In the last one: why the body is not complete.'),
+    deltaBase64: doc(Base64(), 'At most 1 MiB of the body. Empty in the last notification.'),
+    done: doc(z.boolean(), 'True in the last notification. The id may then be reused.'),
+    error: doc(z.nullable(z.string()), 'In the last notification: why the body is incomplete.'),
   }),
 );
 
 export const HttpCancelParams = once(() => z.object({ requestId: RequestId() }));
 export const HttpCancelResult = once(() =>
-  z.object({ cancelled: doc(z.boolean(), 'Whether there was such a request under way.') }),
+  z.object({ cancelled: doc(z.boolean(), 'Whether such a request was in progress.') }),
 );
 
 export const HttpConsumedParams = once(() =>
-  z.object({ requestId: RequestId(), bytes: doc(Uint64(), 'Used since the last report.') }),
+  z.object({ requestId: RequestId(), bytes: doc(Uint64(), 'Bytes used since the last report.') }),
 );
 export const HttpConsumedResult = once(() => z.object({}));

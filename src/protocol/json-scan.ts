@@ -1,31 +1,35 @@
 import { LINEAR_KEY_SEARCH_MAX, MAX_KEY_LENGTH, type MessageLimits } from './limits.ts';
 
-/** A message that cannot be decoded; `message` says why without quoting any of it. */
+/** A message that cannot be decoded. `message` gives the reason without quoting the input. */
 export class MalformedMessageError extends Error {
   override readonly name = 'MalformedMessageError';
 }
 
-/** What a scan learns that JSON.parse would lose. */
-export interface JsonScan {
-  /** The text to parse: the input; with `integers`, every number that is not one of 64 bits has been made visibly fractional. */
+/** The findings of a scan that JSON.parse would lose. */
+interface JsonScan {
+  /**
+   * The text to parse. With `integers`, every number that is not a 64-bit integer is rewritten with a visible
+   * fraction.
+   */
   readonly text: string;
   /** The root object's `id` exactly as written, if it is a number. */
   readonly rawId: string | null;
 }
 
 /**
- * Enforces what JSON.parse does not: depth, number of values, unique keys (also when spelled with escapes), their length and paired
- * surrogates, before anything is allocated for the message. It reads the text once and judges nothing else: text that is not JSON passes
- * here and fails in JSON.parse.
+ * Enforces limits that JSON.parse does not: depth, number of values, unique keys (also when written with escapes),
+ * their length, and paired surrogates. It does so before anything is allocated for the message. It reads the text
+ * once and checks nothing else: text that is not JSON passes here and fails in JSON.parse.
  *
- * Requests have integers of at most 64 bits only. JSON.parse cannot tell `1.0` from `1` or 2^64 from the number below it, so with
- * `integers` every other number is replaced by `0.5`, which no integer schema accepts. With `any` numbers stay as they are.
+ * Requests may contain only 64-bit integers. JSON.parse cannot distinguish `1.0` from `1`, or 2^64 from the number
+ * below it. So with `integers` every other number is replaced by `0.5`, which no integer schema accepts. With
+ * `any`, numbers are unchanged.
  */
 export function scanJson(text: string, limits: MessageLimits, numbers: Numbers = 'integers'): JsonScan {
   return new Scanner(text, limits, numbers).scan();
 }
 
-/** Which numbers a message may contain. */
+/** The numbers that a message may contain. */
 export type Numbers = 'integers' | 'any';
 
 const QUOTE = 0x22;
@@ -39,7 +43,7 @@ const LOWER_U = 0x75;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** The keys of one open object, or null for an array. */
+/** The keys of an open object, or null for an array. */
 type Frame = KeySet | null;
 
 class Scanner {
@@ -109,7 +113,7 @@ class Scanner {
     return new MalformedMessageError(`more than ${this.#limits.maxJsonValues} JSON values`);
   }
 
-  /** Passes over the string that opens at `start`; returns the position behind it. */
+  /** Skips the string that starts at `start`. Returns the position after it. */
   #string(start: number): number {
     const end = this.#endOfString(start);
     if (this.#expectKey) {
@@ -129,7 +133,10 @@ class Scanner {
     return backslash < end ? this.#endOfEscapedString(backslash) : end;
   }
 
-  /** The next backslash at or behind `at`. It is remembered, so that a text without escapes is searched once and not per string. */
+  /**
+   * Returns the position of the next backslash at or after `at`. It is cached, so that a text without escapes is
+   * searched once instead of once per string.
+   */
   #backslashFrom(at: number): number {
     if (this.#nextBackslash < at) {
       const found = this.#text.indexOf('\\', at);
@@ -164,7 +171,10 @@ class Scanner {
     throw new MalformedMessageError('a lone surrogate in a string');
   }
 
-  /** Keys are free because each brings a value; in text that is not JSON they may come without, and are counted here. */
+  /**
+   * Keys are not counted, because each has a value. In text that is not JSON a key may lack one, so it is counted
+   * here.
+   */
   #key(start: number, end: number): void {
     if (++this.#keys > this.#limits.maxJsonValues) throw this.#tooManyValues();
     if (end - start > MAX_KEY_LENGTH) throw new MalformedMessageError(`a key longer than ${MAX_KEY_LENGTH}`);
@@ -175,7 +185,7 @@ class Scanner {
     this.#idPending = this.#frames.length === 1 && key === 'id';
   }
 
-  /** Passes over a number, a literal or garbage. */
+  /** Skips a number, a literal or garbage. */
   #scalar(start: number): number {
     const text = this.#text;
     const first = text.charCodeAt(start);
@@ -196,7 +206,7 @@ class Scanner {
     return at;
   }
 
-  /** Notes a number that is not an integer of at most 64 bits. What is not a number at all is left for JSON.parse to refuse. */
+  /** Records a number that is not a 64-bit integer. JSON.parse refuses tokens that are no numbers. */
   #checkNumber(start: number, end: number): void {
     if (this.#numbers === 'any') return;
     const token = this.#text.slice(start, end);
@@ -217,12 +227,12 @@ class Scanner {
   }
 }
 
-/** Keys seen in one object: an array while it is small, a set beyond that. */
+/** The keys of one object: an array while it is small, then a set. */
 class KeySet {
   readonly #few: string[] = [];
   #many: Set<string> | null = null;
 
-  /** False when the key is there already. */
+  /** Returns false when the key is already present. */
   add(key: string): boolean {
     if (this.#many !== null) {
       if (this.#many.has(key)) return false;
@@ -253,7 +263,10 @@ const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const MAX_UINT64 = '18446744073709551615';
 const MAX_NEGATIVE_INT64 = '9223372036854775808';
 
-/** Whether the token is an integer between -2^63 and 2^64 - 1. Digits without leading zeros compare like the numbers they write. */
+/**
+ * Whether the token is an integer between -2^63 and 2^64 - 1. Digits without leading zeros compare like their
+ * numbers.
+ */
 function isIntegerOf64Bits(token: string): boolean {
   const negative = token.startsWith('-');
   const digits = negative ? token.slice(1) : token;

@@ -3,7 +3,10 @@ import { once } from '../base/once.ts';
 import { namedValues } from './named-values.ts';
 import { Base64, Base64Text, doc, Identifier, optional, Uint64 } from './scalars.ts';
 
-/** The first dialect: `command/exec`. Processes started by it report in its words; control methods of both dialects work on any process. */
+/**
+ * The legacy dialect `command/exec`. Its processes report in this dialect. Control methods of both dialects work on
+ * any process.
+ */
 export const CommandExecParams = once(() =>
   z.object({
     processId: Identifier(),
@@ -11,7 +14,7 @@ export const CommandExecParams = once(() =>
     cwd: doc(z.string(), 'An absolute native path or a `file:` URI.'),
     env: namedValues(z.string()),
     tty: z.boolean(),
-    outputBytesCap: doc(optional(Uint64()), 'Retained bytes; may only lower the server limit.'),
+    outputBytesCap: doc(optional(Uint64()), 'Bytes to retain. Can only lower the limit of the server.'),
     arg0: optional(z.string()),
   }),
 );
@@ -39,6 +42,6 @@ export const CommandExecOutputDeltaParams = once(() =>
 export const CommandExecExitedParams = once(() =>
   z.object({
     processId: Identifier(),
-    exitCode: doc(z.number(), 'Sent after all output; nothing follows it.'),
+    exitCode: doc(z.number(), 'Sent after all output. Nothing follows it.'),
   }),
 );

@@ -1,10 +1,10 @@
 import * as z from 'zod/mini';
-// Not by way of `z.core`: whoever names that gets all of it.
+// Not imported through `z.core`, because that would bundle all of it.
 import { $constructor, $ZodAsyncError, util } from 'zod/v4/core';
 
 /**
- * Values by names that a client chooses, any name at all. The library's own records leave out `__proto__`, which is a good name of a
- * variable; here it is a member like every other, and never the prototype of anything.
+ * A record with names that a client chooses, including any name. Zod's records drop `__proto__`, which is a valid
+ * variable name. Here it is a member like any other, and never a prototype.
  */
 export function namedValues<Value extends z.ZodMiniType>(
   value: Value,
@@ -18,7 +18,7 @@ export function namedValues<Value extends z.ZodMiniType>(
 const PROTO = '__proto__';
 const LibraryRecord: $constructor<z.ZodMiniRecord> = z.ZodMiniRecord;
 
-/** A type of schema of its own: copies of one, as {@link z.clone} makes them, keep what it does. */
+/** A separate schema type, so that clones of it ({@link z.clone}) keep its behavior. */
 const NamedValues = $constructor<z.ZodMiniRecord>('NamedValues', (schema, definition) => {
   LibraryRecord.init(schema, definition);
   const parseOthers = schema._zod.parse;
@@ -35,7 +35,7 @@ const NamedValues = $constructor<z.ZodMiniRecord>('NamedValues', (schema, defini
   };
 });
 
-/** Whether it is what JSON with such a key is parsed to. */
+/** Whether the value is the result of parsing JSON with such a key. */
 function hasProto(value: unknown): value is { readonly [PROTO]: unknown } {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, PROTO);
 }

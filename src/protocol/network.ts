@@ -13,78 +13,81 @@ const Port = once(() =>
 
 const CredentialProvider = once(() =>
   z.strictObject({
-    env: doc(z._default(z.array(z.string()), []), 'Variables whose values are credentials.'),
+    env: doc(z._default(z.array(z.string()), []), 'Environment variables whose values are credentials.'),
     patterns: doc(
       z._default(z.array(z.string()), []),
-      'What they look like, as regular expressions without lookaround, classes in classes and back references. The mask looks the same.',
+      'Regular expressions that match the credentials, without lookaround, nested classes and back references. The mask has the same form.',
     ),
     url_prefixes: doc(
       z._default(z.array(z.string()), []),
-      'Where they may be sent: `[https://][*.]host[:port][/path]`, or `http://` for a host of this machine.',
+      'Where the credentials may be sent: `[https://][*.]host[:port][/path]`, or `http://` for a host on this machine.',
     ),
-    url_prefix_from_env: doc(optional(z.string()), 'A variable of the program with one more of those.'),
+    url_prefix_from_env: doc(
+      optional(z.string()),
+      'A variable of the program that holds one more URL prefix.',
+    ),
     auth: doc(
       z._default(z.array(z.enum(['bearer', 'token', 'basic', 'header'])), []),
-      'How they are sent; `bearer` when empty.',
+      'How the credentials are sent. `bearer` when empty.',
     ),
-    header: doc(optional(z.string()), 'The header, for `header` and nothing else.'),
-    prefix: doc(optional(z.string()), 'What stands in that header before the credential.'),
+    header: doc(optional(z.string()), 'Name of the header. Only for `header`.'),
+    prefix: doc(optional(z.string()), 'Text before the credential in that header.'),
   }),
 );
 
 const ProxySettings = once(() =>
   z.object({
-    enabled: doc(z.boolean(), 'False is refused: leave `networkProxy` out to run without one.'),
+    enabled: doc(z.boolean(), 'Must be true. Leave out `networkProxy` to run without a proxy.'),
     enableSocks5: doc(z.boolean(), 'Listen for SOCKS5 besides HTTP.'),
     enableSocks5Udp: doc(z.boolean(), 'Relay datagrams of SOCKS5 clients outside a network sandbox.'),
     allowUpstreamProxy: doc(
       z.boolean(),
-      'Refused where the server itself is told to use a proxy; without effect elsewhere.',
+      'Refused where the server itself uses a proxy. No effect elsewhere.',
     ),
     dangerouslyAllowAllUnixSockets: doc(
       z.boolean(),
-      'Without effect on Linux, which forwards to no unix socket.',
+      'No effect on Linux, where the proxy forwards to no unix socket.',
     ),
-    mode: doc(z.enum(['limited', 'full']), '`limited` lets GET, HEAD and OPTIONS of plain HTTP through.'),
-    allowLocalBinding: doc(z.boolean(), 'Local and private addresses count as any other.'),
+    mode: doc(z.enum(['limited', 'full']), '`limited` allows GET, HEAD and OPTIONS over plain HTTP only.'),
+    allowLocalBinding: doc(z.boolean(), 'Treat local and private addresses like any other.'),
     domains: doc(
       optional(namedValues(z.enum(['none', 'allow', 'deny']))),
       'Host patterns: `a.example`, `*.example` (below), `**.example` (it and below), `*`, or with `*` anywhere.',
     ),
     unixSockets: doc(
       optional(namedValues(z.enum(['none', 'allow', 'deny']))),
-      'Paths; without effect on Linux.',
+      'Paths of unix sockets. No effect on Linux.',
     ),
     reviewDomains: doc(
       z._default(z.array(z.string()), []),
-      'Host patterns that are put to the client although they are allowed.',
+      'Host patterns that require a decision of the client although they are allowed.',
     ),
     credentialMasking: doc(
       z._default(z.boolean(), false),
-      'The program gets masks for its credentials; the proxy turns them back in requests to where they belong.',
+      'Give the program masks instead of its credentials. The proxy restores them in requests to the permitted hosts.',
     ),
     credentialProviders: doc(
       z._default(namedValues(CredentialProvider()), {}),
-      'Credentials to mask besides those of GitHub and OpenAI, by a name for messages.',
+      'Credentials to mask besides those of GitHub and OpenAI. The keys are names for messages.',
     ),
   }),
 );
 
-/** A proxy of its own for one program. */
+/** A network proxy for one program. */
 export const NetworkProxy = once(() =>
   z.object({
     proxy: ProxySettings(),
-    auditMetadata: doc(z._default(namedValues(z.unknown()), {}), 'Accepted and not used.'),
-    environmentId: doc(optional(z.string()), 'Accepted and not used.'),
-    executionId: doc(optional(z.string()), 'Accepted and not used.'),
+    auditMetadata: doc(z._default(namedValues(z.unknown()), {}), 'Accepted but not used.'),
+    environmentId: doc(optional(z.string()), 'Accepted but not used.'),
+    executionId: doc(optional(z.string()), 'Accepted but not used.'),
     policyDecisionTimeoutMs: doc(
       optional(Uint64()),
-      'Ask the client about hosts that no pattern allows, and wait this long and five seconds more.',
+      'Ask the client about hosts that no pattern allows, and wait this long plus five seconds for its decision.',
     ),
   }),
 );
 
-/** What a client knows of a proxy that runs already. */
+/** A network proxy that already runs, as the client describes it. */
 export const ManagedNetwork = once(() =>
   z.object({
     loopbackPorts: z._default(z.array(Port()), []),
@@ -99,11 +102,11 @@ export const NetworkPolicyRequestParams = once(() =>
     processId: Identifier(),
     request: doc(
       z.object({
-        protocol: doc(Protocol(), 'How the program asked.'),
+        protocol: doc(Protocol(), 'The protocol that the program used.'),
         host: doc(z.string(), 'A name or an address, in lower case.'),
         port: Port(),
       }),
-      'How the program asked, and for what: a name or an address in lower case, and a port.',
+      'The protocol, the host (a name or an address in lower case) and the port that the program requested.',
     ),
   }),
 );
@@ -118,7 +121,7 @@ export const NetworkPolicyRequestResult = once(() =>
         z.object({ type: z.literal('deny'), reason: Reason() }),
         z.object({ type: z.literal('ask'), reason: Reason() }),
       ]),
-      '`ask` blocks like `deny` and is reported as what it is. Reasons have at most 1024 bytes and no control characters.',
+      '`ask` blocks like `deny`, but is reported as `ask`. Reasons have at most 1024 bytes and no control characters.',
     ),
   }),
 );
@@ -129,20 +132,20 @@ export const NetworkPolicyDecisionParams = once(() =>
     timestamp: doc(z.string(), 'RFC 3339, UTC, with milliseconds.'),
     scope: doc(
       z.enum(['domain', 'non_domain']),
-      'Whether the host decided, or something else about the request.',
+      'Whether the host or another property of the request determined the decision.',
     ),
     decision: z.enum(['allow', 'deny', 'ask']),
     source: z.enum(['baseline_policy', 'mode_guard', 'proxy_state', 'decider']),
-    reason: doc(z.string(), '`allow`, or why it was not simply allowed.'),
+    reason: doc(z.string(), '`allow`, or the reason for any other decision.'),
     protocol: Protocol(),
     host: z.string(),
     port: Port(),
     method: doc(z.optional(z.string()), 'The HTTP method; absent for SOCKS5.'),
-    client: doc(z.optional(z.string()), 'Address and port that the program connected from.'),
-    policyOverride: doc(z.boolean(), 'Whether the client allowed what no pattern allows.'),
+    client: doc(z.optional(z.string()), 'Source address and port of the program.'),
+    policyOverride: doc(z.boolean(), 'Whether the client allowed a host that no pattern allows.'),
     droppedBefore: doc(
       z.optional(Uint64()),
-      'How many earlier decisions about this process were not reported because the client did not read.',
+      'Number of earlier decisions about this process that were not reported because the client did not read.',
     ),
   }),
 );

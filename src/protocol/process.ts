@@ -5,18 +5,21 @@ import { ManagedNetwork, NetworkProxy } from './network.ts';
 import { Sandbox } from './sandbox.ts';
 import { Base64, Base64Text, doc, Identifier, optional, Uint16Positive, Uint64 } from './scalars.ts';
 
-const ProcessId = once(() => doc(Identifier(), 'Chosen by the client; unique within its session.'));
+const ProcessId = once(() => doc(Identifier(), 'Chosen by the client. Unique within its session.'));
 const Stream = once(() => z.enum(['stdout', 'stderr', 'pty']));
 const Seq = once(() => doc(Uint64(), 'Position among all events of the process, from 1, without gaps.'));
 const StringMap = once(() => namedValues(z.string()));
 
 const EnvPolicy = once(() =>
   z.object({
-    inherit: doc(z.enum(['all', 'core', 'none']), "What to take of the server's own environment."),
+    inherit: doc(z.enum(['all', 'core', 'none']), "Which variables of the server's environment to inherit."),
     ignoreDefaultExcludes: doc(z.boolean(), 'Keep names that contain KEY, SECRET or TOKEN.'),
     exclude: doc(z.array(z.string()), 'Globs of names to drop.'),
-    set: doc(StringMap(), 'Variables to add; the two filters above do not apply to them.'),
-    includeOnly: doc(z.array(z.string()), 'If not empty, globs of the only names to keep.'),
+    set: doc(StringMap(), 'Variables to add. The two filters above do not apply to them.'),
+    includeOnly: doc(
+      z.array(z.string()),
+      'If not empty, globs of the names to keep; all others are dropped.',
+    ),
   }),
 );
 
@@ -38,10 +41,10 @@ const Metadata = once(() =>
 
 const ShellSnapshot = once(() =>
   z.object({
-    scopeId: doc(z.string(), 'Commands of one scope share a state. 1 to 256 bytes.'),
+    scopeId: doc(z.string(), 'Commands of one scope share a shell state. 1 to 256 bytes.'),
     shell: z.object({
       name: doc(z.string(), '`bash`, `zsh` or `sh`.'),
-      path: doc(z.string(), 'Equal to the first of `argv`.'),
+      path: doc(z.string(), 'Must equal `argv[0]`.'),
     }),
   }),
 );
@@ -58,8 +61,11 @@ const ProcessIo = once(() =>
 const program = once(() => ({
   argv: doc(z.array(z.string()), 'The command vector. It is never passed through a shell.'),
   cwd: doc(z.string(), 'Working directory, a `file:` URI.'),
-  env: doc(StringMap(), 'Variables of the child; with `envPolicy` they are laid over its result.'),
-  arg0: doc(optional(z.string()), 'What the program sees as argv[0], when it is not the first of `argv`.'),
+  env: doc(StringMap(), 'Environment variables of the child. With `envPolicy` they override its result.'),
+  arg0: doc(
+    optional(z.string()),
+    'The argv[0] that the program sees, if it differs from the first of `argv`.',
+  ),
 }));
 
 const LimitValue = once(() =>
@@ -74,34 +80,31 @@ const Limits = once(() =>
   z.object({
     memoryBytes: doc(
       optional(LimitValue()),
-      'Memory of the program and what it starts; of each process by itself where the server has no control groups.',
+      'Memory of the program and its descendants. Applies to each process separately where the server has no control groups.',
     ),
     pids: doc(
       optional(LimitValue()),
-      'Processes and threads; refused where the server has no control groups.',
+      'Number of processes and threads. Refused where the server has no control groups.',
     ),
     cpuPercent: doc(
       optional(LimitValue()),
-      'Share of one processor; refused where the server has no control groups.',
+      'Percentage of one processor. Refused where the server has no control groups.',
     ),
     wallMs: doc(optional(LimitValue()), 'Time from the start until the last output stream has ended.'),
     idleMs: doc(optional(LimitValue()), 'Time without output.'),
-    outputBytes: doc(
-      optional(LimitValue()),
-      'Bytes of all output streams; what comes after them is dropped.',
-    ),
+    outputBytes: doc(optional(LimitValue()), 'Bytes of all output streams. Further output is dropped.'),
   }),
 );
 
 const bounds = once(() => ({
-  limits: doc(optional(Limits()), "What the program may use at most, within the server's own limits."),
-  sandbox: doc(optional(Sandbox()), 'What the program is confined to; null is nothing of its own.'),
+  limits: doc(optional(Limits()), "Resource limits of the program, within the server's own limits."),
+  sandbox: doc(optional(Sandbox()), 'The sandbox of the program. Null adds none.'),
 }));
 
 const Reason = once(() =>
   doc(
     z.optional(z.enum(['oom', 'timeout', 'idle', 'outputLimit'])),
-    'The limit that ended the program; absent when none did.',
+    'The limit that ended the program. Absent when none did.',
   ),
 );
 
@@ -109,18 +112,18 @@ const FlatStart = once(() =>
   z.object({
     processId: ProcessId(),
     ...program(),
-    tty: doc(z.boolean(), 'Run on a terminal; stdout and stderr are then one stream.'),
+    tty: doc(z.boolean(), 'Run on a terminal. stdout and stderr are then one stream.'),
     pipeStdin: doc(
       z._default(z.boolean(), false),
       'Keep stdin open for `process/write`; otherwise it is /dev/null.',
     ),
     size: doc(optional(TerminalSize()), 'Initial size of the terminal; 24 by 80 when absent.'),
-    envPolicy: doc(optional(EnvPolicy()), 'Absent: the child sees exactly `env`.'),
-    metadata: doc(optional(Metadata()), 'Identifiers handed to the child.'),
+    envPolicy: doc(optional(EnvPolicy()), 'When absent, the environment of the child is exactly `env`.'),
+    metadata: doc(optional(Metadata()), 'Identifiers to pass to the child.'),
     ...bounds(),
     enforceManagedNetwork: doc(
       z._default(z.boolean(), false),
-      'The program reaches its proxy and nothing else of the network. Refused without a sandbox.',
+      'The program can reach its proxy and no other part of the network. Refused without a sandbox.',
     ),
     managedNetwork: doc(
       optional(ManagedNetwork()),
@@ -128,11 +131,11 @@ const FlatStart = once(() =>
     ),
     networkProxy: doc(
       optional(NetworkProxy()),
-      'Run a proxy for this program and point its environment there.',
+      'Run a network proxy for this program and set its proxy variables.',
     ),
     shellSnapshot: doc(
       optional(ShellSnapshot()),
-      'Run a login command (`argv` = shell, `-lc`, script, …) in the state that a login shell once had; anything else runs as given.',
+      'Run a login command (`argv` = shell, `-lc`, script, …) in a saved login-shell state. Other commands run as given.',
     ),
   }),
 );
@@ -154,7 +157,7 @@ const PreparedStart = once(() =>
   }),
 );
 
-/** Three spellings of one request; the forms are told apart by the member `direct` or `prepared`. */
+/** Three forms of one request, distinguished by the member `direct` or `prepared`. */
 export const ProcessStartParams = once(() => z.union([FlatStart(), DirectStart(), PreparedStart()]));
 
 export const ProcessStartResult = once(() =>
@@ -162,7 +165,7 @@ export const ProcessStartResult = once(() =>
     processId: ProcessId(),
     sandboxType: doc(
       z.nullish(z.enum(['none', 'macosSeatbelt', 'linuxSeccomp', 'windowsRestrictedToken'])),
-      'What confines the process.',
+      'The sandbox that the process runs in.',
     ),
   }),
 );
@@ -170,12 +173,12 @@ export const ProcessStartResult = once(() =>
 export const ProcessReadParams = once(() =>
   z.object({
     processId: ProcessId(),
-    afterSeq: doc(optional(Uint64()), 'Only chunks with a greater seq are returned.'),
+    afterSeq: doc(optional(Uint64()), 'Return only chunks with a greater seq.'),
     maxBytes: doc(
       optional(Uint64()),
-      'Byte budget of the answer; the first chunk is returned even if it is larger.',
+      'Byte limit of the result. The first chunk is returned even if it is larger.',
     ),
-    waitMs: doc(optional(Uint64()), 'How long to wait for something new.'),
+    waitMs: doc(optional(Uint64()), 'How long to wait for new output.'),
   }),
 );
 
@@ -185,16 +188,16 @@ export const ProcessReadResult = once(() =>
   z.object({
     chunks: doc(
       z.array(Chunk()),
-      'Retained output in order, as much as an answer may hold. A first seq beyond `afterSeq` + 1 reveals what was evicted.',
+      'Retained output in order, up to the size limit of a response. A first seq beyond `afterSeq` + 1 means that output was evicted.',
     ),
-    nextSeq: doc(Uint64(), 'Read on with `afterSeq` = this - 1.'),
+    nextSeq: doc(Uint64(), 'To continue, read with `afterSeq` = this - 1.'),
     exited: z.boolean(),
     exitCode: doc(z.nullable(z.number()), '128 + n when signal n ended the process.'),
     closed: doc(
       z.boolean(),
-      'Exited, and all output has been read. Without `maxBytes` it is told only when no output follows this page.',
+      'The process has exited and all output has been read. Without `maxBytes` it is true only when no output follows this page.',
     ),
-    failure: doc(z.nullable(z.string()), 'Always null from a server.'),
+    failure: doc(z.nullable(z.string()), 'Servers always send null.'),
     sandboxDenied: z.optional(z.boolean()),
     reason: Reason(),
   }),
@@ -206,7 +209,7 @@ export const ProcessWriteParams = once(() =>
     chunk: doc(Base64Text(), 'Bytes for stdin.'),
     writeId: doc(
       z.optional(Identifier().check(z.minLength(1, { error: 'writeId must not be empty' }))),
-      'Makes a retry harmless: an id that was accepted before is not written again.',
+      'Makes retries safe: the server does not write an id again that it has accepted before.',
     ),
   }),
 );
@@ -215,7 +218,7 @@ export const ProcessWriteResult = once(() =>
   z.object({
     status: doc(
       z.enum(['accepted', 'unknownProcess', 'stdinClosed', 'starting']),
-      '`accepted` means queued for the child in call order.',
+      '`accepted` means that the bytes are queued for the child in call order.',
     ),
   }),
 );
@@ -241,7 +244,7 @@ const TerminateMode = once(() =>
 export const ProcessTerminateParams = once(() =>
   z.object({
     processId: ProcessId(),
-    mode: doc(optional(TerminateMode()), 'Absent: `force`, SIGKILL at once.'),
+    mode: doc(optional(TerminateMode()), 'Default: `force`, which sends SIGKILL immediately.'),
   }),
 );
 
@@ -257,7 +260,7 @@ export const ProcessCloseStdinResult = once(() =>
   z.object({
     status: doc(
       z.enum(['closed', 'alreadyClosed', 'unknownProcess']),
-      'On a terminal the end-of-file character is sent.',
+      'On a terminal the server sends the end-of-file character.',
     ),
   }),
 );
@@ -274,13 +277,13 @@ export const ProcessWaitParams = once(() =>
   z.object({
     processId: ProcessId(),
     until: doc(z._default(z.enum(['exited', 'closed']), 'closed'), 'Which state to wait for.'),
-    timeoutMs: doc(optional(Uint64()), 'Absent: no limit.'),
+    timeoutMs: doc(optional(Uint64()), 'No limit when absent.'),
   }),
 );
 
 export const ProcessWaitResult = once(() =>
   z.object({
-    running: doc(z.boolean(), 'True when the time ran out first.'),
+    running: doc(z.boolean(), 'True when the timeout ended the wait.'),
     exited: z.boolean(),
     exitCode: z.nullable(z.number()),
     closed: z.boolean(),
@@ -298,7 +301,7 @@ export const ProcessSnapshotResult = once(() =>
     terminal: StreamSnapshot(),
     truncated: doc(z.boolean(), 'Whether bytes are missing in the middle of a stream.'),
     omittedBytes: doc(OmittedBytes(), 'How many bytes are missing, per stream.'),
-    headBytes: doc(OmittedBytes(), 'Where the missing bytes would stand, per stream.'),
+    headBytes: doc(OmittedBytes(), 'Offset of the missing bytes, per stream.'),
     exitCode: z.nullable(z.number()),
     running: z.boolean(),
     closed: z.boolean(),

@@ -15,7 +15,10 @@ const filesystem = { family: 'filesystem', needs: 'files.read' } as const;
 const handle = { ...filesystem, subject: 'handleId' } as const;
 const web = { family: 'http', needs: 'net', subject: 'requestId' } as const;
 
-/** Every request a client can send. The server's handlers, the client's calls, the schemas and the documentation follow this table. */
+/**
+ * Every request that a client can send. The server's handlers, the client's calls, the schemas and the
+ * documentation derive from this table.
+ */
 export const METHODS = {
   initialize: method({
     family: 'session',
@@ -30,7 +33,7 @@ export const METHODS = {
     lane: 'control',
     params: environment.EnvironmentInfoParams,
     result: environment.EnvironmentInfo,
-    summary: 'Tells what machine this is and what the server can do.',
+    summary: 'Describes the machine and the capabilities of the server.',
   }),
   'environment/status': method({
     family: 'environment status',
@@ -38,7 +41,7 @@ export const METHODS = {
     lane: 'control',
     params: environment.EnvironmentStatusParams,
     result: environment.EnvironmentStatusResult,
-    summary: 'The cheapest call: a sign of life.',
+    summary: 'Checks that the server is alive. The cheapest call.',
   }),
   'capabilityRoots/discoverV1': method({
     family: 'capability discovery',
@@ -55,7 +58,7 @@ export const METHODS = {
     capability: 'capabilityDiscoveryV2',
     params: capabilities.CapabilitiesDiscoverParams,
     result: capabilities.CapabilitiesDiscoverResult,
-    summary: 'Tells which plugins and skills are installed.',
+    summary: 'Lists the installed plugins and skills.',
   }),
   'environmentConfig/read': method({
     family: 'environment config',
@@ -64,40 +67,40 @@ export const METHODS = {
     capability: 'environmentConfigRead',
     params: environmentConfig.EnvironmentConfigReadParams,
     result: environmentConfig.EnvironmentConfigReadResult,
-    summary: 'Reads what this machine, its user and a trusted project have configured.',
+    summary: 'Reads the configuration of the machine, its user and a trusted project.',
   }),
   'process/start': method({
     ...exec,
     params: process.ProcessStartParams,
     result: process.ProcessStartResult,
-    summary: 'Starts a program. The answer means that it was executed.',
+    summary: 'Starts a program. The result means that it was executed.',
   }),
   'process/read': method({
     ...exec,
     params: process.ProcessReadParams,
     result: process.ProcessReadResult,
-    summary: 'Returns retained output and the state; can wait for news.',
+    summary: 'Returns retained output and the state. Can wait for new output.',
   }),
   'process/write': method({
     ...exec,
     bulk: 'chunk',
     params: process.ProcessWriteParams,
     result: process.ProcessWriteResult,
-    summary: 'Queues bytes for stdin. The answer is withheld while the child does not keep up.',
+    summary: 'Queues bytes for stdin. The server delays the result while the child does not keep up.',
   }),
   'process/signal': method({
     ...exec,
     lane: 'control',
     params: process.ProcessSignalParams,
     result: process.EmptyResult,
-    summary: 'Sends a signal to the process group; no error when the process is gone.',
+    summary: 'Sends a signal to the process group. No error when the process is gone.',
   }),
   'process/terminate': method({
     ...exec,
     lane: 'control',
     params: process.ProcessTerminateParams,
     result: process.ProcessTerminateResult,
-    summary: 'Ends the process and everything it started.',
+    summary: 'Ends the process and all its descendants.',
   }),
   'process/closeStdin': method({
     ...exec,
@@ -106,7 +109,7 @@ export const METHODS = {
     capability: 'processCloseStdin',
     params: process.ProcessSubjectParams,
     result: process.ProcessCloseStdinResult,
-    summary: 'Closes stdin after the writes that came before.',
+    summary: 'Closes stdin after the earlier writes.',
   }),
   'process/resize': method({
     ...exec,
@@ -123,7 +126,7 @@ export const METHODS = {
     capability: 'processWait',
     params: process.ProcessWaitParams,
     result: process.ProcessWaitResult,
-    summary: 'Waits for the end without delaying any other request.',
+    summary: 'Waits for the end of a process without delaying other requests.',
   }),
   'process/snapshot': method({
     ...exec,
@@ -131,7 +134,7 @@ export const METHODS = {
     capability: 'processSnapshot',
     params: process.ProcessSubjectParams,
     result: process.ProcessSnapshotResult,
-    summary: 'Returns head and tail of each stream, and how much is missing between them.',
+    summary: 'Returns the head and tail of each stream, and the number of bytes missing between them.',
   }),
   'process/list': method({
     family: 'exec',
@@ -155,7 +158,7 @@ export const METHODS = {
     bulk: 'dataBase64',
     params: files.FsWriteFileParams,
     result: files.FsDoneResult,
-    summary: 'Writes a whole file in place: inode, mode and links stay.',
+    summary: 'Writes a whole file in place: it keeps its inode, mode and links.',
   }),
   'fs/createDirectory': method({
     ...filesystem,
@@ -168,13 +171,13 @@ export const METHODS = {
     ...filesystem,
     params: files.FsGetMetadataParams,
     result: files.FsGetMetadataResult,
-    summary: 'Tells what a path is, its size and its times.',
+    summary: 'Returns the type, size and times of a path.',
   }),
   'fs/canonicalize': method({
     ...filesystem,
     params: files.FsCanonicalizeParams,
     result: files.FsCanonicalizeResult,
-    summary: 'Returns the real path of an existing one.',
+    summary: 'Returns the canonical path of an existing path.',
   }),
   'fs/readDirectory': method({
     ...filesystem,
@@ -186,14 +189,14 @@ export const METHODS = {
     ...filesystem,
     params: files.FsWalkParams,
     result: files.FsWalkResult,
-    summary: 'Lists a tree within limits.',
+    summary: 'Lists a directory tree within limits.',
   }),
   'fs/remove': method({
     ...filesystem,
     needs: 'files.write',
     params: files.FsRemoveParams,
     result: files.FsDoneResult,
-    summary: 'Removes a file, a link itself, or a tree.',
+    summary: 'Removes a file, a symbolic link itself, or a directory tree.',
   }),
   'fs/copy': method({
     ...filesystem,
@@ -201,7 +204,7 @@ export const METHODS = {
     confinable: false,
     params: files.FsCopyParams,
     result: files.FsDoneResult,
-    summary: 'Copies a file, a link or a tree.',
+    summary: 'Copies a file, a symbolic link or a directory tree.',
   }),
   'fs/rename': method({
     ...filesystem,
@@ -210,13 +213,13 @@ export const METHODS = {
     capability: 'fsRename',
     params: files.FsRenameParams,
     result: files.FsDoneResult,
-    summary: 'Renames atomically within one file system; an existing file is replaced.',
+    summary: 'Renames atomically within one file system. Replaces an existing file.',
   }),
   'fs/open': method({
     ...handle,
     params: files.FsOpenParams,
     result: files.FsOpenResult,
-    summary: 'Opens a file for block-wise access.',
+    summary: 'Opens a file to read or write it in blocks.',
   }),
   'fs/readBlock': method({
     ...handle,
@@ -237,7 +240,7 @@ export const METHODS = {
     ...handle,
     params: files.FsCloseParams,
     result: files.FsDoneResult,
-    summary: 'Closes a handle; no error when it is closed already. An atomic replacement takes effect here.',
+    summary: 'Closes a handle. No error when it is already closed. An atomic replacement takes effect here.',
   }),
   'fs/watchMissing': method({
     ...filesystem,
@@ -265,7 +268,7 @@ export const METHODS = {
     capability: 'fsWatch',
     params: files.FsUnwatchParams,
     result: files.FsDoneResult,
-    summary: 'Ends a watch; no error when there is none.',
+    summary: 'Ends a watch. No error when there is none.',
   }),
   'fs/search': method({
     ...filesystem,
@@ -282,7 +285,7 @@ export const METHODS = {
     bulk: 'bodyBase64',
     params: http.HttpRequestParams,
     result: http.HttpRequestResult,
-    summary: 'Asks a web server from here. The body of the answer comes with it, or piece by piece.',
+    summary: 'Sends an HTTP request from the server. The response body comes with the result, or in chunks.',
   }),
   'http/cancel': method({
     ...web,
@@ -291,7 +294,7 @@ export const METHODS = {
     capability: 'httpCancel',
     params: http.HttpCancelParams,
     result: http.HttpCancelResult,
-    summary: 'Ends requests under way: they fail, and a streamed body ends with an error.',
+    summary: 'Cancels requests in progress: they fail, and a streamed body ends with an error.',
   }),
   'http/consumed': method({
     ...web,
@@ -300,7 +303,7 @@ export const METHODS = {
     capability: 'httpFlowControl',
     params: http.HttpConsumedParams,
     result: http.HttpConsumedResult,
-    summary: 'Makes room in the window of a streamed body; no error when there is none.',
+    summary: 'Extends the flow-control window of a streamed body. No error when there is none.',
   }),
   'command/exec': method({
     ...exec,
@@ -334,19 +337,19 @@ export const NOTIFICATIONS = {
   initialized: notification({
     from: 'client',
     params: session.InitializedParams,
-    summary: 'Acknowledges `initialize`; the other methods work from here on.',
+    summary: 'Acknowledges `initialize`. The other methods work from here on.',
   }),
   'process/output': notification({
     params: process.ProcessOutputParams,
-    summary: 'A piece of output, as the program wrote it.',
+    summary: 'A chunk of output, as the program wrote it.',
   }),
   'process/exited': notification({
     params: process.ProcessExitedParams,
-    summary: 'The program itself has ended; output of its descendants may follow.',
+    summary: 'The program itself has exited. Output of its descendants may follow.',
   }),
   'process/closed': notification({
     params: process.ProcessClosedParams,
-    summary: 'The last event: exited, and every output stream is at its end.',
+    summary: 'The last event: the program has exited and every output stream has ended.',
   }),
   'process/started': notification({
     origin: 'extension',
@@ -360,7 +363,7 @@ export const NOTIFICATIONS = {
   }),
   'fs/missingChanged': notification({
     params: files.FsMissingChangedParams,
-    summary: 'Something that `fs/watchMissing` waits for has happened; the watch is over.',
+    summary: 'A change that `fs/watchMissing` waits for has happened. The watch is over.',
   }),
   'fs/changed': notification({
     origin: 'extension',
@@ -369,16 +372,16 @@ export const NOTIFICATIONS = {
   }),
   'network/policyDecision': notification({
     params: network.NetworkPolicyDecisionParams,
-    summary: 'What the proxy of a program has decided about one request.',
+    summary: "A decision of a program's proxy about one request.",
   }),
   'http/request/bodyDelta': notification({
     params: http.HttpBodyDeltaParams,
-    summary: 'A piece of a streamed body, or its end. It follows the answer to its `http/request`.',
+    summary: 'A chunk of a streamed body, or its end. It follows the result of its `http/request`.',
   }),
   'command/exec/outputDelta': notification({
     origin: 'legacy',
     params: legacy.CommandExecOutputDeltaParams,
-    summary: 'A piece of output of a process started by `command/exec`.',
+    summary: 'A chunk of output of a process started by `command/exec`.',
   }),
   'command/exec/exited': notification({
     origin: 'legacy',
@@ -387,7 +390,7 @@ export const NOTIFICATIONS = {
   }),
 } as const satisfies Record<string, NotificationDefinition>;
 
-/** Every request a server can send. Its ids are the server's own, from 1 on each connection. */
+/** Every request that a server can send. The server numbers them from 1 on each connection. */
 export const CLIENT_METHODS = {
   'network/policyRequest': method({
     family: 'network policy',
@@ -403,16 +406,16 @@ export const CLIENT_METHODS = {
 export type Method = keyof typeof METHODS;
 /** The name of a notification. */
 export type Notification = keyof typeof NOTIFICATIONS;
-/** What a handler receives: validated, defaults filled in. */
+/** What a handler receives: validated params with defaults. */
 export type ParamsOf<M extends Method> = z.output<(typeof METHODS)[M]['params']>;
 /** What a caller passes: defaults may be left out. */
 export type CallParamsOf<M extends Method> = z.input<(typeof METHODS)[M]['params']>;
-/** What a method answers. */
+/** The result of a method. */
 export type ResultOf<M extends Method> = z.output<(typeof METHODS)[M]['result']>;
-/** What a notification carries. */
+/** The params of a notification. */
 export type NotificationParamsOf<N extends Notification> = z.output<(typeof NOTIFICATIONS)[N]['params']>;
 
-/** Whether this is a method of the table. */
+/** Whether the name is a method of the table. */
 export function isMethod(name: string): name is Method {
   return Object.hasOwn(METHODS, name);
 }

@@ -30,7 +30,7 @@ const EntryPath = once(() =>
 const Entry = once(() =>
   z.object({
     path: EntryPath(),
-    access: doc(z.enum(['read', 'write', 'deny', 'none']), '`none` is another word for `deny`.'),
+    access: doc(z.enum(['read', 'write', 'deny', 'none']), '`none` is a synonym of `deny`.'),
     missing_path_behavior: optional(z.literal('skip')),
   }),
 );
@@ -41,11 +41,11 @@ const FileSystemPolicy = once(() =>
       type: z.literal('restricted'),
       entries: doc(
         z.array(Entry()),
-        'The longest entry that covers a path decides; without one there is no access.',
+        'The most specific entry that covers a path applies. Without one there is no access.',
       ),
       glob_scan_max_depth: doc(
         optional(z.int().check(z.positive())),
-        'How many directories deep patterns are looked for.',
+        'Depth in directories to which patterns are searched.',
       ),
     }),
     z.object({ type: z.literal('unrestricted') }),
@@ -62,50 +62,53 @@ const Permissions = once(() =>
   ]),
 );
 
-/** A sandbox as a permission profile. Outer keys are in camel case, those of `permissions` in snake case. */
+/** A sandbox as a permission profile. Outer keys are camel case, keys of `permissions` are snake case. */
 const ProfileForm = once(() =>
   z.object({
     permissions: Permissions(),
-    cwd: doc(optional(Uri()), 'Relative patterns start here.'),
-    workspaceRoots: doc(z._default(z.array(Uri()), []), 'What `project_roots` stands for.'),
+    cwd: doc(optional(Uri()), 'Base directory of relative patterns.'),
+    workspaceRoots: doc(z._default(z.array(Uri()), []), 'The directories that `project_roots` stands for.'),
     policyContext: doc(
       optional(z.object({ cwd: optional(Uri()), workspaceRoots: z._default(z.array(Uri()), []) })),
-      'Takes the place of `cwd` and `workspaceRoots`.',
+      'Replaces `cwd` and `workspaceRoots`.',
     ),
     windowsSandboxLevel: doc(
       z.enum(['disabled', 'restricted-token', 'elevated', 'mxc']),
-      'Required; without effect outside Windows.',
+      'Required. No effect outside Windows.',
     ),
     windowsSandboxProxySettingsMode: optional(z.enum(['reconcile', 'preserve'])),
     useLegacyLandlock: doc(
       z._default(z.boolean(), false),
-      'Refused together with a restricted file system: it cannot be enforced that way.',
+      'Refused together with a restricted file system, which it cannot enforce.',
     ),
     sandboxOverride: doc(
       z.optional(z.enum(['noOverride', 'escalatedSandboxWithRestrictions', 'bypassSandboxFirstAttempt'])),
-      'Without effect: what is asked for is enforced.',
+      'No effect: the requested sandbox is enforced.',
     ),
     userHomeDir: optional(Uri()),
     temporaryDirectories: optional(z.array(Uri())),
   }),
 );
 
-/** The two classic sandboxes by name. */
+/** The two classic sandboxes, by name. */
 const NamedForm = once(() =>
   z.discriminatedUnion('type', [
     z.object({ type: z.literal('readOnly'), networkAccess: z._default(z.boolean(), false) }),
     z.object({
       type: z.literal('workspaceWrite'),
-      writableRoots: doc(z._default(z.array(Uri()), []), 'Writable besides the working directory.'),
+      writableRoots: doc(
+        z._default(z.array(Uri()), []),
+        'Writable directories besides the working directory.',
+      ),
       networkAccess: z._default(z.boolean(), false),
       excludeTmpdirEnvVar: z._default(z.boolean(), false),
       excludeSlashTmp: z._default(z.boolean(), false),
-      cwd: doc(optional(Uri()), 'The workspace; for a program its own `cwd` when absent.'),
+      cwd: doc(optional(Uri()), 'The workspace. Defaults to the `cwd` of the program.'),
     }),
   ]),
 );
 
-/** What a program or a file operation is restricted to. */
+/** The sandbox of a program or a file operation. */
 export const Sandbox = once(() => z.union([ProfileForm(), NamedForm()]));
 
 /** A sandbox as a client writes it. */

@@ -2,17 +2,20 @@ import * as z from 'zod/mini';
 import { once } from '../base/once.ts';
 import { MAX_IDENTIFIER_LENGTH } from './limits.ts';
 
-/** The schema with the sentence that the generated documentation shows for a field; a schema shared by others stays as it is. */
+/**
+ * Returns a copy of the schema with a description for the generated documentation. The original schema is
+ * unchanged.
+ */
 export function doc<Schema extends z.ZodMiniType>(schema: Schema, description: string): Schema {
   const described = z.clone(schema);
   z.globalRegistry.add(described, { description });
   return described;
 }
 
-// Schemas are built with `once`, when they are first used: building all of them takes longer than everything else that a server does
-// before its first answer, which needs one.
+// Schemas are built with `once`, on first use: building all of them takes longer than everything else before a
+// server's first response, which needs only one.
 
-/** A name that a client makes up and the server remembers. */
+/** An id that a client chooses and the server keeps. */
 export const Identifier = once(() =>
   z.string().check(
     z.refine((text) => text.length <= MAX_IDENTIFIER_LENGTH, {
@@ -21,7 +24,9 @@ export const Identifier = once(() =>
   ),
 );
 
-/** An unsigned 64-bit integer. Values beyond 2^53 lose their low bits, which matters for no field of the protocol. */
+/**
+ * An unsigned 64-bit integer. Values above 2^53 lose their low bits, which matters for no field of the protocol.
+ */
 export const Uint64 = once(() =>
   z.number().check(
     z.refine((value) => Number.isInteger(value) && value >= 0 && value <= 2 ** 64, {
@@ -39,15 +44,15 @@ export const Uint16Positive = once(() =>
   ),
 );
 
-/** Bytes in standard base64, padded and canonical; anything laxer is refused. */
+/** Bytes in standard base64, padded and canonical. Anything else is refused. */
 export const Base64 = once(() =>
   z.string().check(z.refine(isCanonicalBase64, { error: 'expected standard base64 with padding' })),
 );
 
-/** Base64 of which a server takes megabytes: it is checked where it is decoded, which costs nothing there. */
+/** Base64 of possibly several megabytes. It is validated where it is decoded, at no extra cost. */
 export const Base64Text = once(() => z.string());
 
-/** Absent, null or a value: how the protocol writes an option. */
+/** An optional value of the protocol: absent, null or present. */
 export function optional<Schema extends z.ZodMiniType>(schema: Schema) {
   return z.nullish(schema);
 }
@@ -69,7 +74,7 @@ export const NoParams = once(() =>
 const BASE64_TEXT = /^[A-Za-z0-9+/]*={0,2}$/;
 const BASE64_ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
-/** Whether the text is what an encoder would have produced: padded, and without stray bits in the last symbol. */
+/** Whether the text is canonical base64: padded, and without stray bits in the last symbol. */
 export function isCanonicalBase64(text: string): boolean {
   if (text.length % 4 !== 0 || !BASE64_TEXT.test(text)) return false;
   if (!text.endsWith('=')) return true;

@@ -5,32 +5,32 @@ import { doc, optional, Uint64 } from './scalars.ts';
 
 export const InitializeParams = once(() =>
   z.object({
-    clientName: doc(z._default(z.string(), ''), 'Who is calling, for logs.'),
-    resumeSessionId: doc(optional(z.string()), 'The session to take over after a lost connection.'),
+    clientName: doc(z._default(z.string(), ''), 'Name of the client, for logs.'),
+    resumeSessionId: doc(optional(z.string()), 'The session to resume after a lost connection.'),
     detachedSessionTtlMs: doc(
       optional(Uint64()),
-      'How long the session outlives its connection; the server caps it. 0 ends its processes with the connection.',
+      'How long the server keeps the session without a connection. The server caps it. 0 ends its processes with the connection.',
     ),
     capabilities: doc(
       optional(
         z.object({
           lifecycleNotifications: doc(
             z._default(z.boolean(), false),
-            'Send `process/started` and `process/failed` too.',
+            'Send `process/started` and `process/failed`.',
           ),
         }),
       ),
-      'What the client wants beyond the basic protocol.',
+      'Optional features that the client requests.',
     ),
   }),
 );
 
 export const InitializeResult = once(() =>
   z.object({
-    sessionId: doc(z.string(), 'Quote it as `resumeSessionId` to come back.'),
+    sessionId: doc(z.string(), 'Pass it as `resumeSessionId` to resume the session.'),
     environmentInfo: z.optional(EnvironmentInfo()),
   }),
 );
 
-/** The acknowledgement takes anything: its params are ignored. */
+/** The params of the acknowledgement are ignored, so anything is accepted. */
 export const InitializedParams = once(() => z.unknown());

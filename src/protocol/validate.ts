@@ -1,14 +1,14 @@
 import type * as z from 'zod/mini';
 import { invalidParams, printable } from './errors.ts';
 
-/** Checks params against a schema, fills in defaults, and refuses with the field and the cause. */
+/** Validates params against a schema and fills in defaults. The error names the field and the cause. */
 export function validateParams<Schema extends z.ZodMiniType>(
   schema: Schema,
   params: unknown,
 ): z.output<Schema> {
   const parsed = schema.safeParse(params ?? undefined);
   if (parsed.success) return parsed.data;
-  // Only a refusal needs to know what was there in place of what was expected.
+  // Only an error needs the invalid input, so the schema is run again with it.
   const detailed = schema.safeParse(params ?? undefined, { reportInput: true });
   throw invalidParams(describeIssues((detailed.error ?? parsed.error).issues, ['params']));
 }
@@ -23,7 +23,7 @@ function describeIssues(issues: readonly Issue[], at: readonly PropertyKey[]): s
   return `${path.map((part) => printable(String(part), 60)).join('.')}: ${describe(issue)}`;
 }
 
-/** Of several forms the one that got furthest is the one that was meant. */
+/** Reports the union member that got furthest, because that one was probably meant. */
 function describeUnion(issue: z.core.$ZodIssueInvalidUnion, path: readonly PropertyKey[]): string {
   const depth = (branch: readonly Issue[]) => Math.max(0, ...branch.map((each) => each.path.length));
   const best = issue.errors.reduce<readonly Issue[]>(

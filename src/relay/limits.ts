@@ -78,13 +78,13 @@ export const HANDSHAKE_COOLDOWN_MS = 10_000;
 export const MAX_UNACKNOWLEDGED_RECORDS = MAX_QUEUED_MESSAGES;
 export const MAX_UNACKNOWLEDGED_BYTES = 4 * 1024 * 1024;
 
-/** When receipts are sent without a record to ride on: after so many records, or this late. */
+/** When acks are sent without a record to ride on: after so many records, or this late. */
 export const ACK_EVERY_RECORDS = 16;
 export const ACK_DELAY_MS = 25;
 
-/** When records without receipt are sent again: a relay's round trip and the delay of a receipt, many times. It doubles up to the last. */
-export const RETRANSMIT_FIRST_MS = 1_000;
-export const RETRANSMIT_LONGEST_MS = 16_000;
+/** When records without ack are sent again: a relay's round trip and the delay of an ack, many times. It doubles up to the last. */
+export const RETRANSMIT_MIN_MS = 1_000;
+export const RETRANSMIT_MAX_MS = 16_000;
 
 /** Repetitions in a row to which the peer gives no sign of life before the stream is given up: about a minute. */
 export const MAX_SILENT_RETRANSMITS = 7;
@@ -119,22 +119,23 @@ export const BUNDLE_TIMEOUT_MS = 6_000;
 export const TUNNEL_TIMEOUT_MS = 10_000;
 
 /** Pauses of an executor before it tries again: doubled from the first to the last, each shortened at random by up to a half. */
-export const EXECUTOR_FIRST_PAUSE_MS = 1_000;
-export const EXECUTOR_LONGEST_PAUSE_MS = 30_000;
+export const EXECUTOR_BACKOFF_MIN_MS = 1_000;
+export const EXECUTOR_BACKOFF_MAX_MS = 30_000;
 
 /** Pauses of a harness, each lengthened at random by up to a half: the reference's numbers. */
-export const HARNESS_FIRST_PAUSE_MS = 500;
-export const HARNESS_LONGEST_PAUSE_MS = 5_000;
+export const HARNESS_BACKOFF_MIN_MS = 500;
+export const HARNESS_BACKOFF_MAX_MS = 5_000;
 
 /** A connection to the rendezvous that lasted this long was a good one: another is looked for without a pause. */
-export const GOOD_PIPE_MS = 5_000;
+export const STABLE_CONNECTION_MS = 5_000;
 
 /** How often and how long a harness that connects asks its registry again: the reference's numbers. */
 export const MAX_BUNDLE_RETRIES = 4;
-export const BUNDLE_PHASE_MS = 14_000;
+export const BUNDLE_TOTAL_TIMEOUT_MS = 14_000;
 
 /** Bytes of one line with a credential: a token of several kilobytes, and the words around it. */
 export const MAX_CREDENTIAL_LINE_BYTES = 64 * 1024;
 
 /** How long a harness may take to connect: to its registry, to the rendezvous and to the executor. */
-export const HARNESS_CONNECT_TIMEOUT_MS = BUNDLE_PHASE_MS + SOCKET_CONNECT_TIMEOUT_MS + HANDSHAKE_TIMEOUT_MS;
+export const HARNESS_CONNECT_TIMEOUT_MS =
+  BUNDLE_TOTAL_TIMEOUT_MS + SOCKET_CONNECT_TIMEOUT_MS + HANDSHAKE_TIMEOUT_MS;

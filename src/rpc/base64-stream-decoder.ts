@@ -2,10 +2,12 @@ import { GrowableBuffer } from '../transport/growable-buffer.ts';
 import { decodeGroups } from './base64.ts';
 import { Base64Fault, decodeStrictBase64 } from './strict-base64.ts';
 
-/** Standard base64 with padding that is decoded while it arrives, wherever it is cut. */
+/** Decodes standard base64 with padding while it arrives, in chunks of any size. */
 export class Base64StreamDecoder {
   readonly #decoded: GrowableBuffer;
-  /** The last characters, which may be the end: they are decoded when more follow, or with {@link end}. */
+  /**
+   * The last characters, which may be the end of the text. They are decoded when more follow, or by {@link end}.
+   */
   readonly #held = Buffer.alloc(GROUP);
   #heldCount = 0;
 
@@ -13,29 +15,31 @@ export class Base64StreamDecoder {
     this.#decoded = new GrowableBuffer(Math.max(0, Math.ceil((expectedCharacters / GROUP) * 3)));
   }
 
-  /** What was decoded so far. */
+  /** The bytes decoded so far. */
   get bytes(): Buffer {
     return this.#decoded.bytes;
   }
 
-  /** The last characters, which were taken and are not decoded. */
+  /** The last characters, which were received but not decoded. */
   get held(): string {
     return this.#held.toString('latin1', 0, this.#heldCount);
   }
 
-  /** Begins to look for what is wrong with the text, of which the next characters are those behind the ones that were taken. */
+  /**
+   * Starts to look for the fault in the text. The next characters to add are those that {@link add} did not accept.
+   */
   fault(): Base64Fault {
     const fault = new Base64Fault((this.#decoded.length / 3) * GROUP);
     fault.add(this.held);
     return fault;
   }
 
-  /** Gives the memory of the bytes away. */
+  /** Returns the memory of the bytes to the pool. */
   release(): void {
     this.#decoded.release();
   }
 
-  /** Takes characters in ASCII; returns how many, which are fewer than all when it is not base64. */
+  /** Adds ASCII characters and returns how many were accepted: fewer than all when the text is not base64. */
   add(characters: Buffer): number {
     let at = 0;
     while (this.#heldCount > 0 && at < characters.length) {
@@ -53,7 +57,10 @@ export class Base64StreamDecoder {
     return characters.length;
   }
 
-  /** Decodes what is held; few bytes do not keep much memory. False, and nothing is changed, when the text may not end here. */
+  /**
+   * Decodes the held characters, and moves a short result out of a large buffer. Returns false and changes nothing
+   * when the text must not end here.
+   */
   end(): boolean {
     const last = decodeStrictBase64(this.held);
     if ('problem' in last) return false;
@@ -63,7 +70,7 @@ export class Base64StreamDecoder {
     return true;
   }
 
-  /** The characters that were taken. There is only one text of which these bytes can have come. */
+  /** Returns the accepted characters. Exactly one canonical text decodes to these bytes. */
   text(): string {
     return `${this.bytes.toString('base64')}${this.held}`;
   }
@@ -75,5 +82,5 @@ export class Base64StreamDecoder {
   }
 }
 
-/** Characters that stand for three bytes. */
+/** Characters that encode three bytes. */
 const GROUP = 4;

@@ -3,32 +3,35 @@ import { isStrictBase64 } from '../base/base64.ts';
 import type { Base64Coder } from '../native/base64.ts';
 import { BASE64_DECODE_CHUNK_CHARACTERS, BASE64_ENCODE_CHUNK_BYTES } from './limits.ts';
 
-/** From now on base64 is made by this coder. */
+/** Replaces the base64 coder. */
 export function useBase64Coder(better: Base64Coder): void {
   coder = better;
 }
 
-/** Writes the bytes as base64 into `frame` from `start` on, and `after` behind them; returns the end. */
+/** Writes the bytes as base64 into `frame` at `start`, followed by `after`. Returns the end position. */
 export function writeBase64(frame: Buffer, start: number, bytes: Uint8Array, after: Uint8Array): number {
   const end = start + coder.encode(bytes, frame.subarray(start));
   frame.set(after, end);
   return end + after.length;
 }
 
-/** Decodes base64 in groups of four characters, none of them padding, to the beginning of `into`; null when it is anything else. */
+/**
+ * Decodes groups of four base64 characters without padding into `into`. Returns null when the text is anything
+ * else.
+ */
 export function decodeGroups(text: Buffer, into: Buffer): number | null {
   const count = coder.decode(text, into);
   return count === (text.length / 4) * 3 ? count : null;
 }
 
-/** Length of `bytes` bytes in base64. */
+/** Returns the length of `bytes` bytes in base64. */
 export function base64Length(bytes: number): number {
   return Math.ceil(bytes / 3) * 4;
 }
 
 /**
- * What Node offers, with strings in between. They come to be in pieces that the engine can throw away cheaply: it keeps large ones apart
- * and collects them late.
+ * Node's own base64 functions, which go through strings. The strings are short, because V8 allocates long ones
+ * separately and frees them late.
  */
 export const STRING_CODER: Base64Coder = {
   encode(bytes, into) {

@@ -1,4 +1,5 @@
 import { asBuffer } from '../base/as-buffer.ts';
+import { encodeBase64 } from '../base/base64.ts';
 import {
   decodeMessage,
   type ErrorMessage,
@@ -18,7 +19,13 @@ import {
 import { limitExceeded, RpcError } from '../protocol/errors.ts';
 import { MalformedMessageError, type Numbers } from '../protocol/json-scan.ts';
 import type { MessageLimits } from '../protocol/limits.ts';
-import { CloseCode, type CloseReason, type LargeMessage, type Transport } from '../transport/transport.ts';
+import {
+  type BytesMessage,
+  CloseCode,
+  type CloseReason,
+  type LargeMessage,
+  type Transport,
+} from '../transport/transport.ts';
 import { base64Length } from './base64.ts';
 import { MAX_PENDING_CALLS } from './limits.ts';
 import { Outbox, type OutboxEvents } from './outbox.ts';
@@ -29,51 +36,52 @@ import {
   EncodedResult,
   encodeBase64Result,
   encodeBytesResult,
+  gatherBytes,
   StreamedResult,
   streamResult,
 } from './results.ts';
 
-/** Who receives what the peer sends. */
+/** Receives what the peer sends. */
 export interface ConnectionEvents extends OutboxEvents {
   request(message: RequestMessage): void;
   notification(message: NotificationMessage): void;
-  /** A response to something that was never asked. One that comes too late, or twice, is let pass. */
+  /** A response without a matching call. Late and duplicate responses are ignored. */
   unexpectedResponse(message: ResponseMessage | ErrorMessage): void;
-  /** Something that is no message. Without this the peer is told so and the connection goes on. */
+  /** An invalid message. Without this callback the peer gets an error and the connection continues. */
   malformed?(reason: string): void;
   /** The peer sends nothing more but still reads. */
   ended(): void;
   closed(reason: CloseReason): void;
 }
 
-/** Sizes of a connection. */
-export interface ConnectionOptions {
+/** Limits and options of a connection. */
+interface ConnectionOptions {
   readonly limits: MessageLimits;
   readonly outboundHighWaterBytes: number;
-  /** Messages read per second on average; without it there is no limit. */
+  /** Average number of messages read per second; unlimited if absent. */
   readonly maxMessagesPerSecond?: number;
-  /** Largest answer; without it there is no limit. */
+  /** Largest response; unlimited if absent. */
   readonly maxResponseBytes?: number;
   /** Default `integers`. */
   readonly numbers?: Numbers;
-  /** What takes in a large message; without it they are decoded like others. */
+  /** Creates the decoder of a large message. Without it large messages are decoded like others. */
   readonly receiveLarge?: (expectedBytes: number) => LargeMessageDecoder;
 }
 
-/** A large message while it is received. */
-export interface LargeMessageDecoder extends Omit<LargeMessage, 'add' | 'end'> {
+/** Decodes a large message while it arrives. */
+interface LargeMessageDecoder extends Omit<LargeMessage, 'add' | 'end'> {
   add(piece: Buffer): void;
-  /** The message, when all of it is there. Throws MalformedMessageError. */
+  /** Returns the message after its last byte. Throws MalformedMessageError. */
   decode(limits: MessageLimits): Message;
 }
 
-/** How a call may end early, and which place it takes. */
-export interface RpcCallOptions {
-  /** Aborting rejects the call with the signal's reason; an answer that comes later is let pass. */
+/** Options of a call. */
+interface RpcCallOptions {
+  /** An abort rejects the call with the signal's reason. A later response is ignored. */
   readonly signal?: AbortSignal | undefined;
-  /** Whether the call may take the one place that is kept free for ending what other calls began. */
+  /** Whether the call may use the one slot that is reserved for ending what other calls started. */
   readonly reserved?: boolean;
-  /** The trace that the call is part of. */
+  /** The trace that the call belongs to. */
   readonly trace?: Trace | null;
 }
 
@@ -83,16 +91,21 @@ interface PendingCall {
   settled(): void;
 }
 
-/** JSON-RPC over one transport: knows ids, never methods. Malformed input is answered here and the connection goes on. */
+/**
+ * JSON-RPC over one transport. Handles ids, not methods. Answers malformed input itself and keeps the connection
+ * open.
+ */
 export class RpcConnection {
   readonly #transport: Transport;
   readonly #options: ConnectionOptions;
   readonly #outbox: Outbox;
   readonly #receiveLimiter: ReceiveLimiter | null;
   readonly #calls = new Map<RequestId, PendingCall>();
-  /** Where the peer takes only so many requests: those it has not answered, and those that wait until it has. */
+  /**
+   * For a peer with a limit on unanswered requests: the requests it has not answered, and those that wait for it.
+   */
   readonly #unanswered = new Set<RequestId>();
-  readonly #waiting = new Map<RequestId, string>();
+  readonly #waiting = new Map<RequestId, string | BytesMessage>();
   #events: ConnectionEvents | null = null;
   #nextId = 1;
   #answers = 0;
@@ -111,7 +124,7 @@ export class RpcConnection {
       : null;
   }
 
-  /** Starts delivery; must be called once. */
+  /** Starts delivery. Must be called once. */
   open(events: ConnectionEvents): void {
     const { receiveLarge } = this.#options;
     this.#events = events;
@@ -122,6 +135,7 @@ export class RpcConnection {
       ...(receiveLarge && {
         largeMessage: (expectedBytes: number) => this.#begin(receiveLarge(expectedBytes)),
       }),
+      bytesMessage: (message) => this.#receive(() => this.#decodeBytes(message)),
       undecodable: (reason) => this.#malformed(reason),
       drained: () => this.#outbox.drained(),
       ended: () => events.ended(),
@@ -129,32 +143,46 @@ export class RpcConnection {
     });
   }
 
+  /** Whether both ends are in one process, so that bytes need no base64. */
+  get carriesBytes(): boolean {
+    return this.#transport.sendBytes !== undefined;
+  }
+
   /** Bytes that wait for the peer to read. */
   get outboundBytes(): number {
     return this.#outbox.waitingBytes;
   }
 
-  /** Answers that were given to the transport, and parts of long ones: who sees it grow knows that the peer is being answered. */
+  /**
+   * Number of responses, and of parts of long ones, passed to the transport. It grows while the peer is being
+   * answered.
+   */
   get answered(): number {
     return this.#answers + this.#outbox.partsSent;
   }
 
-  /** Whether bulk data is waiting beyond the high-water mark. */
+  /** Whether more bulk data waits than the high-water mark allows. */
   get saturated(): boolean {
     return this.#outbox.saturated;
   }
 
   /**
-   * Answers a request. The promise, if any, ends with the answer's last byte. An answer that is too large is not sent; it throws an
-   * RpcError that can be sent in its place.
+   * Answers a request. The promise, if any, resolves after the last byte of the response. A response that is too
+   * large is not sent: the method throws an RpcError to send instead.
    */
   respond(id: RequestId, result: unknown): Promise<void> | undefined {
     this.#answers++;
     if (result instanceof StreamedResult) return this.#stream(id, result);
-    if (result instanceof Base64Result) {
+    if (result instanceof Base64Result && this.carriesBytes) {
+      this.#checkSize(result.bytes.length);
+      this.#respondWithBytes(id, result, Buffer.from(result.bytes));
+      result.hooks.release?.();
+      result.hooks.afterSent?.();
+    } else if (result instanceof Base64Result) {
       this.#checkSize(base64Length(result.bytes.length));
       const { bytes, released } = encodeBase64Result(id, result);
       this.#outbox.sendControl(bytes, released);
+      result.hooks.afterSent?.();
     } else if (result instanceof BytesResult) {
       this.#checkSize(result.bytes.length + result.after.length);
       this.#outbox.sendControl(encodeBytesResult(id, result));
@@ -167,7 +195,7 @@ export class RpcConnection {
     return undefined;
   }
 
-  /** How long the JSON of a result may be that answers this request. */
+  /** Returns how long the JSON of a result for this request may be. */
   maxResultBytes(id: RequestId): number {
     const { maxResponseBytes = Number.POSITIVE_INFINITY } = this.#options;
     return maxResponseBytes - encodedResult(id, '').length;
@@ -182,14 +210,25 @@ export class RpcConnection {
     this.#outbox.sendControl(encodeNotification(method, params));
   }
 
-  /** Sends an encoded message in order with other bulk data and behind control messages. */
+  /** Sends an encoded message in order with other bulk data and after control messages. */
   sendBulk(message: Uint8Array, released?: () => void): void {
     this.#outbox.sendBulk(message, released);
   }
 
   /**
-   * Asks the peer. Rejects with RpcError when it refuses, ConnectionClosedError when the connection ends first, and
-   * TooManyCallsError at once when too many calls are open.
+   * Sends a copy of the bytes if the transport carries bytes, and returns whether it does. Otherwise like {@link
+   * sendBulk}.
+   */
+  sendBulkBytes(text: () => string, field: string, bytes: Uint8Array): boolean {
+    if (this.#transport.sendBytes === undefined) return false;
+    this.#transport.sendBytes({ text: text(), field, bytes: Buffer.from(bytes) });
+    return true;
+  }
+
+  /**
+   * Calls a method of the peer. A Uint8Array among the params is sent as base64 and must not be changed any more.
+   * Rejects with RpcError when the peer answers with an error, with ConnectionClosedError when the connection ends
+   * first, and immediately with TooManyCallsError when too many calls are open.
    */
   call(
     method: string,
@@ -208,14 +247,14 @@ export class RpcConnection {
         reject(signal?.reason);
       };
       const settled = () => signal?.removeEventListener('abort', abandon);
-      const request = encodeRequest(id, method, params, trace);
+      const request = this.#encodeRequest(id, method, params, trace);
       signal?.addEventListener('abort', abandon, { once: true });
       this.#calls.set(id, { resolve, reject, settled });
       this.#ask(id, request, reserved);
     });
   }
 
-  /** Makes sure that the peer is still there, where the transport can tell. */
+  /** Checks that the peer is still alive, if the transport supports it. */
   probe(): void {
     this.#transport.probe?.();
   }
@@ -230,20 +269,25 @@ export class RpcConnection {
     this.#transport.close(reason);
   }
 
-  /** Ends the connection behind everything that waits to be sent, bulk data included. Nothing more can be sent. */
+  /**
+   * Closes the connection after everything that waits to be sent, including bulk data. Nothing more can be sent.
+   */
   finish(reason: CloseReason): void {
     this.#outbox.finish();
     this.#transport.close(reason);
   }
 
-  /** Ends the connection now: open calls fail and nothing more is delivered, while the transport closes in its own time. */
+  /**
+   * Ends the connection immediately: open calls fail and no more events are delivered. The transport closes in the
+   * background.
+   */
   abandon(reason: CloseReason): void {
     this.#transport.close(reason);
     this.#end(reason);
   }
 
-  /** A call to clean up does not wait: it may be what makes the peer answer the others. */
-  #ask(id: RequestId, request: string, urgent: boolean): void {
+  /** Sends a request, or queues it. A cleanup call does not wait: the peer may need it to answer the others. */
+  #ask(id: RequestId, request: string | BytesMessage, urgent: boolean): void {
     const { maxUnansweredRequests } = this.#transport;
     if (maxUnansweredRequests !== undefined) {
       if (this.#unanswered.size >= maxUnansweredRequests && !urgent) {
@@ -252,40 +296,79 @@ export class RpcConnection {
       }
       this.#unanswered.add(id);
     }
-    this.#outbox.sendControl(request);
+    if (typeof request === 'string') this.#outbox.sendControl(request);
+    else this.#transport.sendBytes?.(request);
   }
 
-  /** The peer has one request less; one that nobody waits for any more counted as well. */
+  #encodeRequest(id: RequestId, method: string, params: unknown, trace: Trace | null): string | BytesMessage {
+    const bytesParam = bytesMember(params);
+    if (bytesParam === null) return encodeRequest(id, method, params, trace);
+    const [field, bytes] = bytesParam;
+    if (this.carriesBytes) {
+      return { text: encodeRequest(id, method, { ...(params as object), [field]: '' }, trace), field, bytes };
+    }
+    return encodeRequest(id, method, { ...(params as object), [field]: encodeBase64(bytes) }, trace);
+  }
+
+  #respondWithBytes(
+    id: RequestId,
+    { before, after }: Base64Result | StreamedResult,
+    bytes: Uint8Array,
+  ): void {
+    const field = LAST_KEY.exec(before)![1]!;
+    this.#transport.sendBytes?.({ text: encodedResult(id, `${before}${after}`), field, bytes });
+  }
+
+  #decodeBytes({ text, field, bytes }: BytesMessage): Message {
+    const message = decodeMessage(text, this.#options.limits, this.#options.numbers);
+    if (message.kind === 'request') {
+      const bulk = { field, bytes, problem: null, text: () => encodeBase64(bytes), release: () => {} };
+      return { ...message, bytes: text.length + bytes.length, bulk };
+    }
+    if (message.kind === 'notification') Object.assign(message.params as object, { [field]: bytes });
+    if (message.kind === 'response') Object.assign(message.result as object, { [field]: bytes });
+    return message;
+  }
+
+  /** Frees the slot of an answered request. Aborted calls count too, because the peer still works on them. */
   #answered(id: RequestId): void {
     if (!this.#unanswered.delete(id)) return;
     const [next] = this.#waiting;
-    // Calls that did not wait may have taken its place.
+    // Urgent calls may have taken the slot.
     if (next === undefined || this.#unanswered.size >= this.#transport.maxUnansweredRequests!) return;
     this.#waiting.delete(next[0]);
     this.#ask(next[0], next[1], false);
   }
 
-  /** Half an answer cannot be taken back: when its source fails the connection ends, and the client knows that it has nothing. */
+  /**
+   * Streams a response. A partial response cannot be taken back: when its source fails, the connection ends, so
+   * that the client does not take it for a whole one.
+   */
   async #stream(id: RequestId, result: StreamedResult): Promise<void> {
     try {
+      if (this.carriesBytes) {
+        this.#checkSize(result.expectedBytes);
+        this.#respondWithBytes(id, result, await gatherBytes(result));
+        return;
+      }
       this.#checkSize(base64Length(result.expectedBytes));
       await this.#outbox.sendStream(streamResult(id, result));
     } catch (error) {
       if (error instanceof RpcError) throw error;
-      const reason = `an answer could not be completed: ${(error as Error).message}`;
+      const reason = `a response could not be completed: ${(error as Error).message}`;
       this.close({ code: CloseCode.internalError, reason });
     } finally {
-      // The answer is out, or is not coming: how the source ends changes nothing.
+      // The response was sent or has failed; errors of closing the source do not matter.
       await result.rest.close().catch(() => {});
     }
   }
 
-  /** Counted in characters, which are bytes in all that grows large. */
+  /** Counts characters. In large responses these equal bytes. */
   #checkSize(length: number): void {
     const { maxResponseBytes = Number.POSITIVE_INFINITY } = this.#options;
     if (length <= maxResponseBytes) return;
     throw limitExceeded(
-      `the answer has ${length} bytes, the configured maximum is ${maxResponseBytes} (maxResponseBytes)`,
+      `the response has ${length} bytes, the configured maximum is ${maxResponseBytes} (maxResponseBytes)`,
     );
   }
 
@@ -335,7 +418,7 @@ export class RpcConnection {
     else call.reject(new RpcError(message.error.code, message.error.message, message.error.data));
   }
 
-  /** Whether a call of this connection had the id. Ids are given out in order. */
+  /** Whether a call of this connection had the id. Ids are assigned in order. */
   #wasAsked(id: RequestId): boolean {
     const number = Number(id);
     return number >= 1 && number < this.#nextId && id === numericId(number);
@@ -357,11 +440,21 @@ export class RpcConnection {
   }
 }
 
+/** The key whose value begins behind a text of JSON that ends with an opening quote. */
+const LAST_KEY = /"(\w+)":"$/;
+
+/** The first member of an object that is bytes, with its key; null when there is none. */
+function bytesMember(params: unknown): [string, Uint8Array] | null {
+  if (typeof params !== 'object' || params === null) return null;
+  for (const [key, value] of Object.entries(params)) if (value instanceof Uint8Array) return [key, value];
+  return null;
+}
+
 function encodedResult(id: RequestId, json: string): string {
   return `{"id":${id},"result":${json}}`;
 }
 
-/** The connection ended before the answer came. */
+/** The connection ended before the response arrived. */
 export class ConnectionClosedError extends Error {
   override readonly name = 'ConnectionClosedError';
   readonly reason: CloseReason;
@@ -372,7 +465,7 @@ export class ConnectionClosedError extends Error {
   }
 }
 
-/** No further call is possible before one of the open ones is answered. */
+/** Too many calls are open; one of them must be answered first. */
 export class TooManyCallsError extends Error {
   override readonly name = 'TooManyCallsError';
 

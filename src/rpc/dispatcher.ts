@@ -1,24 +1,30 @@
 import { MAX_PARKED_REQUESTS, MAX_QUEUED_REQUESTS, MAX_REQUESTS_BEYOND_SLOTS } from './limits.ts';
 
-/** A request that is ready to run. `run` returns a promise when it is not done at once, and neither throws nor rejects. */
+/**
+ * A request that is ready to run. `run` returns a promise unless it is done synchronously. It neither throws nor
+ * rejects.
+ */
 export interface Job {
   readonly lane: 'ordinary' | 'control';
-  /** What the request is about; jobs about one subject start in arrival order. Null is about nothing in particular. */
+  /** What the request is about. Jobs about one subject start in arrival order. Null means no subject. */
   readonly subject: string | null;
-  /** What it costs to keep while it waits. */
+  /** Memory that the job occupies while it waits. */
   readonly bytes: number;
   run(slot: Slot): Promise<void> | undefined;
-  /** Told in place of `run` when it is dropped before its turn. */
+  /** Called instead of `run` when the job is dropped before it starts. */
   dropped?(): void;
 }
 
-/** The place a running job occupies. */
+/** The slot of a running job. */
 export interface Slot {
-  /** Gives the place to another job while this one only waits. It is a no-op when too many wait already. */
+  /** Gives the slot to another job while this one only waits. Does nothing when too many jobs are parked. */
   park(): void;
 }
 
-/** Decides when the requests of one connection start. Ordinary ones share a bounded number of slots; control ones need none. */
+/**
+ * Schedules the requests of one connection. Ordinary requests share a bounded number of slots; control requests
+ * need none.
+ */
 export class Dispatcher {
   readonly #slots: number;
   readonly #maxBytes: number;
@@ -26,7 +32,7 @@ export class Dispatcher {
   #running = 0;
   #parked = 0;
   #queue: Job[] = [];
-  /** Of jobs that are queued or run; those of parked ones are counted apart. */
+  /** Bytes of queued and running jobs. Parked jobs are counted separately. */
   #bytes = 0;
   #parkedBytes = 0;
   #receiving = true;
@@ -36,8 +42,8 @@ export class Dispatcher {
   #idleWaiters: (() => void)[] = [];
 
   /**
-   * `onReceiving` tells when no further requests should be read (false) and when they are welcome again (true). That is so when
-   * `maxBytes` of them are under way, for one.
+   * `onReceiving` is called with false when no more requests should be read, for example because `maxBytes` are in
+   * progress, and with true when reading may continue.
    */
   constructor(slots: number, maxBytes: number, onReceiving: (open: boolean) => void) {
     this.#slots = slots;
@@ -46,19 +52,19 @@ export class Dispatcher {
   }
 
   /**
-   * Whether so many bytes are too many beside those of parked jobs. They may wait for ever, so that the intake cannot wait for them:
-   * whoever submits has to refuse.
+   * Whether these bytes exceed the limit together with those of parked jobs. Parked jobs may wait without a limit,
+   * so pausing the connection would not help: the caller must refuse the request.
    */
   overloads(bytes: number): boolean {
     return this.#parkedBytes > 0 && this.#parkedBytes + bytes > this.#maxBytes;
   }
 
-  /** How many jobs wait for their turn. */
+  /** Number of jobs that wait for a slot. */
   get queued(): number {
     return this.#queue.length;
   }
 
-  /** How many jobs have started and not ended. */
+  /** Number of jobs that have started and not ended. */
   get active(): number {
     return this.#active;
   }
@@ -77,13 +83,13 @@ export class Dispatcher {
     this.#updateReceiving();
   }
 
-  /** Stops reading requests and starting ordinary jobs, for as long as their answers could not be sent. */
+  /** Pauses reading requests and starting ordinary jobs while their responses could not be sent. */
   setHeld(held: boolean): void {
     this.#held = held;
     this.#startQueued();
   }
 
-  /** Drops what has not started. */
+  /** Drops the jobs that have not started. */
   clear(): void {
     for (const job of this.#queue.splice(0)) {
       this.#bytes -= job.bytes;
@@ -102,7 +108,10 @@ export class Dispatcher {
     return this.#running < this.#slots && !this.#held;
   }
 
-  /** Queued jobs about the subject go first, so that a control job neither overtakes them nor waits for a slot. */
+  /**
+   * Starts the queued jobs about the subject first, so that a control job neither overtakes them nor waits for a
+   * slot.
+   */
   #startAhead(subject: string | null): void {
     if (subject === null || this.#queue.length === 0) return;
     const ahead = this.#queue.filter((job) => job.subject === subject);
@@ -111,7 +120,9 @@ export class Dispatcher {
     for (const job of ahead) this.#start(job, true);
   }
 
-  /** A job that parks at once comes here while it is being started; the loop that started it goes on with the next. */
+  /**
+   * A job that parks while it is being started calls this again. The outer loop then continues with the next job.
+   */
   #startQueued(): void {
     if (this.#starting) return;
     this.#starting = true;
@@ -149,7 +160,7 @@ export class Dispatcher {
     };
     const running = job.run({ park });
     if (running === undefined) {
-      // It kept nobody waiting, so nobody need be started in its place.
+      // The job was synchronous and blocked no other, so none has to be started in its place.
       leave();
       this.#reportIdle();
       return;

@@ -10,20 +10,23 @@ import { BULK_SEARCH_BYTES } from './limits.ts';
 import type { Base64Fault } from './strict-base64.ts';
 
 /**
- * A large message while it is received. Where a parameter holds much base64, that is decoded as it arrives: it never becomes a string and
- * goes with the request as {@link BulkBytes}. The rest is decoded at the end, as usual.
+ * Decodes a large message while it arrives. A long base64 parameter is decoded on arrival: it never becomes a
+ * string, and the request carries it as {@link BulkBytes}. The rest is decoded at the end.
  */
 export class LargeRequestDecoder {
   readonly #expectedBytes: number;
   /** The message without the base64. */
   readonly #text = new GrowableBuffer(BULK_SEARCH_BYTES);
-  /** Whether the base64 is looked for, is arriving, arrives with a fault in it, has arrived, or is left in the text. */
+  /**
+   * Progress: searching for the base64, inside it, inside it after an invalid character, after it, or without it in
+   * the text.
+   */
   #state: 'before' | 'inside' | 'faulty' | 'behind' | 'without' = 'before';
-  /** Where in the text the base64 belongs; before that is known, up to where it was looked for. */
+  /** Position of the base64 in the text. Until it is found: the position up to which the text was searched. */
   #place = 0;
   #field = '';
   #base64 = new Base64StreamDecoder(0);
-  /** What is wrong with the base64, and the part of it that could not be decoded. */
+  /** The fault in the base64, and the part that could not be decoded. */
   #fault: Base64Fault | null = null;
   readonly #undecoded = new GrowableBuffer(0);
   #receivedBytes = 0;
@@ -37,13 +40,16 @@ export class LargeRequestDecoder {
     this.#take(piece);
   }
 
-  /** Base64 is ASCII: what stands before and behind it can be judged without it. Where it does not end, anything may be its last bytes. */
+  /**
+   * Base64 is ASCII, so the text before and after it is checked without it. Base64 that does not end may end in any
+   * bytes, so it is put back first.
+   */
   isUtf8(): boolean {
     if (this.#state === 'inside' || this.#state === 'faulty') this.#putBack();
     return isUtf8(this.#text.bytes);
   }
 
-  /** The message, when all of it is there; asked for once. Throws MalformedMessageError. */
+  /** Decodes the complete message. Must be called once. Throws MalformedMessageError. */
   decode(limits: MessageLimits): Message {
     try {
       return this.#decodeWithBulk(limits) ?? decodeMessage(this.#textWith(this.#parameter()), limits);
@@ -52,7 +58,10 @@ export class LargeRequestDecoder {
     }
   }
 
-  /** Null when the base64 is no parameter of a request, or something is wrong with the message, which only all of it tells where. */
+  /**
+   * Returns null when the base64 is not a parameter of a request or the message is malformed. Decoding the whole
+   * text then reports the position of the fault.
+   */
   #decodeWithBulk(limits: MessageLimits): RequestMessage | null {
     if (this.#state !== 'behind') return null;
     const message = decodedOrNull(this.#textWith(PLACEHOLDER), limits);
@@ -110,7 +119,10 @@ export class LargeRequestDecoder {
     }
   }
 
-  /** The rest of a text that is not base64. Where it takes more than to find its end, the whole message has to be read as JSON. */
+  /**
+   * Reads the rest of a text that is not base64. When its end cannot be found by the next quote, the whole message
+   * is read as JSON.
+   */
   #takeFaulty(piece: Buffer): void {
     const quote = piece.indexOf(QUOTE);
     const rest = quote < 0 ? piece : piece.subarray(0, quote);
@@ -127,7 +139,7 @@ export class LargeRequestDecoder {
     this.#take(piece.subarray(quote));
   }
 
-  /** What has come of the base64 is left in the text. */
+  /** Moves the received part of the base64 back into the text. */
   #putBack(): void {
     this.#text.add(Buffer.from(this.#parameter(), 'latin1'));
     this.#base64.release();
@@ -137,7 +149,7 @@ export class LargeRequestDecoder {
     this.#state = 'without';
   }
 
-  /** What has come of the base64, as it came. */
+  /** The received part of the base64, unchanged. */
   #parameter(): string {
     return `${this.#base64.text()}${this.#undecoded.bytes.toString('latin1')}`;
   }
@@ -149,20 +161,20 @@ export class LargeRequestDecoder {
   }
 }
 
-/** The params with the text put back, for a method that expects one. */
+/** Returns the params with the text put back, for a method that expects a string. */
 export function paramsWithText(params: unknown, bulk: Pick<BulkBytes, 'field' | 'text'>): unknown {
   return { ...(params as object), [bulk.field]: bulk.text() };
 }
 
-/** Stands for the base64 in the message. Nobody outside knows it, so that no text of a client can be taken for it. */
+/** Replaces the base64 in the message. It is random, so no text of a client can equal it. */
 const PLACEHOLDER = randomUUID();
 
 const FIELDS = [...new Set(Object.values(METHODS).flatMap(({ bulk }) => bulk ?? []))];
-/** What stands before the text of a field. Inside another text its quotes would be escaped. */
+/** Matches the start of a field's text. Inside another string its quotes would be escaped. */
 const OPENING = new RegExp(`"(${FIELDS.join('|')})":"`);
 const LONGEST_OPENING = Math.max(...FIELDS.map((field) => `"${field}":"`.length));
 const QUOTE = 0x22;
-/** Characters that stand for themselves in a JSON string. Those outside ASCII do too, but take more bytes than one. */
+/** ASCII characters that stand for themselves in a JSON string. Others do too, but take more than one byte. */
 const PLAIN_TEXT = /^[ !#-[\]-~]*$/;
 
 function decodedOrNull(text: string, limits: MessageLimits): Message | null {

@@ -1,18 +1,18 @@
 import type { Transport } from '../transport/transport.ts';
 import { UNSENT_RESPONSES_MAX_BYTES } from './limits.ts';
 
-/** A message that may wait, and what to do when its bytes are no longer needed. */
+/** A message that may wait, with a callback for when its bytes are no longer needed. */
 interface BulkMessage {
   readonly bytes: Uint8Array;
   readonly released: (() => void) | undefined;
 }
 
-/** A message that is made while it is sent. */
+/** A message that is produced while it is sent. */
 export interface MessageStream {
-  /** Yields the parts but the last. Each may be overwritten once `released` was called for it. */
+  /** Yields all parts but the last. A part may be overwritten after its `released` was called. */
   readonly parts: AsyncIterable<StreamPart>;
   readonly last: Uint8Array;
-  /** Bytes in memory that it keeps while it waits to be sent. */
+  /** Bytes of memory that the stream holds while it waits to be sent. */
   readonly keptBytes: number;
 }
 
@@ -21,17 +21,18 @@ export interface StreamPart {
   readonly released?: () => void;
 }
 
-/** Who is told to slow down. */
+/** Back-pressure callbacks. */
 export interface OutboxEvents {
-  /** Producers of bulk data stop (true) or go on (false). */
+  /** Producers of bulk data must stop (true) or may continue (false). */
   bulk(stopped: boolean): void;
-  /** Answers pile up because the peer does not read (true), or flow again (false). */
+  /** Responses pile up because the peer does not read (true), or flow again (false). */
   responses(stopped: boolean): void;
 }
 
 /**
- * What waits to be sent on one connection. Control messages go straight to the transport; bulk data goes only while the
- * transport has room and waits here otherwise, so that an answer never stands behind more than the transport's own window.
+ * The send queue of one connection. Control messages go directly to the transport. Bulk data goes there only while
+ * the transport has capacity, and waits here otherwise. So a response never waits behind more than the transport's
+ * send window.
  */
 export class Outbox {
   readonly #transport: Transport;
@@ -44,9 +45,9 @@ export class Outbox {
   #saturated = false;
   #responsesStopped = false;
   #unsentResponseBytes = 0;
-  /** Kept by streams that wait for another one. */
+  /** Bytes held by streams that wait for another stream. */
   #waitingStreamBytes = 0;
-  /** Control messages that wait for the end of a stream; null while none is being sent. */
+  /** Control messages that wait for the end of a stream; null when no stream is being sent. */
   #behindStream: { message: string | Uint8Array; released: (() => void) | undefined }[] | null = null;
   #streams: Promise<void> = Promise.resolve();
   #resumeStream: (() => void) | null = null;
@@ -64,17 +65,17 @@ export class Outbox {
     return this.#bulkBytes + this.#unsentResponseBytes;
   }
 
-  /** Whether more is waiting than the high-water mark allows. */
+  /** Whether more waits than the high-water mark allows. */
   get saturated(): boolean {
     return this.#saturated;
   }
 
-  /** Parts of streams that the transport has been given. */
+  /** Number of stream parts passed to the transport. */
   get partsSent(): number {
     return this.#partsSent;
   }
 
-  /** Sends ahead of waiting bulk data. */
+  /** Sends a message ahead of waiting bulk data. */
   sendControl(message: string | Uint8Array, released?: () => void): void {
     if (this.#closed) return;
     if (this.#behindStream !== null) {
@@ -87,7 +88,7 @@ export class Outbox {
     this.#updateResponses();
   }
 
-  /** Sends in order with other bulk data. */
+  /** Sends a message in order with other bulk data. */
   sendBulk(bytes: Uint8Array, released?: () => void): void {
     if (this.#closed) return;
     if (!this.#congested && this.#bulkBytes === 0 && this.#behindStream === null) {
@@ -100,9 +101,9 @@ export class Outbox {
   }
 
   /**
-   * Sends a message in parts, as fast as the peer takes them; whatever else is sent meanwhile waits behind it, and a second
-   * stream waits for the first. Rejects with what `parts` throws: the peer then holds half a message, nothing more can be sent,
-   * and only the end of the connection helps.
+   * Sends a message in parts, as fast as the peer reads them. Other messages wait until it ends, and a second
+   * stream waits for the first. Rejects with what `parts` throws. The peer has then received a partial message,
+   * nothing more can be sent, and the connection must be closed.
    */
   sendStream(stream: MessageStream): Promise<void> {
     this.#waitingStreamBytes += stream.keptBytes;
@@ -128,13 +129,16 @@ export class Outbox {
     this.#sendWaitingBulk();
   }
 
-  /** Hands everything that waits to the transport, whether it has room or not, and takes nothing more. A stream under way stops. */
+  /**
+   * Passes everything that waits to the transport, regardless of its capacity, and accepts nothing more. A stream
+   * in progress stops.
+   */
   finish(): void {
     if (this.#behindStream === null) while (this.#bulkBytes > 0) this.#sendNextBulk();
     this.close();
   }
 
-  /** Nothing more can be sent: a stream under way stops. */
+  /** Accepts nothing more. A stream in progress stops. */
   close(): void {
     this.#closed = true;
     this.#resumeStream?.();
@@ -151,7 +155,7 @@ export class Outbox {
     this.#endStream(this.#transport.sendPart(last, true));
   }
 
-  /** Resolves when the transport takes more, or never will again. */
+  /** Resolves when the transport has capacity again, or is closed. */
   async #roomInTransport(): Promise<void> {
     if (this.#closed) return;
     await new Promise<void>((resolve) => {
@@ -174,7 +178,8 @@ export class Outbox {
 
   #sendWaitingBulk(): void {
     while (!this.#congested && this.#bulkBytes > 0) this.#sendNextBulk();
-    // At least half of the list is live, so what was sent is neither kept for long nor moved often.
+    // Compact only when at least half of the array is dead, so that sent messages are neither kept for long nor
+    // moved often.
     if (this.#bulkHead * 2 >= this.#bulk.length) {
       this.#bulk = this.#bulk.slice(this.#bulkHead);
       this.#bulkHead = 0;

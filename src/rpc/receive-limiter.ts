@@ -2,8 +2,8 @@ import { uptimeMs } from '../base/uptime.ts';
 import { MIN_RECEIVE_PAUSE_MS } from './limits.ts';
 
 /**
- * Decides when a peer is read from: while there is room for what it sends, and as long as it keeps to its rate on average over a
- * second. A peer that is not read from feels a slow connection; nothing it sent is lost.
+ * Pauses reading from a peer while its messages cannot be handled, or while it exceeds its average rate over one
+ * second. The peer sees a slow connection; no message is lost.
  */
 export class ReceiveLimiter {
   readonly #perSecond: number;
@@ -23,19 +23,19 @@ export class ReceiveLimiter {
     this.#filledAtMs = now();
   }
 
-  /** Takes note of a message. The clock is looked at only when a second's worth of them has been used up. */
+  /** Counts a message. Reads the clock only when one second's worth of messages is used up. */
   count(): void {
     this.#left--;
     if (this.#left < 0 && this.#resting === null) this.#refill();
   }
 
-  /** Whether whoever handles the messages takes more. */
+  /** Sets whether the handler of the messages accepts more. */
   setRoom(room: boolean): void {
     this.#room = room;
     this.#update();
   }
 
-  /** Nothing more will come. */
+  /** Stops the timer. No more messages will arrive. */
   stop(): void {
     if (this.#resting !== null) clearTimeout(this.#resting);
   }

@@ -10,7 +10,7 @@ import {
 } from './limits.ts';
 import type { MessageStream, StreamPart } from './outbox.ts';
 
-/** A result that its handler has written as JSON already, because it knows a faster way. */
+/** A result that its handler has already encoded as JSON, because it has a faster way. */
 export class EncodedResult {
   readonly json: string;
 
@@ -19,7 +19,7 @@ export class EncodedResult {
   }
 }
 
-/** A result whose largest part its handler has written as JSON in bytes already. */
+/** A result whose largest part its handler has already encoded as JSON bytes. */
 export class BytesResult {
   readonly before: string;
   readonly bytes: Uint8Array;
@@ -32,37 +32,46 @@ export class BytesResult {
   }
 }
 
-/** A result with one large member: JSON up to the base64 text, bytes, and JSON behind it. It never becomes a string. */
+/**
+ * A result with one large base64 member: the JSON before the base64 text, the bytes, and the JSON after it. It
+ * never becomes a string.
+ */
 export class Base64Result {
   readonly before: string;
   readonly bytes: Uint8Array;
   readonly after: string;
-  /** Called when the bytes are encoded and may be overwritten. */
-  readonly release: (() => void) | undefined;
+  readonly hooks: Base64ResultHooks;
 
-  constructor(before: string, bytes: Uint8Array, after: string, release?: () => void) {
+  constructor(before: string, bytes: Uint8Array, after: string, hooks: Base64ResultHooks = {}) {
     this.before = before;
     this.bytes = bytes;
     this.after = after;
-    this.release = release;
+    this.hooks = hooks;
   }
 }
 
-/** Where the bytes of a {@link StreamedResult} come from. */
+interface Base64ResultHooks {
+  /** Called when the bytes are encoded and may be overwritten. */
+  readonly release?: () => void;
+  /** Called when the response is in the outbox. Messages that are sent from here on follow it on the wire. */
+  readonly afterSent?: () => void;
+}
+
+/** The source of the bytes of a {@link StreamedResult}. */
 export interface ByteSource {
-  /** Fills `buffer` as far as there are bytes; fewer mean the end. */
+  /** Fills `buffer` with the next bytes. A short read means the end. */
   read(buffer: Buffer): Promise<number>;
   close(): Promise<void>;
 }
 
-/** A {@link Base64Result} whose bytes are read while it is sent, so that their number does not matter to the memory. */
+/** A {@link Base64Result} whose bytes are read while it is sent, so that its size does not occupy memory. */
 export class StreamedResult {
   readonly before: string;
-  /** Bytes that were read already; their number is a multiple of three. */
+  /** Bytes that were already read; their number is a multiple of three. */
   readonly first: Buffer;
   readonly rest: ByteSource;
   readonly after: string;
-  /** How many bytes there will probably be. */
+  /** The expected number of bytes. */
   readonly expectedBytes: number;
 
   constructor(before: string, first: Buffer, rest: ByteSource, after: string, expectedBytes = first.length) {
@@ -74,28 +83,28 @@ export class StreamedResult {
   }
 }
 
-/** What a handler may answer: a result as the schema has it, or one in a cheaper form. */
-export type Answer<Result> = Result | EncodedResult | BytesResult | Base64Result | StreamedResult;
+/** What a handler may return: a result of the schema's type, or one in a cheaper form. */
+export type HandlerResult<Result> = Result | EncodedResult | BytesResult | Base64Result | StreamedResult;
 
-/** The message that answers a request with a {@link Base64Result}, in a buffer that may be used again when it is released. */
+/** Encodes the response with a {@link Base64Result}, in a buffer that may be reused after its release. */
 export function encodeBase64Result(id: RequestId, result: Base64Result): StreamPart {
-  const { before, bytes, after, release } = result;
+  const { before, bytes, after, hooks } = result;
   const head = Buffer.from(`{"id":${id},"result":${before}`);
   const tail = Buffer.from(`${after}}`);
   const length = head.length + base64Length(bytes.length) + tail.length;
   const frame = length < POOLED_RESULT_MIN_BYTES ? Buffer.allocUnsafe(length) : RESULTS.take(length);
   head.copy(frame);
   writeBase64(frame, head.length, bytes, tail);
-  release?.();
+  hooks.release?.();
   return { bytes: frame.subarray(0, length), released: () => RESULTS.give(frame) };
 }
 
-/** The message that answers a request with a {@link BytesResult}. */
+/** Encodes the response with a {@link BytesResult}. */
 export function encodeBytesResult(id: RequestId, { before, bytes, after }: BytesResult): Buffer {
   return Buffer.concat([Buffer.from(`{"id":${id},"result":${before}`), bytes, Buffer.from(`${after}}`)]);
 }
 
-/** The message that answers a request with a {@link StreamedResult}. The source is left open. */
+/** Encodes the response with a {@link StreamedResult}. Does not close the source. */
 export function streamResult(id: RequestId, result: StreamedResult): MessageStream {
   return {
     parts: streamParts(Buffer.from(`{"id":${id},"result":${result.before}`), result),
@@ -104,24 +113,36 @@ export function streamResult(id: RequestId, result: StreamedResult): MessageStre
   };
 }
 
-/** Parts are encoded into buffers that are used again; the next block is read while one is being sent. */
+/** Reads all bytes of a {@link StreamedResult} into memory. Does not close the source. */
+export async function gatherBytes({ first, rest, expectedBytes }: StreamedResult): Promise<Uint8Array> {
+  let bytes = Buffer.allocUnsafeSlow(Math.max(expectedBytes, first.length) + 1);
+  let length = first.copy(bytes);
+  for (;;) {
+    length += await rest.read(bytes.subarray(length));
+    if (length < bytes.length) return bytes.subarray(0, length);
+    // The file has grown.
+    bytes = Buffer.concat([bytes], bytes.length + STREAM_BLOCK_BYTES);
+  }
+}
+
+/** Encodes the parts into pooled buffers. Reads the next block while one is being sent. */
 async function* streamParts(head: Buffer, { first, rest }: StreamedResult): AsyncGenerator<StreamPart> {
   let block = Buffer.allocUnsafeSlow(STREAM_BLOCK_BYTES);
-  let spare = Buffer.allocUnsafeSlow(STREAM_BLOCK_BYTES);
+  let nextBlock = Buffer.allocUnsafeSlow(STREAM_BLOCK_BYTES);
   let next = readAhead(rest, block);
   yield { bytes: head };
   yield encodePart(first);
   for (;;) {
     const length = await next;
     const ended = length < block.length;
-    if (!ended) next = readAhead(rest, spare);
+    if (!ended) next = readAhead(rest, nextBlock);
     if (length > 0) yield encodePart(block.subarray(0, length));
     if (ended) return;
-    [block, spare] = [spare, block];
+    [block, nextBlock] = [nextBlock, block];
   }
 }
 
-/** A failure is seen where the block is needed, which may be later or never. */
+/** Starts a read. An error surfaces where the block is used, which may be later or never. */
 function readAhead(source: ByteSource, block: Buffer): Promise<number> {
   const reading = source.read(block);
   reading.catch(() => {});

@@ -3,28 +3,31 @@ import { methodNotFound } from '../protocol/errors.ts';
 import { isMethod, METHODS, type Method, type ParamsOf, type ResultOf } from '../protocol/registry.ts';
 import { validateParams } from '../protocol/validate.ts';
 import { paramsWithText } from './large-request-decoder.ts';
-import type { Answer } from './results.ts';
+import type { HandlerResult } from './results.ts';
 
-/** What a handler may know about the request it serves. */
+/** What a handler knows about its request. */
 export interface RequestContext {
-  /** Aborted when the client is gone or says nothing more: who waits for what may never come answers with what there is. */
+  /** Aborts when the client is gone or has ended its input. A handler that waits then returns what it has. */
   readonly signal: AbortSignal;
-  /** What to carry on to whatever the request starts; null unless requests are traced. */
+  /** The trace to pass on to what the request starts; null unless requests are traced. */
   readonly trace: Trace | null;
-  /** The large parameter that the method's definition names, if it came as bytes; the params hold nothing of it. */
+  /** The large parameter that the method's definition names, if it arrived as bytes. The params then lack it. */
   readonly bulk: BulkBytes | null;
-  /** How long the result may be in JSON; a longer one is refused. */
+  /** Returns how long the JSON of the result may be. A longer result is refused. */
   maxResultBytes(): number;
-  /** Gives up the request's slot while it only waits. */
+  /** Gives up the request's slot while the handler only waits. */
   park(): void;
 }
 
-/** One function per method of the registry but `initialize`, which opens what the others work in; a missing one does not compile. */
+/**
+ * One handler per method of the registry, except `initialize`, which opens the session. A missing handler does not
+ * compile.
+ */
 export type Handlers = {
   readonly [M in Exclude<Method, 'initialize'>]: (
     params: ParamsOf<M>,
     context: RequestContext,
-  ) => Answer<ResultOf<M>> | Promise<Answer<ResultOf<M>>>;
+  ) => HandlerResult<ResultOf<M>> | Promise<HandlerResult<ResultOf<M>>>;
 };
 
 /** A request whose method exists and whose params are valid. */
@@ -36,7 +39,7 @@ export interface RoutedRequest {
   readonly bulk: BulkBytes | null;
 }
 
-/** Looks the method up and checks the params. Throws RpcError. */
+/** Looks up the method and validates the params. Throws RpcError. */
 export function route(message: RequestMessage): RoutedRequest {
   const { method } = message;
   if (!isMethod(method)) throw methodNotFound(method);
@@ -47,7 +50,7 @@ export function route(message: RequestMessage): RoutedRequest {
   return { method, params, lane: definition.lane, subject: subjectOf(definition.subject, params), bulk };
 }
 
-/** Runs the handler of a routed request; returns its answer, or a promise of it. */
+/** Runs the handler of a routed request. Returns its result, or a promise of it. */
 export function invoke(handlers: Handlers, request: RoutedRequest, context: RequestContext): unknown {
   const handler = handlers[request.method as keyof Handlers] as (
     params: unknown,
@@ -56,7 +59,7 @@ export function invoke(handlers: Handlers, request: RoutedRequest, context: Requ
   return handler(request.params, context);
 }
 
-/** The subject may stand at the top or inside one of the nested request forms. */
+/** The subject is a top-level member or a member of one of the nested request forms. */
 function subjectOf(name: string | undefined, params: unknown): string | null {
   if (name === undefined || typeof params !== 'object' || params === null) return null;
   const members = params as Record<string, unknown>;

@@ -1,7 +1,7 @@
 import { asBuffer } from '../base/as-buffer.ts';
 import { base64Padding, decodeBase64 } from '../base/base64.ts';
 
-/** What a base64 text stands for, or what is wrong with it. */
+/** The bytes of a base64 text, or its fault. */
 export type Decoded = Buffer | { readonly problem: string };
 
 /** Decodes standard base64 with padding, or reports what is wrong with the text. */
@@ -10,16 +10,16 @@ export function decodeStrictBase64(text: string): Decoded {
   return bytes === null ? { problem: problemOf(text) } : asBuffer(bytes);
 }
 
-/** Looks for what is wrong with a base64 text in the pieces in which it comes, so that none of them is looked at twice. */
+/** Finds the fault of a base64 text in chunks, so that no chunk is scanned twice. */
 export class Base64Fault {
   #length: number;
-  /** The first symbol that base64 does not have. */
+  /** The first character that is not in the base64 alphabet. */
   #foreign: { readonly code: number; readonly offset: number } | null = null;
   #firstPadding = Number.POSITIVE_INFINITY;
-  /** As much of the end as its fault can lie in. */
+  /** The last characters of the text, as many as a fault at the end can span. */
   #end = '';
 
-  /** Before the text there are so many characters of it without fault or padding, in whole groups of four. */
+  /** `goodCharacters` is the number of preceding characters without fault or padding, in whole groups of four. */
   constructor(goodCharacters: number) {
     this.#length = goodCharacters;
   }
@@ -37,7 +37,7 @@ export class Base64Fault {
     this.#end = `${this.#end}${piece.slice(-END_CHARACTERS)}`.slice(-END_CHARACTERS);
   }
 
-  /** What is wrong with a text that something is wrong with, now that all of it has come. */
+  /** Describes the fault. Call it after the whole text of an invalid base64 was added. */
   get problem(): string {
     if (this.#foreign !== null) return invalidSymbol(this.#foreign.code, this.#foreign.offset);
     const padding = base64Padding(this.#end);
@@ -49,7 +49,7 @@ export class Base64Fault {
   }
 }
 
-/** The last symbol and two of padding. */
+/** The last character and two of padding. */
 const END_CHARACTERS = 3;
 const PADDING_CODE = 0x3d;
 

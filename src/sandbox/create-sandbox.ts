@@ -2,24 +2,24 @@ import type { Spawner } from '../process/spawn/spawner.ts';
 import { unenforceable } from './errors.ts';
 import { SandboxedFiles } from './files/sandboxed-files.ts';
 import { Bwrap } from './linux/bwrap.ts';
-import { SandboxReserve } from './linux/reserve.ts';
 import { LinuxSandboxBuilder } from './linux/sandbox-builder.ts';
+import { SandboxPool } from './linux/sandbox-pool.ts';
 import type { Sandbox } from './sandbox.ts';
 
 /**
- * What enforces policies on this machine. `env` is the server's own environment: bwrap is looked for on its PATH, never on that of a
- * request. Throws SandboxError where nothing can be enforced.
+ * Creates the sandbox of this machine. `env` is the server's own environment: bwrap is looked up on its PATH, never on that of a request.
+ * Throws SandboxError when this platform is not supported.
  */
 export function createSandbox(spawner: Spawner, env: Readonly<Record<string, string | undefined>>): Sandbox {
   const { arch } = process;
   if (spawner.sandboxCalls == null || (arch !== 'x64' && arch !== 'arm64')) {
     throw unenforceable(
-      'nothing can be sandboxed here: that takes Linux on x64 or arm64, the GNU C library, and nativeSpawn',
+      'programs cannot be sandboxed on this machine: sandboxes need Linux on x64 or arm64 with glibc, and the setting nativeSpawn',
     );
   }
   const bwrap = new Bwrap(spawner, env.PATH ?? '', arch);
-  const reserve = new SandboxReserve((spec) => spawner.spawn(spec), spawner.sandboxCalls);
-  const programs = new LinuxSandboxBuilder(spawner.sandboxCalls, bwrap, arch, reserve);
+  const pool = new SandboxPool((spec) => spawner.spawn(spec), spawner.sandboxCalls);
+  const programs = new LinuxSandboxBuilder(spawner.sandboxCalls, bwrap, arch, pool);
   const files = new SandboxedFiles({ spawner, bwrap, architecture: arch, env });
   return {
     get works() {

@@ -3,15 +3,15 @@ import type { StreamName } from '../process/spawn/spawner.ts';
 import { DENIAL_WINDOW_BYTES } from './linux/limits.ts';
 
 /**
- * Guesses whether a sandboxed program failed because of its sandbox, as the reference does: a failure counts as denied when the
- * last megabyte of output, all streams together, holds one of a few phrases within one stream, or when the exit code is that of a
- * forbidden system call. Output is looked at as it comes; nothing but the last few bytes of each stream is kept.
+ * Guesses whether a sandboxed program failed because of its sandbox, as the reference does. A failure counts as denied in two cases: the
+ * last megabyte of output, over all streams, contains one of a few phrases within one stream, or the exit code is that of a forbidden
+ * system call. Scans the output as it arrives and keeps only the last few bytes of each stream.
  */
 export class DenialScanner implements DenialDetector {
   readonly #tails = new Map<StreamName, Tail>();
   /** Bytes of all streams so far. */
   #total = 0;
-  /** Where the piece of output begins that holds the beginning of the latest phrase. */
+  /** The offset of the output chunk in which the latest phrase starts. */
   #found = Number.NEGATIVE_INFINITY;
 
   output(stream: StreamName, bytes: Buffer): void {
@@ -29,7 +29,7 @@ export class DenialScanner implements DenialDetector {
     return exitCode === FORBIDDEN_CALL_EXIT_CODE || this.#total - this.#found <= DENIAL_WINDOW_BYTES;
   }
 
-  /** Looks for a phrase that begins in earlier pieces of the stream. */
+  /** Searches for a phrase that starts in an earlier chunk of the stream. */
   #searchAcross(before: Tail, text: string): void {
     const seam = before.text + text.slice(0, LONGEST_PHRASE - 1);
     for (const match of seam.matchAll(ALL_PHRASES)) {
@@ -38,10 +38,10 @@ export class DenialScanner implements DenialDetector {
   }
 }
 
-/** The end of a stream: too short for a phrase, but one may begin in it. */
+/** The end of a stream, in which a phrase may start. */
 interface Tail {
   readonly text: string;
-  /** For each of its bytes, where the piece of output begins that it came with. */
+  /** For each of its bytes, the offset of the output chunk that it came with. */
   readonly origins: readonly number[];
 }
 

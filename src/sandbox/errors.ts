@@ -1,11 +1,13 @@
 /**
- * Why a sandbox is not put into effect: the request contradicts itself or the protocol (`invalid`), one of its rules is about a
- * path of another kind of host (`foreignRule`), it is meant for another kind of host as a whole (`unsuitable`), or it makes sense but
- * cannot be kept here and now (`unenforceable`).
+ * Why a sandbox is refused:
+ * - `invalid`: the request contradicts itself or the protocol.
+ * - `foreignRule`: one of its rules names a path of another platform.
+ * - `unsuitable`: the sandbox as a whole is meant for another platform.
+ * - `unenforceable`: it is valid but cannot be enforced on this machine with the files that exist.
  */
 export type SandboxErrorKind = 'invalid' | 'foreignRule' | 'unsuitable' | 'unenforceable';
 
-/** A sandbox that is refused. What was to happen under it does not happen. */
+/** The sandbox of a request is refused. The request has no effect. */
 export class SandboxError extends Error {
   override readonly name = 'SandboxError';
   readonly kind: SandboxErrorKind;
@@ -16,7 +18,7 @@ export class SandboxError extends Error {
   }
 }
 
-/** The policy makes sense but nothing can keep it: with what is on the disk, or with what enforces it. */
+/** The policy is valid but cannot be enforced. */
 export function unenforceable(message: string): SandboxError {
   return new SandboxError('unenforceable', message);
 }

@@ -1,15 +1,15 @@
 import { fileURLToPath } from 'node:url';
 
-/** The files of the built package that a helper runs. */
+/** The files of the built package that a file helper runs. */
 export interface HelperProgram {
   readonly main: string;
-  /** What a search runs in a thread of its own. */
+  /** The program of the search worker thread. */
   readonly searchThread: string;
 }
 
 /**
- * The helper's program is two files of the built package, however this module is run: as a source, as a built module, or as part of
- * the bundle. This module stands here because the way to those files is the same from `src/sandbox`, `dist/sandbox` and `dist/bin`.
+ * Finds the two files in the built package, whether this module runs as source, as a built module, or in the bundle. It is in this
+ * directory because the relative path is the same from `src/sandbox`, `dist/sandbox` and `dist/bin`.
  */
 export function builtHelperProgram(): HelperProgram {
   return {

@@ -1,44 +1,44 @@
-/** Paths that one policy names, those protected by their names included. bwrap takes no more mounts than this in any case. */
+/** Paths in one policy, including protected names. bwrap takes no more mounts than this. */
 export const MAX_POLICY_ENTRIES = 2_048;
 
-/** Patterns of one policy. Each is matched against every file below its directory. */
+/** Deny globs in one policy. Each is matched against every file below its directory. */
 export const MAX_DENY_GLOBS = 256;
 
-/** Files that the patterns of one policy may deny: the reference's limit. */
+/** Files that the globs of one policy may deny. The limit of the reference. */
 export const MAX_GLOB_MATCHES = 8_192;
 
-/** Directories that are read while looking for denied files. A start that needs more would take many seconds. */
+/** Directories that are scanned for denied files. A start that needs more would take many seconds. */
 export const MAX_GLOB_DIRECTORIES = 100_000;
 
-/** Directories that are read at the same time: as many as the thread pool of Node works on. */
-export const GLOB_DIRECTORIES_AT_ONCE = 4;
+/** Directories that are scanned concurrently: the size of Node's thread pool. */
+export const GLOB_CONCURRENCY = 4;
 
-/** Symbolic links on the way to one path: the system's own limit. */
+/** Symbolic links in one path. The limit of the kernel. */
 export const MAX_LINKS = 40;
 
-/** Bytes of a `.git` file that are read; it holds one path. */
+/** Bytes of a `.git` file that are read. It holds one path. */
 export const GIT_FILE_BYTES = 8 * 1024;
 
-/** Arguments that bwrap takes, those of the command included: a constant of its source. */
+/** Arguments that bwrap takes, including those of the command: a constant in its source. */
 export const BWRAP_MAX_ARGUMENTS = 9_000;
 
-/** Of these, what a command and the caller's own mounts may need. */
+/** Of these, what is kept for the command and for the mounts that do not come from the policy. */
 export const BWRAP_SPARE_ARGUMENTS = 500;
 
-/** Looks at the disk that are under way at the same time for one plan. More would only wait in Node's thread pool. */
-export const PROBES_AT_ONCE = 32;
+/** Probes of the disk that run concurrently for one plan. More would only wait in Node's thread pool. */
+export const PROBE_CONCURRENCY = 32;
 
-/** Looks that are answered from the system's memory in one turn of the event loop: a millisecond. Plans that are kept take a dozen. */
-export const CACHED_LOOKS_PER_TURN = 128;
+/** Probes that the kernel answers from its cache in one turn of the event loop: a millisecond. A cached plan needs a dozen. */
+export const CACHED_PROBES_PER_TURN = 128;
 
-/** Plans that are kept for the next program under the same policy. An agent has a handful of policies. */
-export const REMEMBERED_PLANS = 64;
+/** Plans in the cache. An agent uses a handful of policies. */
+export const MAX_CACHED_PLANS = 64;
 
-/** Paths that a plan which is kept was made from. Most have a dozen; a larger plan takes megabytes and is made anew each time. */
-export const REMEMBERED_LOOKS = 1_024;
+/** Probed paths of a cached plan. Most plans have a dozen. A larger plan would take megabytes and is made for each start. */
+export const MAX_CACHED_PROBES = 1_024;
 
-/** How long `environment/info` waits to know whether sandboxes work; that takes a tenth of a second unless something hangs. */
+/** How long `environment/info` waits for the probe of bwrap. It takes a tenth of a second unless something hangs. */
 export const SANDBOX_PROBE_WAIT_MS = 2_000;
 
-/** Covers of a sandbox that is built ahead: they are left for when a program comes, half a millisecond each, and building it takes ten. */
+/** Covers in a pre-built sandbox. They are mounted when a program comes, half a millisecond each; building a sandbox takes ten. */
 export const MAX_LATE_COVERS = 4;

@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path/posix';
 
 /**
- * Whether bwrap will probably work, without loading or running anything: it is where systems install it, and user namespaces are not
- * switched off. Only directories of the system are looked at, because a call to any other one might hang.
+ * Guesses whether bwrap works, without loading or running anything: bwrap is in a standard directory, and user namespaces are not disabled.
+ * Checks system directories only, because a call on any other directory might hang.
  */
 export function sandboxIsLikely(searchPath: string, settings = '/proc/sys'): boolean {
   const installed = searchPath

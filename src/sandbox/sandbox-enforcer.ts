@@ -10,37 +10,37 @@ import { SandboxError } from './errors.ts';
 import { SANDBOX_PROBE_WAIT_MS } from './limits.ts';
 import type { Proxied } from './linux/bwrap-command.ts';
 import { intersect } from './policy/intersect.ts';
-import { isOpenAnyway, type PolicyHost, policyOf, requirePlaces } from './policy/normalize.ts';
+import { allowsEveryFile, type PolicyHost, policyOf, requireValidRoots } from './policy/normalize.ts';
 import { isFullRead, isFullWrite, type SandboxPolicy } from './policy/policy.ts';
 import type { Sandbox } from './sandbox.ts';
 
-/** What confines a program, as clients are told. */
-export type SandboxType = 'none' | 'linuxSeccomp' | 'macosSeatbelt';
+/** The kind of sandbox that is reported to clients. */
+export type SandboxType = 'none' | 'linuxSeccomp';
 
-/** A start under a sandbox, or without one. */
+/** The sandbox of a program, if any. */
 export interface ProgramSandbox {
   readonly sandboxType: SandboxType;
-  /** Null where the program runs as it is. `sockets` are those on which it reaches its proxy. */
+  /** Null when the program runs without a sandbox. `sockets` are those on which it reaches its proxy. */
   readonly wrapInSandbox:
     | ((spec: SpawnSpec, signal: AbortSignal, sockets?: Proxied | null) => Promise<SandboxedLaunch>)
     | null;
 }
 
-/** The files of one connection under whatever sandbox its requests name. */
+/** The sandboxed files of one connection. */
 export interface FileSandboxes {
-  /** Null where every file may be read, or written, as `access` says. Throws SandboxError when the sandbox makes no sense. */
+  /** Null when the sandbox allows this access to every file. Throws SandboxError for an invalid sandbox. */
   of(asked: SandboxContext | null, access: 'read' | 'write'): FileSandbox | null;
 }
 
-/** Files under a sandbox. */
+/** The files of one sandbox. */
 export interface FileSandbox {
   readonly fileSystem: FileSystem;
   search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>;
 }
 
 /**
- * Turns the sandbox that a request asks for into the one that is enforced. Below every request lies the server's own floor: it
- * holds for those that ask for less, or for nothing. What cannot be enforced is refused; nothing ever runs without it.
+ * Combines the sandbox of a request with the server's floor, which always holds, also for a request without a sandbox. Refuses what cannot
+ * be enforced; nothing runs with less.
  */
 export class SandboxEnforcer {
   readonly #floor: SandboxContext | null;
@@ -48,25 +48,23 @@ export class SandboxEnforcer {
   #loading: Promise<Sandbox> | null = null;
   #sandboxed: Sandbox | null = null;
   readonly #isLikely: () => boolean;
-  /** A guess, or false where nothing can be enforced in any case. */
+  /** The result of `isLikely`, or false after loading has failed. */
   #likely: boolean | null = null;
 
-  /**
-   * `load` brings what enforces sandboxes; it is called when the first request needs it. `isLikely` guesses whether it will work.
-   */
+  /** The first request that needs a sandbox calls `load`. `isLikely` guesses whether it will work. */
   constructor(floor: SandboxContext | null, load: () => Promise<Sandbox>, isLikely: () => boolean) {
     this.#floor = floor;
     this.#load = load;
     this.#isLikely = isLikely;
   }
 
-  /** Whether sandboxes can be enforced here, as far as is known: a guess until {@link probe} or a request has found out. */
+  /** Whether sandboxes work on this machine. A guess until {@link probe} or a request has shown it. */
   get usable(): boolean {
     this.#likely ??= this.#isLikely();
     return this.#sandboxed?.works ?? this.#likely;
   }
 
-  /** Finds out whether sandboxes can be enforced here. A dead mount on the search path cannot hold it up. */
+  /** Tests whether sandboxes work, within a time limit: a dead mount on the PATH could block it. */
   async probe(): Promise<void> {
     const checked = this.#sandbox().then((sandbox) => sandbox.check());
     await withTimeout(
@@ -75,30 +73,30 @@ export class SandboxEnforcer {
     );
   }
 
-  /** Whether the server demands that nothing gets at the network. */
+  /** Whether the floor forbids all network access. */
   get networkForbidden(): boolean {
     return this.#floorPolicy()?.network === 'restricted';
   }
 
-  /** How a program is started that its request wants restricted to `asked`. Throws SandboxError when that makes no sense. */
+  /** The sandbox for a program whose request names `asked`. Throws SandboxError when that is invalid. */
   program(asked: SandboxContext | null, spec: SpawnSpec): ProgramSandbox {
     if (asked === null && this.#floor === null) return UNSANDBOXED;
     const policy = this.#programPolicy(asked, spec);
     if (policy === null) return UNSANDBOXED;
     return {
-      sandboxType: process.platform === 'darwin' ? 'macosSeatbelt' : 'linuxSeccomp',
+      sandboxType: 'linuxSeccomp',
       wrapInSandbox: async (inner, signal, sockets = null) =>
         (await this.#sandbox()).wrapProgram(inner, policy, signal, sockets),
     };
   }
 
-  /** The same for what is run on behalf of a program that may use its proxy and nothing else of the network: it gets none at all. */
+  /** The same without any network, for a login shell that runs on behalf of a program with a proxy. */
   withoutNetwork(asked: SandboxContext, spec: SpawnSpec): WrapInSandbox {
     const policy = intersect(this.#programPolicy(asked, spec)!, NO_NETWORK);
     return async (inner, signal) => (await this.#sandbox()).wrapProgram(inner, policy, signal);
   }
 
-  /** The files of a connection that may see only what is `below` a directory, or everything when that is null. */
+  /** The files of a connection. If `below` is not null, the connection only sees this directory. */
   files(below: NativePath | null): FileSandboxes {
     return {
       of: (asked, access) => {
@@ -123,7 +121,7 @@ export class SandboxEnforcer {
     };
   }
 
-  /** Null only where nothing is asked for and there is no floor. */
+  /** Null only if the request has no sandbox and there is no floor. */
   #programPolicy(asked: SandboxContext | null, spec: SpawnSpec): SandboxPolicy | null {
     const host = { cwd: nativePathOfText(spec.cwd), tmpdir: spec.env.TMPDIR };
     return this.#aboveFloor(asked === null ? null : programPolicy(asked, host));
@@ -135,12 +133,12 @@ export class SandboxEnforcer {
     return intersect(policy, floor);
   }
 
-  /** The floor knows the server's environment only: what a request says must not move it. */
+  /** The floor depends only on the server's environment, never on the request. */
   #floorPolicy(): SandboxPolicy | null {
     return this.#floor && policyOf(this.#floor, { cwd: null, tmpdir: process.env.TMPDIR });
   }
 
-  /** Whether it works is not tried for this: the first request shows it. */
+  /** Does not test whether the sandbox works; the first request shows that. */
   #sandbox(): Promise<Sandbox> {
     this.#loading ??= this.#load().then(
       (sandbox) => {
@@ -156,10 +154,10 @@ export class SandboxEnforcer {
   }
 }
 
-/** Clients know what does not fit this host as an error of the parameters here, and as a bad request where files are concerned. */
+/** As in the reference, a path of another platform is an invalid parameter for a program, and an invalid request for files. */
 function programPolicy(asked: SandboxContext, host: PolicyHost): SandboxPolicy {
   try {
-    requirePlaces(asked, host);
+    requireValidRoots(asked, host);
     return policyOf(asked, host);
   } catch (error) {
     const isForeign = error instanceof SandboxError && /^(?:foreignRule|unsuitable)$/.test(error.kind);
@@ -167,13 +165,13 @@ function programPolicy(asked: SandboxContext, host: PolicyHost): SandboxPolicy {
   }
 }
 
-/** Where every file is open anyway it does not matter what the sandbox is relative to. */
+/** If the sandbox allows every file, its base paths need not be valid on this host. */
 function filePolicy(asked: SandboxContext, access: 'read' | 'write'): SandboxPolicy {
   try {
     return policyOf(asked, { cwd: null, tmpdir: process.env.TMPDIR });
   } catch (error) {
     const isOpen =
-      error instanceof SandboxError && error.kind === 'unsuitable' && isOpenAnyway(asked, access);
+      error instanceof SandboxError && error.kind === 'unsuitable' && allowsEveryFile(asked, access);
     if (isOpen) return OPEN;
     throw error;
   }

@@ -5,22 +5,22 @@ import type { SandboxedLaunch } from '../process/start-program.ts';
 import type { Proxied } from './linux/bwrap-command.ts';
 import type { SandboxPolicy } from './policy/policy.ts';
 
-/** What enforces policies on this machine. Whatever it cannot enforce it refuses; nothing runs or is touched without it. */
+/** Enforces policies on this machine. Refuses what it cannot enforce. */
 export interface Sandbox {
-  /** Whether policies can be enforced here, as far as is known: by {@link check}, or by what was done. Null before. */
+  /** Whether policies can be enforced. Null until {@link check} or a start has shown it. */
   readonly works: boolean | null;
-  /** Resolves when policies can be enforced here. Rejects with the SandboxError that everything else would fail with. */
+  /** Resolves when policies can be enforced. Rejects with the SandboxError that all other calls would fail with. */
   check(): Promise<void>;
-  /** Makes a sandbox for one program. */
+  /** Prepares a sandbox for one program. */
   wrapProgram(
     spec: SpawnSpec,
     policy: SandboxPolicy,
     signal: AbortSignal,
     proxied?: Proxied | null,
   ): Promise<SandboxedLaunch>;
-  /** The files that a policy leaves; for policies that hide or protect some. Where they cannot be had each operation fails. */
+  /** The files under a policy that hides or protects some. If the sandbox does not work, each operation fails. */
   files(policy: SandboxPolicy): PolicyFiles;
-  /** Ends everything that is left. */
+  /** Ends all pre-built sandboxes and file helpers. */
   close(): Promise<void>;
 }
 

@@ -20,12 +20,11 @@ import type { SandboxEnforcer } from '../sandbox/sandbox-enforcer.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import { accessKey, requireAccess } from './auth/access.ts';
 import type { Principal } from './auth/principal.ts';
-import { ClientPace } from './client-pace.ts';
+import { BusyPollClient } from './busy-poll.ts';
 import type { ExecServerConfig } from './config/config.ts';
 import { domainErrorToRpc } from './domain-errors.ts';
 import type { EnvironmentInfo } from './environment-info.ts';
 import { capabilityHandlers } from './handlers/capability-handlers.ts';
-import { environmentConfigHandlers } from './handlers/environment-config-handlers.ts';
 import { environmentHandlers } from './handlers/environment-handlers.ts';
 import { fileHandleHandlers } from './handlers/file-handle-handlers.ts';
 import { fileHandlers } from './handlers/file-handlers.ts';
@@ -35,10 +34,9 @@ import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
 import { FINISH_TIMEOUT_MS, LAST_ANSWERS_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionRecords } from './records/records.ts';
-import { ConnectionFiles } from './sessions/connection-files.ts';
+import { ConnectionFiles, servedFiles } from './sessions/connection-files.ts';
 import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
 import type { Quotas } from './sessions/quotas.ts';
-import { servedFiles } from './sessions/served-files.ts';
 import type { Session } from './sessions/session.ts';
 import type { SessionRegistry } from './sessions/session-registry.ts';
 
@@ -82,7 +80,7 @@ export class ClientConnection {
   readonly #connection: RpcConnection;
   readonly #dispatcher: Dispatcher;
   readonly #requests = new AbortController();
-  readonly #pace = new ClientPace();
+  readonly #busyPoll = new BusyPollClient();
   /** Runs until the client has said who it is. */
   #introduction: NodeJS.Timeout | null = null;
   #attachment: Attachment | null = null;
@@ -163,7 +161,7 @@ export class ClientConnection {
   }
 
   #request(message: RequestMessage): void {
-    this.#pace.asked();
+    this.#busyPoll.requestReceived();
     try {
       const routed = route(message);
       if (routed.method === 'initialize') {
@@ -236,7 +234,6 @@ export class ClientConnection {
     http.setHeld(this.#answersStopped);
     const handlers = this.#records.recorded({
       ...environmentHandlers(services),
-      ...environmentConfigHandlers(services),
       ...capabilityHandlers(services),
       ...processHandlers(services),
       ...fileHandlers(services),
@@ -278,7 +275,7 @@ export class ClientConnection {
     };
     const respond = (result: unknown): Promise<void> | undefined => {
       const sent = this.#connection.respond(id, result);
-      this.#pace.answered();
+      this.#busyPoll.responseSent();
       // One that is streamed may still prove too large.
       if (sent !== undefined) return sent.then(succeeded);
       succeeded();
@@ -328,7 +325,7 @@ export class ClientConnection {
     const refusal = this.#toRpcError(error, method);
     this.#records.refused(method, error, refusal);
     this.#connection.refuse(id, refusal);
-    this.#pace.answered();
+    this.#busyPoll.responseSent();
   }
 
   /** An error that nobody foresaw is a defect: the log gets the details, the client does not. */
@@ -361,7 +358,7 @@ export class ClientConnection {
       await withTimeout(everything, LAST_ANSWERS_TIMEOUT_MS);
     } while (!over && progress() > before);
     if (!over) {
-      this.#attachment?.tools?.http.giveUp();
+      this.#attachment?.tools?.http.abortAll();
       await withTimeout(everything, FINISH_TIMEOUT_MS);
     }
     this.#connection.finish({ code: CloseCode.normal, reason: 'end of input' });

@@ -11,15 +11,19 @@ import type { ExecServerConfig } from './config/config.ts';
 
 export type EnvironmentInfo = ResultOf<'environment/info'>;
 
-/** What the system gives to a server. */
-export interface Facilities {
+/** What the server can use on this system. */
+interface Facilities {
   readonly terminals: boolean;
   /** Whether sandboxes can be enforced. */
   readonly sandbox: boolean;
 }
 
 /** Describes this machine and this server to a client. */
-export function describeEnvironment(config: ExecServerConfig, facilities: Facilities): EnvironmentInfo {
+export function describeEnvironment(
+  config: ExecServerConfig,
+  facilities: Facilities,
+  readPasswd = passwdEntry,
+): EnvironmentInfo {
   const { TMPDIR } = process.env;
   const temporary = TMPDIR ? resolvedUri(TMPDIR) : null;
   return {
@@ -27,7 +31,7 @@ export function describeEnvironment(config: ExecServerConfig, facilities: Facili
     executorVersion: VERSION,
     providerId: `sha256:${createHash('sha256').update(`${hostname()}\n${VERSION}`).digest('hex')}`,
     cwd: resolvedUri('.'),
-    userHomeDir: uriOfText(homeDirectory()),
+    userHomeDir: uriOfText(process.env.HOME || readPasswd()?.homedir || '/'),
     platformOs: platformName(),
     prependPathDirs: [],
     temporaryDirectories: temporary === null ? [] : [temporary],
@@ -45,7 +49,7 @@ export function describeEnvironment(config: ExecServerConfig, facilities: Facili
   };
 }
 
-/** True for each capability that a method of the registry brings, and for what `process/start` understands. */
+/** The capabilities of the registry's methods, of the options of `process/start`, and of this system. */
 function capabilities(
   config: ExecServerConfig,
   { terminals, sandbox }: Facilities,
@@ -75,7 +79,7 @@ function capabilities(
   return flags;
 }
 
-/** Null for a relative path when the working directory is gone. */
+/** Null for a relative path when the working directory has been removed. */
 function resolvedUri(path: string): string | null {
   try {
     return uriOfText(resolve(path));
@@ -86,10 +90,6 @@ function resolvedUri(path: string): string | null {
 
 function uriOfText(path: string): string {
   return uriFromPath(nativePathOfText(path));
-}
-
-function homeDirectory(): string {
-  return process.env.HOME || passwdEntry()?.homedir || '/';
 }
 
 function platformName(): string {

@@ -28,7 +28,7 @@ export function createInMemoryServer(config: Partial<ExecServerConfig> = {}): In
       return server.pty;
     },
     connect() {
-      const [client, transport] = createMemoryPair();
+      const [client, transport] = createMemoryPair({ carriesBytes: true });
       void server.accept(transport);
       return client;
     },

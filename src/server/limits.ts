@@ -65,17 +65,18 @@ export const MAX_SECRET_FILE_BYTES = 64 * 1024;
 export const TOKEN_EXPIRY_CHECK_MS = 1_000;
 
 /**
- * A client that asks again so soon after an answer is waited for awake, for so long. A round trip of a program that does nothing else
- * takes a tenth of a millisecond; one that looks at each answer before it goes on is still within it.
+ * The event loop busy-polls after a response to a client that sent its request within BUSY_POLL_MAX_PAUSE_MS of the response before.
+ * It does so for BUSY_POLL_MS. A client that does nothing else needs 0.1 ms for a round trip; one that processes each response first
+ * is still fast enough.
  */
-export const BRISK_MS = 0.3;
-export const AWAKE_MS = 0.2;
+export const BUSY_POLL_MAX_PAUSE_MS = 0.3;
+export const BUSY_POLL_MS = 0.2;
 
-/** How many slower requests in a row make a client one that takes its time. */
-export const BRISK_CREDIT = 3;
+/** Number of slower requests in a row after which a client is no longer busy-polled for. */
+export const BUSY_POLL_CREDIT = 3;
 
-/** A request that comes so soon after an answer was sent before that could be seen. */
-export const IN_ADVANCE_MS = 0.01;
+/** A request that arrives this soon after a response was sent before the client had that response: the client pipelines. */
+export const PIPELINED_PAUSE_MS = 0.01;
 
-/** Turns of the event loop for which it stays awake at most, should the clock stand still: more than fit into that time. */
-export const AWAKE_TURNS = 1_000;
+/** Most turns of the event loop in one busy poll, in case the clock stands still. More than fit into BUSY_POLL_MS. */
+export const BUSY_POLL_MAX_TURNS = 1_000;

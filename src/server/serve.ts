@@ -1,7 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import type { ContentSearch } from '../files/search/content-search.ts';
 import { useCpuAffinity } from '../files/thread/thread-affinity.ts';
-import { descriptorLimit } from '../listener/descriptor-limit.ts';
+import { descriptorLimit } from '../listener/connection-slots.ts';
 import { isLoopback, parseListenUrl, type SocketAddress, type UnixAddress } from '../listener/listen-url.ts';
 import type { Revocations } from '../listener/revocations.ts';
 import { ProxyResources } from '../network/proxy/proxy-resources.ts';
@@ -16,20 +16,17 @@ import { StdioTransport } from '../transport/stdio.ts';
 import { CloseCode, type CloseReason, type Transport } from '../transport/transport.ts';
 import type { Gate } from './auth/gate.ts';
 import { anonymousPrincipal, type Principal } from './auth/principal.ts';
+import { SHARED_BUSY_POLL } from './busy-poll.ts';
 import { ClientConnection, type ConnectionServices } from './client-connection.ts';
-import { stayAwakeWith } from './client-pace.ts';
 import type { ExecServerConfig } from './config/config.ts';
 import { describeEnvironment } from './environment-info.ts';
 import { TOKEN_EXPIRY_CHECK_MS } from './limits.ts';
-import { type DescriptorShares, shareDescriptors } from './listen/descriptor-shares.ts';
-import { Listener } from './listen/listener.ts';
-import { tlsFilesOf } from './listen/tls-files.ts';
+import type { Listener } from './listen/listener.ts';
 import { ServerRecords } from './records/records.ts';
 import type { ServerState } from './records/server-metrics.ts';
-import { readFloor } from './sandbox-floor.ts';
-import { Quotas } from './sessions/quotas.ts';
+import { type DescriptorShares, Quotas, shareDescriptors } from './sessions/quotas.ts';
 import { SessionRegistry } from './sessions/session-registry.ts';
-import { checkStart } from './start-check.ts';
+import { checkSettings, readMinSandbox, tlsFilesOf } from './start-checks.ts';
 
 /** A server that is up. */
 export interface RunningServer {
@@ -49,7 +46,7 @@ export interface RunningServer {
 export async function serve(config: ExecServerConfig): Promise<RunningServer> {
   const address = parseListenUrl(config.listen);
   if (address.kind === 'stdio') throw new Error('stdio has no address; use serveStdio');
-  await checkStart(config, address);
+  await checkSettings(config, address);
   const server = new ExecServer(config);
   try {
     if (address.kind !== 'off') return runningServer(server, await server.listen(address));
@@ -68,7 +65,7 @@ export async function serveStdio(
   input: Readable,
   output: Writable,
 ): Promise<RunningServer> {
-  await checkStart(config, { kind: 'stdio' });
+  await checkSettings(config, { kind: 'stdio' });
   const server = new ExecServer({ ...config, detachedSessionTtlMs: 0, initializeTimeoutMs: 0 });
   await server.openRecords();
   void server.accept(new StdioTransport(input, output, config)).then(() => server.close());
@@ -131,7 +128,7 @@ export class ExecServer {
       quotas: new Quotas({ ...config, descriptors: this.#descriptors.work }),
       proxies: new ProxyResources(),
       sandboxEnforcer: new SandboxEnforcer(
-        readFloor(config.minSandbox),
+        readMinSandbox(config.minSandbox),
         () => loadSandbox(this.#spawner),
         () => this.#spawner.pty.available && sandboxIsLikely(process.env.PATH ?? ''),
       ),
@@ -162,6 +159,8 @@ export class ExecServer {
     const { connections, sockets } = this.#descriptors;
     const tls = tlsFilesOf(this.#config, address);
     this.#revocations = await openRevocations(this.#config);
+    // A server in memory never needs it.
+    const { Listener } = await import('./listen/listener.ts');
     this.#listener = new Listener({
       ...this.#config,
       address,
@@ -314,7 +313,7 @@ async function useNativeCalls({ busyPoll }: { readonly busyPoll: boolean }): Pro
   const coder = loadBase64();
   if (coder !== null) useBase64Coder(coder);
   useCpuAffinity(loadCpuAffinity);
-  if (busyPoll) stayAwakeWith(loadCpuAffinity);
+  if (busyPoll) SHARED_BUSY_POLL.enable(loadCpuAffinity);
 }
 
 const SHUTTING_DOWN = 'the server is shutting down';

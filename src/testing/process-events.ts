@@ -8,21 +8,21 @@ export interface ProcessEvent {
 }
 
 /**
- * The events of one process, whatever order they arrived in. A number that comes twice with different content is an error; one
- * that comes twice alike, as after a resume, counts once.
+ * The events of one process, in any arrival order. A repeated sequence number with the same content, as after a
+ * resume, counts once. With different content it is an error.
  */
 export class ProcessEvents {
   readonly processId: string;
   readonly #bySeq = new Map<number, ProcessEvent>();
   #closedSeq: number | null = null;
-  /** How often an event arrived that was there already. */
+  /** Number of events that arrived more than once. */
   repeated = 0;
 
   constructor(processId: string) {
     this.processId = processId;
   }
 
-  /** Takes a `process/*` notification; others are ignored. */
+  /** Adds a `process/*` notification. Ignores others. */
   add(method: string, params: Readonly<Record<string, unknown>>): void {
     const kind = KINDS.get(method);
     if (kind === undefined) return;
@@ -35,7 +35,7 @@ export class ProcessEvents {
     });
   }
 
-  /** Takes the chunks of a `process/read` answer. */
+  /** Adds the chunks of a `process/read` result. */
   addChunks(chunks: readonly { seq: number; stream: string; chunk: string }[]): void {
     for (const { seq, stream, chunk } of chunks) {
       this.insert({ seq, kind: 'output', stream, bytes: Buffer.from(chunk, 'base64'), exitCode: null });
@@ -60,19 +60,19 @@ export class ProcessEvents {
     return this.#closedSeq !== null && this.#bySeq.size === this.#closedSeq;
   }
 
-  /** The highest seq up to which nothing is missing. */
+  /** The highest sequence number up to which nothing is missing. */
   get contiguousSeq(): number {
     let seq = 0;
     while (this.#bySeq.has(seq + 1)) seq++;
     return seq;
   }
 
-  /** The events in seq order. */
+  /** The events in sequence order. */
   get events(): ProcessEvent[] {
     return [...this.#bySeq.values()].sort((a, b) => a.seq - b.seq);
   }
 
-  /** The bytes of one stream, or of all. */
+  /** The bytes of one stream, or of all streams. */
   bytes(stream?: string): Buffer {
     const output = this.events.filter((event) => stream === undefined || event.stream === stream);
     return Buffer.concat(output.map((event) => event.bytes));

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** A link between client and server that a test can stall, cut and restore. */
+/** A TCP proxy between client and server that a test can stall, cut and restore. */
 export class TcpProxy {
   readonly #server: Server;
   readonly #target: { host: string; port: number };
@@ -22,12 +22,12 @@ export class TcpProxy {
     return proxy;
   }
 
-  /** What a client connects to. */
+  /** The URL for clients. */
   get url(): string {
     return `ws://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Cuts every link at once; new ones are still accepted. */
+  /** Cuts every connection. New ones are still accepted. */
   drop(): void {
     for (const { client, upstream } of this.#links) {
       client.destroy();
@@ -35,7 +35,7 @@ export class TcpProxy {
     }
   }
 
-  /** Cuts every link and refuses new ones until `restore`. */
+  /** Cuts every connection and refuses new ones until `restore`. */
   interrupt(): void {
     this.#refusing = true;
     this.drop();
@@ -45,7 +45,7 @@ export class TcpProxy {
     this.#refusing = false;
   }
 
-  /** Stops or resumes what the server sends on its way to the clients. */
+  /** Stops or resumes the data from the server to the clients. */
   setStalled(stalled: boolean): void {
     for (const { client, upstream } of this.#links) {
       if (stalled) upstream.unpipe(client);

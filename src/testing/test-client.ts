@@ -5,17 +5,17 @@ import { CloseCode, type CloseReason, type Transport } from '../transport/transp
 import { connectWebSocket, WebSocketTransport } from '../transport/websocket.ts';
 import { ProcessEvents } from './process-events.ts';
 
-/** A message as it arrived. */
+/** A received message. */
 export type Incoming = Readonly<Record<string, unknown>>;
 
 /**
- * A client that hides nothing: it sends anything, keeps every message that arrives, and lets a test wait for the next one or
- * for one that matches. Waits fail after `timeoutMs`, with what arrived instead.
+ * A low-level client for tests: it sends anything, keeps every received message, and waits for the next one or for
+ * one that matches. A wait fails after `timeoutMs` and reports what arrived instead.
  */
 export class TestClient {
-  /** Every message so far, answers included. */
+  /** All messages received so far, including responses. */
   readonly received: Incoming[] = [];
-  /** Resolves when the connection is gone, whoever ended it. */
+  /** Resolves when the connection is closed by either side. */
   readonly closed: Promise<CloseReason>;
   timeoutMs = 20_000;
   readonly #transport: Transport;
@@ -47,20 +47,20 @@ export class TestClient {
     return new TestClient(await connectWebSocket(url, { headers }));
   }
 
-  /** `initialize` and `initialized`; returns the session id. */
+  /** Sends `initialize` and `initialized`. Returns the session id. */
   async handshake(params: CallParamsOf<'initialize'> = { clientName: 'test' }): Promise<string> {
     const { sessionId } = await this.call('initialize', params);
     this.notify('initialized', {});
     return sessionId;
   }
 
-  /** Calls a known method: params are typed, and an answer that does not fit its schema fails. */
+  /** Calls a known method. Params are typed, and a result that violates its schema fails. */
   async call<M extends Method>(method: M, params: CallParamsOf<M>): Promise<ResultOf<M>> {
     const result = await this.request(method, params);
     return METHODS[method].result.parse(result) as ResultOf<M>;
   }
 
-  /** Sends any request and waits for its answer. Rejects with RpcError when it is refused. */
+  /** Sends any request and waits for its response. Rejects with RpcError when it is an error. */
   async request(method: string, params?: unknown): Promise<unknown> {
     const id = this.#nextId++;
     this.sendText(encodeRequest(numericId(id), method, params));
@@ -74,7 +74,7 @@ export class TestClient {
     this.sendText(encodeNotification(method, params));
   }
 
-  /** Sends a frame (or a line) as it is. */
+  /** Sends a frame (or a line) unchanged. */
   sendText(text: string): void {
     this.#transport.send(text);
   }
@@ -84,13 +84,13 @@ export class TestClient {
     this.#webSocket().sendBinary(bytes);
   }
 
-  /** The next message that no call to `next` has returned yet. */
+  /** Returns the next message that `next` has not returned yet. */
   async next(): Promise<Incoming> {
     await this.#until(() => this.received.length > this.#taken, 'the next message');
     return this.received[this.#taken++]!;
   }
 
-  /** The first message, past or future, that matches. */
+  /** Returns the first message, past or future, that matches. */
   async waitFor(matches: (message: Incoming) => boolean): Promise<Incoming> {
     let looked = 0;
     let found: Incoming | undefined;
@@ -104,7 +104,7 @@ export class TestClient {
     return found!;
   }
 
-  /** What a process has reported on this connection, in seq order. */
+  /** The events of a process on this connection, in sequence order. */
   process(processId: string): ProcessEvents {
     let events = this.#processes.get(processId);
     if (events === undefined) {
@@ -114,25 +114,25 @@ export class TestClient {
     return events;
   }
 
-  /** Waits for `process/closed` and for every event before it. */
+  /** Waits for `process/closed` and every event before it. */
   async closedProcess(processId: string): Promise<ProcessEvents> {
     const events = this.process(processId);
     await this.#until(() => events.complete, `the end of process ${processId}`);
     return events;
   }
 
-  /** Stops or resumes reading, as a slow client does. */
+  /** Stops or resumes reading, like a slow client. */
   setReading(reading: boolean): void {
     this.#transport.setReceiving(reading);
   }
 
-  /** Ends the connection politely. */
+  /** Closes the connection with a close handshake. */
   async close(): Promise<void> {
     this.#transport.close({ code: CloseCode.normal, reason: 'done' });
     await this.closed;
   }
 
-  /** Cuts the connection without a word. */
+  /** Cuts the connection without a close handshake. */
   async drop(): Promise<void> {
     this.#webSocket().drop();
     await this.closed;

@@ -10,7 +10,7 @@ import { TestClient } from './test-client.ts';
 /** A server for one test. */
 export interface TestServer {
   readonly url: string;
-  /** A new connection; `handshake` has been done unless told otherwise. */
+  /** Opens a new connection. Performs the handshake unless `handshake` is false. */
   connect(options?: { handshake?: boolean }): Promise<TestClient>;
   close(): Promise<void>;
 }
@@ -22,10 +22,10 @@ export async function startServer(config: Partial<ExecServerConfig> = {}): Promi
   return { url, connect: (options) => connectTo(url, options), close: () => server.close() };
 }
 
-/** A client and its server, joined without a socket. */
+/** A client and its server, connected without a socket. */
 export interface MemoryConnection {
   readonly client: TestClient;
-  /** The server's end: a test can make it congested or break it. */
+  /** The server's end. A test can congest or break it. */
   readonly serverEnd: MemoryTransport;
   close(): Promise<void>;
 }
@@ -38,10 +38,10 @@ export function connectInMemory(config: Partial<ExecServerConfig> = {}): MemoryC
   return { client: new TestClient(left), serverEnd: right, close: () => server.close() };
 }
 
-/** A server that runs as a program of its own, as users run it. */
+/** A server that runs as its own process, as users run it. */
 export interface ServerProcess extends TestServer {
   readonly process: ChildProcess;
-  /** What it has written to stderr so far. */
+  /** What the server has written to stderr so far. */
   readonly stderr: () => string;
 }
 

@@ -1,7 +1,7 @@
 import { CLOSE_TIMEOUT_MS } from './limits.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
-/** What this file needs of the WebSocket that browsers have. */
+/** The part of the browser's WebSocket that this file uses. */
 interface BrowserSocket {
   readonly readyState: number;
   binaryType: string;
@@ -13,7 +13,7 @@ interface BrowserSocket {
   close(code: number, reason: string): void;
 }
 
-/** Opens a connection with the WebSocket of the browser. Rejects when there is none or the server is not reached. */
+/** Opens a connection with the browser's WebSocket. Rejects when there is none or the server cannot be reached. */
 export function connectBrowserWebSocket(
   url: string,
   options: { readonly maxMessageBytes: number; readonly signal?: AbortSignal },
@@ -21,13 +21,13 @@ export function connectBrowserWebSocket(
   const { maxMessageBytes, signal } = options;
   return new Promise((resolve, reject) => {
     const { WebSocket } = globalThis as { WebSocket?: new (url: string) => BrowserSocket };
-    if (WebSocket === undefined) throw new Error('there is no WebSocket here');
+    if (WebSocket === undefined) throw new Error('this environment has no WebSocket');
     signal?.throwIfAborted();
     const socket = new WebSocket(url);
     const abort = () => socket.close(CloseCode.normal, '');
     signal?.addEventListener('abort', abort, { once: true });
     socket.binaryType = 'arraybuffer';
-    // Errors say nothing, and the end follows each.
+    // Error events carry no information, and a close event follows each.
     socket.onerror = () => {};
     socket.onclose = () => {
       signal?.removeEventListener('abort', abort);
@@ -42,7 +42,7 @@ export function connectBrowserWebSocket(
 
 const OPEN = 1;
 
-/** A browser's websocket as a transport. It can neither ping nor pause, and takes whatever is sent. */
+/** A browser's websocket as a transport. It can neither ping nor pause, and accepts everything that is sent. */
 class BrowserWebSocketTransport implements Transport {
   readonly #socket: BrowserSocket;
   readonly #maxMessageBytes: number;
@@ -87,7 +87,7 @@ class BrowserWebSocketTransport implements Transport {
   close({ code, reason }: CloseReason): void {
     if (this.#closing) return;
     this.#closing = true;
-    // Pages may close with 1000 and codes of their own only.
+    // Web pages may only close with 1000 and private codes.
     this.#socket.close(
       code === CloseCode.normal ? code : PRIVATE_CODES + code,
       reason.slice(0, MAX_REASON_LENGTH),
@@ -117,7 +117,7 @@ class BrowserWebSocketTransport implements Transport {
 }
 
 const PRIVATE_CODES = 3000;
-/** A close frame has room for 123 bytes; a character has three at most. */
+/** A close frame holds 123 bytes of reason; a character takes at most three. */
 const MAX_REASON_LENGTH = 41;
 
 function decodeUtf8(data: ArrayBuffer): string | null {

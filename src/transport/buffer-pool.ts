@@ -1,15 +1,15 @@
 import { BUFFER_POOL_BYTES, BUFFER_POOL_IDLE_MS, BUFFER_POOL_UNIT_BYTES } from './limits.ts';
 
 /**
- * Memory of large messages that is used again, for a moment: to get and clear a fresh megabyte takes as long as to fill it, and each one
- * that is dropped is work for the garbage collector.
+ * A short-lived pool of buffers for large messages. Allocating and zeroing a fresh megabyte takes as long as
+ * filling it, and each dropped one is work for the garbage collector.
  */
 export class BufferPool {
   #blocks: Buffer[] = [];
   #bytes = 0;
   #timer: NodeJS.Timeout | null = null;
 
-  /** A block of `bytes` or somewhat more, which holds anything. */
+  /** Returns a buffer of `bytes` or somewhat more, with arbitrary content. */
   take(bytes: number): Buffer {
     const wanted = Math.ceil(bytes / BUFFER_POOL_UNIT_BYTES) * BUFFER_POOL_UNIT_BYTES;
     const index = this.#blocks.findIndex(({ length }) => length >= wanted && length <= 2 * wanted);
@@ -19,7 +19,7 @@ export class BufferPool {
     return block!;
   }
 
-  /** Takes a block back that nobody reads or writes any more; one that is too small to be of use is dropped. */
+  /** Returns a buffer that is no longer used to the pool. Drops it when it is too small or the pool is full. */
   give(block: Buffer): void {
     if (block.length < BUFFER_POOL_UNIT_BYTES || this.#bytes + block.length > BUFFER_POOL_BYTES) return;
     this.#blocks.push(block);
@@ -34,13 +34,10 @@ export class BufferPool {
   }
 }
 
-/** The memory of this process. */
+/** The pool of this process. */
 export const BUFFER_POOL = new BufferPool();
 
-/**
- * Buffers of one size that are used again once their bytes are sent. Large buffers that live for a millisecond are what the
- * garbage collector is worst at.
- */
+/** A pool of buffers of one size. The garbage collector handles large buffers that live for a millisecond badly. */
 export class FixedBufferPool {
   readonly #bytes: number;
   readonly #maxIdle: number;
@@ -51,13 +48,13 @@ export class FixedBufferPool {
     this.#maxIdle = maxIdle;
   }
 
-  /** A buffer of at least `length` bytes; one that is larger than the others is not kept. */
+  /** Returns a buffer of at least `length` bytes. One that exceeds the pool's size is not pooled. */
   take(length: number): Buffer {
     if (length > this.#bytes) return Buffer.allocUnsafeSlow(length);
     return this.#idle.pop() ?? Buffer.allocUnsafeSlow(this.#bytes);
   }
 
-  /** Returns a buffer, or any view of it, that nobody reads any more. */
+  /** Returns a buffer, or any view of it, that is no longer used to the pool. */
   give(view: Buffer): void {
     if (view.buffer.byteLength !== this.#bytes || this.#idle.length === this.#maxIdle) return;
     this.#idle.push(Buffer.from(view.buffer));

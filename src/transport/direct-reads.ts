@@ -2,19 +2,21 @@ import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { readBuffer } from './read-buffer.ts';
 
-/** Takes what a socket receives. */
+/** Receives the bytes of a socket. */
 export interface ReadTarget {
-  /** Whether much is to come. */
+  /** Whether a large message is arriving. */
   readonly expectsLarge: boolean;
-  /** Bytes that are good during the call only, and may be changed. */
+  /** Receives bytes that are valid during the call only, and may be modified. */
   take(chunk: Buffer): void;
 }
 
 /**
- * Has the system put what a socket receives into a buffer that all sockets share, a larger one where much is to come. Otherwise Node allocates 64 KiB for each read, which is most of the garbage of a server that is sent a lot. It is what the option `onread` does for sockets that a
- * program opens itself; for those that it accepts Node has no such option, but the same parts inside. Returns false, and changes
- * nothing, where they are not found: then there are only `data` events. What a socket holds because it is or was paused comes as such in
- * either case. A socket that reads directly stops at once when it is paused, and does not notice its end then; `read(0)` has it go on.
+ * Makes a socket read into a buffer that all sockets share, or into a larger one for large messages. Otherwise Node
+ * allocates 64 KiB per read, which is most of the garbage of a busy server. Node's option `onread` does the same
+ * for sockets that a program opens itself. For accepted sockets there is no such option, so this uses the same
+ * internals. Returns false and changes nothing when Node lacks these internals; then there are only `data` events.
+ * Bytes that a socket holds because it is or was paused always come as `data` events. A socket that reads directly
+ * stops immediately when it is paused, and does not notice its end then; `read(0)` makes it continue.
  */
 export function readDirectly(socket: Duplex, target: ReadTarget): boolean {
   if (!(socket instanceof Socket) || socket.constructor !== Socket) return false;
@@ -28,7 +30,7 @@ export function readDirectly(socket: Duplex, target: ReadTarget): boolean {
   inside[next] = () => readBuffer(target.expectsLarge);
   inside[callback] = (bytes: number, used: Buffer) => {
     const chunk = used.subarray(0, bytes);
-    // A paused socket keeps what comes, as any does, until it has enough, and what it keeps goes first.
+    // A paused socket buffers bytes up to its high-water mark, and buffered bytes go first.
     if (socket.isPaused() || socket.readableLength > 0) return socket.push(Buffer.from(chunk));
     target.take(chunk);
     return true;
@@ -37,7 +39,7 @@ export function readDirectly(socket: Duplex, target: ReadTarget): boolean {
   return true;
 }
 
-/** The part of Node's stream handles that reads into given memory. */
+/** The part of Node's stream handles that reads into a given buffer. */
 interface StreamHandle {
   useUserBuffer(buffer: Buffer): void;
 }

@@ -7,25 +7,27 @@ import { openWebSocket, type WebSocketConnectOptions } from './open-websocket.ts
 import { CloseCode, type CloseReason } from './transport.ts';
 import { createUpgradeServer, Keepalive, truncateReason, type WebSocketOptions } from './websocket.ts';
 
-/** What a socket tells its owner. No event comes before `open`, and nothing after `closed`. */
+/** Callbacks of a frame socket. No event comes before `open`, and none after `closed`. */
 export interface FrameSocketEvents {
-  /** One binary message. The bytes belong to the owner. */
+  /** A binary message. The receiver owns the bytes. */
   frame(bytes: Uint8Array): void;
-  /** So many bytes that were sent are not held here any more: the system has them, or they are lost with the socket. */
+  /** This many sent bytes are no longer buffered here: the system has them, or they are lost with the socket. */
   sent?(bytes: number): void;
-  /** There is room again after `send` returned false. */
+  /** There is capacity again after `send` returned false. */
   drained(): void;
-  /** The end, exactly once, whoever caused it. */
+  /** The socket has ended. Called exactly once, for either side. */
   closed(reason: CloseReason): void;
 }
 
-/** How a frame socket differs from any websocket. */
+/** Options of a frame socket. */
 export interface FrameSocketOptions extends WebSocketOptions {
-  /** What becomes of text: by default who sends it is cut off; or it is let pass unseen, or taken like binary messages. */
+  /**
+   * How to handle text messages: close the connection (default), ignore them, or accept them like binary messages.
+   */
   readonly text?: 'refuse' | 'ignore' | 'accept';
 }
 
-/** A websocket that carries binary messages, as they are. */
+/** A websocket that carries binary messages unchanged. */
 export class FrameSocket {
   readonly #ws: WebSocket;
   readonly #keepalive: Keepalive;
@@ -45,16 +47,16 @@ export class FrameSocket {
       this.#failure = error.message;
     });
     this.#keepalive = new Keepalive(ws, options, socket);
-    // It may end before anybody has opened it.
+    // The socket may end before `open` is called.
     ws.once('close', () => this.#keepalive.stop());
   }
 
-  /** Bytes that the system has not taken yet. */
+  /** Bytes that the system has not accepted yet. */
   get pendingBytes(): number {
     return this.#pendingBytes;
   }
 
-  /** Starts delivery. Must be called once; messages that arrived before are kept until then. */
+  /** Starts delivery. Must be called once; earlier messages are kept until then. */
   open(events: FrameSocketEvents): void {
     this.#events = events;
     const ws = this.#ws;
@@ -64,7 +66,10 @@ export class FrameSocket {
     else ws.resume();
   }
 
-  /** Never refused while the socket is open; after its end frames are dropped. False asks to hold back until `drained`. */
+  /**
+   * Sends a frame. It is never refused while the socket is open, and dropped after its end. False asks the caller
+   * to wait for `drained`.
+   */
   send(frame: Uint8Array): boolean {
     if (this.#ws.readyState !== WebSocket.OPEN) return true;
     const { length } = frame;
@@ -74,14 +79,18 @@ export class FrameSocket {
     return !this.#congested;
   }
 
-  /** Stops or resumes the intake, so that the peer feels back-pressure. A few frames may still come after a stop. */
+  /**
+   * Stops or resumes reading, which creates back-pressure for the peer. A few frames may still arrive after a stop.
+   */
   setReceiving(receiving: boolean): void {
-    // The peer's answer to a close must be read.
+    // The peer's answer to a close frame must be read.
     if (receiving || this.#closing) this.#ws.resume();
     else this.#ws.pause();
   }
 
-  /** Ends the socket after what was sent. A peer that does not cooperate is cut off after a short time. */
+  /**
+   * Closes the socket after everything that was sent. A peer that does not cooperate is cut off after a short time.
+   */
   close(reason: CloseReason = { code: CloseCode.normal, reason: '' }): void {
     if (this.#closing || this.#ws.readyState === WebSocket.CLOSED) return;
     this.#closing = true;
@@ -89,7 +98,7 @@ export class FrameSocket {
     this.#ws.close(reason.code, truncateReason(reason.reason));
   }
 
-  /** Cuts the connection without a word, as a lost network does. */
+  /** Cuts the connection without a close handshake, like a lost network. */
   drop(): void {
     this.#ws.terminate();
   }
@@ -121,7 +130,7 @@ export class FrameSocket {
   }
 }
 
-/** Turns HTTP upgrade requests into frame sockets. It does not judge requests: the caller has done so. */
+/** Turns HTTP upgrade requests into frame sockets. The caller has authorized the requests. */
 export class FrameSocketUpgrader {
   readonly #server: WebSocketServer;
   readonly #options: FrameSocketOptions;
@@ -131,7 +140,7 @@ export class FrameSocketUpgrader {
     this.#server = createUpgradeServer(options.maxMessageBytes);
   }
 
-  /** Completes the handshake; a request that is not a valid one is answered with an HTTP error and yields nothing. */
+  /** Completes the handshake. An invalid request gets an HTTP error and yields no socket. */
   upgrade(
     request: IncomingMessage,
     socket: Duplex,
@@ -144,19 +153,22 @@ export class FrameSocketUpgrader {
   }
 }
 
-/** How a client's end is opened. */
-export interface FrameSocketConnectOptions extends WebSocketConnectOptions {
+/** Options of a client's frame socket. */
+interface FrameSocketConnectOptions extends WebSocketConnectOptions {
   readonly text?: FrameSocketOptions['text'];
-  /** A connection that leads to the server already, TLS included; a new one is made by default. */
+  /** An existing connection to the server, including TLS; by default a new one is opened. */
   readonly connection?: Duplex;
   /**
-   * Masks with zeros, which costs neither end anything. Masks keep a peer from writing words of its own into the connection of
-   * somebody else, for a proxy between them that takes them for HTTP: only where no such proxy can be.
+   * Masks with zeros, which costs neither end anything. Masking keeps a client from smuggling HTTP requests of its
+   * choice past a proxy that misreads websocket frames. Use it only where no such proxy can be.
    */
   readonly zeroMask?: boolean;
 }
 
-/** Opens a client's end. Rejects with UpgradeRefusedError when the server answers otherwise, or when it is not reached or `signal` aborts. */
+/**
+ * Opens a frame socket as a client. Rejects with UpgradeRefusedError when the server answers with another HTTP
+ * status, and when the server cannot be reached or `signal` aborts.
+ */
 export function connectFrameSocket(
   url: string,
   options: FrameSocketConnectOptions = {},

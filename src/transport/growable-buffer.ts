@@ -3,7 +3,7 @@ import { BUFFER_POOL } from './buffer-pool.ts';
 import { PREALLOCATED_MESSAGE_MAX_BYTES } from './limits.ts';
 import type { LargeMessage } from './transport.ts';
 
-/** Bytes that are put behind one another, in memory that grows: what is expected is set aside once a good part of it has come. */
+/** A growing byte buffer. It allocates the expected size only after a good part of it has arrived. */
 export class GrowableBuffer {
   readonly #expectedBytes: number;
   #memory: Buffer = NOTHING;
@@ -17,7 +17,7 @@ export class GrowableBuffer {
     return this.#length;
   }
 
-  /** The bytes so far, in the memory to which others may be added. */
+  /** The bytes so far, in memory that later bytes may extend. */
   get bytes(): Buffer {
     return this.#memory.subarray(0, this.#length);
   }
@@ -27,7 +27,9 @@ export class GrowableBuffer {
     this.grow(piece.length);
   }
 
-  /** Memory for `count` bytes or more behind those that are there; {@link grow} tells how many of them were filled. */
+  /**
+   * Returns space for at least `count` more bytes. Call {@link grow} with the number of bytes that were written.
+   */
   room(count: number): Buffer {
     const wanted = this.#length + count;
     if (wanted > this.#memory.length) {
@@ -47,7 +49,9 @@ export class GrowableBuffer {
     this.#length += count;
   }
 
-  /** Moves the bytes where they fill less than a quarter of their memory: who keeps them would keep all of it. */
+  /**
+   * Moves the bytes when they fill less than a quarter of their memory, because their owner would keep all of it.
+   */
   fit(): void {
     if (4 * this.#length >= this.#memory.length) return;
     const fitting = Buffer.allocUnsafeSlow(this.#length);
@@ -56,7 +60,7 @@ export class GrowableBuffer {
     this.#memory = fitting;
   }
 
-  /** Gives the memory away: nobody may look at the bytes any more. */
+  /** Returns the memory to the pool. The bytes must not be used any more. */
   release(): void {
     BUFFER_POOL.give(this.#memory);
     this.#memory = NOTHING;
@@ -69,7 +73,7 @@ export class GrowableBuffer {
   }
 }
 
-/** A large message for somebody who wants it in one piece. */
+/** Collects a large message for a receiver that wants it in one piece. */
 export class BufferedMessage implements LargeMessage {
   readonly #bytes: GrowableBuffer;
   readonly #ended: (bytes: Buffer) => void;

@@ -1,25 +1,39 @@
-import { LARGE_MESSAGE_BYTES } from './limits.ts';
-import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
+import {
+  type BytesMessage,
+  CloseCode,
+  type CloseReason,
+  type Transport,
+  type TransportEvents,
+} from './transport.ts';
 
-/** Two connected transports in one process. Messages arrive in later turns of the event loop, in order, and are never lost. */
-export function createMemoryPair(): [MemoryTransport, MemoryTransport] {
-  const left = new MemoryTransport();
+/**
+ * Creates two connected transports in one process. Messages arrive in later turns of the event loop, in order and
+ * without loss. By default every message is text, as on a network; with `carriesBytes` large members need no
+ * base64.
+ */
+export function createMemoryPair({ carriesBytes = false } = {}): [MemoryTransport, MemoryTransport] {
+  const left = new MemoryTransport(carriesBytes);
   return [left, left.peer];
 }
 
-/** One end of a pair. `congested` makes it behave as if the peer did not read. */
+/** One end of a pair. `setCongested` simulates a peer that does not read. */
 export class MemoryTransport implements Transport {
   readonly peer: MemoryTransport;
+  readonly sendBytes?: (message: BytesMessage) => void;
   #events: TransportEvents | null = null;
-  readonly #inbox: (string | CloseReason)[] = [];
+  readonly #inbox: (string | BytesMessage | CloseReason)[] = [];
   #parts: Uint8Array[] = [];
   #receiving = true;
   #closed = false;
   #congested = false;
 
-  /** Without a peer the transport makes its own. */
-  constructor(peer?: MemoryTransport) {
-    this.peer = peer ?? new MemoryTransport(this);
+  /** Without a peer the transport creates one. */
+  constructor(carriesBytes = false, peer?: MemoryTransport) {
+    this.peer = peer ?? new MemoryTransport(carriesBytes, this);
+    if (!carriesBytes) return;
+    this.sendBytes = (message) => {
+      if (!this.#closed) this.peer.#deliver(message);
+    };
   }
 
   open(events: TransportEvents): void {
@@ -53,21 +67,21 @@ export class MemoryTransport implements Transport {
     this.#end(reason);
   }
 
-  /** Simulates a peer that stops reading (true) or reads on (false). */
+  /** Simulates a peer that stops reading (true) or continues (false). */
   setCongested(congested: boolean): void {
     const drains = this.#congested && !congested;
     this.#congested = congested;
     if (drains) this.#events?.drained();
   }
 
-  /** Simulates a broken link: both ends see an abnormal close. */
+  /** Simulates a broken connection: both ends see an abnormal close. */
   break(): void {
     const reason = { code: CloseCode.abnormal, reason: 'the link broke' };
     this.peer.#end(reason);
     this.#end(reason);
   }
 
-  #deliver(item: string | CloseReason): void {
+  #deliver(item: string | BytesMessage | CloseReason): void {
     this.#inbox.push(item);
     this.#schedule();
   }
@@ -80,22 +94,10 @@ export class MemoryTransport implements Transport {
     while (this.#events !== null && this.#receiving && !this.#closed) {
       const item = this.#inbox.shift();
       if (item === undefined) return;
-      if (typeof item !== 'string') this.#end(item);
-      else if (item.length < LARGE_MESSAGE_BYTES) this.#events.message(item);
-      else this.#deliverLarge(item, this.#events);
+      if (typeof item === 'string') this.#events.message(item);
+      else if ('bytes' in item) this.#events.bytesMessage?.(item);
+      else this.#end(item);
     }
-  }
-
-  /** A receiver that takes large messages as bytes gets the message in one piece. */
-  #deliverLarge(text: string, events: TransportEvents): void {
-    if (events.largeMessage === undefined) {
-      events.message(text);
-      return;
-    }
-    const bytes = Buffer.from(text);
-    const message = events.largeMessage(bytes.length);
-    message.add(bytes);
-    message.end();
   }
 
   #end(reason: CloseReason): void {

@@ -3,27 +3,27 @@ import { type ClientOptions, WebSocket } from 'ws';
 import { CLOSE_TIMEOUT_MS } from './limits.ts';
 import type { WebSocketOptions } from './websocket.ts';
 
-/** Has the library cut a peer off that does not finish a close, whichever end has begun it. Its types do not know the option. */
+/** Makes `ws` cut off a peer that does not complete a close handshake. The types of `ws` lack the option. */
 export const CLOSE_TIMEOUT_OPTION = { closeTimeout: CLOSE_TIMEOUT_MS };
 
-/** Options of a client connection beside the sizes and times. */
+/** Options of a client connection, besides limits and timeouts. */
 export interface WebSocketConnectOptions extends Partial<WebSocketOptions> {
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
   readonly tls?: TlsOptions;
 }
 
-/** How a client trusts a server, and shows who it is itself. PEM texts. */
+/** TLS options of a client. Certificates and keys are PEM texts. */
 export interface TlsOptions {
-  /** Whom to trust in place of the authorities that come with Node. */
+  /** Certificate authorities to trust instead of Node's own. */
   readonly ca?: string | Uint8Array | readonly (string | Uint8Array)[];
   readonly cert?: string | Uint8Array;
   readonly key?: string | Uint8Array;
-  /** Default true. False accepts any server that can be reached, also an impostor. */
+  /** Default true. False accepts any server, including an impostor. */
   readonly rejectUnauthorized?: boolean;
 }
 
-/** The server answered the request for a websocket with an ordinary HTTP response. */
+/** The server answered the upgrade request with another HTTP status. */
 export class UpgradeRefusedError extends Error {
   override readonly name = 'UpgradeRefusedError';
   readonly status: number;
@@ -35,8 +35,9 @@ export class UpgradeRefusedError extends Error {
 }
 
 /**
- * Opens a websocket as a client. It is handed to `wrap` before anything can arrive on it. Rejects with UpgradeRefusedError when the server
- * answers otherwise, or when it is not reached or `signal` aborts.
+ * Opens a websocket as a client. Passes it to `wrap` before any message can arrive. Rejects with
+ * UpgradeRefusedError when the server answers with another HTTP status, and when the server cannot be reached or
+ * `signal` aborts.
  */
 export function openWebSocket<T>(
   url: string,

@@ -1,9 +1,9 @@
 import { LARGE_READ_BYTES, SHARED_READ_BYTES } from './limits.ts';
 
 /**
- * The buffer into which sockets read, one for all of them: what is in it is used up before the next read. From the first large message on
- * it is a larger one, of which the others have a part. Where the engine can, that lies in the memory of a few instructions of
- * WebAssembly, which unmask sixteen bytes at a time.
+ * Returns the buffer into which all sockets read; its content is consumed before the next read. After the first
+ * large message it is part of a larger buffer. That lies in WebAssembly memory where possible, so that a small
+ * WebAssembly function can unmask sixteen bytes at a time.
  */
 export function readBuffer(expectsLarge: boolean): Buffer {
   if (expectsLarge && large === null) {
@@ -14,8 +14,8 @@ export function readBuffer(expectsLarge: boolean): Buffer {
 }
 
 /**
- * Takes the mask `word` off as many bytes of `piece` as come in sixteens, from the first on, and returns their number. That is 0 for a
- * piece that is not in that memory.
+ * Unmasks `piece` with `word` in steps of sixteen bytes and returns how many bytes were unmasked. Returns 0 for
+ * bytes outside the WebAssembly memory.
  */
 export function unmaskVectors(piece: Uint8Array, word: number): number {
   if (vectors === null || piece.buffer !== vectors.memory.buffer) return 0;
@@ -24,7 +24,7 @@ export function unmaskVectors(piece: Uint8Array, word: number): number {
   return count;
 }
 
-/** The part of the engine's interface that is used; Node's types leave it to those of browsers. */
+/** The part of the WebAssembly interface that this file uses. Node's types lack it. */
 interface WebAssemblyApi {
   readonly Module: new (bytes: Uint8Array) => object;
   readonly Instance: new (module: object) => { readonly exports: Vectors };
@@ -39,7 +39,10 @@ let usual: Buffer = Buffer.allocUnsafeSlow(SHARED_READ_BYTES);
 let large: Buffer | null = null;
 let vectors: Vectors | null = null;
 
-/** Null where memory for WebAssembly is not to be had: the engine wants gigabytes of addresses for it, which a limit may forbid. */
+/**
+ * Returns null when WebAssembly memory cannot be allocated: V8 reserves gigabytes of address space for it, which a
+ * limit may forbid.
+ */
 function vectorBuffer(): Buffer | null {
   try {
     const { Instance, Module } = (globalThis as unknown as { WebAssembly: WebAssemblyApi }).WebAssembly;
@@ -69,10 +72,13 @@ const UNMASK_BODY = [
   ...[0x0b, 0x0b],
 ];
 
-/** `memory`, and `unmask(from, to, word)`, which goes from `from` to `to` in steps of sixteen bytes, one at least. */
+/**
+ * Exports `memory` and `unmask(from, to, word)`, which unmasks from `from` to `to` in steps of sixteen bytes, at
+ * least one.
+ */
 const UNMASK_MODULE = Uint8Array.from([
   ...[0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00],
-  // One type of function: three numbers, no result; one function of it; memory that does not grow.
+  // One function type with three numbers and no result; one function of this type; memory of fixed size.
   ...section(1, [1, 0x60, 3, 0x7f, 0x7f, 0x7f, 0]),
   ...section(3, [1, 0]),
   ...section(5, [1, 1, PAGES, PAGES]),

@@ -7,18 +7,18 @@ import { StdioTransport } from './stdio.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
 /** A program that speaks the protocol on its stdin and stdout. */
-export interface StdioCommand {
+interface StdioCommand {
   readonly program: string;
   readonly args?: readonly string[];
-  /** Variables on top of this process's own. */
+  /** Environment variables, added to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** Told of each line on the program's stderr. */
+  /** Called with each line of the program's stderr. */
   readonly onStderr?: (line: string) => void;
   readonly maxMessageBytes: number;
 }
 
-/** Starts the program in a process group of its own. Rejects with the system's error when it cannot be started. */
+/** Starts the program in its own process group. Rejects with the system's error when it cannot be started. */
 export async function openStdioCommand(command: StdioCommand): Promise<Transport> {
   const child = spawn(command.program, [...(command.args ?? [])], {
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -30,7 +30,7 @@ export async function openStdioCommand(command: StdioCommand): Promise<Transport
   return new StdioCommandTransport(child, command);
 }
 
-/** Credentials of other programs: a server that is started here has no business with them. */
+/** Credentials of other programs, which a server started here must not see. */
 const NEVER_INHERITED: ReadonlySet<string> = new Set([
   'CODEX_EXEC_SERVER_NOISE_AUTH_TOKEN',
   'NODE_REPL_AUTH_TOKEN',
@@ -44,13 +44,13 @@ function inheritableEnv(): NodeJS.ProcessEnv {
   return Object.fromEntries(variables);
 }
 
-/** The stdio of a child, which ends with the transport: first politely, then not. */
+/** The stdio of a child process. The child ends with the transport: first SIGTERM, then SIGKILL. */
 class StdioCommandTransport implements Transport {
   readonly #child: ChildProcessByStdio<Writable, Readable, Readable>;
   readonly #stdio: StdioTransport;
   readonly #program: string;
   readonly #stderr: StderrLines;
-  /** Resolves when the child has exited and its streams are at their end. */
+  /** Resolves when the child has exited and its streams have ended. */
   readonly #gone: Promise<void>;
   #ending = false;
 
@@ -62,7 +62,7 @@ class StdioCommandTransport implements Transport {
       maxMessageBytes: command.maxMessageBytes,
     });
     this.#stderr = new StderrLines(child.stderr, command.onStderr ?? (() => {}));
-    // What the child leaves behind in its group goes with it.
+    // Ends the processes that the child leaves behind in its group.
     child.once('exit', () => this.#kill('SIGKILL'));
   }
 
@@ -96,7 +96,10 @@ class StdioCommandTransport implements Transport {
     this.#endChild();
   }
 
-  /** A program that has ended takes no input, but what it said before still counts: the end of its output decides. */
+  /**
+   * A write error does not end the transport, because the program may have written output before it exited. The end
+   * of its output decides.
+   */
   #input(): Writable {
     const { stdin } = this.#child;
     stdin.on('error', () => {
@@ -106,7 +109,7 @@ class StdioCommandTransport implements Transport {
     return new Writable({ write: (bytes, _encoding, written) => void stdin.write(bytes, () => written()) });
   }
 
-  /** Who waits for the end of the program is told why it came. */
+  /** Closes the transport with the reason why the program ended. */
   async #ended(): Promise<void> {
     await withTimeout(this.#gone, COMMAND_STATUS_TIMEOUT_MS, { unref: true });
     this.#stdio.close({ code: CloseCode.abnormal, reason: this.#exitReason() });
@@ -129,7 +132,7 @@ class StdioCommandTransport implements Transport {
     this.#child.once('exit', () => clearTimeout(kill));
   }
 
-  /** The group may be gone already. */
+  /** The group may already be gone. */
   #kill(signal: NodeJS.Signals): void {
     try {
       process.kill(-this.#child.pid!, signal);
@@ -137,7 +140,7 @@ class StdioCommandTransport implements Transport {
   }
 }
 
-/** Cuts stderr into lines and remembers the last. */
+/** Splits stderr into lines and remembers the last. */
 class StderrLines {
   last = '';
   #line = '';

@@ -4,15 +4,16 @@ import { LineSplitter } from '../base/line-splitter.ts';
 import { CLOSE_TIMEOUT_MS, SEND_WINDOW_BYTES } from './limits.ts';
 import { CloseCode, type CloseReason, type Transport, type TransportEvents } from './transport.ts';
 
-/** What bounds a line. */
-export interface StdioOptions {
+/** Options of a stdio transport. */
+interface StdioOptions {
   readonly maxMessageBytes: number;
 }
 
 /**
- * Newline-delimited JSON over a pair of byte streams. CRLF and blank lines are tolerated. The end of the input ends
- * the incoming side only; a close waits until what was sent has left, for a limited time. Behind the end of the input that time
- * begins anew with each message that leaves: who has said all and reads slowly loses nothing, who does not read holds nobody up.
+ * Newline-delimited JSON over a pair of byte streams. CRLF and blank lines are accepted. The end of the input ends
+ * the incoming side only. A close waits for a limited time until everything is sent. After the end of the input
+ * this time restarts with each message that leaves: a slow reader loses nothing, and a peer that does not read
+ * delays no other.
  */
 export class StdioTransport implements Transport {
   readonly #input: Readable;
@@ -74,7 +75,7 @@ export class StdioTransport implements Transport {
       released?.();
       this.#sent(bytes.length);
     });
-    // Congestion ends with `drained` and not before: who was told to wait waits for that.
+    // Congestion lasts until `drained`, because the caller waits for that.
     this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
     return !this.#congested;
   }

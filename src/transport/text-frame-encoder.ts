@@ -1,6 +1,6 @@
 /**
- * Unmasked websocket text frames, as a server sends them, one behind the other in one buffer. Many small messages cost one
- * allocation and one system call this way; large ones go through the websocket library, which does not copy them.
+ * Encodes unmasked websocket text frames, as a server sends them, into one buffer. Many small messages then cost
+ * one allocation and one system call. Large messages go through the websocket library, which does not copy them.
  */
 export function encodeTextFrames(messages: readonly (string | Uint8Array)[]): Buffer {
   const lengths = messages.map((message) =>
@@ -19,7 +19,7 @@ export function encodeTextFrames(messages: readonly (string | Uint8Array)[]): Bu
   return frames;
 }
 
-/** A whole message in one frame of text. */
+/** A whole message in one text frame. */
 const FIN_TEXT = 0x81;
 const LENGTH_IN_2_BYTES = 126;
 const LENGTH_IN_8_BYTES = 127;
@@ -29,7 +29,7 @@ function headerLength(length: number): number {
   return length < 65_536 ? 4 : 10;
 }
 
-/** Returns the position behind the header. */
+/** Returns the position after the header. */
 function writeHeader(frames: Buffer, at: number, length: number): number {
   frames[at] = FIN_TEXT;
   if (length < LENGTH_IN_2_BYTES) {

@@ -3,40 +3,41 @@ import { LARGE_MESSAGE_BYTES } from './limits.ts';
 import type { LargeMessage } from './transport.ts';
 import { unmask } from './unmask.ts';
 
-/** What becomes of what a client sends. */
-export interface TextFrameEvents {
-  /** A whole text that is not large, valid UTF-8. The bytes are good during the call only. */
+/** Callbacks of the parser. */
+interface TextFrameEvents {
+  /** A complete small text of valid UTF-8. The bytes are valid during the call only. */
   text(bytes: Buffer): void;
-  /** A text begins that is large or comes in pieces; these go to whoever is returned. */
+  /** A text begins that is large or fragmented. Its bytes go to the returned object. */
   begin(expectedBytes: number): LargeMessage;
   /**
-   * Bytes for the websocket library, in memory of their own: frames that are no text, and what violates the protocol, which it
-   * refuses in its way. Behind a violation or a close there is nothing more.
+   * Bytes for the websocket library, copied: frames other than text, and protocol violations, which the library
+   * refuses. Nothing follows a violation or a close.
    */
   pass(bytes: Buffer): void;
 }
 
 /**
- * Takes texts out of what a client sends, whole or in fragments. Each piece of a large one is unmasked and handed on while the processor
- * still has it: the library gathers pieces, joins them, and goes over the whole again.
+ * Parses text messages, whole or fragmented, out of a client's byte stream. Each chunk of a large text is unmasked
+ * and passed on while it is in the processor's cache. The library would collect the chunks, join them, and process
+ * the whole again.
  */
 export class TextFrameParser {
   readonly #maxMessageBytes: number;
   readonly #events: TextFrameEvents;
-  /** What has come of the header of the next frame. */
+  /** The received part of the next frame's header. */
   readonly #header = Buffer.alloc(MAX_HEADER_BYTES);
   #headerBytes = 0;
   /** The frame whose payload is arriving; null between frames. */
   #frame: Frame | null = null;
-  /** The kind of message that goes on in the next frame that is not a control frame. */
+  /** The type of the fragmented message that the next data frame continues. */
   #unfinished: 'text' | 'other' | null = null;
-  /** What all frames of the current message announced. */
+  /** Total length of all frames of the current message so far. */
   #messageBytes = 0;
-  /** The text that is arriving in pieces. */
+  /** The text that is arriving in chunks. */
   #arriving: LargeMessage | null = null;
   #isOver = false;
 
-  /** A message longer than `maxMessageBytes` is refused; 0 refuses none. */
+  /** Messages longer than `maxMessageBytes` are refused; 0 means no limit. */
   constructor(maxMessageBytes: number, events: TextFrameEvents) {
     this.#maxMessageBytes = maxMessageBytes === 0 ? Number.POSITIVE_INFINITY : maxMessageBytes;
     this.#events = events;
@@ -47,7 +48,7 @@ export class TextFrameParser {
     return this.#frame?.kind === 'text' && this.#frame.left >= LARGE_MESSAGE_BYTES;
   }
 
-  /** Takes bytes as they arrived; they may be changed, and are not looked at afterwards. */
+  /** Parses received bytes. It may modify them, and does not use them after the call. */
   take(chunk: Buffer): void {
     let at = 0;
     while (at < chunk.length && !this.#isOver) {
@@ -84,7 +85,7 @@ export class TextFrameParser {
       this.#messageBytes += length;
       this.#unfinished ??= opcode === Opcode.text ? 'text' : 'other';
       if (this.#messageBytes > this.#maxMessageBytes) {
-        // Of what is no text the library has had all that came before.
+        // For other messages the library has received all earlier bytes.
         this.#refuse(this.#unfinished === 'text' ? textHeader(this.#messageBytes) : Buffer.from(header));
         return;
       }
@@ -97,7 +98,7 @@ export class TextFrameParser {
     if (length === 0) this.#end(frame);
   }
 
-  /** Whether a frame of this kind may begin here: a message in fragments comes to its end before the next one. */
+  /** Whether a frame of this kind may start here: a fragmented message must end before the next one. */
   #isInOrder(opcode: number): boolean {
     return (opcode === Opcode.continuation) === (this.#unfinished !== null);
   }
@@ -140,7 +141,7 @@ export class TextFrameParser {
     }
   }
 
-  /** All of a text has come that did not come at once, or is empty. */
+  /** Delivers a text that arrived in several chunks, or is empty. */
   #deliver(): void {
     const text = this.#arriving;
     this.#endText();
@@ -167,7 +168,7 @@ interface Frame {
   readonly opcode: number;
   readonly isFinal: boolean;
   readonly key: Uint8Array;
-  /** Bytes of the payload that have come, and that are still to come. */
+  /** Bytes of the payload received so far, and still missing. */
   position: number;
   left: number;
 }
@@ -187,10 +188,10 @@ const MAX_HEADER_BYTES = 14;
 const MAX_CONTROL_BYTES = 125;
 
 const NOTHING = Buffer.alloc(0);
-/** A text of which nothing has come yet: what the library has to know to find fault with what follows. */
+/** A fragmented text without content. The library needs it to detect the violation that follows. */
 const BEGUN_TEXT = Buffer.of(Opcode.text, MASK_BIT, 0, 0, 0, 0);
 
-/** Without a mask the header is at its end where the key would be. */
+/** Without a mask, the header ends where the key would start. */
 function headerLength(header: Buffer): number {
   const length = header[1]! & LENGTH_BITS;
   const lengthBytes = length === LENGTH_IN_2_BYTES ? 2 : length === LENGTH_IN_8_BYTES ? 8 : 0;
@@ -203,7 +204,7 @@ function payloadLength(header: Buffer): number {
   return length === LENGTH_IN_8_BYTES ? Number(header.readBigUInt64BE(2)) : length;
 }
 
-/** What holds for every frame of a client, wherever it comes. */
+/** Checks the rules that hold for every frame of a client. */
 function isWellFormed(header: Buffer, length: number): boolean {
   const [first, second] = [header[0]!, header[1]!];
   const opcode = first & OPCODE_BITS;
@@ -213,10 +214,10 @@ function isWellFormed(header: Buffer, length: number): boolean {
   return (first & FINAL_BIT) !== 0 && isLengthAllowed;
 }
 
-/** A text that the library refuses for what it holds. */
+/** An invalid text that makes the library refuse the message. */
 const INVALID_TEXT = Buffer.of(FINAL_BIT | Opcode.text, MASK_BIT | 1, 0, 0, 0, 0, 0xff);
 
-/** The header of a whole text that is not really masked. */
+/** The header of a whole text with a zero mask. */
 function textHeader(length: number): Buffer {
   const header = Buffer.alloc(MAX_HEADER_BYTES);
   header[0] = FINAL_BIT | Opcode.text;

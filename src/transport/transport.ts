@@ -1,61 +1,90 @@
-/** Why a transport ended, in websocket terms: 1000 for a clean end, 1006 when the peer just vanished. */
+/** Why a transport ended, as a websocket close code: 1000 for a clean end, 1006 when the peer vanished. */
 export interface CloseReason {
   readonly code: number;
   readonly reason: string;
 }
 
-/** What a transport tells its owner. No event comes before `open`, and nothing after `closed`. */
+/** Callbacks of a transport. No event comes before `open`, and none after `closed`. */
 export interface TransportEvents {
-  /** One whole message. The text may be anything: decoding is the owner's business. */
+  /** A whole message. The text may be invalid: the receiver decodes it. */
   message(text: string): void;
-  /** A large message begins, probably of so many bytes; who is returned gets them as they arrive. Without this it comes as text too. */
+  /**
+   * A large message begins, of about this many bytes. The returned object receives its chunks. Without this
+   * callback it arrives through `message`.
+   */
   largeMessage?(expectedBytes: number): LargeMessage;
-  /** Something arrived that is not text; the transport goes on. */
+  /** A message of {@link Transport.sendBytes}. */
+  bytesMessage?(message: BytesMessage): void;
+  /** Received data is not text; the transport continues. */
   undecodable(reason: string): void;
-  /** Everything handed over has been passed on to the system after `send` returned false. */
+  /** After `send` returned false, everything has been passed to the system. */
   drained(): void;
-  /** The peer will send nothing more but still reads; the owner answers what it has and closes. Not every transport knows this state. */
+  /**
+   * The peer sends nothing more but still reads. The receiver answers what it has and closes. Not every transport
+   * has this state.
+   */
   ended(): void;
-  /** The end, exactly once, whoever caused it. */
+  /** The transport has ended. Called exactly once, for either side. */
   closed(reason: CloseReason): void;
 }
 
-/** Takes a large message piece by piece. One that is cut off, or is not UTF-8, does not end. */
+/**
+ * A message with a large member as bytes beside the text, instead of base64. In the text the member is an empty
+ * string.
+ */
+export interface BytesMessage {
+  readonly text: string;
+  /** The name of the member in the params or the result. */
+  readonly field: string;
+  readonly bytes: Uint8Array;
+}
+
+/** Receives a large message in chunks. `end` is not called when it is cut off or not UTF-8. */
 export interface LargeMessage {
-  /** The next bytes, good during the call only. */
+  /** Adds the next bytes, which are valid during the call only. */
   add(piece: Uint8Array): void;
-  /** Whether what was added is valid UTF-8; asked before the end, where that is not known. */
+  /** Whether the added bytes are valid UTF-8. Called before `end` where the transport does not know. */
   isUtf8(): boolean;
-  /** All of it has come. */
+  /** The message is complete. */
   end(): void;
 }
 
 /**
- * One connection as a stream of messages in both directions. A transport knows bytes and nothing of what they mean.
+ * One connection as a stream of messages in both directions. A transport moves bytes and does not interpret them.
  */
 export interface Transport {
-  /** Largest message that can be sent; absent where there is no limit. */
+  /** Largest message that can be sent; absent means no limit. */
   readonly maxMessageBytes?: number;
-  /** Requests that the peer takes without having answered them; absent where only their bytes count. */
+  /** Requests that the peer accepts without having answered them; absent means that only their bytes count. */
   readonly maxUnansweredRequests?: number | undefined;
-  /** Starts delivery. Must be called once; messages that arrived before are kept until then. */
+  /** Starts delivery. Must be called once; earlier messages are kept until then. */
   open(events: TransportEvents): void;
   /**
-   * Hands over one encoded message (UTF-8 when it is bytes); it is never refused while the transport is open. False asks the
-   * caller to hold back bulk data until `drained`. After the end messages are dropped. `released` is called when the bytes are no
-   * longer needed and may be overwritten; not every transport says so, and none does after its end.
+   * Sends one encoded message (UTF-8 when it is bytes). It is never refused while the transport is open, and
+   * dropped after its end. False asks the caller to hold back bulk data until `drained`. `released` is called when
+   * the bytes may be overwritten. Some transports never call it, and none does after its end.
    */
   send(message: string | Uint8Array, released?: () => void): boolean;
   /**
-   * Hands over a part of a message that is too large for one piece. Nothing else may be sent between its first part and its last.
-   * For the rest it is like {@link send}.
+   * Sends a part of a message that is too large for one buffer. Nothing else may be sent between the first part and
+   * the last. Otherwise like {@link send}.
    */
   sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean;
-  /** Makes sure that the peer is still there: one from which nothing comes in time is dropped. Absent where there is no way to tell. */
+  /**
+   * Like {@link send}, without encoding the bytes. The peer owns them afterwards. Present where both ends are in
+   * one process.
+   */
+  sendBytes?(message: BytesMessage): void;
+  /**
+   * Checks that the peer is alive, and drops it when it does not answer in time. Absent where this is impossible.
+   */
   probe?(): void;
-  /** Stops or resumes the intake of messages, so that the peer feels back-pressure. */
+  /** Stops or resumes receiving messages, which creates back-pressure for the peer. */
   setReceiving(receiving: boolean): void;
-  /** Ends the connection after what was sent. A peer that does not cooperate is cut off after a short time. */
+  /**
+   * Closes the connection after everything that was sent. A peer that does not cooperate is cut off after a short
+   * time.
+   */
   close(reason: CloseReason): void;
 }
 

@@ -1,13 +1,13 @@
 import { unmaskVectors } from './read-buffer.ts';
 
-/** Bytes of a masking key. */
+/** Length of a masking key in bytes. */
 const KEY_BYTES = 4;
-/** Words that are unmasked before the loop looks whether it is done, which halves the time. */
+/** Words to unmask per loop iteration; unrolling halves the time. */
 const WORDS_PER_ROUND = 8;
 
 /**
- * Takes the mask off a piece of a payload, in place; `position` is where in the payload the piece begins. Four bytes at a time: what a
- * client sends may be large, and every byte of it is masked.
+ * Unmasks part of a payload in place. `position` is its offset in the payload. Works on four bytes at a time,
+ * because clients mask every byte and messages may be large.
  */
 export function unmask(piece: Uint8Array, key: Uint8Array, position: number): void {
   if ((key[0]! | key[1]! | key[2]! | key[3]!) === 0) return;
@@ -48,7 +48,7 @@ function unmaskWords(words: Int32Array, mask: number): void {
   for (let at = rounds; at < words.length; at++) words[at]! ^= mask;
 }
 
-/** The key from `position` on as a word of this machine. */
+/** Returns the key, rotated to `position`, as a word in the byte order of this machine. */
 function wordAt(key: Uint8Array, position: number): number {
   for (let at = 0; at < KEY_BYTES; at++) WORD_BYTES[at] = key[(position + at) & (KEY_BYTES - 1)]!;
   return WORD[0]!;

@@ -24,16 +24,16 @@ import {
   type TransportEvents,
 } from './transport.ts';
 
-/** Sizes and times of a websocket. */
+/** Limits and timeouts of a websocket. */
 export interface WebSocketOptions {
   readonly maxMessageBytes: number;
-  /** 0 sends no pings. */
+  /** 0 disables pings. */
   readonly pingIntervalMs: number;
-  /** A peer from which nothing arrives for this long, though it is pinged, is dropped. 0 never drops. */
+  /** A peer that sends nothing for this long, despite pings, is dropped. 0 disables it. */
   readonly peerSilenceTimeoutMs: number;
 }
 
-/** Turns HTTP upgrade requests into transports. It does not judge requests: the caller has done so. */
+/** Turns HTTP upgrade requests into transports. The caller has authorized the requests. */
 export class WebSocketUpgrader {
   readonly #server: WebSocketServer;
   readonly #options: WebSocketOptions;
@@ -43,7 +43,7 @@ export class WebSocketUpgrader {
     this.#server = createUpgradeServer(options.maxMessageBytes);
   }
 
-  /** Completes the handshake; a request that is not a valid one is answered with an HTTP error and yields nothing. */
+  /** Completes the handshake. An invalid request gets an HTTP error and yields no transport. */
   upgrade(
     request: IncomingMessage,
     socket: Duplex,
@@ -56,7 +56,7 @@ export class WebSocketUpgrader {
   }
 }
 
-/** Completes handshakes for others, without compression; pings are answered by whoever owns the socket. */
+/** Creates a server that completes handshakes, without compression. The owner of the socket answers pings. */
 export function createUpgradeServer(maxMessageBytes: number): WebSocketServer {
   return new WebSocketServer({
     noServer: true,
@@ -69,7 +69,10 @@ export function createUpgradeServer(maxMessageBytes: number): WebSocketServer {
   });
 }
 
-/** Opens a client connection to `ws:`, `wss:` or `unix:///PATH`. Rejects when the server is not reached or refuses, or `signal` aborts. */
+/**
+ * Opens a client connection to `ws:`, `wss:` or `unix:///PATH`. Rejects when the server cannot be reached or
+ * refuses, or `signal` aborts.
+ */
 export function connectWebSocket(
   url: string,
   options: WebSocketConnectOptions = {},
@@ -84,12 +87,12 @@ export function connectWebSocket(
   );
 }
 
-/** One websocket as a transport: a text frame per message out, text or binary frames in. */
+/** A websocket as a transport. Sends each message as a text frame; receives text and binary frames. */
 export class WebSocketTransport implements Transport {
   readonly #ws: WebSocket;
   readonly #serverSocket: Duplex | null;
   readonly #keepalive: Keepalive;
-  /** Small messages that leave at the end of this turn. */
+  /** Small messages that are sent at the end of this turn. */
   #batch: (string | Uint8Array)[] = [];
   #events: TransportEvents | null = null;
   #failure: string | null = null;
@@ -98,20 +101,20 @@ export class WebSocketTransport implements Transport {
   #closing = false;
   #closed = false;
 
-  /** `below` is what the websocket runs on, and at which end of it, as far as that is known. */
+  /** `underlying` is the socket of the websocket and its role, if known. */
   constructor(
     ws: WebSocket,
     options: WebSocketOptions,
-    below: { readonly socket: Duplex; readonly isServer: boolean } | null = null,
+    underlying: { readonly socket: Duplex; readonly isServer: boolean } | null = null,
   ) {
-    const serverSocket = below?.isServer ? below.socket : null;
+    const serverSocket = underlying?.isServer ? underlying.socket : null;
     this.#ws = ws;
     this.#serverSocket = serverSocket;
     ws.pause();
     ws.on('error', (error) => {
       this.#failure = error.message;
     });
-    this.#keepalive = new Keepalive(ws, options, below?.socket ?? null);
+    this.#keepalive = new Keepalive(ws, options, underlying?.socket ?? null);
     if (serverSocket !== null) this.#takeTexts(serverSocket, options.maxMessageBytes);
   }
 
@@ -145,7 +148,7 @@ export class WebSocketTransport implements Transport {
     this.#ws.send(message, { binary: true, compress: false });
   }
 
-  /** Cuts the connection without a word, as a lost network does. */
+  /** Cuts the connection without a close handshake, like a lost network. */
   drop(): void {
     this.#ws.terminate();
   }
@@ -155,7 +158,7 @@ export class WebSocketTransport implements Transport {
   }
 
   setReceiving(receiving: boolean): void {
-    // The peer's answer to a close must be read.
+    // The peer's answer to a close frame must be read.
     if (receiving || this.#closing) this.#ws.resume();
     else this.#pause();
   }
@@ -168,7 +171,10 @@ export class WebSocketTransport implements Transport {
     this.#ws.close(reason.code, truncateReason(reason.reason));
   }
 
-  /** Comes between the socket and the websocket, which gets what is no text and what it has to refuse. */
+  /**
+   * Inserts the parser between the socket and the websocket library. The library gets only other frames and
+   * protocol violations.
+   */
   #takeTexts(socket: Duplex, maxMessageBytes: number): void {
     const [library] = socket.listeners('data');
     if (library === undefined) return;
@@ -179,7 +185,7 @@ export class WebSocketTransport implements Transport {
     });
     socket.off('data', library as () => void);
     socket.on('data', (chunk: Buffer) => parser.take(chunk));
-    // What a paused socket still holds at its end would go to the library, past the intake.
+    // Without this, bytes that a paused socket still holds at its end would bypass the parser.
     socket.prependListener('close', () => {
       const rest: Buffer | null = socket.read();
       if (rest !== null) parser.take(rest);
@@ -187,7 +193,10 @@ export class WebSocketTransport implements Transport {
     readDirectly(socket, parser);
   }
 
-  /** What comes is kept below, in bounds; the end of the connection is noticed all the same. */
+  /**
+   * The socket buffers what arrives, up to its high-water mark. `read(0)` makes it notice the end of the
+   * connection.
+   */
   #pause(): void {
     this.#ws.pause();
     this.#serverSocket?.read(0);
@@ -204,13 +213,13 @@ export class WebSocketTransport implements Transport {
     return this.#hasRoom();
   }
 
-  /** Congestion ends with `drained` and not before: who was told to wait waits for that. */
+  /** Congestion lasts until `drained`, because the caller waits for that. */
   #hasRoom(): boolean {
     this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
     return !this.#congested;
   }
 
-  /** Small messages of one turn leave together: what answers a batch of requests is a batch. */
+  /** Sends small messages of one turn together, so that a batch of requests gets a batch of responses. */
   #enqueue(message: string | Uint8Array): void {
     if (this.#batch.length === 0) process.nextTick(() => this.#flush());
     this.#batch.push(message);
@@ -220,7 +229,7 @@ export class WebSocketTransport implements Transport {
     if (this.#batch.length === 0) return;
     const messages = this.#batch;
     this.#batch = [];
-    // Nothing may stand behind the close frame that answers the peer's.
+    // Nothing may follow the close frame that answers the peer's.
     if (this.#ws.readyState !== WebSocket.OPEN) return;
     const bytes = messages.reduce((sum, message) => sum + message.length, 0);
     this.#serverSocket?.write(encodeTextFrames(messages), () => this.#sent(bytes));
@@ -253,7 +262,7 @@ export class WebSocketTransport implements Transport {
         this.#keepalive.received();
         if (!this.#closing) this.#add(message, piece);
       },
-      // What comes behind a close is not looked at.
+      // Data after a close is not checked.
       isUtf8: () => this.#closing || message.isUtf8(),
       end: () => {
         if (!this.#closing) message.end();
@@ -261,13 +270,13 @@ export class WebSocketTransport implements Transport {
     };
   }
 
-  /** Where addresses are limited there may be no memory for a large message: that ends this connection and no other. */
+  /** Adds a chunk. Where address space is limited, a large message may not fit: then only this connection ends. */
   #add(message: LargeMessage, piece: Uint8Array): void {
     try {
       message.add(piece);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      this.close({ code: CloseCode.tryAgainLater, reason: 'there is no memory for the message' });
+      this.close({ code: CloseCode.tryAgainLater, reason: 'not enough memory for the message' });
     }
   }
 
@@ -280,8 +289,9 @@ export class WebSocketTransport implements Transport {
 }
 
 /**
- * Answers pings, pings at an interval and drops a peer that stays silent. Any frame from the peer counts as a sign of life, and any part of
- * one, behind which its pong may have to wait for minutes; while the intake is paused nothing can be heard and the peer is given credit.
+ * Answers pings, sends pings at an interval, and drops a silent peer. Any received bytes count as a sign of life,
+ * because a pong may wait for minutes behind a large frame. While receiving is paused the peer cannot be checked
+ * and is kept.
  */
 export class Keepalive {
   readonly #ws: WebSocket;
@@ -303,7 +313,7 @@ export class Keepalive {
     });
     ws.on('pong', () => this.#receivedControl());
     if (options.pingIntervalMs > 0) {
-      // An idle peer is heard only when it is pinged, so it must be before its time is up.
+      // An idle peer sends only pongs, so it must be pinged before its time is up.
       const answerTimeMs = this.#silenceMs > 0 ? this.#silenceMs / 2 : options.pingIntervalMs;
       this.#timer = setInterval(() => this.#tick(), Math.min(options.pingIntervalMs, answerTimeMs));
       this.#timer.unref();
@@ -314,7 +324,7 @@ export class Keepalive {
     this.#lastReceivedAt = uptimeMs();
   }
 
-  /** Asks the peer for a sign of life and drops it if none comes in time. Who cannot be heard because the intake is paused is spared. */
+  /** Pings the peer and drops it if nothing arrives in time. A peer is kept while receiving is paused. */
   probe(): void {
     if (this.#probe !== null || this.#ws.readyState !== WebSocket.OPEN) return;
     this.#checkBytesRead();
@@ -332,7 +342,7 @@ export class Keepalive {
     if (this.#probe !== null) clearTimeout(this.#probe);
   }
 
-  /** Its bytes are not to count a second time. */
+  /** Counts the bytes of a control frame once. */
   #receivedControl(): void {
     this.#checkBytesRead();
     this.received();
@@ -357,7 +367,7 @@ export class Keepalive {
   }
 }
 
-/** Sockets count what comes through them; not every stream does. */
+/** Sockets count the bytes they read; other streams may not. */
 type CountingStream = Duplex & { readonly bytesRead?: number };
 
 const UNIX_SCHEME = 'unix://';
@@ -365,7 +375,7 @@ const TEXT_FRAME = { binary: false, compress: false, fin: true };
 const TEXT_FRAME_WITH_MORE = { ...TEXT_FRAME, fin: false };
 const MAX_REASON_BYTES = 123;
 
-/** A close frame has room for 123 bytes of reason. */
+/** Shortens the reason to the 123 bytes that a close frame holds. */
 export function truncateReason(reason: string): string {
   const bytes = Buffer.from(reason);
   if (bytes.length <= MAX_REASON_BYTES) return reason;

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-/** All workloads take half a minute, more on a busy machine. */
+/** All workloads take half a minute, longer on a busy machine. */
 const TIMEOUT_MS = 120_000;
 
 /** Every workload, in the order of the table. */
@@ -86,7 +86,7 @@ test('a server that loses output fails the row', async () => {
   expect(code).toBe(1);
 });
 
-test('a server that does nothing about files fails their rows', async () => {
+test('a server without file operations fails their rows', async () => {
   const idle = `${process.execPath} bench/replay-server.mjs 8192`;
   const { rows, code } = await bench('--quick', '--a', 'none', '--b', idle, '--only', 'files-');
   for (const row of rows) {

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { StartParams } from '../../src/client/index.ts';
 import type { SandboxRequest } from '../../src/protocol/sandbox.ts';
 import { startServer, type TestClient, type TestServer } from '../../src/testing/index.ts';
-import { at, managed, ROOT_READ, uri } from '../support/escape-scene.ts';
+import { at, managed, ROOT_READ, uri } from '../support/escape-fixture.ts';
 import { plain } from '../support/programs.ts';
 import { webServer } from '../support/web-servers.ts';
 

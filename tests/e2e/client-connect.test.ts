@@ -37,16 +37,16 @@ async function listening(listener: Server): Promise<number> {
   return (listener.address() as AddressInfo).port;
 }
 
-/** A door in front of a server that looks at each request for a websocket: a status sends it away, null lets it in. */
-async function doorkeeper(
+/** A proxy in front of a server that checks each upgrade request: a status rejects it, null accepts it. */
+async function upgradeProxy(
   url: string,
-  judge: (authorization: string | undefined) => number | null,
+  decide: (authorization: string | undefined) => number | null,
 ): Promise<string> {
   const { port, hostname } = new URL(url);
-  const door = createServer();
+  const proxy = createServer();
   const sockets = new Set<Socket>();
-  door.on('upgrade', (request, near: Socket, head) => {
-    const status = judge(request.headers.authorization);
+  proxy.on('upgrade', (request, near: Socket, head) => {
+    const status = decide(request.headers.authorization);
     if (status !== null) {
       near.end(`HTTP/1.1 ${status} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`);
       return;
@@ -70,18 +70,18 @@ async function doorkeeper(
   cleanups.push(() => {
     for (const socket of sockets) socket.destroy();
   });
-  return `ws://127.0.0.1:${await listening(door)}`;
+  return `ws://127.0.0.1:${await listening(proxy)}`;
 }
 
-describe('by address', () => {
+describe('connecting by URL', () => {
   test.each(['http://127.0.0.1:1', 'ws:/', 'nonsense', 'ws://host:1#part', ''])(
-    '%j is no address',
+    'rejects the address %j',
     async (url) => {
       await expect(ExecServerClient.connect({ url })).rejects.toEqual(kind('config', { hint }));
     },
   );
 
-  test('a server that is not there', async () => {
+  test('reports a server that cannot be reached', async () => {
     const listener = createTcpServer();
     const port = await listening(listener as unknown as Server);
     await new Promise((resolve) => listener.close(resolve));
@@ -91,7 +91,7 @@ describe('by address', () => {
     expect((failure as Error).message).not.toContain('secret');
   });
 
-  test('a server that takes the connection and says nothing', async () => {
+  test('times out on a server that accepts the connection and sends nothing', async () => {
     const sockets: Socket[] = [];
     const mute = createTcpServer((socket) => sockets.push(socket));
     const port = await listening(mute as unknown as Server);
@@ -104,15 +104,15 @@ describe('by address', () => {
     await waitFor('the end of the connection', () => socket!.readableEnded || socket!.destroyed);
   });
 
-  test('a server that is something else', async () => {
+  test('reports a server that is not an exec-server', async () => {
     const port = await listening(createServer((_request, response) => response.end('hello')));
     await expect(ExecServerClient.connect({ url: `ws://127.0.0.1:${port}` })).rejects.toEqual(
       kind('connectFailed', { data: { status: 200 }, hint }),
     );
   });
 
-  test('a token is shown at the door; without, or when it is wrong, the way is barred', async () => {
-    const url = await doorkeeper((await server()).url, (shown) => (shown === 'Bearer right' ? null : 401));
+  test('sends the token, and fails for good without it or with a wrong one', async () => {
+    const url = await upgradeProxy((await server()).url, (shown) => (shown === 'Bearer right' ? null : 401));
     await expect(ExecServerClient.connect({ url })).rejects.toEqual(
       kind('connectFailed', { retryable: false, hint: 'pass a token as `authToken`', data: { status: 401 } }),
     );
@@ -124,17 +124,20 @@ describe('by address', () => {
     await client.close();
   });
 
-  test.each(['secret\n', ' secret', 'sécret'])('a token that is none, %j, is not sent', async (authToken) => {
-    const { url } = await server();
-    await expect(ExecServerClient.connect({ url, authToken })).rejects.toEqual(
-      kind('config', { hint, retryable: false }),
-    );
-  });
+  test.each(['secret\n', ' secret', 'sécret'])(
+    'rejects the malformed token %j before sending it',
+    async (authToken) => {
+      const { url } = await server();
+      await expect(ExecServerClient.connect({ url, authToken })).rejects.toEqual(
+        kind('config', { hint, retryable: false }),
+      );
+    },
+  );
 
-  test('a token that stops being valid ends the client when it comes back', async () => {
+  test('a token that becomes invalid fails the client when it reconnects', async () => {
     let valid = true;
-    const door = await doorkeeper((await server()).url, () => (valid ? null : 401));
-    const proxy = await TcpProxy.open(door);
+    const url = await upgradeProxy((await server()).url, () => (valid ? null : 401));
+    const proxy = await TcpProxy.open(url);
     cleanups.push(() => proxy.close());
     const client = await ExecServerClient.connect({ url: proxy.url, authToken: 't' });
     const process = await client.backend.start(shell('p', 'sleep 600'));
@@ -145,10 +148,10 @@ describe('by address', () => {
     expect(process.state.failure).toBe(client.failure);
   });
 
-  test('a server that is overloaded for a moment is asked again', async () => {
+  test('retries when the server is overloaded for a moment', async () => {
     let busy = 0;
-    const door = await doorkeeper((await server()).url, () => (busy-- > 0 ? 503 : null));
-    const proxy = await TcpProxy.open(door);
+    const url = await upgradeProxy((await server()).url, () => (busy-- > 0 ? 503 : null));
+    const proxy = await TcpProxy.open(url);
     cleanups.push(() => proxy.close());
     const client = await ExecServerClient.connect({ url: proxy.url });
     busy = 2;
@@ -160,7 +163,7 @@ describe('by address', () => {
   });
 });
 
-describe('over TLS', () => {
+describe('connecting over TLS', () => {
   const file = (name: string) => readFileSync(new URL(`../fixtures/${name}`, import.meta.url));
   const [cert, key] = [file('localhost-cert.pem'), file('localhost-key.pem')];
 
@@ -184,7 +187,7 @@ describe('over TLS', () => {
     return `wss://localhost:${await listening(front as unknown as Server)}`;
   }
 
-  test('a server is trusted for its authority, or not at all', async () => {
+  test('trusts a server by its certificate authority only', async () => {
     const url = await secure((await server()).url);
     await expect(ExecServerClient.connect({ url })).rejects.toEqual(
       kind('connectFailed', {
@@ -199,17 +202,17 @@ describe('over TLS', () => {
     }
   });
 
-  test('a server without a certificate is told from one that is not trusted', async () => {
+  test('distinguishes a server without TLS from an untrusted one', async () => {
     const url = (await server()).url.replace('ws:', 'wss:');
     await expect(ExecServerClient.connect({ url })).rejects.toEqual(
       kind('connectFailed', {
         retryable: false,
-        hint: 'write ws:// for a server without a certificate',
+        hint: 'use ws:// for a server without a certificate',
       }),
     );
   });
 
-  test('a client shows its certificate', async () => {
+  test('sends a client certificate', async () => {
     const url = await secure((await server()).url, { requestCert: true, rejectUnauthorized: true, ca: cert });
     await expect(ExecServerClient.connect({ url, tls: { ca: cert } })).rejects.toEqual(kind('connectFailed'));
     const client = await ExecServerClient.connect({ url, tls: { ca: cert, cert, key } });
@@ -228,7 +231,7 @@ describe('a half-open connection', () => {
       pongTimeoutMs: 1_500,
     });
     const process = await client.backend.start({ ...shell('p', 'cat'), pipeStdin: true });
-    // Nothing arrives any more, and nobody says so.
+    // From now on nothing arrives, and neither side is notified.
     proxy.setStalled(true);
     expect(await process.write('still here\n')).toBe('accepted');
     await waitFor('the echo', () => process.revision === 1);
@@ -237,7 +240,7 @@ describe('a half-open connection', () => {
     await client.close();
   });
 
-  test('that is merely quiet is kept', async () => {
+  test('that is merely idle is kept', async () => {
     const client = await ExecServerClient.connect({
       url: (await server()).url,
       pingIntervalMs: 50,
@@ -251,12 +254,12 @@ describe('a half-open connection', () => {
   });
 });
 
-describe('over the stdio of a command', () => {
+describe('connecting to a command over stdio', () => {
   const BIN = fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url));
   const command = (options: { env?: Record<string, string>; onStderr?: (line: string) => void } = {}) =>
     stdioCommand({ program: process.execPath, args: [BIN, '--listen', 'stdio'], ...options });
 
-  test('programs run, and everything ends with the client', async () => {
+  test('runs programs, and ends everything with the client', async () => {
     const client = await ExecServerClient.connect(command());
     const mark = `sleep 7${process.pid}.25`;
     const started = await client.backend.start(shell('p', `echo hello; ${mark}`));
@@ -267,12 +270,12 @@ describe('over the stdio of a command', () => {
     expect(started.state.failure).toEqual(kind('closed'));
   });
 
-  test('a program that cannot be started', async () => {
+  test('reports a program that cannot be started', async () => {
     const open = ExecServerClient.connect(stdioCommand({ program: '/no/such/program' }));
     await expect(open).rejects.toEqual(kind('spawn', { hint, retryable: false }));
   });
 
-  test('a program that ends at once tells why', async () => {
+  test('reports why a program exits immediately', async () => {
     const lines: string[] = [];
     const source = stdioCommand({
       program: '/bin/sh',
@@ -287,7 +290,7 @@ describe('over the stdio of a command', () => {
     expect(lines).toEqual(['first', 'cannot do that']);
   });
 
-  test('a program that prints garbage is ended, with all it started, even when it does not want to', async () => {
+  test('kills a program that prints garbage, with all its descendants, even if it ignores SIGTERM', async () => {
     const mark = `sleep 8${process.pid}.25`;
     const script = `trap '' TERM; ${mark} & echo "$$" >&2; echo garbage; while :; do sleep 0.05; done`;
     let pid = 0;
@@ -303,7 +306,7 @@ describe('over the stdio of a command', () => {
     await waitFor('the end of the program', () => !isAlive(pid) && processesWith(mark).length === 0);
   });
 
-  test('a program that dies ends the client for good', async () => {
+  test('a program that dies fails the client for good', async () => {
     const client = await ExecServerClient.connect(command());
     const started = await client.backend.start({
       ...shell('p', 'read line; kill -9 $PPID; sleep 600'),
@@ -315,7 +318,7 @@ describe('over the stdio of a command', () => {
     expect(started.state.failure).toBe(client.failure);
   });
 
-  test('credentials of others stay here', async () => {
+  test('does not pass on credentials of other programs', async () => {
     process.env.NODE_REPL_AUTH_TOKEN = 'secret';
     cleanups.push(() => Reflect.deleteProperty(process.env, 'NODE_REPL_AUTH_TOKEN'));
     const client = await ExecServerClient.connect(command({ env: { OF_MINE: 'yes' } }));

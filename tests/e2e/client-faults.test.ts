@@ -3,7 +3,7 @@ import type { ExecProcess } from '../../src/client/backend.ts';
 import { ExecServerClient } from '../../src/client/client.ts';
 import { ClientError } from '../../src/client/errors.ts';
 import { startServer, type TestServer } from '../../src/testing/index.ts';
-import { type Fate, MessageProxy, type Passing } from '../support/message-proxy.ts';
+import { type MessageAction, MessageProxy, type PassingMessage } from '../support/message-proxy.ts';
 import { shell } from '../support/programs.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -18,8 +18,8 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** What the consumer of a session got, in the order it got it. */
-interface Story {
+/** What the consumer of a session received, in order. */
+interface Recording {
   readonly stdout: string;
   readonly stderr: string;
   readonly seqs: readonly number[];
@@ -27,7 +27,7 @@ interface Story {
   readonly lost: number;
 }
 
-/** Connects and starts the program, as a caller does who tries again what may be tried again. */
+/** Connects and starts the program. Retries errors that are retryable, like a caller. */
 async function begin(url: string): Promise<{ client: ExecServerClient; process: ExecProcess }> {
   const client = await again('connecting', () => ExecServerClient.connect({ url, recoveryWindowMs: 15_000 }));
   let starts = 0;
@@ -49,14 +49,14 @@ async function again<T>(what: string, attempt: () => Promise<T>): Promise<T> {
   throw new Error(`${what} never succeeded`);
 }
 
-/** One session from its beginning to its end through a proxy. */
-async function play(
-  judge: (message: Passing) => Fate,
+/** Runs one session through a proxy. */
+async function runSession(
+  decide: (message: PassingMessage) => MessageAction,
   pipelined: boolean,
-): Promise<{ story: Story; log: Passing[] }> {
-  const proxy = await MessageProxy.open(server.url, judge);
+): Promise<{ recording: Recording; log: PassingMessage[] }> {
+  const proxy = await MessageProxy.open(server.url, decide);
   const { client, process } = await begin(proxy.url);
-  const telling = tell(process);
+  const telling = record(process);
   const inputs = LINES.map((line) => () => process.write(`${line}\n`));
   if (pipelined) {
     const statuses = await Promise.all([...inputs.map((write) => write()), process.closeStdin()]);
@@ -65,18 +65,18 @@ async function play(
     for (const write of inputs) expect(await write()).toBe('accepted');
     expect(await process.closeStdin()).toBe(true);
   }
-  const story = await telling;
-  // A program whose start was lost does not stay.
+  const recording = await telling;
+  // A program whose start was lost must not stay behind.
   await waitFor('the end of every program', async () => {
     const { processes } = await client.call('process/list', {});
     return processes.every(({ exitCode }) => exitCode !== null);
   });
   await client.close();
   await proxy.close();
-  return { story, log: proxy.log };
+  return { recording, log: proxy.log };
 }
 
-async function tell(process: ExecProcess): Promise<Story> {
+async function record(process: ExecProcess): Promise<Recording> {
   const text = { stdout: '', stderr: '', pty: '' };
   const seqs: number[] = [];
   let [exitCode, lost]: [number | null, number] = [null, 0];
@@ -90,35 +90,37 @@ async function tell(process: ExecProcess): Promise<Story> {
   return { stdout: text.stdout, stderr: text.stderr, seqs, exitCode, lost };
 }
 
-function expectWhole(story: Story, what: string): void {
-  const { seqs, ...rest } = story;
+function expectWhole(recording: Recording, what: string): void {
+  const { seqs, ...rest } = recording;
   expect(rest, what).toEqual({ stdout: STDOUT, stderr: STDERR, exitCode: 3, lost: 0 });
   expect(seqs, what).toEqual(Array.from(seqs, (_, index) => index + 1));
 }
 
-/** A disturbance of one message. */
+/** A fault at one message. */
 interface Case {
   readonly what: string;
-  readonly judge: (message: Passing) => Fate;
+  readonly decide: (message: PassingMessage) => MessageAction;
 }
 
-/** Plays every case, a few at a time. At least `least` of them must have met the message that they disturb. */
-async function playAll(cases: readonly Case[], pipelined: boolean, least: number): Promise<void> {
+/**
+ * Runs every case, a few concurrently. At least `least` of them must have reached the message that they disturb.
+ */
+async function runAll(cases: readonly Case[], pipelined: boolean, least: number): Promise<void> {
   const queue = [...cases];
   let met = 0;
   const worker = async () => {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-      const { what, judge } = next;
+      const { what, decide } = next;
       let disturbed = false;
-      const watched = (message: Passing) => {
-        const fate = judge(message);
-        disturbed ||= fate !== 'pass';
-        return fate;
+      const watched = (message: PassingMessage) => {
+        const action = decide(message);
+        disturbed ||= action !== 'pass';
+        return action;
       };
-      const { story } = await play(watched, pipelined).catch((error: Error) => {
+      const { recording } = await runSession(watched, pipelined).catch((error: Error) => {
         throw new Error(`${what}: ${error.message}`, { cause: error });
       });
-      expectWhole(story, what);
+      expectWhole(recording, what);
       if (disturbed) met++;
     }
   };
@@ -126,22 +128,22 @@ async function playAll(cases: readonly Case[], pipelined: boolean, least: number
   expect(met).toBeGreaterThanOrEqual(least);
 }
 
-/** Requests of a session: the handshake has two messages, then come start, writes and the end of stdin. */
+/** Requests of a session: two messages of the handshake, then the start, the writes and the end of stdin. */
 const TO_SERVER = 2 + 1 + LINES.length + 1;
-/** Events that there are however the output is cut into pieces: each stream once, the exit and the end. */
+/** The minimum number of events, for any chunking of the output: one per stream, the exit and the end. */
 const LEAST_EVENTS = 4;
-/** Answers to all but `initialized`, and events. */
+/** Responses to all requests but `initialized`, and events. */
 const LEAST_TO_CLIENT = TO_SERVER - 1 + LEAST_EVENTS;
 
 describe.each([
   ['one after the other', false],
   ['all at once', true],
 ])('a session with writes %s', (_name, pipelined) => {
-  let recorded: Passing[];
+  let recorded: PassingMessage[];
   beforeAll(async () => {
-    const { story, log } = await play(() => 'pass', pipelined);
-    expectWhole(story, 'undisturbed');
-    // What follows is the test's own question.
+    const { recording, log } = await runSession(() => 'pass', pipelined);
+    expectWhole(recording, 'undisturbed');
+    // The rest are requests of the test itself.
     recorded = log.slice(
       0,
       log.findIndex(({ text }) => text.includes('"process/list"')),
@@ -150,75 +152,76 @@ describe.each([
     expect(recorded.filter(toClient).length).toBeGreaterThanOrEqual(LEAST_TO_CLIENT);
   });
 
-  /** One case per message of the recording that `choose` takes. */
-  const each = (fate: Fate, choose: (message: Passing) => boolean = () => true): Case[] =>
+  /** One case per recorded message that `choose` selects. */
+  const each = (action: MessageAction, choose: (message: PassingMessage) => boolean = () => true): Case[] =>
     recorded.filter(choose).map(({ direction, place, text }) => ({
-      what: `${fate} at ${direction} ${place} (${text.slice(0, 80)})`,
-      judge: (message) =>
+      what: `${action} at ${direction} ${place} (${text.slice(0, 80)})`,
+      decide: (message) =>
         message.connection === 0 && message.direction === direction && message.place === place
-          ? fate
+          ? action
           : 'pass',
     }));
-  /** One case per event, wherever it comes. */
-  const eachEvent = (fate: Fate): Case[] =>
+  /** One case per event, at any position. */
+  const eachEvent = (action: MessageAction): Case[] =>
     recorded.filter(isEvent).map((_event, which) => {
       let seen = 0;
       return {
-        what: `${fate} at event ${which}`,
-        judge: (message) => (isEvent(message) && seen++ === which ? fate : 'pass'),
+        what: `${action} at event ${which}`,
+        decide: (message) => (isEvent(message) && seen++ === which ? action : 'pass'),
       };
     });
 
-  test('survives a cut in the place of every message', () =>
-    playAll(each('swallow'), pipelined, TO_SERVER + LEAST_TO_CLIENT));
+  test('survives a cut instead of every message', () =>
+    runAll(each('swallow'), pipelined, TO_SERVER + LEAST_TO_CLIENT));
 
-  test('survives a cut behind every message', () =>
-    playAll(each('last'), pipelined, TO_SERVER + LEAST_TO_CLIENT));
+  test('survives a cut after every message', () =>
+    runAll(each('last'), pipelined, TO_SERVER + LEAST_TO_CLIENT));
 
   test('survives a second cut during every recovery', async () => {
     const cases = [0, 1, 2, 3, 4, 5, 6].flatMap((second) =>
-      each('swallow').map(({ what, judge }): Case => {
-        const again = (message: Passing): Fate =>
+      each('swallow').map(({ what, decide }): Case => {
+        const again = (message: PassingMessage): MessageAction =>
           message.connection === 1 && message.index === second ? 'swallow' : 'pass';
         return {
           what: `${what}, then at ${second} of the next connection`,
-          judge: (message) => (message.connection === 0 ? judge(message) : again(message)),
+          decide: (message) => (message.connection === 0 ? decide(message) : again(message)),
         };
       }),
     );
-    await playAll(cases, pipelined, 7 * (TO_SERVER + LEAST_TO_CLIENT));
+    await runAll(cases, pipelined, 7 * (TO_SERVER + LEAST_TO_CLIENT));
   });
 
-  test('survives a delay of every message', () => playAll(each(20), pipelined, TO_SERVER + LEAST_TO_CLIENT));
+  test('survives a delay of every message', () => runAll(each(20), pipelined, TO_SERVER + LEAST_TO_CLIENT));
 
-  // All but the start: the second one is refused, perhaps before the first is answered, and nothing tells the answers apart.
-  test('survives that every message comes twice', () =>
-    playAll(
+  // All but the start: the server refuses the second one, perhaps before it answers the first, and the client
+  // cannot distinguish the responses.
+  test('survives the duplication of every message', () =>
+    runAll(
       each('twice', ({ text }) => !text.includes('"process/start"')),
       pipelined,
       TO_SERVER - 1 + LEAST_TO_CLIENT,
     ));
 
-  // Requests keep their order: it is the only one that the bytes of stdin have.
-  test('survives that every message from the server comes behind the next', () =>
-    playAll(each('swap', toClient), pipelined, LEAST_TO_CLIENT));
+  // Requests keep their order, because the bytes of stdin have no other.
+  test('survives swapping every message from the server with the next', () =>
+    runAll(each('swap', toClient), pipelined, LEAST_TO_CLIENT));
 
-  test('survives that any event is missing', () =>
-    playAll([...eachEvent('drop'), { what: 'no end', judge: dropEnd }], pipelined, LEAST_EVENTS + 1));
+  test('survives the loss of any event', () =>
+    runAll([...eachEvent('drop'), { what: 'no end', decide: dropEnd }], pipelined, LEAST_EVENTS + 1));
 });
 
-function toServer({ direction }: Passing): boolean {
+function toServer({ direction }: PassingMessage): boolean {
   return direction === 'toServer';
 }
 
-function toClient({ direction }: Passing): boolean {
+function toClient({ direction }: PassingMessage): boolean {
   return direction === 'toClient';
 }
 
-function isEvent({ text }: Passing): boolean {
+function isEvent({ text }: PassingMessage): boolean {
   return /^\{"method":"process\//.test(text);
 }
 
-function dropEnd({ text }: Passing): Fate {
+function dropEnd({ text }: PassingMessage): MessageAction {
   return text.startsWith('{"method":"process/closed"') ? 'drop' : 'pass';
 }

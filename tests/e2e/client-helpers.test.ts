@@ -30,7 +30,7 @@ let count = 0;
 const id = () => `h${++count}`;
 
 describe('run', () => {
-  test('gives the outcome of a program', async () => {
+  test('returns the result of a program', async () => {
     const outcome = await run(client.backend, sh('printf out; printf err >&2; exit 3'));
     expect(outcome).toMatchObject({
       exitCode: 3,
@@ -45,7 +45,7 @@ describe('run', () => {
     expect(outcome.wallTimeMs).toBeGreaterThan(0);
   });
 
-  test('sees the environment of the server and what is added, in the place that is asked for', async () => {
+  test('runs with the environment of the server, added variables and the requested directory', async () => {
     const { text } = await run(client.backend, sh('echo "$PATH|$MINE|$PWD"'), {
       env: { MINE: 'yes' },
       cwd: 'file:///usr',
@@ -55,7 +55,7 @@ describe('run', () => {
     expect(here.stdout.trim()).toBe(process.cwd());
   });
 
-  test('takes start params as they are', async () => {
+  test('accepts start params', async () => {
     const { text, exitCode, signal } = await run(
       client.backend,
       terminal(id(), 'test -t 1 && echo tty; kill -9 $$'),
@@ -64,26 +64,26 @@ describe('run', () => {
     expect([exitCode, signal]).toEqual([137, 'SIGKILL']);
   });
 
-  test('feeds input of any size to a program that answers meanwhile', async () => {
+  test('writes input of any size to a program that produces output meanwhile', async () => {
     const input = Buffer.alloc(3_000_000, 'abc\n');
     const { stdout, exitCode } = await run(client.backend, ['cat'], { input });
     expect(exitCode).toBe(0);
     expect(Buffer.from(stdout).equals(input)).toBe(true);
   });
 
-  test('does not mind a program that ignores its input', async () => {
+  test('accepts a program that ignores its input', async () => {
     const { exitCode } = await run(client.backend, sh('exit 7'), { input: Buffer.alloc(2_000_000) });
     expect(exitCode).toBe(7);
     const partly = await run(client.backend, ['head', '-c', '3'], { input: `abc${'d'.repeat(1_000_000)}` });
     expect(partly.text.stdout).toBe('abc');
   });
 
-  test('ends a program whose time is up, and keeps what it said', async () => {
+  test('terminates a program at its timeout and keeps its output', async () => {
     const outcome = await run(client.backend, sh('echo early; sleep 600'), { timeoutMs: 300 });
     expect(outcome).toMatchObject({ timedOut: true, exitCode: 137, text: { stdout: 'early\n' } });
   });
 
-  test('ends a program when it is aborted', async () => {
+  test('terminates a program on abort', async () => {
     const aborter = new AbortController();
     const params = shell(id(), 'echo $$; exec sleep 600');
     const running = run(client.backend, params, { signal: aborter.signal });
@@ -97,18 +97,18 @@ describe('run', () => {
     await waitFor('the end', () => !isAlive(pid));
   });
 
-  test('keeps the beginning of too much output and counts the rest', async () => {
+  test('keeps the beginning of excessive output and counts the rest', async () => {
     const outcome = await run(client.backend, sh('printf 0123456789; printf abc >&2'), { maxOutputBytes: 4 });
     expect(outcome).toMatchObject({ text: { stdout: '0123', stderr: 'abc' }, omittedBytes: 6 });
   });
 
-  test('rejects when there is no such program', async () => {
+  test('rejects when the program does not exist', async () => {
     await expect(run(client.backend, ['/no/such/program'])).rejects.toMatchObject({ kind: 'server' });
   });
 });
 
 describe('wait', () => {
-  test('for the exit or for the end of all output', async () => {
+  test('waits for the exit or for the end of all output', async () => {
     const process = await client.backend.start(shell(id(), 'sleep 600 & exit 2'));
     expect(await wait(process, { until: 'exited' })).toMatchObject({
       exited: true,
@@ -120,7 +120,7 @@ describe('wait', () => {
     expect(await wait(process)).toMatchObject({ exited: true, exitCode: 2, closed: true });
   });
 
-  test('has a deadline and a signal, and returns at once when all is over', async () => {
+  test('has a timeout and a signal, and returns immediately when the process is closed', async () => {
     const process = await client.backend.start(shell(id(), 'sleep 600'));
     await expect(wait(process, { timeoutMs: 20 })).rejects.toMatchObject({ kind: 'timeout' });
     await expect(wait(process, { signal: AbortSignal.abort() })).rejects.toMatchObject({ kind: 'aborted' });
@@ -140,7 +140,7 @@ describe('wait', () => {
 });
 
 describe('communicate', () => {
-  test('writes, ends the input and collects', async () => {
+  test('writes, closes stdin and collects the output', async () => {
     const process = await client.backend.start({ ...shell(id(), 'cat; echo end'), pipeStdin: true });
     expect(await communicate(process, 'hello\n')).toMatchObject({
       exitCode: 0,
@@ -148,7 +148,7 @@ describe('communicate', () => {
     });
   });
 
-  test('leaves stdin alone without input', async () => {
+  test('leaves stdin open without input', async () => {
     const process = await client.backend.start({
       ...shell(id(), 'read line; echo "[$line]"'),
       pipeStdin: true,
@@ -160,7 +160,7 @@ describe('communicate', () => {
 });
 
 describe('output', () => {
-  test('comes as bytes and as text, characters in one piece', async () => {
+  test('comes as bytes and as text, without split characters', async () => {
     const script =
       "printf 'a\\303'; sleep 0.1; printf '\\251b'; printf '\\377' >&2; sleep 0.1; printf '\\342\\202'";
     const process = await client.backend.start(shell(id(), script));
@@ -172,7 +172,7 @@ describe('output', () => {
     expect(text).toEqual({ stdout: 'aéb\ufffd', stderr: '\ufffd', pty: '' });
   });
 
-  test('tells of losses, and ends with the error when the process can no longer be followed', async () => {
+  test('reports lost output, and throws when the process can no longer be followed', async () => {
     const lost: LostEvent = { type: 'lost', fromSeq: 2, toSeq: 5, bytes: null };
     const failure = new Error('gone');
     const events: unknown[] = [
@@ -203,7 +203,7 @@ describe('output', () => {
     expect(pieces).toEqual([2, 2]);
   });
 
-  test('can be left', async () => {
+  test('iteration can be left', async () => {
     const process = await client.backend.start(shell(id(), 'echo one; sleep 600'));
     for await (const { bytes } of outputOf(process)) {
       expect(Buffer.from(bytes).toString()).toBe('one\n');
@@ -212,7 +212,7 @@ describe('output', () => {
     await process.terminate();
   });
 
-  test('of a flood reaches a reader that keeps up, whole and without further questions', async () => {
+  test('of a fast writer reaches a reader that keeps up, complete and without extra reads', async () => {
     const process = await client.backend.start(shell(id(), 'seq 1 400000'));
     let bytes = 0;
     for await (const piece of outputOf(process, { onLost: () => expect.unreachable() }))

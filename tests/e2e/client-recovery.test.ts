@@ -15,8 +15,8 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-/** A server, a link that can be disturbed, a client, and a file that lets waiting programs go on. */
-async function world(options: { recoveryWindowMs?: number } = {}, config: Partial<ExecServerConfig> = {}) {
+/** A server, a connection that the test can disturb, a client, and a file that lets waiting programs continue. */
+async function setUp(options: { recoveryWindowMs?: number } = {}, config: Partial<ExecServerConfig> = {}) {
   const server = await startServer(config);
   const proxy = await TcpProxy.open(server.url);
   const client = await ExecServerClient.connect({ url: proxy.url, ...options });
@@ -44,8 +44,8 @@ function follow(process: ExecProcess) {
 }
 
 describe('an outage', () => {
-  test('within the window costs nothing, not even what happens at its end', async () => {
-    const { proxy, client, gate, release } = await world();
+  test('within the recovery window loses nothing, including events at its end', async () => {
+    const { proxy, client, gate, release } = await setUp();
     const process = await client.backend.start(
       shell('p', `echo before; ${gate}; echo during; echo too >&2; exit 5`),
     );
@@ -65,8 +65,8 @@ describe('an outage', () => {
     expect(await asked).toMatchObject({ isDirectory: true });
   });
 
-  test('past the window ends the client, with a reason and without anything left waiting', async () => {
-    const { proxy, client } = await world({ recoveryWindowMs: 300 });
+  test('longer than the recovery window fails the client with a reason and leaves nothing waiting', async () => {
+    const { proxy, client } = await setUp({ recoveryWindowMs: 300 });
     const process = await client.backend.start({ ...shell('p', 'cat'), pipeStdin: true });
     const { events, done } = follow(process);
     proxy.interrupt();
@@ -86,8 +86,8 @@ describe('an outage', () => {
     expect(events).toEqual([{ type: 'failed', error: client.failure }]);
   });
 
-  test('that the session does not survive ends the client as soon as the server is back', async () => {
-    const { proxy, client } = await world({}, { detachedSessionTtlMs: 50 });
+  test('that outlives the session fails the client as soon as the server is back', async () => {
+    const { proxy, client } = await setUp({}, { detachedSessionTtlMs: 50 });
     const process = await client.backend.start(shell('p', 'sleep 600'));
     proxy.interrupt();
     await delay(300);
@@ -97,8 +97,8 @@ describe('an outage', () => {
     expect(process.state.failure).toBe(client.failure);
   });
 
-  test('that is longer than the output retained costs what is told as lost, to the byte', async () => {
-    const { proxy, client, gate, release } = await world();
+  test('longer than the output retention reports the exact number of lost bytes', async () => {
+    const { proxy, client, gate, release } = await setUp();
     const script = `printf start; ${gate}; head -c 5000000 /dev/zero; printf end; sleep 0.2; printf more; exit 4`;
     const process = await client.backend.start(shell('p', script));
     const sibling = await client.backend.start({ ...shell('q', 'cat'), pipeStdin: true });
@@ -123,8 +123,8 @@ describe('an outage', () => {
 });
 
 describe('many outages', () => {
-  test('lose, repeat and reorder nothing, for several programs at once', async () => {
-    const { proxy, client } = await world();
+  test('lose, repeat and reorder nothing for several concurrent programs', async () => {
+    const { proxy, client } = await setUp();
     const script = 'i=0; while read line; do i=$((i+1)); echo "$i:$line"; echo "e$i" >&2; done; echo done';
     const rounds = 60;
     const programs = await Promise.all(
@@ -151,8 +151,8 @@ describe('many outages', () => {
 });
 
 describe('another client', () => {
-  test('can take the session over', async () => {
-    const { server, client } = await world();
+  test('can take over the session', async () => {
+    const { server, client } = await setUp();
     await client.backend.start({ ...shell('p', 'cat'), pipeStdin: true });
     await client.close();
     const next = await ExecServerClient.connect({ url: server.url, resumeSessionId: client.sessionId });

@@ -17,7 +17,7 @@ describe('every byte arrives', () => {
   });
   afterAll(() => server.close());
 
-  test('of 200 terminals and 200 pipes at once that print 30 KB and exit immediately', async () => {
+  test('of 200 concurrent terminals and 200 pipes that print 30 KB and exit immediately', async () => {
     const ids = Array.from({ length: 400 }, (_, i) => (i % 2 === 0 ? `pipe-${i}` : `pty-${i}`));
     await Promise.all(
       ids.map((id) =>
@@ -76,7 +76,7 @@ describe('every byte arrives', () => {
     expect(events.exitCode).toBe(7);
   });
 
-  test('and is neither decoded nor altered: all byte values survive', async () => {
+  test('unchanged: all byte values survive', async () => {
     const all = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
     const script = `printf '${[...all].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`).join('')}'`;
     await client.call('process/start', shell('bytes', script));

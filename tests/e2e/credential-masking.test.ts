@@ -14,7 +14,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { StartParams } from '../../src/client/index.ts';
 import { type ServerProcess, startServerProcess, type TestClient } from '../../src/testing/index.ts';
 import { Certificates, pem } from '../support/certificates.ts';
-import { at, managed, ROOT_READ } from '../support/escape-scene.ts';
+import { at, managed, ROOT_READ } from '../support/escape-fixture.ts';
 import { CLOSED_PROXY } from '../support/proxy-settings.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { secureWebServer, type WebServer } from '../support/web-servers.ts';
@@ -130,7 +130,7 @@ test('a program that may write around the file cannot have others trust whom it 
   expect(await printed(shown)).toMatch(/^-----BEGIN CERTIFICATE-----\n/);
   // Without masks of its own it does not have to read the file, which is a place like others to it then.
   expect(await printed(['/bin/sh', '-c', script], { sandbox, networkProxy: null })).toBe('');
-  await expect(printed(shown)).rejects.toThrow('was changed or removed by somebody else');
+  await expect(printed(shown)).rejects.toThrow('was changed or removed by another process');
 });
 
 describe('no credential is in the environment', () => {

@@ -224,7 +224,7 @@ test('a server that was started anew: the session is lost, the next use opens an
 test('a program is started by its first use, stays dead when it dies, and is revived on request', async () => {
   const manager = manage({ environments: [{ id: 'x', transport: STDIO }] });
   const environment = manager.require('x');
-  expect(environment.connection).toEqual({ connected: false, reason: 'it has not been started' });
+  expect(environment.connection).toEqual({ connected: false, reason: 'it was not started' });
   const pid = Number(await run(environment, 'echo $PPID'));
   process.kill(pid, 'SIGKILL');
   await waitFor('its end to be noticed', () => environment.readiness?.ready === false);

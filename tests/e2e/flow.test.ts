@@ -21,11 +21,11 @@ function owned<Server extends { close(): Promise<void> }>(server: Server): Serve
 }
 
 describe('a client that reads slowly', () => {
-  test('gets 2 GiB complete, and the server stays small', async () => {
+  test('receives 2 GiB completely, and the memory of the server stays small', async () => {
     const server = owned(await startServerProcess());
     const client = await CountingClient.connect(server.url);
     const size = 2 * 1024 ** 3;
-    // The client stops reading at every 64th piece and goes on in a later turn.
+    // The client stops reading at every 64th chunk and continues in a later turn.
     let pieces = 0;
     client.onOutput = () => {
       if (++pieces % 64 !== 0) return;
@@ -39,7 +39,7 @@ describe('a client that reads slowly', () => {
     client.transport.close({ code: 1000, reason: '' });
   });
 
-  test('blocks its own program, costs bounded memory and delays nobody else', async () => {
+  test('blocks its own program, uses bounded memory and delays no other client', async () => {
     const server = owned(await startServerProcess());
     const client = await server.connect();
     const other = await server.connect();
@@ -48,7 +48,7 @@ describe('a client that reads slowly', () => {
     await client.waitFor((message) => message.method === 'process/output');
     const pid = Number(client.process('flood').text().split('\n')[0]);
     client.setReading(false);
-    // `yes` never sleeps on its own: asleep several times in a row means that its pipe is full and nobody reads it.
+    // `yes` never sleeps by itself: several sleeping samples in a row mean that its pipe is full and not read.
     let asleep = 0;
     await waitFor('the program to be blocked', () => {
       asleep = processState(pid) === 'S' ? asleep + 1 : 0;
@@ -60,15 +60,15 @@ describe('a client that reads slowly', () => {
   });
 });
 
-describe('a flood on one process', () => {
-  test('never delays status and terminate on the same connection: their answers overtake queued output', async () => {
+describe('a process that floods its connection', () => {
+  test('does not delay status and terminate: their responses overtake queued output', async () => {
     const { client, serverEnd, close } = connectInMemory({ outboundHighWaterBytes: 2_000_000 });
     servers.push({ close });
     await client.handshake();
     serverEnd.setCongested(true);
     await client.call('process/start', shell('flood', 'yes'));
     await client.call('process/start', shell('mark', 'sleep 600'));
-    // With the transport congested, all but the first piece of output waits in the server while answers pass.
+    // With the transport congested, all output but the first chunk waits in the server while responses pass.
     const status = await client.call('environment/status', {});
     expect(status).toEqual({ status: 'ready' });
     expect(await client.call('process/terminate', { processId: 'flood' })).toEqual({ running: true });
@@ -80,7 +80,7 @@ describe('a flood on one process', () => {
     expect(events.exitCode).toBe(137);
   });
 
-  test('does not keep another process of the connection from being heard', async () => {
+  test('does not block the output of another process on the connection', async () => {
     const server: TestServer = owned(await startServer());
     const client = await server.connect();
     await client.call('process/start', shell('flood', 'yes'));
@@ -104,7 +104,8 @@ describe('requests on one connection', () => {
     const writes = Array.from({ length: 140 }, () =>
       client.call('process/write', { processId: 'deaf', chunk }),
     );
-    // The first 129 are acknowledged (one fills the pipe, 128 wait); the rest is withheld while the program does not read.
+    // The first 129 are acknowledged (one fills the pipe, 128 wait); the others are delayed while the program does
+    // not read.
     for (const write of writes.slice(0, 128)) expect(await write).toEqual({ status: 'accepted' });
     expect(await client.call('environment/status', {})).toEqual({ status: 'ready' });
     expect(await client.call('process/terminate', { processId: 'deaf' })).toEqual({ running: true });
@@ -113,7 +114,7 @@ describe('requests on one connection', () => {
     await Promise.all(writes);
   });
 
-  test('concurrent-requests 1 still lets control and waiting requests through', async () => {
+  test('control and waiting requests pass with concurrent-requests 1', async () => {
     const server = owned(await startServer({ concurrentRequests: 1 }));
     const client = await server.connect();
     await client.call('process/start', shell('p', 'sleep 600'));
@@ -142,7 +143,7 @@ describe('requests on one connection', () => {
     expect((await client.closedProcess('cat')).text()).toBe(expected);
   });
 
-  test('start and terminate sent together: both are answered as if one came after the other', async () => {
+  test('start and terminate sent together are answered as if they were sequential', async () => {
     const server = owned(await startServer());
     const client = await server.connect();
     const start = client.call('process/start', shell('p', 'sleep 600'));
@@ -152,7 +153,7 @@ describe('requests on one connection', () => {
     expect((await client.closedProcess('p')).exitCode).toBe(137);
   });
 
-  test('two starts with one id: exactly one succeeds', async () => {
+  test('exactly one of two starts with the same id succeeds', async () => {
     const server = owned(await startServer());
     const client = await server.connect();
     const results = await Promise.allSettled([

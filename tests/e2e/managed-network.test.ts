@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SandboxRequest } from '../../src/protocol/sandbox.ts';
 import { Certificates, pem } from '../support/certificates.ts';
 import { type AttemptReport, makeAttempts, slug } from '../support/escape-attempts.ts';
-import { EscapeScene, type EscapeServer, type RunOptions, SERVER_USERS } from '../support/escape-scene.ts';
+import { EscapeScene, type EscapeServer, type RunOptions, SERVER_USERS } from '../support/escape-fixture.ts';
 import { HostWitness } from '../support/host-witness.ts';
 import { DIRECT, LOCAL, type NetworkAttempt, OWN, TRICKS } from '../support/network-attempts.ts';
 import { secureWebServer, type WebServer, webServer } from '../support/web-servers.ts';

@@ -163,7 +163,7 @@ describe.skipIf(HIERARCHY === null)(
       const [code] = await once(child, 'close');
       expect(code).toBe(1);
       expect(said).toMatch(
-        /--max-session-pids cannot be kept: .*no controller for memory, pids.*Delegate=yes/,
+        /--max-session-pids cannot be enforced: .*no controller for memory, pids.*Delegate=yes/,
       );
     });
   },

@@ -7,7 +7,7 @@ import { connectFrameSocket } from '../../src/transport/frame-socket.ts';
 import { Certificates, pem } from '../support/certificates.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { Workspace } from '../unit/cli/run-cli.ts';
-import { Environment, post, SECRET, someKey, TestPeer } from '../unit/relay/service/relay-scene.ts';
+import { Environment, post, SECRET, someKey, TestPeer } from '../unit/relay/service/relay-fixture.ts';
 import { relayFolder, startNode } from './relay-nodes.ts';
 
 const cli = new Workspace();

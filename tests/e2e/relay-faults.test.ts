@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { decodeFrame, encodeFrame } from '../../src/relay/frames/frame.ts';
 import { freePort } from '../support/relay.ts';
-import { FaultScene } from '../support/relay-faults.ts';
+import { FaultFixture } from '../support/relay-faults.ts';
 import type { FrameFate, PassingFrame } from '../support/relay-frame-proxy.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { RedisServer } from '../unit/relay/service/redis-server.ts';
@@ -30,28 +30,28 @@ interface Case {
   fate(frame: PassingFrame): FrameFate;
 }
 
-async function startScene(): Promise<FaultScene> {
+async function startFixture(): Promise<FaultFixture> {
   const port = await freePort();
-  const scene = await FaultScene.open(`http://127.0.0.1:${port}`);
-  await startNode(relayFolder(), ...nodeFlags(port, scene));
-  return scene;
+  const fixture = await FaultFixture.open(`http://127.0.0.1:${port}`);
+  await startNode(relayFolder(), ...nodeFlags(port, fixture));
+  return fixture;
 }
 
-function nodeFlags(port: number, { executorSide, harnessSide }: FaultScene): string[] {
+function nodeFlags(port: number, { executorSide, harnessSide }: FaultFixture): string[] {
   const listen = ['--listen', `http://127.0.0.1:${port}`];
   return [...listen, '--public-url', executorSide.url, '--node-url', harnessSide.url];
 }
 
 /** Plays a session for every case, several at a time. Returns what was noticed of those whose frame came along. */
 async function playAll(
-  scene: FaultScene,
+  fixture: FaultFixture,
   cases: readonly Case[],
   otherwise: (side: Side, frame: PassingFrame) => FrameFate = () => 'pass',
 ): Promise<{ readonly what: string; readonly states: readonly string[] }[]> {
   const byEnvironment = new Map<string, Case>();
   const met = new Set<Case>();
   for (const side of SIDES) {
-    scene[side].judge = (frame) => {
+    fixture[side].judge = (frame) => {
       const one = byEnvironment.get(frame.environmentId);
       const lane = one?.lane.side === side && one.lane.towards === frame.towards;
       const fate = lane ? one.fate(frame) : 'pass';
@@ -64,9 +64,9 @@ async function playAll(
   const worker = async () => {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
       const one = next;
-      const environment = scene.environment();
+      const environment = fixture.environment();
       byEnvironment.set(environment.id, one);
-      const { states } = await scene.play(environment.id).catch((error: Error) => {
+      const { states } = await fixture.play(environment.id).catch((error: Error) => {
         throw new Error(`${one.what}: ${error.message}`, { cause: error });
       });
       await environment.close();
@@ -130,8 +130,8 @@ function expectNoticed(played: Awaited<ReturnType<typeof playAll>>): void {
     expect(states.slice(0, 2), what).toEqual(['recovering', 'connected']);
 }
 
-/** Takes the mark from handshakes that offers receipts: both ends then talk like the reference. */
-function withoutReceipts(side: Side, { bytes, towards }: PassingFrame): FrameFate {
+/** Takes the mark from handshakes that offers acks: both ends then talk like the reference. */
+function withoutAcks(side: Side, { bytes, towards }: PassingFrame): FrameFate {
   const { streamId, body } = decodeFrame(bytes);
   if (side !== 'harnessSide' || towards !== 'relay' || body.kind !== 'handshake') return 'pass';
   return [encodeFrame({ streamId, body })];
@@ -139,7 +139,7 @@ function withoutReceipts(side: Side, { bytes, towards }: PassingFrame): FrameFat
 
 test('a socket that is cut at any frame costs nothing, and whoever has a session does not notice', async () => {
   const cases = atEveryPlace('cut at', LANES, () => 'cut');
-  const played = await playAll(await startScene(), cases);
+  const played = await playAll(await startFixture(), cases);
   expect(played.length).toBeGreaterThan(cases.length / 2);
   expect(played.filter(({ states }) => states.length > 0)).toEqual([]);
 });
@@ -154,14 +154,14 @@ test('records that come twice, late, again or not at all cost nothing, and nobod
     }),
     ...inEveryLane('every fourth lost', ({ place }) => (place % 4 === 0 ? [] : 'pass')),
   ];
-  const played = await playAll(await startScene(), cases);
+  const played = await playAll(await startFixture(), cases);
   expect(played).toHaveLength(cases.length);
   expect(played.filter(({ states }) => states.length > 0)).toEqual([]);
 });
 
 test('a record that was tampered with ends the stream without a message, and the session goes on with another', async () => {
   const cases = atEveryPlace('tampered', HARNESS_LANES, tampered);
-  const played = await playAll(await startScene(), cases);
+  const played = await playAll(await startFixture(), cases);
   expect(played.length).toBeGreaterThan(cases.length / 2);
   expectNoticed(played);
 });
@@ -171,37 +171,37 @@ test('frames that are not whole cost nothing', async () => {
   const cases = atEveryPlace('truncated', LANES, (frame) =>
     kindOf(frame) === 'handshake' ? 'pass' : [frame.bytes.subarray(0, frame.bytes.length / 2)],
   );
-  const played = await playAll(await startScene(), cases);
+  const played = await playAll(await startFixture(), cases);
   expect(played.length).toBeGreaterThan(cases.length / 2);
 });
 
-test('without receipts a lost socket or a broken record ends the stream, and the session goes on with another', async () => {
+test('without acks a lost socket or a broken record ends the stream, and the session goes on with another', async () => {
   const cases = [
     ...atEveryPlace('cut at', LANES, () => 'cut'),
     ...atEveryPlace('tampered', HARNESS_LANES, tampered),
   ].filter((_, index) => index % 3 === 0);
-  const played = await playAll(await startScene(), cases, withoutReceipts);
+  const played = await playAll(await startFixture(), cases, withoutAcks);
   expect(played.length).toBeGreaterThan(cases.length / 2);
   expectNoticed(played);
 });
 
 test('a relay that is killed and started again loses nothing', async () => {
   const port = await freePort();
-  const scene = await FaultScene.open(`http://127.0.0.1:${port}`);
+  const fixture = await FaultFixture.open(`http://127.0.0.1:${port}`);
   const folder = relayFolder();
-  let node = await startNode(folder, ...nodeFlags(port, scene));
+  let node = await startNode(folder, ...nodeFlags(port, fixture));
   const restart = async () => {
     await node.stop('SIGKILL');
-    node = await startNode(folder, ...nodeFlags(port, scene));
+    node = await startNode(folder, ...nodeFlags(port, fixture));
   };
-  const { states } = await scene.play(scene.environment().id, { printing: restart });
+  const { states } = await fixture.play(fixture.environment().id, { printing: restart });
   expect(states).toEqual([]);
 });
 
 test('sessions move to another node when theirs is drained, and lose nothing', async () => {
-  const { scene, nodes } = await startFleet();
+  const { fixture, nodes } = await startFleet();
   const [first] = nodes as [RelayNode];
-  const { states } = await scene.play(scene.environment().id, {
+  const { states } = await fixture.play(fixture.environment().id, {
     printing: async () => {
       expect(await first.stop('SIGTERM')).toBe(0);
     },
@@ -210,12 +210,12 @@ test('sessions move to another node when theirs is drained, and lose nothing', a
 });
 
 test('while the store is gone sessions go on, and who loses a socket meanwhile comes back after it', async () => {
-  const { scene, redis } = await startFleet();
-  const { states } = await scene.play(scene.environment().id, {
+  const { fixture, redis } = await startFleet();
+  const { states } = await fixture.play(fixture.environment().id, {
     started: () => redis.stop(),
     printing: async () => {
-      scene.executorSide.cut();
-      await waitFor('a refusal', () => scene.executorSide.refusals.includes(503));
+      fixture.executorSide.cut();
+      await waitFor('a refusal', () => fixture.executorSide.refusals.includes(503));
       await redis.start();
     },
   });
@@ -227,11 +227,11 @@ async function startFleet() {
   const redis = await RedisServer.start();
   const folder = relayFolder();
   const urls = [`http://127.0.0.1:${await freePort()}`, `http://127.0.0.1:${await freePort()}`];
-  const scene = await FaultScene.open(...urls);
+  const fixture = await FaultFixture.open(...urls);
   const nodes: RelayNode[] = [];
   for (const url of urls) {
-    const places = ['--listen', url, '--public-url', scene.executorSide.url, '--node-url', url];
+    const places = ['--listen', url, '--public-url', fixture.executorSide.url, '--node-url', url];
     nodes.push(await startNode(folder, ...places, '--store', redis.url));
   }
-  return { scene, redis, nodes };
+  return { fixture, redis, nodes };
 }

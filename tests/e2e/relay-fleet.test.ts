@@ -3,7 +3,7 @@ import { connectFrameSocket } from '../../src/transport/frame-socket.ts';
 import { UpgradeRefusedError } from '../../src/transport/open-websocket.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { RedisServer } from '../unit/relay/service/redis-server.ts';
-import { Environment, someKey, TestPeer } from '../unit/relay/service/relay-scene.ts';
+import { Environment, someKey, TestPeer } from '../unit/relay/service/relay-fixture.ts';
 import { type RelayNode, relayFolder, startNode } from './relay-nodes.ts';
 
 async function startFleet(count: number) {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { onTestFinished } from 'vitest';
 import { CLI } from '../unit/cli/run-cli.ts';
-import { SECRET } from '../unit/relay/service/relay-scene.ts';
+import { SECRET } from '../unit/relay/service/relay-fixture.ts';
 
 /** A node of a relay that runs as a program of its own, as users run it. */
 export interface RelayNode {

@@ -16,11 +16,11 @@ import {
 import { waitFor } from '../support/wait-for.ts';
 
 async function open() {
-  const scene = await overRelay();
-  onTestFinished(scene.close);
+  const fixture = await overRelay();
+  onTestFinished(fixture.close);
   const states: string[] = [];
-  scene.client.onStateChange((state) => states.push(state));
-  return { ...scene, states };
+  fixture.client.onStateChange((state) => states.push(state));
+  return { ...fixture, states };
 }
 
 function folder(): string {

@@ -21,7 +21,7 @@ describe('a lost connection', () => {
   });
   afterAll(() => server.close());
 
-  /** Connects and resumes; a server that has not noticed the loss yet is asked again, as clients do. */
+  /** Connects and resumes. Retries while the server has not noticed the loss yet, as clients do. */
   async function resume(url: string, sessionId: string): Promise<TestClient> {
     for (let attempt = 0; attempt < 200; attempt++) {
       const client = await TestClient.connect(url);
@@ -53,7 +53,7 @@ describe('a lost connection', () => {
           params: { processId: 'p', chunk: base64(`round ${round}\n`), writeId: `w${round}` },
         }),
       );
-      // The answer may be lost with the link: the write is repeated below under the same id.
+      // The answer may be lost with the connection: the write is repeated below with the same id.
       if (round % 3 === 0) await client.waitFor((message) => message.id === 1_000_000);
       proxy.drop();
       await client.closed;
@@ -81,7 +81,7 @@ describe('a lost connection', () => {
     await proxy.close();
   });
 
-  test('leaves the program running, and what it prints meanwhile can be read', async () => {
+  test('leaves the program running, and its output can be read later', async () => {
     const first = await server.connect();
     const sessionId = await first.handshake().catch(() => null);
     expect(sessionId).toBeNull();
@@ -113,7 +113,7 @@ describe('a lost connection', () => {
     await first.close();
   });
 
-  test('beyond the retention shows as a gap in the numbers, never as silence', async () => {
+  test('longer than the retention shows a gap in the sequence numbers', async () => {
     const client = await server.connect({ handshake: false });
     const id = await client.handshake();
     const folder = mkdtempSync(join(tmpdir(), 'resume-'));
@@ -152,8 +152,8 @@ describe('a lost connection', () => {
   });
 });
 
-describe('a session that nobody resumes', () => {
-  test('ends with its processes when its time is up', async () => {
+describe('a session that is not resumed', () => {
+  test('ends with its processes after its time to live', async () => {
     const server = await startServer({ detachedSessionTtlMs: 50 });
     const client = await server.connect({ handshake: false });
     const sessionId = await client.handshake();
@@ -167,7 +167,7 @@ describe('a session that nobody resumes', () => {
     await server.close();
   });
 
-  test('ends at once when its time is 0, as the client may ask', async () => {
+  test('ends immediately with a time to live of 0, which the client may request', async () => {
     const server = await startServer();
     const client = await server.connect({ handshake: false });
     const sessionId = await client.handshake({ detachedSessionTtlMs: 0 });
@@ -178,12 +178,12 @@ describe('a session that nobody resumes', () => {
   });
 });
 
-test('a client whose link went silent gets its session back, long before the server would have noticed', async () => {
+test('a client whose connection went silent resumes its session before the server would have noticed', async () => {
   const server = await startServer();
   const proxy = await TcpProxy.open(server.url);
   const lost = await TestClient.connect(proxy.url);
   const resumeSessionId = await lost.handshake();
-  // The link is up and carries nothing any more; the client gives up and comes back another way.
+  // The connection is open but carries nothing; the client gives up and reconnects.
   proxy.setStalled(true);
   lost.setReading(false);
   const resumed = await waitFor('the session to be free', async () => {

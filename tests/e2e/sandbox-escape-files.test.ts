@@ -15,7 +15,7 @@ import {
   SECRET,
   SERVER_USERS,
   UNTOUCHED,
-} from '../support/escape-scene.ts';
+} from '../support/escape-fixture.ts';
 
 const gitIsWhole = (scene: EscapeScene) => {
   expect(scene.names('workspace/.git')).toEqual(['HEAD', 'config', 'hooks']);

@@ -14,7 +14,7 @@ import {
   SERVER_USERS,
   UNTOUCHED,
   uri,
-} from '../support/escape-scene.ts';
+} from '../support/escape-fixture.ts';
 
 type Entry = Parameters<typeof managed>[0][number];
 const special = (kind: 'root' | 'tmpdir' | 'slash_tmp' | 'project_roots', subpath?: string): Entry => ({

@@ -21,7 +21,7 @@ import {
   SECRET,
   SERVER_USERS,
   UNTOUCHED,
-} from '../support/escape-scene.ts';
+} from '../support/escape-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** For what leaves nothing on the host to look at. */

@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { at, denyGlob, EscapeScene } from '../support/escape-scene.ts';
+import { at, denyGlob, EscapeScene } from '../support/escape-fixture.ts';
 import { descriptorsOf, processesWith } from '../support/machine.ts';
 import { waitFor } from '../support/wait-for.ts';
 

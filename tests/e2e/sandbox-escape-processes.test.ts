@@ -18,7 +18,7 @@ import {
   SECRET,
   SERVER_USERS,
   UNTOUCHED,
-} from '../support/escape-scene.ts';
+} from '../support/escape-fixture.ts';
 import { childrenOf, isAlive, processesWith } from '../support/machine.ts';
 import { waitFor } from '../support/wait-for.ts';
 

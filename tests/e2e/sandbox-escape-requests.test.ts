@@ -1,7 +1,6 @@
 import { existsSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { FORBIDDEN_READS, FORBIDDEN_WRITES, written } from '../support/escape-requests.ts';
 import {
   at,
   denyGlob,
@@ -13,7 +12,8 @@ import {
   SERVER_USERS,
   UNTOUCHED,
   uri,
-} from '../support/escape-scene.ts';
+} from '../support/escape-fixture.ts';
+import { FORBIDDEN_READS, FORBIDDEN_WRITES, written } from '../support/escape-requests.ts';
 
 /** What is not as it was. */
 function harmDone(scene: EscapeScene): string[] {

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { at, EscapeScene, type EscapeServer, uri } from '../support/escape-scene.ts';
+import { at, EscapeScene, type EscapeServer, uri } from '../support/escape-fixture.ts';
 
 const STARTS = 60;
 const AT_ONCE = 6;

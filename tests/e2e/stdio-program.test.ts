@@ -45,7 +45,7 @@ describe.each(Object.entries(BACKENDS))('a program on stdio on %s', (_, open) =>
     expect(program.process.state).toMatchObject({ exitCode: 0, closed: true });
   });
 
-  test('that ends by itself ends the lines', async () => {
+  test('that exits by itself ends the lines', async () => {
     const { program, lines } = await launched(open);
     await program.send('{"method":"crash"}');
     expect(await lines.next()).toEqual({ done: true, value: undefined });
@@ -53,7 +53,7 @@ describe.each(Object.entries(BACKENDS))('a program on stdio on %s', (_, open) =>
     await program.close();
   });
 
-  test('that ignores the end of its input is ended', async () => {
+  test('that ignores the end of its input is terminated', async () => {
     const { program, lines } = await launched(open, ['/bin/sh', '-c', 'echo up; exec sleep 1000']);
     expect((await lines.next()).value).toBe('up');
     await program.close();

@@ -12,7 +12,7 @@ afterEach(() => {
   for (const child of running.splice(0)) if (child.exitCode === null) child.kill('SIGKILL');
 });
 
-/** Runs a stdio server, feeds it `input`, closes its stdin and returns what it said. */
+/** Runs a stdio server, writes `input`, closes its stdin and returns its output. */
 async function converse(input: string | Buffer, flags: readonly string[] = ['--listen', 'stdio']) {
   const child = spawn(process.execPath, [BIN, ...flags], { stdio: ['pipe', 'pipe', 'pipe'] });
   running.push(child);
@@ -40,7 +40,7 @@ describe('stdio', () => {
     ['--listen', 'stdio'],
     ['--listen', 'stdio://'],
     ['--transport', 'stdio'],
-  ])('serves with %s %s; the end of input answers what was received and exits 0', async (...flags) => {
+  ])('serves with %s %s; at the end of input it answers what it received and exits 0', async (...flags) => {
     const { code, messages, text, stderr } = await converse(
       `${HELLO}{"id":2,"method":"environment/status"}\n`,
       flags,
@@ -52,15 +52,15 @@ describe('stdio', () => {
     expect(stderr).toBe('');
   });
 
-  test('tolerates CRLF, blank lines and a last line without end', async () => {
+  test('accepts CRLF, blank lines and a last line without a newline', async () => {
     const input = `\r\n  \n${HELLO.replaceAll('\n', '\r\n')}\n{"id":"x","method":"environment/status"}`;
     const { messages } = await converse(input);
     expect(messages.map((message) => message.id)).toEqual([1, 'x']);
   });
 
-  test('answers garbage with id -1 and goes on', async () => {
+  test('answers garbage with id -1 and continues', async () => {
     const { messages, code } = await converse(
-      `nonsense\n[]\n${HELLO}{"id":2,"method":"environment/status"}\n`,
+      `not JSON\n[]\n${HELLO}{"id":2,"method":"environment/status"}\n`,
     );
     expect(code).toBe(0);
     expect(messages.map((message) => [message.id, message.error?.code])).toEqual([
@@ -83,7 +83,7 @@ describe('stdio', () => {
     expect(code).toBe(0);
   });
 
-  test('the end of input ends every child, and pending waits are answered', async () => {
+  test('the end of input ends every child and answers pending waits', async () => {
     const mark = `${200_000 + (process.pid % 10_000)}.5`;
     const start = JSON.stringify({
       id: 2,
@@ -105,7 +105,7 @@ describe('stdio', () => {
     await waitFor('the children to be gone', () => processesWith(`sleep ${mark}`).length === 0);
   });
 
-  test('a program and its output in full', async () => {
+  test('delivers the complete output of a program', async () => {
     const child = spawn(process.execPath, [BIN, '--listen', 'stdio'], { stdio: ['pipe', 'pipe', 'inherit'] });
     running.push(child);
     let text = '';

@@ -31,7 +31,7 @@ let spans: Recorded[];
 let server: TestServer;
 let client: TestClient;
 
-/** Stands in for an SDK: what is begun is kept, as the child of what it is begun in. */
+/** A fake SDK: it records started spans as children of the active one. */
 function installSdk(): void {
   trace.setGlobalTracerProvider({
     getTracer: () => ({
@@ -93,7 +93,7 @@ async function serve(otel: boolean): Promise<void> {
   client = await server.connect();
 }
 
-/** What a program finds in its environment when it is started with this trace. */
+/** Returns the environment of a program that is started with this trace. */
 async function environmentOf(traceMember: unknown, env: Record<string, string> = {}): Promise<string> {
   const params = shell('p', 'echo "$TRACEPARENT|$TRACESTATE"');
   client.sendText(
@@ -107,26 +107,26 @@ async function environmentOf(traceMember: unknown, env: Record<string, string> =
   return (await client.closedProcess('p')).text().trim();
 }
 
-describe('when tracing is on', () => {
-  test('without an SDK the trace of a request is carried on as it is', async () => {
+describe('with tracing enabled', () => {
+  test('without an SDK passes on the trace of a request unchanged', async () => {
     await serve(true);
     expect(await environmentOf({ traceparent: PARENT, tracestate: 'a=b' })).toBe(`${PARENT}|a=b`);
   });
 
   test.each([[undefined], [null], [{}], [{ traceparent: 'nonsense', tracestate: 'a=b' }]])(
-    'the trace %j carries nothing on',
+    'passes on nothing for the trace %j',
     async (traceMember) => {
       await serve(true);
       expect(await environmentOf(traceMember)).toBe('|');
     },
   );
 
-  test('what the request itself puts in the environment wins', async () => {
+  test('prefers variables that the request itself sets', async () => {
     await serve(true);
     expect(await environmentOf({ traceparent: PARENT }, { TRACEPARENT: 'mine' })).toBe('mine|');
   });
 
-  test('with an SDK each request has a span, and what it starts belongs to that', async () => {
+  test('with an SDK creates a span per request, and passes it on', async () => {
     installSdk();
     await serve(true);
     expect(await environmentOf({ traceparent: PARENT, tracestate: 'a=b' })).toBe(
@@ -154,7 +154,7 @@ describe('when tracing is on', () => {
   });
 });
 
-test('the span of a request whose turn never came ends with the connection', async () => {
+test('ends the span of a dropped request with the connection', async () => {
   installSdk();
   server = await startServer({ otel: true, concurrentRequests: 1 });
   client = await server.connect();
@@ -167,7 +167,7 @@ test('the span of a request whose turn never came ends with the connection', asy
   expect(spans[1]!.attributes).toMatchObject({ 'rpc.method': 'fs/canonicalize', result: 'disconnected' });
 });
 
-/** What a web server is asked with, through http/request. */
+/** Returns the headers of a request sent through http/request. */
 async function askedHeaders(traceMember: unknown, headers: { name: string; value: string }[] = []) {
   const web = createServer((request, response) => response.end(JSON.stringify(request.headers)));
   await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
@@ -180,7 +180,7 @@ async function askedHeaders(traceMember: unknown, headers: { name: string; value
   return JSON.parse(Buffer.from(result.bodyBase64, 'base64').toString()) as Record<string, string>;
 }
 
-describe('requests to web servers', () => {
+describe('HTTP requests', () => {
   test('carry the trace of their own span', async () => {
     installSdk();
     await serve(true);
@@ -194,7 +194,7 @@ describe('requests to web servers', () => {
     ]);
   });
 
-  test('carry what the client says itself, and nothing when tracing is off', async () => {
+  test('carry headers that the client sets itself, and none with tracing disabled', async () => {
     await serve(true);
     const headers = [{ name: 'Traceparent', value: 'mine' }];
     expect(await askedHeaders({ traceparent: PARENT }, headers)).toMatchObject({ traceparent: 'mine' });
@@ -204,7 +204,7 @@ describe('requests to web servers', () => {
   });
 });
 
-test('when tracing is off nothing is recorded or carried on', async () => {
+test('with tracing disabled records and passes on nothing', async () => {
   installSdk();
   await serve(false);
   expect(await environmentOf({ traceparent: PARENT, tracestate: 'a=b' })).toBe('|');

@@ -12,17 +12,17 @@ export const NO_INPUT: ChildIo = { kind: 'pipe', stdin: 'closed' };
 export const INPUT: ChildIo = { kind: 'pipe', stdin: 'open' };
 export const TERMINAL: ChildIo = { kind: 'pty', rows: 24, cols: 80 };
 
-/** A spec that runs a shell script. */
+/** Returns a spec that runs a shell script. */
 export function shell(script: string, io: ChildIo = NO_INPUT): SpawnSpec {
   return { ...command(['/bin/sh', '-c', script]), io };
 }
 
-/** A spec that runs argv[0] without input. */
+/** Returns a spec that runs argv[0] without input. */
 export function command(argv: readonly [string, ...string[]]): SpawnSpec {
   return { program: argv[0], argv, cwd: '/', env: { PATH: process.env.PATH ?? '' }, io: NO_INPUT };
 }
 
-/** Everything a child has written so far, and the ends of its streams and of itself. */
+/** The output of a child so far, and the ends of its streams and of the child itself. */
 export interface Transcript {
   readonly child: Child;
   text(stream: StreamName): string;
@@ -31,7 +31,7 @@ export interface Transcript {
   readonly exited: Promise<ExitStatus>;
 }
 
-/** Listens to a child and, unless told otherwise, starts reading. */
+/** Listens to a child and, unless paused, starts reading. */
 export function record(child: Child, options: { paused?: boolean } = {}): Transcript {
   const chunks: { stream: StreamName; bytes: Buffer }[] = [];
   const ends = child.outputs.map((source) => {
@@ -52,7 +52,7 @@ export function record(child: Child, options: { paused?: boolean } = {}): Transc
   };
 }
 
-/** What a program did from start to end. */
+/** The result of a program. */
 export interface Outcome {
   readonly stdout: string;
   readonly stderr: string;
@@ -60,7 +60,7 @@ export interface Outcome {
   readonly status: ExitStatus;
 }
 
-/** Runs a program to its end and frees it. */
+/** Runs a program until it ends, and frees it. */
 export async function run(spawner: Spawner, spec: SpawnSpec): Promise<Outcome> {
   const transcript = record(await spawner.spawn(spec));
   const [status] = await Promise.all([transcript.exited, transcript.ended]);
@@ -69,12 +69,12 @@ export async function run(spawner: Spawner, spec: SpawnSpec): Promise<Outcome> {
   return { stdout: text('stdout'), stderr: text('stderr'), pty: text('pty'), status };
 }
 
-/** How many descriptors this process has open. */
+/** Number of open descriptors of this process. */
 export function openDescriptors(): number {
   return readdirSync('/proc/self/fd').length;
 }
 
-/** The pids of this process's children, zombies included. */
+/** Pids of this process's children, including zombies. */
 export function childPids(): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

@@ -6,13 +6,13 @@ import { ExecServer } from '../../src/server/serve.ts';
 import { startServerProcess, TcpProxy } from '../../src/testing/index.ts';
 import { createMemoryPair } from '../../src/transport/memory.ts';
 
-/** A client and the server of its own that it talks to. */
+/** A client and its own server. */
 export interface ConnectedClient {
   readonly client: ExecServerClient;
   close(): Promise<void>;
 }
 
-/** A server in a process of its own, reached by its address. */
+/** A server in its own process, reached by URL. */
 export async function overWebSocket(): Promise<ConnectedClient> {
   const server = await startServerProcess();
   try {
@@ -24,7 +24,7 @@ export async function overWebSocket(): Promise<ConnectedClient> {
   }
 }
 
-/** Like {@link overWebSocket}, with a link that the test can cut. */
+/** Like {@link overWebSocket}, with a proxy that the test can cut. */
 export async function overProxy(): Promise<ConnectedClient & { readonly proxy: TcpProxy }> {
   const server = await startServerProcess();
   const proxy = await TcpProxy.open(server.url);
@@ -38,7 +38,7 @@ export async function overProxy(): Promise<ConnectedClient & { readonly proxy: T
   }
 }
 
-/** A server that the client has started as a program. */
+/** A server that the client starts as a program. */
 export async function overStdio(): Promise<ConnectedClient> {
   const args = [
     fileURLToPath(new URL('../../dist/bin/exec-server.cjs', import.meta.url)),

@@ -1,6 +1,6 @@
 import { connectWebSocket, type WebSocketTransport } from '../../src/transport/websocket.ts';
 
-/** A client that keeps nothing: it counts the output of one process and checks that no event is missing. */
+/** A client that stores nothing: it counts the output of one process and checks that no event is missing. */
 export class CountingClient {
   bytes = 0;
   events = 0;
@@ -39,7 +39,7 @@ export class CountingClient {
     this.transport.send(JSON.stringify({ id: 2, method: 'process/start', params }));
   }
 
-  /** True at `process/closed`. */
+  /** Returns true at `process/closed`. */
   #count(text: string): boolean {
     const seq =
       /^\{"method":"process\/(output|exited|closed)","params":\{"processId":"[^"]*","seq":(\d+)/.exec(text);

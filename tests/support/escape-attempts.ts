@@ -2,7 +2,7 @@ import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { SandboxRequest } from '../../src/protocol/sandbox.ts';
-import { type EscapeScene, type EscapeServer, type RunOptions, SECRET, UNTOUCHED } from './escape-scene.ts';
+import { type EscapeScene, type EscapeServer, type RunOptions, SECRET, UNTOUCHED } from './escape-fixture.ts';
 
 /**
  * Something that a sandboxed program tries. Each has a file `T` of the host to change and a path `N` to make something at, in a directory

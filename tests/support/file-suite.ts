@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import type { LinkOptions } from '../../src/client/backend.ts';
+import type { SymlinkOptions } from '../../src/client/backend.ts';
 import { fileExtensionSuite } from './file-extension-suite.ts';
 import { FileScene, type FilesUnderTest, NOT_FOUND } from './file-fixture.ts';
 import type { SuiteOptions } from './process-suite.ts';
@@ -10,7 +10,7 @@ export type { FilesUnderTest };
 
 const MEGABYTE = 1024 * 1024;
 const IS_A_DIRECTORY = { kind: 'server', code: -32603, message: 'Is a directory (os error 21)' };
-const NO_LINKS: LinkOptions = { followSymlinks: false };
+const NO_LINKS: SymlinkOptions = { followSymlinks: false };
 
 /** What every file system does alike, wherever its files lie. Each test has a folder of its own. */
 export function fileSuite(
@@ -68,7 +68,7 @@ export function fileSuite(
         await expect(scene.files.readFileText(uri('bytes'))).rejects.toMatchObject({ kind: 'invalidData' });
       });
 
-      test.each<[string, string, LinkOptions, object]>([
+      test.each<[string, string, SymlinkOptions, object]>([
         ['what is not there', 'missing', {}, NOT_FOUND],
         ['a link to nothing', 'to-nothing', {}, NOT_FOUND],
         ['a directory', 'dir', {}, { kind: 'invalidInput', code: -32600 }],

@@ -23,7 +23,7 @@ export function processesWith(text: string): number[] {
     .filter((pid) => pid !== process.pid && commandLine(pid).includes(text) && isAlive(pid));
 }
 
-/** Pids whose parent is `pid`, zombies included. */
+/** Pids whose parent is `pid`, including zombies. */
 export function childrenOf(pid: number): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -31,7 +31,7 @@ export function childrenOf(pid: number): number[] {
     .filter((candidate) => parentOf(candidate) === pid);
 }
 
-/** What the descriptors of a process point to. */
+/** The targets of the descriptors of a process. */
 export function descriptorsOf(pid: number): string[] {
   return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
     try {

@@ -6,10 +6,10 @@ import { WebSocket, WebSocketServer } from 'ws';
 export type Direction = 'toServer' | 'toClient';
 
 /**
- * A message on its way: where it goes, how many passed on this connection before, how many of them in its direction, and how many
- * connections came before.
+ * A message that passes the proxy: its direction, the number of earlier messages on this connection, the number in
+ * the same direction, and the number of earlier connections.
  */
-export interface Passing {
+export interface PassingMessage {
   readonly direction: Direction;
   readonly index: number;
   readonly place: number;
@@ -18,29 +18,33 @@ export interface Passing {
 }
 
 /**
- * What happens to a message: `swallow` cuts the connection in its place, `last` behind it; `swap` lets the next one of its direction
- * go first, if one comes soon, and a number holds it and all behind it for so many milliseconds.
+ * What the proxy does with a message. `swallow` cuts the connection instead of sending it, `last` after sending it.
+ * `swap` sends the next message of the direction first, if one comes soon. A number delays it and all later ones by
+ * that many milliseconds.
  */
-export type Fate = 'pass' | 'swallow' | 'last' | 'drop' | 'twice' | 'swap' | number;
+export type MessageAction = 'pass' | 'swallow' | 'last' | 'drop' | 'twice' | 'swap' | number;
 
-/** A link between clients and a server that a test can disturb at any message. */
+/** A proxy between clients and a server that a test can make fail at any message. */
 export class MessageProxy {
-  /** Every message that arrived here, in order. */
-  readonly log: Passing[] = [];
+  /** Every message that arrived at the proxy, in order. */
+  readonly log: PassingMessage[] = [];
   readonly #front: WebSocketServer;
   readonly #target: string;
-  readonly #judge: (message: Passing) => Fate;
+  readonly #decide: (message: PassingMessage) => MessageAction;
   #connections = 0;
 
-  private constructor(target: string, judge: (message: Passing) => Fate) {
+  private constructor(target: string, decide: (message: PassingMessage) => MessageAction) {
     this.#target = target;
-    this.#judge = judge;
+    this.#decide = decide;
     this.#front = new WebSocketServer({ port: 0, host: '127.0.0.1' });
     this.#front.on('connection', (near) => this.#join(near));
   }
 
-  static async open(target: string, judge: (message: Passing) => Fate = () => 'pass'): Promise<MessageProxy> {
-    const proxy = new MessageProxy(target, judge);
+  static async open(
+    target: string,
+    decide: (message: PassingMessage) => MessageAction = () => 'pass',
+  ): Promise<MessageProxy> {
+    const proxy = new MessageProxy(target, decide);
     await once(proxy.#front, 'listening');
     return proxy;
   }
@@ -82,19 +86,19 @@ export class MessageProxy {
         if (from.readyState !== WebSocket.OPEN) return;
         const message = { direction, index: index++, place: place++, connection, text };
         this.log.push(message);
-        const fate = this.#judge(message);
-        if (typeof fate === 'number') await delay(fate);
-        if (fate === 'swallow') return cut();
-        if (fate === 'swap') {
+        const action = this.#decide(message);
+        if (typeof action === 'number') await delay(action);
+        if (action === 'swallow') return cut();
+        if (action === 'swap') {
           release();
           held = text;
           setTimeout(release, SWAP_WAIT_MS);
           return;
         }
-        if (fate !== 'drop') send(text);
-        if (fate === 'twice') send(text);
+        if (action !== 'drop') send(text);
+        if (action === 'twice') send(text);
         release();
-        if (fate === 'last') await lastWord(to).then(cut);
+        if (action === 'last') await flushed(to).then(cut);
       };
       from.on('message', (data) => {
         queue = queue.then(() => pass(String(data))).catch(() => undefined);
@@ -105,11 +109,11 @@ export class MessageProxy {
   }
 }
 
-/** How long a message waits for the one that is to go first. */
+/** How long a message waits for the next one to overtake it. */
 const SWAP_WAIT_MS = 30;
 
-/** Resolves when everything that was sent has reached the other end. */
-async function lastWord(socket: WebSocket): Promise<void> {
+/** Resolves when everything that was sent has reached the peer. */
+async function flushed(socket: WebSocket): Promise<void> {
   const answered = once(socket, 'pong');
   socket.ping();
   await answered;

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ExecBackend, ProcessEvent, StartParams } from '../../src/client/backend.ts';
-import { closed, collect, collectText, outputOf, rest, take, text, told } from './process-story.ts';
+import { closed, collect, collectText, outputOf, rest, shortEvent, take, text } from './process-recorder.ts';
 import { plain } from './programs.ts';
 import { waitFor } from './wait-for.ts';
 
@@ -15,13 +15,13 @@ export interface BackendUnderTest {
 }
 
 export interface SuiteOptions {
-  /** False for a server that knows nothing beyond the basic protocol. */
+  /** False for a server without extensions. */
   readonly extensions?: boolean;
-  /** Why nothing is run. */
+  /** Why the suite is skipped. */
   readonly skipped?: string | null;
 }
 
-/** What every backend does alike, wherever its processes run. Each test has processes of its own in one backend. */
+/** The behavior that every backend shares. Each test uses its own processes in one backend. */
 export function processSuite(
   name: string,
   open: () => Promise<BackendUnderTest>,
@@ -45,7 +45,7 @@ export function processSuite(
     const start = (script: string, options: Partial<StartParams> = {}) =>
       underTest.backend.start({ ...program(script), cwd: `file://${folder}`, ...options });
 
-    describe('the life of a process', () => {
+    describe('a process', () => {
       test('ends with exit code 0', async () => {
         const process = await start('exit 0');
         expect(process.sandboxType).toBe('none');
@@ -62,7 +62,7 @@ export function processSuite(
         });
       });
 
-      test('is seen by waking up and reading', async () => {
+      test('is observed by change notifications and reads', async () => {
         const process = await start('read go; echo late; read go', { pipeStdin: true });
         const woken = new Promise<void>((resolve) => {
           const stop = process.onChange(() => {
@@ -92,21 +92,21 @@ export function processSuite(
         });
       });
 
-      test('is told as exactly these events', async () => {
+      test('emits exactly these events', async () => {
         const process = await start('printf out; read go; printf err >&2; read go; exit 7', {
           pipeStdin: true,
         });
         const events = process.events();
-        expect(told(await take(events))).toEqual([1, 'stdout', 'out']);
+        expect(shortEvent(await take(events))).toEqual([1, 'stdout', 'out']);
         await process.write('\n');
-        expect(told(await take(events))).toEqual([2, 'stderr', 'err']);
+        expect(shortEvent(await take(events))).toEqual([2, 'stderr', 'err']);
         await process.write('\n');
-        expect(told(await take(events))).toEqual([3, 'exited', 7]);
-        expect(told(await take(events))).toEqual([4, 'closed']);
+        expect(shortEvent(await take(events))).toEqual([3, 'exited', 7]);
+        expect(shortEvent(await take(events))).toEqual([4, 'closed']);
         expect(await events.next()).toEqual({ done: true, value: undefined });
       });
 
-      test('is replayed to those who come after its end', async () => {
+      test('replays its events after its end', async () => {
         const process = await start('printf out; read go; exit 7', { pipeStdin: true });
         await waitFor('the output', () => process.revision === 1);
         await process.write('\n');
@@ -116,33 +116,33 @@ export function processSuite(
           [2, 'exited', 7],
           [3, 'closed'],
         ];
-        expect((await collect(process)).map(told)).toEqual(replayed);
-        expect((await collect(process)).map(told)).toEqual(replayed);
+        expect((await collect(process)).map(shortEvent)).toEqual(replayed);
+        expect((await collect(process)).map(shortEvent)).toEqual(replayed);
       });
 
-      test('can go on in a grandchild that outlives it', async () => {
+      test('can continue in a grandchild that outlives it', async () => {
         const gate = join(folder, randomUUID());
         execFileSync('mkfifo', [gate]);
         const process = await start(`(cat ${gate}) & exit 3`);
         const events = process.events();
-        expect(told(await take(events))).toEqual([1, 'exited', 3]);
+        expect(shortEvent(await take(events))).toEqual([1, 'exited', 3]);
         expect(await process.read()).toMatchObject({ chunks: [], exited: true, exitCode: 3, closed: false });
         expect(process.state).toMatchObject({ exited: true, exitCode: 3, closed: false });
         writeFileSync(gate, 'late');
-        expect(told(await take(events))).toEqual([2, 'stdout', 'late']);
-        expect(told(await take(events))).toEqual([3, 'closed']);
+        expect(shortEvent(await take(events))).toEqual([2, 'stdout', 'late']);
+        expect(shortEvent(await take(events))).toEqual([3, 'closed']);
         const page = await process.read({ afterSeq: 1 });
         expect(page.chunks.map(({ seq, bytes }) => [seq, text(bytes)])).toEqual([[2, 'late']]);
         expect(page).toMatchObject({ nextSeq: 4, closed: true });
       });
 
-      test('loses nothing to a late subscriber while it runs', async () => {
+      test('loses no events for a late subscriber', async () => {
         const process = await start('echo early; read go', { pipeStdin: true });
         await waitFor('the output', () => process.revision === 1);
         const events = process.events();
-        expect(told(await take(events))).toEqual([1, 'stdout', 'early\n']);
+        expect(shortEvent(await take(events))).toEqual([1, 'stdout', 'early\n']);
         await process.write('\n');
-        expect((await rest(events)).map(told)).toEqual([
+        expect((await rest(events)).map(shortEvent)).toEqual([
           [2, 'exited', 0],
           [3, 'closed'],
         ]);
@@ -161,7 +161,7 @@ export function processSuite(
     });
 
     describe('output', () => {
-      test('beyond what is kept is told as lost, and the rest is there', async () => {
+      test('beyond the retention is reported as lost, and the rest arrives', async () => {
         const total = 3_000_000;
         const process = await start(`head -c ${total} /dev/zero; exit 5`);
         await closed(process);
@@ -174,9 +174,9 @@ export function processSuite(
         );
         expect(kept).toContainEqual(expect.objectContaining({ type: 'exited', exitCode: 5 }));
         expect(kept.at(-1)?.type).toBe('closed');
-        const keptBytes = outputOf(kept).length;
-        expect(keptBytes).toBeGreaterThan(900_000);
-        expect(keptBytes).toBeLessThanOrEqual(1024 * 1024);
+        const retainedBytes = outputOf(kept).length;
+        expect(retainedBytes).toBeGreaterThan(900_000);
+        expect(retainedBytes).toBeLessThanOrEqual(1024 * 1024);
       });
 
       test('is read in pages', async () => {
@@ -203,7 +203,7 @@ export function processSuite(
         ]);
       });
 
-      test('is waited for as long as it is wanted', async () => {
+      test('is awaited up to the given time', async () => {
         const process = await start('read go; echo there; read go', { pipeStdin: true });
         expect(await process.read({ waitMs: 20 })).toMatchObject({ chunks: [], nextSeq: 1 });
         const waiting = process.read({ waitMs: 60_000 });
@@ -218,7 +218,7 @@ export function processSuite(
         });
       });
 
-      test('need not be waited for by somebody who gave up', async () => {
+      test('wait ends when it is aborted', async () => {
         const process = await start('read go', { pipeStdin: true });
         const giveUp = new AbortController();
         const waiting = process.read({ waitMs: 60_000, signal: giveUp.signal });
@@ -246,7 +246,7 @@ export function processSuite(
         expect(screen.streams).toEqual(new Set(['pty']));
       });
 
-      test('reaches a pipe, in order and as it is', async () => {
+      test('reaches a pipe, in order and unchanged', async () => {
         const process = await start('head -c 300003 | sha256sum', { pipeStdin: true });
         const input = Uint8Array.from({ length: 300_000 }, (_, index) => (index * 7 + (index >> 8)) % 256);
         const writes = [process.write(input), process.write('é'), process.write(Uint8Array.of(255))];
@@ -256,7 +256,7 @@ export function processSuite(
         expect(outputOf(await collect(process))).toBe(expected);
       });
 
-      test('may be changed by its owner once it was written', async () => {
+      test('may be modified by its owner after the write', async () => {
         const process = await start('head -c 4', { pipeStdin: true });
         const input = Buffer.from('good');
         const written = process.write(input);
@@ -265,13 +265,13 @@ export function processSuite(
         expect(outputOf(await collect(process))).toBe('good');
       });
 
-      test('is at its end from the start where none was asked for', async () => {
+      test('is at end of file from the start when none was requested', async () => {
         const process = await start('cat; echo end; read go');
         expect(await process.write('x')).toBe('stdinClosed');
         expect(outputOf(await collect(process))).toBe('end\n');
       });
 
-      test('is ended behind what was written', async () => {
+      test('ends after everything that was written', async () => {
         const process = await start('cat; echo end', { pipeStdin: true });
         const ending = async () => {
           await process.write('in\n');
@@ -302,7 +302,7 @@ export function processSuite(
         await process.signal('interrupt');
       });
 
-      test('any signal can be sent by name', async () => {
+      test('sends any signal by name', async () => {
         const process = await start('read go', { pipeStdin: true });
         if (extensions) {
           await process.signal('SIGTERM');
@@ -316,7 +316,7 @@ export function processSuite(
         }
       });
 
-      test('a process is ended once', async () => {
+      test('terminates a process once', async () => {
         const process = await start('read go', { pipeStdin: true });
         expect(await process.terminate()).toBe(true);
         await closed(process);
@@ -324,7 +324,7 @@ export function processSuite(
         expect(await process.terminate()).toBe(false);
       });
 
-      test('a process may get time to end', async () => {
+      test('terminates a process gracefully', async () => {
         const process = await start('trap "exit 9" TERM; echo ready; while :; do sleep 0.1; done');
         await waitFor('the trap', () => process.revision === 1);
         const ending = process.terminate({ type: 'graceful', timeoutMs: 60_000 });
@@ -338,7 +338,7 @@ export function processSuite(
         }
       });
 
-      test('a terminal changes its size', async () => {
+      test('resizes a terminal', async () => {
         const size = { rows: 10, cols: 20 };
         const process = await start('stty size; read go; stty size', { tty: true, size });
         await waitFor('the size', () => process.revision >= 1);
@@ -352,7 +352,7 @@ export function processSuite(
         expect(outputOf(await collect(process))).toBe('10 20\r\n\r\n30 40\r\n');
       });
 
-      test('what has no terminal has no size', async () => {
+      test('refuses to resize a process without a terminal', async () => {
         const process = await start('read go', { pipeStdin: true });
         const resized = process.resize(30, 40);
         const expected = extensions ? { kind: 'server', code: -32600 } : { kind: 'unsupported' };
@@ -362,8 +362,8 @@ export function processSuite(
       });
     });
 
-    describe('a start', () => {
-      test('gives the program its arguments, directory and variables', async () => {
+    describe('start', () => {
+      test('passes arguments, directory and variables to the program', async () => {
         const process = await start('', {
           argv: ['/bin/sh', '-c', 'echo "$0|$1|$A|$CODEX_TOOL_CALL_ID"; pwd; env | wc -l', 'zero', 'one two'],
           env: { A: 'ä' },
@@ -374,7 +374,7 @@ export function processSuite(
         expect(directory).toBe(folder);
       });
 
-      test('can take over variables of the executor', async () => {
+      test('can inherit variables of the executor', async () => {
         const process = await start('echo "$HOME|$SECRET_OF_MINE"', {
           env: { SECRET_OF_MINE: 'laid over' },
           envPolicy: {
@@ -395,11 +395,11 @@ export function processSuite(
         ['a directory that is no URI', { cwd: '/tmp' }, -32602],
         ['a directory of another system', { cwd: 'file:///C:/x' }, -32602],
         ['a thread id that is none', { metadata: { threadId: 'x' } }, -32602],
-      ])('of %s is refused', async (_name, params, code) => {
+      ])('refuses %s', async (_name, params, code) => {
         await expect(start('', params)).rejects.toMatchObject({ name: 'ClientError', kind: 'server', code });
       });
 
-      test('with an id that is taken is refused and does no harm', async () => {
+      test('refuses an id in use, without side effects', async () => {
         const processId = randomUUID();
         const process = await start('read go; echo alive', { processId, pipeStdin: true });
         await closed(await start('exit 0'));
@@ -409,20 +409,20 @@ export function processSuite(
         expect(outputOf(await collect(process))).toBe('alive\n');
       });
 
-      test('with the id of one that has just ended is refused', async () => {
+      test('refuses the id of a process that has just ended', async () => {
         const processId = randomUUID();
         await closed(await start('exit 0', { processId }));
         const second = start('exit 0', { processId });
         await expect(second).rejects.toMatchObject({ kind: 'server', code: -32600 });
       });
 
-      test('that is refused leaves its id free', async () => {
+      test('leaves the id free when it is refused', async () => {
         const processId = randomUUID();
         await expect(start('', { processId, argv: ['/no/such/program'] })).rejects.toThrow();
         expect(outputOf(await collect(await start('echo second', { processId })))).toBe('second\n');
       });
 
-      test('that was given up before is not made', async () => {
+      test('is not sent when it was aborted before', async () => {
         const mark = join(folder, randomUUID());
         const given = start(`touch ${mark}`, {});
         await closed(await given);
@@ -438,7 +438,7 @@ export function processSuite(
   });
 }
 
-/** Start params of a shell script that nobody else uses. */
+/** Start params of a shell script with a unique id. */
 function program(script: string): StartParams {
   return { processId: randomUUID(), argv: ['/bin/sh', '-c', script], ...plain };
 }

@@ -14,7 +14,7 @@ import { connectRemote } from '../../src/relay/harness/connect-remote.ts';
 import { bearerAuth } from '../../src/relay/registry-auth.ts';
 import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
 import { type RunningServer, serve } from '../../src/server/serve.ts';
-import { token } from '../unit/relay/service/relay-scene.ts';
+import { token } from '../unit/relay/service/relay-fixture.ts';
 import { shell } from './programs.ts';
 import { RelayFrameProxy } from './relay-frame-proxy.ts';
 
@@ -27,7 +27,7 @@ const OUTPUT = `ready\n${LINES.map((line) => `got ${line}\n`).join('')}${SEQUENC
 const FILE_BYTES = 100_000;
 
 /** Executors and harnesses in this process that reach relays through proxies, one for each kind. All is gone with the test. */
-export class FaultScene {
+export class FaultFixture {
   readonly executorSide: RelayFrameProxy;
   readonly harnessSide: RelayFrameProxy;
   readonly #server: RunningServer;
@@ -42,17 +42,17 @@ export class FaultScene {
   }
 
   /** Stands in front of the first of the nodes, `http:` URLs, that is there. */
-  static async open(...nodes: string[]): Promise<FaultScene> {
+  static async open(...nodes: string[]): Promise<FaultFixture> {
     const server = await serve({ ...DEFAULT_CONFIG, listen: 'off', shutdownGracePeriodMs: 0 });
     const sides = [await RelayFrameProxy.open(...nodes), await RelayFrameProxy.open(...nodes)] as const;
-    const scene = new FaultScene(server, ...sides);
+    const fixture = new FaultFixture(server, ...sides);
     onTestFinished(async () => {
-      await scene.executorSide.close();
-      await scene.harnessSide.close();
-      await scene.#server.close();
-      rmSync(scene.#folder, { recursive: true });
+      await fixture.executorSide.close();
+      await fixture.harnessSide.close();
+      await fixture.#server.close();
+      rmSync(fixture.#folder, { recursive: true });
     });
-    return scene;
+    return fixture;
   }
 
   /** Starts the executor of a new environment. */

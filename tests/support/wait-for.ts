@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Polls until the probe gives something truthy, and returns it. Fails with `what` when that takes longer than the limit. */
+/** Polls until the probe returns a truthy value, and returns it. Fails with `what` after the time limit. */
 export async function waitFor<T>(what: string, probe: () => T | Promise<T>, limitMs = 20_000): Promise<T> {
   const deadline = performance.now() + limitMs;
   for (;;) {

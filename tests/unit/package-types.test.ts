@@ -11,7 +11,7 @@ const manifest = require('../../package.json') as {
   readonly exports: Readonly<Record<string, object | string>>;
 };
 
-/** Every declaration file of the package that one of them leads to, with its text. */
+/** Returns every declaration file of the package that an entry imports, directly or not, with its text. */
 function declarations(entries: readonly string[]): Map<string, string> {
   const found = new Map<string, string>();
   const pending = [...entries];
@@ -35,7 +35,7 @@ function entries(pick: (path: string) => boolean): string[] {
   return paths.filter(pick).map((path) => join(root, path));
 }
 
-test('the declarations need no package that does not come with this one', () => {
+test('the type declarations need only packages that this package depends on', () => {
   const names = [...declarations(entries(() => true)).values()].flatMap(imports);
   const packages = new Set(
     names.filter((name) => !/^(?:\.|node:)/.test(name)).map((name) => /^(?:@[^/]+\/)?[^/]+/.exec(name)![0]),
@@ -53,7 +53,7 @@ test('the declarations need no package that does not come with this one', () => 
   expect(untyped).toEqual([]);
 });
 
-test('those for browsers, and of the protocol, need no types of Node', () => {
+test('the declarations of the browser and protocol entries need no Node types', () => {
   const portable = declarations(
     entries((path) => /\/(?:client\/browser|protocol\/index)\.d\.ts$/.test(path)),
   );

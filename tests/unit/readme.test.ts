@@ -136,6 +136,52 @@ describe('docs/security.md', () => {
   });
 });
 
+describe('docs/troubleshooting.md', () => {
+  /** Parts that come from other programs or are filled in. */
+  const FILLED_IN =
+    /(?<=HTTP )\d+$|connect ECONNREFUSED|(?<=^unknown )(?:setting|variable)|(?<=invalid )websocket/g;
+  /** Messages of other programs, and names of codes. */
+  const FOREIGN =
+    /^(?:EXDEV|Read-only|self-signed|unable to verify|… loopback|… uid map|… No permissions|… mount proc|Cannot find module)/;
+
+  test('shows messages that the sources contain', () => {
+    const text = readFileSync(join(root, 'docs/troubleshooting.md'), 'utf8');
+    const messages = [...text.matchAll(/^\| (.*?) \|/gm)]
+      .flatMap(([, cell]) => [...cell!.matchAll(/`([^`]+)`/g)].map(([, message]) => message!))
+      .filter(
+        (message) => message.includes(' ') && !message.startsWith('exec-server ') && !FOREIGN.test(message),
+      );
+    expect(messages.length).toBeGreaterThan(60);
+    const sources = ['src', 'scripts'].map((folder) => sourceTexts(join(root, folder))).join('');
+    const missing = messages.filter((message) =>
+      message
+        .replace(FILLED_IN, '…')
+        .split('…')
+        .some(
+          (part) =>
+            !sources.includes(
+              part
+                .trim()
+                .replace(/^[:;,(]+|[:;,(]+$/g, '')
+                .trim(),
+            ),
+        ),
+    );
+    expect(missing).toEqual([]);
+  });
+});
+
+/** The sources below a folder, with strings that continue on the next line joined, and without backticks. */
+function sourceTexts(folder: string): string {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(?:ts|mjs)$/.test(name))
+    .map((name) => readFileSync(join(folder, name), 'utf8'))
+    .join('\n')
+    .replace(/['`]\s*\+\s*['`]/g, '')
+    .replaceAll('\\`', '')
+    .replaceAll('`', '');
+}
+
 describe('ARCHITECTURE.md', () => {
   test('names files that exist', () => {
     const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8');

@@ -4,9 +4,9 @@ export interface Shell {
   readonly path: string;
 }
 
-export type ShellKind = 'bash' | 'zsh' | 'sh' | 'powershell' | 'cmd' | (string & {});
+type ShellKind = 'bash' | 'zsh' | 'sh' | 'powershell' | 'cmd' | (string & {});
 
-/** What kind of shell a name or a path stands for. */
+/** Returns the kind of shell for a name or a path. */
 export function shellKind(nameOrPath: string): ShellKind {
   const name = nameOrPath
     .split(/[/\\]/)
@@ -16,7 +16,7 @@ export function shellKind(nameOrPath: string): ShellKind {
   return name === 'pwsh' ? 'powershell' : name;
 }
 
-/** The command vector that has a shell run a command; a login shell reads the user's profile first. */
+/** Returns the argv that runs a command in a shell. A login shell reads the user's profile first. */
 export function shellCommand({ name, path }: Shell, cmd: string, login: boolean): string[] {
   switch (shellKind(name)) {
     case 'powershell':
@@ -29,12 +29,12 @@ export function shellCommand({ name, path }: Shell, cmd: string, login: boolean)
 }
 
 /**
- * The `file:` URI of a folder that a model names, seen from another: absolute, or relative to it. Dots are resolved by name. A base
- * with a drive makes it a path of Windows. Throws a `TypeError` when the base is no `file:` URI or the name cannot be one.
+ * Resolves a folder of a model against a base folder and returns its `file:` URI. Dot segments are resolved lexically. A base with a
+ * drive letter means Windows paths. Throws a `TypeError` when the base is not a `file:` URI or the folder name is invalid.
  */
 export function joinFolder(baseUri: string, folder: string): string {
   const base = new URL(baseUri);
-  if (base.protocol !== 'file:') throw new TypeError(`'${baseUri}' is no file: URI`);
+  if (base.protocol !== 'file:') throw new TypeError(`'${baseUri}' is not a file: URI`);
   if (folder === '') return baseUri;
   if (folder.includes('\0')) throw new TypeError('the name of a folder cannot contain NUL');
   const drive = /^\/([A-Za-z]:)(?=\/|$)/.exec(base.pathname)?.[1];

@@ -1,13 +1,13 @@
 import { type CallOptions, ClientError, type Environment } from '../../environment/index.ts';
 import type { ExecTarget } from './request.ts';
 
-/** How an environment is used. */
+/** Options of {@link environmentTarget}. */
 export interface TargetOptions extends CallOptions {
-  /** Where commands run that do not say where; by default the folder that the executor reports. */
+  /** The default working directory. Default: the folder that the executor reports. */
   readonly cwd?: string;
 }
 
-/** An environment as a place to run commands in. Asks its executor for the shell, and connects for it if need be. */
+/** Returns a target that runs commands in an environment. Asks the executor for its shell, and connects if necessary. */
 export async function environmentTarget(
   environment: Environment,
   { cwd, ...call }: TargetOptions = {},
@@ -16,7 +16,7 @@ export async function environmentTarget(
   const folder = cwd ?? info.cwd;
   if (folder === undefined || folder === null) {
     throw new ClientError('config', `environment '${environment.id}' reports no folder to run commands in`, {
-      hint: 'choose one as `cwd`',
+      hint: 'set `cwd`',
     });
   }
   return { id: environment.id, backend: environment.backend, shell: info.shell, cwd: folder };

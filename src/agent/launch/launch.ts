@@ -1,17 +1,16 @@
 import { unlessAborted } from '../../base/abort.ts';
+import type { Clock, PausableClock } from '../clock.ts';
 import { ExecToolError, messageOf } from '../errors.ts';
 import { ABANDON_MS, EARLY_EXIT_MS, EXECUTOR_TIMEOUT_MS, TERMINATE_TIMEOUT_MS } from '../limits.ts';
 import { decode } from '../output/model-text.ts';
 import { waitForEnd } from '../session/collect.ts';
 import { WatchedProcess } from '../session/watched-process.ts';
-import type { Clock } from '../time/clock.ts';
-import type { PausableTime } from '../time/pausable-time.ts';
 import type { CommandRequest, ExecPolicy } from './policy.ts';
 import type { Caller } from './program-environment.ts';
 import { type EnvironmentChoices, type ExecTarget, startParams } from './request.ts';
 import { isSandboxDenial } from './sandbox-denial.ts';
 
-/** What launching a command needs. */
+/** The input of a launch. */
 export interface Launch {
   readonly request: CommandRequest;
   readonly target: ExecTarget;
@@ -20,16 +19,16 @@ export interface Launch {
   readonly policy: ExecPolicy;
   readonly environment: EnvironmentChoices;
   readonly clock: Clock;
-  readonly time: PausableTime;
+  readonly time: PausableClock;
   readonly signal: AbortSignal;
 }
 
-export interface Launched {
+interface Launched {
   readonly process: WatchedProcess;
   readonly sandboxed: boolean;
 }
 
-/** Rejects unless the policy lets the command run. */
+/** Rejects unless the policy approves the command. */
 export async function approve({ request, policy, time, signal }: Launch): Promise<void> {
   if (policy.approve === undefined) return;
   const approval = await ask(time, signal, () => policy.approve!(request, { signal }));
@@ -37,8 +36,8 @@ export async function approve({ request, policy, time, signal }: Launch): Promis
 }
 
 /**
- * Starts the program, sandboxed as the policy says. One that its sandbox stops at once is started again without it if the policy
- * wants that; nobody has heard of the first then. An abort lets a program live that has been started.
+ * Starts the program in the sandbox of the policy. If the sandbox stops it immediately, the policy may have it started again without
+ * a sandbox; the first start then causes no events. An abort does not terminate a started program.
  */
 export async function launch(call: Launch): Promise<Launched> {
   const sandbox = call.policy.chooseSandbox?.(call.request) ?? null;
@@ -57,7 +56,7 @@ export async function launch(call: Launch): Promise<Launched> {
   return { process: free, sandboxed: isSandboxed(free, false) };
 }
 
-/** Whether a program that has ended was probably stopped by its sandbox. */
+/** Whether the sandbox probably stopped a program that has ended. */
 export function isDenied({ state, transcript }: WatchedProcess, sandboxed: boolean): boolean {
   return isSandboxDenial({
     sandboxed,
@@ -67,27 +66,27 @@ export function isDenied({ state, transcript }: WatchedProcess, sandboxed: boole
   });
 }
 
-/** Ends a process unless it is known to be gone. Rejects when the executor cannot be reached or refuses. */
+/** Terminates a process unless it has ended. Rejects when the executor is unreachable or returns an error. */
 export async function endProcess(process: WatchedProcess, clock: Clock): Promise<void> {
   if (process.state.closed) return;
   await process.process.terminate(undefined, { timeoutMs: TERMINATE_TIMEOUT_MS });
   abandonLater(process, clock);
 }
 
-/** Like {@link endProcess}, for a process that nobody will ask for again: what cannot be ended is not followed for ever. */
+/** Like {@link endProcess} for a process without a session. A process that cannot be terminated is followed for a limited time. */
 export function endQuietly(process: WatchedProcess, clock: Clock): void {
   endProcess(process, clock).catch(() => abandonLater(process, clock));
 }
 
-/** Something that has escaped its end may hold the output of a program open as long as it likes. */
+/** A surviving child process may keep the output of a program open without a limit. */
 function abandonLater(process: WatchedProcess, clock: Clock): void {
   if (process.state.ended) return;
-  const cancel = clock.after(ABANDON_MS, () => process.giveUp('it was ended, but its output stays open'));
+  const cancel = clock.after(ABANDON_MS, () => process.abandon('it was ended, but its output stays open'));
   void process.ended.then(cancel);
 }
 
 async function start(call: Launch, sandbox: unknown): Promise<WatchedProcess> {
-  // The executor remembers ids of programs that have ended, so each is used once.
+  // The executor keeps the ids of ended programs, so each id is used once.
   const processId = `${call.sessionId}-${crypto.randomUUID()}`;
   const params = startParams(call.request, processId, sandbox, call.caller, call.environment);
   try {
@@ -99,14 +98,14 @@ async function start(call: Launch, sandbox: unknown): Promise<WatchedProcess> {
   }
 }
 
-/** Executors that say nothing are taken at the word of the request. */
+/** Without a report of the executor the request decides. */
 function isSandboxed({ process }: WatchedProcess, requested: boolean): boolean {
   return process.sandboxType === null ? requested : process.sandboxType !== 'none';
 }
 
-/** Waits for somebody's answer while the time stands still. Rejects with the reason of the signal when that aborts first. */
+/** Waits for a decision while time limits are paused. Rejects with the signal's reason when it aborts first. */
 async function ask<Answer>(
-  time: PausableTime,
+  time: PausableClock,
   signal: AbortSignal,
   question: () => Promise<Answer>,
 ): Promise<Answer> {

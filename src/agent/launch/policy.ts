@@ -19,21 +19,21 @@ export interface CommandRequest {
 
 export type Approval = { readonly approved: true } | { readonly approved: false; readonly reason: string };
 
-/** How a sandboxed program ended that its sandbox has probably stopped. */
+/** The end of a program that its sandbox probably stopped. */
 export interface Denial {
   readonly exitCode: number | null;
   readonly output: string;
 }
 
 /**
- * What the owner of the agent decides. Whatever is absent is allowed and not sandboxed. While an answer is awaited, no call on
- * another program runs out of time: the user may be reading a question. Throwing ends the call with that error.
+ * Decisions of the agent's owner. Without a function commands are approved and not sandboxed. Time limits of all calls pause during a
+ * decision, because the user may be reading a question. An exception rejects the call with that error.
  */
 export interface ExecPolicy {
   approve?(request: CommandRequest, options: { readonly signal: AbortSignal }): Promise<Approval>;
   /** The sandbox as on the wire; null for none. */
   chooseSandbox?(request: CommandRequest): unknown;
-  /** Whether a command whose sandbox stopped it at once is run again, once and without one. */
+  /** Whether to run a command again without a sandbox, once, after its sandbox stopped it immediately. */
   onDenied?(
     request: CommandRequest,
     denial: Denial,

@@ -1,9 +1,9 @@
 import type { StartParams } from '../../environment/index.ts';
 
-/** What a program gets of its executor's environment. */
+/** Which variables of the executor's environment a program inherits. */
 export type EnvPolicy = NonNullable<StartParams['envPolicy']>;
 
-/** Who asks for a program, as far as the program may know. */
+/** The caller of a program, as the program sees it. */
 export interface Caller {
   readonly callId: string;
   readonly threadId?: string | undefined;
@@ -11,8 +11,8 @@ export interface Caller {
 }
 
 /**
- * What every program of a model finds in its environment, whatever the executor has: no colours, no pagers, no prompts and a
- * locale of which the output is UTF-8. All of it is always sent: what the executor has is not known.
+ * Variables of every program of a model: no colors, no pagers, no prompts and a UTF-8 locale. They are always sent, because the
+ * executor's own variables are unknown.
  */
 export const FIXED_ENVIRONMENT: Readonly<Record<string, string>> = {
   NO_COLOR: '1',
@@ -27,7 +27,7 @@ export const FIXED_ENVIRONMENT: Readonly<Record<string, string>> = {
   CODEX_CI: '1',
 };
 
-/** The executor's own environment, without what an agent that runs there may have left in it about itself. */
+/** Inherits the executor's environment, except for variables that an agent on that machine sets for itself. */
 export const DEFAULT_ENV_POLICY: EnvPolicy = {
   inherit: 'all',
   ignoreDefaultExcludes: true,
@@ -41,7 +41,7 @@ export const DEFAULT_ENV_POLICY: EnvPolicy = {
   includeOnly: [],
 };
 
-/** Variables that are laid over what the policy gives. */
+/** Variables that override the inherited ones. */
 export function programEnvironment(
   extra: Readonly<Record<string, string>>,
   { callId, threadId, agentSessionId }: Caller,
@@ -55,7 +55,7 @@ export function programEnvironment(
   };
 }
 
-/** Identifiers for the executor, which takes a thread id only when it is a UUID. */
+/** Identifiers for the executor, which accepts only a UUID as the thread id. */
 export function programMetadata({ callId, threadId }: Caller): NonNullable<StartParams['metadata']> {
   return threadId !== undefined && UUID.test(threadId)
     ? { toolCallId: callId, threadId }

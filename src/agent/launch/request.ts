@@ -5,26 +5,28 @@ import { joinFolder, type Shell, shellCommand, shellKind } from './command.ts';
 import type { CommandRequest } from './policy.ts';
 import { type Caller, type EnvPolicy, programEnvironment, programMetadata } from './program-environment.ts';
 
-/** A place where commands run. */
+/** A target for commands. */
 export interface ExecTarget {
   /** The environment's id. */
   readonly id: string;
   readonly backend: ExecBackend;
   readonly shell: Shell;
-  /** Where commands run that do not say where, a `file:` URI of the executor. */
+  /** The default working directory, a `file:` URI of the executor. */
   readonly cwd: string;
 }
 
-/** The target that a call is about: the one it names, or the first. */
+/** Returns the target of a call: the one it names, or the first. */
 export function chooseTarget(targets: readonly ExecTarget[], environmentId: string | undefined): ExecTarget {
   const target = environmentId === undefined ? targets[0] : targets.find(({ id }) => id === environmentId);
   if (target !== undefined) return target;
   if (environmentId === undefined) throw invalid('there is no environment to run commands in');
   const ids = targets.map(({ id }) => id).join(', ');
-  throw invalid(`there is no environment '${environmentId}'; there are: ${ids === '' ? 'none' : ids}`);
+  throw invalid(
+    `there is no environment '${environmentId}'; the environments are: ${ids === '' ? 'none' : ids}`,
+  );
 }
 
-/** What the arguments ask for, in terms of the target. */
+/** Resolves the arguments for the target. */
 export function commandRequest(
   args: ExecCommandArguments,
   target: ExecTarget,
@@ -51,13 +53,13 @@ export function commandRequest(
   };
 }
 
-/** What is laid over the environment of the programs. */
+/** Variables that override those of the programs. */
 export interface EnvironmentChoices {
   readonly envPolicy: EnvPolicy;
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The request to the executor. A program has no input unless it has a terminal. */
+/** Returns the request to the executor. Only a program on a terminal has input. */
 export function startParams(
   request: CommandRequest,
   processId: string,

@@ -1,13 +1,13 @@
-/** What is known of a program that has ended. */
-export interface EndedProgram {
+/** The end of a program. */
+interface EndedProgram {
   readonly sandboxed: boolean;
   readonly exitCode: number | null;
-  /** Whether the executor itself says that the sandbox was the reason. */
+  /** Whether the executor reports the sandbox as the reason. */
   readonly reported: boolean;
   readonly output: string;
 }
 
-/** Whether a program has probably failed because of its sandbox: the executor says so, or it looks like it. */
+/** Whether a program probably failed because of its sandbox: by the executor's report, or by its output and exit code. */
 export function isSandboxDenial({ sandboxed, exitCode, reported, output }: EndedProgram): boolean {
   if (reported) return true;
   if (!sandboxed || exitCode === null || exitCode === 0) return false;
@@ -16,7 +16,7 @@ export function isSandboxDenial({ sandboxed, exitCode, reported, output }: Ended
   return exitCode === KILLED_BY_SECCOMP;
 }
 
-/** What programs and the system say when something is forbidden. */
+/** Texts of programs and the system for denied operations. */
 const SIGNS = [
   'operation not permitted',
   'permission denied',
@@ -27,5 +27,5 @@ const SIGNS = [
   'failed to write file',
 ];
 
-/** 128 + SIGSYS, by which a system call filter ends a program. */
+/** 128 + SIGSYS, with which a seccomp filter kills a program. */
 const KILLED_BY_SECCOMP = 128 + 31;

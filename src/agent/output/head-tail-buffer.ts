@@ -1,6 +1,6 @@
 /**
- * The first and the last bytes of a stream: half of the capacity for each, and a count of what is missing between them. Bytes are
- * copied, and memory is taken as they come.
+ * Keeps the first and the last bytes of a stream, half of the capacity each, and counts the omitted bytes between them. It copies
+ * bytes and allocates memory as they arrive.
  */
 export class HeadTailBuffer {
   readonly capacity: number;
@@ -16,7 +16,7 @@ export class HeadTailBuffer {
     this.#tail = new Ring(capacity - this.#headCapacity);
   }
 
-  /** Everything that was ever pushed. */
+  /** Number of bytes that were pushed. */
   get totalBytes(): number {
     return this.#totalBytes;
   }
@@ -45,18 +45,18 @@ export class HeadTailBuffer {
   }
 
   /**
-   * Adds what another buffer has seen: the same as pushing all of it here, the omitted bytes included. The other must have at least
-   * this capacity, or it lacks bytes that this one would have kept.
+   * Appends another buffer, as if its whole stream were pushed here, including the omitted bytes. The other must have at least this
+   * capacity; otherwise it lacks bytes that this one would keep.
    */
   append(other: HeadTailBuffer): void {
     if (other.capacity < this.capacity) throw new RangeError('a smaller buffer cannot be appended');
     this.push(other.head);
-    // Where bytes are missing, both halves of the other are full: its head fills this one, its tail replaces this one.
+    // When bytes are omitted, both halves of the other are full: its head fills this head, its tail replaces this tail.
     this.#totalBytes += other.omittedBytes;
     this.push(other.tail);
   }
 
-  /** Hands over the content and leaves nothing. */
+  /** Returns the content and empties this buffer. */
   take(): HeadTailBuffer {
     const taken = new HeadTailBuffer(this.capacity);
     taken.#head = this.#head;
@@ -70,7 +70,7 @@ export class HeadTailBuffer {
     return taken;
   }
 
-  /** The content as one text; a line in the place of omitted bytes says how many they are. */
+  /** The content as text. A line with the number of omitted bytes replaces them. */
   render(): Uint8Array {
     const marker = this.omittedBytes > 0 ? `\n${omissionMarker(this.omittedBytes)}\n` : '';
     return Buffer.concat([this.head, Buffer.from(marker), this.tail]);
@@ -114,7 +114,7 @@ class Ring {
     ]);
   }
 
-  /** Grows up to the capacity, then gives up the oldest bytes. */
+  /** Grows up to the capacity, then overwrites the oldest bytes. */
   #makeRoom(incoming: number): void {
     if (this.length + incoming > this.#bytes.length && this.#bytes.length < this.#capacity) {
       const content = this.bytes();
@@ -128,7 +128,7 @@ class Ring {
   }
 }
 
-/** The same bytes with room for `needed`: at least doubled, so that growing stays cheap, and never above the capacity. */
+/** Returns a larger copy for `needed` bytes. It at least doubles, so that growth is amortized, up to the capacity. */
 function grown(bytes: Uint8Array, needed: number, capacity: number): Uint8Array {
   if (needed <= bytes.length) return bytes;
   const larger = new Uint8Array(Math.min(capacity, Math.max(needed, bytes.length * 2, FIRST_CAPACITY)));

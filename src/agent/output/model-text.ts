@@ -2,19 +2,19 @@ import { BYTES_PER_TOKEN, TEXT_ALLOWANCE } from '../limits.ts';
 import { type HeadTailBuffer, omissionMarker } from './head-tail-buffer.ts';
 import { estimateTokens, policyBytes, type TruncationPolicy, truncateMiddle } from './truncate.ts';
 
-/** What a call has to tell. */
+/** The facts of a call's result. */
 export interface CallFacts {
-  /** Names the answer; null for none. */
+  /** The id of the result; null for none. */
   readonly chunkId: string | null;
   readonly wallTimeMs: number;
-  /** Null when it is not known. */
+  /** Null when unknown. */
   readonly exitCode: number | null;
-  /** Null when there is nothing more to come. */
+  /** Null when no output can follow. */
   readonly sessionId: number | null;
   readonly output: HeadTailBuffer;
 }
 
-/** The same facts for a model that takes structured answers; what does not apply is absent. */
+/** The same facts for models that accept structured results. Members that do not apply are absent. */
 export interface StructuredOutput {
   readonly chunk_id?: string;
   readonly wall_time_seconds: number;
@@ -24,15 +24,15 @@ export interface StructuredOutput {
   readonly output: string;
 }
 
-/** An answer in both forms. */
-export interface ModelText {
+/** A result in both forms. */
+interface ModelText {
   readonly text: string;
   readonly structured: StructuredOutput;
 }
 
 /**
- * A call's facts as the model gets them: a header of short lines, then the output, shortened in the middle to what the model asked
- * for and its policy allows. The whole stays near the policy, so that nobody has to shorten it again.
+ * Formats a call's result for the model: a header of short lines, then the output. The output is truncated in the middle to the
+ * requested tokens and the policy. The whole text stays near the policy, so that it need not be truncated again.
  */
 export function modelText(facts: CallFacts, maxTokens: number, policy: TruncationPolicy): ModelText {
   const tokens = estimateTokens(facts.output.totalBytes);
@@ -50,7 +50,7 @@ export function modelText(facts: CallFacts, maxTokens: number, policy: Truncatio
   return { text: header + output, structured: structuredOf(facts, tokens, output) };
 }
 
-/** Bytes as text; what is no UTF-8 becomes replacement characters. */
+/** Decodes bytes; invalid UTF-8 becomes replacement characters. */
 export function decode(bytes: Uint8Array): string {
   return DECODER.decode(bytes);
 }
@@ -80,7 +80,7 @@ function structuredOf(facts: CallFacts, tokens: number, output: string): Structu
   };
 }
 
-/** The output within a budget. What is missing is told in front of it: its lines are not countable once bytes were omitted. */
+/** Truncates the output to a budget. The header reports omitted bytes, because omitted lines cannot be counted. */
 function limitedOutput(
   whole: string,
   omittedBytes: number,

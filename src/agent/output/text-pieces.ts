@@ -1,6 +1,6 @@
 /**
- * Cuts a stream of bytes into pieces that end between characters: the beginning of a character waits for its rest. Bytes that are
- * no UTF-8 pass unchanged. Pieces have at most `maxBytes` bytes, at least four.
+ * Cuts a byte stream into pieces that never split a character: an incomplete character waits for the rest. Invalid UTF-8 passes
+ * unchanged. Pieces have at most `maxBytes` bytes, which is at least four.
  */
 export class TextPieces {
   readonly #maxBytes: number;
@@ -27,7 +27,7 @@ export class TextPieces {
     return pieces;
   }
 
-  /** What still waits, at the end of the stream. */
+  /** Returns the incomplete rest at the end of the stream. */
   flush(): Uint8Array[] {
     const rest = this.#waiting;
     this.#waiting = new Uint8Array(0);
@@ -35,7 +35,7 @@ export class TextPieces {
   }
 }
 
-/** How many bytes at the end begin a character that more bytes could complete: 0 to 3. */
+/** Returns the number of bytes at the end, 0 to 3, that begin an incomplete character. */
 function unfinishedBytes(bytes: Uint8Array): number {
   for (let count = 1; count <= 3 && count <= bytes.length; count++) {
     const byte = bytes[bytes.length - count]!;
@@ -49,7 +49,7 @@ export function isContinuation(byte: number): boolean {
   return (byte & 0b1100_0000) === 0b1000_0000;
 }
 
-/** Length of the character that a byte begins; 1 when it begins none. */
+/** Returns the length of the character that starts with a byte; 1 when none does. */
 function sequenceLength(first: number): number {
   if (first >= 0xc2 && first <= 0xdf) return 2;
   if (first >= 0xe0 && first <= 0xef) return 3;

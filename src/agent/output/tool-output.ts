@@ -1,18 +1,18 @@
 import type { StructuredOutput } from './model-text.ts';
 
-/** What a call gives. */
+/** The result of a call. */
 export interface ToolOutput {
-  /** For the model, ready to be sent. */
+  /** The text for the model. */
   readonly text: string;
-  /** The same for models that take structured answers. */
+  /** The same for models that accept structured results. */
   readonly structured: StructuredOutput;
-  /** Null while the program runs, and when its end is not known. */
+  /** Null while the program runs, and when it was lost. */
   readonly exitCode: number | null;
   /**
-   * How the program is called in `write_stdin`; null when there is nothing more to come. With an exit code besides, the program
-   * has ended but something that it started holds its output open.
+   * The session id for `write_stdin`; null when no output can follow. With an exit code, the program has exited but a child process
+   * keeps its output open.
    */
   readonly sessionId: number | null;
-  /** Whether the program has probably failed because of its sandbox. */
+  /** Whether the program probably failed because of its sandbox. */
   readonly sandboxDenied: boolean;
 }

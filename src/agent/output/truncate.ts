@@ -1,7 +1,7 @@
 import { BYTES_PER_TOKEN } from '../limits.ts';
 import { isContinuation } from './text-pieces.ts';
 
-/** How much of a tool's answer a model takes, and whether that is counted in tokens or in bytes. */
+/** How much of a tool's result a model accepts, in tokens or in bytes. */
 export interface TruncationPolicy {
   readonly mode: 'tokens' | 'bytes';
   readonly limit: number;
@@ -11,14 +11,14 @@ export function policyBytes({ mode, limit }: TruncationPolicy): number {
   return mode === 'tokens' ? limit * BYTES_PER_TOKEN : limit;
 }
 
-/** Tokens that so many bytes are taken for. */
+/** Estimates the tokens of a number of bytes. */
 export function estimateTokens(bytes: number): number {
   return Math.ceil(bytes / BYTES_PER_TOKEN);
 }
 
 /**
- * The text, or its first and last characters, at most half of the budget each, with a mark that says how much is missing between
- * them. The mark comes on top of the budget.
+ * Truncates a text in the middle: it keeps first and last characters, at most half of the budget each, and inserts a mark with the
+ * omitted amount. The mark does not count towards the budget.
  */
 export function truncateMiddle(text: string, budgetBytes: number, mode: TruncationPolicy['mode']): string {
   const bytes = Buffer.from(text);
@@ -27,7 +27,7 @@ export function truncateMiddle(text: string, budgetBytes: number, mode: Truncati
   let tailStart = bytes.length - (budgetBytes - headEnd);
   while (headEnd > 0 && isContinuation(bytes[headEnd]!)) headEnd--;
   while (tailStart < bytes.length && isContinuation(bytes[tailStart]!)) tailStart++;
-  // Tokens are an estimate anyway, so the characters that are left out for being cut are not counted; characters are exact.
+  // Tokens are an estimate, so they ignore characters that the cut would split; characters are exact.
   const amount =
     mode === 'tokens'
       ? `${estimateTokens(bytes.length - budgetBytes)} tokens`

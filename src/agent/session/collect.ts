@@ -1,25 +1,24 @@
+import type { Clock, PausableClock } from '../clock.ts';
 import { OPEN_OUTPUT_QUIET_MS, UNREAD_BYTES } from '../limits.ts';
 import { HeadTailBuffer } from '../output/head-tail-buffer.ts';
-import type { Clock } from '../time/clock.ts';
-import type { PausableTime } from '../time/pausable-time.ts';
 import type { WatchedProcess } from './watched-process.ts';
 
-/** How long a process is watched. */
-export interface Window {
+/** The limits of a wait for a process. */
+export interface WaitLimits {
   readonly clock: Clock;
-  readonly time: PausableTime;
-  /** When the window is over, in that time. */
+  readonly time: PausableClock;
+  /** The end of the wait on the pausable clock `time`. */
   readonly deadline: number;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Takes the unread output until the program has ended and its output is complete, or the window is over. When the program ends in
- * the meantime but its output stays open and silent, that is the end too. An aborted call rejects with the reason of the signal,
- * and everything stays unread.
+ * Takes the unread output until the program has ended and its output is complete, or until the deadline. It also returns when the
+ * program exits meanwhile and its output stays open and silent. An aborted call rejects with the signal's reason and leaves all
+ * output unread.
  */
-export async function collectOutput(process: WatchedProcess, window: Window): Promise<HeadTailBuffer> {
-  const { time, deadline, signal } = window;
+export async function collectOutput(process: WatchedProcess, limits: WaitLimits): Promise<HeadTailBuffer> {
+  const { time, deadline, signal } = limits;
   const runsAtFirst = !process.state.hasExited;
   const collected = new HeadTailBuffer(UNREAD_BYTES);
   for (;;) {
@@ -32,29 +31,33 @@ export async function collectOutput(process: WatchedProcess, window: Window): Pr
     const leftMs = time.paused ? Number.POSITIVE_INFINITY : deadline - time.now();
     if (leftMs <= 0) return collected;
     const leftOpen = runsAtFirst && process.state.hasExited;
-    const silent = await news(process, window, leftOpen ? Math.min(leftMs, OPEN_OUTPUT_QUIET_MS) : leftMs);
+    const silent = await waitForChange(
+      process,
+      limits,
+      leftOpen ? Math.min(leftMs, OPEN_OUTPUT_QUIET_MS) : leftMs,
+    );
     if (silent && leftOpen) return collected;
   }
 }
 
-/** Waits until a process has ended, at most so long and only until the signal aborts. */
+/** Waits until a process has ended, the time is up or the signal aborts. */
 export async function waitForEnd(
   process: WatchedProcess,
   ms: number,
-  window: Pick<Window, 'clock' | 'time' | 'signal'>,
+  limits: Pick<WaitLimits, 'clock' | 'time' | 'signal'>,
 ): Promise<void> {
-  const until = window.clock.now() + ms;
+  const until = limits.clock.now() + ms;
   for (;;) {
-    const leftMs = until - window.clock.now();
-    if (process.state.ended || window.signal?.aborted || leftMs <= 0) return;
-    await news(process, window, leftMs);
+    const leftMs = until - limits.clock.now();
+    if (process.state.ended || limits.signal?.aborted || leftMs <= 0) return;
+    await waitForChange(process, limits, leftMs);
   }
 }
 
-/** Waits for news of a process, a pause or an abort, at most so long. Whether there were none. */
-function news(
+/** Waits for a change of the process, a pause or an abort. Returns whether the time was up first. */
+function waitForChange(
   process: WatchedProcess,
-  { clock, time, signal }: Pick<Window, 'clock' | 'time' | 'signal'>,
+  { clock, time, signal }: Pick<WaitLimits, 'clock' | 'time' | 'signal'>,
   ms: number,
 ): Promise<boolean> {
   return new Promise((resolve) => {
@@ -64,7 +67,7 @@ function news(
       resolve(silent);
     };
     const wake = () => finish(false);
-    const stops = [process.onNews(wake), time.onChange(wake)];
+    const stops = [process.onChange(wake), time.onChange(wake)];
     if (Number.isFinite(ms)) stops.push(clock.after(ms, () => finish(true)));
     signal?.addEventListener('abort', wake);
   });

@@ -1,4 +1,4 @@
-/** Lets one call at a time deal with a session, in the order of asking. */
+/** Lets one call at a time use a session, in the order of the calls. */
 export class InteractionLock {
   readonly #queue: (() => void)[] = [];
   #held = false;
@@ -11,28 +11,28 @@ export class InteractionLock {
     return this.#queue.length;
   }
 
-  /** Takes a lock that nobody holds. Returns what gives it back. */
+  /** Takes a free lock. Returns a function that releases it. */
   take(): () => void {
     if (this.#held) throw new Error('the lock is held');
     this.#held = true;
     return this.#releaseOnce();
   }
 
-  /** Resolves with what gives the lock back. Rejects with the reason of the signal when that aborts first. */
+  /** Waits for the lock. Resolves with a function that releases it; rejects with the signal's reason when it aborts first. */
   acquire(signal?: AbortSignal): Promise<() => void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason);
       const take = () => {
-        signal?.removeEventListener('abort', giveUp);
+        signal?.removeEventListener('abort', abandon);
         resolve(this.take());
       };
-      const giveUp = () => {
+      const abandon = () => {
         this.#queue.splice(this.#queue.indexOf(take), 1);
         reject(signal?.reason);
       };
       if (!this.#held) return take();
       this.#queue.push(take);
-      signal?.addEventListener('abort', giveUp, { once: true });
+      signal?.addEventListener('abort', abandon, { once: true });
     });
   }
 

@@ -1,10 +1,10 @@
-/** What is known of the end of a program. Each step keeps what an earlier one has told. */
+/** The end of a program as far as it is known. Later events do not overwrite earlier ones. */
 export interface ProcessState {
   readonly hasExited: boolean;
   readonly exitCode: number | null;
-  /** Nothing follows: the output is complete, or nothing more can be known. */
+  /** Whether the output is complete or the program was lost. */
   readonly ended: boolean;
-  /** Whether the output was seen to its end; false behind a failure. */
+  /** Whether the output is complete; false after a failure. */
   readonly closed: boolean;
   readonly failureMessage: string | null;
   readonly sandboxDenied: boolean;
@@ -27,7 +27,7 @@ export function closed(state: ProcessState): ProcessState {
   return { ...state, hasExited: true, ended: true, closed: true };
 }
 
-/** The first failure stays. */
+/** Keeps the first failure. */
 export function failed(state: ProcessState, message: string): ProcessState {
   return { ...state, hasExited: true, ended: true, failureMessage: state.failureMessage ?? message };
 }

@@ -6,26 +6,26 @@ import {
   PROTECTED_SESSIONS,
 } from '../limits.ts';
 
-/** What the store has to know of a session. */
+/** The part of a session that the store uses. */
 export interface Stored {
   readonly id: number;
   readonly hasExited: boolean;
-  /** Whether a call is under way on it. */
+  /** Whether a call uses it. */
   readonly busy: boolean;
 }
 
-/** The sessions of a model, by ids that are easy to repeat. */
+/** The sessions of a model, by short ids. */
 export class SessionStore<Session extends Stored> {
   readonly #random: () => number;
   readonly #reserved = new Set<number>();
-  /** The least recently used first. */
+  /** In least recently used order. */
   readonly #sessions = new Map<number, Session>();
 
   constructor(random: () => number) {
     this.#random = random;
   }
 
-  /** An id that nobody has, for {@link add} or {@link cancel}; null when there are too many. */
+  /** Reserves a free id for {@link add} or {@link cancel}. Returns null when there are too many. */
   reserve(): number | null {
     if (this.#reserved.size + this.#sessions.size >= MAX_BUSY_SESSIONS) return null;
     const count = LAST_SESSION_ID - FIRST_SESSION_ID + 1;
@@ -36,12 +36,12 @@ export class SessionStore<Session extends Stored> {
     return id;
   }
 
-  /** Gives back an id that was not used. */
+  /** Releases a reserved id. */
   cancel(id: number): void {
     this.#reserved.delete(id);
   }
 
-  /** Keeps a session under its reserved id. */
+  /** Stores a session under its reserved id. */
   add(session: Session): void {
     this.#reserved.delete(session.id);
     this.#sessions.set(session.id, session);
@@ -69,9 +69,9 @@ export class SessionStore<Session extends Stored> {
   }
 
   /**
-   * Removes and returns the sessions that have to make room, if there are too many. The most recently used stay; of the others the
-   * oldest that has ended goes, else the oldest. One with a call under way stays, and while that one has ended nothing that runs
-   * has to go: its room will be free soon.
+   * Evicts sessions when there are too many, and returns them. The most recently used ones stay. Of the others it evicts the oldest
+   * that has exited, else the oldest. A session with a call stays; if its program has exited, no running program is evicted, because
+   * the slot will be free soon.
    */
   evict(): Session[] {
     const evicted: Session[] = [];

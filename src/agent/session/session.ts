@@ -7,18 +7,18 @@ import { InteractionLock } from './interaction-lock.ts';
 import type { Stored } from './session-store.ts';
 import type { WatchedProcess } from './watched-process.ts';
 
-export interface SessionParts {
+interface SessionParts {
   readonly id: number;
   readonly request: CommandRequest;
   readonly turnId: string | null;
   readonly process: WatchedProcess;
   readonly sandboxed: boolean;
-  /** When the program was asked for, on the clock and in the calendar. */
+  /** The start of the call, as monotonic and as wall-clock time. */
   readonly startedAt: number;
   readonly startedAtMs: number;
 }
 
-/** A program of a model: its process, who deals with it, and the events that tell of it. */
+/** A program of a model: its process, its lock and its events. */
 export class Session implements Stored {
   readonly id: number;
   readonly request: CommandRequest;
@@ -50,7 +50,7 @@ export class Session implements Stored {
     return { type: 'begin', ...this.#facts(), startedAtMs: this.#parts.startedAtMs };
   }
 
-  /** The event for a piece of output; null when there were too many. */
+  /** Returns the event for a piece of output; null above the limit of events. */
   outputDelta(piece: Uint8Array): ExecEvent | null {
     if (this.#deltas === MAX_DELTAS) return null;
     this.#deltas++;

@@ -6,22 +6,22 @@ import { TextPieces } from '../output/text-pieces.ts';
 import { closed, exited, failed, type ProcessState, RUNNING } from './process-state.ts';
 
 /**
- * A started process whose events are followed to the end: output is kept for the next call and for the end event, and handed on
- * piece by piece. Memory is bounded however much the program writes.
+ * Follows the events of a started process to the end. It keeps output for the next call and for the end event, and passes it on in
+ * pieces. Its memory is bounded.
  */
 export class WatchedProcess {
   readonly process: ExecProcess;
   readonly transcript = new HeadTailBuffer(TRANSCRIPT_BYTES);
   /** Output that no call has returned yet. */
   readonly unread = new HeadTailBuffer(UNREAD_BYTES);
-  /** Resolves behind the last event; never rejects. */
+  /** Resolves after the last event; never rejects. */
   readonly ended: Promise<void>;
   #resolveEnded: () => void = () => {};
   readonly #stop = new AbortController();
   readonly #listeners = new Set<() => void>();
   readonly #pieces = new Map<OutputStream, TextPieces>();
   #state: ProcessState = RUNNING;
-  /** Takes output, once anybody wants it; until then it is held. */
+  /** Receives the output. Output before it is set is held. */
   #sink: ((piece: Uint8Array) => void) | null = null;
   #held: Uint8Array[] = [];
   #heldBytes = 0;
@@ -38,22 +38,22 @@ export class WatchedProcess {
     return this.#state;
   }
 
-  /** Hands over all output from the beginning on, in pieces that end between characters. */
+  /** Passes all output to the sink, from the beginning, in pieces that never split a character. */
   streamTo(sink: (piece: Uint8Array) => void): void {
     this.#sink = sink;
     for (const piece of this.#held) sink(piece);
     this.#held = [];
-    this.#tell();
+    this.#notify();
   }
 
-  /** Called whenever there is output, or the state has changed. Returns what ends it. */
-  onNews(listener: () => void): () => void {
+  /** Calls the listener on output and on every change of the state. Returns a function that removes it. */
+  onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Follows the process no longer; unless it has ended it counts as lost. */
-  giveUp(message: string): void {
+  /** Stops following the process. Unless it has ended, it is lost. */
+  abandon(message: string): void {
     this.#fail(message);
     this.#stop.abort();
   }
@@ -65,7 +65,7 @@ export class WatchedProcess {
         this.#take(event);
         await this.#roomForOutput();
       }
-      this.#fail('its events ended before it did');
+      this.#fail('its events ended before its exit');
     } catch (error) {
       this.#fail(messageOf(error));
     }
@@ -77,7 +77,7 @@ export class WatchedProcess {
         this.#keep(this.#piecesOf(event.stream).push(event.bytes));
         break;
       case 'lost':
-        // The rest of a character that was begun is lost too.
+        // The rest of an incomplete character is lost, too.
         this.#flush();
         this.#keep([lossMarker(event.bytes)]);
         break;
@@ -113,7 +113,7 @@ export class WatchedProcess {
         this.#sink(piece);
       }
     }
-    if (pieces.length > 0) this.#tell();
+    if (pieces.length > 0) this.#notify();
   }
 
   #flush(): void {
@@ -129,14 +129,14 @@ export class WatchedProcess {
   #become(state: ProcessState): void {
     this.#state = state;
     if (state.ended) this.#resolveEnded();
-    this.#tell();
+    this.#notify();
   }
 
-  /** Events are not taken while too much output is held; whoever keeps them has bounds of his own. */
+  /** Reads no events while too much output is held. The event log has its own limit. */
   async #roomForOutput(): Promise<void> {
     while (this.#sink === null && this.#heldBytes > HELD_OUTPUT_BYTES && !this.#state.ended) {
       await new Promise<void>((resolve) => {
-        const stop = this.onNews(() => {
+        const stop = this.onChange(() => {
           stop();
           resolve();
         });
@@ -144,7 +144,7 @@ export class WatchedProcess {
     }
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of [...this.#listeners]) listener();
   }
 }

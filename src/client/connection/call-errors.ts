@@ -1,6 +1,6 @@
 import { RpcError, RpcErrorCode } from '../../protocol/errors.ts';
 import { TooManyCallsError } from '../../rpc/connection.ts';
-import { ClientError } from '../errors.ts';
+import { ClientError, type ClientErrorKind } from '../errors.ts';
 import type { LinkEnd } from './link.ts';
 
 /** Converts what a call threw into a ClientError. */
@@ -28,7 +28,7 @@ export function lostCall(method: string, end: LinkEnd): ClientError {
 }
 
 /**
- * The answer was lost and the retry failed. The error of the retry does not tell whether the first attempt took
+ * The answer was lost and the retry failed. The error of the retry does not show whether the first attempt took
  * effect.
  */
 export function lostRetry(method: string, failure: ClientError): ClientError {
@@ -46,6 +46,22 @@ export function protocolFailure(method: string, end: LinkEnd): ClientError {
     retryable: true,
   });
 }
+
+/** Converts what a call threw to the error kinds of file operations. Kinds that mean the same everywhere stay. */
+export function asFileError(error: unknown): unknown {
+  if (!(error instanceof ClientError)) return error;
+  const { kind, code, message, data } = error;
+  if (kind === 'server' && code !== null) {
+    return new ClientError(FILE_ERROR_KINDS.get(code) ?? 'server', message, { data, cause: error, code });
+  }
+  if (kind === 'disconnected') return new ClientError('brokenPipe', message, { cause: error });
+  return error;
+}
+
+const FILE_ERROR_KINDS: ReadonlyMap<number, ClientErrorKind> = new Map<number, ClientErrorKind>([
+  [RpcErrorCode.notFound, 'notFound'],
+  [RpcErrorCode.invalidRequest, 'invalidInput'],
+]);
 
 const MAY_HAVE_HAPPENED = 'the operation may have taken effect; check before you repeat it';
 

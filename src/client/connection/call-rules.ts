@@ -9,7 +9,7 @@ import {
 import type { LinkEnd } from './link.ts';
 
 /** How the client treats a call when the connection is lost or the server is busy. */
-export interface CallRules {
+interface CallRules {
   /** Whether the call may be sent again after a recovery, because a second time has no further effect. */
   readonly retryable: boolean;
   /** Whether the call ends something that another call started. A slot is reserved for such calls. */

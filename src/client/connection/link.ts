@@ -4,9 +4,9 @@ import { printable, RpcError, RpcErrorCode } from '../../protocol/errors.ts';
 import { ConnectionClosedError, RpcConnection, TooManyCallsError } from '../../rpc/connection.ts';
 import { CloseCode, type CloseReason, type Transport } from '../../transport/transport.ts';
 import type { EnvironmentInfo } from '../backend.ts';
-import { CallLimit } from '../call-limit.ts';
 import { ClientError } from '../errors.ts';
 import { MAX_JSON_DEPTH, MAX_JSON_VALUES } from '../limits.ts';
+import { CallLimit } from './call-limit.ts';
 import { protocolError, readInitializeResult } from './server-messages.ts';
 import { sendableTrace, type TraceSource } from './trace.ts';
 
@@ -118,6 +118,10 @@ export class Link {
 
   get environmentInfo(): EnvironmentInfo | null {
     return this.#environmentInfo;
+  }
+
+  get carriesBytes(): boolean {
+    return this.#connection.carriesBytes;
   }
 
   /** Number of calls that were answered. */

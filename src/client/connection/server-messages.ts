@@ -1,9 +1,10 @@
-import { base64ByteLength, decodeBase64 } from '../../base/base64.ts';
+import { base64ByteLength } from '../../base/base64.ts';
 import type { Capability } from '../../protocol/environment.ts';
 import type { NetworkPolicyRequest } from '../../protocol/network.ts';
 import type { EnvironmentInfo, OutputStream, ReadPage } from '../backend.ts';
 import { ClientError } from '../errors.ts';
 import type { SequencedEvent } from '../process/event-order.ts';
+import { receivedBytes } from './bytes.ts';
 
 // The client validates messages by hand: schemas would cost more than the messages and double the size of a browser
 // bundle.
@@ -44,7 +45,7 @@ export function readEvent(method: string, params: unknown): SequencedEvent | nul
     if (!isExitCode(exitCode)) return null;
     return { type: 'exited', seq, exitCode, sandboxDenied: sandboxDenied === true };
   }
-  const bytes = typeof chunk === 'string' ? decodeBase64(chunk) : null;
+  const bytes = receivedBytes(chunk);
   return bytes === null || !isStream(stream) ? null : { type: 'output', seq, stream, bytes };
 }
 
@@ -113,7 +114,7 @@ export function protocolError(what: string, { retryable = false } = {}): ClientE
 
 function readChunk(chunk: unknown): ReadPage['chunks'][number] {
   const { seq, stream, chunk: text } = members(chunk);
-  const bytes = typeof text === 'string' ? decodeBase64(text) : null;
+  const bytes = receivedBytes(text);
   if (!isSeq(seq) || !isStream(stream) || bytes === null) throw protocolError('malformed output chunk');
   return { seq, stream, bytes };
 }

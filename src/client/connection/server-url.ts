@@ -1,7 +1,7 @@
 import { ClientError } from '../errors.ts';
 
 /** The address of a server. `name` is for messages: it leaves out credentials and the query. */
-export interface ServerUrl {
+interface ServerUrl {
   readonly href: string;
   readonly name: string;
 }

@@ -1,4 +1,4 @@
-import { CallLimit } from '../call-limit.ts';
+import { CallLimit } from '../connection/call-limit.ts';
 import { ClientError } from '../errors.ts';
 import { FILE_BLOCK_BYTES } from '../limits.ts';
 

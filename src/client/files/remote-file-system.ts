@@ -1,4 +1,4 @@
-import { decodeBase64, encodeBase64 } from '../../base/base64.ts';
+import { randomHex } from '../../base/random-hex.ts';
 import type { Capability } from '../../protocol/environment.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type { SandboxRequest } from '../../protocol/sandbox.ts';
@@ -9,47 +9,52 @@ import type {
   FileMetadata,
   FileOptions,
   FileWatch,
-  LinkOptions,
   SearchOptions,
   SearchResult,
+  SymlinkOptions,
   WalkOptions,
   WalkResult,
   WatchOptions,
 } from '../backend.ts';
-import { CallLimit } from '../call-limit.ts';
+import { bytesParam, receivedBytes } from '../connection/bytes.ts';
+import { asFileError } from '../connection/call-errors.ts';
+import { CallLimit } from '../connection/call-limit.ts';
 import { ClientError } from '../errors.ts';
 import { FILE_BLOCK_BYTES } from '../limits.ts';
-import { randomHex } from '../random-hex.ts';
 import { blocksOf, bytesOf, textOf } from './file-content.ts';
-import { asFileError } from './file-errors.ts';
-import { type WatchCaller, watchRemotely } from './remote-file-watch.ts';
+import { type WatchClient, watchRemotely } from './remote-file-watch.ts';
 import { trimSandbox } from './sandbox-context.ts';
 
-/** What a remote file system needs of a client. */
-export interface FileCaller extends WatchCaller {
+/** The part of a client that a remote file system needs. */
+export interface FileSystemClient extends WatchClient {
   readonly capabilities: Readonly<Partial<Record<Capability, boolean>>>;
+  /** Whether a base64 parameter may be a Uint8Array. Default: false. */
+  readonly carriesBytes?: boolean;
 }
 
 /** The files of a server, through its `fs/*` methods. */
 export class RemoteFileSystem implements ExecutorFileSystem {
-  readonly #caller: FileCaller;
-  /** Questions that are under way. Whoever asks the same gets the same answer; nothing outlives it. */
+  readonly #client: FileSystemClient;
+  /**
+   * Pending metadata requests, by path. Concurrent requests for the same path share one; nothing is cached beyond
+   * that.
+   */
   readonly #metadata = new Map<string, Promise<FileMetadata>>();
 
-  constructor(caller: FileCaller) {
-    this.#caller = caller;
+  constructor(client: FileSystemClient) {
+    this.#client = client;
   }
 
   async canonicalize(path: string, options: FileOptions = {}): Promise<string> {
     return (await this.#call('fs/canonicalize', { path }, options)).path;
   }
 
-  async readFile(path: string, options: LinkOptions = {}): Promise<Uint8Array> {
+  async readFile(path: string, options: SymlinkOptions = {}): Promise<Uint8Array> {
     const { dataBase64 } = await this.#call('fs/readFile', { path, ...linkParam(options) }, options);
     return decoded(dataBase64, path);
   }
 
-  async readFileText(path: string, options: LinkOptions = {}): Promise<string> {
+  async readFileText(path: string, options: SymlinkOptions = {}): Promise<string> {
     return textOf(await this.readFile(path, options), path);
   }
 
@@ -67,27 +72,27 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     }
   }
 
-  async writeFile(path: string, bytes: Uint8Array | string, options: LinkOptions = {}): Promise<void> {
-    const dataBase64 = encodeBase64(bytesOf(bytes));
+  async writeFile(path: string, bytes: Uint8Array | string, options: SymlinkOptions = {}): Promise<void> {
+    const dataBase64 = bytesParam(bytesOf(bytes), this.#client);
     await this.#change('fs/writeFile', { path, dataBase64, ...linkParam(options) }, options);
   }
 
   async createDirectory(
     path: string,
-    options: LinkOptions & { readonly recursive?: boolean } = {},
+    options: SymlinkOptions & { readonly recursive?: boolean } = {},
   ): Promise<void> {
     const { recursive } = options;
     await this.#change('fs/createDirectory', { path, recursive, ...linkParam(options) }, options);
   }
 
-  async getMetadata(path: string, options: LinkOptions = {}): Promise<FileMetadata> {
-    const ask = () => this.#call('fs/getMetadata', { path, ...linkParam(options) }, options);
-    // Only requests without conditions of their own are the same request.
+  async getMetadata(path: string, options: SymlinkOptions = {}): Promise<FileMetadata> {
+    const request = () => this.#call('fs/getMetadata', { path, ...linkParam(options) }, options);
+    // Only requests without a signal, timeout, sandbox or link option can be shared.
     const { signal, timeoutMs, followSymlinks, sandbox } = options;
-    if (signal || timeoutMs !== undefined || followSymlinks === false || sandbox != null) return ask();
+    if (signal || timeoutMs !== undefined || followSymlinks === false || sandbox != null) return request();
     let answer = this.#metadata.get(path);
     if (answer === undefined) {
-      answer = ask().finally(() => {
+      answer = request().finally(() => {
         if (this.#metadata.get(path) === answer) this.#metadata.delete(path);
       });
       this.#metadata.set(path, answer);
@@ -105,7 +110,7 @@ export class RemoteFileSystem implements ExecutorFileSystem {
 
   async remove(
     path: string,
-    options: LinkOptions & { readonly recursive?: boolean; readonly force?: boolean } = {},
+    options: SymlinkOptions & { readonly recursive?: boolean; readonly force?: boolean } = {},
   ): Promise<void> {
     const { recursive, force } = options;
     await this.#change('fs/remove', { path, recursive, force, ...linkParam(options) }, options);
@@ -134,7 +139,7 @@ export class RemoteFileSystem implements ExecutorFileSystem {
   async watch(path: string, options: WatchOptions = {}): Promise<FileWatch> {
     this.#require('fsWatch', 'watch files');
     const { signal, timeoutMs, ...params } = options;
-    return watchRemotely(this.#caller, { path, ...params }, { signal, timeoutMs });
+    return watchRemotely(this.#client, { path, ...params }, { signal, timeoutMs });
   }
 
   async replaceFile(
@@ -188,23 +193,23 @@ export class RemoteFileSystem implements ExecutorFileSystem {
     const { signal, timeoutMs } = options;
     const full = { ...params, ...sandboxParam(options) };
     try {
-      return checkedResult(await this.#caller.call(method, full, { signal, timeoutMs }), method);
+      return checkedResult(await this.#client.call(method, full, { signal, timeoutMs }), method);
     } catch (error) {
       throw asFileError(error);
     }
   }
 
   #require(capability: Capability, verb: string): void {
-    if (this.#caller.capabilities[capability] === true) return;
+    if (this.#client.capabilities[capability] === true) return;
     throw new ClientError('unsupported', `the server cannot ${verb}`, {
-      hint: `it needs a server that announces the capability ${capability}`,
+      hint: `use a server that announces the capability ${capability}`,
     });
   }
 
   async #open(path: string, mode: OpenMode, options: FileOptions): Promise<RemoteFile> {
     const { signal, timeoutMs } = options;
     try {
-      const file = new RemoteFile(this.#caller, path, mode, { signal, timeoutMs });
+      const file = new RemoteFile(this.#client, path, mode, { signal, timeoutMs });
       await file.open(sandboxParam(options));
       return file;
     } catch (error) {
@@ -217,27 +222,27 @@ export class RemoteFileSystem implements ExecutorFileSystem {
 type FileMethod = Extract<Method, `fs/${string}`>;
 type OpenMode = NonNullable<CallParamsOf<'fs/open'>['mode']>;
 
-/** A file that is open at the server. */
+/** A file that is open on the server. */
 class RemoteFile {
-  readonly #caller: FileCaller;
+  readonly #client: FileSystemClient;
   readonly #path: string;
   readonly #mode: OpenMode;
   readonly #options: CallOptions;
   readonly #handleId = randomHex();
 
-  constructor(caller: FileCaller, path: string, mode: OpenMode, options: CallOptions) {
-    this.#caller = caller;
+  constructor(client: FileSystemClient, path: string, mode: OpenMode, options: CallOptions) {
+    this.#client = client;
     this.#path = path;
     this.#mode = mode;
     this.#options = options;
   }
 
-  /** When this side gives up first, the file may be open all the same. */
+  /** Opens the file. When the client gives up first, the file may still be open on the server. */
   async open(sandbox: { readonly sandbox?: SandboxRequest }): Promise<void> {
     const mode = this.#mode === 'read' ? {} : { mode: this.#mode };
     const params = { handleId: this.#handleId, path: this.#path, ...mode, ...sandbox };
     try {
-      await this.#caller.call('fs/open', params, this.#options);
+      await this.#client.call('fs/open', params, this.#options);
     } catch (error) {
       if (!(error instanceof ClientError && error.kind === 'server')) void this.abandon();
       throw error;
@@ -250,29 +255,29 @@ class RemoteFile {
     if (bytes.length > FILE_BLOCK_BYTES || (bytes.length === 0 && !eof)) {
       throw new ClientError(
         'invalidData',
-        `the server sent a block of ${bytes.length} bytes of ${this.#path}`,
+        `invalid message from the server: a block of ${bytes.length} bytes of ${this.#path}`,
       );
     }
     return { bytes, eof };
   }
 
   async write(offset: number, bytes: Uint8Array): Promise<void> {
-    await this.#call('fs/writeBlock', { offset, chunk: encodeBase64(bytes) });
+    await this.#call('fs/writeBlock', { offset, chunk: bytesParam(bytes, this.#client) });
   }
 
-  /** Ends it; an atomic replacement takes effect. */
+  /** Closes the file. An atomic replacement takes effect. */
   async close(): Promise<void> {
     await this.#call('fs/close', {});
   }
 
   /**
-   * Ends it without effect where that is possible: an atomic replacement is dropped. Resolves when that is done, or when the caller
-   * waits no longer; what is left open ends with the connection.
+   * Closes the file and drops an atomic replacement. Resolves when that is done or the caller's limit is reached. A
+   * handle that stays open ends with the connection.
    */
   async abandon(): Promise<void> {
     const discard = this.#mode === 'atomicReplace' ? { discard: true } : {};
     const limit = new CallLimit(`closing ${this.#path}`, this.#options);
-    const closing = this.#caller.call('fs/close', { handleId: this.#handleId, ...discard });
+    const closing = this.#client.call('fs/close', { handleId: this.#handleId, ...discard });
     await limit.race(closing).catch(() => undefined);
     limit.end();
   }
@@ -283,22 +288,22 @@ class RemoteFile {
   ): Promise<ResultOf<M>> {
     try {
       const full = { ...params, handleId: this.#handleId } as CallParamsOf<M>;
-      return checkedResult(await this.#caller.call(method, full, this.#options), method);
+      return checkedResult(await this.#client.call(method, full, this.#options), method);
     } catch (error) {
       throw this.#explained(asFileError(error));
     }
   }
 
-  /** A handle that was opened and is unknown has gone with its connection; the file itself may well be there. */
+  /** An unknown handle that was opened before has ended with its connection; the file itself may exist. */
   #explained(error: unknown): unknown {
     if (!(error instanceof ClientError && error.kind === 'notFound')) return error;
-    const message = `the connection through which ${this.#path} was open is gone`;
+    const message = `the connection on which ${this.#path} was open is gone`;
     return new ClientError('brokenPipe', message, { cause: error });
   }
 }
 
-/** Following links is what servers do when nothing is said. */
-function linkParam({ followSymlinks }: LinkOptions): { followSymlinks?: false } {
+/** Servers follow links by default, so only false is sent. */
+function linkParam({ followSymlinks }: SymlinkOptions): { followSymlinks?: false } {
   return followSymlinks === false ? { followSymlinks } : {};
 }
 
@@ -306,14 +311,20 @@ function sandboxParam({ sandbox }: FileOptions): { sandbox?: SandboxRequest } {
   return sandbox == null ? {} : { sandbox: trimSandbox(sandbox) as SandboxRequest };
 }
 
-/** Results are taken on trust except for their form, so that nonsense is an error of its own kind. */
+/** Only checks that the result is an object, so that an invalid one is a protocol error. */
 function checkedResult<Result>(result: Result, method: string): Result {
   if (typeof result === 'object' && result !== null) return result;
-  throw new ClientError('protocol', `the server answered \`${method}\` with something that is no object`);
+  throw new ClientError(
+    'protocol',
+    `invalid message from the server: the result of \`${method}\` is not an object`,
+  );
 }
 
 function decoded(base64: unknown, path: string): Uint8Array {
-  const bytes = typeof base64 === 'string' ? decodeBase64(base64) : null;
+  const bytes = receivedBytes(base64);
   if (bytes !== null) return bytes;
-  throw new ClientError('invalidData', `the server sent bytes of ${path} that are not base64`);
+  throw new ClientError(
+    'invalidData',
+    `invalid message from the server: the content of ${path} is not base64`,
+  );
 }

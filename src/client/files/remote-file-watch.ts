@@ -1,3 +1,4 @@
+import { randomHex } from '../../base/random-hex.ts';
 import type {
   CallParamsOf,
   Method,
@@ -5,14 +6,13 @@ import type {
   NotificationParamsOf,
   ResultOf,
 } from '../../protocol/registry.ts';
-import type { CallOptions, FileWatch } from '../backend.ts';
+import type { CallOptions, FileChange, FileChanges, FileWatch } from '../backend.ts';
+import { asFileError } from '../connection/call-errors.ts';
 import { ClientError } from '../errors.ts';
-import { randomHex } from '../random-hex.ts';
-import { asFileError } from './file-errors.ts';
-import { WatchQueue } from './watch-queue.ts';
+import { WATCH_QUEUE_CHANGES } from '../limits.ts';
 
 /** The part of a client that a watch needs. */
-export interface WatchCaller {
+export interface WatchClient {
   readonly state: 'connected' | 'recovering' | 'failed' | 'closed';
   call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
   /** Returns a function that removes the listener. */
@@ -29,7 +29,7 @@ export interface WatchCaller {
  * gets an overflow for the time in between.
  */
 export async function watchRemotely(
-  caller: WatchCaller,
+  client: WatchClient,
   params: Omit<CallParamsOf<'fs/watch'>, 'watchId'>,
   options: CallOptions,
 ): Promise<FileWatch> {
@@ -41,9 +41,9 @@ export async function watchRemotely(
     renewal.abort();
     // Without a connection the watch is already gone. The answer is not awaited, because a server that hangs would
     // not send it.
-    if (caller.state === 'connected') caller.call('fs/unwatch', { watchId }).catch(() => undefined);
+    if (client.state === 'connected') client.call('fs/unwatch', { watchId }).catch(() => undefined);
   });
-  const stopListening = caller.onNotification('fs/changed', (changed) => {
+  const stopListening = client.onNotification('fs/changed', (changed) => {
     if (changed?.watchId !== watchId) return;
     // Notifications are not validated. A malformed one only shows that something changed.
     queue.push(Array.isArray(changed.changes) ? changed : { changes: [], overflow: true });
@@ -52,7 +52,7 @@ export async function watchRemotely(
     renewal = new AbortController();
     const { signal } = renewal;
     try {
-      await caller.call('fs/watch', { ...params, watchId }, { signal });
+      await client.call('fs/watch', { ...params, watchId }, { signal });
       queue.push({ changes: [], overflow: true });
     } catch (error) {
       const failure = asFileError(error);
@@ -63,19 +63,19 @@ export async function watchRemotely(
   };
   let stopFollowing = () => {};
   try {
-    await caller.call('fs/watch', { ...params, watchId }, options);
+    await client.call('fs/watch', { ...params, watchId }, options);
   } catch (error) {
     void queue.close();
     throw asFileError(error);
   }
   const failIfOver = () => {
-    if (caller.state === 'failed' || caller.state === 'closed') queue.fail(ended(caller.state));
+    if (client.state === 'failed' || client.state === 'closed') queue.fail(ended(client.state));
   };
-  stopFollowing = caller.onStateChange(() => {
+  stopFollowing = client.onStateChange(() => {
     // A renewal that was not sent before the loss would be sent after the next one, and the server would refuse the
     // duplicate id.
     renewal.abort();
-    if (caller.state === 'connected') void watchAgain();
+    if (client.state === 'connected') void watchAgain();
     else failIfOver();
   });
   // The connection may have ended right after the answer.
@@ -87,4 +87,83 @@ function ended(state: 'failed' | 'closed'): ClientError {
   return state === 'closed'
     ? new ClientError('closed', 'the watch has ended: the client is closed')
     : new ClientError('brokenPipe', 'the watch has ended: the connection is gone');
+}
+
+/**
+ * A watch that queues its changes for the consumer. When the queue is full, its changes are dropped and reported as
+ * overflow.
+ */
+class WatchQueue implements FileWatch {
+  readonly #stop: () => Promise<void>;
+  #changes: FileChange[] = [];
+  #overflow = false;
+  #ended = false;
+  #failure: ClientError | null = null;
+  #closing: Promise<void> | null = null;
+  #wake: () => void = () => {};
+
+  /** @param stop Ends the source; called once, by the first {@link close} or {@link fail}. */
+  constructor(stop: () => Promise<void>) {
+    this.#stop = stop;
+  }
+
+  push({ changes, overflow }: FileChanges): void {
+    if (this.#ended) return;
+    this.#overflow ||= overflow;
+    if (this.#changes.length + changes.length > WATCH_QUEUE_CHANGES) {
+      this.#changes = [];
+      this.#overflow = true;
+    } else {
+      this.#changes.push(...changes);
+    }
+    this.#wake();
+  }
+
+  /** Ends the watch with an error. The consumer first gets the queued changes. Stops the source immediately. */
+  fail(error: ClientError): void {
+    if (this.#ended) return;
+    this.#failure = error;
+    this.#ended = true;
+    this.#wake();
+    this.#closing = this.#stop();
+  }
+
+  /** Ends the iteration immediately and stops the source. */
+  close(): Promise<void> {
+    this.#ended = true;
+    this.#failure = null;
+    this.#changes = [];
+    this.#overflow = false;
+    this.#wake();
+    this.#closing ??= this.#stop();
+    return this.#closing;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<FileChanges, void> {
+    try {
+      for (;;) {
+        while (!this.#ended && !this.#hasChanges) {
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve;
+          });
+        }
+        if (this.#hasChanges) yield this.#take();
+        else if (this.#failure !== null) throw this.#failure;
+        else return;
+      }
+    } finally {
+      await this.close();
+    }
+  }
+
+  get #hasChanges(): boolean {
+    return this.#changes.length > 0 || this.#overflow;
+  }
+
+  #take(): FileChanges {
+    const taken = { changes: this.#changes, overflow: this.#overflow };
+    this.#changes = [];
+    this.#overflow = false;
+    return taken;
+  }
 }

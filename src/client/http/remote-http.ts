@@ -1,5 +1,5 @@
 import { onAbort } from '../../base/abort.ts';
-import { decodeBase64, encodeBase64 } from '../../base/base64.ts';
+import { encodeBase64 } from '../../base/base64.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
@@ -9,7 +9,8 @@ import type {
   HttpResponse,
   StreamingHttpResponse,
 } from '../backend.ts';
-import { CallLimit } from '../call-limit.ts';
+import { receivedBytes } from '../connection/bytes.ts';
+import { CallLimit } from '../connection/call-limit.ts';
 import { type Capabilities, protocolError } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
 import { bytesOf } from '../files/file-content.ts';
@@ -17,18 +18,18 @@ import { BODY_WINDOW_BYTES } from '../limits.ts';
 import type { HttpBodies, HttpBody } from './http-bodies.ts';
 
 /** The part of a client that HTTP requests need. */
-export interface HttpCaller {
+export interface HttpRequestClient {
   readonly capabilities: Capabilities;
   call<M extends Method>(method: M, params: CallParamsOf<M>, options?: CallOptions): Promise<ResultOf<M>>;
 }
 
 /** Sends HTTP requests through a server. Cancels abandoned requests there, if the server supports it. */
 export class RemoteHttp implements ExecutorHttp {
-  readonly #caller: HttpCaller;
+  readonly #client: HttpRequestClient;
   readonly #bodies: HttpBodies;
 
-  constructor(caller: HttpCaller, bodies: HttpBodies) {
-    this.#caller = caller;
+  constructor(client: HttpRequestClient, bodies: HttpBodies) {
+    this.#client = client;
     this.#bodies = bodies;
   }
 
@@ -55,13 +56,13 @@ export class RemoteHttp implements ExecutorHttp {
   }
 
   #streaming(): Partial<CallParamsOf<'http/request'>> {
-    const { httpFlowControl } = this.#caller.capabilities;
+    const { httpFlowControl } = this.#client.capabilities;
     return { streamResponse: true, ...(httpFlowControl && { windowBytes: BODY_WINDOW_BYTES }) };
   }
 
   async #send(params: CallParamsOf<'http/request'>, options: CallOptions): Promise<HttpResponse> {
     try {
-      return readAnswer(await this.#caller.call('http/request', params, options));
+      return readAnswer(await this.#client.call('http/request', params, options));
     } catch (error) {
       const givenUp = error instanceof ClientError && (error.kind === 'aborted' || error.kind === 'timeout');
       if (givenUp) this.#cancel(params.requestId);
@@ -91,7 +92,7 @@ export class RemoteHttp implements ExecutorHttp {
     const unsubscribe = signal === undefined || signal.aborted ? () => {} : onAbort(signal, abort);
     if (signal?.aborted) abort();
     const cancel = () => giveUp(null);
-    const consumed = this.#caller.capabilities.httpFlowControl
+    const consumed = this.#client.capabilities.httpFlowControl
       ? (bytes: number) => this.#report(requestId, bytes)
       : () => {};
     return { body: pieces(body, consumed, cancel), cancel };
@@ -99,13 +100,13 @@ export class RemoteHttp implements ExecutorHttp {
 
   /** Does not wait for the answer. A server without the method continues, and its chunks are dropped. */
   #cancel(requestId: string): void {
-    if (!this.#caller.capabilities.httpCancel) return;
-    this.#caller.call('http/cancel', { requestId }).catch(() => {});
+    if (!this.#client.capabilities.httpCancel) return;
+    this.#client.call('http/cancel', { requestId }).catch(() => {});
   }
 
   /** A lost report does no harm: the body is lost with the same connection. */
   #report(requestId: string, bytes: number): void {
-    this.#caller.call('http/consumed', { requestId, bytes }).catch(() => {});
+    this.#client.call('http/consumed', { requestId, bytes }).catch(() => {});
   }
 }
 
@@ -152,7 +153,7 @@ function paramsOf(
 /** Validated by hand, like every message that the client reads. */
 function readAnswer(result: unknown): HttpResponse {
   const { status, headers, bodyBase64 } = (result ?? {}) as Record<string, unknown>;
-  const body = typeof bodyBase64 === 'string' ? decodeBase64(bodyBase64) : null;
+  const body = receivedBytes(bodyBase64);
   if (!Number.isSafeInteger(status) || !Array.isArray(headers) || !headers.every(isHeader) || body === null) {
     throw protocolError('malformed result of `http/request`');
   }

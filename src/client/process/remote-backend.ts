@@ -6,8 +6,8 @@ import type {
   SandboxType,
   StartParams,
 } from '../backend.ts';
-import { CallLimit } from '../call-limit.ts';
 import { asClientError, lostCall } from '../connection/call-errors.ts';
+import { CallLimit } from '../connection/call-limit.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
 import { ClientError } from '../errors.ts';
 import { INFO_TIMEOUT_MS } from '../limits.ts';
@@ -15,7 +15,7 @@ import type { ProcessRoutes } from './process-routes.ts';
 import { type ProcessHost, RemoteProcess } from './remote-process.ts';
 
 /** The part of a client that a backend needs. */
-export interface BackendHost extends Omit<ProcessHost, 'unregister'> {
+interface BackendHost extends Omit<ProcessHost, 'unregister'> {
   readonly environmentInfo: EnvironmentInfo | null;
   usableLink(signal?: AbortSignal): Promise<Link>;
   readonly routes: ProcessRoutes;

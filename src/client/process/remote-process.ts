@@ -1,4 +1,5 @@
 import { onAbort } from '../../base/abort.ts';
+import { Listeners } from '../../base/listeners.ts';
 import type { CallParamsOf, Method, ResultOf } from '../../protocol/registry.ts';
 import type {
   CallOptions,
@@ -11,7 +12,7 @@ import type {
   TerminateMode,
   WriteStatus,
 } from '../backend.ts';
-import { CallLimit } from '../call-limit.ts';
+import { CallLimit } from '../connection/call-limit.ts';
 import type { Link } from '../connection/link.ts';
 import { type Capabilities, readPage, readRunning } from '../connection/server-messages.ts';
 import { ClientError } from '../errors.ts';
@@ -24,7 +25,6 @@ import {
   QUIET_CHECK_FIRST_MS,
   QUIET_CHECK_MAX_MS,
 } from '../limits.ts';
-import { Listeners } from '../listeners.ts';
 import { type Call, catchUp } from './catch-up.ts';
 import { ProcessEventLog } from './event-log.ts';
 import { EventOrder, type OrderedEvent, type SequencedEvent } from './event-order.ts';

@@ -1,3 +1,4 @@
+import { randomHex } from '../../base/random-hex.ts';
 import type {
   CallOptions,
   ExecBackend,
@@ -7,11 +8,9 @@ import type {
   ProcessState,
   StartParams,
 } from '../backend.ts';
-import { CallLimit } from '../call-limit.ts';
-import { Deadline } from '../deadline.ts';
+import { CallLimit, Deadline } from '../connection/call-limit.ts';
 import { ClientError } from '../errors.ts';
 import { INPUT_CHUNK_BYTES, RUN_END_TIMEOUT_MS, RUN_MAX_OUTPUT_BYTES } from '../limits.ts';
-import { randomHex } from '../random-hex.ts';
 import { outputOf } from './output.ts';
 
 /** The exit status and output of a program. A failed program is a result, not an error. */

@@ -1,7 +1,7 @@
 import { encodeBase64 } from '../../base/base64.ts';
 import type { CallOptions, WriteStatus } from '../backend.ts';
-import { CallLimit } from '../call-limit.ts';
 import { asClientError, lostCall, lostRetry } from '../connection/call-errors.ts';
+import { CallLimit } from '../connection/call-limit.ts';
 import { CallRetries } from '../connection/call-rules.ts';
 import { type Link, LinkEndedError } from '../connection/link.ts';
 import { readStatus } from '../connection/server-messages.ts';

@@ -4,9 +4,8 @@ import type { AttachmentRoots } from './combined-roots.ts';
 import { parseSelectedRoot, type SelectedCapabilityRoot } from './selected-root.ts';
 
 /**
- * The roots that the environments of a step bring along: those that a provisioned one was reported with, or those in the
- * configuration of one that its owner configures. Roots that cannot be used are left out with all others of their environment;
- * `warn` hears of it.
+ * Returns the roots of the environments of a step: those in the provisioning report, or those in the configuration by the
+ * environment's owner. An invalid root excludes all roots of its environment; `warn` receives the reason.
  */
 export function attachmentRoots(
   environments: readonly StepEnvironment[],
@@ -37,7 +36,7 @@ function rootsOf(
   }
 }
 
-/** An environment speaks for itself only. */
+/** An environment may only name roots of its own. */
 function rootHere(environmentId: string, value: unknown): SelectedCapabilityRoot {
   const root = parseSelectedRoot(value);
   if (root.location.environmentId === environmentId) return root;

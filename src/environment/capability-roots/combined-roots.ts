@@ -1,16 +1,16 @@
 import { MAX_ATTACHMENT_ROOTS } from '../limits.ts';
 import { type SelectedCapabilityRoot, sameLocation } from './selected-root.ts';
 
-/** The roots that come with an environment which a thread has attached. */
+/** The roots of an environment that is attached to a thread. */
 export interface AttachmentRoots {
-  /** Who configures the environment. Roots of one that the thread configures may refresh those that the thread has selected. */
+  /** Whether the thread or the owner configures the environment. Roots of a thread-configured environment may refresh those that the thread selected. */
   readonly configuredBy: 'thread' | 'owner';
   readonly roots: readonly SelectedCapabilityRoot[];
 }
 
 /**
- * All roots of a step: the thread's, then those of its attachments, in order. Of several with one id the first counts; when they
- * differ, `warn` hears of it.
+ * Returns all roots of a step: the thread's, then those of its attachments, in order. The first root with an id wins; `warn` is
+ * called when another root with that id differs from it.
  */
 export function combineRoots(
   threadRoots: readonly SelectedCapabilityRoot[],
@@ -50,6 +50,6 @@ function add(
   const first = combined.get(root.id);
   if (first === undefined) combined.set(root.id, root);
   else if (!sameLocation(first, root)) {
-    warn(`capability root '${root.id}' is selected at two places; the first one counts`);
+    warn(`capability root '${root.id}' is selected at two locations; the first one is used`);
   }
 }

@@ -1,21 +1,21 @@
 import type { CallOptions } from '../../client/backend.ts';
-import { Deadline } from '../../client/deadline.ts';
+import { Deadline } from '../../client/connection/call-limit.ts';
 import { DISCOVERY_BATCH_ROOTS, MAX_CACHED_ROOTS } from '../limits.ts';
 import { type DiscoverableEnvironment, type RootOutcome, requestDiscovery } from './discovery-request.ts';
 import type { SelectedCapabilityRoot } from './selected-root.ts';
 import type { ResolvedRoot } from './step-resolution.ts';
 
-/** Under which rules the files of a step's roots are read. */
+/** The rules for reading the files of a step's roots. */
 export interface DiscoveryPolicy {
-  /** The sandbox of each environment, as on the wire; none for an environment that is not in it. */
+  /** The sandbox of each environment, as on the wire. An environment without an entry has none. */
   readonly sandboxes?: ReadonlyMap<string, unknown>;
-  /** Whether reading is restricted at all: then roots of environments without a sandbox are left out. */
+  /** Whether reading is restricted. Roots of environments without a sandbox are then skipped. */
   readonly restrictedReads?: boolean;
 }
 
 /**
- * What a root offers in this step, and the step's handle to use it with. `discovered` is the same object for as long as it is
- * cached, so that what others derive from it can be kept along with it.
+ * The capabilities of a root in this step, and the step's handle for using them. `discovered` stays the same object while it is
+ * cached, so callers can cache derived data by it.
  */
 export type StepDiscovery<E> = ResolvedRoot<E> & RootOutcome;
 
@@ -25,19 +25,19 @@ interface Entry {
 }
 
 /**
- * What one thread has found at its roots. It is kept by environment id, root id and path: whichever handle has the environment's
- * id leads to the same files, so a new one is no reason to look again. A failure of the connection is, at the next step.
+ * Caches what one thread discovered at its roots, by environment id, root id and path. Every handle with the environment's id
+ * leads to the same files, so a new handle does not invalidate an entry. A connection failure does, at the next step.
  */
 export class DiscoveryCache {
-  /** The least recently used first. */
+  /** In least recently used order. */
   readonly #entries = new Map<string, Entry>();
-  /** Settles, without failing, when nobody looks at roots any more. */
+  /** Resolves when no discovery is under way. Never rejects. */
   #idle: Promise<unknown> = Promise.resolve();
   #recovered = false;
 
   /**
-   * What the roots of a step offer, in their order; those that are not known yet are looked at through the step's own handles. It
-   * does not change afterwards. Rejects only when the caller gives up; what has been begun by then may still be of use.
+   * Returns the capabilities of a step's roots, in their order. Roots that are not cached are discovered through the step's own
+   * handles. The result never changes afterwards. Rejects only when the caller aborts; requests under way may still fill the cache.
    */
   discover<E extends DiscoverableEnvironment>(
     roots: readonly ResolvedRoot<E>[],
@@ -45,7 +45,7 @@ export class DiscoveryCache {
     options: CallOptions = {},
   ): Promise<readonly StepDiscovery<E>[]> {
     const deadline = new Deadline(options);
-    // One at a time: two steps that begin together must not both look at the same root.
+    // One at a time: two steps that start together must not both discover the same root.
     const step = this.#idle.then(() => {
       deadline.check(WHAT);
       return this.#discover(roots, policy, options.signal);
@@ -54,7 +54,7 @@ export class DiscoveryCache {
     return deadline.wait(WHAT, step);
   }
 
-  /** Whether a root that could not be looked at before has been since the last time this was asked. */
+  /** Returns whether discovery of a previously failed root has succeeded since the last call. */
   takeRecovered(): boolean {
     const recovered = this.#recovered;
     this.#recovered = false;
@@ -132,7 +132,7 @@ function keyOf({ id, location }: SelectedCapabilityRoot): string {
   return JSON.stringify([id, location.environmentId, location.path]);
 }
 
-/** A sandbox as a text that tells it from another one. */
+/** Returns a text that differs for different sandboxes. */
 function spell(sandbox: unknown): string {
   return JSON.stringify(sandbox) ?? 'null';
 }

@@ -9,31 +9,31 @@ import type { Environment } from '../environment.ts';
 import { DISCOVERY_READY_WAIT_MS, DISCOVERY_TIMEOUT_MS } from '../limits.ts';
 import type { SelectedCapabilityRoot } from './selected-root.ts';
 
-/** What discovery needs of an environment. */
+/** The part of an environment that discovery uses. */
 export type DiscoverableEnvironment = Pick<Environment, 'id' | 'info' | 'waitUntilReady'> & {
   readonly discovery: CapabilityDiscovery;
 };
 
-/** A root and the sandbox under which its files are to be read; null is none. */
-export interface RequestedRoot {
+/** A root and the sandbox for reading its files; null for none. */
+interface RequestedRoot {
   readonly root: SelectedCapabilityRoot;
   readonly sandbox: unknown;
 }
 
-/** What came of looking at a root. */
+/** The result of the discovery of one root. */
 export type RootOutcome =
   | { readonly discovered: DiscoveredRoot; readonly error: null }
   | { readonly discovered: null; readonly error: DiscoveryFailure };
 
 export interface DiscoveryFailure {
   readonly message: string;
-  /** Whether the next step tries again; otherwise it stays so for as long as the thread. */
+  /** Whether the next step retries. Otherwise the failure lasts as long as the thread. */
   readonly retryable: boolean;
 }
 
 /**
- * Looks at roots of one environment, in one request. When the connection fails it is waited for a while and the request is made
- * once more; a server that just takes too long is not asked twice. Rejects only when the caller aborts it.
+ * Discovers roots of one environment in one request. After a connection failure it waits for the connection and retries once; a
+ * request that timed out is not retried. Rejects only when the caller aborts.
  */
 export async function requestDiscovery(
   environment: DiscoverableEnvironment,
@@ -52,8 +52,8 @@ export async function requestDiscovery(
   }
 }
 
-/** Whether the sandbox confines anything. */
-export function isEnforcing(sandbox: unknown): boolean {
+/** Whether the sandbox restricts anything. */
+function isEnforcing(sandbox: unknown): boolean {
   if (sandbox == null) return false;
   const { permissions } = sandbox as { readonly permissions?: { readonly type?: unknown } | null };
   return permissions?.type !== 'disabled';
@@ -90,7 +90,7 @@ async function discover(
         'unsupported',
         `environment '${environment.id}' cannot confine capability discovery`,
         {
-          hint: 'its server is too old, or has no sandbox',
+          hint: 'update its server, or enable the sandbox there',
         },
       );
     }
@@ -103,7 +103,7 @@ async function discover(
   return await environment.discovery.discover(roots, limited);
 }
 
-/** An answer about other roots than those that were asked for is no answer. */
+/** Checks that the response is about the requested roots. */
 function matched(
   requested: readonly RequestedRoot[],
   answer: readonly DiscoveredRoot[],
@@ -111,13 +111,13 @@ function matched(
   if (answer.length !== requested.length) {
     throw new ClientError(
       'protocol',
-      `${requested.length} roots were asked for and ${answer.length} answered`,
+      `${requested.length} roots were requested, but the server returned ${answer.length}`,
     );
   }
   return requested.map(({ root: { id, location } }, index) => {
     const discovered = answer[index]!;
     if (discovered.id === id && discovered.path === location.path) return { discovered, error: null };
-    const message = `root '${id}' was asked for and '${discovered.id}' at ${discovered.path} answered`;
+    const message = `root '${id}' was requested, but the server returned '${discovered.id}' at ${discovered.path}`;
     return { discovered: null, error: { message, retryable: false } };
   });
 }
@@ -126,7 +126,7 @@ function isTransient(error: unknown): error is ClientError {
   return error instanceof ClientError && (error.retryable || TRANSIENT.has(error.kind));
 }
 
-/** Failures of the connection, not of what was asked over it. */
+/** Whether the connection failed, rather than the request. */
 const TRANSIENT: ReadonlySet<ClientErrorKind> = new Set<ClientErrorKind>([
   'connectTimeout',
   'connectFailed',

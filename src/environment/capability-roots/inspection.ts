@@ -4,18 +4,18 @@ import type { ResolvedRoot } from './step-resolution.ts';
 
 export interface InspectedRoots<E> {
   readonly roots: readonly SelectedCapabilityRoot[];
-  /** A thread's environments as its newest step has them; roots of those that are starting are left out. */
+  /** A thread's environments in its newest step. Roots of environments that are starting are skipped. */
   readonly captured?: ReadonlyMap<string, E | null>;
   readonly registry: { get(id: string): E | null };
 }
 
 export interface RootInspection<E> {
   readonly roots: readonly ResolvedRoot<E>[];
-  /** For people: which roots are missing for good, and why. */
+  /** Messages for users: which roots are unavailable, and why. */
   readonly warnings: readonly string[];
 }
 
-/** Which roots can be looked at now, for catalogues. Nothing is started and nothing is waited for. */
+/** Returns the roots that can be listed now, for catalogs. It starts nothing and waits for nothing. */
 export function inspectRoots<E extends Pick<Environment, 'readiness'>>({
   roots,
   captured = new Map(),

@@ -2,7 +2,7 @@ import { ClientError } from '../../client/errors.ts';
 import { nativePathOfText } from '../../files/native-path.ts';
 import { escapeBytes, PathUriError, pathFromUri, spelledUri, uriFromPath } from '../../files/path-uri.ts';
 
-/** A directory with capabilities that a thread wants to use, by names that stay: no handle, no state, nothing that was found there. */
+/** A directory with capabilities that a thread selected. It has stable names only: no handle, no state and no discovered data. */
 export interface SelectedCapabilityRoot {
   readonly id: string;
   readonly location: {
@@ -13,28 +13,28 @@ export interface SelectedCapabilityRoot {
   };
 }
 
-/** What makes up a selection. `path` is a `file:` URI or an absolute path of the executor, whose system may be another one. */
+/** The input of a selection. `path` is a `file:` URI or an absolute path of the executor, whose operating system may differ. */
 export interface RootChoice {
   readonly id: string;
   readonly environmentId: string;
   readonly path: string;
 }
 
-/** The selection of one root. Throws ClientError `invalidInput` when it cannot name one. */
+/** Selects one root. Throws ClientError `invalidInput` when the choice is invalid. */
 export function selectRoot({ id, environmentId, path }: RootChoice): SelectedCapabilityRoot {
   if (id.trim() === '') throw invalid('a capability root has a blank id');
   if (environmentId === '') throw invalid(`capability root '${id}' names no environment`);
   return { id, location: { type: 'environment', environmentId, path: storedPath(id, path) } };
 }
 
-/** Reads one selection back. Throws ClientError `invalidInput` when it is none. */
+/** Parses a stored selection. Throws ClientError `invalidInput` when it is invalid. */
 export function parseSelectedRoot(value: unknown): SelectedCapabilityRoot {
   const { id, location } = members(value);
   const { type, environmentId, path } = members(location);
   if (typeof id !== 'string' || typeof environmentId !== 'string' || typeof path !== 'string') {
     throw invalid('a capability root lacks its id, environment id or path');
   }
-  if (type !== 'environment') throw invalid(`capability root '${id}' is at a place of an unknown type`);
+  if (type !== 'environment') throw invalid(`capability root '${id}' has a location of an unknown type`);
   return selectRoot({ id, environmentId, path });
 }
 
@@ -43,7 +43,7 @@ export function sameLocation(one: SelectedCapabilityRoot, other: SelectedCapabil
   return a.environmentId === b.environmentId && a.path === b.path;
 }
 
-/** The one spelling of a path; an executor compares with it. */
+/** Returns the canonical spelling of a path, which executors compare with. */
 function storedPath(id: string, path: string): string {
   const uri = uriOf(path);
   if (uri === null) throw invalid(`the path of capability root '${id}' is not absolute`);
@@ -51,7 +51,7 @@ function storedPath(id: string, path: string): string {
     pathFromUri(uri);
   } catch (error) {
     if (!(error instanceof PathUriError)) throw error;
-    // A path of another system is none of this one's business.
+    // A path of another operating system is valid there.
     if (error.kind === 'syntax') throw invalid(`the path of capability root '${id}': ${error.message}`);
   }
   return spelledUri(uri);

@@ -4,13 +4,13 @@ import type { Environment } from '../environment.ts';
 import { type AttachmentRoots, combineRoots } from './combined-roots.ts';
 import type { SelectedCapabilityRoot } from './selected-root.ts';
 
-/** What resolution needs of an environment. */
+/** The part of an environment that the resolution uses. */
 export type StartableEnvironment = Pick<
   Environment,
   'id' | 'startupFinished' | 'startForUse' | 'waitUntilReady'
 >;
 
-/** A root together with the handle that everything in this step uses for it, whatever has the id by now. */
+/** A root and the handle that this step uses for it, even if another handle has the id now. */
 export interface ResolvedRoot<E> {
   readonly root: SelectedCapabilityRoot;
   readonly environment: E;
@@ -20,17 +20,17 @@ export interface StepRoots<E> {
   readonly threadRoots: readonly SelectedCapabilityRoot[];
   /** In the order in which the environments were selected. */
   readonly attachments?: readonly AttachmentRoots[];
-  /** The step's environments: the handle of a ready one, null for one that is starting. Failed ones are not in it. */
+  /** The step's environments: the handle of a ready one, null for one that is starting. Failed ones have no entry. */
   readonly captured: ReadonlyMap<string, E | null>;
   /** Finds environments outside the step. */
   readonly registry: { get(id: string): E | null };
-  /** Hears of roots that contradict each other or are too many. */
+  /** Called for contradicting roots and for too many roots. */
   readonly warn?: (message: string) => void;
 }
 
 /**
- * The roots that one step can use, in order. Roots of environments that are starting, missing or failed are left out of this step
- * and stay selected. An environment outside the step that nobody has used yet is started for a later step. No file is looked at.
+ * Returns the roots that one step can use, in order. Roots of environments that are starting, missing or failed are skipped in this
+ * step and stay selected. An unused environment outside the step is started for a later step. No file is read.
  */
 export async function resolveStepRoots<E extends StartableEnvironment>(
   { threadRoots, attachments = [], captured, registry, warn = () => {} }: StepRoots<E>,
@@ -52,7 +52,7 @@ export async function resolveStepRoots<E extends StartableEnvironment>(
   return Object.freeze(resolved);
 }
 
-/** The environment if it can be used now. One that failed before may have another try. */
+/** Returns the environment if it can be used now. A failed environment may be retried. */
 async function readyOutside<E extends StartableEnvironment>(
   environment: E | null,
   options: CallOptions | undefined,

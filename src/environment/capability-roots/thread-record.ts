@@ -3,30 +3,30 @@ import { MAX_SELECTED_ROOTS } from '../limits.ts';
 import { parseSelectedRoot, type SelectedCapabilityRoot, selectRoot } from './selected-root.ts';
 
 /**
- * What the first record of a thread's log says about the selection, beside whatever else it says. As a type, and not an interface, it can be
- * given where any record is taken.
+ * The members about the selection in the first record of a thread's log. It is a type and not an interface, so that it is assignable
+ * to a generic record.
  */
 export type SelectionMetadata = {
-  /** Left out when nothing is selected. */
+  /** Absent when nothing is selected. */
   readonly selected_capability_roots?: readonly SelectedCapabilityRoot[];
 };
 
-/** A thread as it is stored: what was written first, and what happened since. */
+/** A stored thread: its first record and its turns. */
 export interface StoredThread<Turn> {
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly turns: readonly Turn[];
 }
 
 export interface ForkOptions {
-  /** Takes over only so many of the newest turns; all of them by default. */
+  /** How many of the newest turns are copied. Default: all. */
   readonly lastTurns?: number;
-  /** Replaces the inherited selection, even by nothing. */
+  /** Replaces the inherited selection; an empty list clears it. */
   readonly roots?: readonly SelectedCapabilityRoot[];
 }
 
 /**
- * The members to write into a thread's first record. They hold the ids and paths of the roots and nothing else, whatever the
- * objects carry besides. It is written once: that an environment cannot be reached changes nothing about what was selected.
+ * Returns the members for a thread's first record. They contain the ids and paths of the roots and no other members of the objects.
+ * The record is written once: an unreachable environment does not change the selection.
  */
 export function selectionMetadata(roots: readonly SelectedCapabilityRoot[]): SelectionMetadata {
   refuseTooMany(roots);
@@ -35,16 +35,16 @@ export function selectionMetadata(roots: readonly SelectedCapabilityRoot[]): Sel
   return { selected_capability_roots: stored };
 }
 
-/** The selection of a thread that is started again: `explicit` when there is one, else what was written. */
+/** Returns the selection of a resumed thread: `explicit` if given, else the stored one. */
 export function restoreSelection(
   metadata: Readonly<Record<string, unknown>>,
   explicit?: readonly SelectedCapabilityRoot[],
 ): readonly SelectedCapabilityRoot[] {
   if (explicit !== undefined) return explicit.map(parseSelectedRoot);
   const { selected_capability_roots: stored = null } = metadata;
-  // Threads that were written before there were selections have none.
+  // Threads of older versions have no selection.
   if (stored === null) return [];
-  if (!Array.isArray(stored)) throw unreadable('they are no list');
+  if (!Array.isArray(stored)) throw unreadable('they are not a list');
   refuseTooMany(stored);
   try {
     return stored.map(parseSelectedRoot);
@@ -54,8 +54,8 @@ export function restoreSelection(
 }
 
 /**
- * A new thread that goes on from another one. The selection comes from the other's metadata, so it is inherited however few turns
- * are. What else belongs into the metadata, such as a new id, is the caller's to add.
+ * Creates a thread that continues another one. The selection comes from the other's metadata, so it is inherited regardless of the
+ * number of turns. The caller adds other metadata, such as a new id.
  */
 export function forkThread<Turn>(
   parent: StoredThread<Turn>,

@@ -6,8 +6,8 @@ import { type RelaySettings, relayTransport } from './relay-transport.ts';
 import { quote, type TomlTable } from './toml-table.ts';
 
 /**
- * The environments that an environments.toml describes. Throws for the first thing in it that is wrong; what it does not say is
- * never guessed. Relative directories are below `home`, the folder the file is in; `relay` makes transports to environments behind one.
+ * Parses the environments of an environments.toml. Throws for the first error in it. Relative directories are resolved against
+ * `home`, the folder of the file. `relay` creates the transports to environments behind a relay.
  */
 export function parseEnvironments(
   root: TomlTable,
@@ -34,7 +34,7 @@ type Relay = (settings: RelaySettings) => EnvironmentTransport;
 
 function parseEnvironment(table: TomlTable, home: string, relay: Relay): ProvidedEnvironment {
   const id = parseId(table);
-  const named = table.at(`[[environments]] ${quote(id)}`);
+  const named = table.named(`[[environments]] ${quote(id)}`);
   named.refuseUnknownKeys(KEYS);
   const transport = named.has('registry_url') ? parseRelay(named, id, relay) : parseTransport(named, home);
   return { id, transport, requiredSkills: parseSkills(named) };
@@ -58,7 +58,8 @@ const KEYS = [
 function parseId(table: TomlTable): string {
   const id = table.string('id');
   if (id === undefined) throw table.error("'id' is missing", 'write id = "a-name"');
-  if (id !== id.trim()) throw table.error(`the id ${quote(id)} has space around it`, 'remove it');
+  if (id !== id.trim())
+    throw table.error(`the id ${quote(id)} has leading or trailing spaces`, 'remove them');
   if (/^(?:local|none)$/i.test(id)) {
     throw table.error(`the id ${quote(id)} is reserved`, 'choose another one');
   }
@@ -69,7 +70,7 @@ function parseId(table: TomlTable): string {
     );
   }
   if (!/^[A-Za-z0-9_-]+$/.test(id)) {
-    throw table.error(`${quote(id)} is no valid id`, 'use letters, digits, - and _ only, at least one');
+    throw table.error(`${quote(id)} is not a valid id`, 'use one or more letters, digits, - and _');
   }
   return id;
 }
@@ -87,7 +88,7 @@ function parseTransport(table: TomlTable, home: string): EnvironmentTransport {
     : { ...parseCommand(table, home), initializeTimeoutMs };
 }
 
-/** The environment of the relay has the same id unless another one is given. */
+/** The relay's environment has the same id unless the table names another one. */
 function parseRelay(table: TomlTable, id: string, relay: Relay): EnvironmentTransport {
   for (const owner of ['url', 'program']) {
     if (table.has(owner)) {
@@ -98,11 +99,14 @@ function parseRelay(table: TomlTable, id: string, relay: Relay): EnvironmentTran
   refuseKeysOfOther(table, ['connect_timeout_sec'], 'url');
   const registryUrl = table.string('registry_url')!.trim();
   if (!/^https?:\/\//.test(registryUrl) || !URL.canParse(registryUrl)) {
-    throw table.error(`'registry_url' is ${quote(registryUrl)}, which is no HTTP URL`, 'write https://HOST');
+    throw table.error(
+      `'registry_url' is ${quote(registryUrl)}, which is not an HTTP URL`,
+      'write https://HOST',
+    );
   }
   const authToken = table.string('auth_bearer_token');
   if (authToken === undefined) {
-    throw table.error("'auth_bearer_token' is missing", 'registries ask for one');
+    throw table.error("'auth_bearer_token' is missing", 'registries require a token');
   }
   const environmentId = table.string('environment_id') ?? id;
   const target = relay({ registryUrl, environmentId, authToken, accountId: null });
@@ -146,13 +150,13 @@ function parseCommand(table: TomlTable, home: string): EnvironmentTransport & { 
 function refuseKeysOfOther(table: TomlTable, keys: readonly string[], owner: string): void {
   const key = keys.find((candidate) => table.has(candidate));
   if (key === undefined) return;
-  throw table.error(`'${key}' has a meaning only beside '${owner}'`, `remove ${key}, or use ${owner}`);
+  throw table.error(`'${key}' is only valid together with '${owner}'`, `remove ${key}, or use ${owner}`);
 }
 
 function parseSeconds(table: TomlTable, key: string): number | undefined {
   const seconds = table.number(key);
   if (seconds === undefined) return undefined;
-  // Written so that nan fails, too.
+  // This form also rejects nan.
   if (!(seconds >= 0 && seconds <= MAX_TIMEOUT_SEC)) {
     throw table.error(`'${key}' is ${seconds}`, `write seconds from 0 to ${MAX_TIMEOUT_SEC}`);
   }

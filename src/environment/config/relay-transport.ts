@@ -2,7 +2,7 @@ import type { TransportSource } from '../../client/client-core.ts';
 import { RELAY_CONNECT_TIMEOUT_MS } from '../limits.ts';
 import type { OpenerTarget } from '../provider.ts';
 
-/** What a configuration says of an environment behind a relay. */
+/** The configuration of an environment behind a relay. */
 export interface RelaySettings {
   readonly registryUrl: string;
   readonly environmentId: string;
@@ -10,7 +10,7 @@ export interface RelaySettings {
   readonly accountId: string | null;
 }
 
-/** Reaches the executor of an environment through a relay. The code for that is loaded by the first connection. */
+/** Connects to the executor of an environment through a relay. The first connection loads the relay code. */
 export function relayTransport(settings: RelaySettings): OpenerTarget {
   let source: Promise<TransportSource> | null = null;
   return {
@@ -18,7 +18,7 @@ export function relayTransport(settings: RelaySettings): OpenerTarget {
     resumable: true,
     connectTimeoutMs: RELAY_CONNECT_TIMEOUT_MS,
     async open(signal) {
-      // One source for all connections: the executor knows a harness by the key that the source has.
+      // One source for all connections: the executor identifies a harness by the key of the source.
       source ??= openSource(settings);
       return (await source).open(signal);
     },

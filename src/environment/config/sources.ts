@@ -11,16 +11,16 @@ import { parseEnvironments } from './environments-toml.ts';
 import { type RelaySettings, relayTransport } from './relay-transport.ts';
 import { readTomlFile } from './toml-file.ts';
 
-/** Where configuration comes from, and how the environment behind a relay is reached. */
+/** Where the configuration comes from, and how to connect to an environment behind a relay. */
 export interface SourceOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Default: $CODEX_HOME, else `.codex` in the user's home. */
   readonly codexHome?: string;
-  /** Makes the transport for an environment behind a relay, in place of this library's own. */
+  /** Creates the transport to an environment behind a relay, instead of this library's own. */
   readonly relay?: (settings: RelaySettings) => EnvironmentTransport;
 }
 
-/** What was found, and where. */
+/** The configured environments and their source. */
 export interface DiscoveredEnvironments extends ProvidedEnvironments {
   /** A file path or the name of a variable; null when nothing is configured. */
   readonly source: string | null;
@@ -28,8 +28,8 @@ export interface DiscoveredEnvironments extends ProvidedEnvironments {
 }
 
 /**
- * Finds out which environments are configured; opens no connection. The first source that says something decides alone: the relay
- * variables, environments.toml, CODEX_EXEC_SERVER_URL, `[exec_server] url` in config.toml. Otherwise there is this machine only.
+ * Reads the configured environments; opens no connection. The first source that is present is used alone: the relay variables,
+ * environments.toml, CODEX_EXEC_SERVER_URL, `[exec_server] url` in config.toml. Without any the only environment is this machine.
  */
 export async function discoverEnvironments(options: SourceOptions = {}): Promise<DiscoveredEnvironments> {
   const { env = process.env, relay = relayTransport } = options;
@@ -89,7 +89,7 @@ async function fromEnvironmentsFile(home: string, relay: Relay): Promise<Discove
 async function fromConfigFile(home: string): Promise<DiscoveredEnvironments | null> {
   const path = join(home, 'config.toml');
   const table = await readTomlFile(path);
-  // The file is shared with other programs: only this one key of it is judged.
+  // Other programs share the file: only this key is validated.
   const url = table?.table('exec_server')?.string('url')?.trim() || null;
   return fromUrl(url, path);
 }
@@ -112,7 +112,7 @@ function discovered(source: string | null, provided: ProvidedEnvironments): Disc
   return { ...provided, source, defaultIsRemote };
 }
 
-/** The value without space around it; null when there is none. */
+/** Returns the trimmed value; null when it is empty or absent. */
 function variable(env: Variables, name: string): string | null {
   return env[name]?.trim() || null;
 }

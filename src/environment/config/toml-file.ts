@@ -3,7 +3,7 @@ import { ClientError } from '../../client/errors.ts';
 import { MAX_CONFIG_FILE_BYTES } from '../limits.ts';
 import { TomlTable } from './toml-table.ts';
 
-/** Reads a TOML file; null when there is none. Anything else that keeps it from being read is an error of the kind `config`. */
+/** Reads a TOML file; returns null when it does not exist. Every other failure is an error of kind `config`. */
 export async function readTomlFile(path: string): Promise<TomlTable | null> {
   const text = await readText(path);
   if (text === null) return null;
@@ -32,7 +32,7 @@ async function readText(path: string): Promise<string | null> {
   if (bytes === null) return null;
   if (bytes.length > MAX_CONFIG_FILE_BYTES) {
     throw new ClientError('config', `cannot read ${path}: it is larger than 1 MiB`, {
-      hint: 'a configuration is much smaller; look whether it is the right file',
+      hint: 'check that it is the right file: a configuration is much smaller',
     });
   }
   try {
@@ -47,7 +47,7 @@ const READ_FAILURES: Readonly<Record<string, string>> = {
   EISDIR: 'it is a directory',
 };
 
-/** Reads one byte more than is allowed at most, also from what has no size. */
+/** Reads at most one byte more than the limit, also from a file without a size. */
 async function readBytes(path: string): Promise<Uint8Array> {
   const file = await open(path, 'r');
   try {

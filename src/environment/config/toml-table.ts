@@ -1,16 +1,16 @@
 import { ClientError } from '../../client/errors.ts';
 import { MAX_QUOTED_CHARS } from '../limits.ts';
 
-/** A table of a configuration file. Every refusal names the file, the place in it, the key and what would be right. */
+/** A table of a configuration file. Every error names the file, the table, the key and a fix. */
 export class TomlTable {
   readonly file: string;
-  readonly #place: string;
+  readonly #name: string;
   readonly #values: Readonly<Record<string, unknown>>;
 
-  /** `place` is how messages call the table; empty for the root. */
-  constructor(file: string, place: string, values: Readonly<Record<string, unknown>>) {
+  /** `name` identifies the table in messages; empty for the root. */
+  constructor(file: string, name: string, values: Readonly<Record<string, unknown>>) {
     this.file = file;
-    this.#place = place;
+    this.#name = name;
     this.#values = values;
   }
 
@@ -18,9 +18,9 @@ export class TomlTable {
     return Object.hasOwn(this.#values, key);
   }
 
-  /** The same table by a name that says more. */
-  at(place: string): TomlTable {
-    return new TomlTable(this.file, place, this.#values);
+  /** Returns the same table under a more specific name. */
+  named(name: string): TomlTable {
+    return new TomlTable(this.file, name, this.#values);
   }
 
   refuseUnknownKeys(known: readonly string[]): void {
@@ -84,8 +84,8 @@ export class TomlTable {
   }
 
   error(problem: string, hint: string): ClientError {
-    const place = this.#place === '' ? '' : `${this.#place}: `;
-    return new ClientError('config', `${this.file}: ${place}${problem}`, { hint });
+    const prefix = this.#name === '' ? '' : `${this.#name}: `;
+    return new ClientError('config', `${this.file}: ${prefix}${problem}`, { hint });
   }
 
   #get(key: string): unknown {
@@ -93,11 +93,11 @@ export class TomlTable {
   }
 
   #path(key: string): string {
-    return this.#place === '' ? key : `${this.#place} ${key}`;
+    return this.#name === '' ? key : `${this.#name} ${key}`;
   }
 }
 
-/** Repeats a value in a one-line message: control characters escaped, long text cut. */
+/** Quotes a value in a one-line message: escapes control characters and truncates long text. */
 export function quote(text: string): string {
   const cut = text.length > MAX_QUOTED_CHARS ? `${text.slice(0, MAX_QUOTED_CHARS)}…` : text;
   return `'${cut.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, escapeControl)}'`;

@@ -1,234 +1,187 @@
 import { sleep } from '../../base/abort.ts';
+import { withTimeout } from '../../base/with-timeout.ts';
+import { ClientError } from '../../client/errors.ts';
 import type { ExecutorFetch } from '../fetch.ts';
 import {
   MAX_MCP_MESSAGE_BYTES,
-  MCP_ERROR_TEXT_CHARS,
-  MCP_FAREWELL_MS,
-  MCP_STREAM_FIRST_PAUSE_MS,
-  MCP_STREAM_LONGEST_PAUSE_MS,
-  MCP_STREAM_REOPENS,
-  MCP_STREAM_SHORTEST_PAUSE_MS,
+  MCP_ERROR_TEXT_BYTES,
+  MCP_SESSION_END_TIMEOUT_MS,
+  MCP_STREAM_FIRST_DELAY_MS,
+  MCP_STREAM_MAX_DELAY_MS,
+  MCP_STREAM_MIN_DELAY_MS,
+  MCP_STREAM_RETRIES,
 } from '../limits.ts';
-import { serverSentEvents } from './server-sent-events.ts';
-import { type McpTransport, parseMessage } from './transport.ts';
+import type { McpTransport } from './transport.ts';
 
-/** The server answered a message with an HTTP error. */
-export class McpHttpError extends Error {
-  override readonly name = 'McpHttpError';
-  /** The status of the answer. */
-  readonly code: number;
-
-  constructor(code: number, message: string) {
-    super(message);
-    this.code = code;
-  }
-}
-
-/** Where a stream was when it broke off. */
-interface StreamPlace {
-  lastEventId: string | null;
-  retryMs: number | null;
-  /** Whether anything came since it was opened. */
-  moved: boolean;
+/** The part of the MCP SDK that is used here. */
+export interface HttpTransportModule {
+  readonly StreamableHTTPClientTransport: new (
+    url: URL,
+    options: object,
+  ) => McpTransport & { terminateSession(): Promise<void> };
 }
 
 /**
- * An MCP server that is reached over streamable HTTP: messages are posted, answers come as JSON or as events, and one more stream
- * brings what the server says by itself. Streams that break off go on where they were, if the server numbers its events.
+ * Opens the MCP SDK's transport to a server over streamable HTTP. Its requests go through `fetch`. Closing it also ends the session
+ * at the server. `load` imports the SDK, an optional peer dependency.
  */
-export class McpHttpTransport implements McpTransport {
-  onclose?: (() => void) | undefined;
-  onerror?: ((error: Error) => void) | undefined;
-  onmessage?: ((message: object) => void) | undefined;
-  sessionId?: string | undefined;
-  readonly #fetch: ExecutorFetch;
-  readonly #url: string;
-  readonly #headers: Readonly<Record<string, string>>;
-  readonly #life = new AbortController();
-  #protocolVersion: string | null = null;
-  #started = false;
-
-  constructor(fetch: ExecutorFetch, url: string, headers: Readonly<Record<string, string>> = {}) {
-    this.#fetch = fetch;
-    this.#url = url;
-    this.#headers = headers;
-  }
-
-  async start(): Promise<void> {
-    if (this.#started) throw new Error('the transport was started already');
-    this.#started = true;
-  }
-
-  readonly setProtocolVersion = (version: string): void => {
-    this.#protocolVersion = version;
+export async function openHttpTransport(
+  fetch: ExecutorFetch,
+  url: string,
+  headers: Readonly<Record<string, string>> = {},
+  load: () => Promise<HttpTransportModule> = importSdk,
+): Promise<McpTransport> {
+  const { StreamableHTTPClientTransport } = await load().catch((error: unknown) => {
+    throw isMissing(error) ? sdkMissing(error) : error;
+  });
+  const transport = new StreamableHTTPClientTransport(new URL(url), {
+    fetch: limitFetch(fetch),
+    requestInit: { headers },
+    reconnectionOptions: {
+      initialReconnectionDelay: MCP_STREAM_FIRST_DELAY_MS,
+      maxReconnectionDelay: MCP_STREAM_MAX_DELAY_MS,
+      reconnectionDelayGrowFactor: 2,
+      maxRetries: MCP_STREAM_RETRIES,
+    },
+  });
+  const close = transport.close.bind(transport);
+  let closing: Promise<void> | null = null;
+  transport.close = () => {
+    closing ??= endSession(transport).then(close);
+    return closing;
   };
-
-  async send(message: object): Promise<void> {
-    const response = await this.#ask('POST', {
-      headers: { 'content-type': 'application/json', accept: `application/json, ${EVENTS}` },
-      body: JSON.stringify(message),
-    });
-    this.sessionId = response.headers.get('mcp-session-id') ?? this.sessionId;
-    if (!response.ok) throw await httpError(response);
-    const type = response.headers.get('content-type') ?? '';
-    if (response.body === null || response.status === 202) await response.body?.cancel();
-    else if (type.startsWith(EVENTS))
-      void this.#followAnswer(response.body, 'id' in message && 'method' in message);
-    else if (type.startsWith('application/json')) this.#deliver(await boundedText(response.body));
-    else await response.body.cancel();
-    if ('method' in message && message.method === 'notifications/initialized') void this.#listen();
-  }
-
-  /** Ends the streams and tells the server that the session is over, which it may not understand. */
-  async close(): Promise<void> {
-    if (this.#life.signal.aborted) return;
-    this.#life.abort(new Error('the transport is closed'));
-    if (this.sessionId !== undefined) {
-      const farewell = { headers: {}, signal: AbortSignal.timeout(MCP_FAREWELL_MS) };
-      await this.#ask('DELETE', farewell).then(
-        (response) => response.body?.cancel(),
-        () => {},
-      );
-    }
-    this.onclose?.();
-  }
-
-  #ask(
-    method: string,
-    { headers, ...init }: { headers: Record<string, string>; body?: string; signal?: AbortSignal },
-  ): Promise<Response> {
-    const session = this.sessionId === undefined ? {} : { 'mcp-session-id': this.sessionId };
-    const version = this.#protocolVersion === null ? {} : { 'mcp-protocol-version': this.#protocolVersion };
-    return this.#fetch(this.#url, {
-      signal: this.#life.signal,
-      ...init,
-      method,
-      headers: { ...this.#headers, ...headers, ...session, ...version },
-    });
-  }
-
-  /** What the server says by itself. Not every server has such a stream. */
-  async #listen(): Promise<void> {
-    const place: StreamPlace = { lastEventId: null, retryMs: null, moved: false };
-    try {
-      const body = await this.#openStream(place);
-      if (body === null) return;
-      await this.#read(body, place).catch((error: Error) => this.#report(error));
-      await this.#goOn(place, () => false);
-    } catch (error) {
-      this.#report(error as Error);
-    }
-  }
-
-  /**
-   * The answer to one message. It is over when an answer has come; before that a stream that broke off goes on elsewhere, and that
-   * it cannot is reported if an answer is expected.
-   */
-  async #followAnswer(body: ReadableStream<Uint8Array>, isExpected: boolean): Promise<void> {
-    const place: StreamPlace = { lastEventId: null, retryMs: null, moved: false };
-    let answered = false;
-    const seen = (message: object) => {
-      answered ||= 'result' in message || 'error' in message;
-    };
-    try {
-      await this.#read(body, place, seen).catch((error: Error) => this.#report(error));
-      if (answered) return;
-      if (place.lastEventId !== null) await this.#goOn(place, () => answered, seen);
-      else if (isExpected) throw new Error('the MCP server has ended its answer before it was complete');
-    } catch (error) {
-      this.#report(error as Error);
-    }
-  }
-
-  /** Opens a stream again each time it ends, until nothing comes of it several times in a row. */
-  async #goOn(
-    place: StreamPlace,
-    isOver: () => boolean,
-    seen: (message: object) => void = () => {},
-  ): Promise<void> {
-    let failures = 0;
-    while (!this.#life.signal.aborted && !isOver()) {
-      failures = place.moved ? 0 : failures + 1;
-      if (failures > MCP_STREAM_REOPENS) throw new Error('the stream of the MCP server ends again and again');
-      place.moved = false;
-      const pauseMs = place.retryMs ?? MCP_STREAM_FIRST_PAUSE_MS * 2 ** failures;
-      const boundedMs = Math.max(
-        MCP_STREAM_SHORTEST_PAUSE_MS,
-        Math.min(pauseMs, MCP_STREAM_LONGEST_PAUSE_MS),
-      );
-      await sleep(boundedMs, this.#life.signal);
-      if (this.#life.signal.aborted) return;
-      try {
-        const body = await this.#openStream(place);
-        if (body !== null) await this.#read(body, place, seen);
-      } catch (error) {
-        this.#report(error as Error);
-      }
-    }
-  }
-
-  async #openStream({ lastEventId }: StreamPlace): Promise<ReadableStream<Uint8Array> | null> {
-    const place = lastEventId === null ? {} : { 'last-event-id': lastEventId };
-    const response = await this.#ask('GET', { headers: { accept: EVENTS, ...place } });
-    if (response.ok && response.headers.get('content-type')?.startsWith(EVENTS)) return response.body;
-    if (response.status === NO_SUCH_METHOD) {
-      await response.body?.cancel();
-      return null;
-    }
-    throw await httpError(response);
-  }
-
-  async #read(
-    body: ReadableStream<Uint8Array>,
-    place: StreamPlace,
-    seen: (message: object) => void = () => {},
-  ): Promise<void> {
-    for await (const { id, event, data, retryMs } of serverSentEvents(body, MAX_MCP_MESSAGE_BYTES)) {
-      place.moved = true;
-      place.lastEventId = id ?? place.lastEventId;
-      place.retryMs = retryMs ?? place.retryMs;
-      if (event === 'message' && data !== '') this.#deliver(data, seen);
-    }
-  }
-
-  #deliver(text: string, seen: (message: object) => void = () => {}): void {
-    const parsed = parseMessage(text);
-    if (parsed instanceof Error) {
-      this.#report(parsed);
-      return;
-    }
-    for (const message of Array.isArray(parsed) ? (parsed as object[]) : [parsed]) {
-      seen(message);
-      this.onmessage?.(message);
-    }
-  }
-
-  /** What fails because the transport was closed is no error. */
-  #report(error: Error): void {
-    if (!this.#life.signal.aborted) this.onerror?.(error);
-  }
+  return transport;
 }
 
-const EVENTS = 'text/event-stream';
-const NO_SUCH_METHOD = 405;
+/** A server need not support the end of a session, so a failure is not reported. */
+async function endSession(transport: McpTransport & { terminateSession(): Promise<void> }): Promise<void> {
+  const { onerror } = transport;
+  transport.onerror = undefined;
+  await withTimeout(transport.terminateSession(), MCP_SESSION_END_TIMEOUT_MS).catch(() => {});
+  transport.onerror = onerror;
+}
 
-async function httpError(response: Response): Promise<McpHttpError> {
-  const text = response.body === null ? '' : await boundedText(response.body).catch(() => '');
-  const shown = text.slice(0, MCP_ERROR_TEXT_CHARS);
-  return new McpHttpError(
-    response.status,
-    `the MCP server answered with status ${response.status}: ${shown}`,
+async function importSdk(): Promise<HttpTransportModule> {
+  const sdk: unknown = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
+  return sdk as HttpTransportModule;
+}
+
+function isMissing(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException | null)?.code === 'ERR_MODULE_NOT_FOUND';
+}
+
+function sdkMissing(cause: unknown): ClientError {
+  const message =
+    'an MCP server over HTTP needs the package @modelcontextprotocol/sdk, which is not installed';
+  return new ClientError('config', message, { cause, hint: 'run `npm install @modelcontextprotocol/sdk`' });
+}
+
+/**
+ * Adds the limits that the SDK does not have: on the size of a message and of an error text, on how often a stream is opened, and on
+ * the number of streams in a row that end without a byte.
+ */
+function limitFetch(fetch: ExecutorFetch): ExecutorFetch {
+  let emptyStreams = 0;
+  let openedAtMs = Number.NEGATIVE_INFINITY;
+  return async (input, init = {}) => {
+    const isStream = (init.method ?? 'GET') === 'GET';
+    if (isStream) {
+      if (emptyStreams > MCP_STREAM_RETRIES) {
+        throw new Error(`the MCP server ended its stream ${emptyStreams} times without sending anything`);
+      }
+      // The server may ask for any delay before the next attempt, even for none.
+      const delayMs = openedAtMs + MCP_STREAM_MIN_DELAY_MS - performance.now();
+      if (delayMs > 0) await sleep(delayMs, init.signal ?? new AbortController().signal);
+      openedAtMs = performance.now();
+    }
+    const response = await fetch(input, init);
+    if (response.body === null) return response;
+    if (!response.ok) return withBody(response, truncate(response.body, MCP_ERROR_TEXT_BYTES));
+    if (isStream) emptyStreams++;
+    const received = () => {
+      if (isStream) emptyStreams = 0;
+    };
+    const isEvents = response.headers.get('content-type')?.startsWith('text/event-stream') ?? false;
+    return withBody(response, limitMessages(response.body, isEvents, received));
+  };
+}
+
+function withBody({ status, statusText, headers }: Response, body: ReadableStream<Uint8Array>): Response {
+  return new Response(body, { status, statusText, headers });
+}
+
+/** Fails when a message is too large: the whole body, or one event of a stream of events. */
+function limitMessages(
+  body: ReadableStream<Uint8Array>,
+  isEvents: boolean,
+  received: () => void,
+): ReadableStream<Uint8Array> {
+  const size = new MessageSize(isEvents);
+  return body.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(bytes, controller) {
+        if (bytes.length > 0) received();
+        if (size.add(bytes) > MAX_MCP_MESSAGE_BYTES) {
+          throw new Error(`a message of the MCP server has more than ${MAX_MCP_MESSAGE_BYTES} bytes`);
+        }
+        controller.enqueue(bytes);
+      },
+    }),
   );
 }
 
-async function boundedText(body: ReadableStream<Uint8Array>): Promise<string> {
-  const pieces: Uint8Array[] = [];
-  let size = 0;
-  for await (const piece of body) {
-    size += piece.length;
-    if (size > MAX_MCP_MESSAGE_BYTES)
-      throw new Error(`a message has more than ${MAX_MCP_MESSAGE_BYTES} bytes`);
-    pieces.push(piece);
+/** Counts the bytes of the message that is arriving. In a stream of events an empty line ends a message. */
+class MessageSize {
+  readonly #isEvents: boolean;
+  #bytes = 0;
+  #lineBytes = 0;
+  #lastByte: number | undefined;
+
+  constructor(isEvents: boolean) {
+    this.#isEvents = isEvents;
   }
-  return Buffer.concat(pieces, size).toString('utf8');
+
+  /** Returns the size of the largest message that these bytes belong to. */
+  add(bytes: Uint8Array): number {
+    if (!this.#isEvents) {
+      this.#bytes += bytes.length;
+      return this.#bytes;
+    }
+    let largest = 0;
+    for (let start = 0; start < bytes.length; ) {
+      const newline = bytes.indexOf(NEWLINE, start);
+      const end = newline < 0 ? bytes.length : newline;
+      this.#lineBytes += end - start;
+      this.#bytes += end - start;
+      if (end > start) this.#lastByte = bytes[end - 1];
+      largest = Math.max(largest, this.#bytes);
+      if (newline >= 0) this.#endLine();
+      start = end + 1;
+    }
+    return largest;
+  }
+
+  #endLine(): void {
+    const isEmpty = this.#lineBytes === 0 || (this.#lineBytes === 1 && this.#lastByte === CARRIAGE_RETURN);
+    // An empty `data:` line takes memory, too.
+    this.#bytes = isEmpty ? 0 : this.#bytes + 1;
+    this.#lineBytes = 0;
+  }
 }
+
+/** The first bytes of a body; the rest is not read. */
+function truncate(body: ReadableStream<Uint8Array>, maxBytes: number): ReadableStream<Uint8Array> {
+  let left = maxBytes;
+  return body.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(bytes, controller) {
+        controller.enqueue(bytes.subarray(0, left));
+        left -= bytes.length;
+        if (left <= 0) controller.terminate();
+      },
+    }),
+  );
+}
+
+const NEWLINE = 0x0a;
+const CARRIAGE_RETURN = 0x0d;

@@ -3,33 +3,33 @@ import { ClientError } from '../../client/errors.ts';
 import type { Environment } from '../environment.ts';
 import { fetchOver } from '../fetch.ts';
 import { LOCAL_ENVIRONMENT_ID } from '../provider.ts';
-import { McpHttpTransport } from './http-transport.ts';
+import { openHttpTransport } from './http-transport.ts';
 import { McpStdioTransport } from './stdio-transport.ts';
 import type { McpTransport } from './transport.ts';
 
-/** An MCP server as it is configured: which environment it belongs to, and how it is reached from there. */
+/** The configuration of an MCP server: its environment, and how to reach it from there. */
 export type McpServer = McpProgramServer | McpWebServer;
 
 export interface McpProgramServer {
-  /** This machine by default. */
+  /** Default: this machine. */
   readonly environmentId?: string;
   readonly command: string;
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** A `file:` URI; where the executor itself runs by default. */
+  /** A `file:` URI. Default: the executor's working directory. */
   readonly cwd?: string;
-  /** Hears what the program writes to stderr. */
+  /** Receives what the program writes to stderr. */
   readonly onStderr?: (bytes: Uint8Array) => void;
 }
 
 export interface McpWebServer {
-  /** This machine by default. */
+  /** Default: this machine. */
   readonly environmentId?: string;
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Headers whose values are variables of the executor, by name. */
+  /** Headers by name, each with the executor's environment variable that has its value. */
   readonly envHeaders?: Readonly<Record<string, string>>;
-  /** The variable of the executor that holds the token for `Authorization: Bearer`. */
+  /** The executor's environment variable with the token for `Authorization: Bearer`. */
   readonly bearerTokenEnvVar?: string;
 }
 
@@ -38,7 +38,7 @@ export interface EnvironmentFinder {
   get(id: string): Environment | null;
 }
 
-/** The transport to an MCP server in its environment. Whoever starts it starts the server; the environment connects if need be. */
+/** Opens the transport to an MCP server in its environment. Starting the transport starts a program and connects the environment. */
 export async function openMcpTransport(
   environments: EnvironmentFinder,
   server: McpServer,
@@ -48,24 +48,27 @@ export async function openMcpTransport(
   if (environment === null) {
     throw new ClientError('config', `there is no environment '${environmentId}' for the MCP server`);
   }
-  return 'url' in server ? webTransport(environment, server) : programTransport(environment, server);
+  return 'url' in server ? httpTransport(environment, server) : programTransport(environment, server);
 }
 
-function webTransport({ http }: Environment, server: McpWebServer): McpTransport {
+function httpTransport({ http }: Environment, server: McpWebServer): Promise<McpTransport> {
   const fromEnv: HttpRequestHeader[] = Object.entries(server.envHeaders ?? {}).map(([name, valueEnvVar]) => ({
     ...{ name, value: '', valueEnvVar },
   }));
   if (server.bearerTokenEnvVar !== undefined) {
     fromEnv.push({ name: 'authorization', value: 'Bearer ', valueEnvVar: server.bearerTokenEnvVar });
   }
-  return new McpHttpTransport(fetchOver(http, fromEnv), server.url, server.headers);
+  return openHttpTransport(fetchOver(http, fromEnv), server.url, server.headers);
 }
 
 async function programTransport(environment: Environment, server: McpProgramServer): Promise<McpTransport> {
   const { command, args = [], env, onStderr } = server;
   const cwd = server.cwd ?? (await environment.info()).cwd;
   if (cwd == null) {
-    throw new ClientError('config', `the MCP server needs a cwd: environment '${environment.id}' tells none`);
+    throw new ClientError(
+      'config',
+      `the MCP server needs a cwd: environment '${environment.id}' reports none`,
+    );
   }
   return new McpStdioTransport(environment.backend, {
     ...{ argv: [command, ...args], cwd },

@@ -1,22 +1,22 @@
 import { LineSplitter } from '../../base/line-splitter.ts';
+import { randomHex } from '../../base/random-hex.ts';
 import { withTimeout } from '../../base/with-timeout.ts';
 import type { ExecBackend, ExecProcess } from '../../client/backend.ts';
-import { randomHex } from '../../client/random-hex.ts';
 import { MAX_MCP_MESSAGE_BYTES, MCP_END_GRACE_MS } from '../limits.ts';
 import { type McpTransport, parseMessage } from './transport.ts';
 
 /** A program that speaks the protocol on its stdin and stdout. */
-export interface McpProgram {
+interface McpProgram {
   readonly argv: readonly [string, ...string[]];
   /** A `file:` URI of the environment. */
   readonly cwd: string;
-  /** Variables beside those that every program needs: PATH, HOME and their like. */
+  /** Variables in addition to those that every program needs, such as PATH and HOME. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Hears what the program writes to stderr. */
+  /** Receives what the program writes to stderr. */
   readonly onStderr?: (bytes: Uint8Array) => void;
 }
 
-/** An MCP server that runs as a program of an environment; one message is one line. */
+/** The transport to an MCP server that runs as a program of an environment. Each line is one message. */
 export class McpStdioTransport implements McpTransport {
   onclose?: (() => void) | undefined;
   onerror?: ((error: Error) => void) | undefined;
@@ -25,7 +25,7 @@ export class McpStdioTransport implements McpTransport {
   readonly #program: McpProgram;
   #process: ExecProcess | null = null;
   #ended: Promise<void> = Promise.resolve();
-  /** Aborting undoes a start that is under way. */
+  /** Aborting it cancels a start that is under way. */
   readonly #start = new AbortController();
   #started = false;
   #closed = false;
@@ -37,7 +37,7 @@ export class McpStdioTransport implements McpTransport {
   }
 
   async start(): Promise<void> {
-    if (this.#started) throw new Error('the MCP server was started already');
+    if (this.#started) throw new Error('the MCP server is started already');
     this.#started = true;
     const { argv, cwd, env = {} } = this.#program;
     const envPolicy = { inherit: 'core', ignoreDefaultExcludes: true, ...NO_FILTERS } as const;
@@ -52,22 +52,22 @@ export class McpStdioTransport implements McpTransport {
   async send(message: object): Promise<void> {
     if (this.#process === null || this.#closed) throw new Error('the MCP server is not running');
     const status = await this.#process.write(`${JSON.stringify(message)}\n`);
-    if (status !== 'accepted') throw new Error(`the MCP server takes no input any more: ${status}`);
+    if (status !== 'accepted') throw new Error(`the MCP server no longer reads its stdin: ${status}`);
   }
 
   /**
-   * A server ends by itself when its stdin does; one that does not is ended with all that it started. Resolves when it is gone, or
-   * when its end cannot be waited for: the executor does not answer, or something holds the output open.
+   * Closes the server's stdin, and terminates the server with its child processes if it does not exit. Resolves after the exit, or
+   * after the time limit when the executor does not answer or another process keeps the output open.
    */
   async close(): Promise<void> {
     this.#start.abort();
     const process = this.#process;
     if (process === null) return;
     await process.closeStdin({ timeoutMs: MCP_END_GRACE_MS }).catch(() => {});
-    if (await this.#endsInTime()) return;
-    // Without a deadline of its own: during a recovery it is sent later, so that no program stays behind.
+    if (await this.#exitsInTime()) return;
+    // It has no time limit: during a recovery it is sent later, so that no program is left running.
     void process.terminate().catch(() => {});
-    await this.#endsInTime();
+    await this.#exitsInTime();
     this.#finish();
   }
 
@@ -83,7 +83,7 @@ export class McpStdioTransport implements McpTransport {
       }
     } catch (error) {
       this.onerror?.(error as Error);
-      // What it says cannot be understood any more.
+      // The rest of its output cannot be parsed.
       await process.terminate().catch(() => {});
     }
     this.#finish();
@@ -96,7 +96,7 @@ export class McpStdioTransport implements McpTransport {
     this.onclose?.();
   }
 
-  #endsInTime(): Promise<boolean> {
+  #exitsInTime(): Promise<boolean> {
     const ended = this.#ended.then(() => true);
     return withTimeout(ended, MCP_END_GRACE_MS, { onTimeout: () => false });
   }

@@ -1,29 +1,29 @@
 /**
- * How a client of the Model Context Protocol talks to its server. The members are those that the protocol's TypeScript SDK asks for,
- * so that its `Client` can be connected to one of these; nothing of the SDK is needed for it.
+ * A transport between a client of the Model Context Protocol and its server. It has the members that the `Client` of the protocol's
+ * TypeScript SDK requires, without a dependency on the SDK.
  */
 export interface McpTransport {
   start(): Promise<void>;
   send(message: object): Promise<void>;
-  /** Ends the server, or the session with it. */
+  /** Ends the server, or the session at it. */
   close(): Promise<void>;
-  /** Called once, when nothing more can be sent or received. */
+  /** Called once, when the transport is closed. */
   onclose?: (() => void) | undefined;
-  /** Called with what went wrong besides; it is not always the end. */
+  /** Called with other errors, which need not close the transport. */
   onerror?: ((error: Error) => void) | undefined;
   onmessage?: ((message: object) => void) | undefined;
-  /** Only a web server has one. */
+  /** Only a server over HTTP has one. */
   sessionId?: string | undefined;
   setProtocolVersion?: ((version: string) => void) | undefined;
 }
 
-/** Reads a message, or tells why it is none. */
+/** Parses a message. Returns an error when the text is not a message. */
 export function parseMessage(text: string): object | Error {
   try {
     const message: unknown = JSON.parse(text);
     if (typeof message === 'object' && message !== null) return message;
-    return new Error('the MCP server sent JSON that is no message');
+    return new Error('invalid message from the MCP server: not a JSON object');
   } catch (cause) {
-    return new Error('the MCP server sent what is not JSON', { cause });
+    return new Error('invalid message from the MCP server: not JSON', { cause });
   }
 }

@@ -1,24 +1,24 @@
-import { CallLimit } from '../../client/call-limit.ts';
 import type { TransportSource } from '../../client/client-core.ts';
+import { CallLimit } from '../../client/connection/call-limit.ts';
 import { ClientError } from '../../client/errors.ts';
 import { REPLACED_SOCKET_END_MS } from '../limits.ts';
 import type { ClientLike } from './connection.ts';
 
-/** An open connection as the host hands it over. */
+/** An open connection from the host program. */
 export type AcceptedSocket = Awaited<ReturnType<TransportSource['open']>>;
 
 /**
- * The connections of an executor that connects by itself: the host hands over the first one, and later ones when the executor
- * comes back. A client that has lost its connection waits here for the next.
+ * The connections of an executor that connects to the host program. The host passes the first one, and another one when the
+ * executor reconnects. A client that lost its connection waits here for the next.
  */
 export class AcceptedSockets {
   readonly #name: string;
   #next: AcceptedSocket | null;
   #current: CuttableSocket | null = null;
-  /** Resolves when the replaced connection is gone on both sides, as far as that can be known. */
+  /** Resolves when the replaced connection is closed on both sides, as far as this side can tell. */
   #predecessor: Promise<void> = Promise.resolve();
   #wake: (() => void) | null = null;
-  /** A replacement is under way until the client has tried it. */
+  /** Whether the client has yet to try a replacement. */
   #replacing = false;
 
   constructor(name: string, first: AcceptedSocket) {
@@ -26,13 +26,13 @@ export class AcceptedSockets {
     this.#next = first;
   }
 
-  /** The next connection, as soon as there is one. Rejects when the signal aborts; what comes later is kept for the next call. */
+  /** Waits for the next connection. Rejects when the signal aborts; a later connection is kept for the next call. */
   async open(signal: AbortSignal): Promise<AcceptedSocket> {
-    // Whoever asks for another one is done with the last.
+    // A client that requests another connection no longer uses the last one.
     if (this.#next === null) this.#replacing = false;
     do {
-      while (this.#next === null) await this.#arrival(signal);
-      await this.#predecessorGone(signal);
+      while (this.#next === null) await this.#nextSocket(signal);
+      await this.#predecessorClosed(signal);
     } while (this.#next === null);
     this.#current = new CuttableSocket(this.#next);
     this.#next = null;
@@ -40,8 +40,8 @@ export class AcceptedSockets {
   }
 
   /**
-   * Hands over a connection in place of the present one and returns at once; `client` resumes its session on it. Throws when it
-   * would never be used: before the first handshake is done, after the client has failed, while another one is being tried.
+   * Replaces the connection and returns immediately; `client` resumes its session on it. Throws when the connection would never be
+   * used: before the first handshake is done, after the client failed, or while the client tries another one.
    */
   replace(socket: AcceptedSocket, client: ClientLike | null): void {
     if (client === null) {
@@ -64,21 +64,21 @@ export class AcceptedSockets {
     });
     const replaced = this.#current;
     this.#current = null;
-    this.#predecessor = replaced?.gone ?? Promise.resolve();
-    // Whoever hears of the end may ask for the next one at once.
+    this.#predecessor = replaced?.closed ?? Promise.resolve();
+    // A listener may request the next connection synchronously.
     replaced?.cut(`${this.#name} has a new connection`);
     this.#wake?.();
   }
 
-  /** An executor that has not noticed the end of the last connection would refuse the session on the next. */
-  async #predecessorGone(signal: AbortSignal): Promise<void> {
+  /** An executor that has not noticed the close of the last connection would refuse the session on the next one. */
+  async #predecessorClosed(signal: AbortSignal): Promise<void> {
     const limit = new CallLimit('the end', { signal, timeoutMs: REPLACED_SOCKET_END_MS });
     await limit.race(this.#predecessor).catch(() => {});
     limit.end();
     signal.throwIfAborted();
   }
 
-  #arrival(signal: AbortSignal): Promise<void> {
+  #nextSocket(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const abort = () => reject(signal.reason);
       if (signal.aborted) {
@@ -93,14 +93,14 @@ export class AcceptedSockets {
     });
   }
 
-  /** The client has recovered by other means or failed: nobody will ask for the socket. */
+  /** Closes a socket that the client no longer needs, because it recovered otherwise or failed. */
   #discardUnused(): void {
-    this.#next?.close({ code: 1001, reason: `${this.#name} does not need this connection` });
+    this.#next?.close({ code: 1001, reason: `${this.#name} no longer needs this connection` });
     this.#next = null;
   }
 
   #refusal(problem: string, hint: string): ClientError {
-    return new ClientError('invalidInput', `${this.#name} cannot take another connection: ${problem}`, {
+    return new ClientError('invalidInput', `${this.#name} cannot use another connection: ${problem}`, {
       hint,
     });
   }
@@ -109,19 +109,19 @@ export class AcceptedSockets {
 type SocketEvents = Parameters<AcceptedSocket['open']>[0];
 type CloseReason = Parameters<AcceptedSocket['close']>[0];
 
-/** A socket whose end can be declared. A peer that is gone without a word would keep an orderly close waiting. */
+/** A socket that can be closed without the close handshake, which would wait for a vanished peer. */
 class CuttableSocket implements AcceptedSocket {
-  /** Resolves when the socket is closed, which may be long after its end was declared. */
-  readonly gone: Promise<void>;
+  /** Resolves when the socket is closed, which may be long after `cut`. */
+  readonly closed: Promise<void>;
   readonly #inner: AcceptedSocket;
-  #resolveGone: () => void = () => {};
+  #resolveClosed: () => void = () => {};
   #events: SocketEvents | null = null;
   #ended = false;
 
   constructor(inner: AcceptedSocket) {
     this.#inner = inner;
-    this.gone = new Promise((resolve) => {
-      this.#resolveGone = resolve;
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve;
     });
   }
 
@@ -133,7 +133,7 @@ class CuttableSocket implements AcceptedSocket {
       drained: () => this.#unlessEnded(() => events.drained()),
       ended: () => this.#unlessEnded(() => events.ended()),
       closed: (reason) => {
-        this.#resolveGone();
+        this.#resolveClosed();
         this.#end(reason);
       },
     });
@@ -155,12 +155,12 @@ class CuttableSocket implements AcceptedSocket {
     this.#inner.close(reason);
   }
 
-  /** Ends it at once for its owner; the other side is told if it listens. */
+  /** Closes the socket for its owner immediately. The close handshake continues in the background. */
   cut(reason: string): void {
     const closeReason = { code: 1001, reason };
     this.#inner.close(closeReason);
-    // Nobody would tell.
-    if (this.#events === null) this.#resolveGone();
+    // A socket that was never opened reports no close.
+    if (this.#events === null) this.#resolveClosed();
     this.#end(closeReason);
   }
 

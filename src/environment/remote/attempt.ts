@@ -1,12 +1,12 @@
 import { sleep } from '../../base/abort.ts';
+import { reconnectBackoff } from '../../client/connection/reconnect.ts';
 import { ClientError } from '../../client/errors.ts';
-import { reconnectBackoff } from '../../client/reconnect.ts';
 import type { Connection, Connector } from './connection.ts';
 
 /**
- * Connects, and tries again for `windowMs` as long as the failures may pass; an attempt that has begun is not cut short by the end of
- * the window. A window of 0 is a single attempt. Rejects with a ClientError always, soon after `signal` aborts at the latest; a
- * connection that comes too late is closed.
+ * Connects, and retries for `windowMs` after transient failures. The end of the window does not abort an attempt. A window of 0 means
+ * a single attempt. Always rejects with a ClientError, soon after `signal` aborts at the latest. A connection that opens after that
+ * is closed.
  */
 export async function connectWithin(
   connector: Connector,
@@ -27,7 +27,7 @@ export async function connectWithin(
   }
 }
 
-/** Any failure as the error that this library promises. */
+/** Converts any failure to a ClientError. */
 export function toClientError(error: unknown): ClientError {
   if (error instanceof ClientError) return error;
   const message = error instanceof Error ? error.message : String(error);

@@ -1,13 +1,13 @@
 import type { ExecBackend, ExecutorFileSystem, ExecutorHttp } from '../../client/backend.ts';
 import type { ClientCore } from '../../client/client-core.ts';
 
-/** What an environment uses of a client. One that has `failed` or is `closed` stays so. */
+/** The part of a client that an environment uses. The states `failed` and `closed` are final. */
 export type ClientLike = Pick<
   ClientCore,
   'state' | 'failure' | 'environmentInfo' | 'onStateChange' | 'call' | 'close'
 >;
 
-/** A client and the services on top of it. */
+/** A client and its services. */
 export interface Connection {
   readonly client: ClientLike;
   readonly backend: ExecBackend;
@@ -17,13 +17,13 @@ export interface Connection {
 
 /** Opens connections to one executor. */
 export interface Connector {
-  /** Opens a connection with a new session. It ends soon after `signal` aborts. */
+  /** Opens a connection with a new session. It stops soon after `signal` aborts. */
   connect(signal: AbortSignal): Promise<Connection>;
-  /** Whether a failed connection may be followed by another without anybody asking for it by name. */
+  /** Whether the next use may replace a failed connection. Otherwise only a restart does. */
   readonly reconnects: boolean;
-  /** Whether connecting costs so little that it is done before the first use. */
+  /** Whether connecting is cheap enough to do before the first use. */
   readonly eager: boolean;
-  /** How long to go on trying to reach an executor that was there before. */
+  /** How long to retry an executor that was connected before. */
   readonly retryWindowMs: number;
   /** Whether Node needs a timer to stay alive while the connection is in use, because the connection has no socket. */
   readonly inMemory?: boolean;

@@ -9,19 +9,19 @@ import type { CommandTarget, EnvironmentTransport, OpenerTarget, WebSocketTarget
 import type { AcceptedSockets } from './accepted-sockets.ts';
 import type { Connection, Connector } from './connection.ts';
 
-/** What all clients of a program have in common. */
+/** Settings for all clients of a program. */
 export interface ClientSettings {
-  /** Who is calling, for the logs of the servers. */
+  /** The name of the caller, for the logs of the servers. */
   readonly clientName?: string;
-  /** Hears what servers on stdio write to stderr. */
+  /** Receives what servers on stdio write to stderr. */
   readonly onStderr?: (line: string) => void;
-  /** Decides about hosts that programs want to reach and that no pattern of their proxy allows. Without it they are denied. */
+  /** Decides about connections to hosts that no pattern of the program's network proxy covers. Without it they are denied. */
   readonly onNetworkPolicyRequest?: PolicyHandler;
-  /** Says which trace a call is part of. */
+  /** Returns the trace context of a call. */
   readonly trace?: TraceSource;
 }
 
-/** Opens connections as the transport says. */
+/** Creates the connector for a transport. */
 export function createConnector(transport: EnvironmentTransport, settings: ClientSettings = {}): Connector {
   switch (transport.type) {
     case 'websocket':
@@ -33,7 +33,7 @@ export function createConnector(transport: EnvironmentTransport, settings: Clien
   }
 }
 
-/** Connections that the executor opens. They carry one session: when it has failed there is nothing to connect to. */
+/** Creates the connector for connections that the executor opens. They share one session, so a failed one cannot be replaced. */
 export function acceptedConnector(sockets: AcceptedSockets, settings: ClientSettings = {}): Connector {
   const source = { open: (signal: AbortSignal) => sockets.open(signal), resumable: true };
   return {
@@ -63,10 +63,10 @@ function webSocketConnector(target: WebSocketTarget, settings: ClientSettings): 
   };
 }
 
-/** A URL of this form is one of a relay, which does not speak the protocol of a server. */
+/** Rejects the URL of a relay, which has another protocol. */
 function refuseRelay(url: string): void {
   if (!URL.canParse(url) || new URL(url).searchParams.get('role') !== 'harness') return;
-  throw new ClientError('config', 'the URL with role=harness needs the relay transport', {
+  throw new ClientError('config', 'a URL with role=harness is a relay URL, which this transport cannot use', {
     hint: 'use the URL of a server',
   });
 }

@@ -1,7 +1,7 @@
 import type { CallOptions, ExecBackend, ExecProcess, StartParams } from '../../client/backend.ts';
 import type { LazyConnection } from './lazy-connection.ts';
 
-/** Starts processes through a connection that is opened by the first one. */
+/** Starts processes through a connection that the first use opens. */
 export class LazyBackend implements ExecBackend {
   readonly #connection: LazyConnection;
 

@@ -1,14 +1,14 @@
+import { Listeners } from '../../base/listeners.ts';
 import type { CallOptions, ExecProcess } from '../../client/backend.ts';
-import { Deadline } from '../../client/deadline.ts';
+import { Deadline } from '../../client/connection/call-limit.ts';
 import { ClientError } from '../../client/errors.ts';
 import { MAX_TIMER_MS } from '../../client/limits.ts';
-import { Listeners } from '../../client/listeners.ts';
 
 import type { ConnectionState, Readiness } from '../environment.ts';
 import { connectWithin, toClientError } from './attempt.ts';
 import type { ClientLike, Connection, Connector } from './connection.ts';
 
-/** A connection in use. `options` is what is left of the caller's for the next stage. */
+/** A connection in use. `options` are the caller's options with the remaining time. */
 export interface Lease {
   readonly connection: Connection;
   readonly options: CallOptions;
@@ -16,12 +16,12 @@ export interface Lease {
 }
 
 /**
- * The connection of one environment: opened by the first use, shared by all, opened again when it has failed for good and the
- * transport allows it. Everybody who waits at the same time waits for the same attempt and gets its one result.
+ * The connection of one environment. The first use opens it and all uses share it. The next use after a final failure opens another
+ * one, where the transport allows it. Concurrent callers wait for the same attempt.
  *
- * A failure of the first attempt is final when it cannot pass by itself, or when the transport cannot reconnect; only
- * {@link restart} helps then. Later failures are forgotten: the next use tries again. An executor that was connected once is
- * waited for a while, one that never was gets a single attempt.
+ * A failure of the first attempt is final when it is not transient or the transport cannot reconnect; then only {@link restart}
+ * helps. After later failures the next use retries. An executor that was connected before is retried for a while; otherwise there
+ * is a single attempt.
  */
 export class LazyConnection {
   readonly #name: string;
@@ -35,7 +35,7 @@ export class LazyConnection {
   #users = 0;
   #keepAlive: NodeJS.Timeout | undefined;
 
-  /** `name` is how messages call the environment. */
+  /** `name` is the environment's name in messages. */
   constructor(name: string, connector: Connector) {
     this.#name = name;
     this.#connector = connector;
@@ -45,7 +45,7 @@ export class LazyConnection {
     return this.#startupFinished;
   }
 
-  /** Whether an attempt has ever been made or is under way. */
+  /** Whether an attempt was made or is under way. */
   get started(): boolean {
     return this.#phase.type !== 'idle' || this.#startupFinished;
   }
@@ -69,7 +69,7 @@ export class LazyConnection {
     return stop;
   }
 
-  /** Connects if need be. The connection is not closed for want of users before the lease is released. */
+  /** Connects if necessary. Until the lease is released, the connection is not closed as unused. */
   async lease(options?: CallOptions): Promise<Lease> {
     const deadline = new Deadline(options);
     deadline.check(`connecting to ${this.#name}`);
@@ -83,7 +83,7 @@ export class LazyConnection {
     }
   }
 
-  /** Calls a method of the executor, which the connection is opened for if need be. */
+  /** Calls a method of the executor. Connects if necessary. */
   readonly call: ClientLike['call'] = async (method, params, options) => {
     const lease = await this.lease(options);
     try {
@@ -93,54 +93,54 @@ export class LazyConnection {
     }
   };
 
-  /** Like {@link lease} for those who must not cause a connection: throws at once when there is none that works. */
+  /** Like {@link lease}, but never connects: throws immediately when there is no working connection. */
   leaseNow(): Lease {
     const connection = this.connected;
     if (connection !== null) return { connection, options: {}, release: this.hold() };
     const { readiness } = this;
     if (readiness?.ready === false) throw readiness.error;
     throw new ClientError('disconnected', `${this.#name} is not ready: ${this.#published.reason}`, {
-      hint: 'whoever may open a connection can wait for it with waitUntilReady()',
+      hint: 'call waitUntilReady() to connect',
       retryable: true,
     });
   }
 
-  /** The connection, if it works at this moment. */
+  /** The connection if it works now; otherwise null. */
   get connected(): Connection | null {
     if (this.#phase.type !== 'up') return null;
     return this.#phase.connection.client.state === 'connected' ? this.#phase.connection : null;
   }
 
-  /** The newest connection in whatever state; null when there was none since the last attempt failed. */
+  /** The newest connection in any state; null if the last attempt failed or there was none. */
   get current(): Connection | null {
     return this.#phase.type === 'up' ? this.#phase.connection : null;
   }
 
-  /** Makes the first attempt in the background. What comes of it shows in {@link state}. */
+  /** Starts the first attempt in the background. {@link state} shows its result. */
   start(): void {
     if (!this.started) void this.#attempt();
   }
 
-  /** Does in the background what a use would do to get a connection. */
+  /** Connects in the background, like a use. */
   prepare(): void {
     this.#get().catch(() => {});
   }
 
-  /** Ends a wait that has not begun: the first use fails with `error`. Once an attempt was made this does nothing. */
+  /** Makes the first use fail with `error`. It has no effect after the first attempt. */
   refuse(error: ClientError): void {
     if (this.started) return;
     this.#startupFinished = true;
     this.#enter({ type: 'down', error, final: true });
   }
 
-  /** Replaces whatever connection there is by a new one; joins an attempt that is under way. */
+  /** Replaces the connection by a new one. It joins an attempt that is under way. */
   restart(): Promise<Connection> {
     if (this.#phase.type === 'connecting' || this.#phase.type === 'disposed') return this.#get();
     this.#closeClient();
     return this.#attempt();
   }
 
-  /** Counts as a user until the returned function is called. */
+  /** Marks the connection as in use until the returned function is called. */
   hold(): () => void {
     this.#users++;
     if (this.#connector.inMemory) this.#keepAlive ??= setInterval(() => {}, MAX_TIMER_MS);
@@ -154,13 +154,13 @@ export class LazyConnection {
     };
   }
 
-  /** Nothing is under way that Node has to stay alive for. */
+  /** Lets Node exit: nothing uses the connection. */
   #letExit(): void {
     clearInterval(this.#keepAlive);
     this.#keepAlive = undefined;
   }
 
-  /** Holds the connection until the process has ended or is lost. */
+  /** Marks the connection as in use until the process is closed or lost. */
   holdFor(process: ExecProcess): void {
     const release = this.hold();
     const check = () => {
@@ -172,7 +172,7 @@ export class LazyConnection {
     check();
   }
 
-  /** From now on the connection lasts only while somebody uses it. */
+  /** From now on an unused connection is closed. */
   retire(): void {
     this.#retired = true;
     this.#closeUnused();
@@ -214,7 +214,7 @@ export class LazyConnection {
       (connection) => this.#succeed(abort, connection),
       (error: unknown) => this.#fail(abort, toClientError(error)),
     );
-    // Whoever waits hears of a failure from the phase; nobody may be waiting.
+    // Callers that wait handle the failure; there may be none.
     attempt.catch(() => {});
     const reason = this.#phase.type === 'idle' ? null : this.#published.reason;
     this.#enter({ type: 'connecting', attempt, abort, reason });
@@ -222,7 +222,7 @@ export class LazyConnection {
   }
 
   #succeed(abort: AbortController, connection: Connection): Connection {
-    // The attempt was given up between its success and this moment.
+    // The attempt was aborted after its success.
     if (!this.#isCurrent(abort)) {
       void connection.client.close().catch(() => {});
       throw toClientError(abort.signal.reason);
@@ -253,7 +253,7 @@ export class LazyConnection {
     if (this.#phase.type === 'connecting') {
       const { abort } = this.#phase;
       this.#enter({ type: 'idle' });
-      abort.abort(new ClientError('closed', `${this.#name} was replaced before anybody used it`));
+      abort.abort(new ClientError('closed', `${this.#name} was replaced before its first use`));
     } else if (this.#phase.type === 'up') {
       this.#closeClient();
       this.#enter({ type: 'idle' });
@@ -302,7 +302,7 @@ export class LazyConnection {
 
 type Phase =
   | { readonly type: 'idle' }
-  /** `reason` is what was wrong before, if anything was. */
+  /** `reason` is that of the last failure, if any. */
   | {
       readonly type: 'connecting';
       readonly attempt: Promise<Connection>;
@@ -313,8 +313,8 @@ type Phase =
   | { readonly type: 'down'; readonly error: ClientError; readonly final: boolean }
   | { readonly type: 'disposed'; readonly error: ClientError };
 
-const NOT_STARTED: ConnectionState = { connected: false, reason: 'it has not been started' };
-const NOT_IN_USE: ConnectionState = { connected: false, reason: 'it was replaced and is not in use' };
+const NOT_STARTED: ConnectionState = { connected: false, reason: 'it was not started' };
+const NOT_IN_USE: ConnectionState = { connected: false, reason: 'it was replaced and is unused' };
 
 function endOf({ client }: Connection): ClientError {
   return client.failure ?? new ClientError('disconnected', 'the connection has ended');

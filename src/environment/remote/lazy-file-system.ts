@@ -1,10 +1,4 @@
-import {
-  type ExecutorFileSystem,
-  FILE_OPTIONS_POSITION,
-  type FileChanges,
-  type FileOptions,
-  type FileWatch,
-} from '../../client/backend.ts';
+import type { ExecutorFileSystem, FileChanges, FileOptions, FileWatch } from '../../client/backend.ts';
 import type { LazyConnection, Lease } from './lazy-connection.ts';
 
 /**
@@ -43,7 +37,7 @@ export function lazyFileSystem(
 
     /** Copies the bytes: the caller may use its buffer again while the connection is opened. */
     writeFile: (path, bytes, options) => {
-      const content = typeof bytes === 'string' ? bytes : Uint8Array.from(bytes);
+      const content = typeof bytes === 'string' ? bytes : new Uint8Array(bytes);
       return use(options, (files, rest) => files.writeFile(path, content, rest));
     },
 
@@ -91,6 +85,31 @@ function buildOperations(
   );
   return Object.fromEntries(entries) as unknown as ExecutorFileSystem;
 }
+
+/** The position of the options among the arguments of each operation, for code that forwards all of them. */
+const FILE_OPTIONS_POSITION: {
+  readonly [Name in keyof ExecutorFileSystem]: LastPosition<Required<Parameters<ExecutorFileSystem[Name]>>>;
+} = {
+  canonicalize: 1,
+  readFile: 1,
+  readFileText: 1,
+  readFileStream: 1,
+  writeFile: 2,
+  createDirectory: 1,
+  getMetadata: 1,
+  readDirectory: 1,
+  walk: 2,
+  remove: 1,
+  copy: 2,
+  rename: 2,
+  search: 2,
+  watch: 1,
+  replaceFile: 2,
+};
+
+type LastPosition<Arguments extends readonly unknown[]> = Arguments extends readonly [unknown, ...infer Rest]
+  ? Rest['length']
+  : never;
 
 /** A watch that keeps its connection until it ends. */
 class HeldWatch implements FileWatch {

@@ -6,10 +6,10 @@ import type {
   HttpResponse,
   StreamingHttpResponse,
 } from '../../client/backend.ts';
-import { CallLimit } from '../../client/call-limit.ts';
+import { CallLimit } from '../../client/connection/call-limit.ts';
 import type { LazyConnection, Lease } from './lazy-connection.ts';
 
-/** Asks web servers through a connection that is opened by the first request. A body that is coming holds it. */
+/** Sends HTTP requests through a connection that the first request opens. A streamed body keeps the connection in use. */
 export class LazyHttp implements ExecutorHttp {
   readonly #connection: LazyConnection;
 
@@ -37,21 +37,21 @@ export class LazyHttp implements ExecutorHttp {
   }
 }
 
-/** What is aborted or out of time holds nothing, whether its reader comes back or not. */
+/** Releases the lease at the end of the body, and on an abort or timeout even without a read. */
 function held(
   { status, headers, body, cancel }: StreamingHttpResponse,
   { release, options }: Lease,
 ): StreamingHttpResponse {
   const limit = new CallLimit('the request', options);
   const { signal } = limit;
-  let letGo = () => {};
+  let stopListening = () => {};
   const end = () => {
-    letGo();
+    stopListening();
     limit.end();
     release();
   };
   if (signal?.aborted) end();
-  else if (signal !== undefined) letGo = onAbort(signal, end);
+  else if (signal !== undefined) stopListening = onAbort(signal, end);
   const pieces = async function* () {
     try {
       yield* body;

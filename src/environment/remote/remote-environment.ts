@@ -6,7 +6,7 @@ import type {
   ExecutorFileSystem,
   ExecutorHttp,
 } from '../../client/backend.ts';
-import { Deadline } from '../../client/deadline.ts';
+import { Deadline } from '../../client/connection/call-limit.ts';
 import { INFO_TIMEOUT_MS, STATUS_TIMEOUT_MS } from '../../client/limits.ts';
 import { RemoteDiscovery } from '../../client/remote-discovery.ts';
 import type {
@@ -26,7 +26,7 @@ import { LazyHttp } from './lazy-http.ts';
 
 export interface RemoteEnvironmentOptions {
   readonly requiredSkills?: readonly string[];
-  /** For an environment whose owner reports when it can be reached. */
+  /** For an environment whose owner reports when it is ready. */
   readonly provisioning?: Provisioning | null;
 }
 
@@ -41,11 +41,11 @@ export class RemoteEnvironment implements Environment {
   readonly http: ExecutorHttp;
   readonly fetch: ExecutorFetch;
   readonly requiredSkills: readonly string[];
-  /** Null for an ordinary environment. */
+  /** Null for an environment without a provisioning owner. */
   readonly provisioning: Provisioning | null;
   readonly #connector: Connector;
   readonly #connection: LazyConnection;
-  /** What an executor told over this connection that does not tell it in the handshake. */
+  /** The description from `environment/info`, for an executor that sends none in the handshake. */
   #fetchedInfo: EnvironmentInfo | null = null;
 
   constructor(id: string, connector: Connector, options: RemoteEnvironmentOptions = {}) {
@@ -78,12 +78,12 @@ export class RemoteEnvironment implements Environment {
     return this.#connection.state;
   }
 
-  /** The client of the newest connection; null before there was one. */
+  /** The client of the newest connection; null before the first one. */
   get client(): ClientLike | null {
     return this.#connection.current?.client ?? null;
   }
 
-  /** Calls a method of the executor that none of the services offers. */
+  /** Calls a method of the executor that the other members do not offer. */
   readonly call: ClientLike['call'] = (...call) => this.#connection.call(...call);
 
   watchConnection(listener: (state: ConnectionState) => void): () => void {
@@ -153,7 +153,7 @@ export class RemoteEnvironment implements Environment {
     return this.#connection.hold();
   }
 
-  /** Called when another handle takes the id. Returns what holds the connection as long as there is one. */
+  /** Called when another handle replaces this one. Returns the owner of the connection. */
   retire(): { dispose(): Promise<void> } {
     this.#connection.retire();
     return this.#connection;
@@ -164,7 +164,7 @@ export class RemoteEnvironment implements Environment {
   }
 }
 
-/** Asks for a sign of life. The answer may be long in coming on a connection that is gone, so its end answers as well. */
+/** Probes the executor. A lost connection ends the probe early, because the response would be late. */
 function probe({ client }: Connection, reason: () => string | null): Promise<EnvironmentStatus> {
   return new Promise((resolve) => {
     const finish = (status: EnvironmentStatus) => {
@@ -181,7 +181,7 @@ function probe({ client }: Connection, reason: () => string | null): Promise<Env
   });
 }
 
-/** Waits until a client is not recovering, for better or worse, as long as `wait` waits. */
+/** Waits with `wait` until the client has recovered or failed. */
 async function recovered(
   client: ClientLike,
   wait: (recovery: Promise<void>) => Promise<void>,

@@ -1,10 +1,10 @@
 import type { CallOptions, EnvironmentInfo } from '../../client/backend.ts';
-import { Deadline } from '../../client/deadline.ts';
+import { Deadline } from '../../client/connection/call-limit.ts';
 import type { ClientError } from '../../client/errors.ts';
 import type { Environment } from '../environment.ts';
 import { toClientError } from '../remote/attempt.ts';
 
-/** An environment that a thread wants to use, and how. */
+/** An environment that a thread selected, and its settings. */
 export interface EnvironmentSelection {
   readonly environmentId: string;
   /** A `file:` URI of the executor. */
@@ -15,8 +15,8 @@ export interface EnvironmentSelection {
 }
 
 /**
- * Where the configuration for an environment comes from: the thread has it, or the environment's owner hands it over, sooner or
- * later. The environment is not ready before.
+ * The source of an environment's configuration: the thread, or the environment's owner, who provides it later. The environment is
+ * not ready before.
  */
 export type SelectionConfig =
   | { readonly source: 'thread' }
@@ -25,21 +25,20 @@ export type SelectionConfig =
 /** The shell of an executor. */
 export type Shell = EnvironmentInfo['shell'];
 
-/** What is known of an attachment. */
+/** The state of an attachment. */
 export type AttachmentState =
   | { readonly state: 'starting' }
-  /** `shell` is null when the executor did not tell; `config` is null when the thread has it. */
+  /** `shell` is null when the executor does not report it. `config` is null when the thread provides it. */
   | { readonly state: 'ready'; readonly shell: Shell | null; readonly config: unknown }
   | { readonly state: 'failed'; readonly error: ClientError };
 
 /**
- * A selection and the one handle it was resolved to. Whoever needs it waits for the same resolution; once it is ready or failed
- * it stays so.
+ * A selection and the handle that it is resolved to. All callers wait for the same resolution. The states ready and failed are final.
  */
 export class Attachment {
   readonly selection: EnvironmentSelection;
   readonly environment: Environment;
-  readonly #letGo: () => void;
+  readonly #release: () => void;
   #state: AttachmentState = STARTING;
   #settled: Promise<void>;
   #config: SelectionConfig;
@@ -48,7 +47,7 @@ export class Attachment {
     this.selection = selection;
     this.environment = environment;
     this.#config = selection.config ?? FROM_THREAD;
-    this.#letGo = environment.hold();
+    this.#release = environment.hold();
     this.#settled = this.#resolve();
   }
 
@@ -56,12 +55,12 @@ export class Attachment {
     return this.#state;
   }
 
-  /** Waits until it is ready or failed. */
+  /** Waits until the attachment is ready or failed. */
   async settle(options?: CallOptions): Promise<AttachmentState> {
     const what = `starting environment '${this.environment.id}'`;
     const deadline = new Deadline(options);
     deadline.check(what);
-    // A new configuration begins a new resolution, which the old one must not speak for.
+    // A new configuration starts a new resolution; the result of the old one no longer counts.
     for (let settled = null; settled !== this.#settled; ) {
       settled = this.#settled;
       await deadline.wait(what, settled);
@@ -69,7 +68,7 @@ export class Attachment {
     return this.#state;
   }
 
-  /** Takes another configuration. One that failed stays failed: its environment is not tried again for this. */
+  /** Changes the configuration. A failed attachment stays failed: a new configuration does not retry its environment. */
   configure(config: SelectionConfig = FROM_THREAD): void {
     if (sameConfig(config, this.#config)) return;
     this.#config = config;
@@ -78,7 +77,7 @@ export class Attachment {
     this.#settled = this.#resolve();
   }
 
-  /** Whether it serves this selection, whatever its configuration. */
+  /** Whether it matches this selection, apart from the configuration. */
   matches({ environmentId, cwd, workspaceRoots = [] }: EnvironmentSelection): boolean {
     const own = this.selection;
     const ownRoots = own.workspaceRoots ?? [];
@@ -90,15 +89,15 @@ export class Attachment {
     );
   }
 
-  /** Nobody needs it for new turns any more. */
+  /** Releases the environment: no new turn uses the attachment. */
   release(): void {
-    this.#letGo();
+    this.#release();
   }
 
-  /** Never rejects: the result is the state. */
+  /** Never rejects: a failure is a state. */
   async #resolve(): Promise<void> {
     const config = this.#config;
-    const letGo = this.environment.hold();
+    const release = this.environment.hold();
     try {
       const [, value] = await Promise.all([
         this.environment.waitUntilReady(),
@@ -109,7 +108,7 @@ export class Attachment {
     } catch (error) {
       this.#conclude(config, { state: 'failed', error: toClientError(error) });
     } finally {
-      letGo();
+      release();
     }
   }
 
@@ -117,7 +116,7 @@ export class Attachment {
     if (config === this.#config) this.#state = state;
   }
 
-  /** An executor that does not describe itself can be used all the same. */
+  /** An executor without a description can still be used. */
   async #shell(): Promise<Shell | null> {
     try {
       return (await this.environment.info()).shell;

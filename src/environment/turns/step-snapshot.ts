@@ -7,12 +7,12 @@ import type { Attachment, EnvironmentSelection, Shell } from './attachment.ts';
 export interface ReadyEnvironment {
   readonly state: 'ready';
   readonly environmentId: string;
-  /** The handle that the step uses, whatever has the id by now. */
+  /** The handle that the step uses, even if another handle has the id now. */
   readonly environment: Environment;
   readonly cwd: string;
   readonly workspaceRoots: readonly string[];
   readonly shell: Shell | null;
-  /** What the environment's owner configured; null when the thread's own configuration holds. */
+  /** The owner's configuration; null when the thread's own configuration applies. */
   readonly config: unknown;
 }
 
@@ -26,21 +26,21 @@ export interface StartingEnvironment {
 
 export type StepEnvironment = ReadyEnvironment | StartingEnvironment;
 
-/** What a model may be told about an environment. */
+/** The part of an environment's state that a model may see. */
 export interface VisibleState {
   readonly environmentId: string;
   readonly state: 'ready' | 'starting' | 'unavailable';
 }
 
-/** The environments of one step, as they were when it began. It never changes; {@link refresh} makes the next one. */
+/** The environments of one step, as of its start. It never changes; {@link refresh} creates the next one. */
 export class StepSnapshot {
-  /** In the order of selection; failed ones are left out. */
+  /** In the order of selection, without failed ones. */
   readonly environments: readonly StepEnvironment[];
-  /** All that were selected. */
+  /** All selected environments. */
   readonly states: readonly VisibleState[];
   readonly #attachments: readonly Attachment[];
 
-  /** @internal Made by a thread's environments. */
+  /** @internal Created by ThreadEnvironments. */
   constructor(attachments: readonly Attachment[]) {
     this.#attachments = attachments;
     this.environments = attachments.flatMap((attachment) => stepEnvironment(attachment) ?? []);
@@ -50,7 +50,7 @@ export class StepSnapshot {
     }));
   }
 
-  /** The environment to use where none is asked for: the first that is ready. */
+  /** The default environment: the first ready one. */
   get primary(): ReadyEnvironment | null {
     return this.#ready[0] ?? null;
   }
@@ -62,7 +62,7 @@ export class StepSnapshot {
     );
   }
 
-  /** The environment that a tool call asks for, or the primary one. The error is meant for the model. */
+  /** Returns the environment of a tool call, or the primary one. The error message is for the model. */
   choose(environmentId?: string): ReadyEnvironment {
     const found =
       environmentId === undefined
@@ -76,12 +76,12 @@ export class StepSnapshot {
     });
   }
 
-  /** The next step of the same turn: what has become ready since is in it. Selections made since are not. */
+  /** Creates the next step of the same turn. It has the environments that became ready, but not later selections. */
   refresh(): StepSnapshot {
     return new StepSnapshot(this.#attachments);
   }
 
-  /** Waits for an environment of this turn, for the tool of that name. The errors are meant for the model. */
+  /** Waits for an environment of this turn, for the tool of that name. The error messages are for the model. */
   async waitForEnvironment(environmentId: string, options?: CallOptions): Promise<VisibleState> {
     const attachment = this.#attachments.find(({ environment }) => environment.id === environmentId);
     if (attachment === undefined) {
@@ -106,10 +106,10 @@ export class StepSnapshot {
 
 function stepEnvironment({ environment, selection, state }: Attachment): StepEnvironment | null {
   if (state.state === 'failed') return null;
-  const place = placeOf(selection);
-  return state.state === 'starting' ? { ...state, ...place } : { ...state, ...place, environment };
+  const settings = settingsOf(selection);
+  return state.state === 'starting' ? { ...state, ...settings } : { ...state, ...settings, environment };
 }
 
-function placeOf({ environmentId, cwd, workspaceRoots = [] }: EnvironmentSelection) {
+function settingsOf({ environmentId, cwd, workspaceRoots = [] }: EnvironmentSelection) {
   return { environmentId, cwd, workspaceRoots };
 }

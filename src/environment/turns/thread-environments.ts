@@ -1,15 +1,15 @@
+import { Listeners } from '../../base/listeners.ts';
 import type { CallOptions } from '../../client/backend.ts';
-import { Listeners } from '../../client/listeners.ts';
 import type { ConnectionState, Environment } from '../environment.ts';
 import { Attachment, type EnvironmentSelection, type SelectionConfig } from './attachment.ts';
 import { StepSnapshot } from './step-snapshot.ts';
 
-/** Finds the handle that has an id now. */
+/** Finds the current handle of an id. */
 export interface EnvironmentRegistry {
   get(id: string): Environment | null;
 }
 
-/** Whether a selected environment is connected, and if not, why. */
+/** Whether a selected environment is connected; when not, the reason. */
 export interface ConnectionEvent {
   readonly environmentId: string;
   readonly connected: boolean;
@@ -17,14 +17,14 @@ export interface ConnectionEvent {
 }
 
 export interface TurnOptions extends CallOptions {
-  /** Whether to wait until every environment is ready or failed; default true. Otherwise those that start are recorded as such. */
+  /** Whether to wait until every environment is ready or failed. Default: true. Otherwise the step may have starting environments. */
   readonly wait?: boolean;
 }
 
 /**
- * The environments that one thread has selected. Each is resolved to a handle once and keeps it; at the beginning of a turn a
- * failed one is resolved anew, and one whose id was given to another handle moves over as soon as that one is ready, or at once
- * when its own does not work.
+ * The environments that one thread selected. Each is resolved to a handle once and keeps it. The start of a turn resolves failed
+ * environments again. It also moves an environment to the handle that replaced its own, as soon as the new handle is ready, or
+ * immediately when the old one does not work.
  */
 export class ThreadEnvironments {
   readonly #registry: EnvironmentRegistry;
@@ -33,15 +33,15 @@ export class ThreadEnvironments {
   #selections: readonly EnvironmentSelection[] = [];
   #attached = new Map<string, Attached>();
 
-  /** `warn` hears of selections that name no environment. */
+  /** `warn` is called for selections without an environment. */
   constructor(registry: EnvironmentRegistry, warn: (message: string) => void = () => {}) {
     this.#registry = registry;
     this.#warn = warn;
   }
 
   /**
-   * Replaces the selection; the next turn uses it. Of several for one environment the first counts. An environment that nobody
-   * knows is left out until a turn finds it.
+   * Replaces the selection; the next turn uses it. The first selection of an environment wins. An unknown environment is skipped
+   * until a turn finds it.
    */
   select(selections: readonly EnvironmentSelection[]): void {
     const byId = new Map<string, EnvironmentSelection>();
@@ -55,10 +55,10 @@ export class ThreadEnvironments {
         this.#warn(`the selected environment '${environmentId}' does not exist`);
       }
     }
-    this.#reconcile({ patient: false });
+    this.#reconcile({ waits: false });
   }
 
-  /** Gives a selected environment another configuration. A failed one is not tried again for this. */
+  /** Changes the configuration of a selected environment. A failed one is not retried. */
   configure(environmentId: string, config: SelectionConfig): void {
     ignoreFailure(config);
     this.#selections = this.#selections.map((selection) =>
@@ -67,15 +67,15 @@ export class ThreadEnvironments {
     this.#attached.get(environmentId)?.attachment.configure(config);
   }
 
-  /** Begins a turn. Failures do not reject it: a failed environment is just not in it. */
+  /** Begins a turn. A failed environment does not reject it, but is not part of the turn. */
   async beginTurn({ wait = true, ...options }: TurnOptions = {}): Promise<StepSnapshot> {
-    this.#reconcile({ patient: wait });
+    this.#reconcile({ waits: wait });
     const attachments = [...this.#attached.values()].map(({ attachment }) => attachment);
     if (wait) await Promise.all(attachments.map((attachment) => attachment.settle(options)));
     return new StepSnapshot(attachments);
   }
 
-  /** Tells how the selected environments are connected now, and every change. Returns what ends it. */
+  /** Calls the listener with the connection states of the selected environments, now and on every change. Returns a function that removes it. */
   watchConnections(listener: (event: ConnectionEvent) => void): () => void {
     const stop = this.#listeners.add(listener);
     for (const { attachment } of this.#attached.values()) {
@@ -84,18 +84,18 @@ export class ThreadEnvironments {
     return stop;
   }
 
-  /** Lets go of everything; turns that run keep what they have. */
+  /** Releases all environments. Running turns keep theirs. */
   dispose(): void {
     this.#selections = [];
-    this.#reconcile({ patient: false });
+    this.#reconcile({ waits: false });
   }
 
-  /** Brings the attachments in line with the selections and the registry. One that is patient waits for new attachments anyway. */
-  #reconcile({ patient }: { readonly patient: boolean }): void {
+  /** Updates the attachments to the selections and the registry. `waits` means that the caller waits for new attachments anyway. */
+  #reconcile({ waits }: { readonly waits: boolean }): void {
     const previous = this.#attached;
     this.#attached = new Map();
     for (const selection of this.#selections) {
-      const attached = this.#attachedFor(selection, previous.get(selection.environmentId), patient);
+      const attached = this.#attachedFor(selection, previous.get(selection.environmentId), waits);
       if (attached !== null) this.#attached.set(selection.environmentId, attached);
     }
     for (const [id, attached] of previous) {
@@ -106,7 +106,7 @@ export class ThreadEnvironments {
   #attachedFor(
     selection: EnvironmentSelection,
     existing: Attached | undefined,
-    patient: boolean,
+    waits: boolean,
   ): Attached | null {
     const registered =
       this.#registry.get(selection.environmentId) ?? existing?.attachment.environment ?? null;
@@ -117,7 +117,7 @@ export class ThreadEnvironments {
     existing.attachment.configure(selection.config);
     if (registered === existing.attachment.environment) return existing;
     const successor = existing.prepareSuccessor(selection, registered);
-    const ready = successor.state.state === 'ready' || (patient && registered.readiness?.ready);
+    const ready = successor.state.state === 'ready' || (waits && registered.readiness?.ready);
     if (!ready && isUsable(existing.attachment)) return existing;
     existing.leaveSuccessor();
     return this.#attach(successor);
@@ -129,13 +129,13 @@ export class ThreadEnvironments {
   }
 }
 
-/** An attachment in use, and the one that is to follow it when the id has been given to another handle. */
+/** An attachment in use, and its successor when another handle has the id. */
 class Attached {
   readonly attachment: Attachment;
   readonly #stopWatching: () => void;
   #successor: Attachment | null = null;
 
-  /** `changed` hears of every change of the connection from now on. */
+  /** `changed` is called on every change of the connection from now on. */
   constructor(attachment: Attachment, changed: (state: ConnectionState) => void) {
     this.attachment = attachment;
     let replayed = false;
@@ -145,7 +145,7 @@ class Attached {
     replayed = true;
   }
 
-  /** The attachment to the new handle. It is begun now unless it has been, and again when it has failed. */
+  /** Returns the attachment to the new handle. Creates it if necessary, and again after a failure. */
   prepareSuccessor(selection: EnvironmentSelection, environment: Environment): Attachment {
     const begun = this.#successor;
     if (begun?.environment === environment && begun.state.state !== 'failed') {
@@ -157,7 +157,7 @@ class Attached {
     return this.#successor;
   }
 
-  /** Whoever prepared the successor owns it from now on. */
+  /** Hands the successor over to the caller. */
   leaveSuccessor(): void {
     this.#successor = null;
   }
@@ -173,12 +173,12 @@ function isReusable(attachment: Attachment, selection: EnvironmentSelection): bo
   return attachment.state.state !== 'failed' && attachment.matches(selection);
 }
 
-/** Whether it was resolved and its handle can still lead somewhere; one that recovers can. */
+/** Whether it is resolved and its handle works or recovers. */
 function isUsable({ state, environment }: Attachment): boolean {
   return state.state === 'ready' && environment.readiness?.ready !== false;
 }
 
-/** A configuration that fails while nobody waits for it harms nobody. */
+/** Prevents an unhandled rejection when a configuration fails before anything waits for it. */
 function ignoreFailure(config: SelectionConfig | undefined): void {
   if (config?.source === 'owner') config.value.catch(() => {});
 }

@@ -7,20 +7,20 @@ import { MAX_IDLE_CONNECTIONS, MAX_RESPONSE_HEAD_BYTES } from '../limits.ts';
 import { type HeaderField, responseFields } from './header-fields.ts';
 import type { Hop } from './request.ts';
 
-/** The head of an answer, and the body as it comes. */
+/** The head of a response and its body stream. */
 export interface RawResponse {
   readonly status: number;
   readonly fields: readonly HeaderField[];
   readonly body: Readable;
-  /** Whether a body that has ended is whole: one of HTTP/2 ends without an error when the server gives it up. */
+  /** Whether an ended body is complete: an HTTP/2 stream ends without an error when the server cancels it. */
   isWhole(): boolean;
 }
 
-/** A hop as it goes over a connection. */
+/** A hop as it is sent on a connection. */
 export interface Outgoing {
   readonly hop: Hop;
   readonly fields: readonly HeaderField[];
-  /** What stands in the request line. */
+  /** The target in the request line. */
   readonly target: string;
 }
 
@@ -29,18 +29,18 @@ interface ConnectionOptions {
   readonly take: () => Socket | null;
 }
 
-/** The idle connections of one client, and those in use. A new one is opened by whoever needs it and handed over. */
+/** The connections of one client, idle and in use. Callers open new ones and hand them over. */
 export class Connections extends ReliableAgent {
   constructor(idleMs: number) {
     super({ keepAlive: true, timeout: idleMs, maxFreeSockets: MAX_IDLE_CONNECTIONS });
   }
 
-  /** Whether a request would find an open connection. */
+  /** Whether a request would find an idle connection. */
   hasIdle(key: string): boolean {
     return this.freeSockets[key]?.some(isUsable) ?? false;
   }
 
-  /** Lets go of the idle connections of a route, which may all be stale. */
+  /** Closes the idle connections of a route, which may all be stale. */
   dropIdle(key: string): void {
     for (const socket of this.freeSockets[key] ?? []) socket.destroy();
   }
@@ -56,7 +56,7 @@ export class Connections extends ReliableAgent {
   }
 }
 
-/** A connection of an earlier request was gone when it was needed. `seen` is false when the server surely did nothing. */
+/** A kept connection was closed when it was needed. `seen` is false when the server certainly has not processed the request. */
 export class StaleConnectionError extends Error {
   override readonly name = 'StaleConnectionError';
   readonly seen: boolean;
@@ -68,8 +68,8 @@ export class StaleConnectionError extends Error {
 }
 
 /**
- * Sends a hop over HTTP/1.1, on `socket` or on an idle connection. Headers go out in their order and as they are: Node's own additions
- * are taken back. The promise rejects with whatever the connection fails with.
+ * Sends a hop over HTTP/1.1, on `socket` or on an idle connection. Sends the headers unchanged and in order, and removes those that
+ * Node adds. Rejects with the connection's error.
  */
 export function exchangeOverHttp1(
   connections: Connections,
@@ -87,14 +87,14 @@ export function exchangeOverHttp1(
     };
     const options = { key, take, agent: connections, path: target, setHost: false };
     const request = send({ ...options, method: hop.method, maxHeaderSize: MAX_RESPONSE_HEAD_BYTES });
-    // What the head may hold is bounded by its bytes: a number of headers would lose the rest without a word.
+    // The size of the head is limited in bytes. A limit on the number of headers would drop the rest silently.
     request.maxHeadersCount = 0;
-    // An idle connection has turned up meanwhile and was taken.
+    // The request has used an idle connection that became available in the meantime.
     unused?.destroy();
     const abort = () => request.destroy(signal.reason as Error);
     const answered = (answer: IncomingMessage) => {
       signal.removeEventListener('abort', abort);
-      // A server that has answered need not take the rest, and one that takes none would hold the connection for ever.
+      // The server need not read the rest of a request that it has answered, and would otherwise hold the connection open.
       answer.once('close', () => {
         if (!request.writableFinished) request.destroy();
       });
@@ -108,7 +108,7 @@ export function exchangeOverHttp1(
         resolve({ ...rawResponse(answer), body: Readable.from([]), isWhole: () => true });
       });
     }
-    // Once there is an answer, a failure is one of the body, which tells it by itself.
+    // After the response head an error belongs to the body, which reports it itself.
     request.on('error', (error) => {
       signal.removeEventListener('abort', abort);
       reject(isReset(request, error) ? new StaleConnectionError(error.message, { seen: true }) : error);
@@ -119,7 +119,7 @@ export function exchangeOverHttp1(
   });
 }
 
-/** Sends a hop over HTTP/2, which has neither a request line nor headers about the connection. */
+/** Sends a hop over HTTP/2, which has no request line and no connection headers. */
 export function exchangeOverHttp2(
   session: ClientHttp2Session,
   { hop, fields }: Outgoing,
@@ -158,7 +158,7 @@ export function exchangeOverHttp2(
       },
     );
     stream.on('error', fail);
-    stream.once('close', () => fail(new Error('the stream was closed without an answer')));
+    stream.once('close', () => fail(new Error('the stream was closed without a response')));
     signal.addEventListener('abort', abort);
     if (signal.aborted) abort();
     else if (body !== null) stream.end(body);
@@ -172,7 +172,7 @@ function rawResponse(answer: IncomingMessage): RawResponse {
 
 function write(request: ClientRequest, { method, body }: Hop, fields: readonly HeaderField[]): void {
   for (const name of ['connection', 'content-length', 'transfer-encoding']) request.removeHeader(name);
-  // The constructor writes it in capitals.
+  // The constructor converts it to upper case.
   request.method = method;
   if (fields.some(({ name, value }) => name === 'connection' && /\bclose\b/i.test(value))) {
     request.shouldKeepAlive = false;
@@ -184,7 +184,7 @@ function write(request: ClientRequest, { method, body }: Hop, fields: readonly H
   else request.end(body);
 }
 
-/** Headers are sent a byte per character; these bytes are UTF-8. */
+/** Node writes one byte per character of a header; these bytes are UTF-8. */
 function asBytes(value: string): string {
   return Buffer.from(value, 'utf8').toString('latin1');
 }
@@ -197,7 +197,7 @@ function isUsable(socket: Socket): boolean {
   return !socket.destroyed && socket.writable;
 }
 
-/** Headers about one connection, which HTTP/2 forbids. */
+/** Connection-specific headers, which HTTP/2 forbids. */
 const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
   'host',
   'connection',

@@ -1,27 +1,27 @@
 import { NetworkError } from '../errors.ts';
 
-/** A header of a request or an answer. Names are in lower case. */
+/** A header of a request or a response. Names are in lower case. */
 export interface HeaderField {
   readonly name: string;
   readonly value: string;
 }
 
-/** A header as a client asks for it. With `valueEnvVar` the value of that variable of the server is put behind `value`. */
+/** A header as a client requests it. With `valueEnvVar` the value of that variable of the server is appended to `value`. */
 export interface RequestedHeader {
   readonly name: string;
   readonly value: string;
   readonly valueEnvVar?: string | null | undefined;
 }
 
-/** Variables by name; what a program was given. */
+/** Environment variables by name. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
-/** The headers to send: same names side by side in the place of the first. Throws NetworkError. */
+/** The headers to send; repeated names are grouped at the position of the first. Throws NetworkError. */
 export function requestFields(requested: readonly RequestedHeader[], env: Variables): HeaderField[] {
   return grouped(requested.map((header) => requestField(header, env)));
 }
 
-/** The headers that arrived. A value that is not ASCII is left out: what it means is not defined. */
+/** The received headers. Omits values that are not ASCII, because their meaning is undefined. */
 export function responseFields(rawHeaders: readonly string[]): HeaderField[] {
   const fields: HeaderField[] = [];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
@@ -31,17 +31,17 @@ export function responseFields(rawHeaders: readonly string[]): HeaderField[] {
   return grouped(fields);
 }
 
-/** The values of a header in their order. */
+/** The values of a header in order. */
 export function valuesOf(fields: readonly HeaderField[], name: string): string[] {
   return fields.filter((field) => field.name === name).map(({ value }) => value);
 }
 
-/** The fields without those of these names. */
+/** The fields without these names. */
 export function without(fields: readonly HeaderField[], names: ReadonlySet<string>): HeaderField[] {
   return fields.filter(({ name }) => !names.has(name));
 }
 
-/** The fields with one header set: in the place of the one that was there, or at the end. */
+/** The fields with one header set, at the position of the existing one or at the end. */
 export function withField(fields: readonly HeaderField[], field: HeaderField): HeaderField[] {
   const at = fields.findIndex(({ name }) => name === field.name);
   if (at < 0) return [...fields, field];
@@ -49,12 +49,12 @@ export function withField(fields: readonly HeaderField[], field: HeaderField): H
   return [...rest.slice(0, at), field, ...rest.slice(at)];
 }
 
-/** Whether the text is a token, which methods and names of headers are. */
+/** Whether the text is a token, as methods and header names must be. */
 export function isToken(text: string): boolean {
   return /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(text);
 }
 
-/** Variables that hold what opens other doors than those a header is meant for. */
+/** Variables with credentials for services that a client's header must not use. */
 const DENIED_VARIABLES: ReadonlySet<string> = new Set([
   'OPENAI_API_KEY',
   'CODEX_API_KEY',
@@ -95,7 +95,7 @@ function variable(header: string, name: string, env: Variables): string {
   return value;
 }
 
-/** The server's own settings are nobody's header. */
+/** The server's own settings must not be sent in a header. */
 const OWN_VARIABLES = /^EXEC_SERVER_/i;
 
 function grouped(fields: readonly HeaderField[]): HeaderField[] {

@@ -22,24 +22,24 @@ import { basicCredentials, firstHop, type Hop, type HttpRequest, shownUrl, wireF
 import { type Route, routeTo } from './route.ts';
 import { trustedAuthorities } from './trusted-authorities.ts';
 
-/** The answer to a request. Its body must be read to the end, or cancelled: until then it holds a connection. */
+/** The response to a request. Its body must be read to the end or cancelled; until then it holds a connection. */
 export interface HttpResponse {
   readonly status: number;
   readonly fields: readonly HeaderField[];
-  /** For one reader; leaving the loop early cancels. It throws NetworkError when the body does not come to its end. */
+  /** For one reader; leaving the loop early cancels. Throws NetworkError when the body is incomplete. */
   readonly body: AsyncIterable<Buffer>;
   cancel(): void;
 }
 
-export interface HttpClientOptions {
-  /** Where proxies, certificate authorities and values of headers are looked up. */
+interface HttpClientOptions {
+  /** Provides proxies, the CA certificate file and values of headers. */
   readonly env: Variables;
   readonly policy: HostPolicy;
   /** How long an idle connection is kept; {@link IDLE_CONNECTION_MS} when absent. */
   readonly idleConnectionMs?: number;
 }
 
-/** Sends requests to web servers. Connections are kept for the next request and end with the client. */
+/** Sends requests to web servers. Keeps connections for later requests and closes them with the client. */
 export class HttpClient {
   readonly #env: Variables;
   readonly #policy: HostPolicy;
@@ -53,38 +53,38 @@ export class HttpClient {
     this.#policy = policy;
     this.#connections = new Connections(idleConnectionMs);
     this.#sessions = new Http2Sessions(idleConnectionMs);
-    // Every request listens; whoever sends them bounds their number.
+    // Every request adds a listener; callers limit the number of requests.
     setMaxListeners(0, this.#closed.signal);
   }
 
-  /** Resolves with the head of the answer. Rejects with NetworkError. `signal` counts until the body has ended. */
+  /** Resolves with the head of the response. Rejects with NetworkError. `signal` applies until the body has ended. */
   async send(request: HttpRequest, signal: AbortSignal): Promise<HttpResponse> {
     const first = firstHop(request, this.#env);
     wireFields(first);
     requireHost(this.#policy, first.url);
-    const life = new RequestLife([signal, this.#closed.signal], request.timeoutMs);
+    const deadline = new RequestDeadline([signal, this.#closed.signal], request.timeoutMs);
     try {
-      return this.#finished(await this.#follow(first, request.redirect, life), life);
+      return this.#finished(await this.#follow(first, request.redirect, deadline), deadline);
     } catch (error) {
-      life.end();
+      deadline.end();
       throw error;
     }
   }
 
-  /** Ends what is under way. */
+  /** Aborts all requests and closes all connections. */
   close(): void {
     this.#closed.abort(new Error('the connection has ended'));
     this.#connections.destroy();
     this.#sessions.close();
   }
 
-  async #follow(first: Hop, redirect: 'follow' | 'stop', life: RequestLife): Promise<RawResponse> {
+  async #follow(first: Hop, redirect: 'follow' | 'stop', deadline: RequestDeadline): Promise<RawResponse> {
     let hop = first;
     for (let redirects = 0; ; redirects++) {
-      const answer = await this.#exchange(hop, life.signal);
+      const answer = await this.#exchange(hop, deadline.signal);
       const next = redirect === 'stop' ? null : follow(hop, answer);
       if (next === null) return answer;
-      letGo(answer);
+      discardBody(answer);
       if (redirects === MAX_REDIRECTS)
         throw new NetworkError('failed', 'http/request failed: too many redirects');
       requireHost(this.#policy, next.url);
@@ -92,7 +92,7 @@ export class HttpClient {
     }
   }
 
-  /** A request that met a connection just being closed is sent once more, on a new one, if a second time changes nothing. */
+  /** Repeats a request once, on a new connection, if the connection was just being closed and repeating is safe. */
   async #exchange(hop: Hop, signal: AbortSignal): Promise<RawResponse> {
     try {
       const route = routeTo(hop.url, this.#env);
@@ -112,28 +112,28 @@ export class HttpClient {
   async #sendOn(route: Route, hop: Hop, signal: AbortSignal): Promise<RawResponse> {
     const outgoing = outgoingOn(route, hop);
     const { key } = route;
-    // Whoever comes first finds out what the server speaks: the others may find room on his connection. His may hang, theirs need not.
+    // The first request finds out the server's protocol. The others may share its connection, but do not wait long: it may hang.
     const until = performance.now() + SHARED_OPENING_MS;
-    let first = this.#sessions.first(key);
-    for (let left = SHARED_OPENING_MS; first !== null && left > 0; left = until - performance.now()) {
-      await withTimeout(first, left, { signal });
-      first = this.#sessions.first(key);
+    let opening = this.#sessions.opening(key);
+    for (let left = SHARED_OPENING_MS; opening !== null && left > 0; left = until - performance.now()) {
+      await withTimeout(opening, left, { signal });
+      opening = this.#sessions.opening(key);
     }
-    const shared = this.#sessions.enter(key);
+    const shared = this.#sessions.acquire(key);
     if (shared !== null) return sendShared(shared, outgoing, signal);
     let socket: Socket | null = null;
     if (!this.#connections.hasIdle(key)) {
-      const opening = this.#open(route, hop, signal);
-      if (route.secure) this.#sessions.learn(key, opening);
-      socket = await opening;
-      // A server chooses anew for each connection; what it has chosen for this one counts.
-      const own = socket === null ? this.#sessions.enter(key) : null;
+      const connecting = this.#open(route, hop, signal);
+      if (route.secure) this.#sessions.trackOpening(key, connecting);
+      socket = await connecting;
+      // The server chooses a protocol for each connection; this connection's choice applies.
+      const own = socket === null ? this.#sessions.acquire(key) : null;
       if (own !== null) return sendShared(own, outgoing, signal);
     }
     return exchangeOverHttp1(this.#connections, key, socket, outgoing, signal);
   }
 
-  /** Opens a connection. Null is one of HTTP/2, which is found among the sessions when this is done. */
+  /** Opens a connection. Null for HTTP/2, whose session is then in {@link Http2Sessions}. */
   async #open(route: Route, { url }: Hop, signal: AbortSignal): Promise<Socket | null> {
     const settings = {
       policy: this.#policy,
@@ -149,7 +149,7 @@ export class HttpClient {
     return null;
   }
 
-  /** Read once; after a failure it is tried again. */
+  /** Reads the certificates once, and again after a failure. */
   #trusted(): Promise<SecureContext> {
     this.#authorities ??= trustedAuthorities(this.#env).catch((error: unknown) => {
       this.#authorities = null;
@@ -158,27 +158,27 @@ export class HttpClient {
     return this.#authorities;
   }
 
-  #finished(answer: RawResponse, life: RequestLife): HttpResponse {
+  #finished(answer: RawResponse, deadline: RequestDeadline): HttpResponse {
     const { status, fields, body } = answer;
     const abort = () => {
-      // Nobody may ever read.
-      life.end();
-      body.destroy(life.signal.reason as Error);
+      // The body may never be read.
+      deadline.end();
+      body.destroy(deadline.signal.reason as Error);
     };
-    // Whoever reads hears of it; until somebody does, nobody would.
+    // The reader gets the error. Without a reader it would be unhandled.
     body.on('error', () => {});
-    life.signal.addEventListener('abort', abort);
-    if (life.signal.aborted) abort();
+    deadline.signal.addEventListener('abort', abort);
+    if (deadline.signal.aborted) abort();
     const cancel = () => {
-      life.end();
+      deadline.end();
       body.destroy();
     };
-    return { status, fields, body: pieces(answer, life, cancel), cancel };
+    return { status, fields, body: pieces(answer, deadline, cancel), cancel };
   }
 }
 
-/** How long a request may go on: until its time is up or one of the signals aborts. */
-class RequestLife {
+/** Aborts a request after its timeout or when one of the signals aborts. */
+class RequestDeadline {
   readonly signal: AbortSignal;
   readonly #signals: readonly AbortSignal[];
   readonly #abort: (event: { target: unknown }) => void;
@@ -194,7 +194,7 @@ class RequestLife {
       else signal.addEventListener('abort', this.#abort);
     }
     if (timeoutMs === null || timeoutMs > MAX_TIMER_MS) return;
-    const timeUp = () => controller.abort(new TimeUpError(`it took longer than ${timeoutMs} ms`));
+    const timeUp = () => controller.abort(new RequestTimeoutError(`it took longer than ${timeoutMs} ms`));
     if (timeoutMs === 0) timeUp();
     else this.#timer = setTimeout(timeUp, timeoutMs);
   }
@@ -205,15 +205,15 @@ class RequestLife {
   }
 }
 
-/** The time that the client gave has passed. */
-class TimeUpError extends Error {
-  override readonly name = 'TimeUpError';
+/** The client's timeout has passed. */
+class RequestTimeoutError extends Error {
+  override readonly name = 'RequestTimeoutError';
 }
 
-/** Methods whose repetition changes nothing. */
+/** Idempotent methods. */
 const REPEATABLE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']);
 
-/** Over a proxy without TLS the request names the server, and the proxy is told who asks. */
+/** To a proxy without TLS the request names the server in its target and carries the proxy's credentials. */
 function outgoingOn(route: Route, hop: Hop): Outgoing {
   const { url, method } = hop;
   const fields = wireFields(hop);
@@ -230,16 +230,16 @@ function outgoingOn(route: Route, hop: Hop): Outgoing {
 }
 
 async function sendShared(
-  { session, leave }: NonNullable<ReturnType<Http2Sessions['enter']>>,
+  { session, release }: NonNullable<ReturnType<Http2Sessions['acquire']>>,
   outgoing: Outgoing,
   signal: AbortSignal,
 ): Promise<RawResponse> {
   try {
     const answer = await exchangeOverHttp2(session, outgoing, signal);
-    answer.body.once('close', leave);
+    answer.body.once('close', release);
     return answer;
   } catch (error) {
-    leave();
+    release();
     throw error;
   }
 }
@@ -248,13 +248,13 @@ function follow(hop: Hop, answer: RawResponse): Hop | null {
   try {
     return nextHop(hop, answer.status, valuesOf(answer.fields, 'location')[0]);
   } catch (error) {
-    letGo(answer);
+    discardBody(answer);
     throw error;
   }
 }
 
-/** What comes with a redirect is not read: an empty body leaves the connection to the next request, any other ends it. */
-function letGo({ fields, body }: RawResponse): void {
+/** Discards the body of a redirect. After an empty body the connection is reused; any other body ends it. */
+function discardBody({ fields, body }: RawResponse): void {
   body.on('error', () => {});
   if (valuesOf(fields, 'content-length')[0] === '0') body.resume();
   else body.destroy();
@@ -262,14 +262,14 @@ function letGo({ fields, body }: RawResponse): void {
 
 async function* pieces(
   { body, isWhole }: RawResponse,
-  life: RequestLife,
+  deadline: RequestDeadline,
   cancel: () => void,
 ): AsyncGenerator<Buffer> {
   try {
     for await (const piece of body) yield piece as Buffer;
     if (!isWhole()) throw new Error(EARLY_END);
   } catch (error) {
-    throw readingFailed(error, life.signal);
+    throw readingFailed(error, deadline.signal);
   } finally {
     cancel();
   }
@@ -290,7 +290,7 @@ function readingFailed(error: unknown, signal: AbortSignal): NetworkError {
 
 const EARLY_END = 'the connection ended before the body did';
 
-/** An attempt at several addresses fails with all of their errors. */
+/** A connection attempt to several addresses fails with all of their errors. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
   return error instanceof Error ? error.message || error.name : String(error);

@@ -7,16 +7,16 @@ import { anyAddress, type HostPolicy, requireAddress } from './host-policy.ts';
 import { basicCredentials, portOf } from './request.ts';
 import type { Route } from './route.ts';
 
-/** What sockets are opened with. */
-export interface SocketSettings {
+/** Options of new connections. */
+interface SocketSettings {
   readonly policy: HostPolicy;
-  /** Asked for before each TLS connection is opened. */
+  /** Called before each TLS connection is opened. */
   authorities(): Promise<SecureContext>;
-  /** What is offered to servers over TLS, best first. */
+  /** Protocols offered to servers over TLS, best first. */
   readonly protocols: readonly string[];
 }
 
-/** Opens a connection on which requests can be sent. It is destroyed when the signal aborts before it is open. */
+/** Opens a connection for requests. Destroys it when the signal aborts before it is open. */
 export async function openSocket(
   route: Route,
   settings: SocketSettings,
@@ -24,11 +24,11 @@ export async function openSocket(
 ): Promise<Socket | TLSSocket> {
   const { proxy, host } = route;
   const encrypts = route.secure || proxy?.protocol === 'https:';
-  // Read before there is a socket: one that nobody listens to would end the process with its first error.
+  // Read before the socket exists: an error of a socket without listeners would end the process.
   const context = encrypts ? await unlessAborted(settings.authorities(), signal) : null;
   if (proxy === null) {
     const socket = await opened(
-      connect({ host, port: route.port, lookup: guarded(host, settings.policy) }),
+      connect({ host, port: route.port, lookup: policyLookup(host, settings.policy) }),
       'connect',
       signal,
     );
@@ -42,11 +42,11 @@ export async function openSocket(
     socket = await encrypted(socket, proxyHost, ['http/1.1'], context, signal);
   }
   if (!route.secure) return socket;
-  await tunnel(socket, route.authority, proxy, signal);
+  await openTunnel(socket, route.authority, proxy, signal);
   return encrypted(socket, host, settings.protocols, context, signal);
 }
 
-/** Waits for a socket to open; it is destroyed when that fails or takes too long. */
+/** Waits for a socket to open; destroys it when that fails or the signal aborts. */
 function opened<S extends Socket>(
   socket: S,
   event: 'connect' | 'secureConnect',
@@ -60,7 +60,7 @@ function opened<S extends Socket>(
     };
     const fail = (error: Error) =>
       finish(() => {
-        // What a destroyed socket still has to say concerns nobody.
+        // Ignores later errors of a destroyed socket.
         socket.on('error', () => {}).destroy();
         reject(error);
       });
@@ -68,7 +68,7 @@ function opened<S extends Socket>(
     const close = () => fail(new Error('the connection was closed while it was being opened'));
     const ready = () =>
       finish(() => {
-        // Seen by whoever uses it. Between two uses, and when an answer came before the request was sent, nobody does.
+        // The user of the socket sees its errors. This listener catches those between two uses and after an early response.
         socket.on('error', () => {});
         done(socket);
       });
@@ -78,7 +78,7 @@ function opened<S extends Socket>(
   });
 }
 
-/** The certificate is always checked, whatever Node's own variables say. */
+/** Always verifies the certificate, whatever Node's own variables say. */
 function encrypted(
   socket: Socket,
   host: string,
@@ -92,8 +92,8 @@ function encrypted(
   return opened(tls, 'secureConnect', signal);
 }
 
-/** Addresses that may not be reached are left out of what a name leads to; when none is left, that is the error. */
-function guarded(host: string, policy: HostPolicy): LookupFunction {
+/** A lookup that drops addresses which the policy forbids. When none is left it fails with the policy's error. */
+function policyLookup(host: string, policy: HostPolicy): LookupFunction {
   return (name, options, callback) => {
     resolve(name, { ...options, all: true }, (error, addresses) => {
       if (error !== null) {
@@ -118,7 +118,7 @@ function guarded(host: string, policy: HostPolicy): LookupFunction {
   };
 }
 
-/** A proxy looks names up by itself: one that leads to a forbidden address here is refused, and one unknown here is left to it. */
+/** A proxy resolves names itself. A name that resolves to a forbidden address here is refused; one that is unknown here is left to the proxy. */
 async function requireTarget({ host }: Route, policy: HostPolicy): Promise<void> {
   if (anyAddress(policy) || isIP(host) !== 0) return;
   const addresses = await new Promise<readonly { address: string }[]>((done) => {
@@ -127,8 +127,8 @@ async function requireTarget({ host }: Route, policy: HostPolicy): Promise<void>
   for (const { address } of addresses) requireAddress(policy, host, address);
 }
 
-/** Asks a proxy for a connection to a server. Nothing may follow its answer: the server does not speak first. */
-async function tunnel(socket: Socket, authority: string, proxy: URL, signal: AbortSignal): Promise<void> {
+/** Asks a proxy for a connection to a server. No data may follow the proxy's response, because the server does not speak first. */
+async function openTunnel(socket: Socket, authority: string, proxy: URL, signal: AbortSignal): Promise<void> {
   const credentials =
     proxy.username === '' && proxy.password === ''
       ? ''
@@ -160,7 +160,7 @@ function proxyAnswer(socket: Socket, signal: AbortSignal): Promise<string> {
       head += bytes.toString('latin1');
       if (head.endsWith('\r\n\r\n')) finish(() => done(head));
       else if (head.length > MAX_PROXY_HEAD_BYTES || head.includes('\r\n\r\n'))
-        fail(new Error('the proxy gave an answer that makes no sense'));
+        fail(new Error('invalid response from the proxy'));
     };
     socket.on('data', read).on('error', fail).on('close', close);
     signal.addEventListener('abort', abort);

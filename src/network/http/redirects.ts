@@ -3,8 +3,8 @@ import { withField, without } from './header-fields.ts';
 import { type Hop, plainUrl } from './request.ts';
 
 /**
- * Where an answer sends the client next; null when the answer itself is the result, as one without a target is, or with one that
- * cannot be read. Throws NetworkError for a target that is no web server.
+ * The next hop after a redirect. Null when the response is the result, also without a target or with one that cannot be parsed.
+ * Throws NetworkError for a target that is not http or https.
  */
 export function nextHop(hop: Hop, status: number, location: string | undefined): Hop | null {
   if (!REDIRECTS.has(status) || location === undefined || !URL.canParse(location, hop.url.href)) return null;
@@ -21,7 +21,7 @@ export function nextHop(hop: Hop, status: number, location: string | undefined):
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** Headers about a body that is not sent again. */
+/** Headers that describe a body which is not sent again. */
 const ABOUT_THE_BODY: ReadonlySet<string> = new Set([
   'content-type',
   'content-length',
@@ -38,7 +38,7 @@ const CREDENTIALS: ReadonlySet<string> = new Set([
   'www-authenticate',
 ]);
 
-/** "See other" is always looked up; the two older codes change a POST only, as browsers do. */
+/** 303 always becomes GET; 301 and 302 change only POST, as browsers do. */
 function becomesGet(method: string, status: number): boolean {
   return status === 303 || ((status === 301 || status === 302) && method === 'POST');
 }
@@ -48,7 +48,7 @@ function withoutBody(hop: Hop, status: number): Hop {
   return { ...hop, method, body: null, fields: without(hop.fields, ABOUT_THE_BODY) };
 }
 
-/** Another server learns where the client comes from, but not the page; over an open line it learns nothing. */
+/** Sends the origin as the referrer to another server, and no referrer from https to http. */
 function toTarget(hop: Hop, url: URL): Hop {
   const sameOrigin = url.origin === hop.url.origin;
   let fields = sameOrigin ? [...hop.fields] : without(hop.fields, CREDENTIALS);

@@ -10,28 +10,28 @@ import {
   without,
 } from './header-fields.ts';
 
-/** A request as a client asks for it. */
+/** A request as a client sends it. */
 export interface HttpRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: readonly RequestedHeader[];
-  /** Null and empty are the same: no body. */
+  /** Null and empty both mean no body. */
   readonly body: Uint8Array | null;
   readonly redirect: 'follow' | 'stop';
-  /** From the beginning to the end of the body; null is without end, 0 is over at once. */
+  /** Covers everything up to the end of the body. Null is no limit; 0 expires immediately. */
   readonly timeoutMs: number | null;
 }
 
-/** One request to one server. A URL here has neither user nor fragment. */
+/** One request to one server. The URL has no user and no fragment. */
 export interface Hop {
   readonly method: string;
   readonly url: URL;
-  /** What the client wants to send; what every request needs is added by {@link wireFields}. */
+  /** The headers of the client; {@link wireFields} adds what every request needs. */
   readonly fields: readonly HeaderField[];
   readonly body: Uint8Array | null;
 }
 
-/** The first hop of a request. Throws NetworkError when it makes no sense. */
+/** The first hop of a request. Throws NetworkError when the request is invalid. */
 export function firstHop(request: HttpRequest, env: Variables): Hop {
   const { method, headers, body } = request;
   if (!isToken(method)) throw invalid('http/request method is invalid: invalid HTTP method');
@@ -44,8 +44,8 @@ export function firstHop(request: HttpRequest, env: Variables): Hop {
 }
 
 /**
- * The headers in the order in which they are sent: the client's, then what it left out. A length that contradicts the body would let
- * a part of it pass for another request, so it is refused.
+ * The headers in the order in which they are sent: the client's, then missing ones. Throws on a content-length that contradicts the
+ * body, because part of the body could then be taken for another request.
  */
 export function wireFields({ fields, url, body }: Hop): HeaderField[] {
   let sent = [...fields];
@@ -79,12 +79,12 @@ export function plainUrl(url: URL): URL {
   return plain;
 }
 
-/** A URL for messages: what often holds secrets is left out. */
+/** A URL for messages, without the parts that often contain secrets. */
 export function shownUrl(url: URL): string {
   return `${url.origin}${url.pathname}`;
 }
 
-/** Host and port as a tunnel or the authority form of a request names them. */
+/** Host and port in authority form. */
 export function authorityOf(url: URL): string {
   return `${url.hostname}:${portOf(url)}`;
 }
@@ -93,13 +93,13 @@ export function portOf(url: URL): number {
   return Number(url.port || (url.protocol === 'https:' ? 443 : 80));
 }
 
-/** `Basic` with the user and the password of a URL. */
+/** `Basic` credentials from the user and password of a URL. */
 export function basicCredentials({ username, password }: URL): string {
   const plain = `${unescaped(username)}:${unescaped(password)}`;
   return `Basic ${Buffer.from(plain, 'latin1').toString('base64')}`;
 }
 
-/** What percent signs stand for, a byte per character; a URL has no other characters than ASCII. */
+/** Decodes percent escapes to one character per byte; a URL contains only ASCII. */
 function unescaped(text: string): string {
   return text.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }

@@ -9,25 +9,25 @@ export interface Route {
   readonly key: string;
   readonly host: string;
   readonly port: number;
-  /** Whether the server is spoken to over TLS. */
+  /** Whether the connection to the server uses TLS. */
   readonly secure: boolean;
-  /** `host:port`, with the brackets of an address. */
+  /** `host:port`, with brackets around an IPv6 address. */
   readonly authority: string;
   readonly proxy: URL | null;
 }
 
-/** The way to the server of a URL. Throws NetworkError when the environment names a proxy that cannot be used. */
+/** The route to the server of a URL. Throws NetworkError when the environment names an unusable proxy. */
 export function routeTo(url: URL, env: Variables): Route {
   const secure = url.protocol === 'https:';
   const named = proxyFor(url, env);
   const proxy = named === null ? null : proxyUrl(named);
   const target = { host: bareHost(url), port: portOf(url), secure, authority: authorityOf(url), proxy };
-  // Without TLS a proxy takes requests for every server on one connection.
+  // Without TLS a proxy accepts requests for all servers on one connection.
   const end = proxy !== null && !secure ? '' : target.authority;
   return { ...target, key: `${url.protocol} ${end} ${proxy?.href ?? ''}` };
 }
 
-/** A proxy may be given without a scheme. */
+/** The scheme of a proxy URL may be missing. */
 function proxyUrl(text: string): URL {
   const whole = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`;
   if (URL.canParse(whole)) {
@@ -41,8 +41,8 @@ function proxyUrl(text: string): URL {
 }
 
 /**
- * The proxy that the environment names for a URL, or null. Names in capitals go before others, and one for the scheme before one for
- * all. In a CGI program `HTTP_PROXY` would be a header of whoever calls it, so it does not count there.
+ * The proxy that the environment names for a URL, or null. Upper-case names take precedence, and the scheme's variable over
+ * ALL_PROXY. In a CGI program `HTTP_PROXY` could come from a request header, so it is ignored there (https://httpoxy.org).
  */
 export function proxyFor(url: URL, env: Variables): string | null {
   const secure = url.protocol === 'https:';
@@ -55,7 +55,7 @@ function first(env: Variables, name: string): string | null {
   return env[name] || env[name.toLowerCase()] || null;
 }
 
-/** Addresses are compared with addresses and networks, names with names and their ends; `*` stands for every name. */
+/** Compares addresses with addresses and networks, and names with names and domain suffixes; `*` matches every name. */
 function isExempt(hostname: string, list: string | null): boolean {
   if (list === null) return false;
   const host = hostname.replace(/^\[|\]$/g, '').toLowerCase();

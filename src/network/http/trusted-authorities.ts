@@ -6,17 +6,17 @@ import { MAX_CA_FILE_BYTES } from '../limits.ts';
 import type { Variables } from './header-fields.ts';
 
 /**
- * Whom TLS connections trust: the authorities that Node knows, those of the system, and those of the file that the environment
- * names. A file that cannot be read fails; nothing of it is remembered, so that it can be put right.
+ * The CA certificates that TLS connections trust: Node's, the system's, and those of the file that the environment names. Rejects
+ * when that file cannot be read. A failure is not cached, so that the file can be corrected.
  */
 export async function trustedAuthorities(env: Variables): Promise<SecureContext> {
   return trustIn(await authorityFiles(env));
 }
 
-/** What is trusted besides the authorities that Node knows, as text; null where there is nothing. */
+/** Trusted certificates in addition to Node's own, as PEM text; null where there are none. */
 export interface AuthorityFiles {
   readonly system: string | null;
-  /** Named by the environment. */
+  /** From the file that the environment names. */
   readonly added: { readonly path: string; readonly text: string } | null;
 }
 
@@ -28,7 +28,7 @@ export async function authorityFiles(env: Variables): Promise<AuthorityFiles> {
   return { system: await systemAuthorities(), added };
 }
 
-/** Throws NetworkError for certificates that are none. */
+/** Throws NetworkError when the certificates cannot be parsed. */
 export function trustIn({ system, added }: AuthorityFiles): SecureContext {
   const ca = [...rootCertificates, ...[system, added?.text ?? null].filter((text) => text !== null)];
   try {
@@ -38,10 +38,10 @@ export function trustIn({ system, added }: AuthorityFiles): SecureContext {
   }
 }
 
-/** The first that is set wins. */
+/** The first variable that is set is used. */
 const VARIABLES = ['CODEX_CA_CERTIFICATE', 'SSL_CERT_FILE'] as const;
 
-/** Where Linux systems keep the certificates they trust, those that an administrator has added included. */
+/** Where Linux systems keep trusted certificates, including those that an administrator added. */
 const SYSTEM_FILES = [
   '/etc/ssl/certs/ca-certificates.crt',
   '/etc/pki/tls/certs/ca-bundle.crt',
@@ -61,13 +61,13 @@ async function authorityFile(variable: string, path: string): Promise<string> {
   try {
     const text = await boundedText(path);
     if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
-    throw new Error('it holds no certificate');
+    throw new Error('it contains no certificate');
   } catch (error) {
     throw failed(`Failed to read CA certificate file ${path} selected by ${variable}`, error);
   }
 }
 
-/** A pipe in the place of the file must not hang, and a log must not fill the memory. */
+/** Does not block on a named pipe, and does not read a huge file into memory. */
 async function boundedText(path: string): Promise<string> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {

@@ -1,7 +1,7 @@
 import { BlockList, isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 
-/** Whether an address is one of the public internet: not of this machine, of a private network, or set aside for anything else. */
+/** Whether an address belongs to the public internet, and not to this machine, a private network or a reserved range. */
 export function isPublicAddress(address: string): boolean {
   const embedded = isIPv4(address) ? address : embeddedIpv4(address);
   if (embedded !== null) return !NOT_PUBLIC_V4.check(embedded, 'ipv4');
@@ -17,18 +17,18 @@ export function isOwnAddress(address: string): boolean {
   );
 }
 
-/** Whether packets to the address never leave this machine, whatever its interfaces are. */
+/** Whether packets to the address never leave this machine, independent of its interfaces. */
 export function isLoopbackAddress(address: string): boolean {
   const plain = unmappedAddress(address);
   return isIPv4(plain) ? LOOPBACK_V4.check(plain, 'ipv4') : plain === '::1';
 }
 
-/** The IPv4 address that a mapped one (::ffff:0:0/96) is another spelling of; any other address as it is. */
+/** The IPv4 address of an IPv4-mapped one (::ffff:0:0/96); any other address unchanged. */
 export function unmappedAddress(address: string): string {
   return address.startsWith('::ffff:') ? (embeddedIpv4(address) ?? address) : address;
 }
 
-/** The IPv4 address inside a mapped (::ffff:0:0/96) or translated (64:ff9b::/96) one: that is where packets go. */
+/** The IPv4 address inside a mapped (::ffff:0:0/96) or NAT64 (64:ff9b::/96) address, which is where packets go. */
 function embeddedIpv4(address: string): string | null {
   const [, high, low] = EMBEDDED.exec(address) ?? [];
   if (high === undefined || low === undefined) return dottedTail(address);
@@ -65,7 +65,7 @@ const NOT_PUBLIC_V4 = subnets('ipv4', [
 
 const GLOBAL_V6 = subnets('ipv6', ['2000::/3']);
 
-/** Of the global range: protocol assignments with Teredo, documentation, and 6to4, which carries any IPv4 address. */
+/** Excluded from the global range: protocol assignments with Teredo, documentation, and 6to4, which embeds any IPv4 address. */
 const NOT_PUBLIC_V6 = subnets('ipv6', ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']);
 
 function subnets(family: 'ipv4' | 'ipv6', list: readonly string[]): BlockList {

@@ -10,26 +10,26 @@ import type { HostPolicy } from './host-policy.ts';
 import type { ServerPorts } from './proxy-resources.ts';
 import { addressesOf, type Resolve } from './proxy-resources.ts';
 
-/** What a program wants to reach, and how. */
+/** The destination that a program wants to reach, and how. */
 export interface AccessRequest {
   readonly protocol: NetworkPolicyRequest['protocol'];
   readonly host: Host;
   readonly port: number;
   /** The HTTP method; null for SOCKS5. */
   readonly method: string | null;
-  /** Where the program connected from. */
+  /** The address from which the program connected. */
   readonly client: string;
-  /** Whether the requests inside of a connection will be seen. */
+  /** Whether the proxy intercepts the requests inside the connection. */
   readonly intercepted?: boolean;
 }
 
-/** A decision as it is reported; what it is about is added by the receiver. */
+/** A decision as it is reported; the receiver adds the process. */
 export type Decision = Omit<NetworkPolicyDecisionEvent, 'processId' | 'droppedBefore'>;
 
-/** Where a proxy reports what it decides and whom it asks. */
+/** Receives the decisions of a proxy and answers its policy requests. */
 export interface PolicyPeer {
   decided(decision: Decision): void;
-  /** Asks whoever answers for the program; null when nobody is there to be asked. It never rejects. */
+  /** Asks the client to decide; null when there is no client to ask. Never rejects. */
   ask: ((question: NetworkPolicyRequest, signal: AbortSignal) => Promise<NetworkPolicyDecision>) | null;
 }
 
@@ -40,13 +40,13 @@ export interface Block {
   readonly source: NetworkPolicyDecisionEvent['source'];
 }
 
-/** Either the addresses that may be connected to, and no others, or why not. */
+/** Either the only addresses that may be connected to, or why the request is blocked. */
 export type Admitted =
   | { readonly addresses: readonly string[]; readonly block?: undefined }
   | { readonly block: Block };
 
-/** What admissions of one proxy depend on. */
-export interface AdmissionContext {
+/** What the admission of one proxy depends on. */
+interface AdmissionContext {
   readonly policy: HostPolicy;
   readonly mode: NetworkProxySettings['mode'];
   readonly peer: PolicyPeer;
@@ -55,8 +55,8 @@ export interface AdmissionContext {
 }
 
 /**
- * Decides about every request of a program, and reports each decision. The addresses of an admitted request were looked at: whoever
- * connects must take them and not resolve the name again, which might give others.
+ * Decides about every request of a program and reports each decision. The addresses of an admitted request have been checked. The
+ * caller must connect to them and must not resolve the name again, which might give others.
  */
 export class Admission {
   readonly #context: AdmissionContext;
@@ -66,15 +66,15 @@ export class Admission {
   }
 
   async admit(request: AccessRequest, signal: AbortSignal): Promise<Admitted> {
-    const early = this.#blockedBeforehand(request);
-    if (early !== null) return this.#guarded(request, early);
+    const early = this.#blockedEarly(request);
+    if (early !== null) return this.#blockedByGuard(request, early);
     const domain = await this.#admitHost(request, signal);
     if (domain.block !== undefined) return domain;
     const late = this.#blockedByMode(request);
-    return late === null ? domain : this.#guarded(request, late);
+    return late === null ? domain : this.#blockedByGuard(request, late);
   }
 
-  /** Decides about a request inside of a connection that was admitted. */
+  /** Decides about a request inside an admitted connection. */
   admitInside(request: AccessRequest): Block | null {
     if (this.#context.mode === 'full' || LIMITED_METHODS.has(request.method ?? '')) return null;
     const block = deny('method_not_allowed', 'mode_guard');
@@ -82,14 +82,14 @@ export class Admission {
     return block;
   }
 
-  /** Reports that something was refused whatever its host is. */
+  /** Reports a request that is refused for any host. */
   refuse(request: AccessRequest, reason: string): void {
     this.#report(request, { scope: 'non_domain', decision: 'deny', source: 'proxy_state', reason });
   }
 
   async #admitHost(request: AccessRequest, signal: AbortSignal): Promise<Admitted> {
     const { policy, peer } = this.#context;
-    const verdict = policy.judge(request.host);
+    const verdict = policy.evaluate(request.host);
     if (verdict.open) {
       const addresses = await this.#checkedAddresses(request, verdict.trusted);
       if (typeof addresses === 'string') return this.#blocked(request, deny(addresses, 'baseline_policy'));
@@ -121,7 +121,7 @@ export class Admission {
     return { addresses };
   }
 
-  /** Where the host is, or why nobody may go there: it is denied, unknown, not public though it should be, or this server itself. */
+  /** The host's addresses, or why it is blocked: denied, unknown, not public although it must be, or a port of this server. */
   async #checkedAddresses(
     { host, port }: AccessRequest,
     trusted: boolean,
@@ -130,14 +130,14 @@ export class Admission {
     const lenient = trusted || policy.allowsLocal;
     const addresses = host.address === null ? await addressesOf(host.name, resolve) : [host.address];
     if (addresses.some((address) => policy.deniesAddress(address))) return 'denied';
-    // Where local hosts are welcome nothing is wrong with a name that is unknown: connecting to it fails.
+    // With local hosts allowed an unknown name is not blocked; connecting to it fails.
     if (addresses.length === 0) return lenient ? [] : 'not_allowed_local';
     if (!lenient && !addresses.every(isPublicAddress)) return 'not_allowed_local';
     return addresses.some((address) => serverPorts.includes(address, port)) ? 'not_allowed_local' : addresses;
   }
 
-  /** SOCKS5 says nothing of methods, so in limited mode only what may be HTTPS gets as far as a decision about its host. */
-  #blockedBeforehand({ protocol, port }: AccessRequest): Block | null {
+  /** SOCKS5 has no methods. In limited mode only the HTTPS port proceeds to the decision about the host. */
+  #blockedEarly({ protocol, port }: AccessRequest): Block | null {
     if (this.#context.mode === 'full') return null;
     const blocked = protocol === 'socks5_udp' || (protocol === 'socks5_tcp' && port !== 443);
     return blocked ? deny('method_not_allowed', 'mode_guard') : null;
@@ -154,7 +154,7 @@ export class Admission {
     return { block };
   }
 
-  #guarded(request: AccessRequest, block: Block): Admitted {
+  #blockedByGuard(request: AccessRequest, block: Block): Admitted {
     this.#report(request, { scope: 'non_domain', ...block });
     return { block };
   }

@@ -1,7 +1,7 @@
 import type { AccessRequest, Block } from './admission.ts';
 
-/** What a blocked request is told: the class of the reason, which programs look for, and a sentence. */
-export interface BlockedText {
+/** The response to a blocked request: the class of the reason, which programs look for, and a sentence. */
+interface BlockedText {
   readonly proxyError: string;
   readonly message: string;
 }
@@ -10,7 +10,7 @@ export function blockedText({ reason }: Block): BlockedText {
   return TEXTS.get(reason) ?? OTHER;
 }
 
-/** The body of the answer to a blocked HTTP request. */
+/** The body of the response to a blocked HTTP request. */
 export function blockedBody({ host, protocol, port }: AccessRequest, block: Block): string {
   const { reason, decision, source } = block;
   const { message } = blockedText(block);

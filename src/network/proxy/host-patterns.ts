@@ -5,35 +5,35 @@ import { type Host, parseHost } from './host.ts';
 import { MAX_PATTERN_LENGTH, MAX_PATTERNS } from './limits.ts';
 
 /**
- * A set of host patterns: `a.example` is that host, `*.example` everything below it, `**.example` it and everything below, `*`
- * everything. A `*` elsewhere stands for any characters, dots included, and a `?` for one.
+ * A set of host patterns: `a.example` matches that host, `*.example` everything below it, `**.example` both, and `*` everything.
+ * Elsewhere `*` matches any characters including dots, and `?` matches one.
  */
 export class HostPatterns {
   readonly #exact = new Set<string>();
   readonly #globs: string[] = [];
 
-  /** Throws NetworkError on what is no pattern. */
+  /** Throws NetworkError on an invalid pattern. */
   constructor(patterns: readonly string[]) {
     if (patterns.length > MAX_PATTERNS) {
       throw new NetworkError(
         'invalid',
-        `${patterns.length} host patterns are more than the ${MAX_PATTERNS} that are possible`,
+        `${patterns.length} host patterns exceed the limit of ${MAX_PATTERNS}`,
       );
     }
     for (const text of patterns) this.#add(text);
   }
 
-  /** Whether the host is covered, as it is named or by its address. */
+  /** Whether a pattern matches the host's name or its address. */
   covers(host: Host): boolean {
     return this.names(host) || this.#globs.some((glob) => isAny(host, (name) => matchesGlob(glob, name)));
   }
 
-  /** Whether a pattern without wildcards names the host. */
+  /** Whether a pattern without wildcards equals the host. */
   names(host: Host): boolean {
     return isAny(host, (name) => this.#exact.has(name));
   }
 
-  /** Whether some pattern covers every host. */
+  /** Whether a pattern matches every host. */
   get coversAll(): boolean {
     return this.#globs.includes('*');
   }
@@ -43,7 +43,7 @@ export class HostPatterns {
     const rest = pattern.replace(/^\*\*?\./, '');
     if (rest === '') throw new NetworkError('invalid', 'a host pattern is empty');
     if (rest.includes('**')) {
-      throw new NetworkError('invalid', `\`**\` only stands at the beginning of a host pattern: ${text}`);
+      throw new NetworkError('invalid', `\`**\` is only allowed at the beginning of a host pattern: ${text}`);
     }
     if (!pattern.includes('*') && !pattern.includes('?')) this.#exact.add(pattern);
     else if (!pattern.startsWith('**.')) this.#globs.push(pattern);
@@ -60,7 +60,7 @@ function isAny(host: Host, test: (name: string) => boolean): boolean {
   return test(host.name) || (host.address !== null && host.address !== host.name && test(host.address));
 }
 
-/** The pattern in lower case, without brackets, port and final dot. */
+/** The pattern in lower case, without brackets, port and trailing dot. */
 function plainPattern(text: string): string {
   const trimmed = text.trim();
   if (trimmed.length > MAX_PATTERN_LENGTH) {
@@ -75,14 +75,14 @@ function plainPattern(text: string): string {
   const lower = host.toLowerCase().replace(/(?<!\*)\.$/, '');
   const ascii = /^[\x20-\x7e]*$/.test(lower) ? lower : domainToASCII(lower);
   if ((ascii === '' && lower !== '') || !PATTERN.test(ascii)) {
-    throw new NetworkError('invalid', `this is no host pattern: ${text}`);
+    throw new NetworkError('invalid', `invalid host pattern: ${text}`);
   }
   return ascii;
 }
 
 const PATTERN = /^[a-z0-9_.*?-]*$/;
 
-/** Linear in practice and at worst the product of both lengths, whatever the pattern is: programs choose the text. */
+/** Linear in practice and at worst the product of both lengths, for any pattern: programs choose the text. */
 function matchesGlob(glob: string, text: string): boolean {
   let position = 0;
   let retryGlob = -1;

@@ -4,20 +4,20 @@ import { isPublicAddress, unmappedAddress } from './addresses.ts';
 import { type Host, parseHost } from './host.ts';
 import { HostPatterns } from './host-patterns.ts';
 
-/** What the patterns say of a host. An open one is `trusted` when it is a local address that is allowed by its own name. */
-export type HostVerdict =
+/** The verdict of the patterns. An open host is `trusted` when it is a local address that is allowed by its exact name. */
+type HostVerdict =
   | { readonly open: true; readonly trusted: boolean }
   | { readonly open: false; readonly reason: 'denied' | 'not_allowed_local' | 'not_allowed' };
 
-/** Which hosts a program may reach, as far as that can be told without resolving names. */
+/** Which hosts a program may reach, as far as that is known without resolving names. */
 export class HostPolicy {
-  /** Whether hosts on local and private addresses count as any other. */
+  /** Whether hosts on local and private addresses are treated like all others. */
   readonly allowsLocal: boolean;
   readonly #allowed: HostPatterns;
   readonly #denied: HostPatterns;
   readonly #reviewed: HostPatterns;
 
-  /** Throws NetworkError when a pattern is none, and when one denies everything: that is what an empty list is for. */
+  /** Throws NetworkError when a pattern is invalid or denies everything: an empty list does that. */
   constructor(settings: Pick<NetworkProxySettings, 'allowLocalBinding' | 'domains' | 'reviewDomains'>) {
     const patterns = Object.entries(settings.domains ?? {});
     const select = (wanted: string) =>
@@ -36,7 +36,7 @@ export class HostPolicy {
     }
   }
 
-  judge(host: Host): HostVerdict {
+  evaluate(host: Host): HostVerdict {
     if (this.#denies(host)) return { open: false, reason: 'denied' };
     const trusted = isLocal(host) && this.#allowed.names(host);
     if (isLocal(host) && !trusted && !this.allowsLocal) return { open: false, reason: 'not_allowed_local' };
@@ -45,7 +45,7 @@ export class HostPolicy {
     return { open: true, trusted };
   }
 
-  /** Whether an address is denied to which a name leads: whoever may choose names could have one for every address. */
+  /** Whether an address is denied to which a name resolved. Without this check anyone with a domain could name any address. */
   deniesAddress(address: string): boolean {
     const host = parseHost(address.replace(/%.*/, ''));
     return host !== null && this.#denies(host);
@@ -56,13 +56,13 @@ export class HostPolicy {
   }
 }
 
-/** The host, and by its IPv4 address one that is written as IPv6: denying either denies both. */
+/** The host, and its IPv4 form if it is IPv4-mapped: denying either denies both. */
 function spellingsOf(host: Host): Host[] {
   const address = host.address === null ? null : unmappedAddress(host.address);
   return address === null || address === host.address ? [host] : [host, { ...host, name: address, address }];
 }
 
-/** Whether the name itself says that the host is not a public one. */
+/** Whether the name itself shows that the host is not public. */
 function isLocal(host: Host): boolean {
   return host.address === null ? host.name === 'localhost' : !isPublicAddress(host.address);
 }

@@ -3,13 +3,13 @@ import { MAX_HOST_BYTES } from './limits.ts';
 
 /** A host as a program names it. */
 export interface Host {
-  /** In lower case, without brackets and without the dot that ends a name. */
+  /** In lower case, without brackets and without a trailing dot. */
   readonly name: string;
-  /** The address that the name spells in whatever way, in its usual spelling; null for what has to be resolved. */
+  /** The canonical address if the name is an address in any spelling; null when it must be resolved. */
   readonly address: string | null;
 }
 
-/** Reads a host. Null for what is none: characters that no name has, or too many of them. */
+/** Parses a host. Null when it is too long or contains invalid characters. */
 export function parseHost(text: string): Host | null {
   const bare = text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text;
   if (isIPv6(bare))
@@ -19,7 +19,7 @@ export function parseHost(text: string): Host | null {
   return { name, address: NUMBER_LAST.test(name) ? canonical(name) : null };
 }
 
-/** Reads `host:port`; a missing port is `defaultPort`, or makes it no authority where there is none. */
+/** Parses `host:port`. A missing port is `defaultPort`; without a default it is an error, and the result null. */
 export function parseAuthority(
   text: string,
   defaultPort: number | null,
@@ -34,10 +34,10 @@ export function parseAuthority(
 const AUTHORITY = /^(\[[0-9A-Fa-f:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/;
 const NAME = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/;
 
-/** Names that programs take for an IPv4 address in some spelling: 127.1, 0x7f.1, 2130706433. */
+/** Names that programs accept as an IPv4 address: 127.1, 0x7f.1, 2130706433. */
 const NUMBER_LAST = /(?:^|\.)(?:\d+|0x[0-9a-f]*)$/;
 
-/** The URL standard reads these spellings as the C library does. */
+/** The URL standard parses these spellings as the C library does. */
 function canonical(host: string): string | null {
   try {
     const address = new URL(`http://${host}/`).hostname.replace(/^\[|\]$/g, '');

@@ -5,31 +5,31 @@ import { isPublicAddress } from './addresses.ts';
 import { endToEndHeaders, groupedHeaders, type HeaderGroups } from './http-message.ts';
 import { IDLE_TIMEOUT_MS, LINGER_MS, MAX_HEADER_BYTES, MAX_REQUESTS_AHEAD } from './limits.ts';
 
-/** What is asked of a web server, and on which connection. */
+/** A request to a web server, and its connection. */
 export interface Outgoing {
   /** A path with its query, or `*`. */
   readonly path: string;
   readonly headers: HeaderGroups;
-  /** A connection for this request alone, or an agent that has one. */
+  /** A connection for only this request, or an agent that has one. */
   readonly connection: { readonly createConnection: () => Socket } | { readonly agent: Agent };
 }
 
 /**
- * Sends the request and brings the answer, also one that comes while the request is still being sent: what is left of it then is
- * read and dropped where the web server does not take it. Rejects when there is no answer; one that breaks off ends the client's
- * connection behind what came of it.
+ * Sends the request and forwards the response, even one that arrives while the request is still being sent. Then the rest of the
+ * request that the web server does not accept is read and dropped. Rejects without a response. When a response breaks off the client's
+ * connection is closed after what was received.
  */
 export function exchange(incoming: IncomingMessage, response: ServerResponse, out: Outgoing): Promise<void> {
   return new Promise((resolve, reject) => {
     const outgoing = outgoingRequest(incoming, out);
     let isAnswered = false;
     outgoing.on('error', (error) => {
-      // Later it is a failure of the answer, which tells it by itself.
+      // After the response head an error belongs to the body, which reports it itself.
       if (!isAnswered) reject(error);
     });
     outgoing.on('close', () => {
       incoming.unpipe(outgoing).resume();
-      // A web server that switches protocols unasked ends like this, too.
+      // Also happens when a web server switches protocols without being asked.
       if (!isAnswered) reject(new Error('the web server has ended the connection'));
     });
     outgoing.on('response', (answered) => {
@@ -39,13 +39,13 @@ export function exchange(incoming: IncomingMessage, response: ServerResponse, ou
       }
       isAnswered = true;
       response.sendDate = false;
-      // Two connections that belong together end together.
+      // The connections to the client and to the web server are closed together.
       if ('agent' in out.connection && !outgoing.shouldKeepAlive) response.shouldKeepAlive = false;
-      keepSilently(response);
-      lingerBehind(response);
+      omitKeepAliveHeader(response);
+      lingerAfter(response);
       const headers = endToEndHeaders(answered.rawHeaders).flat();
       response.writeHead(answered.statusCode ?? 502, answered.statusMessage ?? '', headers);
-      // The head goes out now, in its own bytes; flushing it would encode those beyond ASCII once more.
+      // Sends the head now with its original bytes; flushHeaders would encode non-ASCII bytes again.
       response.write(NOTHING);
       answered.on('error', () => response.socket?.destroySoon());
       answered.pipe(response);
@@ -59,14 +59,14 @@ export function exchange(incoming: IncomingMessage, response: ServerResponse, ou
   });
 }
 
-/** The last request of a connection that was answered before it was read to its end. */
+/** The last request on a connection that was answered before it was read completely. */
 const unread = new WeakMap<Socket, IncomingMessage>();
 
 /**
- * Has the client's connection, where it ends with this answer, go on taking what the client still sends, for a while: a connection
- * that is closed with something unread is reset, and the reset overtakes the answer.
+ * Keeps reading the rest of a request for a while when the client's connection ends with this response. The kernel resets a
+ * connection that is closed with unread data, and the client can lose the response.
  */
-function lingerBehind({ req: incoming }: ServerResponse): void {
+function lingerAfter({ req: incoming }: ServerResponse): void {
   if (incoming.complete) return;
   const { socket } = incoming;
   const isPrepared = unread.has(socket);
@@ -88,7 +88,7 @@ function lingerBehind({ req: incoming }: ServerResponse): void {
 
 const NOTHING = Buffer.alloc(0);
 
-/** Whether the first line of an answer can be repeated. Any text is read as one, but what no server may say is not written. */
+/** Whether the status line of a response can be forwarded. Node parses any text, but refuses to write invalid characters. */
 function isForwardable({ statusCode = 0, statusMessage = '' }: IncomingMessage): boolean {
   return statusCode >= 200 && /^[\t\x20-\x7e\x80-\xff]*$/.test(statusMessage);
 }
@@ -104,14 +104,14 @@ export function outgoingRequest(incoming: IncomingMessage, { path, headers, conn
     timeout: IDLE_TIMEOUT_MS,
     ...connection,
   });
-  // A request without a body stays one: nothing is added that announces it.
+  // Adds no framing headers to a request without a body.
   outgoing.useChunkedEncodingByDefault = incoming.headers['transfer-encoding'] !== undefined;
   for (const [name, values] of headers.values()) outgoing.setHeader(name, values);
   outgoing.on('timeout', () => outgoing.destroy());
   return outgoing;
 }
 
-/** The headers of a request as they go on, to a web server at `address`. */
+/** The headers of a request as they are forwarded to a web server at `address`. */
 export function requestHeaders(
   incoming: IncomingMessage,
   hostHeader: string,
@@ -119,22 +119,22 @@ export function requestHeaders(
   via: string,
 ): HeaderGroups {
   const headers = groupedHeaders(endToEndHeaders(incoming.rawHeaders));
-  // It was answered here; the web server would wait with its own answer for nothing.
+  // The proxy has already answered it; the web server would wait for nothing.
   headers.delete('expect');
   if (!headers.has('host')) headers.set('host', ['Host', [hostHeader]]);
   if (incoming.headers['transfer-encoding'] !== undefined) {
     headers.set('transfer-encoding', ['Transfer-Encoding', ['chunked']]);
-    // With both, the next one might find another end of the body.
+    // With both, the next server might find a different end of the body (request smuggling).
     headers.delete('content-length');
   }
-  // Only something near could send the request back here, and web servers elsewhere need not know of the proxy.
+  // Only a nearby server could send the request back here. Public web servers need not know about the proxy.
   if (!isPublicAddress(address ?? '')) {
     headers.set('via', ['Via', [...(headers.get('via')?.[1] ?? []), `1.1 ${via}`]]);
   }
   return headers;
 }
 
-/** Why a request cannot be passed on, whoever sends it to whom; null when it can. */
+/** Why a request cannot be forwarded, for any host; null when it can. */
 export function unforwardable(
   incoming: IncomingMessage,
   via: string,
@@ -144,11 +144,11 @@ export function unforwardable(
     return { status: 501, text: 'only the transfer encoding chunked is forwarded' };
   }
   const passed = [incoming.headers.via ?? []].flat().some((value) => value.includes(via));
-  return passed ? { status: 508, text: 'the request came through this proxy before' } : null;
+  return passed ? { status: 508, text: 'loop detected: the request came through this proxy before' } : null;
 }
 
-/** Serves the requests of a connection one after another, however many a client sends ahead. */
-export class Turns {
+/** Serves the requests of a connection one after another, even if the client pipelines them. */
+export class RequestQueue {
   readonly #queues = new WeakMap<Socket, { waiting: number; last: Promise<void> }>();
 
   take(socket: Socket, serve: () => Promise<void>): void {
@@ -166,8 +166,8 @@ export class Turns {
   }
 }
 
-/** Answers once: what comes after the head of another answer, or after the client, is dropped. */
-export function answer(
+/** Sends a response unless one has been started or the client is gone. */
+export function respond(
   response: ServerResponse,
   status: number,
   body: string,
@@ -177,19 +177,19 @@ export function answer(
     response.destroy();
     return;
   }
-  keepSilently(response);
-  lingerBehind(response);
+  omitKeepAliveHeader(response);
+  lingerAfter(response);
   const length = Buffer.byteLength(body);
   response.writeHead(status, { 'content-type': 'text/plain', ...headers, 'content-length': length });
   response.end(body);
 }
 
-/** A connection that goes on needs no header that says so. */
-function keepSilently(response: ServerResponse): void {
+/** Removes the redundant `Connection: keep-alive` header. */
+function omitKeepAliveHeader(response: ServerResponse): void {
   if (response.shouldKeepAlive) response.removeHeader('connection');
 }
 
-/** Answers on a bare socket and ends it. */
+/** Sends a response on a bare socket and closes it. */
 export function endWith(
   socket: Duplex,
   status: number,

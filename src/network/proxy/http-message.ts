@@ -1,19 +1,19 @@
 import type { IncomingMessage } from 'node:http';
 import { type Host, parseAuthority } from './host.ts';
 
-/** Where a plain HTTP request goes. */
+/** The destination of a plain HTTP request. */
 export interface HttpTarget {
   readonly host: Host;
   readonly port: number;
-  /** What the web server is asked for: a path with its query, or `*`. */
+  /** The request target for the web server: a path with its query, or `*`. */
   readonly path: string;
   /** The `Host` header for the web server. */
   readonly hostHeader: string;
 }
 
 /**
- * Finds out where a request goes. The authority of its target decides; a `Host` header has to say the same, so that nobody judges
- * one and reaches the other. Returns a sentence when the request cannot be served.
+ * Determines the destination of a request. The authority of its target decides. A `Host` header must be equal, so that the policy
+ * is checked for the host that is reached. Returns an error text when the request cannot be served.
  */
 export function httpTarget(request: IncomingMessage): HttpTarget | string {
   const given = hostHeaders(request);
@@ -41,7 +41,7 @@ function authorityOf({ host, port }: Pick<HttpTarget, 'host' | 'port'>): string 
   return port === HTTP_PORT ? name : `${name}:${port}`;
 }
 
-/** Every `Host` header that was sent: the parsed headers hold only the first. */
+/** Every `Host` header of a request: the parsed headers contain only the first. */
 export function hostHeaders({ rawHeaders }: IncomingMessage): string[] {
   const values: string[] = [];
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -53,7 +53,7 @@ export function hostHeaders({ rawHeaders }: IncomingMessage): string[] {
 const HTTP_PORT = 80;
 const ABSOLUTE = /^([A-Za-z][A-Za-z0-9+.-]*):\/\/([^/?#]*)([^#]*)/;
 
-/** Headers that speak to the next hop only. */
+/** Hop-by-hop headers. */
 const HOP_BY_HOP = new Set([
   'connection',
   'keep-alive',
@@ -67,7 +67,7 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
-/** Headers as they were sent, in pairs, without those that are not for the next but one: whatever `Connection` lists included. */
+/** The end-to-end headers as pairs, without hop-by-hop headers and those that `Connection` lists. */
 export function endToEndHeaders(rawHeaders: readonly string[]): [name: string, value: string][] {
   const pairs: [string, string][] = [];
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
@@ -78,7 +78,7 @@ export function endToEndHeaders(rawHeaders: readonly string[]): [name: string, v
       .filter(([name]) => name.toLowerCase() === 'connection')
       .flatMap(([, value]) => value.split(',').map((name) => name.trim().toLowerCase())),
   );
-  // The length of the body stands whoever lists it: without it the body would end somewhere else.
+  // Listing the length cannot remove it: without it the body would end somewhere else.
   listed.delete('content-length');
   return pairs.filter(([name]) => {
     const lower = name.toLowerCase();
@@ -86,10 +86,10 @@ export function endToEndHeaders(rawHeaders: readonly string[]): [name: string, v
   });
 }
 
-/** Headers by their names in lower case, each with its name as written and its values. */
+/** Headers by lower-case name, each with its original name and its values. */
 export type HeaderGroups = Map<string, [name: string, values: string[]]>;
 
-/** The same headers by name, repeated ones as a list. */
+/** Groups headers by name; repeated ones become a list. */
 export function groupedHeaders(pairs: readonly (readonly [string, string])[]): HeaderGroups {
   const groups: HeaderGroups = new Map();
   for (const [name, value] of pairs) {

@@ -5,7 +5,7 @@ import type { AccessRequest, Admission } from './admission.ts';
 import { blockedBody, blockedText } from './blocked-response.ts';
 import type { Credentials } from './credentials.ts';
 import { parseAuthority } from './host.ts';
-import { answer, endWith, exchange, requestHeaders, Turns, unforwardable } from './http-exchange.ts';
+import { endWith, exchange, RequestQueue, requestHeaders, respond, unforwardable } from './http-exchange.ts';
 import { type HttpTarget, httpTarget } from './http-message.ts';
 import type { Interception } from './interception/interception.ts';
 import {
@@ -17,24 +17,24 @@ import {
 } from './limits.ts';
 import { abortOnClose, connectToOne, joinSockets } from './tunnel.ts';
 
-/** What the HTTP listener of a proxy works with. */
-export interface HttpProxyContext {
+/** What the HTTP listener of a proxy needs. */
+interface HttpProxyContext {
   readonly admission: Admission;
-  /** What clients must present; null where only one program can connect. */
+  /** Required credentials; null where only the proxy's own program can connect. */
   readonly credentials: Credentials | null;
-  /** Null where nothing is looked into. */
+  /** Null without interception. */
   readonly interception: Interception | null;
-  /** How this server names itself in `Via`. */
+  /** This server's name in `Via`. */
   readonly via: string;
   /** Aborted when the proxy closes. */
   readonly closing: AbortSignal;
 }
 
-/** A server that forwards plain HTTP requests, and connections after CONNECT. It does not listen yet. */
+/** Creates a server that forwards plain HTTP requests, and connections after CONNECT. It does not listen yet. */
 export function createHttpProxy(context: HttpProxyContext): Server {
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
-    // Whatever the server's options for Node say about it.
+    // Overrides Node's command-line options.
     insecureHTTPParser: false,
     headersTimeout: HEAD_TIMEOUT_MS,
     requestTimeout: 0,
@@ -43,12 +43,12 @@ export function createHttpProxy(context: HttpProxyContext): Server {
     noDelay: true,
   });
   server.maxConnections = MAX_CONNECTIONS;
-  // Their number is bounded by their bytes; a limit here would drop the rest without a word.
+  // The size of the head is limited in bytes. A limit on the number of headers would drop the rest silently.
   server.maxHeadersCount = 0;
   server.timeout = IDLE_TIMEOUT_MS;
-  const turns = new Turns();
+  const queue = new RequestQueue();
   server.on('request', (incoming, response) => {
-    turns.take(incoming.socket, () => forward(context, incoming, response));
+    queue.take(incoming.socket, () => forward(context, incoming, response));
   });
   server.on('connect', (incoming, socket, head) => {
     tunnel(context, incoming, socket, head).catch(() => socket.destroy());
@@ -62,7 +62,7 @@ async function forward(
   response: ServerResponse,
 ): Promise<void> {
   const gone = abortOnClose(response, context.closing);
-  if (!isAuthorized(context, incoming)) return answer(response, 407, AUTHENTICATION_REQUIRED, AUTHENTICATE);
+  if (!isAuthorized(context, incoming)) return respond(response, 407, AUTHENTICATION_REQUIRED, AUTHENTICATE);
   const { method = 'GET', socket } = incoming;
   if (incoming.headers['x-unix-socket'] !== undefined) {
     const target = { host: { name: 'unix-socket', address: null }, port: 0 };
@@ -70,18 +70,18 @@ async function forward(
       { protocol: 'http', ...target, method, client: clientOf(socket) },
       'unix_socket_unsupported',
     );
-    return answer(response, 501, 'unix sockets unsupported');
+    return respond(response, 501, 'unix sockets unsupported');
   }
   const target = httpTarget(incoming);
-  if (typeof target === 'string') return answer(response, 400, target);
+  if (typeof target === 'string') return respond(response, 400, target);
   const refusal = unforwardable(incoming, context.via);
-  if (refusal !== null) return answer(response, refusal.status, refusal.text);
+  if (refusal !== null) return respond(response, refusal.status, refusal.text);
   const access: AccessRequest = { protocol: 'http', ...target, method, client: clientOf(socket) };
   const admitted = await context.admission.admit(access, gone);
   if (admitted.block !== undefined) {
     const { block } = admitted;
     const headers = { 'content-type': 'application/json', 'x-proxy-error': blockedText(block).proxyError };
-    return answer(response, 403, blockedBody(access, block), headers);
+    return respond(response, 403, blockedBody(access, block), headers);
   }
   let upstream: Socket | null = null;
   try {
@@ -89,7 +89,7 @@ async function forward(
     await passOn(context, incoming, response, target, upstream);
   } catch {
     upstream?.destroy();
-    answer(response, 502, 'upstream failure');
+    respond(response, 502, 'upstream failure');
   }
 }
 
@@ -120,7 +120,7 @@ async function tunnel(
     return endWith(client, 407, 'Proxy Authentication Required', headers, AUTHENTICATION_REQUIRED);
   }
   const target = parseAuthority(incoming.url ?? '', null);
-  if (target === null) return endWith(client, 400, 'Bad Request', [], 'CONNECT takes a host and a port');
+  if (target === null) return endWith(client, 400, 'Bad Request', [], 'CONNECT needs a host and a port');
   const access: AccessRequest = {
     protocol: 'https_connect',
     ...target,

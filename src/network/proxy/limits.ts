@@ -1,10 +1,10 @@
-/** Connections that one listener of a proxy serves at a time: browsers and package managers open dozens; further ones are cut. */
+/** Connections that one listener of a proxy serves at a time. Browsers and package managers open dozens; further ones are closed. */
 export const MAX_CONNECTIONS = 256;
 
-/** Requests that a client may send ahead on one connection; hardly any client sends a second one before the first is answered. */
+/** Requests that a client may pipeline on one connection. Hardly any client sends a second one before the first response. */
 export const MAX_REQUESTS_AHEAD = 16;
 
-/** Bytes of a request's head, and of an answer's: more than servers accept. */
+/** Bytes of the head of a request or a response: more than servers accept. */
 export const MAX_HEADER_BYTES = 32 * 1024;
 
 /** Time for the head of a request to arrive. */
@@ -13,86 +13,86 @@ export const HEAD_TIMEOUT_MS = 30_000;
 /** How long a connection may wait for its next request. */
 export const KEEP_ALIVE_MS = 60_000;
 
-/** Time for the handshake of SOCKS5, which takes two short messages. */
+/** Time for the SOCKS5 handshake, which takes two short messages. */
 export const HANDSHAKE_TIMEOUT_MS = 10_000;
 
 /** Time for one address to accept a connection. */
 export const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Addresses of a host that are tried one after another. */
+/** Addresses of a host that are tried in turn. */
 export const MAX_ADDRESSES_TRIED = 4;
 
-/** A connection on which nothing moves for so long is dead; long polls and quiet terminals stay well below. */
+/** How long a connection may be idle. Long polls and quiet terminals stay well below this. */
 export const IDLE_TIMEOUT_MS = 60 * 60 * 1000;
 
-/** How long a client that has its answer may go on with its request, before its connection is closed. */
+/** How long a client that has its response may continue its request before the connection is closed. */
 export const LINGER_MS = 5_000;
 
-/** How long a name may take to be resolved; a host whose addresses are unknown is not connected to. */
+/** Timeout of a name lookup. The proxy does not connect to a host whose addresses are unknown. */
 export const LOOKUP_TIMEOUT_MS = 2_000;
 
-/** Names that are resolved at a time: each takes a thread that file operations need too, for as long as the name server is silent. */
+/** Concurrent name lookups. Each blocks a libuv thread, which file operations need too, until the name server responds. */
 export const LOOKUP_CONCURRENCY = 4;
 
-/** Names that wait to be resolved; nobody waits for long, so that more only come together when the name server is silent. */
+/** Queued name lookups. Each waits only briefly, so more of them mean that the name server does not respond. */
 export const MAX_WAITING_LOOKUPS = 256;
 
-/** Longest name of a host, as the name system has it. */
+/** Longest host name in DNS. */
 export const MAX_HOST_BYTES = 253;
 
-/** Host patterns of one proxy: every request is compared with all of them that have wildcards. */
+/** Host patterns of one proxy. Every request is compared with all patterns that contain wildcards. */
 export const MAX_PATTERNS = 4096;
 
-/** Longest pattern: a host and a port, and wildcards. */
+/** Longest pattern: a host, a port and wildcards. */
 export const MAX_PATTERN_LENGTH = 512;
 
 /** UDP associations of one proxy; each has three sockets. */
 export const MAX_ASSOCIATIONS = 16;
 
-/** Destinations that one association may talk to; datagrams to further ones are dropped. */
+/** Destinations of one association; datagrams to further ones are dropped. */
 export const MAX_UDP_TARGETS = 64;
 
-/** Datagrams that wait while their destination is being judged; further ones are dropped, as datagrams may be. */
+/** Datagrams that wait for the decision about their destination; further ones are dropped. */
 export const MAX_WAITING_DATAGRAMS = 16;
 
-/** Bytes of datagrams that wait for the network on one socket; further ones are dropped. */
+/** Bytes of datagrams queued for the network on one socket; further ones are dropped. */
 export const MAX_UDP_QUEUE_BYTES = 1024 * 1024;
 
-/** An association without a datagram for so long has ended. */
+/** An association without a datagram for this long ends. */
 export const UDP_IDLE_MS = 5 * 60 * 1000;
 
-/** Questions to the client of one session that may be open; what would be the next one is denied. */
+/** Open policy requests to the client of one session; further ones are denied. */
 export const MAX_OPEN_POLICY_REQUESTS = 256;
 
-/** How much longer than agreed the server waits for an answer, which may be on its way. */
+/** How much longer than its timeout the server waits for a decision, which may be on its way. */
 export const ANSWER_GRACE_MS = 5_000;
 
-/** Longest reason that a client may give. */
+/** Longest reason that a client may send. */
 export const MAX_REASON_BYTES = 1024;
 
-/** Longest process id that questions can be asked about; each question repeats it. */
+/** Longest process id in a policy request; each request repeats it. */
 export const MAX_POLICY_PROCESS_ID_BYTES = 256;
 
-/** Decisions about one process that wait for a client that does not read: about 300 KiB. The oldest go first and are counted. */
+/** Decisions about one process that wait for a slow client: about 300 KiB. The oldest are dropped and counted. */
 export const MAX_WAITING_DECISIONS = 1024;
 
-/** Decisions about all processes of a session that wait. */
+/** Decisions about all processes of a session that wait for a slow client. */
 export const MAX_WAITING_SESSION_DECISIONS = 8 * MAX_WAITING_DECISIONS;
 
-/** Certificates that are kept for reuse; the one that was used longest ago goes first. */
+/** Host certificates in the cache; the least recently used one is evicted. */
 export const MAX_LEAVES = 256;
 
-/** How long a certificate for a host is valid: as long as the strictest clients accept, and longer than most programs run. */
+/** Validity of a host certificate: as long as the strictest clients accept, and longer than most programs run. */
 export const LEAF_DAYS = 90;
 
-/** Age at which a certificate is made anew, so that programs that begin now are done before it ends. */
+/** Age at which a certificate is renewed, so that programs that start now end before it expires. */
 export const LEAF_RENEWAL_DAYS = 30;
 
-/** How long the authority itself is valid: longer than any server runs. */
+/** Validity of the CA certificate: longer than any server runs. */
 export const AUTHORITY_DAYS = 3650;
 
 /** How far the clock of a program may be behind. */
 export const BACKDATED_DAYS = 1;
 
-/** Time for the handshake with a web server, and for that with a program. */
+/** Timeout of the TLS handshake with a web server, and of that with a program. */
 export const TLS_HANDSHAKE_MS = 15_000;

@@ -9,27 +9,27 @@ import { createHttpProxy } from './http-proxy.ts';
 import { Interception } from './interception/interception.ts';
 import type { InterceptionLease } from './interception/interception-certificates.ts';
 import { CredentialMasks } from './masking/credential-masks.ts';
-import { proxiedAnyway, proxyEnvironment } from './proxy-environment.ts';
+import { proxyEnvironment, withoutCredentialHosts } from './proxy-environment.ts';
 import type { ProxyResources } from './proxy-resources.ts';
 import { createSocks5Proxy } from './socks5-proxy.ts';
 import { UdpAssociations } from './udp-associations.ts';
 
-/** What a proxy is made from. */
+/** Options of a proxy. */
 export interface NetworkProxyOptions {
   readonly settings: NetworkProxySettings;
   readonly resources: ProxyResources;
   readonly peer: PolicyPeer;
-  /** Needed where the settings want credentials masked, until the proxy is closed. */
+  /** Required if the settings mask credentials; released after the proxy is closed. */
   readonly lease?: InterceptionLease | null;
 }
 
 /**
- * The proxy of one program: it forwards what the settings allow, and what the client allows when it is asked. On ports of this
- * machine it serves whoever knows the password in the program's environment. On ports of the program's own network namespace it
- * needs none, because nobody else can connect to them.
+ * The proxy of one program. Forwards what the settings allow and what the client allows on request. On ports of this machine it
+ * requires the password in the program's environment. On ports of the program's own network namespace it needs none, because no
+ * other program can connect to them.
  */
 export class NetworkProxy {
-  /** The variables that send the program here. */
+  /** The variables that make the program use the proxy. */
   readonly environment: Readonly<Record<string, string>>;
   readonly #masked: Masked | null;
   readonly #servers: readonly Server[];
@@ -55,7 +55,7 @@ export class NetworkProxy {
     }
   }
 
-  /** Serves on free ports of 127.0.0.1. Rejects with NetworkError when the settings cannot be honoured. */
+  /** Listens on free ports of 127.0.0.1. Rejects with NetworkError when the settings are not supported. */
   static async open(options: NetworkProxyOptions): Promise<NetworkProxy> {
     const credentials = new Credentials();
     const listeners = createListeners(options, credentials, options.settings.enableSocks5Udp);
@@ -81,8 +81,8 @@ export class NetworkProxy {
   }
 
   /**
-   * A proxy for a program in a network namespace of its own, in which {@link serve} gets sockets that listen on `ports` of
-   * 127.0.0.1. UDP is refused: datagrams would have to reach this machine. Throws NetworkError when the settings cannot be honoured.
+   * Creates a proxy for a program in its own network namespace. {@link serve} gets sockets that listen on `ports` of 127.0.0.1 in
+   * there. UDP is refused, because datagrams would have to reach this machine. Throws NetworkError when the settings are not supported.
    */
   static sandboxed(options: NetworkProxyOptions): {
     readonly proxy: NetworkProxy;
@@ -94,8 +94,8 @@ export class NetworkProxy {
   }
 
   /**
-   * The environment with which the program finds the proxy, and in which its credentials are masked where that is wanted. It may be
-   * asked again about what came of it. Throws NetworkError when not all of them can be.
+   * The program's environment with the proxy's variables, and with masked credentials if the settings ask for that. Can be called
+   * again with its own result. Throws NetworkError when some credentials cannot be masked.
    */
   environmentOver(env: Readonly<Record<string, string>>): Record<string, string> {
     if (this.#masked === null) return { ...env, ...this.environment };
@@ -104,12 +104,12 @@ export class NetworkProxy {
     return {
       ...covered,
       ...this.environment,
-      ...proxiedAnyway(this.environment, masks),
+      ...withoutCredentialHosts(this.environment, masks),
       ...lease.variables(env),
     };
   }
 
-  /** Serves on listening sockets, in the order of their ports, and owns them from now on. */
+  /** Serves listening sockets, in the order of the ports, and owns them from then on. */
   async serve(descriptors: readonly number[]): Promise<void> {
     await Promise.all(
       this.#servers.map((server, index) => {
@@ -119,7 +119,7 @@ export class NetworkProxy {
     );
   }
 
-  /** Ends everything: connections are cut and nobody is asked any more. */
+  /** Closes all connections and cancels policy requests. */
   async close(): Promise<void> {
     for (const remove of this.#removePorts) remove();
     this.#closing.abort();
@@ -131,11 +131,11 @@ export class NetworkProxy {
   }
 }
 
-/** The HTTP server and, where it is wanted, the SOCKS5 server. */
+/** The HTTP server and, if enabled, the SOCKS5 server. */
 interface Listeners {
   readonly servers: readonly Server[];
   readonly closing: AbortController;
-  /** Null where credentials are left as they are. */
+  /** Null without credential masking. */
   readonly masked: Masked | null;
 }
 
@@ -152,7 +152,7 @@ function createListeners(
   const policy = checkedPolicy(settings);
   const masked = maskedCredentials(settings, lease);
   const closing = new AbortController();
-  // Every connection listens; their number is bounded.
+  // Every connection adds a listener; their number is bounded.
   setMaxListeners(0, closing.signal);
   const { resolve, serverPorts, via } = resources;
   const { mode } = settings;
@@ -167,10 +167,10 @@ function createListeners(
 
 function checkedPolicy(settings: NetworkProxySettings): HostPolicy {
   const invalid = (message: string) => new NetworkError('invalid', `networkProxy: ${message}`);
-  if (!settings.enabled) throw invalid('a proxy that is not enabled cannot be started; leave it out');
+  if (!settings.enabled) throw invalid('a disabled proxy cannot be started; omit it');
   const sockets = Object.entries(settings.unixSockets ?? {});
   if (sockets.some(([path, permission]) => permission === 'allow' && !/^\/[^\0]*$/.test(path))) {
-    throw invalid('a unix socket is allowed by an absolute path without NUL');
+    throw invalid('an allowed unix socket needs an absolute path without NUL');
   }
   return new HostPolicy(settings);
 }
@@ -200,5 +200,5 @@ function environmentFor(
   return proxyEnvironment(urls, allowLocalBinding);
 }
 
-/** Ports in a namespace that holds one program: beyond those that systems give out, and none that programs are known by. */
+/** Ports in a namespace with only one program: above the ephemeral range, and not used by well-known programs. */
 const SANDBOX_PORTS = [61_328, 61_080];

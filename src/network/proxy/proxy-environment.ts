@@ -1,14 +1,14 @@
 import { BlockList, isIPv4 } from 'node:net';
 import type { CredentialMasks } from './masking/credential-masks.ts';
 
-/** Where the proxy of a program listens, as URLs. */
-export interface ProxyUrls {
+/** The URLs on which the proxy of a program listens. */
+interface ProxyUrls {
   readonly http: string;
-  /** Null without SOCKS5; the HTTP proxy then serves in its place. */
+  /** Null without SOCKS5; the HTTP proxy is used instead. */
   readonly socks: string | null;
 }
 
-/** The variables that send programs to their proxy. They replace whatever the program would have had under these names. */
+/** The variables that make programs use their proxy. They replace the program's own values. */
 export function proxyEnvironment(
   { http, socks }: ProxyUrls,
   allowLocalBinding: boolean,
@@ -26,10 +26,10 @@ export function proxyEnvironment(
 }
 
 /**
- * The variables anew that tell programs which hosts to reach without the proxy, if they name one to which credentials are sent: past the
- * proxy only masks would get there.
+ * The no-proxy variables without hosts to which credentials are sent. Without the proxy these hosts would receive masks and not the
+ * credentials.
  */
-export function proxiedAnyway(
+export function withoutCredentialHosts(
   environment: Readonly<Record<string, string>>,
   masks: CredentialMasks,
 ): Readonly<Record<string, string>> {
@@ -39,7 +39,7 @@ export function proxiedAnyway(
   return same(DIRECT_NAMES, kept.join(','));
 }
 
-/** An entry is a host, with everything below it, or a range of addresses. */
+/** An entry is a host, which includes its subdomains, or a range of addresses. */
 function isNamedBy(entry: string, host: string): boolean {
   const [network = '', prefix] = entry.split('/');
   if (prefix === undefined) return host === network || host.endsWith(`.${network}`);
@@ -72,7 +72,7 @@ const HTTP_NAMES = [
   'DOCKER_HTTPS_PROXY',
 ];
 
-/** For programs that speak something else than HTTP. */
+/** For protocols other than HTTP. */
 const OTHER_NAMES = ['ALL_PROXY', 'all_proxy', 'FTP_PROXY', 'ftp_proxy'];
 
 /** Hosts that programs reach without the proxy. */

@@ -9,17 +9,17 @@ import type { InterceptionCertificates } from './interception/interception-certi
 import { ownedFolderName } from './interception/owned-folders.ts';
 import { LOOKUP_CONCURRENCY, LOOKUP_TIMEOUT_MS, MAX_WAITING_LOOKUPS } from './limits.ts';
 
-/** The variables of the server. */
+/** The environment variables of the server. */
 export type ServerVariables = Readonly<Record<string, string | undefined>>;
 
-/** What all proxies of a server share. */
+/** Shared by all proxies of a server. */
 export class ProxyResources {
   readonly serverPorts = new ServerPorts();
   readonly resolve: Resolve;
   readonly env: ServerVariables;
-  /** How this server names itself in `Via`: its own requests are known by it when they come back. */
+  /** This server's name in `Via`, by which it recognises its own requests when they come back. */
   readonly via = `exec-server-${randomBytes(8).toString('hex')}`;
-  /** Set with the first program whose connections are looked into. */
+  /** Created for the first program whose connections are intercepted. */
   interception: InterceptionCertificates | null = null;
   #bundlePath: string | null = null;
 
@@ -29,8 +29,8 @@ export class ProxyResources {
   }
 
   /**
-   * Where programs find whom to trust while their connections are looked into. It is in the configuration folder, which sandboxes
-   * protect where it has its usual name.
+   * Path of the CA bundle for programs whose connections are intercepted. It is in the configuration folder, which sandboxes protect
+   * under its usual name.
    */
   get bundlePath(): string {
     const home = this.env.CODEX_HOME || join(this.env.HOME || homedir(), '.codex');
@@ -40,8 +40,8 @@ export class ProxyResources {
 }
 
 /**
- * Ports on this machine that belong to the server: its listeners and its proxies. No proxy connects to them, whatever its patterns
- * allow: a request would run in circles, or a program would use another one's permissions or give orders to the server.
+ * Ports of this machine that belong to the server: its listeners and its proxies. No proxy connects to them, whatever its patterns
+ * allow. Otherwise requests could loop, and a program could use another program's permissions or control the server.
  */
 export class ServerPorts {
   readonly #ports = new Map<number, number>();
@@ -63,12 +63,12 @@ export class ServerPorts {
   }
 }
 
-/** Gives the addresses of a name. */
+/** Resolves a name to addresses. */
 export type Resolve = (name: string) => Promise<readonly string[]>;
 
 /**
- * Resolves names as the system does, a few at a time. A lookup cannot be given up: one that nobody waits for any more keeps its
- * place until the name server answers or the system gives up.
+ * Resolves names with the system's resolver, a few at a time. A lookup cannot be cancelled: it keeps its slot until the name server
+ * responds or the system's timeout passes.
  */
 export function systemLookup(): Resolve {
   const lookups = new Semaphore(LOOKUP_CONCURRENCY, {
@@ -85,7 +85,7 @@ export function systemLookup(): Resolve {
   };
 }
 
-/** The addresses of a name, or none when it has none or they do not come in time. */
+/** The addresses of a name; none when it has none or the lookup times out. */
 export async function addressesOf(name: string, resolve: Resolve): Promise<readonly string[]> {
   try {
     return await withTimeout(resolve(name), LOOKUP_TIMEOUT_MS, { onTimeout: () => [] });

@@ -1,17 +1,17 @@
 import { isIPv4 } from 'node:net';
 
-/** How SOCKS5 marks an address of four bytes, a name with its length, and an address of sixteen bytes. */
+/** Address types of SOCKS5: four bytes, a name with its length, sixteen bytes. */
 export const ADDRESS_V4 = 1;
 export const ADDRESS_NAME = 3;
 export const ADDRESS_V6 = 4;
 
-/** An address and a port as SOCKS5 writes them. */
+/** Encodes an address and a port for SOCKS5. */
 export function encodeAddress(address: string, port: number): Buffer {
   const bytes = isIPv4(address) ? address.split('.').map(Number) : ipv6Bytes(address);
   return Buffer.from([isIPv4(address) ? ADDRESS_V4 : ADDRESS_V6, ...bytes, port >> 8, port & 255]);
 }
 
-/** Reads a host and a port from `start` on; null when they are not there. */
+/** Decodes a host and a port at `start`; null when they are incomplete. */
 export function decodeAddress(
   bytes: Buffer,
   start: number,
@@ -32,7 +32,7 @@ export function ipv6Text(bytes: Buffer): string {
   return (bytes.toString('hex').match(/.{4}/g) ?? []).join(':');
 }
 
-/** The URL standard writes an address without dots; what `::` stands for is filled in. */
+/** The URL standard writes an IPv6 address without dots; this expands `::`. */
 function ipv6Bytes(address: string): Buffer {
   const plain = new URL(`http://[${address.replace(/%.*/, '')}]/`).hostname.slice(1, -1);
   const [front = [], back = []] = plain

@@ -8,12 +8,12 @@ import { ADDRESS_NAME, ADDRESS_V4, ADDRESS_V6, encodeAddress, ipv6Text } from '.
 import { abortOnClose, connectToOne, joinSockets } from './tunnel.ts';
 import type { UdpAssociations } from './udp-associations.ts';
 
-/** What the SOCKS5 listener of a proxy works with. */
-export interface Socks5ProxyContext {
+/** What the SOCKS5 listener of a proxy needs. */
+interface Socks5ProxyContext {
   readonly admission: Admission;
-  /** What clients must present; null where only one program can connect. */
+  /** Required credentials; null where only the proxy's own program can connect. */
   readonly credentials: Credentials | null;
-  /** Null where nothing is looked into. */
+  /** Null without interception. */
   readonly interception: Interception | null;
   /** Null refuses UDP. */
   readonly udp: UdpAssociations | null;
@@ -21,7 +21,7 @@ export interface Socks5ProxyContext {
   readonly closing: AbortSignal;
 }
 
-/** A server for SOCKS5 (RFC 1928): CONNECT, and UDP ASSOCIATE where it is switched on. It does not listen yet. */
+/** Creates a server for SOCKS5 (RFC 1928): CONNECT, and UDP ASSOCIATE if enabled. It does not listen yet. */
 export function createSocks5Proxy(context: Socks5ProxyContext): Server {
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
     socket.on('error', () => {});
@@ -31,7 +31,7 @@ export function createSocks5Proxy(context: Socks5ProxyContext): Server {
   return server;
 }
 
-/** Rejects on whatever is not SOCKS5, on a client that takes too long, and on one that goes. */
+/** Rejects on anything but SOCKS5, on a timeout of the handshake, and when the client disconnects. */
 async function serve(context: Socks5ProxyContext, socket: Socket): Promise<void> {
   const timer = setTimeout(() => socket.destroy(), HANDSHAKE_TIMEOUT_MS);
   const reader = new HandshakeReader(socket);
@@ -78,13 +78,13 @@ async function authenticate(
   return isRight;
 }
 
-/** Null when the host is none. */
+/** Null when the host is invalid. */
 async function readRequest(reader: HandshakeReader): Promise<Request | null> {
   const [version, command = 0, , type = 0] = await reader.bytes(4);
   if (version !== VERSION) throw new Error('not SOCKS5');
   const host = parseHost(await readHost(reader, type));
   const port = (await reader.bytes(2)).readUInt16BE();
-  // A client that associates may leave open where its datagrams will come from.
+  // For UDP ASSOCIATE the client may leave its address unspecified.
   if (host === null || (port === 0 && command === COMMAND_CONNECT)) return null;
   return { command, host, port };
 }
@@ -122,7 +122,7 @@ async function associateFor(udp: UdpAssociations, socket: Socket): Promise<void>
   const port = await udp.open(socket);
   if (port === null) return refuse(socket, REPLY.generalFailure);
   socket.write(reply(REPLY.succeeded, '127.0.0.1', port));
-  // The association lives as long as this connection, on which nothing more is said.
+  // The association ends with this connection, which carries no more data.
   socket.on('end', () => socket.end());
   socket.resume();
 }
@@ -151,8 +151,8 @@ const REPLY = {
   commandNotSupported: 7,
 } as const;
 
-/** Takes a few bytes at a time from a socket, and leaves the others to whoever comes after it. */
-export class HandshakeReader {
+/** Reads a few bytes at a time from a socket and leaves the rest to the next reader. */
+class HandshakeReader {
   readonly #socket: Socket;
   #received: Buffer = Buffer.alloc(0);
   #ended = false;
@@ -166,10 +166,10 @@ export class HandshakeReader {
     socket.pause();
   }
 
-  /** Exactly so many bytes. Rejects when the other side ends before. */
+  /** Reads exactly this many bytes. Rejects when the other side closes first. */
   async bytes(count: number): Promise<Buffer> {
     while (this.#received.length < count) {
-      if (this.#ended) throw new Error('the client has gone');
+      if (this.#ended) throw new Error('the client has disconnected');
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
         this.#socket.resume();
@@ -184,7 +184,7 @@ export class HandshakeReader {
     return (await this.bytes(length)).toString('latin1');
   }
 
-  /** Gives back what was read ahead. The socket is left paused. */
+  /** Returns what was read ahead to the socket, which stays paused. */
   release(): void {
     this.#socket.off('data', this.#onData);
     this.#socket.off('end', this.#onEnd);

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { keepReadableAfterWriteError } from '../failed-writes.ts';
 import { CONNECT_TIMEOUT_MS, IDLE_TIMEOUT_MS, MAX_ADDRESSES_TRIED } from './limits.ts';
 
-/** A signal that is aborted when whoever waits at the stream goes, or the proxy closes. */
+/** A signal that aborts when the stream or the proxy closes. */
 export function abortOnClose(stream: Socket | ServerResponse, closing: AbortSignal): AbortSignal {
   const controller = new AbortController();
   const abort = () => controller.abort();
@@ -16,7 +16,7 @@ export function abortOnClose(stream: Socket | ServerResponse, closing: AbortSign
   return controller.signal;
 }
 
-/** Connects to the first of the addresses that accepts. Rejects when none does, and when the signal is aborted. */
+/** Connects to the first address that accepts. Rejects when none does and when the signal aborts. */
 export async function connectToOne(
   addresses: readonly string[],
   port: number,
@@ -34,7 +34,7 @@ export async function connectToOne(
   throw failure;
 }
 
-/** Lets two sockets talk to each other until both are done; neither runs ahead of the other, and if one breaks both end. */
+/** Pipes two sockets into each other with back-pressure until both have ended; if one breaks both are destroyed. */
 export function joinSockets(client: Socket, upstream: Socket): void {
   for (const [from, to] of [
     [client, upstream],
@@ -42,7 +42,7 @@ export function joinSockets(client: Socket, upstream: Socket): void {
   ] as const) {
     from.setTimeout(IDLE_TIMEOUT_MS, () => from.destroy());
     from.on('error', () => {});
-    // What was read before a proper end is still delivered.
+    // Data read before a regular end is still delivered.
     from.on('close', (broken) => (broken ? to.destroy() : to.destroySoon()));
     from.pipe(to);
   }
@@ -50,21 +50,21 @@ export function joinSockets(client: Socket, upstream: Socket): void {
 
 function connectTo(host: string, port: number, signal: AbortSignal): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    // An address is never resolved; were it a name after all, this would be the second answer of a name server.
-    const lookup = () => reject(new Error('only addresses are connected to'));
+    // Only addresses are passed here. Resolving a name a second time could give an address that was not checked.
+    const lookup = () => reject(new Error('only addresses can be connected to'));
     const socket = connect({ host, port, allowHalfOpen: true, noDelay: true, lookup });
     const fail = (error: Error) => {
       socket.destroy();
       settled();
       reject(error);
     };
-    const abandon = () => fail(new Error('the connection is not wanted any more'));
-    const timer = setTimeout(() => fail(new Error('the host does not answer')), CONNECT_TIMEOUT_MS);
+    const abandon = () => fail(new Error('the connection was cancelled'));
+    const timer = setTimeout(() => fail(new Error('the host does not respond')), CONNECT_TIMEOUT_MS);
     const settled = () => {
       clearTimeout(timer);
       signal.removeEventListener('abort', abandon);
       socket.off('error', fail);
-      // What goes wrong from here on is seen by whoever uses the socket, or concerns nobody.
+      // The user of the socket sees later errors; without one they are ignored.
       socket.on('error', () => {});
     };
     signal.addEventListener('abort', abandon, { once: true });

@@ -12,7 +12,7 @@ import {
 } from './limits.ts';
 import { decodeAddress, encodeAddress } from './socks5-address.ts';
 
-/** The UDP relays of one proxy. Each lives as long as the connection that asked for it. */
+/** The UDP relays of one proxy. Each ends with the connection that requested it. */
 export class UdpAssociations {
   readonly #admission: Admission;
   #open = 0;
@@ -21,7 +21,7 @@ export class UdpAssociations {
     this.#admission = admission;
   }
 
-  /** Opens a relay for the client of a connection; resolves to its port, or null when there are too many. */
+  /** Opens a relay for the client of a connection. Resolves to its port, or to null when there are too many. */
   async open(control: Socket): Promise<number | null> {
     if (this.#open >= MAX_ASSOCIATIONS) return null;
     this.#open++;
@@ -30,7 +30,7 @@ export class UdpAssociations {
   }
 }
 
-/** Where datagrams may go, once that is decided; until then they wait. Null is nowhere. */
+/** A destination of datagrams, which wait until it is decided. A null address means that it is blocked. */
 interface Target {
   address: string | null;
   waiting: Buffer[] | null;
@@ -43,10 +43,10 @@ class UdpAssociation {
   readonly #near = createSocket('udp4');
   readonly #far = new Map<SocketType, DatagramSocket>();
   readonly #targets = new Map<string, Target>();
-  /** Who may answer: addresses and ports that something was sent to. */
+  /** Addresses and ports that were sent to and therefore may reply. */
   readonly #known = new Set<string>();
   readonly #idle: NodeJS.Timeout;
-  /** The port of the program, known from its first datagram on. */
+  /** The program's port, known after its first datagram. */
   #clientPort: number | null = null;
 
   constructor(admission: Admission, control: Socket) {
@@ -69,12 +69,12 @@ class UdpAssociation {
     return this.#near.address().port;
   }
 
-  /** Datagrams in fragments, without an address, or to a destination too many are dropped, as the network may drop any. */
+  /** Drops fragments, datagrams without an address, and those to too many destinations. UDP permits dropping any datagram. */
   #outward(datagram: Buffer): void {
     const decoded = datagram[2] === 0 ? decodeAddress(datagram, 3) : null;
     if (decoded === null || decoded.port === 0) return;
     const { host, port, end } = decoded;
-    const target = this.#targets.get(`${host} ${port}`) ?? this.#judge(host, port);
+    const target = this.#targets.get(`${host} ${port}`) ?? this.#decide(host, port);
     const data = datagram.subarray(end);
     if (target?.waiting != null) {
       if (target.waiting.length < MAX_WAITING_DATAGRAMS) target.waiting.push(data);
@@ -83,7 +83,7 @@ class UdpAssociation {
     }
   }
 
-  #judge(text: string, port: number): Target | null {
+  #decide(text: string, port: number): Target | null {
     const host = parseHost(text);
     if (host === null || this.#targets.size >= MAX_UDP_TARGETS) return null;
     const target: Target = { address: null, waiting: [] };
@@ -113,7 +113,7 @@ class UdpAssociation {
     if (existing !== undefined) return existing;
     const socket = createSocket(type);
     this.#far.set(type, socket);
-    // A destination that cannot be reached concerns only its own datagrams.
+    // An unreachable destination affects only its own datagrams.
     socket.on('error', () => {});
     socket.on('message', (data, { address, port }) => {
       if (this.#clientPort === null || !this.#known.has(`${address} ${port}`)) return;

@@ -4,18 +4,18 @@ import { ProcessError } from '../errors.ts';
 import { CGROUP_CPU_PERIOD_US, CGROUP_REMOVE_ATTEMPTS, CGROUP_REMOVE_RETRY_MS } from '../limits.ts';
 import type { ResourceLimits } from './resource-limits.ts';
 
-/** Hears what becomes of a group that is not wanted any more. */
+/** Learns what happened to a group that was released. */
 export interface GroupOwner {
   removed(group: ControlGroup): void;
-  /** It has a member that does not go. */
-  left(group: ControlGroup): void;
+  /** Still has a member, so it cannot be removed. */
+  leftOver(group: ControlGroup): void;
 }
 
-/** A group of the system that holds processes to limits. The calls are synchronous: these file systems live in the kernel. */
+/** A control group (cgroup v2) that limits processes. The calls are synchronous: the cgroup file system is in memory. */
 export class ControlGroup {
   readonly path: string;
   readonly #owner: GroupOwner | null;
-  /** Another server in this process may have made a group of the same name since. */
+  /** Prevents a second removal: another server in this process may have made a group with the same name. */
   #removed = false;
 
   constructor(path: string, owner: GroupOwner | null = null) {
@@ -24,8 +24,8 @@ export class ControlGroup {
   }
 
   /**
-   * Takes a process in, with its threads; false when it is gone or was in already. Throws what the system says when it has to stay
-   * outside, where nothing limits it.
+   * Adds a process with its threads; false when it is gone or already a member. Throws the system's error when it cannot be added
+   * and so runs without limits.
    */
   add(pid: number): boolean {
     if (this.#has(pid)) return false;
@@ -46,7 +46,7 @@ export class ControlGroup {
     }
   }
 
-  /** Whether the kernel has killed something here because memory was used up, whether that of this group or of one around it. */
+  /** Whether the kernel has killed a member because memory ran out, in this group or in one around it. */
   outOfMemory(): boolean {
     try {
       const events = readFileSync(join(this.path, 'memory.events'), 'latin1');
@@ -56,14 +56,14 @@ export class ControlGroup {
     }
   }
 
-  /** Gives the group back once its last member is gone, which may take a moment. */
+  /** Removes the group once its last member is gone, which may take a moment. */
   remove(attempts = CGROUP_REMOVE_ATTEMPTS): void {
     if (this.tryRemove()) return;
-    if (attempts <= 1) this.#owner?.left(this);
+    if (attempts <= 1) this.#owner?.leftOver(this);
     else setTimeout(() => this.remove(attempts - 1), CGROUP_REMOVE_RETRY_MS).unref();
   }
 
-  /** Whether the group is gone; it stays while it has members. */
+  /** Removes the group unless it has members. Returns whether it is gone. */
   tryRemove(): boolean {
     if (this.#removed) return true;
     try {
@@ -77,10 +77,10 @@ export class ControlGroup {
   }
 }
 
-/** The group of a session. It has no members of its own, only the groups of its programs. */
+/** The group of a session. It contains only the groups of the session's programs, and no processes. */
 export class SessionGroup extends ControlGroup {
   readonly #maxPids: number | null;
-  readonly #handedOn = new Set<string>();
+  readonly #delegated = new Set<string>();
   #count = 0;
 
   constructor(path: string, maxPids: number | null, owner: GroupOwner | null = null) {
@@ -88,21 +88,21 @@ export class SessionGroup extends ControlGroup {
     this.#maxPids = maxPids;
   }
 
-  /** A path for the group of one more program, under the controllers that it needs. Throws what the system says. */
-  place(controllers: readonly string[]): string {
-    const missing = controllers.filter((controller) => !this.#handedOn.has(controller));
+  /** A path for the group of another program, with the controllers that it needs. Throws the system's error. */
+  newProgramPath(controllers: readonly string[]): string {
+    const missing = controllers.filter((controller) => !this.#delegated.has(controller));
     if (missing.length > 0) {
       writeFileSync(join(this.path, 'cgroup.subtree_control'), missing.map((name) => `+${name}`).join(' '));
-      for (const controller of missing) this.#handedOn.add(controller);
+      for (const controller of missing) this.#delegated.add(controller);
     }
     return join(this.path, String(++this.#count));
   }
 
   /**
-   * Throws ProcessError when the session has as many processes as it may: the kernel keeps them from starting others, but not a
-   * process of the server's from being put among them.
+   * Throws ProcessError when the session has its maximum of processes. The kernel keeps the processes themselves from starting
+   * others, but lets the server add one.
    */
-  requireRoom(): void {
+  requireFreePid(): void {
     if (this.#maxPids === null) return;
     const count = Number(readWords(join(this.path, 'pids.current'))[0]);
     if (count < this.#maxPids) return;
@@ -113,7 +113,7 @@ export class SessionGroup extends ControlGroup {
   }
 }
 
-/** Makes the directory of a group and sets its limits; nothing is left when that fails. */
+/** Creates the directory of a group and sets its limits; removes it when that fails. */
 export function makeGroup(path: string, settings: readonly GroupSetting[]): void {
   mkdirSync(path);
   try {
@@ -132,33 +132,33 @@ function setValue(file: string, value: string, optional: boolean): void {
   }
 }
 
-/** What is written to one file of a control group. */
-export interface GroupSetting {
+/** A value for one file of a control group. */
+interface GroupSetting {
   readonly file: string;
   readonly value: string;
-  /** Whether a kernel without the file is all right. */
+  /** Whether the file may be missing in some kernels. */
   readonly optional: boolean;
 }
 
-/** The settings of a program's group. `inLimitedMemory` is true for one in a session whose memory is limited. */
+/** The settings of a program's group. `inLimitedMemory` is true in a session with a memory limit. */
 export function programSettings(limits: ResourceLimits, inLimitedMemory: boolean): GroupSetting[] {
   const settings = limitSettings(limits);
-  // All of the program goes together: half of it would run on with a hole in it.
+  // The kernel kills the whole program: the rest would run on without one of its processes.
   if (limits.memoryBytes !== null || inLimitedMemory) settings.push(setting('memory.oom.group', 1, true));
   return settings;
 }
 
-/** The settings of a session's group. When its memory is used up one program goes, and not all of them. */
+/** The settings of a session's group. When its memory runs out the kernel kills one program, not all of them. */
 export function sessionSettings(limits: ResourceLimits): GroupSetting[] {
   return limitSettings(limits);
 }
 
-/** The controllers that have the files of these settings. */
+/** The controllers that provide the files of these settings. */
 export function controllersOf(settings: readonly GroupSetting[]): string[] {
   return [...new Set(settings.map(({ file }) => file.split('.', 1)[0]!))];
 }
 
-/** The words of a file of the kernel's. */
+/** The words of a kernel file. */
 export function readWords(file: string): string[] {
   return readFileSync(file, 'latin1')
     .split(/\s+/)

@@ -25,64 +25,64 @@ import {
 import type { ResourceLimits, SessionLimits } from './resource-limits.ts';
 
 /**
- * The control groups (version 2) that this process may make: one for each limited program and each limited session, beside a leaf
- * for the server, because a group that hands on controllers has no members of its own. The programs of a limited session have their
- * groups in that of the session. Nothing is touched before the first program asks for it; then what servers have left that died is
- * removed. The calls are synchronous: these file systems live in the kernel and do not hang.
+ * The control groups (version 2) of this process: one for each limited program and each limited session, and a leaf for the server
+ * itself, because a group that delegates controllers cannot have members. The groups of a limited session's programs are inside
+ * the session's group. Nothing is changed before the first limited program starts; then leftovers of dead servers are removed. The
+ * calls are synchronous: the cgroup file system is in memory and does not hang.
  */
 export class ControlGroups {
   readonly #home: string;
   readonly #own: string;
-  /** Made and not removed yet, in the order they were made. */
+  /** Groups that exist, in the order of their creation. */
   readonly #groups = new Set<ControlGroup>();
-  /** Those that nobody wants any more. Each has a member, so that there are no more of them than processes. */
-  readonly #left = new Set<ControlGroup>();
+  /** Released groups that could not be removed. Each has a member, so there are no more of them than processes. */
+  readonly #leftOver = new Set<ControlGroup>();
   readonly #owner: GroupOwner = {
     removed: (group) => {
       this.#groups.delete(group);
-      this.#left.delete(group);
+      this.#leftOver.delete(group);
     },
-    left: (group) => this.#left.add(group),
+    leftOver: (group) => this.#leftOver.add(group),
   };
-  readonly #handedOn = new Set<string>();
+  readonly #delegated = new Set<string>();
   #count = 0;
 
-  /** `home` is the group this process was started in. */
+  /** `home` is the group in which this process was started. */
   constructor(home: string) {
     this.#home = home;
     this.#own = join(home, ownName(process.pid));
   }
 
   /**
-   * A new group for a program with these limits, among those of its session where that is limited. Throws ProcessError when the system
-   * does not allow it or the session has too many processes.
+   * Creates a group for a program with these limits, inside its session's group if that has limits. Throws ProcessError when the
+   * system does not allow it or the session has too many processes.
    */
   create(limits: ResourceLimits, session: SessionLimits | null = null): ControlGroup {
     return refusing(() => {
       this.#cleanUp();
       const around = session?.group((shared) => this.#createForSession(shared)) ?? null;
-      around?.requireRoom();
+      around?.requireFreePid();
       const settings = programSettings(limits, session !== null && session.limits.memoryBytes !== null);
       const controllers = controllersOf(settings);
-      this.#handOn(controllers);
-      const path = around?.place(controllers) ?? this.#freePath('');
+      this.#delegate(controllers);
+      const path = around?.newProgramPath(controllers) ?? this.#freePath('');
       makeGroup(path, settings);
       return this.#made(new ControlGroup(path, this.#owner));
     });
   }
 
-  /** Removes what is left; to be called when no program is. Resolves when that is done or takes too long. */
+  /** Removes all groups, after all programs have ended. Resolves when that is done or takes too long. */
   async close(): Promise<void> {
     for (let attempt = 0; attempt < CGROUP_CLOSE_ATTEMPTS && this.#groups.size > 0; attempt++) {
       if (attempt > 0) await delay(CGROUP_CLOSE_RETRY_MS);
-      // Those of programs are younger than that of their session, and have to go first.
+      // The groups of programs are newer than that of their session and must be removed first.
       for (const group of [...this.#groups].reverse()) group.tryRemove();
     }
   }
 
   #createForSession(limits: ResourceLimits): SessionGroup {
     const settings = sessionSettings(limits);
-    this.#handOn(controllersOf(settings));
+    this.#delegate(controllersOf(settings));
     const path = this.#freePath('s');
     makeGroup(path, settings);
     return this.#made(new SessionGroup(path, limits.pids, this.#owner));
@@ -93,19 +93,19 @@ export class ControlGroups {
     return group;
   }
 
-  /** Removes what dead servers have left, once, and some of what this one had to leave. */
+  /** Removes leftovers of dead servers, once, and some of this server's own. */
   #cleanUp(): void {
     if (!CLEANED.has(this.#home)) removeLeftovers(this.#home);
     CLEANED.add(this.#home);
-    for (const group of [...this.#left].slice(0, CGROUP_LATE_REMOVALS)) {
+    for (const group of [...this.#leftOver].slice(0, CGROUP_LATE_REMOVALS)) {
       if (group.tryRemove()) continue;
-      // The others have their turn first.
-      this.#left.delete(group);
-      this.#left.add(group);
+      // The others are tried first next time.
+      this.#leftOver.delete(group);
+      this.#leftOver.add(group);
     }
   }
 
-  /** One that a server with the same number has left, with something in it, keeps its name. */
+  /** Skips the name of a group that a server with the same pid left behind. */
   #freePath(kind: string): string {
     let path: string;
     do path = `${this.#own}-${kind}${++this.#count}`;
@@ -113,9 +113,9 @@ export class ControlGroups {
     return path;
   }
 
-  /** Hands the controllers on to the groups below; the members of this group make way first. */
-  #handOn(controllers: readonly string[]): void {
-    const missing = controllers.filter((controller) => !this.#handedOn.has(controller));
+  /** Delegates controllers to the groups below, after it has moved the members of this group. */
+  #delegate(controllers: readonly string[]): void {
+    const missing = controllers.filter((controller) => !this.#delegated.has(controller));
     if (missing.length === 0) return;
     const control = join(this.#home, 'cgroup.subtree_control');
     const active = readWords(control);
@@ -124,10 +124,10 @@ export class ControlGroups {
       this.#moveOwnProcesses();
       writeFileSync(control, wanted.map((controller) => `+${controller}`).join(' '));
     }
-    for (const controller of missing) this.#handedOn.add(controller);
+    for (const controller of missing) this.#delegated.add(controller);
   }
 
-  /** Moves the server and what it runs into the leaf; strangers stay, and keep the controllers from being handed on. */
+  /** Moves the server and its programs into the leaf. Other processes stay and prevent the delegation. */
   #moveOwnProcesses(): void {
     mkdirSync(this.#own, { recursive: true });
     const leaf = new ControlGroup(this.#own);
@@ -137,30 +137,33 @@ export class ControlGroups {
   }
 }
 
-/** The control groups this process may use, or why it has none. Nothing is changed by looking. */
-export function findControlGroups(proc = '/proc/self'): ControlGroups | { readonly obstacle: string } {
+/** The control groups that this process may use, or why there are none. Only reads. */
+export function findControlGroups(
+  proc = '/proc/self',
+): ControlGroups | { readonly unavailableReason: string } {
   try {
     const path = /^0::(.*)$/m.exec(readFileSync(join(proc, 'cgroup'), 'utf8'))?.[1];
     const mount = unifiedMount(readFileSync(join(proc, 'mountinfo'), 'utf8'));
-    if (path === undefined || mount === null) return { obstacle: 'this system has no cgroup v2' };
+    if (path === undefined || mount === null) return { unavailableReason: 'this system has no cgroup v2' };
     const home = join(mount, path);
     const controllers = readWords(join(home, 'cgroup.controllers'));
     const missing = ['memory', 'pids', 'cpu'].filter((name) => !controllers.includes(name));
-    if (missing.length > 0) return { obstacle: `${home} has no controller for ${missing.join(', ')}` };
-    // Containers often see the groups and may not change them. Who moves a process must be allowed to where both groups are.
+    if (missing.length > 0)
+      return { unavailableReason: `${home} has no controller for ${missing.join(', ')}` };
+    // Containers often show the groups read-only. Moving a process requires write access to both groups.
     for (const changed of ['', 'cgroup.procs', 'cgroup.subtree_control'])
       accessSync(join(home, changed), constants.W_OK);
     return new ControlGroups(home);
   } catch (error) {
-    return { obstacle: (error as Error).message };
+    return { unavailableReason: (error as Error).message };
   }
 }
 
-/** The refusal of a limit that cannot be enforced. */
-export function unavailable(obstacle: string): ProcessError {
+/** The error for a limit that cannot be enforced. */
+export function unavailable(unavailableReason: string): ProcessError {
   return new ProcessError(
     'limitUnavailable',
-    `limits of pids and cpuPercent, and of sessions, need a delegated cgroup v2 (systemd: Delegate=yes), which this server does not have: ${obstacle}`,
+    `limits of pids and cpuPercent, and of sessions, need a delegated cgroup v2 (systemd: Delegate=yes), which this server does not have: ${unavailableReason}`,
   );
 }
 
@@ -174,10 +177,10 @@ function refusing<T>(work: () => T): T {
 
 const ownName = (pid: number) => `exec-server-${pid}`;
 
-/** Where this process has cleaned up: a second server in it must not take an idle group of the first for a leftover. */
+/** Where this process has cleaned up. A second server in it must not remove an idle group of the first as a leftover. */
 const CLEANED = new Set<string>();
 
-/** Removes the empty groups of servers that are gone, which a server with the number of this one is, too. */
+/** Removes the empty groups of dead servers, including an earlier one with the pid of this process. */
 function removeLeftovers(home: string): void {
   for (const name of readdirSync(home)) {
     const pid = Number(/^exec-server-(\d+)(-s?\d+)?$/.exec(name)?.[1] ?? Number.NaN);
@@ -188,7 +191,7 @@ function removeLeftovers(home: string): void {
   }
 }
 
-/** The groups of programs in one of a session; none when another server has removed that meanwhile. */
+/** The groups of programs in a session's group; empty when another server has removed it meanwhile. */
 function programsIn(path: string): string[] {
   try {
     return readdirSync(path).filter((name) => /^\d+$/.test(name));
@@ -197,7 +200,7 @@ function programsIn(path: string): string[] {
   }
 }
 
-/** The mount point of the unified hierarchy: what stands fifth, where the type behind the dash is cgroup2. */
+/** The mount point of the unified hierarchy: the fifth field of the line whose file system type is cgroup2. See proc_pid_mountinfo(5). */
 function unifiedMount(mountinfo: string): string | null {
   for (const line of mountinfo.split('\n')) {
     const [mount = '', type = ''] = line.split(' - ');

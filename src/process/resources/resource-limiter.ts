@@ -5,26 +5,26 @@ import { type ControlGroups, findControlGroups, unavailable } from './control-gr
 import type { SessionLimits } from './resource-limits.ts';
 import { limitsAnything, NO_RESOURCE_LIMITS, type ResourceLimits } from './resource-limits.ts';
 
-/** Limits that hold for a running program. */
+/** The limits of a running program. */
 export interface AppliedLimits {
-  /** Whether the memory limit has killed it. Only a control group tells; under other limits a program sees its memory refused. */
+  /** Whether the memory limit has killed it. Known only with a control group; otherwise allocations of the program fail. */
   outOfMemory(): boolean;
-  /** To be called when the program and what it started are gone. */
+  /** Called when the program and everything it started are gone. */
   release(): void;
 }
 
-/** Limits that are ready for a program that is about to start. */
-export interface PreparedLimits {
-  /** Puts the limits on a program that has just started and on what it has started since. */
+/** Limits prepared for a program before it starts. */
+interface PreparedLimits {
+  /** Applies the limits to a program that has just started and to everything it has started since. */
   apply(tree: { readonly pid: number; readonly tag: bigint | null }): AppliedLimits;
-  /** Gives the preparations back when the start has failed. */
+  /** Undoes the preparation when the start has failed. */
   cancel(): void;
 }
 
 /**
- * Puts limits of the system on programs: a control group where this process may make one, else a limit of the memory of each
- * process by itself. A program runs for an instant before its limits hold; what it started in that instant carries its tag and
- * is brought under them too. A program on which the system does not let them be put is killed.
+ * Applies resource limits to programs: with a control group where this process may create one, otherwise with a memory rlimit for
+ * each process. A program runs for an instant before its limits apply. What it starts in that instant carries its tag and gets the
+ * limits too. A program whose limits cannot be set is killed.
  */
 export class ResourceLimiter {
   readonly #libc: Pick<Libc, 'lowerLimit'>;
@@ -43,8 +43,8 @@ export class ResourceLimiter {
   }
 
   /**
-   * Null when nothing is limited: neither the program nor all of its session together. Throws ProcessError for a limit that cannot be
-   * enforced here.
+   * Null when neither the program nor its session has limits. Throws ProcessError for a limit that cannot be enforced on this
+   * system.
    */
   prepare(
     limits: ResourceLimits = NO_RESOURCE_LIMITS,
@@ -52,16 +52,16 @@ export class ResourceLimiter {
   ): PreparedLimits | null {
     if (session === null && !limitsAnything(limits)) return null;
     this.#groups ??= this.#find();
-    if (!('obstacle' in this.#groups)) return this.#groupLimits(this.#groups, limits, session);
+    if (!('unavailableReason' in this.#groups)) return this.#groupLimits(this.#groups, limits, session);
     if (session !== null || limits.pids !== null || limits.cpuPercent !== null) {
-      throw unavailable(this.#groups.obstacle);
+      throw unavailable(this.#groups.unavailableReason);
     }
     return this.#memoryLimit(BigInt(limits.memoryBytes!));
   }
 
-  /** Gives back what is left of the groups; to be called when no program is. */
+  /** Removes the remaining groups, after all programs have ended. */
   async close(): Promise<void> {
-    if (this.#groups !== null && !('obstacle' in this.#groups)) await this.#groups.close();
+    if (this.#groups !== null && !('unavailableReason' in this.#groups)) await this.#groups.close();
   }
 
   #groupLimits(groups: ControlGroups, limits: ResourceLimits, session: SessionLimits | null): PreparedLimits {
@@ -85,14 +85,14 @@ export class ResourceLimiter {
     };
   }
 
-  /** Whether the limit is new to the process. Throws when it goes on without. */
+  /** Returns whether the process did not have the limit yet. Throws when it keeps running without it. */
   #lowerMemory(pid: number, bytes: bigint): boolean {
     if (this.#libc.lowerLimit(pid, RLIMIT_DATA, bytes)) return true;
     if (exceedsMemory(pid, bytes)) throw new Error('the limit of a process cannot be changed');
     return false;
   }
 
-  /** A limit that one process escapes is none: a program that changes its user as it starts may be out of reach, for instance. */
+  /** Kills the tree if one process escapes its limit, for example a program that changes its user as it starts. */
   #limitOrKill(pid: number, tag: bigint | null, limit: (pid: number) => boolean): void {
     try {
       this.#applyToAll(pid, tag, limit);
@@ -104,7 +104,7 @@ export class ResourceLimiter {
     }
   }
 
-  /** Repeats until a look finds none without the limit. What a limited process starts has it from the beginning. */
+  /** Repeats until a scan finds no process without the limit. What a limited process starts inherits it. */
   #applyToAll(pid: number, tag: bigint | null, limit: (pid: number) => boolean): void {
     limit(pid);
     if (tag === null) return;
@@ -120,7 +120,7 @@ export class ResourceLimiter {
   }
 }
 
-/** Whether a process may use more private memory than this, or allow itself to; false when it is gone. */
+/** Whether a process may use, or allow itself, more private memory than this; false when it is gone. */
 function exceedsMemory(pid: number, bytes: bigint): boolean {
   try {
     const limits = readFileSync(`/proc/${pid}/limits`, 'latin1');
@@ -131,5 +131,5 @@ function exceedsMemory(pid: number, bytes: bigint): boolean {
   }
 }
 
-/** Private writable memory, mapped or from the heap, of one process. What is only reserved does not count. */
+/** Private writable memory of one process, mapped or from the heap. Reserved address space does not count. */
 const RLIMIT_DATA = 2;

@@ -1,49 +1,49 @@
 import { ProcessError } from '../errors.ts';
 import type { SessionGroup } from './control-group.ts';
 
-/** What the system lets a program and everything it starts use. Null is no limit. */
+/** What a program and everything it starts may use; enforced by the kernel. Null is no limit. */
 export interface ResourceLimits {
   readonly memoryBytes: number | null;
   /** Processes and threads. */
   readonly pids: number | null;
-  /** Share of one processor; 200 is two of them. */
+  /** Share of one CPU; 200 is two CPUs. */
   readonly cpuPercent: number | null;
 }
 
 export const NO_RESOURCE_LIMITS: ResourceLimits = { memoryBytes: null, pids: null, cpuPercent: null };
 
-/** What the server lets a program do before it ends it. Null is no limit. */
+/** What a program may do before the server ends it. Null is no limit. */
 export interface RunLimits {
   /** Time from the start until the last output stream has ended. */
   readonly wallMs: number | null;
-  /** Time without output. While nobody reads the output, because the client does not keep up, it does not pass. */
+  /** Time without output. Does not count while the server does not read because the client is too slow. */
   readonly idleMs: number | null;
-  /** Bytes of all output streams together; what comes after them is dropped. */
+  /** Bytes of all output streams together; the rest is dropped. */
   readonly outputBytes: number | null;
 }
 
 export const NO_RUN_LIMITS: RunLimits = { wallMs: null, idleMs: null, outputBytes: null };
 
-/** Which limit ended a program: its memory, its time, its silence or its output. */
+/** Which limit ended a program: memory, running time, time without output, or amount of output. */
 export type LimitReason = 'oom' | 'timeout' | 'idle' | 'outputLimit';
 
-/** Whether the system has anything to enforce. */
+/** Whether the kernel has any limit to enforce. */
 export function limitsAnything({ memoryBytes, pids, cpuPercent }: ResourceLimits): boolean {
   return memoryBytes !== null || pids !== null || cpuPercent !== null;
 }
 
-/** Limits as somebody asks for them; what is absent or null is left to others. */
+/** Limits as requested or configured; absent and null set none. */
 export type RequestedLimits = {
   readonly [Name in keyof (ResourceLimits & RunLimits)]?: number | null | undefined;
 };
 
-/** What a program is held to, by the system and by whoever runs it. */
+/** The limits of a program, for the kernel and for the server. */
 export interface EffectiveLimits {
   readonly resources: ResourceLimits;
   readonly run: RunLimits;
 }
 
-/** The stricter of what is asked for and what is allowed at most; 0 is no limit. */
+/** The stricter of the requested and the allowed limits; 0 is no limit. */
 export function effectiveLimits(
   requested: RequestedLimits | null | undefined,
   allowed: RequestedLimits = {},
@@ -66,7 +66,7 @@ export function effectiveLimits(
   };
 }
 
-/** What the system lets all programs of one session use together. Only a control group can keep it, made with the first of them. */
+/** What all programs of one session may use together. Needs a control group, which is created with the first program. */
 export class SessionLimits {
   readonly limits: ResourceLimits;
   #group: SessionGroup | null = null;
@@ -76,14 +76,14 @@ export class SessionLimits {
     this.limits = limits;
   }
 
-  /** The group of the session, which `make` makes for its first program. */
+  /** The session's group; `make` creates it for the first program. */
   group(make: (limits: ResourceLimits) => SessionGroup): SessionGroup {
     if (this.#closed) throw new ProcessError('shuttingDown', 'the session has ended');
     this.#group ??= make(this.limits);
     return this.#group;
   }
 
-  /** Gives the group back; to be called when the session has ended. What a program has left running keeps it, and its limits. */
+  /** Removes the group after the session has ended. A process that a program left running keeps the group and its limits. */
   close(): void {
     this.#closed = true;
     this.#group?.remove();

@@ -1,7 +1,7 @@
 import { MAX_TIMER_MS } from '../limits.ts';
 import type { LimitReason, RunLimits } from './resource-limits.ts';
 
-/** Watches the time, the silence and the amount of output of one program and says once which of them was too much. */
+/** Watches the running time, the time without output and the amount of output of one program. Reports once which limit was exceeded. */
 export class RunWatch {
   readonly #limits: RunLimits;
   readonly #onBreach: (reason: LimitReason) => void;
@@ -22,7 +22,7 @@ export class RunWatch {
     return this.#reason;
   }
 
-  /** Begins to count; silence only while the output is read. */
+  /** Starts the timers. Time without output counts only while the output is read. */
   begin(reading: boolean): void {
     const { wallMs } = this.#limits;
     if (wallMs !== null) {
@@ -38,7 +38,7 @@ export class RunWatch {
     this.#waitForSilence(this.#limits.idleMs);
   }
 
-  /** Counts output and returns how many of its bytes may pass. */
+  /** Counts output and returns how many of its bytes to deliver. */
   output(bytes: number): number {
     const { idleMs, outputBytes } = this.#limits;
     if (idleMs !== null) this.#lastSign = performance.now();
@@ -49,14 +49,14 @@ export class RunWatch {
     return Math.max(0, Math.min(bytes, room));
   }
 
-  /** Ends the watch without a breach. */
+  /** Stops all timers. */
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#wall);
     clearTimeout(this.#idle);
   }
 
-  /** One timer serves however much is written: when it fires early, it is set for the rest. */
+  /** One timer serves any number of writes: when it fires too early, it is set again for the remaining time. */
   #waitForSilence(ms: number): void {
     this.#idle = setTimeout(
       () => {

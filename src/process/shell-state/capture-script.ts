@@ -1,6 +1,6 @@
 import type { ShellKind } from './login-command.ts';
 
-/** The parts of a state in the order in which a shell prints them; the variables follow. */
+/** The parts of a state in the order in which a shell prints them; the exported variables follow. */
 export const STATE_PARTS = {
   bash: ['options', 'shellOptions', 'functions', 'exportedFunctions', 'aliases'],
   zsh: ['options', 'functions', 'functionPath', 'aliases'],
@@ -8,21 +8,21 @@ export const STATE_PARTS = {
 } as const satisfies Record<ShellKind, readonly string[]>;
 
 /**
- * What a login shell runs to show its state on stdout: the mark, then the parts and after them the variables, each ended by a NUL
- * byte, then the mark again. What the user's own files print comes before and is told apart by the mark, which nobody can guess.
+ * The script with which a login shell prints its state to stdout: a delimiter, the parts and then the variables, each ended by a
+ * NUL byte, and the delimiter again. Output of the user's own files comes before the first delimiter, which is random.
  *
- * The file for interactive shells is read too: many people keep everything there. The words of the script are spelled so that the
- * user's functions and aliases do not get in the way, and it sets no variable, because it might be exported.
+ * The script also reads the file for interactive shells, where many users keep everything. It quotes its commands so that the
+ * user's functions and aliases do not replace them. It sets no variable, because that might be exported.
  */
-export function captureScript(kind: ShellKind, mark: string): string {
-  return SCRIPTS[kind].replaceAll('@MARK@', mark);
+export function captureScript(kind: ShellKind, delimiter: string): string {
+  return SCRIPTS[kind].replaceAll('@DELIMITER@', delimiter);
 }
 
-/** Options that would disturb the rest are off once they have been printed. */
+/** Options that would disturb the rest are switched off after they have been printed. */
 const BASH = String.raw`
 if [ -z "${'$'}{BASH_ENV-}" ] && [ -n "${'$'}{HOME-}" ] && [ -r "$HOME/.bashrc" ]; then . "$HOME/.bashrc"; fi
 \builtin trap - DEBUG ERR
-\builtin printf '\0%s\0' @MARK@
+\builtin printf '\0%s\0' @DELIMITER@
 \builtin set +o
 \builtin set +aefuvx
 \builtin printf '\0'
@@ -35,12 +35,12 @@ if [ -z "${'$'}{BASH_ENV-}" ] && [ -n "${'$'}{HOME-}" ] && [ -r "$HOME/.bashrc" 
 \builtin alias -p
 \builtin printf '\0'
 /usr/bin/env -0 || \command env -0 || \builtin exit 1
-\builtin printf '\0%s\0' @MARK@
+\builtin printf '\0%s\0' @DELIMITER@
 `;
 
 const ZSH = String.raw`
 if [ -r "${'$'}{ZDOTDIR:-$HOME}/.zshrc" ]; then . "${'$'}{ZDOTDIR:-$HOME}/.zshrc"; fi
-\builtin printf '\0%s\0' @MARK@
+\builtin printf '\0%s\0' @DELIMITER@
 \builtin setopt
 \builtin unsetopt errexit errreturn nounset verbose xtrace allexport kshoptionprint
 \builtin printf '\0'
@@ -51,13 +51,13 @@ if [ -r "${'$'}{ZDOTDIR:-$HOME}/.zshrc" ]; then . "${'$'}{ZDOTDIR:-$HOME}/.zshrc
 \builtin alias -L
 \builtin printf '\0'
 /usr/bin/env -0 || \command env -0 || \builtin exit 1
-\builtin printf '\0%s\0' @MARK@
+\builtin printf '\0%s\0' @DELIMITER@
 `;
 
-/** Not every sh can show its functions; then they are missing. */
+/** Some implementations of sh cannot print their functions; these are missing then. */
 const SH = String.raw`
 if [ -n "${'$'}{ENV-}" ] && [ -r "$ENV" ]; then . "$ENV"; fi
-\command printf '\0%s\0' @MARK@
+\command printf '\0%s\0' @DELIMITER@
 \command set +o
 \command set +aefuvx
 \command printf '\0'
@@ -66,7 +66,7 @@ if [ -n "${'$'}{ENV-}" ] && [ -r "$ENV" ]; then . "$ENV"; fi
 \command alias
 \command printf '\0'
 /usr/bin/env -0 || \command env -0 || \command exit 1
-\command printf '\0%s\0' @MARK@
+\command printf '\0%s\0' @DELIMITER@
 `;
 
 const SCRIPTS: Readonly<Record<ShellKind, string>> = { bash: BASH, zsh: ZSH, sh: SH };

@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto';
 import type { Child, Spawner, SpawnSpec } from '../spawn/spawner.ts';
 import { releaseSandbox, startProgram, type WrapInSandbox } from '../start-program.ts';
 import { captureScript } from './capture-script.ts';
+import { DelimitedOutput } from './delimited-output.ts';
 import { CAPTURE_TIMEOUT_MS, MAX_EXPORTED_BYTES, MAX_STATE_BYTES } from './limits.ts';
 import type { ShellKind } from './login-command.ts';
 import { type LoginState, loginStateOf } from './login-state.ts';
-import { MarkedOutput } from './marked-output.ts';
 
 /**
- * Runs the login shell `spec.program` in the place of a command and returns the state it ends up in; null when it does not get that
- * far in time or shows nothing of use. Rejects when it cannot be started, and with the signal's reason once that is aborted.
+ * Runs the login shell `spec.program` in the context of a command and returns its final state. Null when the shell times out or
+ * prints nothing usable. Rejects when it cannot be started, and with the reason of `signal` once that aborts.
  */
 export async function captureLoginState(
   kind: ShellKind,
@@ -17,19 +17,19 @@ export async function captureLoginState(
   { spawner, wrapInSandbox }: { readonly spawner: Spawner; readonly wrapInSandbox: WrapInSandbox | null },
   signal: AbortSignal,
 ): Promise<LoginState | null> {
-  const mark = randomBytes(16).toString('hex');
+  const delimiter = randomBytes(16).toString('hex');
   const { program } = spec;
   const shell: SpawnSpec = {
     ...spec,
-    argv: [program, '-lc', captureScript(kind, mark)],
+    argv: [program, '-lc', captureScript(kind, delimiter)],
     io: { kind: 'pipe', stdin: 'closed' },
   };
   const { child, launch } = await startProgram(shell, wrapInSandbox, spawner, signal);
   try {
-    const output = new MarkedOutput(mark, MAX_STATE_BYTES + MAX_EXPORTED_BYTES);
+    const output = new DelimitedOutput(delimiter, MAX_STATE_BYTES + MAX_EXPORTED_BYTES);
     const exited = await runToEnd(child, output, signal);
     signal.throwIfAborted();
-    // What the user's files have started lives on, unless the shell itself had to be ended or runs in a sandbox.
+    // Processes that the user's files started stay alive, unless the shell had to be killed or runs in a sandbox.
     if (!exited || launch !== null) await child.killTree();
     return output.content === null ? null : loginStateOf(kind, output.content);
   } catch (error) {
@@ -43,10 +43,10 @@ export async function captureLoginState(
 }
 
 /**
- * Reads what the shell prints until it has shown its state, fails to, or takes too long. Whether it has exited by then; something
- * that it started in the background may hold its output open for ever.
+ * Reads the shell's output until the state is complete, the shell fails, or the timeout. Resolves to whether the shell has exited.
+ * A background process that it started may hold its output open without end.
  */
-function runToEnd(child: Child, output: MarkedOutput, signal: AbortSignal): Promise<boolean> {
+function runToEnd(child: Child, output: DelimitedOutput, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     let exited = false;
     let openStreams = child.outputs.length;
@@ -56,7 +56,7 @@ function runToEnd(child: Child, output: MarkedOutput, signal: AbortSignal): Prom
       resolve(exited);
     };
     const check = () => {
-      if (output.overflown || (exited && (output.content !== null || openStreams === 0))) end();
+      if (output.overflowed || (exited && (output.content !== null || openStreams === 0))) end();
     };
     const timer = setTimeout(end, CAPTURE_TIMEOUT_MS);
     signal.addEventListener('abort', end, { once: true });

@@ -5,21 +5,21 @@ import { MAX_SCOPE_BYTES } from './limits.ts';
 /** A shell whose state can be captured and restored. */
 export type ShellKind = 'bash' | 'zsh' | 'sh';
 
-/** What a caller says to have a command run in the state that its login shell once had. */
-export interface ShellStateRequest {
-  /** Commands of one scope share a state; another scope has its own. */
+/** A request to run a command in the captured state of its login shell. */
+interface ShellStateRequest {
+  /** Commands of one scope share a state. */
   readonly scopeId: string;
   readonly shell: { readonly name: string; readonly path: string };
 }
 
-/** A command for a login shell that wants the captured state in place of a new login. */
+/** A command of a login shell that runs in the captured state and not after a new login. */
 export interface LoginCommand {
   readonly kind: ShellKind;
   readonly scopeId: string;
   readonly program: ProgramRequest;
 }
 
-/** The login command that a request is; null when it runs something else and is to be run as it is. Throws when it makes no sense. */
+/** Reads a login command from a request. Null for any other command, which runs unchanged. Throws when the request is invalid. */
 export function loginCommandOf(
   program: ProgramRequest,
   request: ShellStateRequest | null,

@@ -3,16 +3,16 @@ import { STATE_PARTS } from './capture-script.ts';
 import { MAX_EXPORTED_BYTES, MAX_STATE_BYTES, MAX_VARIABLE_BYTES } from './limits.ts';
 import type { ShellKind } from './login-command.ts';
 
-/** What a login shell is like once it has read the user's files. */
+/** The state of a login shell after it has read the user's files. */
 export interface LoginState {
-  /** A script that gives a new shell of the same kind the functions, options and aliases. It prints nothing. */
+  /** A script that restores functions, options and aliases in a new shell of the same kind. It prints nothing. */
   readonly script: Buffer;
-  /** The variables that are exported, but those that belong to one run: PWD, OLDPWD, SHLVL and `_`. */
+  /** The exported variables, without those that change with every run: PWD, OLDPWD, SHLVL and `_`. */
   readonly exported: Readonly<Record<string, string>>;
   readonly bytes: number;
 }
 
-/** The state that a shell has shown by {@link captureScript}; null when it cannot be used. */
+/** Parses the output of {@link captureScript}; null when it cannot be used. */
 export function loginStateOf(kind: ShellKind, content: Buffer): LoginState | null {
   const parts = splitParts(kind, content);
   if (parts === null) return null;
@@ -22,7 +22,7 @@ export function loginStateOf(kind: ShellKind, content: Buffer): LoginState | nul
   return { script, exported, bytes: script.length + parts.variables.length };
 }
 
-/** Texts are bytes, one per character: a function may hold any. */
+/** Texts have one character per byte, because a function may contain any bytes. */
 interface Parts {
   readonly named: Readonly<Record<string, string>>;
   readonly variables: Buffer;
@@ -40,7 +40,7 @@ function splitParts(kind: ShellKind, content: Buffer): Parts | null {
   return { named, variables: rest };
 }
 
-/** Null when one is larger than the system takes. Variables that are no UTF-8 are left out: a child's are given as text. */
+/** Null when one is larger than the kernel accepts. Omits variables that are not UTF-8, because a child's environment is text. */
 function exportedVariables(bytes: Buffer): Record<string, string> | null {
   const exported: [string, string][] = [];
   for (let start = 0; start < bytes.length; ) {
@@ -61,9 +61,9 @@ function exportedVariables(bytes: Buffer): Record<string, string> | null {
 const OF_ONE_RUN = new Set(['PWD', 'OLDPWD', 'SHLVL', '_']);
 
 /**
- * What makes each shell what it was. Aliases come before the functions, which may have the names of commands that are needed here,
- * and are not expanded until all is read: they would change the functions. Options come last in one command: those that stop or
- * trace a shell must not see the rest; but what a shell needs to read the functions comes first.
+ * Builds the script that restores each kind of shell. Aliases come before the functions, whose names may hide commands that the
+ * script needs. They are not expanded before the end, because they would change the functions. Options come last, in one command:
+ * those that stop or trace a shell must not affect the rest. Options that a shell needs to parse the functions come first.
  */
 const SCRIPT_MAKERS: Readonly<Record<ShellKind, (parts: Parts) => string[]>> = {
   bash: ({ named }) => [
@@ -99,7 +99,7 @@ const SCRIPT_MAKERS: Readonly<Record<ShellKind, (parts: Parts) => string[]>> = {
   ],
 };
 
-/** What says how a shell was started, not how the user wants it. */
+/** Options that depend on how a shell was started, not on the user's choice. */
 const ZSH_OF_ONE_RUN = new Set([
   'interactive',
   'login',
@@ -119,7 +119,7 @@ function linesMatching(text: string | undefined, pattern: RegExp): string[] {
     .map((line) => `${line}\n`);
 }
 
-/** One `set` with all options that are wanted; nothing when there are none, because a bare `set` prints. */
+/** One `set` command with all wanted options; nothing without options, because a bare `set` prints. */
 function setOptions(text: string | undefined, wanted: (sign: string, name: string) => boolean): string[] {
   const options = [...(text ?? '').matchAll(/^set ([-+])o ([a-z-]+)$/gm)]
     .filter(([, sign, name]) => wanted(sign!, name!))
@@ -127,14 +127,14 @@ function setOptions(text: string | undefined, wanted: (sign: string, name: strin
   return options.length === 0 ? [] : [`set ${options.join(' ')}\n`];
 }
 
-/** Commands that no function of the user's can take the place of. */
+/** Prefixes commands so that no function of the user can replace them. */
 function builtins(lines: readonly string[]): string[] {
   return lines.map((line) => `builtin ${line}`);
 }
 
 /**
- * Aliases as POSIX lets a shell list them, without the word `alias`. A text that does not read as one definition after the other is
- * left out as a whole: what is not well quoted would end the shell.
+ * Aliases as a POSIX shell lists them, without the word `alias`. Drops the whole text if it is not a sequence of definitions, because
+ * a badly quoted one would end the shell.
  */
 function plainAliases(text: string | undefined): string[] {
   const definitions: string[] = [];

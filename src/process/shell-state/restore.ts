@@ -4,12 +4,12 @@ import { MAX_STATE_IN_VARIABLES_BYTES, MAX_VARIABLE_BYTES, STATE_VARIABLE_BYTES 
 import type { LoginCommand, ShellKind } from './login-command.ts';
 import type { LoginState } from './login-state.ts';
 
-/** How the state gets to the shell: an open file leaves less of a trace, but not everything that starts programs can pass one. */
-export type StatePassing = 'descriptor' | 'variables';
+/** How the state reaches the shell. An open file leaves fewer traces, but not every spawner can pass one. */
+type StatePassing = 'descriptor' | 'variables';
 
 /**
- * What is started in place of a login command, so that it runs in the captured state: a shell that reads none of the user's files.
- * Null when there is no way to pass the state, or no room for it in front of a script that just fits.
+ * What is started instead of a login command, so that it runs in the captured state: a shell that reads none of the user's files.
+ * Null when the state cannot be passed, or when the script with the restore line is too long.
  */
 export function restoredSpec(
   spec: SpawnSpec,
@@ -31,17 +31,17 @@ export function restoredSpec(
   };
 }
 
-/** How each shell is started without its user's files. bash would otherwise read BASH_ENV and take functions from variables. */
+/** Starts each shell without the user's files. Without `-p` bash reads BASH_ENV and imports functions from variables. */
 const PLAIN_SHELL: Readonly<Record<ShellKind, string>> = { bash: '-pc', zsh: '-fc', sh: '-c' };
 
-/** The others read their script command by command; zsh reads it whole, before there are aliases, unless it is told not to. */
+/** bash and sh parse their script command by command. zsh parses all of it before aliases exist, unless it is passed to `eval`. */
 const RUN: Readonly<Record<ShellKind, (script: string) => string>> = {
   bash: (script) => script,
   sh: (script) => script,
   zsh: (script) => `builtin eval -- '${script.replaceAll("'", "'\\''")}'`,
 };
 
-/** What was exported, as the policy allows; over it what the request says, and what was laid over the request since. */
+/** The exported variables as the policy allows, overridden by the request and by what was added to the request later. */
 function environmentOf(
   spec: SpawnSpec,
   { program }: LoginCommand,
@@ -57,21 +57,21 @@ function environmentOf(
 }
 
 interface PassedState {
-  /** The line that restores the state and leaves no trace of how it came. */
+  /** The line that restores the state and removes what it was passed with. */
   readonly restore: string;
   readonly variables?: Readonly<Record<string, string>>;
   readonly inherited?: readonly [Uint8Array];
 }
 
-/** The first descriptor behind the standard ones. The script closes it, having been read by then. */
+/** Uses the first descriptor after the standard ones. The script closes it after the shell has read it. */
 function inDescriptor(kind: ShellKind, script: Buffer): PassedState {
   const inherited = [Buffer.concat([Buffer.from('exec 3<&-\n'), script])] as const;
-  // Spelled otherwise it would end a POSIX shell, should it fail; but zsh would look for a program of that name.
+  // Without `command` an error would end a POSIX shell; with it zsh would look for a program of that name.
   const read = kind === 'sh' ? 'command .' : '.';
   return { restore: `${read} /dev/fd/3 2>/dev/null`, inherited };
 }
 
-/** Null when the script is too long for variables, or is no text. */
+/** Null when the script is too long for variables or is not text. */
 function inVariables(script: Buffer): PassedState | null {
   const text = script.toString();
   if (script.length > MAX_STATE_IN_VARIABLES_BYTES || !Buffer.from(text).equals(script)) return null;
@@ -81,12 +81,12 @@ function inVariables(script: Buffer): PassedState | null {
   return { restore, variables: Object.fromEntries(names.map((name, index) => [name, pieces[index]!])) };
 }
 
-/** Pieces of so many characters that none takes more bytes than a variable may have. */
+/** Splits so that no piece has more bytes than a variable may have. */
 function piecesOf(text: string): string[] {
   const pieces: string[] = [];
   for (let start = 0; start < text.length; ) {
     let end = Math.min(text.length, start + STATE_VARIABLE_BYTES / 3);
-    // A pair of surrogates is one character of UTF-8.
+    // A surrogate pair is one character in UTF-8.
     if (/[\ud800-\udbff]/.test(text[end - 1]!) && end < text.length) end--;
     pieces.push(text.slice(start, end));
     start = end;

@@ -8,43 +8,43 @@ import type { LoginCommand } from './login-command.ts';
 import type { LoginState } from './login-state.ts';
 import { restoredSpec } from './restore.ts';
 
-/** Where and how a login command is about to run. */
-export interface LoginPlace {
+/** Where and how a login command runs. */
+export interface LoginContext {
   readonly spec: SpawnSpec;
-  /** What the command is restricted to, in any words that are equal for equal sandboxes. */
+  /** Any value that is equal for equal sandboxes. */
   readonly sandbox: unknown;
   readonly wrapInSandbox: WrapInSandbox | null;
 }
 
 /**
- * The states of the login shells of one session. The first command of its kind waits until a login shell has read the user's files;
- * those that follow, or come meanwhile, get the state in which that ended and start without. A shell that does not get ready is not
- * tried again: its commands run as they are. What the user changes in those files is seen in another scope or session.
+ * The states of the login shells of one session. The first command waits until a login shell has read the user's files. Later and
+ * concurrent commands of the same kind get the resulting state and start without a login. A shell that fails is not tried again;
+ * its commands run unchanged. Changes of the user's files take effect in another scope or session.
  */
 export class ShellStates {
   readonly #spawner: Spawner;
-  /** By key, the one that was used longest ago first. */
+  /** By key, the least recently used first. */
   readonly #captures = new Map<string, Capture>();
 
   constructor(spawner: Spawner) {
     this.#spawner = spawner;
   }
 
-  /** What to start for a login command: with its state restored, or as it is when there is none. */
-  async restored(command: LoginCommand, place: LoginPlace, signal: AbortSignal): Promise<SpawnSpec> {
-    const { spec, wrapInSandbox } = place;
-    const state = await this.#captureOf(command, place).join(signal);
+  /** What to start for a login command: with its state restored, or unchanged when there is no state. */
+  async restored(command: LoginCommand, context: LoginContext, signal: AbortSignal): Promise<SpawnSpec> {
+    const { spec, wrapInSandbox } = context;
+    const state = await this.#captureOf(command, context).join(signal);
     if (state === null || signal.aborted) return spec;
-    // Terminals and descriptors are both what only native starts have to give; and a sandbox may hide where descriptors are found.
+    // Only the native spawner has terminals and can pass descriptors. In a sandbox /dev/fd may be hidden.
     const passing = wrapInSandbox === null && this.#spawner.pty.available ? 'descriptor' : 'variables';
     return restoredSpec(spec, command, state, passing) ?? spec;
   }
 
-  #captureOf(command: LoginCommand, place: LoginPlace): Capture {
-    const key = keyOf(command, place);
+  #captureOf(command: LoginCommand, context: LoginContext): Capture {
+    const key = keyOf(command, context);
     const known = this.#captures.get(key);
     this.#captures.delete(key);
-    const capture = known ?? new Capture((signal) => this.#capture(command, place, signal));
+    const capture = known ?? new Capture((signal) => this.#capture(command, context, signal));
     this.#captures.set(key, capture);
     if (known === undefined) {
       if (this.#captures.size > MAX_STATES) this.#forgetOldest();
@@ -53,12 +53,16 @@ export class ShellStates {
     return capture;
   }
 
-  async #capture(command: LoginCommand, place: LoginPlace, signal: AbortSignal): Promise<LoginState | null> {
+  async #capture(
+    command: LoginCommand,
+    context: LoginContext,
+    signal: AbortSignal,
+  ): Promise<LoginState | null> {
     const { env, envPolicy: policy } = command.program;
-    // Identifiers of the first command must not reach the others.
+    // The identifiers of the first command must not reach the others.
     const ownEnv = childEnvironment({ env, policy, metadata: null }, process.env);
-    const spec = { ...place.spec, env: ownEnv };
-    const { wrapInSandbox } = place;
+    const spec = { ...context.spec, env: ownEnv };
+    const { wrapInSandbox } = context;
     const state = await captureLoginState(
       command.kind,
       spec,
@@ -69,7 +73,7 @@ export class ShellStates {
   }
 
   #ended(key: string, capture: Capture, state: LoginState | null | undefined): void {
-    // It was given up, or could not be begun: that says nothing about the next time.
+    // A cancelled or failed start says nothing about the next attempt.
     if (state === undefined && this.#captures.get(key) === capture) this.#captures.delete(key);
     let bytes = [...this.#captures.values()].reduce((sum, one) => sum + one.bytes, 0);
     while (bytes > MAX_SESSION_STATE_BYTES) bytes -= this.#forgetOldest();
@@ -83,21 +87,21 @@ export class ShellStates {
   }
 }
 
-/** One login shell that gets ready, and whoever waits for it. */
+/** A login shell that is being captured, and the commands that wait for it. */
 class Capture {
-  readonly #given = new AbortController();
+  readonly #cancelled = new AbortController();
   readonly #result: Promise<LoginState | null | undefined>;
   #waiting = 0;
   #bytes = 0;
 
   constructor(run: (signal: AbortSignal) => Promise<LoginState | null>) {
-    this.#result = run(this.#given.signal).then(
+    this.#result = run(this.#cancelled.signal).then(
       (state) => {
         this.#bytes = state?.bytes ?? 0;
         return state;
       },
       (error: unknown) => {
-        if (this.#given.signal.aborted || error instanceof SpawnError) return undefined;
+        if (this.#cancelled.signal.aborted || error instanceof SpawnError) return undefined;
         throw error;
       },
     );
@@ -108,35 +112,35 @@ class Capture {
     return this.#bytes;
   }
 
-  /** Undefined is a capture that did not take place. */
+  /** Calls back with undefined when the capture did not take context. */
   onEnd(listener: (state: LoginState | null | undefined) => void): void {
     this.#result.then(listener, () => listener(undefined));
   }
 
-  /** The state, or null when there is none. It is given up when nobody waits for it any more. */
+  /** The state, or null when there is none. Cancels the capture when no command waits for it any more. */
   async join(signal: AbortSignal): Promise<LoginState | null> {
     if (signal.aborted) return null;
-    const leave = () => {
+    const stopWaiting = () => {
       this.#waiting--;
-      if (this.#waiting === 0) this.#given.abort();
+      if (this.#waiting === 0) this.#cancelled.abort();
     };
     this.#waiting++;
-    signal.addEventListener('abort', leave, { once: true });
+    signal.addEventListener('abort', stopWaiting, { once: true });
     try {
       return (await this.#result) ?? null;
     } finally {
-      signal.removeEventListener('abort', leave);
+      signal.removeEventListener('abort', stopWaiting);
     }
   }
 }
 
-/** Policies may be long, so that their digest is kept. */
-function keyOf({ kind, scopeId, program }: LoginCommand, { spec, sandbox }: LoginPlace): string {
+/** A digest, because policies may be long. */
+function keyOf({ kind, scopeId, program }: LoginCommand, { spec, sandbox }: LoginContext): string {
   const parts = [kind, scopeId, program.argv[0], spec.cwd, program.envPolicy, sandbox];
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64');
 }
 
-/** What only the first command's request brought, and its shell passed on unchanged, is not for others. */
+/** Drops variables that only the first command's request contained and its shell passed on unchanged. */
 function withoutGiven(
   exported: Readonly<Record<string, string>>,
   given: Readonly<Record<string, string>>,
@@ -144,23 +148,23 @@ function withoutGiven(
   return Object.fromEntries(Object.entries(exported).filter(([name, value]) => given[name] !== value));
 }
 
-/** What a command and its login shell run inside of; null where that is nothing. */
-export interface LoginSandbox {
-  /** In any words that are equal for equal sandboxes. */
+/** The sandboxes of a command and its login shell; null where there is none. */
+interface LoginSandbox {
+  /** Any value that is equal for equal sandboxes. */
   readonly description: unknown;
   readonly forShell: WrapInSandbox | null;
   readonly forCommand: WrapInSandbox | null;
 }
 
-/** Gives a command its login shell's state before it is sandboxed. */
+/** Restores the login shell's state in a command before the command is sandboxed. */
 export function afterLogin(
   states: Pick<ShellStates, 'restored'>,
   login: LoginCommand,
   { description, forShell, forCommand }: LoginSandbox,
 ): WrapInSandbox {
   return async (spec, signal) => {
-    const place = { spec, sandbox: description, wrapInSandbox: forShell };
-    const restored = await states.restored(login, place, signal);
+    const context = { spec, sandbox: description, wrapInSandbox: forShell };
+    const restored = await states.restored(login, context, signal);
     return (await forCommand?.(restored, signal)) ?? unsandboxedLaunch(restored);
   };
 }

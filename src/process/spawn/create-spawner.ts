@@ -7,14 +7,14 @@ import { NodeSpawner } from './node-spawner.ts';
 import type { Spawner } from './spawner.ts';
 
 /**
- * The best spawner this system allows: through libc on Linux, else through child_process, which has no terminals. Loads the native
- * library (about 20 ms), so call it after whatever must be quick.
+ * Creates the best spawner for this system: through libc on Linux, otherwise through child_process, which has no terminals. Loads
+ * the native library, which takes about 20 ms, so call it after time-critical work.
  */
 export async function createSpawner(
   options: { native?: boolean; protectServer?: boolean } = {},
 ): Promise<Spawner> {
-  const obstacle = nativeUnavailableReason(options.native ?? true) ?? obstacleInThread();
-  if (obstacle !== null) return new NodeSpawner(obstacle);
+  const unavailableReason = nativeUnavailableReason(options.native ?? true) ?? threadUnavailableReason();
+  if (unavailableReason !== null) return new NodeSpawner(unavailableReason);
   try {
     const { loadLibc } = await import('../../native/libc.ts');
     const libc = loadLibc();
@@ -26,13 +26,13 @@ export async function createSpawner(
   }
 }
 
-/** Before the first program runs: none of them may read this process or have its memory written to a core file. */
+/** Called before the first program runs. Keeps programs from reading this process and from writing its memory to a core file. */
 function protectServer(libc: Libc): void {
   libc.protectMemory();
   forbidCoreDumps(libc);
 }
 
-/** Only the main thread hears of SIGCHLD. */
-function obstacleInThread(): string | null {
+/** Node delivers SIGCHLD to the main thread only. */
+function threadUnavailableReason(): string | null {
   return isMainThread ? null : 'terminals are not supported in a worker thread';
 }

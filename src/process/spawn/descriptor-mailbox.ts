@@ -3,11 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { DescriptorPassing } from '../../native/descriptor-passing.ts';
 import { DESCRIPTOR_DEADLINE_MS, DESCRIPTOR_POLL_MAX_MS } from '../limits.ts';
 
-/**
- * Gets open files from a process that is being started: it inherits `theirs`, sends them with one byte, and closes it. Used once.
- */
+/** Receives open files from a process in its start. The process inherits `theirs`, sends the files with one byte and closes it. Used once. */
 export class DescriptorMailbox {
-  /** For the process to inherit; {@link receive} closes it here, so that the end of the process is noticed. */
+  /** The process inherits this end. {@link receive} closes it here, so that the server notices when the process ends. */
   readonly theirs: number;
   readonly #passing: DescriptorPassing;
   readonly #ours: number;
@@ -21,8 +19,8 @@ export class DescriptorMailbox {
   }
 
   /**
-   * Waits until the process, which has been started, has sent exactly so many descriptors. Rejects when it ends before, when it
-   * takes too long, and when the signal is aborted. It looks again and again, because Node cannot wait for such a message.
+   * Waits until the started process has sent exactly `count` descriptors. Rejects when it ends before that, on a timeout, and
+   * when `signal` aborts. Polls, because Node cannot wait for such a message.
    */
   async receive(count: number, signal: AbortSignal): Promise<number[]> {
     closeSync(this.theirs);
@@ -34,9 +32,9 @@ export class DescriptorMailbox {
         if (descriptors?.length === count) return descriptors;
         if (descriptors !== null) {
           for (const descriptor of descriptors) closeSync(descriptor);
-          throw new Error(`${descriptors.length} descriptors came instead of ${count}`);
+          throw new Error(`received ${descriptors.length} descriptors instead of ${count}`);
         }
-        if (performance.now() > deadline) throw new Error('the descriptors did not come in time');
+        if (performance.now() > deadline) throw new Error('timed out while waiting for the descriptors');
         await delay(pauseMs, undefined, { signal });
       }
     } finally {
@@ -44,7 +42,7 @@ export class DescriptorMailbox {
     }
   }
 
-  /** For a process that was never started. */
+  /** Closes both ends when the process was never started. */
   discard(): void {
     if (!this.#open) return;
     this.#open = false;

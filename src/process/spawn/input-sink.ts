@@ -4,7 +4,7 @@ import { Backoff } from '../../base/backoff.ts';
 import { TERMINAL_RETRY_MAX_MS, TERMINAL_RETRY_MIN_MS } from '../limits.ts';
 import type { InputSink } from './spawner.ts';
 
-/** Writes to a child's stdin pipe without ever blocking. Owns the descriptor. */
+/** Writes to a child's stdin pipe and never blocks. Owns the descriptor. */
 export class PipeSink implements InputSink {
   readonly #fd: number;
   #socket: Socket | null = null;
@@ -37,7 +37,7 @@ export class PipeSink implements InputSink {
   #open(): Socket {
     if (this.#socket === null) {
       this.#socket = new Socket({ fd: this.#fd, readable: false });
-      // Every write reports its own failure.
+      // Every write reports its own error.
       this.#socket.on('error', () => {});
     }
     return this.#socket;
@@ -45,8 +45,8 @@ export class PipeSink implements InputSink {
 }
 
 /**
- * Writes to a child through the master of its terminal. Owns the descriptor, which must be non-blocking. libuv cannot be used: it
- * spins on a terminal that is full, so a full one is tried again after a short wait.
+ * Writes to a child through the master of its terminal. Owns the descriptor, which must be non-blocking. Does not use libuv,
+ * which spins on a full terminal; a write to a full terminal is retried after a short wait.
  */
 export class TerminalSink implements InputSink {
   #fd: number | null;

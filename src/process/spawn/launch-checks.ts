@@ -5,8 +5,8 @@ import { findProgram, isExecutable } from './program-lookup.ts';
 import { SpawnError, type SpawnSpec } from './spawner.ts';
 
 /**
- * Everything that can be found wrong with a spec before the program is started. Resolves to the path to execute. The file system
- * is asked off the event loop, so a dead mount delays only this start, and `signal` ends the wait for it at once.
+ * Reports everything that is wrong with a spec before the program is started. Resolves to the path to execute. Accesses the file
+ * system off the event loop: a dead mount delays only this start, and `signal` ends the wait immediately.
  */
 export async function checkLaunch(spec: SpawnSpec, signal?: AbortSignal): Promise<string> {
   rejectNulBytes(spec);
@@ -18,12 +18,12 @@ export async function checkLaunch(spec: SpawnSpec, signal?: AbortSignal): Promis
   });
 }
 
-/** The error of a start that was given up before the program ran. */
+/** The error of a start that was cancelled before the program ran. */
 export function cancelled(why: string): SpawnError {
   return new SpawnError('ECANCELED', `start was cancelled: ${why}`);
 }
 
-/** Says what the system's refusal to execute `path`, or to give what that needs, means. */
+/** Explains why the system did not execute `path` or did not provide what that needs. */
 export function describeLaunchFailure(error: unknown, path: string): SpawnError {
   const { code = 'EIO', message, syscall } = error as NodeJS.ErrnoException;
   const explain = SHORTAGES[code] ?? (syscall === 'posix_openpt' ? withoutTerminals : REFUSALS[code]);
@@ -74,7 +74,7 @@ async function probeDirectory(path: string): Promise<string | null> {
   }
 }
 
-/** Refuses what cannot be passed to a program; a C string ends at a NUL. */
+/** Throws on what cannot be passed to a program: a C string ends at a NUL. */
 export function rejectNulBytes(spec: SpawnSpec): void {
   const reject = (field: string): never => {
     throw new SpawnError('EINVAL', `${field} contains a NUL byte`);
@@ -99,9 +99,9 @@ async function untilAborted<T>(signal: AbortSignal | undefined, work: () => Prom
 }
 
 /**
- * Remembers for a moment which directories and programs were found in order, so that commands that follow each other closely are
- * not checked again. It only ever saves the check: a start that fails all the same is checked anew to say why. Bare names are not
- * remembered, because what they mean can change at any time.
+ * Caches for a short time which directories and programs passed the checks, so that commands in quick succession skip them. A
+ * start that fails nevertheless is checked again for the reason. Bare names are not cached, because their meaning can change at
+ * any time.
  */
 export class LaunchCache {
   readonly #now: () => number;
@@ -112,7 +112,7 @@ export class LaunchCache {
     this.#now = now;
   }
 
-  /** Whether the same directory and program were in order a moment ago. */
+  /** Whether the same directory and program passed the checks recently. */
   knows(spec: SpawnSpec): boolean {
     const checkedAt = this.#checkedAt.get(keyOf(spec));
     return checkedAt !== undefined && this.#now() - checkedAt < LAUNCH_CACHE_MS;

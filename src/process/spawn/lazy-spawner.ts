@@ -2,8 +2,8 @@ import { nativeUnavailableReason } from '../../native/native-support.ts';
 import { type Child, SpawnError, type Spawner, type SpawnSpec } from './spawner.ts';
 
 /**
- * The best spawner this system allows, loaded when it is first needed: loading native code takes longer than everything else a
- * server does before its first answer.
+ * The best spawner for this system, loaded on first use: loading native code takes longer than everything else that a server does
+ * before its first response.
  */
 export class LazySpawner implements Spawner {
   readonly #native: boolean;
@@ -12,20 +12,20 @@ export class LazySpawner implements Spawner {
   #loaded: Spawner | null = null;
   #closed = false;
 
-  /** `protectServer` keeps the memory of this process from the programs that it starts, where the system allows it. */
+  /** `protectServer` hides the memory of this process from the programs that it starts, where the system supports it. */
   constructor(native: boolean, protectServer = false) {
     this.#native = native;
     this.#protectServer = protectServer;
   }
 
-  /** Before loading it is a prediction, which holds unless the native library is missing or broken. */
+  /** A prediction until the spawner is loaded. It holds unless the native library is missing or broken. */
   get pty(): Spawner['pty'] {
     if (this.#loaded !== null) return this.#loaded.pty;
-    const obstacle = nativeUnavailableReason(this.#native);
-    return obstacle === null ? { available: true } : { available: false, reason: obstacle };
+    const unavailableReason = nativeUnavailableReason(this.#native);
+    return unavailableReason === null ? { available: true } : { available: false, reason: unavailableReason };
   }
 
-  /** Loads now, so that the first start need not wait for it. Rejects with SpawnError once closed. */
+  /** Loads the spawner ahead of the first start. Rejects with SpawnError once closed. */
   prepare(): Promise<Spawner> {
     if (this.#closed) return Promise.reject(new SpawnError('ECANCELED', 'the server is shutting down'));
     this.#loading ??= this.#load();

@@ -69,7 +69,7 @@ export class NativeSpawner implements Spawner {
     } catch (error) {
       if (!(error instanceof SpawnError) || error.code === 'ECANCELED') throw error;
       this.#launchCache.forget(spec);
-      // The check says what is wrong now; when it finds nothing, the system's own words stand.
+      // The check reports what is wrong now. If it finds nothing, the system's error stands.
       await this.#check(spec, signal);
       throw error;
     }
@@ -210,12 +210,12 @@ const DEV_NULL_IN: StdioSlot = { open: '/dev/null', flags: constants.O_RDONLY };
 const NOTHING: readonly InheritedDescriptor[] = [];
 const DEV_NULL_OUT: StdioSlot = { open: '/dev/null', flags: constants.O_WRONLY };
 
-/** The descriptors opened for one start, sorted by who keeps them. */
+/** The descriptors opened for one start: `ours` stay in this process, `theirs` are inherited. */
 class Descriptors {
   readonly #libc: Libc;
   readonly #ours: number[] = [];
   readonly #theirs: number[] = [];
-  /** Our end of the pipe for a wrapper's report, if one is wanted. */
+  /** Our end of the pipe for a wrapper's report, if there is one. */
   report: number | null = null;
 
   constructor(libc: Libc) {
@@ -244,7 +244,7 @@ class Descriptors {
     return { fd };
   }
 
-  /** Reader and writer are separate descriptors of the master, so that either may be closed while the other is in use. */
+  /** Reader and writer are separate descriptors of the master, so that each can be closed while the other is in use. */
   terminal(size: TerminalSize): {
     readonly reader: number;
     readonly writer: number;
@@ -266,7 +266,7 @@ class Descriptors {
   }
 }
 
-/** Names are passed as they are, the empty one and those with `=` included. */
+/** Names are passed unchanged, including the empty one and those with `=`. */
 function environment(variables: Readonly<Record<string, string>>): string[] {
   return Object.entries(variables).map(([key, value]) => `${key}=${value}`);
 }

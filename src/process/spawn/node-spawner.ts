@@ -12,14 +12,14 @@ import { Supervisor } from './supervisor.ts';
 
 /**
  * Starts programs through child_process, for systems where libc cannot be called. It has no terminals, gives children socket pairs
- * instead of pipes, runs a script without a `#!` line in a shell, and cannot find a descendant that has become a daemon.
+ * instead of pipes, runs a script without a `#!` line in a shell, and cannot find a descendant that became a daemon.
  */
 export class NodeSpawner implements Spawner {
   readonly pty: Spawner['pty'];
   readonly #noTerminalsBecause: string;
   readonly #supervisor = new Supervisor(null, startWatchdog);
 
-  /** The reason is shown to whoever asks for a terminal. */
+  /** The reason is shown to clients that request a terminal. */
   constructor(noTerminalsBecause: string) {
     this.#noTerminalsBecause = noTerminalsBecause;
     this.pty = { available: false, reason: noTerminalsBecause };

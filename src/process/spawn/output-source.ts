@@ -2,19 +2,20 @@ import { closeSync, readSync } from 'node:fs';
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
 import { ReadStream } from 'node:tty';
 import {
+  FLOOD_PAUSE_MS,
   FLOODED_PIPE_BYTES,
   FULL_TERMINAL_BYTES,
   OUTPUT_READ_BYTES,
-  TERMINAL_REFILL_LOOKS,
+  TERMINAL_REFILL_POLLS,
 } from '../limits.ts';
-import { REST_MS, ReadPacing } from './read-pacing.ts';
+import { ReadPacing } from './read-pacing.ts';
 import type { OutputSource, StreamName } from './spawner.ts';
 
 /** System calls that make reading cheaper; each works on the source's own descriptor. */
 export interface ReadCalls {
-  /** Reads into `buffer` what is there now, from `offset` on; 0 when there is nothing. */
+  /** Reads what is available into `buffer` from `offset` on; 0 when there is nothing. */
   readNow(fd: number, buffer: Buffer, offset: number): number;
-  /** How many bytes are there now. */
+  /** How many bytes are available. */
   readable(fd: number): number;
   widenPipe(fd: number, bytes: number): void;
 }
@@ -40,8 +41,8 @@ function undeclared(options: SocketConstructorOpts & { onread: OnReadOpts }): So
 }
 
 /**
- * All sources read into this one buffer. A chunk lives in it only while libuv's read callback, or one turn of the drain loop, runs,
- * and neither is ever entered from within the other.
+ * All sources read into this one buffer. It holds a chunk only while libuv's read callback or one iteration of the drain loop
+ * runs, and neither is ever entered from within the other.
  */
 const READ_BUFFER = Buffer.allocUnsafeSlow(OUTPUT_READ_BYTES);
 
@@ -53,8 +54,8 @@ class DescriptorSource implements OutputSource {
   readonly #pacing = new ReadPacing(() => performance.now());
   #state: 'unopened' | 'streaming' | 'draining' | 'ended' = 'unopened';
   #paused = true;
-  /** What ends a rest or a yield; null while reading. */
-  #resting: { cancel(): void } | null = null;
+  /** Cancels the current pause or yield; null while reading. */
+  #pausing: { cancel(): void } | null = null;
   #widened = false;
   #socket: Socket | null = null;
   #onChunk: (bytes: Buffer) => void = () => {};
@@ -82,20 +83,20 @@ class DescriptorSource implements OutputSource {
     if (!this.#paused) return;
     this.#paused = false;
     if (this.#state === 'unopened') this.#start();
-    else if (this.#state === 'streaming' && this.#resting === null) this.#socket?.resume();
-    // The caller may stand inside another source's callback, whose chunk is still in the shared buffer.
+    else if (this.#state === 'streaming' && this.#pausing === null) this.#socket?.resume();
+    // The caller may run inside another source's callback, whose chunk is still in the shared buffer.
     else if (this.#state === 'draining') setImmediate(() => this.#drain());
   }
 
-  expectAnswer(): void {
-    this.#pacing.expectAnswer();
-    this.#endRest();
+  expectReply(): void {
+    this.#pacing.expectReply();
+    this.#endPause();
   }
 
   destroy(): void {
     if (this.#state === 'ended') return;
     this.#paused = true;
-    this.#endRest();
+    this.#endPause();
     if (this.#socket !== null) {
       this.#socket.destroy();
       return;
@@ -118,11 +119,11 @@ class DescriptorSource implements OutputSource {
         this.#drain();
       });
     }
-    // Starts reading without making the stream flow: a flowing start is completed a tick later, even after a pause.
+    // Starts reading without making the stream flow: a flowing start takes effect a tick later, even after a pause.
     socket.read(0);
   }
 
-  /** Passes a piece on; false stops the reading until it is resumed. */
+  /** Delivers a chunk; false stops reading until it is resumed. */
   #deliver(size: number): boolean {
     const gathered = this.name === 'pty' ? this.#gather(size) : size;
     this.#onChunk(READ_BUFFER.subarray(0, gathered));
@@ -130,11 +131,11 @@ class DescriptorSource implements OutputSource {
     const pace = this.#pacing.afterRead(gathered);
     if (pace === 'continue') return true;
     this.#widen();
-    this.#rest(pace);
+    this.#pauseFor(pace);
     return false;
   }
 
-  /** A terminal gives at most a few kilobytes at a time; what else it holds is taken along. */
+  /** A terminal returns at most a few kilobytes per read. Reads what else it holds into the same chunk. */
   #gather(size: number): number {
     let gathered = size;
     for (let more = size; more > 0; gathered += more) {
@@ -145,41 +146,41 @@ class DescriptorSource implements OutputSource {
   }
 
   /**
-   * A terminal that was full and has been emptied is refilled by the kernel on another processor, within microseconds. Who reads before
-   * that is put to sleep until it is done, also where a read must not wait, and to be woken takes several times as long.
+   * After a full terminal was emptied the kernel refills it on another CPU within microseconds. A read before that puts this
+   * thread to sleep until the refill is done, even on a non-blocking descriptor, and waking up takes several times as long.
    */
   #awaitRefill(): void {
-    for (let look = 0; look < TERMINAL_REFILL_LOOKS; look++) {
+    for (let poll = 0; poll < TERMINAL_REFILL_POLLS; poll++) {
       if (this.#calls.readable(this.#fd) > 0) return;
     }
   }
 
-  #rest(pace: 'yield' | 'rest'): void {
-    const wake = () => this.#endRest();
+  #pauseFor(pace: 'yield' | 'pause'): void {
+    const wake = () => this.#endPause();
     if (pace === 'yield') {
       const immediate = setImmediate(wake);
-      this.#resting = { cancel: () => clearImmediate(immediate) };
+      this.#pausing = { cancel: () => clearImmediate(immediate) };
     } else {
-      const timer = setTimeout(wake, REST_MS);
-      this.#resting = { cancel: () => clearTimeout(timer) };
+      const timer = setTimeout(wake, FLOOD_PAUSE_MS);
+      this.#pausing = { cancel: () => clearTimeout(timer) };
     }
   }
 
-  #endRest(): void {
-    if (this.#resting === null) return;
-    this.#resting.cancel();
-    this.#resting = null;
+  #endPause(): void {
+    if (this.#pausing === null) return;
+    this.#pausing.cancel();
+    this.#pausing = null;
     if (!this.#paused && this.#state === 'streaming') this.#socket?.resume();
   }
 
-  /** A flood gets a larger pipe, so that the program can go on while nobody reads. */
+  /** Enlarges the pipe of a program that floods it, so that the program can continue while the server does not read. */
   #widen(): void {
     if (this.#widened || this.name === 'pty') return;
     this.#widened = true;
     this.#calls.widenPipe(this.#fd, FLOODED_PIPE_BYTES);
   }
 
-  /** May have been asked for twice. Once the socket is destroyed the number of its descriptor may be another's. */
+  /** Safe to call twice. Once the socket is destroyed its descriptor number may belong to another file. */
   #drain(): void {
     while (!this.#paused && this.#state === 'draining' && this.#socket?.destroyed === false) {
       const size = readRest(this.#fd);
@@ -193,13 +194,13 @@ class DescriptorSource implements OutputSource {
 
   #finish(): void {
     if (this.#state === 'ended') return;
-    this.#resting?.cancel();
+    this.#pausing?.cancel();
     this.#state = 'ended';
     this.#onEnd();
   }
 }
 
-/** Bytes read into the shared buffer; 0 when a terminal's master has nothing more to give, which it says with EIO. */
+/** Bytes read into the shared buffer; 0 when a terminal's master has no more data, which it reports with EIO. */
 function readRest(fd: number): number {
   try {
     return readSync(fd, READ_BUFFER, 0, READ_BUFFER.length, null);

@@ -2,20 +2,20 @@ import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { SpawnError, type SpawnSpec } from './spawner.ts';
 
-/** Where bare names are looked up when the child's environment has no PATH. */
-export const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+/** Search path for bare names when the child's environment has no PATH. */
+const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 /**
- * The path to execute for a program, absolute or relative to `spec.cwd`, always with a slash in it. A bare name is the first
- * executable file on the child's PATH, whose empty and relative entries are relative to `spec.cwd`, as execvp(3) has it.
- * Rejects with SpawnError ENOENT, EACCES or what else the system said.
+ * Resolves the path to execute, absolute or relative to `spec.cwd`, always with a slash in it. A bare name resolves to the first
+ * executable file on the child's PATH. As in execvp(3), empty and relative entries of PATH are relative to `spec.cwd`. Rejects
+ * with SpawnError ENOENT, EACCES or the system's own code.
  */
 export async function findProgram(spec: Pick<SpawnSpec, 'program' | 'cwd' | 'env'>): Promise<string> {
   if (spec.program === '') throw new SpawnError('ENOENT', 'program is empty');
   return spec.program.includes('/') ? checkPath(spec.program, spec.cwd) : searchPath(spec);
 }
 
-/** Whether this process may execute the file or search the directory; false when it cannot be told. */
+/** Whether this process may execute the file or search the directory; false when that is unknown. */
 export function isExecutable(path: string): Promise<boolean> {
   return access(path, constants.X_OK).then(
     () => true,
@@ -45,7 +45,7 @@ async function searchPath(spec: Pick<SpawnSpec, 'program' | 'cwd' | 'env'>): Pro
   throw new SpawnError('ENOENT', `program not found on PATH: ${spec.program} (PATH=${searched})`);
 }
 
-/** Null when the file can be executed, else the errno name; EISDIR for anything that is not a regular file. */
+/** Null when the file can be executed, otherwise the errno name; EISDIR for anything that is not a regular file. */
 async function probe(path: string): Promise<string | null> {
   try {
     const [entry, executable] = await Promise.all([stat(path), isExecutable(path)]);
@@ -56,7 +56,7 @@ async function probe(path: string): Promise<string | null> {
   }
 }
 
-/** Joins without normalising: `..` after a symbolic link must go where the kernel goes. */
+/** Joins without normalising: `..` after a symbolic link must lead where the kernel goes. */
 function relativeTo(cwd: string, path: string): string {
   return path.startsWith('/') ? path : `${cwd}/${path}`;
 }

@@ -1,19 +1,18 @@
 import {
   FLOOD_GAP_MS,
-  FLOOD_REST_MS,
   FLOOD_SMALL_READS,
   FULL_READS_PER_TURN,
   OUTPUT_READ_BYTES,
   SMALL_READ_BYTES,
 } from '../limits.ts';
 
-/** What a reader does after a piece: goes on, lets others have a turn, or rests for some milliseconds so that more gathers. */
-export type Pace = 'continue' | 'yield' | 'rest';
+/** What a reader does after a read: continue, let other streams be read, or pause for a millisecond so that more output collects. */
+type Pace = 'continue' | 'yield' | 'pause';
 
 /**
- * Keeps a flood from costing more than it must. Many small pieces in quick succession are each as expensive as a large one, so
- * the reader rests for a moment and takes what has gathered; many large ones must not keep other processes waiting. A reader that
- * was told to expect an answer does not rest: that piece is the echo of a key stroke.
+ * Limits the cost of a flood of output. Each of many small reads in quick succession costs as much as a large one, so the reader
+ * pauses and then takes what has collected. Many large reads must not delay other processes. A reader that expects a reply does
+ * not pause: the next output is probably the echo of a keystroke.
  */
 export class ReadPacing {
   readonly #now: () => number;
@@ -25,7 +24,7 @@ export class ReadPacing {
     this.#now = now;
   }
 
-  /** Judges a piece that was just read. */
+  /** Decides how to continue after a read of this many bytes. */
   afterRead(bytes: number): Pace {
     if (bytes === OUTPUT_READ_BYTES) return this.#afterFullRead();
     this.#fullReads = 0;
@@ -33,11 +32,11 @@ export class ReadPacing {
     const now = this.#now();
     this.#smallReads = now - this.#lastAt < FLOOD_GAP_MS ? this.#smallReads + 1 : 0;
     this.#lastAt = now;
-    return this.#smallReads > FLOOD_SMALL_READS ? 'rest' : 'continue';
+    return this.#smallReads > FLOOD_SMALL_READS ? 'pause' : 'continue';
   }
 
-  /** The next pieces are not held back. */
-  expectAnswer(): void {
+  /** The next reads are not delayed. */
+  expectReply(): void {
     this.#smallReads = 0;
   }
 
@@ -47,6 +46,3 @@ export class ReadPacing {
     return 'yield';
   }
 }
-
-/** How long a rest lasts. */
-export const REST_MS = FLOOD_REST_MS;

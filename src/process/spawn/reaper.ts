@@ -3,9 +3,9 @@ import { MAX_TIMER_MS } from '../limits.ts';
 import type { ExitStatus } from './spawner.ts';
 
 /**
- * Collects the exit statuses of the children started through libc, and of no others: libuv has children of its own. An exit costs
- * the same however many children live. The event loop stays alive while a child is watched that keeps it so. Orphaned descendants,
- * which fall to this process when it is pid 1 of a container, are collected too so that they do not stay zombies.
+ * Collects the exit statuses of children started through libc, and of no others: libuv has its own children. The cost of an exit
+ * does not depend on the number of children. The event loop stays alive while a watched child keeps it alive. As pid 1 of a
+ * container this process inherits orphaned descendants; it reaps them too, so that they do not stay zombies.
  */
 export class Reaper {
   readonly #libc: Pick<Libc, 'findExitedChild' | 'reap'>;
@@ -20,15 +20,15 @@ export class Reaper {
     process.on('SIGCHLD', this.#collect);
   }
 
-  /** Reports the exit of a child once, in the call that reaps it, which is never this one. */
+  /** Reports the exit of a child once, in the call that reaps it, which is never this call. */
   watch(pid: number, onExit: (status: ExitStatus) => void, options: { keepsLoopAlive: boolean }): void {
     this.#watched.set(pid, { onExit, ...options });
     this.#hold(options.keepsLoopAlive ? 1 : 0);
-    // Its signal may have come and gone.
+    // The child may have exited before this call, and its SIGCHLD is gone.
     setImmediate(() => this.#reap(pid));
   }
 
-  /** Whether the event loop stays alive for a child from now on; one that is not watched any more has no say. */
+  /** Sets whether a watched child keeps the event loop alive. */
   keepLoopAlive(pid: number, keep: boolean): void {
     const watch = this.#watched.get(pid);
     if (watch === undefined || watch.keepsLoopAlive === keep) return;
@@ -36,18 +36,18 @@ export class Reaper {
     this.#hold(keep ? 1 : -1);
   }
 
-  /** Stops listening; children that still live are never reaped. */
+  /** Stops listening. Children that still run are never reaped. */
   close(): void {
     process.off('SIGCHLD', this.#collect);
     this.#hold(-this.#keepers);
     this.#watched.clear();
   }
 
-  /** One signal may stand for several exits. */
+  /** One SIGCHLD can stand for several exits. */
   readonly #collect = (): void => {
     for (let pid = this.#libc.findExitedChild(); pid !== null; pid = this.#libc.findExitedChild()) {
       if (this.#watched.has(pid) ? this.#reap(pid) : this.#reapOrphan(pid)) continue;
-      // A foreign child hides what is behind it until its owner has reaped it.
+      // A child of libuv hides those behind it until its owner has reaped it.
       for (const own of this.#watched.keys()) this.#reap(own);
       return;
     }

@@ -3,22 +3,22 @@ import type { ProcessTree, TreeKiller } from '../tree/kill-tree.ts';
 import type { SandboxedCommand } from '../tree/sandboxed-command.ts';
 import type { Child, ExitStatus, InputSink, OutputSource } from './spawner.ts';
 
-/** What a spawner has in hand once the program runs. */
+/** What a spawner knows of a started program. */
 export interface ChildParts {
   readonly tree: ProcessTree;
   readonly outputs: readonly OutputSource[];
   readonly stdin: InputSink | null;
   /** Null for pipes. */
   readonly resize: ((rows: number, cols: number) => void) | null;
-  /** Null when nothing is limited. */
+  /** Null without resource limits. */
   readonly appliedLimits?: AppliedLimits | null;
   /** Set when the program only contains the command that signals are meant for. */
   readonly command?: SandboxedCommand;
-  /** Set when a wrapper was given a pipe to say something through. */
+  /** Set when a wrapper got a pipe for its report. */
   readonly report?: WrapperReport | null;
 }
 
-/** A started program, told of its exit by the spawner that reaps it. */
+/** A started program. The spawner that reaps it reports the exit. */
 export class SpawnedChild implements Child {
   readonly #parts: ChildParts;
   readonly #killer: TreeKiller;
@@ -35,7 +35,7 @@ export class SpawnedChild implements Child {
 
   get report(): Promise<number | null> | null {
     const { report } = this.#parts;
-    if (report != null) this.#report ??= this.#hear(report);
+    if (report != null) this.#report ??= this.#readReport(report);
     return this.#report;
   }
 
@@ -66,8 +66,8 @@ export class SpawnedChild implements Child {
     return this.#killer.kill(this.#parts.tree);
   }
 
-  async allGone(): Promise<void> {
-    if ((await this.#parts.command?.allGone()) !== true) await this.killTree();
+  async waitForTreeExit(): Promise<void> {
+    if ((await this.#parts.command?.waitForTreeExit()) !== true) await this.killTree();
   }
 
   resize(rows: number, cols: number): void {
@@ -83,7 +83,7 @@ export class SpawnedChild implements Child {
     this.#onRelease();
   }
 
-  /** Must be called in the same turn as the reaping. Listeners run after it, each on its own, so none can disturb the reaper. */
+  /** Must be called in the same turn as the reaping. Listeners run later, each in its own microtask, so they cannot disturb the reaper. */
   exited(waited: ExitStatus): void {
     this.#parts.tree.reaped = true;
     this.#parts.command?.ended();
@@ -93,21 +93,21 @@ export class SpawnedChild implements Child {
     this.#listeners = [];
   }
 
-  /** A wrapper that was killed before it had contained anything may leave a process that has its pipe and waits for it for ever. */
-  async #hear(report: WrapperReport): Promise<number | null> {
-    let heard = false;
+  /** Kills the tree of a wrapper that exits without a report: a process it left behind may hold the pipe and wait without end. */
+  async #readReport(report: WrapperReport): Promise<number | null> {
+    let reported = false;
     this.onExit(() => {
-      if (!heard) void this.killTree();
+      if (!reported) void this.killTree();
     });
     const first = await report.first;
-    heard = true;
-    // Who reports has been started by what contains it, which can be told from it now and not any more once that has exited.
+    reported = true;
+    // The sandbox started the process that reports. Its pid can be found now, but not after the sandbox has exited.
     if (first !== null) this.#parts.command?.entered();
     return first;
   }
 }
 
-/** What a wrapper says, in one byte, before it executes the program that it was given. */
+/** The one byte that a wrapper sends before it executes the program. */
 export class WrapperReport {
   readonly #source: OutputSource;
   #first: Promise<number | null> | null = null;
@@ -117,16 +117,13 @@ export class WrapperReport {
     this.#source = source;
   }
 
-  /**
-   * Null when the pipe was closed without a byte. Nothing is read before this is asked for, because a pipe that is read keeps the event
-   * loop alive.
-   */
+  /** Null when the pipe closes without a byte. Reading starts on first use, because it keeps the event loop alive. */
   get first(): Promise<number | null> {
     this.#first ??= this.#read();
     return this.#first;
   }
 
-  /** Nobody waits any more; the report that has not come is null. */
+  /** Stops waiting; a report that has not arrived is null. */
   discard(): void {
     this.#first ??= Promise.resolve(null);
     this.#source.destroy();

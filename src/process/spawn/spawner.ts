@@ -18,30 +18,30 @@ export interface SpawnSpec {
   /** The child's whole environment. */
   readonly env: Readonly<Record<string, string>>;
   readonly io: ChildIo;
-  /** What the system lets the program use; a limit that cannot be enforced is an error. Absent is no limit. */
+  /** What the program may use. A limit that cannot be enforced is an error. No limit when absent. */
   readonly resources?: ResourceLimits;
-  /** What it lets the program use together with others, which it is counted among; absent or null is no limit. */
+  /** What the program and others of its session may use together. No limit when absent or null. */
   readonly sessionLimits?: SessionLimits | null;
-  /** What the program finds open from descriptor 3 on; nothing when absent. */
+  /** Open files for descriptor 3 and following; none when absent. */
   readonly inherited?: readonly InheritedDescriptor[];
   /**
-   * Set when `program` is not the one that was asked for but something that starts it. Whoever set it has checked the directory and
-   * what is executed, so they are not looked at again. `becomes` executes the command in its own place. `contains` runs it, in a
-   * session of its own, as the child of its only child, and ends all of its descendants with itself; signals go to the command's
-   * group, and the terminal becomes the command's.
+   * Set when `program` is not the requested program but a wrapper that starts it. The caller has checked the directory and the
+   * wrapper, so the spawner does not check them again. `becomes` executes the command in its own process. `contains` runs it in a
+   * separate session as the child of its only child, and ends all descendants with itself; signals go to the command's process
+   * group, and the terminal belongs to the command.
    */
   readonly wrapper?: 'becomes' | 'contains';
 }
 
 /**
- * A file of given content, readable from its beginning and executable, or an empty one, or what this process has open, or a pipe to
- * this process through which a wrapper sends its {@link Child.report}.
+ * A file with this content, executable and readable from its beginning; or an empty file; or an open file of this process; or a
+ * pipe through which a wrapper sends its {@link Child.report}.
  */
 export type InheritedDescriptor = Uint8Array | 'empty' | 'report' | { readonly fd: number };
 
-/** How a child ended, taken from its wait status. */
+/** How a child ended, from its wait status. */
 export interface ExitStatus extends WaitStatus {
-  /** Whether the kernel ended it for using up the memory it was given. */
+  /** Whether the kernel killed it because it exceeded its memory limit. */
   readonly outOfMemory?: boolean;
 }
 
@@ -57,17 +57,17 @@ export interface OutputSource {
   listen(onChunk: (bytes: Buffer) => void, onEnd: () => void): void;
   pause(): void;
   resume(): void;
-  /** Something was just asked of the child: what it says next is passed on without delay. */
-  expectAnswer(): void;
-  /** Stops reading for good and frees the descriptor; `onEnd` is called if it was not yet. */
+  /** The child was just written to: delivers its next output without delay. */
+  expectReply(): void;
+  /** Stops reading permanently and frees the descriptor; calls `onEnd` if that has not happened. */
   destroy(): void;
 }
 
 /** The writable end of a child's stdin. Writes are performed in call order. */
 export interface InputSink {
-  /** `done` runs when the bytes have been handed to the kernel, or with the error that prevented it. */
+  /** Calls `done` when the kernel has the bytes, or with the error. */
   write(bytes: Uint8Array, done: (error: Error | null) => void): void;
-  /** Closes a pipe after the pending writes. A terminal has no end of its own and rejects it by throwing. */
+  /** Closes a pipe after the pending writes. Throws for a terminal, which has no end of input. */
   end(): void;
   /** Frees the descriptor; pending writes fail. */
   destroy(): void;
@@ -80,68 +80,68 @@ export interface Child {
   /** Null when stdin is /dev/null. */
   readonly stdin: InputSink | null;
   /**
-   * The first byte that came through the pipe of a wrapper, or null when that was closed without one, by the end of the wrapper at the
-   * latest. Null as a whole when no such pipe was asked for. It is waited for from when it is first asked for.
+   * The first byte that a wrapper sent through its report pipe; null when the pipe closed without one, at the latest when the wrapper
+   * exits. The property is null when no pipe was requested. Waiting starts on first access.
    */
   readonly report: Promise<number | null> | null;
   onExit(listener: (status: ExitStatus) => void): void;
   /** Sends a signal to the child's process group. False when the group is gone. */
   signalGroup(signal: number): boolean;
   /**
-   * Kills the group at once and then every descendant that left it, wherever it was reparented to, also when the child itself
-   * has exited. Resolves when none is left, or after KILL_TREE_DEADLINE_MS when what is left does not react to SIGKILL.
+   * Kills the group and then every descendant that left it, wherever it was reparented to, even after the child itself has exited.
+   * Resolves when none is left, or after KILL_TREE_DEADLINE_MS when the rest does not react to SIGKILL.
    */
   killTree(): Promise<void>;
   /**
-   * To be called when the child has exited. Resolves when nothing of it is left, as {@link killTree} does; what a wrapper contains
-   * ends with it and is not looked for where the system tells at once that nothing is left.
+   * Called after the child has exited. Resolves when nothing of its tree is left, like {@link killTree}. What a wrapper contains
+   * ends with it; when the kernel shows that nothing is left the tree is not searched.
    */
-  allGone(): Promise<void>;
+  waitForTreeExit(): Promise<void>;
   /** Sets the window size of a terminal; throws for a pipe. */
   resize(rows: number, cols: number): void;
-  /** Forgets the child once it has exited and its streams have ended, and frees the descriptors that are still open. */
+  /** Frees the open descriptors of a child that has exited and whose streams have ended. */
   release(): void;
 }
 
-/** Starts programs. There is one per server; `close` ends what is left and frees the helper process. */
+/** Starts programs. There is one per server; `close` kills what is left and ends the watchdog. */
 export interface Spawner {
-  /** Whether this spawner can open terminals; when not, the reason a caller is shown. */
+  /** Whether this spawner can open terminals; otherwise the reason that clients are shown. */
   readonly pty: { readonly available: true } | { readonly available: false; readonly reason: string };
-  /** What the system is asked for when programs are put into sandboxes; null where it cannot be asked. */
+  /** System calls for sandboxes; null where they are not available. */
   readonly sandboxCalls?: SandboxCalls | null;
   /** Resolves once the program image has been executed. Rejects with SpawnError. */
   spawn(spec: SpawnSpec, signal?: AbortSignal): Promise<Child>;
   close(): Promise<void>;
 }
 
-/** Calls of the system that keep order among the servers that sandbox programs on one machine. */
+/** System calls that sandboxes need, some of which coordinate the servers of one machine. */
 export interface SandboxCalls {
   /**
-   * Locks an open file or directory, in place of the lock that the descriptor holds, without waiting. False when another holder is
-   * in the way; the descriptor then holds none. Throws where the file system has no locks.
+   * Replaces the lock that the descriptor holds on a file or directory, without waiting. False when another holder prevents it; the
+   * descriptor holds no lock then. Throws when the file system does not support locks.
    */
   lock(fd: number, mode: 'shared' | 'exclusive'): boolean;
   /**
-   * Has an entry removed should this process die before it is forgotten, if it is empty, has the sticky bit and nobody holds a lock on
-   * it. The path is absolute, one byte per character.
+   * Has the watchdog remove a directory entry if this process dies. It removes only an empty entry with the sticky bit on which no
+   * process holds a lock. The path is absolute, one byte per character.
    */
   removeAfterDeath(path: string, kind: 'directory' | 'file'): void;
   forgetRemoval(path: string): void;
-  /** {@link CachedCalls.openPath}; null while such calls are loaded, too, and where they cannot be had. */
+  /** {@link CachedCalls.openPath}; also null while the calls are being loaded and where they are not available. */
   openCached: CachedCalls['openPath'];
   /** A file in memory with this content, executable and closed on exec. */
   memoryFile(bytes: Uint8Array): number;
   /** A pipe whose two ends are closed on exec. */
   createPipe(): { readonly readEnd: number; readonly writeEnd: number };
-  /** Whether a file of the kernel's has changed since this was asked the last time, or since it was opened; true when that cannot be told. */
+  /** Whether a kernel file has changed since the last call or since it was opened; true when that is unknown. */
   hasChanged(fd: number): boolean;
-  /** Whether a started program has exited, also when nobody has been told yet. */
+  /** Whether a started program has exited, even if its exit has not been reported. */
   hasExited(pid: number): boolean;
-  /** Whether the event loop stays alive as long as a started program runs. It does for each until it is told otherwise. */
+  /** Sets whether a running program keeps the event loop alive; each does at first. */
   keepLoopAlive(pid: number, keep: boolean): void;
 }
 
-/** Why a program could not be started, with the errno name where the system gave one. */
+/** A program could not be started. The code is the errno name where there is one. */
 export class SpawnError extends Error {
   override readonly name = 'SpawnError';
   readonly code: string;

@@ -2,8 +2,8 @@ import type { Readable, Writable } from 'node:stream';
 import type { InputSink, OutputSource, StreamName } from './spawner.ts';
 
 /**
- * Reads a child's output through a stream that child_process made. It takes the chunks itself instead of letting the stream flow,
- * because child_process makes every stream flow when the child exits, a paused one too.
+ * Reads a child's output through a stream of child_process. It reads chunks itself and does not let the stream flow, because
+ * child_process makes every stream flow when the child exits, even a paused one.
  */
 export class StreamSource implements OutputSource {
   readonly name: StreamName;
@@ -34,7 +34,7 @@ export class StreamSource implements OutputSource {
     setImmediate(() => this.#take());
   }
 
-  expectAnswer(): void {}
+  expectReply(): void {}
 
   destroy(): void {
     this.#paused = true;
@@ -50,13 +50,13 @@ export class StreamSource implements OutputSource {
   }
 }
 
-/** Writes to a child's stdin through a stream that child_process made. */
+/** Writes to a child's stdin through a stream of child_process. */
 export class StreamSink implements InputSink {
   readonly #stream: Writable;
 
   constructor(stream: Writable) {
     this.#stream = stream;
-    // Every write reports its own failure.
+    // Every write reports its own error.
     stream.on('error', () => {});
   }
 

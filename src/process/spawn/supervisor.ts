@@ -7,13 +7,13 @@ import { cancelled } from './launch-checks.ts';
 import { type ChildParts, SpawnedChild } from './spawned-child.ts';
 import type { Child, ExitStatus } from './spawner.ts';
 
-/** Reads process tags and knows the server tag that this server uses. */
-export interface ProcessTags {
+/** Reads process tags and holds the tag of this server. */
+interface ProcessTags {
   readonly serverTag: bigint;
   read(pid: number): bigint | null;
 }
 
-/** Looks after started programs for a spawner: knows which live, guards them against the server's death and ends them with it. */
+/** Tracks running programs for a spawner, kills them when it closes, and runs the watchdog that kills them if the server dies. */
 export class Supervisor {
   readonly #tags: ProcessTags | null;
   readonly #killer: TreeKiller;
@@ -27,15 +27,15 @@ export class Supervisor {
     this.#watchdog = new Watchdog(tags?.serverTag ?? null, startWatchdog);
   }
 
-  /** Must precede every start, in the same turn. Throws SpawnError once closed. */
+  /** Must be called before every start, in the same turn. Throws SpawnError once closed. */
   prepareStart(): void {
     if (this.#closed) throw cancelled('the server is shutting down');
     this.#watchdog.ensureRunning();
   }
 
   /**
-   * Takes a started program into care, in the same turn as its start. The spawner must call `exited` in the turn in which it has
-   * reaped it.
+   * Takes over a started program, in the same turn as its start. The spawner must call `exited` in the turn in which it reaps the
+   * program.
    */
   adopt(parts: ChildParts): { readonly child: Child; readonly exited: (status: ExitStatus) => void } {
     const { pid, tag } = parts.tree;
@@ -44,7 +44,7 @@ export class Supervisor {
     if (tag === null) this.#watchdog.watchGroup(pid);
     const exited = (status: ExitStatus) => {
       this.#living.delete(child);
-      // A group that has a member left keeps its number from being used again.
+      // The kernel does not reuse the number of a group that still has a member.
       if (tag === null && !trySignal(-pid, 0)) this.#watchdog.forgetGroup(pid);
       child.exited(status);
     };
@@ -53,7 +53,7 @@ export class Supervisor {
 
   /** See SandboxCalls. */
   removeAfterDeath(path: string, kind: 'directory' | 'file'): void {
-    // What is to be removed comes to be before the first program does.
+    // The entry is created before the first program starts.
     if (!this.#closed) this.#watchdog.ensureRunning();
     this.#watchdog.removeAfterDeath(path, kind);
   }

@@ -3,17 +3,17 @@ import { KILL_TREE_DEADLINE_MS, SWEEP_RETRY_MAX_MS, SWEEP_RETRY_MIN_MS } from '.
 import { killProcess, listPids, type ProcessRow, readProcess, trySignal } from './process-table.ts';
 import { TaggedProcessSweep } from './tagged-process-sweep.ts';
 
-/** What identifies the processes that descend from one started program. */
+/** Identifies the processes that descend from one started program. */
 export interface ProcessTree {
-  /** The program's pid, and so that of its session and process group. */
+  /** The program's pid, which is also the id of its session and process group. */
   readonly pid: number;
-  /** Carried by every descendant; null where tagging is not possible. */
+  /** Every descendant carries this tag; null where tagging is not possible. */
   readonly tag: bigint | null;
-  /** True once the program's exit status has been taken: from then on its pid, unless pinned by its group, may be a stranger's. */
+  /** True once the program has been reaped. After that its pid may belong to another process, unless the group still has members. */
   reaped: boolean;
 }
 
-/** Signals and kills process trees, never a process that is not part of them. */
+/** Signals and kills process trees, and never a process outside of them. */
 export class TreeKiller {
   readonly #sweep: TaggedProcessSweep;
 
@@ -27,10 +27,10 @@ export class TreeKiller {
     return trySignal(-tree.pid, signal);
   }
 
-  /** Kills the group at once, then whatever left it. Resolves when nothing is left that reacts to SIGKILL. */
+  /** Kills the group immediately, then every process that left it. Resolves when nothing is left that reacts to SIGKILL. */
   async kill(tree: ProcessTree): Promise<void> {
     if (tree.tag === null) {
-      // The walk must see the parents before the group is gone; it begins synchronously.
+      // The walk starts synchronously, because it must see the parents before the group is gone.
       const walk = killDescendants(tree.pid, tree.reaped);
       if (!tree.reaped) trySignal(-tree.pid, 'SIGKILL');
       return walk;
@@ -39,7 +39,7 @@ export class TreeKiller {
     return this.#sweep.kill(tree.tag);
   }
 
-  /** Kills every process of this server, those of programs that are long forgotten included. */
+  /** Kills every process of this server, including those of programs that are long forgotten. */
   killAll(tag: bigint): Promise<void> {
     return this.#sweep.kill(tag);
   }
@@ -50,30 +50,30 @@ export class TreeKiller {
 }
 
 /**
- * Kills the descendants of a program by the parent, session and start time of each process, for systems where they cannot be
- * tagged. A daemon that has both left the session and lost its parent before the call is not found.
+ * Kills the descendants of a program, found by the parent, session and start time of each process, where tagging is not possible.
+ * Does not find a daemon that had both left the session and lost its parent before the call.
  */
-export async function killDescendants(root: number, rootReaped: boolean): Promise<void> {
-  const known = new Family(root, rootReaped);
+async function killDescendants(root: number, rootReaped: boolean): Promise<void> {
+  const descendants = new DescendantSet(root, rootReaped);
   const deadline = performance.now() + KILL_TREE_DEADLINE_MS;
   for (let wait = SWEEP_RETRY_MIN_MS; ; wait = Math.min(wait * 2, SWEEP_RETRY_MAX_MS)) {
-    const alive = known.living();
+    const alive = descendants.alive();
     for (const { pid } of alive) killProcess(pid);
     if (alive.length === 0 || performance.now() > deadline) return;
     await delay(wait);
   }
 }
 
-/** Whether the process group that a reaped program led still has a member; false when its pid is in use again. */
-export function orphanedGroupExists(leader: number): boolean {
+/** Whether the process group of a reaped program still has a member; false when its pid is in use again. */
+function orphanedGroupExists(leader: number): boolean {
   const rows = readAll();
   return (
     !rows.has(leader) && [...rows.values()].some((row) => row.group === leader && row.session === leader)
   );
 }
 
-/** The processes known to descend from a program; remembers those whose parents have gone. */
-class Family {
+/** The known descendants of a program, including those whose parents are gone. */
+class DescendantSet {
   readonly #root: number;
   readonly #rootReaped: boolean;
   /** Pid to start time. */
@@ -84,10 +84,10 @@ class Family {
     this.#rootReaped = rootReaped;
   }
 
-  /** All members that live now, after a look for new ones. */
-  living(): ProcessRow[] {
+  /** Adds new descendants and returns all that are alive. */
+  alive(): ProcessRow[] {
     const rows = readAll();
-    const session = this.#rootIsStranger(rows) ? null : this.#root;
+    const session = this.#rootPidReused(rows) ? null : this.#root;
     let grown = true;
     while (grown) {
       grown = false;
@@ -107,7 +107,7 @@ class Family {
     return this.#members.get(row.pid) === row.startTime;
   }
 
-  #rootIsStranger(rows: ReadonlyMap<number, ProcessRow>): boolean {
+  #rootPidReused(rows: ReadonlyMap<number, ProcessRow>): boolean {
     const row = rows.get(this.#root);
     if (row === undefined) return false;
     return this.#rootReaped || (this.#members.has(row.pid) && !this.#isMember(row));

@@ -1,16 +1,16 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** What the kernel tells of a process. /proc answers from memory, so it is read synchronously. */
+/** What the kernel reports about a process. /proc is served from memory, so it is read synchronously. */
 export interface ProcessRow {
   readonly pid: number;
   readonly parent: number;
   readonly group: number;
   readonly session: number;
-  /** In clock ticks since boot; tells two processes apart that had the same pid. */
+  /** In clock ticks since boot; distinguishes two processes with the same pid. */
   readonly startTime: string;
 }
 
-/** The pids of all processes that are visible here, zombies included; none where there is no /proc, as in some chroots. */
+/** The pids of all visible processes, including zombies; empty where there is no /proc, as in some chroots. */
 export function listPids(proc = '/proc'): number[] {
   const pids: number[] = [];
   for (const name of namesIn(proc)) {
@@ -20,7 +20,7 @@ export function listPids(proc = '/proc'): number[] {
   return pids;
 }
 
-/** One process, or null when it is gone or a zombie. */
+/** One process; null when it is gone or a zombie. */
 export function readProcess(pid: number): ProcessRow | null {
   let stat: string;
   try {
@@ -43,12 +43,12 @@ export function readProcess(pid: number): ProcessRow | null {
   };
 }
 
-/** Sends SIGKILL to one process; one that is gone or out of reach is no error. */
+/** Sends SIGKILL to one process. Ignores one that is gone or that this process may not signal. */
 export function killProcess(pid: number): void {
   trySignal(pid, 'SIGKILL');
 }
 
-/** Sends a signal to a process, or with a negative number to a group. False when there is none. */
+/** Sends a signal to a process, or with a negative number to a group. False when it does not exist. */
 export function trySignal(target: number, signal: number | NodeJS.Signals): boolean {
   try {
     return process.kill(target, signal);
@@ -57,7 +57,7 @@ export function trySignal(target: number, signal: number | NodeJS.Signals): bool
   }
 }
 
-/** What cannot be read must not end a server that only wants to end a program. */
+/** Ignores errors, which must not stop a server that only wants to kill a program. */
 function namesIn(directory: string): string[] {
   try {
     return readdirSync(directory);

@@ -5,24 +5,24 @@ import type { ProcessTree } from './kill-tree.ts';
 import { listPids, readProcess, trySignal } from './process-table.ts';
 
 /**
- * The command inside a program that contains it: the first child of its first child, and the leader of its own session. The program
- * itself never gets a signal, because it would die of it and take everything along. A signal that comes before the command is
- * there waits for it.
+ * The command inside a sandbox program such as bwrap: the first child of its first child, and the leader of its own session. The
+ * sandbox program never gets a signal, because it would die and take everything with it. A signal that arrives before the command
+ * exists waits for it.
  */
 export class SandboxedCommand {
   readonly #tree: ProcessTree;
-  /** Signals that wait, each once, in the order of their arrival. */
+  /** Signals that wait for the command, each once, in the order of their arrival. */
   readonly #waiting = new Set<number>();
   #retry: NodeJS.Timeout | undefined;
   #retryMs = SWEEP_RETRY_MIN_MS;
-  /** The first process inside: all others descend from it, fall to it when their parents end, and end before it does. */
+  /** The init process of the sandbox: all others descend from it, are reparented to it, and end before it does. */
   #init: number | null = null;
 
   constructor(tree: ProcessTree) {
     this.#tree = tree;
   }
 
-  /** Sends a signal to the command's process group, now or when there is one. False when it is gone. */
+  /** Sends a signal to the command's process group, now or when it exists. False when it is gone. */
   signalGroup(signal: number): boolean {
     if (this.#tree.reaped) return false;
     if (this.#waiting.size === 0) {
@@ -34,18 +34,18 @@ export class SandboxedCommand {
     return true;
   }
 
-  /** To be called when the command is known to be there. */
+  /** Called when the command is known to exist. */
   entered(): void {
     if (!this.#tree.reaped) this.#init = firstChild(this.#tree.pid);
   }
 
   /**
-   * Whether nothing is left inside, once the program has ended and while what it contains does. False when that cannot be told, or
-   * something is left for longer than it should be.
+   * Called after the sandbox program has ended, while the kernel ends what it contained. Resolves to true when nothing is left; to
+   * false when that is unknown or something is left for too long.
    */
-  async allGone(): Promise<boolean> {
+  async waitForTreeExit(): Promise<boolean> {
     if (this.#init === null) return false;
-    for (let look = 1; look <= SANDBOX_EXIT_CHECKS; look++) {
+    for (let check = 1; check <= SANDBOX_EXIT_CHECKS; check++) {
       const children = childrenOf(this.#init);
       if (children === '' || (children === null && !existsSync(`/proc/${this.#init}`))) return true;
       await delay(SWEEP_RETRY_MIN_MS);
@@ -53,7 +53,7 @@ export class SandboxedCommand {
     return false;
   }
 
-  /** Must be called when the program has been waited for. */
+  /** Must be called when the program has been reaped. */
   ended(): void {
     clearTimeout(this.#retry);
     this.#waiting.clear();
@@ -71,7 +71,7 @@ export class SandboxedCommand {
     this.#waiting.clear();
   }
 
-  /** The command's pid once it leads a group of its own. It is looked up each time: its number is not ours to keep. */
+  /** The command's pid once it leads its own group. Looked up each time, because the pid can be reused. */
   #find(): number | null {
     const init = firstChild(this.#tree.pid);
     const command = init === null ? null : firstChild(init);
@@ -79,14 +79,14 @@ export class SandboxedCommand {
   }
 }
 
-/** The child that a process started first, of those that it has. */
+/** The oldest child of a process that still exists. */
 function firstChild(pid: number): number | null {
   const children = childrenOf(pid);
   // Some kernels are built without this file.
   return children === null ? oldestChild(pid) : Number.parseInt(children, 10) || null;
 }
 
-/** The pids of the children of a process, zombies included, as the kernel lists them; null when it does not. */
+/** The pids of the children of a process, including zombies, as the kernel lists them; null where it does not. */
 function childrenOf(pid: number): string | null {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1');

@@ -8,8 +8,8 @@ import { killProcess, listPids, readProcess } from './process-table.ts';
 import { TAGS_PER_SERVER } from './process-tagger.ts';
 
 /**
- * Kills every process that carries a tag. All requests share one scan of the process table at a time, and a scan that finds
- * nothing of a tag settles its request; the tag itself guards against a pid that was used again.
+ * Kills every process that carries a tag. All requests share one scan of the process table at a time. A scan that finds no process
+ * with a tag settles its request. The tag protects other processes with a reused pid.
  */
 export class TaggedProcessSweep {
   readonly #readTag: (pid: number) => bigint | null;
@@ -23,8 +23,8 @@ export class TaggedProcessSweep {
   }
 
   /**
-   * Resolves when a scan begun after this call finds no living process with this tag, or with any tag of this server; or after
-   * KILL_TREE_DEADLINE_MS, when what is left does not react to SIGKILL.
+   * Resolves when a scan begun after this call finds no living process with this tag, or with any tag of this server. Also resolves
+   * after KILL_TREE_DEADLINE_MS, when the rest does not react to SIGKILL.
    */
   kill(tagOrServerTag: bigint): Promise<void> {
     const request = this.#requests.get(tagOrServerTag) ?? newRequest();
@@ -39,7 +39,7 @@ export class TaggedProcessSweep {
     return listPids().some((pid) => this.#readTag(pid) === tag && readProcess(pid)?.group === group);
   }
 
-  /** Has a scan begin after the current wait and the rest that is due; one that is to begin earlier stands. */
+  /** Schedules a scan after the current retry delay and the due pause; an earlier one that is already scheduled stays. */
   #schedule(): void {
     const now = performance.now();
     const at = Math.max(now + this.#retryMs, this.#restUntil);

@@ -3,27 +3,26 @@ import type { InputSink } from '../spawn/spawner.ts';
 import { killProcess } from './process-table.ts';
 
 /**
- * A shell that outlives the server and kills what the server leaves behind, however it died. It waits on a pipe that only the
- * server holds; when that ends without a dismissal it kills every process with the server's tag, and every process group it was
- * told of, and then removes the empty files and directories it was told of. There is at most one per server, started with the
- * first program.
+ * A shell that outlives the server and kills what the server leaves behind, however it died. It reads a pipe that only the server
+ * holds. When the pipe closes without a dismissal it kills every process with the server's tag and every registered process group.
+ * Then it removes the registered empty files and directories. There is at most one per server, started with the first program.
  */
 export class Watchdog {
   readonly #serverTag: bigint | null;
   readonly #start: StartWatchdog;
   /** Groups of programs without a tag. */
   readonly #groups = new Set<number>();
-  /** Paths, one byte per character, to the line that announces each. */
+  /** Paths, one byte per character, to the line that registers each. */
   readonly #removals = new Map<string, string>();
   #running: WatchdogProcess | null = null;
 
-  /** Without a server tag the watchdog knows only the groups it is told of. */
+  /** Without a server tag the watchdog kills only registered groups. */
   constructor(serverTag: bigint | null, start: StartWatchdog) {
     this.#serverTag = serverTag;
     this.#start = start;
   }
 
-  /** Starts the watchdog, or starts it again if it died. A system without a shell has no watchdog. */
+  /** Starts the watchdog, or restarts it if it died. A system without a shell has no watchdog. */
   ensureRunning(): void {
     if (this.#running !== null) return;
     let watchdog: WatchdogProcess;
@@ -42,51 +41,51 @@ export class Watchdog {
       watchdog.stdin.destroy();
       if (this.#running === watchdog) this.#running = null;
     });
-    for (const group of this.#groups) this.#tell(`+${group}`);
-    for (const line of this.#removals.values()) this.#tell(line);
+    for (const group of this.#groups) this.#send(`+${group}`);
+    for (const line of this.#removals.values()) this.#send(line);
   }
 
-  /** Has a process group killed with the server; for programs that carry no tag. */
+  /** Registers a process group to kill with the server; for programs without a tag. */
   watchGroup(group: number): void {
     this.#groups.add(group);
-    this.#tell(`+${group}`);
+    this.#send(`+${group}`);
   }
 
-  /** Must be called before the number of the group can be used again. */
+  /** Must be called before the kernel can reuse the number of the group. */
   forgetGroup(group: number): void {
-    if (this.#groups.delete(group)) this.#tell(`-${group}`);
+    if (this.#groups.delete(group)) this.#send(`-${group}`);
   }
 
-  /** See SandboxCalls. A path with a newline cannot be told of and stays. */
+  /** See SandboxCalls. A path with a newline cannot be registered and is not removed. */
   removeAfterDeath(path: string, kind: 'directory' | 'file'): void {
     if (path.includes('\n')) return;
     const line = `${kind === 'directory' ? 'd' : 'f'}${path}`;
     this.#removals.set(path, line);
-    this.#tell(line);
+    this.#send(line);
   }
 
   forgetRemoval(path: string): void {
-    if (this.#removals.delete(path)) this.#tell(`x${path}`);
+    if (this.#removals.delete(path)) this.#send(`x${path}`);
   }
 
-  /** Dismisses the watchdog; resolves when it is reaped. */
+  /** Dismisses the watchdog. Resolves when it is reaped. */
   async close(): Promise<void> {
     const watchdog = this.#running;
     if (watchdog === null) return;
-    this.#tell('bye');
+    this.#send('bye');
     watchdog.stdin.end();
     const timer = setTimeout(() => killProcess(watchdog.pid), WATCHDOG_EXIT_DEADLINE_MS);
     await new Promise<void>((resolve) => watchdog.onExit(resolve));
     clearTimeout(timer);
   }
 
-  #tell(line: string): void {
-    // A watchdog that is gone is replaced before the next start.
+  #send(line: string): void {
+    // A watchdog that died is replaced before the next start.
     this.#running?.stdin.write(Buffer.from(`${line}\n`, 'latin1'), () => {});
   }
 }
 
-/** Starts a program that carries no tag, keeps no event loop alive and has nothing but a pipe as its stdin. Throws on failure. */
+/** Starts a program without a tag that does not keep the event loop alive and has only a pipe as its stdin. Throws on failure. */
 export type StartWatchdog = (program: WatchdogProgram) => WatchdogProcess;
 
 /** The watchdog's command line. */
@@ -107,9 +106,9 @@ export interface WatchdogProcess {
 const SHELL = '/bin/sh';
 
 /**
- * `$1` is the server's tag. Zombies keep their limits and must not keep the loop going. The other parameters become the lines of
- * what to remove. A directory or file that another server uses is locked, and stays; so does everything where there is no flock. What
- * is locked is tried again twice: a server that dies lets go of the pipe first, and of its own locks a moment later.
+ * `$1` is the server's tag. Zombies keep their limits, but must not keep the loop running. The positional parameters then hold the
+ * registered removals. An entry that another server uses is locked and stays; without flock(1) everything stays. A locked entry is
+ * tried twice more: a dying server closes the pipe first and releases its own locks a moment later.
  */
 const WATCHDOG_SCRIPT = `
 trap '' TERM INT HUP QUIT

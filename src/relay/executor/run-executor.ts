@@ -4,7 +4,7 @@ import { Backoff, shorteningJitter } from '../../base/backoff.ts';
 import type { Logger } from '../../observability/log.ts';
 import { UpgradeRefusedError } from '../../transport/open-websocket.ts';
 import { CloseCode, type CloseReason, type Transport } from '../../transport/transport.ts';
-import { EXECUTOR_FIRST_PAUSE_MS, EXECUTOR_LONGEST_PAUSE_MS } from '../limits.ts';
+import { EXECUTOR_BACKOFF_MAX_MS, EXECUTOR_BACKOFF_MIN_MS } from '../limits.ts';
 import { createIdentity } from '../noise/identity.ts';
 import { nameOf, openRendezvous } from '../outbound/rendezvous.ts';
 import type { OutboundOptions } from '../outbound/tunnel.ts';
@@ -16,8 +16,8 @@ import {
   RegistryClient,
   RegistryError,
 } from '../registry-client.ts';
-import { dropStream } from '../stream/drop-stream.ts';
 import { ExecutorLink, type RelayPeer } from '../stream/executor-link.ts';
+import { rejectStream } from '../stream/reject-stream.ts';
 
 /** Who an executor is, where it registers, and what it does with harnesses. */
 export interface ExecutorOptions extends Partial<OutboundOptions> {
@@ -45,7 +45,7 @@ export class RunningExecutor {
   readonly #identity = createIdentity();
   readonly #link: ExecutorLink;
   readonly #stop = new AbortController();
-  readonly #backoff = new Backoff(EXECUTOR_FIRST_PAUSE_MS, EXECUTOR_LONGEST_PAUSE_MS, shorteningJitter);
+  readonly #backoff = new Backoff(EXECUTOR_BACKOFF_MIN_MS, EXECUTOR_BACKOFF_MAX_MS, shorteningJitter);
   #pipeLost: (reason?: CloseReason) => void = () => {};
   #draining = false;
 
@@ -66,7 +66,7 @@ export class RunningExecutor {
       environmentId,
       validate: async (claim, signal) => !this.#draining && this.#registry.validate(claim, signal),
       accept: (transport, peer) => {
-        if (this.#draining) dropStream(transport, 'the executor is shutting down');
+        if (this.#draining) rejectStream(transport, 'the executor is shutting down');
         else options.accept(transport, peer);
       },
       pipeLost: (reason) => this.#pipeLost(reason),

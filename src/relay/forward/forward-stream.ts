@@ -8,7 +8,7 @@ import {
   PING_INTERVAL_MS,
   SOCKET_CONNECT_TIMEOUT_MS,
 } from '../limits.ts';
-import { dropStream } from '../stream/drop-stream.ts';
+import { rejectStream } from '../stream/reject-stream.ts';
 
 /** Where streams are forwarded to. */
 export interface ForwardTarget {
@@ -34,7 +34,7 @@ export async function forwardStream(stream: Transport, { url, tls }: ForwardTarg
       ...(tls !== undefined && { tls }),
     });
   } catch (error) {
-    dropStream(stream, 'the server is not reached');
+    rejectStream(stream, 'the server is not reached');
     throw error;
   }
   await Promise.all([fromStream(stream, socket), fromServer(socket, stream)]);

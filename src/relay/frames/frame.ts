@@ -24,7 +24,7 @@ export interface RelayFrame {
   readonly tracestate?: string | undefined;
 }
 
-/** A frame that arrived: what it does not say about receipts is 0. */
+/** A frame that arrived: what it does not say about acks is 0. */
 export type ReceivedFrame = RelayFrame & { readonly ack: number; readonly ackBits: number };
 
 export function encodeFrame(frame: RelayFrame): Uint8Array {

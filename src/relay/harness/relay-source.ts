@@ -6,9 +6,9 @@ import { type TlsOptions, UpgradeRefusedError } from '../../transport/open-webso
 import type { Transport } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
 import {
-  BUNDLE_PHASE_MS,
-  HARNESS_FIRST_PAUSE_MS,
-  HARNESS_LONGEST_PAUSE_MS,
+  BUNDLE_TOTAL_TIMEOUT_MS,
+  HARNESS_BACKOFF_MAX_MS,
+  HARNESS_BACKOFF_MIN_MS,
   MAX_BUNDLE_RETRIES,
 } from '../limits.ts';
 import { createIdentity, type Identity } from '../noise/identity.ts';
@@ -23,7 +23,7 @@ import {
   RegistryError,
 } from '../registry-client.ts';
 import { HarnessLink } from '../stream/harness-link.ts';
-import { Reattachment } from './reattach.ts';
+import { PipeReconnector } from './pipe-reconnector.ts';
 
 /** Which environment to reach, and as whom. */
 export interface RelayOptions {
@@ -89,7 +89,7 @@ export class RelaySource implements TransportSource {
 
   /** Asks again for as long as what is in the way may pass, but not for long: somebody waits. */
   async #askForBundle(signal: AbortSignal): Promise<Bundle> {
-    const limited = AbortSignal.any([signal, AbortSignal.timeout(BUNDLE_PHASE_MS)]);
+    const limited = AbortSignal.any([signal, AbortSignal.timeout(BUNDLE_TOTAL_TIMEOUT_MS)]);
     const backoff = newBackoff();
     let last: unknown;
     for (let retries = 0; ; retries++) {
@@ -111,11 +111,11 @@ export class RelaySource implements TransportSource {
 
   async #connect(bundle: Bundle, signal: AbortSignal): Promise<Transport> {
     const { executorKey, registrationId, authorization } = bundle;
-    const finder = {
+    const opener = {
       bundle: (ended: AbortSignal) => this.#bundle(ended),
       openPipe: (next: Bundle, ended: AbortSignal) => this.#openPipe(next, ended),
     };
-    const reattachment = new Reattachment(finder, executorKey, newBackoff());
+    const reconnector = new PipeReconnector(opener, executorKey, newBackoff());
     let link: HarnessLink | null = null;
     link = await HarnessLink.connect(await this.#openPipe(bundle, signal), {
       identity: this.#ownIdentity(),
@@ -125,9 +125,9 @@ export class RelaySource implements TransportSource {
       authorization,
       signal,
       pipeLost: () => {
-        if (link !== null) void reattachment.pipeLost(link);
+        if (link !== null) void reconnector.pipeLost(link);
       },
-      ended: () => reattachment.end(),
+      ended: () => reconnector.end(),
     });
     return link.transport;
   }
@@ -144,7 +144,7 @@ export class RelaySource implements TransportSource {
 }
 
 function newBackoff(): Backoff {
-  return new Backoff(HARNESS_FIRST_PAUSE_MS, HARNESS_LONGEST_PAUSE_MS, lengtheningJitter);
+  return new Backoff(HARNESS_BACKOFF_MIN_MS, HARNESS_BACKOFF_MAX_MS, lengtheningJitter);
 }
 
 function isPassing(error: unknown): boolean {

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { RelayError } from '../errors.ts';
+import { exclusiveTick } from './exclusive-tick.ts';
 import type { Identity } from './identity.ts';
 import { decapsulate, encapsulate, type KemPair, kemPair } from './kem.ts';
 import { MessageReader } from './message-reader.ts';
@@ -17,7 +18,6 @@ import {
   X25519_BYTES,
 } from './suite.ts';
 import { SymmetricState } from './symmetric-state.ts';
-import { ownTurn } from './turns.ts';
 import { type X25519Pair, x25519Pair, x25519Shared } from './x25519.ts';
 
 /** Where secrets come from; tests give known ones. */
@@ -196,7 +196,7 @@ function startState(binding: StreamBinding, executorKey: NoisePublicKey): Symmet
 }
 
 async function createEphemeral(random: RandomSource): Promise<Ephemeral> {
-  await ownTurn();
+  await exclusiveTick();
   const [x25519Secret, kemSeed] = [random(X25519_BYTES), random(KEM_SEED_BYTES)];
   const ephemeral = { x25519: x25519Pair(x25519Secret), kem: kemPair(kemSeed) };
   x25519Secret.fill(0);
@@ -220,7 +220,7 @@ function readEphemeral(state: SymmetricState, reader: MessageReader): NoisePubli
 }
 
 async function encapsulateTo(publicKey: Uint8Array, random: RandomSource) {
-  await ownTurn();
+  await exclusiveTick();
   const randomness = random(KEM_RANDOMNESS_BYTES);
   const encapsulation = encapsulate(publicKey, randomness);
   randomness.fill(0);
@@ -228,7 +228,7 @@ async function encapsulateTo(publicKey: Uint8Array, random: RandomSource) {
 }
 
 async function decapsulateWith(ciphertext: Uint8Array, secretKey: Uint8Array): Promise<Uint8Array> {
-  await ownTurn();
+  await exclusiveTick();
   return decapsulate(ciphertext, secretKey);
 }
 

@@ -101,7 +101,7 @@ export const RELAY_WINDOW_BYTES = 256 * 1024 * 1024;
  * How long a socket may hold up those of its environment before it is cut off; where they do so together, the one for which most
  * bytes wait. Executors drop a connection on which a ping has gone unanswered for 60 seconds.
  */
-export const HOLD_UP_MS = 20_000;
+export const STALL_TIMEOUT_MS = 20_000;
 
 /** How long closed sockets may take to be gone when the relay ends. Cutting off who does not answer a close takes two seconds. */
 export const DRAIN_TIMEOUT_MS = 5_000;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { AuditLog } from '../../audit/audit-log.ts';
-import { descriptorLimit } from '../../listener/descriptor-limit.ts';
+import { descriptorLimit } from '../../listener/connection-slots.ts';
 import { RESERVED_DESCRIPTORS, SLOTS_FOR_NEW_CLIENTS } from '../../listener/limits.ts';
 import type { SocketAddress } from '../../listener/listen-url.ts';
 import { Revocations } from '../../listener/revocations.ts';

@@ -5,6 +5,7 @@ import { withTimeout } from '../../base/with-timeout.ts';
 import type { CloseReason, Transport } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
 import { decodeFrame, encodeFrame, type ReceivedFrame } from '../frames/frame.ts';
+import { ACKNOWLEDGES, RESET_REASON, resumeKind } from '../frames/frame-markers.ts';
 import {
   MAX_AUTHORIZATION_BYTES,
   MAX_LINK_INBOUND_BYTES,
@@ -16,10 +17,9 @@ import { type Channel, ResponderHandshake } from '../noise/handshake.ts';
 import type { Identity } from '../noise/identity.ts';
 import type { NoisePublicKey } from '../noise/public-key.ts';
 import type { FramePipe } from './frame-pipe.ts';
-import { HandshakeGuard } from './handshake-guard.ts';
+import { HandshakeLimiter } from './handshake-limiter.ts';
 import { NoiseStream } from './noise-stream.ts';
 import { OutgoingFrames } from './outgoing-frames.ts';
-import { ACKNOWLEDGES, RESET_REASON, resumeKind } from './wire-words.ts';
 
 /** A harness that has been let in. */
 export interface RelayPeer {
@@ -62,14 +62,14 @@ export class ExecutorLink {
   readonly #pending = new Map<string, AbortController>();
   /** These and the ones that were aborted and have not noticed yet: whoever begins and takes back gains no room by it. */
   #running = 0;
-  #guard: HandshakeGuard;
+  #limiter: HandshakeLimiter;
   #pipe: FramePipe | null = null;
   #registrationId = '';
   #closed = false;
 
   constructor(options: ExecutorLinkOptions) {
     this.#options = options;
-    this.#guard = this.#newGuard();
+    this.#limiter = this.#newLimiter();
   }
 
   /** Streams that are open, or wait for their peer to come back. */
@@ -86,7 +86,7 @@ export class ExecutorLink {
     this.#detach()?.close();
     this.#pipe = pipe;
     this.#registrationId = registrationId;
-    this.#guard = this.#newGuard();
+    this.#limiter = this.#newLimiter();
     this.#outgoing.attach(pipe);
     pipe.open({
       frame: (bytes) => {
@@ -154,7 +154,7 @@ export class ExecutorLink {
   #handshake(frame: ReceivedFrame, message: Uint8Array): void {
     const { streamId } = frame;
     if (this.#cancel(streamId)) {
-      this.#guard.failed();
+      this.#limiter.failed();
       this.#reset(streamId);
     } else if (!this.#hasRoom(streamId)) {
       this.#reset(streamId);
@@ -169,7 +169,7 @@ export class ExecutorLink {
   #hasRoom(streamId: string): boolean {
     return (
       !this.#streams.has(streamId) &&
-      this.#guard.open &&
+      this.#limiter.open &&
       this.#running < MAX_PENDING_HANDSHAKES &&
       this.#streams.size + this.#pending.size < MAX_STREAMS
     );
@@ -179,7 +179,7 @@ export class ExecutorLink {
   async #admit(
     streamId: string,
     message: Uint8Array,
-    offersReceipts: boolean,
+    offersAcks: boolean,
     cancelled: AbortSignal,
   ): Promise<void> {
     const admitted = await this.#judge(streamId, message, cancelled).catch(toRefusal);
@@ -187,7 +187,7 @@ export class ExecutorLink {
     if (cancelled.aborted) return;
     this.#pending.delete(streamId);
     if (admitted === null) {
-      this.#guard.failed();
+      this.#limiter.failed();
       this.#reset(streamId);
       return;
     }
@@ -195,14 +195,14 @@ export class ExecutorLink {
     this.#outgoing.sendControl(
       encodeFrame({
         streamId,
-        ackBits: offersReceipts ? ACKNOWLEDGES : 0,
+        ackBits: offersAcks ? ACKNOWLEDGES : 0,
         body: { kind: 'handshake', payload: channel.message },
       }),
     );
     const stream = new NoiseStream({
       streamId,
       ciphers: channel.ciphers,
-      acknowledged: offersReceipts,
+      acknowledged: offersAcks,
       outgoing: this.#outgoing,
       budget: this.#budget,
       ended: () => this.#streams.delete(streamId),
@@ -253,8 +253,8 @@ export class ExecutorLink {
     this.#outgoing.sendControl(encodeFrame({ streamId, body: { kind: 'reset', reason: RESET_REASON } }));
   }
 
-  #newGuard(): HandshakeGuard {
-    return new HandshakeGuard(this.#options.now ?? uptimeMs);
+  #newLimiter(): HandshakeLimiter {
+    return new HandshakeLimiter(this.#options.now ?? uptimeMs);
   }
 }
 

@@ -4,6 +4,7 @@ import { printable } from '../../protocol/errors.ts';
 import { CloseCode, type CloseReason, type Transport } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
 import { decodeFrame, encodeFrame, type ReceivedFrame } from '../frames/frame.ts';
+import { ACKNOWLEDGES } from '../frames/frame-markers.ts';
 import { HANDSHAKE_TIMEOUT_MS, MAX_STREAM_INBOUND_BYTES, REORDER_MAX_DISTANCE } from '../limits.ts';
 import { InitiatorHandshake } from '../noise/handshake.ts';
 import type { Identity } from '../noise/identity.ts';
@@ -11,7 +12,6 @@ import type { NoisePublicKey } from '../noise/public-key.ts';
 import type { FramePipe } from './frame-pipe.ts';
 import { NoiseStream } from './noise-stream.ts';
 import { OutgoingFrames } from './outgoing-frames.ts';
-import { ACKNOWLEDGES } from './wire-words.ts';
 
 /** Whom a harness connects to, and as whom: what its registry told it. */
 export interface HarnessLinkOptions {
@@ -22,8 +22,8 @@ export interface HarnessLinkOptions {
   readonly authorization: string;
   /** Aborting it before the handshake is done makes it fail. */
   readonly signal?: AbortSignal;
-  /** Default true. False offers no receipts, so that the stream is exactly the reference's. */
-  readonly offerReceipts?: boolean;
+  /** Default true. False offers no acks, so that the stream is exactly the reference's. */
+  readonly offerAcks?: boolean;
   /** The pipe of a stream that can be resumed is gone. {@link HarnessLink.attach} goes on with another. */
   pipeLost?(): void;
   /** The stream has ended. */
@@ -39,7 +39,7 @@ export class HarnessLink {
     this.#updateIntake();
   });
   #pipe: FramePipe | null = null;
-  #greeting: Greeting | null = null;
+  #handshaking: PendingHandshake | null = null;
   #stream: NoiseStream | null = null;
   #resumable = false;
   /** What holds the intake back: frames that the executor causes and does not take, or an owner who does not read. */
@@ -104,15 +104,15 @@ export class HarnessLink {
       payload: Buffer.from(authorization),
     });
     try {
-      const greeting = new Greeting(signal);
-      this.#greeting = greeting;
+      const pending = new PendingHandshake(signal);
+      this.#handshaking = pending;
       this.#open(pipe);
-      const offer = (this.#options.offerReceipts ?? true) ? ACKNOWLEDGES : 0;
+      const offer = (this.#options.offerAcks ?? true) ? ACKNOWLEDGES : 0;
       this.#outgoing.sendControl(encodeFrame({ streamId, body: { kind: 'resume', nextSeq: 0 } }));
       this.#outgoing.sendControl(
         encodeFrame({ streamId, ackBits: offer, body: { kind: 'handshake', payload: handshake.message } }),
       );
-      const { payload, acknowledges } = await greeting.answered;
+      const { payload, acknowledges } = await pending.answered;
       const { ciphers } = await handshake.finish(payload);
       this.#resumable = offer !== 0 && acknowledges;
       this.#begin(
@@ -128,7 +128,7 @@ export class HarnessLink {
           },
           ended: () => this.#endPipe(),
         }),
-        greeting,
+        pending,
       );
     } finally {
       handshake.destroy();
@@ -136,11 +136,11 @@ export class HarnessLink {
   }
 
   /** What came while the answer was being read comes first. */
-  #begin(stream: NoiseStream, greeting: Greeting): void {
-    greeting.throwIfFailed();
-    this.#greeting = null;
+  #begin(stream: NoiseStream, pending: PendingHandshake): void {
+    pending.throwIfFailed();
+    this.#handshaking = null;
     this.#stream = stream;
-    for (const frame of greeting.early) this.#receive(frame);
+    for (const frame of pending.early) this.#receive(frame);
   }
 
   #open(pipe: FramePipe): void {
@@ -170,7 +170,7 @@ export class HarnessLink {
       return;
     }
     if (frame.streamId !== this.streamId) return;
-    if (this.#greeting !== null) this.#greeting.receive(frame);
+    if (this.#handshaking !== null) this.#handshaking.receive(frame);
     else this.#receive(frame);
   }
 
@@ -183,7 +183,7 @@ export class HarnessLink {
   }
 
   #fail(error: RelayError): void {
-    this.#greeting?.fail(error);
+    this.#handshaking?.fail(error);
     this.#stream?.abort({ code: CloseCode.abnormal, reason: error.message });
   }
 
@@ -195,7 +195,7 @@ export class HarnessLink {
     this.#pipe = null;
     this.#outgoing.detach();
     const said = reason === undefined || reason.reason === '' ? '' : `: ${printable(reason.reason)}`;
-    this.#greeting?.fail(new RelayError('lost', `the connection to the rendezvous is lost${said}`));
+    this.#handshaking?.fail(new RelayError('lost', `the connection to the rendezvous is lost${said}`));
     if (this.#stream?.pipeLost()) this.#options.pipeLost?.();
   }
 
@@ -221,7 +221,7 @@ interface Answer {
 }
 
 /** Waits for the executor's answer, and keeps what follows it until that has been read. */
-class Greeting {
+class PendingHandshake {
   readonly answered: Promise<Answer>;
   readonly early: ReceivedFrame[] = [];
   #resolve!: (answer: Answer) => void;

@@ -7,6 +7,7 @@ import {
 } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
 import { encodeFrame, type FrameBody, type ReceivedFrame } from '../frames/frame.ts';
+import { RESET_REASON } from '../frames/frame-markers.ts';
 import {
   CLOSE_TIMEOUT_MS,
   LARGE_MESSAGE_BYTES,
@@ -19,7 +20,6 @@ import { InboundMessages } from './inbound-messages.ts';
 import { type OutboundPart, OutboundRecords } from './outbound-records.ts';
 import type { FrameSource, OutgoingFrames } from './outgoing-frames.ts';
 import { Reliability } from './reliability.ts';
-import { RESET_REASON } from './wire-words.ts';
 
 /** What a stream needs of its link. */
 export interface StreamOptions {
@@ -132,7 +132,7 @@ export class NoiseStream implements Transport, FrameSource {
       this.#end({ code: CloseCode.abnormal, reason: 'the peer has reset the stream' }, false);
       return;
     }
-    this.#guard(() => {
+    this.#endOnError(() => {
       this.#reliability?.receive(frame);
       if (body.kind === 'data') this.#receiveRecord(body.seq, body.payload);
     });
@@ -168,8 +168,8 @@ export class NoiseStream implements Transport, FrameSource {
     const frame = this.#reliability?.full ? null : this.#nextRecord();
     if (frame !== null) return frame;
     this.#endWhenSent();
-    const receipt = this.#endReason === null ? (this.#reliability?.takeReceipt() ?? null) : null;
-    return receipt === null ? null : encodeFrame({ streamId: this.streamId, ...receipt });
+    const ack = this.#endReason === null ? (this.#reliability?.takeAck() ?? null) : null;
+    return ack === null ? null : encodeFrame({ streamId: this.streamId, ...ack });
   }
 
   #push(parts: readonly OutboundPart[], length: number): boolean {
@@ -195,15 +195,15 @@ export class NoiseStream implements Transport, FrameSource {
     const plaintext = this.#outbound.next();
     if (plaintext === null) return null;
     const seq = this.#sealing.nextSeq;
-    const payload = this.#guard(() => this.#sealing.seal(plaintext));
+    const payload = this.#endOnError(() => this.#sealing.seal(plaintext));
     if (payload === undefined) return null;
     this.#reliability?.sent(payload);
     return this.#dataFrame(seq, payload);
   }
 
   #dataFrame(seq: number, payload: Uint8Array): Uint8Array {
-    const receipt = this.#reliability?.receiptForRecord();
-    return encodeFrame({ streamId: this.streamId, ...receipt, body: { kind: 'data', seq, payload } });
+    const ack = this.#reliability?.ackForRecord();
+    return encodeFrame({ streamId: this.streamId, ...ack, body: { kind: 'data', seq, payload } });
   }
 
   #receiveRecord(seq: number, payload: Uint8Array): void {
@@ -228,7 +228,7 @@ export class NoiseStream implements Transport, FrameSource {
   }
 
   /** What a peer does wrong ends the stream, and nothing else. */
-  #guard<T>(step: () => T): T | undefined {
+  #endOnError<T>(step: () => T): T | undefined {
     try {
       return step();
     } catch (error) {

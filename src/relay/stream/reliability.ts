@@ -1,16 +1,16 @@
 import type { FrameBody, ReceivedFrame } from '../frames/frame.ts';
+import { PEER_LOST_REASON, resumeKind, resumeMark } from '../frames/frame-markers.ts';
 import {
   MAX_SILENT_RETRANSMITS,
   PROBE_TIMEOUT_MS,
   RESUME_WINDOW_MS,
-  RETRANSMIT_FIRST_MS,
-  RETRANSMIT_LONGEST_MS,
+  RETRANSMIT_MAX_MS,
+  RETRANSMIT_MIN_MS,
 } from '../limits.ts';
+import { type Ack, AckScheduler } from './acks.ts';
 import type { InboundMessages } from './inbound-messages.ts';
-import { type Receipt, Receipts } from './receipts.ts';
 import type { Placement } from './reorder-window.ts';
 import { SendBuffer, type SentRecord } from './send-buffer.ts';
-import { PEER_LOST_REASON, resumeKind, resumeMark } from './wire-words.ts';
 
 /** What the other parts of a stream do for its reliability. */
 export interface ReliabilityEvents {
@@ -29,11 +29,11 @@ export interface ReliabilityEvents {
 export class Reliability {
   readonly #inbound: InboundMessages;
   readonly #events: ReliabilityEvents;
-  readonly #receipts: Receipts;
+  readonly #acks: AckScheduler;
   readonly #buffer = new SendBuffer();
-  /** Runs while the peer owes a receipt, or an answer to the question whether it goes on. */
+  /** Runs while the peer owes an ack, or an answer to the question whether it goes on. */
   #timeout: NodeJS.Timeout | null = null;
-  #timeoutMs = RETRANSMIT_FIRST_MS;
+  #timeoutMs = RETRANSMIT_MIN_MS;
   #silentTimeouts = 0;
   /** Runs while the peer is away. */
   #window: NodeJS.Timeout | null = null;
@@ -44,7 +44,7 @@ export class Reliability {
   constructor(inbound: InboundMessages, events: ReliabilityEvents) {
     this.#inbound = inbound;
     this.#events = events;
-    this.#receipts = new Receipts(inbound, () => events.wake());
+    this.#acks = new AckScheduler(inbound, () => events.wake());
   }
 
   /** Whether the peer is away, so that nothing is sent. */
@@ -99,18 +99,18 @@ export class Reliability {
     this.#endProbe();
     const { ack, ackBits, body } = frame;
     if (body.kind === 'resume') this.#resume(body.nextSeq, frame);
-    // Zeros say nothing, but for the receipt of record 0, which needs a frame of its own.
+    // Zeros say nothing, but for the ack of record 0, which needs a frame of its own.
     else if (body.kind === 'ack' || ack > 0 || ackBits > 0) this.#acknowledged(ack, ackBits);
   }
 
   /** A record has been taken in. */
   arrived(placement: Placement): void {
-    this.#receipts.arrived(placement);
+    this.#acks.arrived(placement);
   }
 
   /** The reader may have taken messages, which makes room for the peer. */
   consumed(): void {
-    this.#receipts.later();
+    this.#acks.later();
   }
 
   /** A new record leaves. */
@@ -124,27 +124,27 @@ export class Reliability {
     return this.#buffer.takeRepeat();
   }
 
-  /** The receipt that rides on a record. */
-  receiptForRecord(): Receipt | undefined {
-    const receipt = this.#receipts.current;
-    if (receipt === null) return undefined;
-    if (receipt.ack > 0 || receipt.ackBits > 0) this.#receipts.told();
-    return receipt;
+  /** The ack that rides on a record. */
+  ackForRecord(): Ack | undefined {
+    const ack = this.#acks.current;
+    if (ack === null) return undefined;
+    if (ack.ack > 0 || ack.ackBits > 0) this.#acks.sent();
+    return ack;
   }
 
-  /** A frame with nothing but a receipt, when one is due; as long as there is nothing to acknowledge, a sign of life. */
-  takeReceipt(): (Partial<Receipt> & { readonly body: FrameBody }) | null {
-    if (!this.#receipts.due) return null;
-    this.#receipts.told();
-    const receipt = this.#receipts.current;
-    return receipt === null ? { body: { kind: 'heartbeat' } } : { ...receipt, body: { kind: 'ack' } };
+  /** A frame with nothing but an ack, when one is due; as long as there is nothing to acknowledge, a sign of life. */
+  takeAck(): (Partial<Ack> & { readonly body: FrameBody }) | null {
+    if (!this.#acks.due) return null;
+    this.#acks.sent();
+    const ack = this.#acks.current;
+    return ack === null ? { body: { kind: 'heartbeat' } } : { ...ack, body: { kind: 'ack' } };
   }
 
   stop(): void {
     this.#stopTimeout();
     this.#endWindow();
     this.#endProbe();
-    this.#receipts.stop();
+    this.#acks.stop();
   }
 
   #resume(nextSeq: number, frame: ReceivedFrame): void {
@@ -153,7 +153,7 @@ export class Reliability {
     if (kind === null || (kind === 'answer' && !this.#asking)) return;
     this.#endWindow();
     this.#asking = false;
-    this.#timeoutMs = RETRANSMIT_FIRST_MS;
+    this.#timeoutMs = RETRANSMIT_MIN_MS;
     this.#buffer.resumeAt(nextSeq);
     if (kind === 'request') this.#sendResume('answer');
     this.#restartTimeout();
@@ -162,7 +162,7 @@ export class Reliability {
 
   #acknowledged(ack: number, ackBits: number): void {
     if (this.#buffer.acknowledge(ack, ackBits)) {
-      this.#timeoutMs = RETRANSMIT_FIRST_MS;
+      this.#timeoutMs = RETRANSMIT_MIN_MS;
       this.#restartTimeout();
     }
     this.#events.wake();
@@ -179,7 +179,7 @@ export class Reliability {
       this.#events.failed('the peer does not answer');
       return;
     }
-    this.#timeoutMs = Math.min(2 * this.#timeoutMs, RETRANSMIT_LONGEST_MS);
+    this.#timeoutMs = Math.min(2 * this.#timeoutMs, RETRANSMIT_MAX_MS);
     if (this.#asking) this.#sendResume('request');
     else this.#buffer.timedOut();
     this.#startTimeout();

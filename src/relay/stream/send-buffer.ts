@@ -11,17 +11,17 @@ export interface SentRecord {
   repeated: boolean;
 }
 
-/** How many records after the acknowledged one the bits of a receipt tell of. */
+/** How many records after the acknowledged one the bits of an ack tell of. */
 export const ACK_BITS = 32;
 
-/** Records without receipt, and which of them are to be sent again. */
+/** Records without ack, and which of them are to be sent again. */
 export class SendBuffer {
   #records: SentRecord[] = [];
   #bytes = 0;
   /** Number of the next new record. */
   #nextSeq = 0;
   readonly #repeats = new Set<number>();
-  /** Last record that was on its way at a timeout; while receipts come for those before it, ever more of them are repeated. */
+  /** Last record that was on its way at a timeout; while acks come for those before it, ever more of them are repeated. */
   #recoverTo: number | null = null;
   #burst = 1;
 
@@ -41,7 +41,7 @@ export class SendBuffer {
   }
 
   /**
-   * Takes a receipt: all up to `ack`, and those behind it whose bit is set. What is missing between them is sent again. True when it
+   * Takes an ack: all up to `ack`, and those behind it whose bit is set. What is missing between them is sent again. True when it
    * is news that a record is done with. Throws RelayError when it acknowledges what was never sent.
    */
   acknowledge(ack: number, bits: number): boolean {
@@ -72,7 +72,7 @@ export class SendBuffer {
     this.#repeat(this.#records);
   }
 
-  /** No receipt came in time. Repeats the first record that is missing; if none is known to be, the first, which the peer answers. */
+  /** No ack came in time. Repeats the first record that is missing; if none is known to be, the first, which the peer answers. */
   timedOut(): void {
     for (const record of this.#records) record.repeated = false;
     const first = this.#records.find(({ received }) => !received) ?? this.#records[0];

@@ -1,15 +1,15 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { ELF_TABLE_BYTES } from './limits.ts';
 
-/** What a program or library says about how it is loaded. */
+/** Loading information of a program or library. */
 export interface ElfFacts {
-  /** The loader that a program asks for; null for libraries and for programs that need none. */
+  /** The loader (PT_INTERP) of a program. Null for libraries and static programs. */
   readonly interpreter: string | null;
-  /** The name by which others ask for a library. */
+  /** The name (DT_SONAME) under which a library is loaded. */
   readonly soname: string | null;
 }
 
-/** Reads the facts from a file for 64-bit little-endian machines, which are all that are supported. Throws for any other file. */
+/** Reads a 64-bit little-endian ELF file. Throws for any other file. */
 export async function readElf(path: string): Promise<ElfFacts> {
   const file = await open(path, 'r');
   try {

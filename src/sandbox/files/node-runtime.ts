@@ -4,7 +4,7 @@ import { childPath, type NativePath, nativePathOfBytes, nativePathOfText } from 
 import type { HelperProgram } from '../file-helper-program.ts';
 import { readElf } from './elf.ts';
 
-/** What is mounted into a helper's sandbox for the helper itself, and how it is run there. */
+/** The mounts that a helper itself needs in its sandbox, and its command line there. */
 export interface NodeRuntime {
   readonly mounts: readonly RuntimeMount[];
   /** The program to execute and its arguments. */
@@ -17,21 +17,21 @@ export interface RuntimeMount {
 }
 
 /**
- * Where all of it lies. The policy may show nothing of the host, or deny the very directories that Node is in; the device files are
- * always in a directory of the sandbox's own, so that a place among them can be made without touching any other path.
+ * The directory of the runtime in the sandbox. The policy may hide all files of the host, or deny the directories of Node. `/dev` always
+ * belongs to the sandbox, so a directory in it affects no other path.
  */
 export const RUNTIME_DIRECTORY = nativePathOfBytes('/dev/.exec-server');
 
 /**
- * The Node that runs this server, with its loader and libraries, and the helper's program. The loader is started by name because the
- * place that Node's executable names for it need not exist in the sandbox.
+ * The Node executable of this server with its loader and libraries, and the helper's program. The command names the loader explicitly,
+ * because the loader path in Node's executable may not exist in the sandbox.
  */
 export async function nodeRuntime(program: HelperProgram, executable: string): Promise<NodeRuntime> {
   const [{ interpreter }, libraries] = await Promise.all([readElf(executable), loadedLibraries()]);
   const mounts = [
     mount(executable, 'node'),
     mount(program.main, 'dist/bin/file-helper.cjs'),
-    // Where the bundled program looks for it.
+    // The path where the bundled program expects it.
     mount(program.searchThread, 'dist/files/search/worker.js'),
   ];
   const node = [inside('node'), inside('dist/bin/file-helper.cjs')];
@@ -46,7 +46,7 @@ export async function nodeRuntime(program: HelperProgram, executable: string): P
   };
 }
 
-/** The libraries of this process by the names under which the loader looks for them. Whatever else is named like one is left out. */
+/** The libraries of this process, by the names that the loader uses. Skips other files that are named like a library. */
 async function loadedLibraries(): Promise<Map<string, string>> {
   const maps = await readFile('/proc/self/maps', 'utf8');
   const paths = new Set(maps.split('\n').flatMap((line) => LIBRARY.exec(line)?.[1] ?? []));

@@ -1,5 +1,6 @@
 import { Semaphore } from '../../base/semaphore.ts';
 import { FileError } from '../../files/errors.ts';
+import { leaseFileSystem } from '../../files/file-system-wrappers.ts';
 import { nativePathOfText } from '../../files/native-path.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
@@ -7,28 +8,28 @@ import { builtHelperProgram, type HelperProgram } from '../file-helper-program.t
 import type { Bwrap } from '../linux/bwrap.ts';
 import { seccompFilter } from '../linux/seccomp.ts';
 import type { Architecture } from '../linux/syscalls.ts';
+import { localProbe } from '../mounts/file-probe.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
+import { isCurrent, planMounts } from '../mounts/plan-mounts.ts';
 import { accessOf, type DiskPolicy, policyKey, type SandboxPolicy } from '../policy/policy.ts';
 import type { PolicyFiles } from '../sandbox.ts';
+import { FileHelper } from './file-helper.ts';
 import {
   HELPER_IDLE_MS,
+  HELPER_START_ATTEMPTS,
   HELPER_START_MS,
   HELPER_WAIT_MS,
   MAX_HELPERS,
   MAX_WAITING_STARTS,
 } from './limits.ts';
 import { type NodeRuntime, nodeRuntime } from './node-runtime.ts';
-import { PolicyHelper } from './policy-helper.ts';
-import { PooledHelper } from './pooled-helper.ts';
-import { RunningHelper } from './running-helper.ts';
-import { filesThrough } from './used-files.ts';
 
-/** What helpers are made with, and how many there may be. */
+/** What helpers are started with, and their limits. */
 export interface SandboxedFilesOptions {
   readonly spawner: Spawner;
-  readonly bwrap: Pick<Bwrap, 'path' | 'trusted' | 'proven'>;
+  readonly bwrap: Pick<Bwrap, 'path' | 'trustedPath' | 'markWorking'>;
   readonly architecture: Architecture;
-  /** The environment of the server, of which helpers get what concerns temporary files. */
+  /** The server's environment. Helpers get PATH and the variables for temporary directories. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly program?: HelperProgram;
   readonly maxHelpers?: number;
@@ -38,65 +39,140 @@ export interface SandboxedFilesOptions {
 }
 
 /**
- * Files under policies that hide or protect some of them. All operations under one policy are done by one helper, a process in a
- * sandbox that is built like that of a program. It is started for the first operation and shared by all connections; one that
- * nobody has used for a while is ended, and so is the longest unused one when there are too many. Nothing is ever done without it:
- * where it cannot be started, operations fail.
+ * A pool of file helpers for policies that hide or protect files. One helper per policy performs all operations under it; all
+ * connections share it. Its sandbox is built like that of a program. The first operation starts it. It ends when it has been idle for a
+ * while, or to free a slot for another policy. Operations never run without a helper: they fail when it cannot be started.
+ *
+ * A mount keeps showing the files that existed when it was made. Before each use the pool checks that the same files are still at their
+ * paths. If not, it starts another helper; the old one ends after its last user.
  */
 export class SandboxedFiles {
   readonly #options: SandboxedFilesOptions;
   readonly #filter: Uint8Array;
-  readonly #policies = new Map<string, PolicyHelper>();
-  /** All that run, those included that only finish what they have begun. */
-  readonly #helpers = new Set<PooledHelper>();
-  readonly #places: Semaphore;
+  readonly #policies = new Map<string, PolicyState>();
+  /** All running helpers, including retired ones that still have users. */
+  readonly #helpers = new Set<FileHelper>();
+  readonly #slots: Semaphore;
   #waiting = 0;
   #runtime: Promise<NodeRuntime> | null = null;
-  readonly #end = new AbortController();
+  readonly #closing = new AbortController();
 
   constructor(options: SandboxedFilesOptions) {
     this.#options = options;
-    this.#places = new Semaphore(options.maxHelpers ?? MAX_HELPERS);
-    // The network is out of reach anyway, and the helper talks through pipes.
+    this.#slots = new Semaphore(options.maxHelpers ?? MAX_HELPERS);
+    // The helper has no network in its namespace and communicates through pipes.
     this.#filter = seccompFilter('enabled', options.architecture);
   }
 
-  /** Costs nothing: what cannot be had fails each operation, with a FileError. */
+  /** Starts nothing yet. If the helper cannot be started, each operation fails with a FileError. */
   files({ disk }: SandboxPolicy): PolicyFiles {
     if (disk === 'unrestricted') throw new TypeError('a policy without restrictions needs no helper');
     const key = policyKey({ disk, network: 'restricted' });
-    return filesThrough(() => this.#enter(key, disk));
+    return {
+      fileSystem: leaseFileSystem(async () => {
+        const helper = await this.#acquire(key, disk);
+        return { files: helper.files.fileSystem, release: () => helper.release() };
+      }),
+      search: async (...args) => {
+        const helper = await this.#acquire(key, disk);
+        try {
+          return await helper.files.search(...args);
+        } finally {
+          helper.release();
+        }
+      },
+    };
   }
 
-  /** Processes of the helpers. */
+  /** The process ids of the helpers. */
   get pids(): number[] {
     return [...this.#helpers].map((helper) => helper.pid);
   }
 
-  /** Ends all helpers; what is under way fails. */
+  /** Ends all helpers. Operations in progress fail. */
   async close(): Promise<void> {
-    this.#end.abort();
+    this.#closing.abort();
     await Promise.all([...this.#helpers].map((helper) => helper.end()));
   }
 
-  async #enter(key: string, disk: DiskPolicy): Promise<PooledHelper> {
+  /** Returns the policy's helper with one more user, which the caller must release. */
+  async #acquire(key: string, disk: DiskPolicy): Promise<FileHelper> {
     let policy = this.#policies.get(key);
     if (policy === undefined) {
-      policy = new PolicyHelper(disk, (plan) => this.#startOrExplain(plan, disk));
+      policy = { disk, current: null, checking: null, nextCheck: null };
       this.#policies.set(key, policy);
-      // What a helper takes besides its plan is found out at the same time.
-      void this.#findMeans().catch(() => {});
+      // Looks them up while the plan is made.
+      void this.#findPrograms().catch(() => {});
     }
     try {
-      return await policy.enter();
+      for (let attempt = 1; attempt <= HELPER_START_ATTEMPTS; attempt++) {
+        const helper = await this.#checkedHelper(policy);
+        // False when the helper has died, or was ended to free its slot.
+        if (helper.acquire()) return helper;
+      }
+      throw new FileError('failed', `${FAILED}: it ends as soon as it has started`);
     } catch (error) {
       this.#forgetIdlePolicies();
       throw explained(error);
     }
   }
 
-  /** If it is bwrap that does not work here, its trial says so, and what helps. */
-  async #startOrExplain(plan: MountPlan, disk: DiskPolicy): Promise<PooledHelper> {
+  /** An operation that arrives during a check may know of a later change, so it shares the next check. */
+  #checkedHelper(policy: PolicyState): Promise<FileHelper> {
+    policy.nextCheck ??= this.#checkAfter(policy.checking, policy);
+    return policy.nextCheck;
+  }
+
+  async #checkAfter(previous: Promise<unknown> | null, policy: PolicyState): Promise<FileHelper> {
+    await previous?.catch(() => {});
+    // All operations that arrive in this microtask turn share the check.
+    await Promise.resolve();
+    const check = this.#check(policy);
+    policy.checking = check;
+    policy.nextCheck = null;
+    try {
+      return await check;
+    } finally {
+      if (policy.checking === check) policy.checking = null;
+    }
+  }
+
+  async #check(policy: PolicyState): Promise<FileHelper> {
+    const { current } = policy;
+    if (current !== null) {
+      if (current.helper.usable && (await isCurrent(current.plan, localProbe))) return current.helper;
+      current.helper.retire();
+      policy.current = null;
+    }
+    for (let attempt = 1; attempt <= HELPER_START_ATTEMPTS; attempt++) {
+      const started = await this.#startCurrent(policy.disk);
+      if (started === null) continue;
+      policy.current = started;
+      return started.helper;
+    }
+    throw unenforceable('the files to protect keep changing');
+  }
+
+  /** Returns null when files changed during the start, so that the mounts may differ from the plan. */
+  async #startCurrent(disk: DiskPolicy): Promise<PolicyState['current']> {
+    const plan = await planMounts(disk, localProbe, 'files');
+    const helper = await this.#startOrExplain(plan, disk).catch(async (error: unknown) => {
+      if (await isCurrent(plan, localProbe)) throw error;
+      return null;
+    });
+    if (helper === null) return null;
+    try {
+      if (await isCurrent(plan, localProbe)) return { plan, helper };
+    } catch (error) {
+      helper.retire();
+      throw error;
+    }
+    helper.retire();
+    return null;
+  }
+
+  /** If bwrap does not work on this machine, the error of its probe says so and how to fix it. */
+  async #startOrExplain(plan: MountPlan, disk: DiskPolicy): Promise<FileHelper> {
     try {
       return await this.#start(plan, disk);
     } catch (error) {
@@ -106,36 +182,35 @@ export class SandboxedFiles {
     }
   }
 
-  async #start(plan: MountPlan, disk: DiskPolicy): Promise<PooledHelper> {
-    const { spawner, env, architecture, startMs = HELPER_START_MS, idleMs = HELPER_IDLE_MS } = this.#options;
-    const { bwrap, runtime } = await this.#findMeans();
+  async #start(plan: MountPlan, disk: DiskPolicy): Promise<FileHelper> {
+    const { spawner, architecture, startMs = HELPER_START_MS, idleMs = HELPER_IDLE_MS } = this.#options;
+    const { bwrap, runtime } = await this.#findPrograms();
     refuseWritable(bwrap, disk);
-    await this.#takePlace();
-    let running: RunningHelper;
+    await this.#takeSlot();
+    let helper: FileHelper;
     try {
       this.#checkOpen();
-      const own = ownEnvironment(env);
+      const env = helperEnvironment(this.#options.env);
       const filter = this.#filter;
-      const launch = { spawner, bwrap, runtime, plan, filter, env: own, architecture, startMs };
-      running = await RunningHelper.start(launch);
+      helper = await FileHelper.start({ spawner, bwrap, runtime, plan, filter, env, architecture, startMs });
     } catch (error) {
-      this.#places.release();
+      this.#slots.release();
       throw error;
     }
-    this.#options.bwrap.proven();
-    const helper = new PooledHelper(running, idleMs, { onIdle: this.#onIdle, onGone: this.#onGone });
+    this.#options.bwrap.markWorking();
+    helper.own(idleMs, { onIdle: this.#onIdle, onEnded: this.#onEnded });
     this.#helpers.add(helper);
-    if (this.#end.signal.aborted) helper.retire();
+    if (this.#closing.signal.aborted) helper.retire();
     this.#checkOpen();
     return helper;
   }
 
   #checkOpen(): void {
-    if (this.#end.signal.aborted) throw new FileError('failed', 'the server is shutting down');
+    if (this.#closing.signal.aborted) throw new FileError('failed', 'the server is shutting down');
   }
 
-  /** A place among the helpers, if need be that of one which nobody uses. */
-  async #takePlace(): Promise<void> {
+  /** Waits for a free slot. Ends the helper that has been idle longest if all slots are taken. */
+  async #takeSlot(): Promise<void> {
     this.#checkOpen();
     const { waitMs = HELPER_WAIT_MS, maxHelpers = MAX_HELPERS } = this.#options;
     const tooMany = new FileError(
@@ -145,8 +220,8 @@ export class SandboxedFiles {
     if (this.#waiting >= MAX_WAITING_STARTS) throw tooMany;
     this.#waiting++;
     try {
-      if (this.#helpers.size >= maxHelpers) this.#endLongestUnused();
-      await this.#places.acquire(AbortSignal.any([AbortSignal.timeout(waitMs), this.#end.signal]));
+      if (this.#helpers.size >= maxHelpers) this.#endLongestIdle();
+      await this.#slots.acquire(AbortSignal.any([AbortSignal.timeout(waitMs), this.#closing.signal]));
     } catch {
       this.#checkOpen();
       throw tooMany;
@@ -155,32 +230,34 @@ export class SandboxedFiles {
     }
   }
 
-  #endLongestUnused(): void {
-    const unused = [...this.#helpers].filter((helper) => helper.usable && helper.isIdle);
-    const [longest] = unused.sort((a, b) => a.idleSince - b.idleSince);
+  #endLongestIdle(): void {
+    const idle = [...this.#helpers].filter((helper) => helper.usable && helper.isIdle);
+    const [longest] = idle.sort((a, b) => a.idleSince - b.idleSince);
     void longest?.end();
   }
 
-  readonly #onIdle = (helper: PooledHelper): void => {
+  readonly #onIdle = (helper: FileHelper): void => {
     if (this.#waiting > 0) void helper.end();
   };
 
-  readonly #onGone = (helper: PooledHelper): void => {
+  readonly #onEnded = (helper: FileHelper): void => {
     this.#helpers.delete(helper);
-    this.#places.release();
+    this.#slots.release();
     this.#forgetIdlePolicies();
   };
 
   #forgetIdlePolicies(): void {
-    for (const [key, policy] of this.#policies) if (policy.isIdle) this.#policies.delete(key);
+    for (const [key, { current, checking, nextCheck }] of this.#policies) {
+      if (checking === null && nextCheck === null && !current?.helper.usable) this.#policies.delete(key);
+    }
   }
 
-  async #findMeans(): Promise<{ readonly bwrap: string; readonly runtime: NodeRuntime }> {
-    const [bwrap, runtime] = await Promise.all([this.#options.bwrap.trusted(), this.#nodeRuntime()]);
+  async #findPrograms(): Promise<{ readonly bwrap: string; readonly runtime: NodeRuntime }> {
+    const [bwrap, runtime] = await Promise.all([this.#options.bwrap.trustedPath(), this.#nodeRuntime()]);
     return { bwrap, runtime };
   }
 
-  /** Found out once; a failure is not kept. */
+  /** Looked up once. A failure is not cached. */
   async #nodeRuntime(): Promise<NodeRuntime> {
     this.#runtime ??= nodeRuntime(this.#options.program ?? builtHelperProgram(), process.execPath);
     try {
@@ -192,21 +269,31 @@ export class SandboxedFiles {
   }
 }
 
-/** A bwrap that whoever is sandboxed can replace confines nobody. */
+/** The helper of one policy. */
+interface PolicyState {
+  readonly disk: DiskPolicy;
+  /** The latest helper and the plan that it was built from. */
+  current: { readonly plan: MountPlan; readonly helper: FileHelper } | null;
+  /** The check in progress, and the one that follows it. */
+  checking: Promise<FileHelper> | null;
+  nextCheck: Promise<FileHelper> | null;
+}
+
+/** Refuses a policy under which sandboxed programs could replace bwrap: they could escape through it. */
 function refuseWritable(bwrap: string, disk: DiskPolicy): void {
   if (disk.base === 'write' || accessOf(disk, nativePathOfText(bwrap)) !== 'write') return;
   throw unenforceable(`the sandbox would make bwrap itself (${bwrap}) writable; install it elsewhere`);
 }
 
-/** What the reference's helper gets as well. */
-function ownEnvironment(env: SandboxedFilesOptions['env']): Record<string, string> {
+/** The same variables as in the reference's helper. */
+function helperEnvironment(env: SandboxedFilesOptions['env']): Record<string, string> {
   const entries = ['PATH', 'TMPDIR', 'TMP', 'TEMP'].map((name) => [name, env[name]] as const);
   return Object.fromEntries(
     entries.filter((entry): entry is readonly [string, string] => entry[1] !== undefined),
   );
 }
 
-/** Whatever keeps a helper from being there is a failure of the operation, in the words that clients know. */
+/** Reports any reason for a missing helper as a failure of the operation, in the wording of the reference. */
 function explained(error: unknown): FileError {
   if (error instanceof FileError && error.message.startsWith(FAILED)) return error;
   const cause = error instanceof Error ? error.message : String(error);

@@ -1,41 +1,41 @@
-import type { NativePath } from '../../files/native-path.ts';
+import { type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
 import { limitsAnything, NO_RESOURCE_LIMITS } from '../../process/resources/resource-limits.ts';
 import type { InheritedDescriptor, SpawnSpec } from '../../process/spawn/spawner.ts';
-import { bwrapArguments, canBeBuiltAhead } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
+import { argumentFile, argumentsFrom, bwrapArguments, bwrapSpec, canBuildAhead } from './bwrap-arguments.ts';
 import type { ExpectedMount } from './data-segment.ts';
 import { descriptorPath } from './descriptors.ts';
 import type { Instructions } from './instructions.ts';
 import { expectedMount, launcherImage } from './launcher.ts';
-import type { HeldPlaces } from './placeholders.ts';
+import type { HeldPlaceholders } from './placeholders.ts';
 import type { NetworkMode } from './seccomp.ts';
 import type { Architecture } from './syscalls.ts';
 
-/** What a program gets that may use the network by way of its proxy only. */
+/** The network of a program that can only reach its proxy. */
 export interface Proxied {
-  /** The ports of its own 127.0.0.1 on which it finds proxies. */
+  /** The proxy ports on 127.0.0.1 in the program's network namespace. */
   readonly ports: readonly number[];
-  /** The unix socket to which the sockets that listen there are sent. */
+  /** The unix socket to which the launcher sends the listening sockets. */
   readonly mailbox: number;
 }
 
-/** A plan with all of its placeholders in place. */
+/** A plan whose placeholders all exist. */
 export interface ReadyPlan {
   readonly plan: MountPlan;
-  readonly identities: HeldPlaces['identities'];
-  /** Where the program starts, without links. */
+  readonly identities: HeldPlaceholders['identities'];
+  /** The working directory of the program, with links resolved. */
   readonly cwd: NativePath;
 }
 
-/** What bwrap reads: its arguments, and what it executes. */
+/** What bwrap reads: its arguments, and the launcher that it executes. */
 export interface BwrapInput {
   readonly args: Buffer;
   readonly launcher: Buffer;
 }
 
 /**
- * A program that bwrap is started for, with everything that concerns it in descriptors: other users can read a command line, and what
- * an environment says to the loader of programs must not be said to bwrap.
+ * The bwrap command for one program. Everything about the program is passed in descriptors: other users can read a command line, and
+ * variables for the dynamic loader (LD_PRELOAD) must not reach bwrap.
  */
 export class BwrapCommand {
   readonly #spec: SpawnSpec;
@@ -45,7 +45,7 @@ export class BwrapCommand {
   readonly #plan: MountPlan;
   readonly #layout: Layout;
 
-  /** `path` is what is executed. The plan decides over descriptors, and is built ahead. */
+  /** `path` is the executable. `plan` determines the descriptors, and is the plan for pre-building. */
   constructor(spec: SpawnSpec, path: string, plan: MountPlan, network: NetworkMode, proxied: Proxied | null) {
     this.#spec = spec;
     this.#path = path;
@@ -56,18 +56,18 @@ export class BwrapCommand {
   }
 
   /**
-   * Names how bwrap is started: a sandbox that was built ahead for a program is fit for every other under the same plan whose bwrap is
-   * started like that. Null when nothing can be built ahead for this one.
+   * Identifies how bwrap is started. A pre-built sandbox fits every program with the same plan and the same key. Null when no sandbox can
+   * be pre-built for this program.
    */
-  get kind(): string | null {
+  get poolKey(): string | null {
     const { io, inherited = [], resources = NO_RESOURCE_LIMITS, sessionLimits = null } = this.#spec;
     if (io.kind === 'pty' || inherited.length > 0 || this.#proxied !== null) return null;
-    if (sessionLimits !== null || limitsAnything(resources) || !canBeBuiltAhead(this.#plan)) return null;
+    if (sessionLimits !== null || limitsAnything(resources) || !canBuildAhead(this.#plan)) return null;
     return `stdin ${io.stdin}, network ${this.#network}`;
   }
 
-  /** How bwrap is started. It finds what it reads in the two descriptors. */
-  wrapper(
+  /** How to start bwrap. It reads its input from the two descriptors. */
+  launchSpec(
     bwrap: string,
     { launcher, args }: Readonly<Record<keyof BwrapInput, InheritedDescriptor>>,
     filter: Buffer,
@@ -75,13 +75,13 @@ export class BwrapCommand {
     return this.#wrapper(bwrap, [launcher, args, filter, 'report']);
   }
 
-  /** How bwrap is started to build what it can, and to wait for its instructions. Only where there is a {@link kind}. */
-  wrapperAhead(bwrap: string, { launcher, pipe }: Instructions['inherited'], filter: Buffer): SpawnSpec {
+  /** How to start bwrap so that it builds most of the sandbox and waits for instructions. Only if {@link poolKey} is not null. */
+  prebuildSpec(bwrap: string, { launcher, pipe }: Instructions['inherited'], filter: Buffer): SpawnSpec {
     const args = this.#arguments(this.#plan, this.#layout, this.#layout.gate);
     return this.#wrapper(bwrap, [launcher, args, filter, 'report', pipe]);
   }
 
-  /** What bwrap reads. Null when the plan takes other descriptors than the one that bwrap was started for. */
+  /** What bwrap reads. Null when the plan needs other descriptors than the plan that bwrap was started for. */
   input(ready: ReadyPlan, architecture: Architecture): BwrapInput | null {
     const layout = layoutOf(ready.plan, this.#spec, this.#proxied);
     const { emptyFiles, executed } = this.#layout;
@@ -93,10 +93,10 @@ export class BwrapCommand {
   }
 
   /**
-   * What bwrap reads and executes that has built the same plan ahead. What was mounted then is what others undo who exchange files, so
-   * that it has to be certain that it is still there.
+   * What a pre-built sandbox of the same plan reads. Other processes may have replaced files since, which removes mounts, so the launcher
+   * must be certain that each mount still exists.
    */
-  inputAhead(ready: ReadyPlan, architecture: Architecture): BwrapInput {
+  prebuiltInput(ready: ReadyPlan, architecture: Architecture): BwrapInput {
     return { args: NOTHING, launcher: this.#launcher(ready, architecture, true) };
   }
 
@@ -112,20 +112,13 @@ export class BwrapCommand {
 
   #wrapper(bwrap: string, descriptors: readonly InheritedDescriptor[]): SpawnSpec {
     const { argumentsFd, executed, emptyFiles } = this.#layout;
-    return {
-      ...this.#spec,
-      program: bwrap,
-      argv: ['bwrap', '--args', String(argumentsFd), '--', executed],
-      cwd: '/',
-      env: {},
-      inherited: [
-        ...(this.#spec.inherited ?? []),
-        ...descriptors,
-        ...(this.#proxied === null ? [] : [{ fd: this.#proxied.mailbox }]),
-        ...new Array<'empty'>(emptyFiles).fill('empty'),
-      ],
-      wrapper: 'contains',
-    };
+    const inherited = [
+      ...(this.#spec.inherited ?? []),
+      ...descriptors,
+      ...(this.#proxied === null ? [] : [{ fd: this.#proxied.mailbox }]),
+      ...new Array<'empty'>(emptyFiles).fill('empty'),
+    ];
+    return { ...this.#spec, ...bwrapSpec(bwrap, argumentsFrom(argumentsFd, executed), inherited) };
   }
 
   #arguments(
@@ -137,32 +130,31 @@ export class BwrapCommand {
     const args = bwrapArguments(plan, {
       isolateNetwork: this.#network !== 'enabled',
       emptyFd: () => (gate === undefined ? firstEmptyFd : gate + 1) + empties++,
+      filterFd,
+      launcherFile: executed === LAUNCHER_FILE ? { fd: launcherFd, path: LAUNCHER_FILE } : null,
       ...(gate === undefined ? {} : { gate }),
     });
-    if (executed === LAUNCHER_FILE)
-      args.push('--perms', '0555', '--ro-bind-data', String(launcherFd), executed);
-    args.push('--seccomp', String(filterFd));
-    return Buffer.from(`${args.join('\0')}\0`, 'latin1');
+    return argumentFile(args);
   }
 }
 
 /**
- * Which descriptors bwrap finds open, and what it executes. What is meant for the program comes first, where it expects it. Empty files
- * come last: each is opened in its place, over whatever this process had there that has not been handed on yet.
+ * The descriptors that bwrap inherits, and what it executes. Those of the program come first, with the numbers that it expects. Empty files
+ * come last: opening one may overwrite a descriptor number of this process that has not been passed on yet.
  */
 interface Layout {
   readonly launcherFd: number;
   readonly argumentsFd: number;
   readonly filterFd: number;
   readonly report: number;
-  /** Where there is one. */
+  /** Valid for a proxied program. */
   readonly mailbox: number;
-  /** Where there is one, and no mailbox; empty files come behind it. */
+  /** Valid for a pre-built sandbox, which has no mailbox. The empty files follow. */
   readonly gate: number;
   readonly firstEmptyFd: number;
   readonly emptyFiles: number;
   readonly firstFree: number;
-  readonly executed: string;
+  readonly executed: NativePath;
 }
 
 function layoutOf({ steps }: MountPlan, { inherited = [] }: SpawnSpec, proxied: Proxied | null): Layout {
@@ -188,15 +180,15 @@ function layoutOf({ steps }: MountPlan, { inherited = [] }: SpawnSpec, proxied: 
 
 const NOTHING = Buffer.alloc(0);
 
-/** The first descriptor behind the standard streams. */
+/** The first descriptor after the standard streams. */
 export const FIRST_INHERITED_FD = 3;
-/** Descriptors that bwrap may have left open behind those it was given. */
+/** Descriptors that bwrap may have opened after the inherited ones. */
 const SPARE_DESCRIPTORS = 16;
-/** Where a launcher is put that cannot be executed through its descriptor. */
-const LAUNCHER_FILE = '/dev/.exec-server-launch';
+/** The path of a launcher that cannot be executed through its descriptor. */
+const LAUNCHER_FILE = nativePathOfBytes('/dev/.exec-server-launch');
 
-/** What the plan mounts. A directory that was made for it is one that nobody could know before. */
-function expectedMounts(plan: MountPlan, identities: HeldPlaces['identities']): ExpectedMount[] {
+/** The mounts that the launcher verifies. The identity of a placeholder is known only after it was created. */
+function expectedMounts(plan: MountPlan, identities: HeldPlaceholders['identities']): ExpectedMount[] {
   const made = new Set(plan.placeholders.filter(({ kind }) => kind === 'directory').map(({ path }) => path));
   return plan.mounted.map(({ path, identity }) =>
     expectedMount({ path, identity: made.has(path) ? identities.get(path)! : identity }),

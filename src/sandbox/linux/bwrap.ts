@@ -4,16 +4,15 @@ import { dirname, join } from 'node:path/posix';
 import { nativePathOfBytes } from '../../files/native-path.ts';
 import type { Child, Spawner } from '../../process/spawn/spawner.ts';
 import { SandboxError } from '../errors.ts';
-import { bwrapArguments } from '../mounts/bwrap-arguments.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
+import { bwrapArguments, bwrapSpec } from './bwrap-arguments.ts';
 import { descriptorPath } from './descriptors.ts';
-import { fixFor, INSTALL_BWRAP } from './fixes.ts';
 import { idleImage } from './launcher.ts';
-import { PROBE_COMPLAINT_BYTES, PROBE_DEADLINE_MS, PROBE_RETRY_MS } from './limits.ts';
+import { PROBE_DEADLINE_MS, PROBE_OUTPUT_BYTES, PROBE_RETRY_MS } from './limits.ts';
 import { seccompFilter } from './seccomp.ts';
 import type { Architecture } from './syscalls.ts';
 
-/** Nothing can be sandboxed here: why, and what to change on this machine as far as that is known. */
+/** bwrap does not work on this machine. `fix` says what to change, or is null when no fix is known. */
 export class BwrapUnavailable extends SandboxError {
   readonly reason: string;
   readonly fix: string | null;
@@ -27,8 +26,8 @@ export class BwrapUnavailable extends SandboxError {
 }
 
 /**
- * The bwrap of this machine: looked for once, on the search path that the server was started with, and tried when somebody wants to
- * know whether it works before anything has shown that. What a request says about its environment has no influence on it.
+ * The bwrap executable of this machine. It is looked up once on the PATH of the server; the environment of a request has no influence. It is
+ * probed only when its state is needed before a sandboxed program has shown that it works.
  */
 export class Bwrap {
   readonly #spawner: Spawner;
@@ -44,7 +43,7 @@ export class Bwrap {
     this.#architecture = architecture;
   }
 
-  /** Its real path, once it has been shown to work. Rejects with BwrapUnavailable. */
+  /** Its real path, after a probe has succeeded. Rejects with BwrapUnavailable. */
   path(): Promise<string> {
     const failedAt = this.#attempt?.failedAt ?? null;
     if (this.#attempt === null || (failedAt !== null && performance.now() - failedAt > PROBE_RETRY_MS)) {
@@ -55,7 +54,7 @@ export class Bwrap {
         },
         () => {
           attempt.failedAt = performance.now();
-          // Else something has run in a sandbox meanwhile.
+          // Otherwise a program has run in a sandbox in the meantime.
           if (this.#attempt === attempt) this.#works = false;
         },
       );
@@ -64,23 +63,23 @@ export class Bwrap {
     return this.#attempt.path;
   }
 
-  /** Whether it works, as far as is known; null before anybody has found out. */
+  /** Whether bwrap works. Null while unknown. */
   get works(): boolean | null {
     return this.#works;
   }
 
-  /** Something runs in a sandbox that it has built, with a network of its own: no trial could show more. */
-  proven(): void {
+  /** Records that a program runs in a sandbox with its own network. A probe could not show more. */
+  markWorking(): void {
     if (this.#works === true || this.#trusted === null) return;
     this.#works = true;
     this.#attempt = { path: this.#trusted, failedAt: null };
   }
 
   /**
-   * Its real path, which nobody else can have put there, before it has been shown to work. For whoever can do without the trial, because
-   * a bwrap that does not work is noticed anyway; {@link path} then says why. Rejects with BwrapUnavailable.
+   * Its real path, without a probe. No other user can have installed or replaced it. For callers that detect a failing bwrap themselves;
+   * {@link path} then says why it fails. Rejects with BwrapUnavailable.
    */
-  async trusted(): Promise<string> {
+  async trustedPath(): Promise<string> {
     this.#trusted ??= findBwrap(this.#searchPath);
     try {
       return await this.#trusted;
@@ -92,35 +91,35 @@ export class Bwrap {
   }
 
   async #findWorking(): Promise<string> {
-    const path = await this.trusted();
-    const complaint = await this.#try(path);
-    if (complaint === null) return path;
-    // Another one may be there the next time.
+    const path = await this.trustedPath();
+    const message = await this.#try(path);
+    if (message === null) return path;
+    // Another bwrap may be installed the next time.
     this.#trusted = null;
-    throw new BwrapUnavailable(`${path} does not work here: ${complaint}`, fixFor(complaint));
+    throw new BwrapUnavailable(`${path} does not work here: ${message}`, fixFor(message));
   }
 
-  /** Builds and leaves a sandbox. Null when that works, else what went wrong. */
+  /** Builds a sandbox and exits. Returns null on success, otherwise the error message. */
   async #try(path: string): Promise<string | null> {
-    const args = bwrapArguments(PROBE_PLAN, { isolateNetwork: true, emptyFd: () => -1 });
+    const options = { isolateNetwork: true, emptyFd: () => -1, filterFd: 4, launcherFile: null };
+    const args = [...bwrapArguments(PROBE_PLAN, options), '--', descriptorPath(3)];
+    const inherited = [idleImage(this.#architecture), seccompFilter('restricted', this.#architecture)];
     const child = await this.#spawner.spawn({
-      program: path,
-      argv: ['bwrap', ...args, '--seccomp', '4', '--', descriptorPath(3)],
-      cwd: '/',
-      env: {},
+      ...bwrapSpec(path, args, inherited),
       io: { kind: 'pipe', stdin: 'closed' },
-      inherited: [idleImage(this.#architecture), seccompFilter('restricted', this.#architecture)],
-      wrapper: 'contains',
     });
     const deadline = setTimeout(() => void child.killTree(), PROBE_DEADLINE_MS);
-    const { code, complaint } = await outcomeOf(child);
+    const { code, message } = await outcomeOf(child);
     clearTimeout(deadline);
     if (code === 0) return null;
-    return complaint || (code === null ? 'it did not end in time' : `it exited with ${code}`);
+    return (
+      message ||
+      (code === null ? `it did not exit within ${PROBE_DEADLINE_MS / 1_000} s` : `it exited with ${code}`)
+    );
   }
 }
 
-/** The tree of most sandboxes, without what a policy adds. */
+/** The mounts that most sandboxes share. */
 const PROBE_PLAN: MountPlan = {
   steps: [
     { kind: 'bind', path: nativePathOfBytes('/'), writable: false },
@@ -134,7 +133,7 @@ const PROBE_PLAN: MountPlan = {
   observed: { paths: [], globs: [] },
 };
 
-/** The first bwrap on the path that nobody but root and this user can have put there. Rejects with BwrapUnavailable. */
+/** The first bwrap on the path that only root and this user can replace. Rejects with BwrapUnavailable. */
 export async function findBwrap(searchPath: string): Promise<string> {
   let distrusted: string | null = null;
   for (const directory of searchPath.split(':')) {
@@ -148,7 +147,7 @@ export async function findBwrap(searchPath: string): Promise<string> {
   throw distrusted === null
     ? new BwrapUnavailable(`bwrap was not found on this server's PATH (${searchPath})`, INSTALL_BWRAP)
     : new BwrapUnavailable(
-        `${distrusted}, so that bwrap cannot be trusted`,
+        `bwrap cannot be trusted because ${distrusted}`,
         `correct the permissions or ${INSTALL_BWRAP}`,
       );
 }
@@ -163,7 +162,7 @@ async function executableAt(path: string): Promise<string | null> {
   }
 }
 
-/** Which part of a real path others could replace, in words; null when none. Entries of a sticky directory belong to their owners. */
+/** Says which part of a real path other users could replace, or null. In a sticky directory only the owner can replace an entry. */
 async function weaknessOf(path: string): Promise<string | null> {
   for (let part = path; ; part = dirname(part)) {
     const { uid, mode } = await lstat(part);
@@ -177,15 +176,13 @@ async function weaknessOf(path: string): Promise<string | null> {
 const STICKY = 0o1000;
 const WRITABLE_BY_OTHERS = 0o022;
 
-async function outcomeOf(
-  child: Child,
-): Promise<{ readonly code: number | null; readonly complaint: string }> {
-  let complaint = '';
+async function outcomeOf(child: Child): Promise<{ readonly code: number | null; readonly message: string }> {
+  let message = '';
   const ends = child.outputs.map(
     (source) =>
       new Promise<void>((resolve) => {
         source.listen((bytes) => {
-          complaint = (complaint + bytes.toString()).slice(0, PROBE_COMPLAINT_BYTES);
+          message = (message + bytes.toString()).slice(0, PROBE_OUTPUT_BYTES);
         }, resolve);
         source.resume();
       }),
@@ -193,5 +190,35 @@ async function outcomeOf(
   const exited = new Promise<number | null>((resolve) => child.onExit(({ code }) => resolve(code)));
   const [code] = await Promise.all([exited, ...ends]);
   child.release();
-  return { code, complaint: complaint.trim() };
+  return { code, message: message.trim() };
 }
+
+/** The fix for a bwrap that is missing or cannot be trusted. */
+const INSTALL_BWRAP =
+  'install the package bubblewrap (apt-get install bubblewrap, dnf install bubblewrap, pacman -S bubblewrap)';
+
+/** The fix for an error message of bwrap, with a command where possible. Null when none is known. */
+export function fixFor(message: string): string | null {
+  return FIXES.find(([pattern]) => pattern.test(message))?.[1] ?? null;
+}
+
+/** Messages of bwrap and their fixes. The first match counts. */
+const FIXES: readonly (readonly [RegExp, string])[] = [
+  [
+    /mount proc/i,
+    'a container with a masked /proc forbids it; start the container with an unmasked /proc (docker run --security-opt systempaths=unconfined)',
+  ],
+  [
+    /uid map|capset|loopback/i,
+    'AppArmor may restrict user namespaces; allow them for bwrap with a profile, or for all programs (sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)',
+  ],
+  [
+    /namespace|user_namespaces/i,
+    'allow user namespaces (sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000); in a container, allow unshare in its seccomp profile',
+  ],
+  [/seccomp/i, 'this kernel needs CONFIG_SECCOMP_FILTER'],
+  [
+    /\/proc\/self\/fd\//,
+    'allow memory files to be executed (sysctl -w vm.memfd_noexec=1, or 0 if that is not enough)',
+  ],
+];

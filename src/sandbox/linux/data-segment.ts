@@ -2,25 +2,25 @@ import type { NativePath } from '../../files/native-path.ts';
 import { DATA_ADDRESS } from './executable.ts';
 import { MOUNT_ENTRY_BYTES, REPORT_ENTRY_BYTES } from './machine-code.ts';
 
-/** What is said and returned when a call fails with `errno`; 0 is any other one and comes last. */
+/** The message and exit code when a call fails with `errno`. 0 matches any errno and comes last. */
 export interface Failure {
   readonly errno: number;
   readonly exitCode: number;
   readonly text: string;
 }
 
-/** A path at which something is mounted, and the file that it is; null when any will do. */
+/** A path that must be a mount point, and the expected file. Null accepts any file. */
 export interface ExpectedMount {
   readonly path: NativePath;
   readonly file: { readonly device: bigint; readonly inode: bigint } | null;
 }
 
-/** Constants that machine code refers to. Each method returns the address of what it has added. */
+/** The constants of the machine code. Each method adds one and returns its address. */
 export class DataSegment {
   readonly #pieces: Buffer[] = [];
   #end = DATA_ADDRESS;
 
-  /** All of it; its length is a multiple of the size of a pointer. */
+  /** The bytes of the segment. The length is a multiple of the pointer size. */
   content(): Buffer {
     this.#add(NOTHING);
     return Buffer.concat(this.#pieces);
@@ -110,7 +110,7 @@ export class DataSegment {
     return this.#add(table);
   }
 
-  /** Keeps every address a multiple of the size of a pointer, which arm64 is faster with. */
+  /** Aligns every address to the pointer size, which is faster on arm64. */
   #add(bytes: Buffer): number {
     const padding = -this.#end & (POINTER_BYTES - 1);
     this.#pieces.push(Buffer.alloc(padding), bytes);
@@ -134,7 +134,7 @@ const POINTER_BYTES = 8;
 const FILTER_PROGRAM_BYTES = 16;
 const FILTER_INSTRUCTION_BYTES = 8;
 
-/** The numbers of a device are spread over its bits. */
+/** Splits a device number as `makedev` in glibc combines it. */
 function majorOf(device: bigint): number {
   return Number(((device >> 8n) & 0xfffn) | ((device >> 32n) & 0xfffff000n));
 }

@@ -3,16 +3,16 @@ import type { Architecture } from './syscalls.ts';
 const FILE_HEADER_BYTES = 64;
 const PROGRAM_HEADER_BYTES = 56;
 const HEADER_BYTES = FILE_HEADER_BYTES + 2 * PROGRAM_HEADER_BYTES;
-/** A multiple of every page size in use, far from where the kernel puts anything by itself. */
+/** The load address: a multiple of every page size in use, far from the addresses that the kernel chooses. */
 const LOAD_ADDRESS = 0x400000;
 const LOAD_ALIGNMENT = 0x10000;
 
-/** Where the data of an {@link executable} begins. */
+/** The address of the data of an {@link executable}. */
 export const DATA_ADDRESS = LOAD_ADDRESS + HEADER_BYTES;
 
 /**
- * An ELF file with one segment, readable and executable: the file's own headers, data, and behind it the code, which begins with its
- * first instruction. The length of the data is a multiple of that of an instruction.
+ * Builds an ELF file with one readable and executable segment: the headers, the data, and then the code. Execution starts at the first
+ * instruction. The length of the data must be a multiple of the instruction size.
  */
 export function executable(architecture: Architecture, data: Buffer, code: Buffer): Buffer {
   const file = Buffer.concat([Buffer.alloc(HEADER_BYTES), data, code]);

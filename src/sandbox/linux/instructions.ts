@@ -5,17 +5,17 @@ import type { InputSink, SandboxCalls } from '../../process/spawn/spawner.ts';
 import { SMALL_PIPE_BYTES } from './limits.ts';
 
 /**
- * What bwrap is told after it has been started: that takes as long as finding out what to tell it, so both are done at the same time.
- * It reads from a pipe and waits for the end of that: its arguments, or nothing if it is to go on with those it has. The launcher is a
- * file in memory that is empty until all arguments are in the pipe. Whatever happens to this process, no launcher runs behind arguments
- * that are not complete, or in a sandbox that is not.
+ * The input that bwrap receives after it was started. Starting bwrap takes as long as preparing its input, so both run at the same time.
+ * bwrap reads a pipe to its end: its arguments, or nothing if it continues with those it has. The launcher is a memory file that stays
+ * empty until all arguments are in the pipe. So even if this process dies, no launcher runs with incomplete arguments or in an incomplete
+ * sandbox.
  */
 export class Instructions {
   readonly #launcher: number;
   readonly #readEnd: number;
   readonly #writeEnd: number;
   #sink: InputSink | null = null;
-  #handedOver = false;
+  #readEndClosed = false;
   #closed = false;
 
   constructor(calls: Pick<SandboxCalls, 'createPipe' | 'memoryFile'>) {
@@ -30,12 +30,12 @@ export class Instructions {
     }
   }
 
-  /** What bwrap inherits: the launcher, and the end of the pipe from which it reads. */
+  /** What bwrap inherits: the launcher and the read end of the pipe. */
   get inherited(): Readonly<Record<'launcher' | 'pipe', { readonly fd: number }>> {
     return { launcher: { fd: this.#launcher }, pipe: { fd: this.#readEnd } };
   }
 
-  /** To be called once, when bwrap has been started. Resolves when it has everything, or is gone. */
+  /** Must be called once, after bwrap was started. Resolves when bwrap has everything, or has exited. */
   async send({ args, launcher }: Readonly<Record<'args' | 'launcher', Buffer>>): Promise<void> {
     if (this.#closed) return;
     const small = args.length <= SMALL_PIPE_BYTES;
@@ -45,18 +45,18 @@ export class Instructions {
     this.close();
   }
 
-  /** Lets go of what only bwrap needs. To be called when it has been started, or is not going to be. */
-  handOver(): void {
-    if (this.#handedOver) return;
-    this.#handedOver = true;
+  /** Must be called when bwrap was started, or will not be started. Only bwrap needs the read end. */
+  closeReadEnd(): void {
+    if (this.#readEndClosed) return;
+    this.#readEndClosed = true;
     closeSync(this.#readEnd);
   }
 
-  /** Frees all descriptors. A bwrap that still waits finds its arguments at an end, and no launcher. */
+  /** Closes all descriptors. A bwrap that still waits reads the end of its arguments and an empty launcher. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.handOver();
+    this.closeReadEnd();
     closeSync(this.#launcher);
     if (this.#sink !== null) this.#sink.destroy();
     else closeSync(this.#writeEnd);
@@ -74,7 +74,7 @@ export class Instructions {
   }
 }
 
-/** False when bwrap has ended and reads no more; how it ended tells why. */
+/** False when bwrap has exited. Its exit status says why. */
 function writeIfRead(fd: number, bytes: Buffer): boolean {
   try {
     return writeSync(fd, bytes) === bytes.length;

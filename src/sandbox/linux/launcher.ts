@@ -1,57 +1,57 @@
 import { constants } from 'node:os';
 import { type NativePath, textOfNativePath } from '../../files/native-path.ts';
-import type { MountedPlace } from '../mounts/mount-plan.ts';
+import type { MountedPath } from '../mounts/mount-plan.ts';
 import { DataSegment, type ExpectedMount, type Failure, LOOPBACK_ADDRESS_BYTES } from './data-segment.ts';
 import { executable } from './executable.ts';
 import { type MachineCode, machineCode } from './machine-code.ts';
 import type { Architecture } from './syscalls.ts';
 
-/** What a launcher does, in this order, before it becomes the program. */
+/** What a launcher does, in this order, before it executes the program. */
 export interface Launch {
-  /** Executed as it is, without a PATH lookup. */
+  /** Executed without a PATH lookup. */
   readonly path: string;
   readonly argv: readonly string[];
-  /** The program's whole environment; the launcher's own is ignored. */
+  /** The program's whole environment. The launcher's own is not passed on. */
   readonly env: Readonly<Record<string, string>>;
-  /** The descriptor through which the launcher is executed; the program does not get it. */
+  /** The descriptor through which the launcher is executed. The launcher closes it. */
   readonly descriptor: number;
-  /** A session of its own, with standard input as its controlling terminal or with none; null to stay in the given one. */
+  /** Creates a new session, with stdin as its controlling terminal or without one. Null stays in the current session. */
   readonly session: 'withTerminal' | 'withoutTerminal' | null;
-  /** A filter of system calls to put itself under, or null. */
+  /** The seccomp filter that the launcher applies to itself, or null. */
   readonly filter: Buffer | null;
-  /** Sockets to make and to give away, or null. */
+  /** Listening sockets to create and to send to the server, or null. */
   readonly listeners: Listeners | null;
-  /** What must be mounted, or the program is not executed. */
+  /** The mounts that must exist, otherwise the program is not executed. */
   readonly mounts: readonly ExpectedMount[];
-  /** Whether the program is not executed either when the kernel does not tell whether something is mounted somewhere. */
+  /** Whether to refuse the program when the kernel cannot report whether a path is a mount point. */
   readonly certain: boolean;
-  /** Where the program starts, or it is not executed; null to stay where the launcher is. */
+  /** The working directory, which must exist. Null keeps the launcher's. */
   readonly cwd: NativePath | null;
-  /** The descriptor to which one byte of {@link LaunchReport} is written before anything of the program runs; the program does not get it. */
+  /** The descriptor to which the launcher writes one byte of {@link LaunchReport} before it executes the program. The launcher closes it. */
   readonly report: number | null;
 }
 
-/** What a launcher says about the sandbox: that it is as it should be, or not. */
+/** The launcher's report: the sandbox is complete, or the launcher refuses to execute the program. */
 export const LaunchReport = { complete: 1, refused: 2 } as const;
 
-/** Sockets that listen on 127.0.0.1 of the program's network but are served by the server. */
+/** Sockets that listen on 127.0.0.1 in the program's network namespace. The server accepts their connections. */
 export interface Listeners {
   readonly ports: readonly number[];
-  /** The descriptor of a unix socket over which they are sent, with one byte; the program does not get it. */
+  /** The unix socket over which they are sent, with one byte. The launcher closes it. */
   readonly mailbox: number;
-  /** From this number on descriptors are free. */
+  /** The first unused descriptor number. */
   readonly firstFree: number;
 }
 
-export function expectedMount({ path, identity }: MountedPlace): ExpectedMount {
+export function expectedMount({ path, identity }: MountedPath): ExpectedMount {
   const [device, inode] = identity?.split(':') ?? [];
   return { path, file: inode === undefined ? null : { device: BigInt(device!), inode: BigInt(inode) } };
 }
 
 /**
- * A static executable that starts one program and carries everything about it: path, arguments, environment and filter. Nothing of it
- * has to be installed, and no shell or loader runs before the program. When the program cannot be executed it says so in one line
- * on descriptor 2 and exits with 127, or 126 for a file that exists. All strings must be free of NUL.
+ * Builds a static executable that starts one program. It contains the path, arguments, environment and filter. It needs no installed file,
+ * and no shell or loader runs before the program. If the program cannot be executed, it prints one line to stderr and exits with 127, or
+ * 126 for a file that exists. No string may contain NUL.
  */
 export function launcherImage(launch: Launch, architecture: Architecture): Buffer {
   const data = new DataSegment();
@@ -59,7 +59,7 @@ export function launcherImage(launch: Launch, architecture: Architecture): Buffe
   return executable(architecture, data.content(), code);
 }
 
-/** An executable that exits with 0 at once. */
+/** Builds an executable that exits with 0. */
 export function idleImage(architecture: Architecture): Buffer {
   const code = machineCode(architecture);
   code.call('exit_group', 0);
@@ -75,7 +75,7 @@ function launchCode(launch: Launch, data: DataSegment, architecture: Architectur
     writeReport(launch.report, LaunchReport.complete, data, code);
     code.call('close', launch.report);
   }
-  if (launch.listeners !== null) giveAway(launch.listeners, data, code);
+  if (launch.listeners !== null) sendListeners(launch.listeners, data, code);
   if (launch.session !== null) code.call('setsid');
   if (launch.session === 'withTerminal') code.call('ioctl', 0, TIOCSCTTY, 0);
   if (launch.filter !== null) applyFilter(launch.filter, data, code);
@@ -87,30 +87,30 @@ function launchCode(launch: Launch, data: DataSegment, architecture: Architectur
 }
 
 /**
- * Paths may have been exchanged after they were looked at and before they were mounted, by another program: then something else may be
- * mounted, or elsewhere.
+ * Verifies the mounts. Another program may have replaced a path after it was probed and before it was mounted. Then another file is mounted,
+ * or at another path.
  */
 function checkMounts({ mounts, certain, report }: Launch, data: DataSegment, code: MachineCode): void {
   const text =
-    'exec-server: files that the sandbox is about were exchanged while it was built; start again\n';
+    'exec-server: files of the sandbox policy were replaced while the sandbox was built; start again\n';
   code.checkMounts(data.mountTable(mounts), certain, refusal({ exitCode: 127, text }, report, data, code));
 }
 
-/** bwrap could do it as well, if it knew where when it is started. The exit code is the one that it would give. */
+/** Changes the directory. bwrap is started before the directory is known. Uses the exit code that bwrap would use. */
 function enterDirectory(cwd: NativePath, report: number | null, data: DataSegment, code: MachineCode): void {
   const text = `exec-server: the directory ${textOfNativePath(cwd)} cannot be entered inside the sandbox\n`;
   code.call('chdir', data.path(cwd));
   code.unlessZero(refusal({ exitCode: 1, text }, report, data, code));
 }
 
-/** Code that reports that the sandbox is not as it should be, and ends. */
+/** Returns code that reports a refusal and exits. */
 function refusal(
-  said: Omit<Failure, 'errno'>,
+  failure: Omit<Failure, 'errno'>,
   report: number | null,
   data: DataSegment,
   code: MachineCode,
 ): () => void {
-  const failures = data.reportTable([{ errno: 0, ...said }]);
+  const failures = data.reportTable([{ errno: 0, ...failure }]);
   return () => {
     if (report !== null) writeReport(report, LaunchReport.refused, data, code);
     code.report(failures);
@@ -122,10 +122,10 @@ function writeReport(descriptor: number, byte: number, data: DataSegment, code: 
 }
 
 /**
- * Nothing is checked here: in a network of its own the program finds every port free, and whoever waits for the sockets sees that
- * they do not come. All of them are closed when the program is executed.
+ * Creates the sockets and sends them to the server. Checks no results: all ports are free in a new network namespace, and the server notices
+ * missing sockets. The sockets are closed on exec.
  */
-function giveAway({ ports, mailbox, firstFree }: Listeners, data: DataSegment, code: MachineCode): void {
+function sendListeners({ ports, mailbox, firstFree }: Listeners, data: DataSegment, code: MachineCode): void {
   const descriptors = ports.map((_, index) => firstFree + index);
   for (const [index, port] of ports.entries()) {
     const descriptor = firstFree + index;
@@ -168,7 +168,7 @@ function executionFailures(path: string): Failure[] {
 const AF_INET = 2;
 const SOCK_STREAM = 1;
 const SOCK_CLOEXEC = 0x80000;
-/** Connections that wait until the server takes them; as many as servers usually let wait. */
+/** The listen backlog. 128 is a usual value. */
 const BACKLOG = 128;
 const TIOCSCTTY = 0x540e;
 const PR_SET_NO_NEW_PRIVS = 38;

@@ -1,48 +1,45 @@
-/** Output in which a sandboxed program's failure is explained: the reference keeps no more. */
+/** Output in which a sandbox denial is searched for. The reference keeps no more. */
 export const DENIAL_WINDOW_BYTES = 1024 * 1024;
 
-/** Placeholders that one server holds at a time. Each is two open descriptors; a command needs three or four, shared by its like. */
+/** Placeholders of one server. Each is two open descriptors. A command needs three or four; commands in one workspace share them. */
 export const MAX_PLACEHOLDERS = 1_024;
 
-/** How often, and how far apart, a placeholder is tried that another server is just removing: that takes it microseconds. */
+/** Attempts, and the delay between them, for a placeholder that another server is removing. Removing takes microseconds. */
 export const PLACEHOLDER_ATTEMPTS = 50;
 export const PLACEHOLDER_RETRY_MS = 2;
 
-/** How often a plan is made anew because the files changed before it could be carried out. */
+/** How many plans are made for one start when files change in between. */
 export const PLAN_ATTEMPTS = 3;
 
-/** How long the end of the server waits for starts that were given up; only a dead mount keeps one of them longer. */
+/** How long the shutdown waits for cleanups of cancelled starts. Only a dead mount takes longer. */
 export const ABANDONED_DEADLINE_MS = 1_000;
 
-/** How long a sandbox that does not work is not tried again: somebody has to change the system before it can. */
+/** How long a failed probe of bwrap is cached. An administrator has to change the system before it can succeed. */
 export const PROBE_RETRY_MS = 5_000;
 
-/** What an empty pipe takes at once whatever else the user has open: a page of the smallest size. */
+/** What an empty pipe always takes in one write, even at the user's pipe limit: the smallest page size. */
 export const SMALL_PIPE_BYTES = 4_096;
 
-/** How long the first program in a sandbox may take to be there before it is asked whether bwrap works at all. */
-export const UNPROVEN_START_MS = 5_000;
+/** How long the first sandboxed program may take to start before bwrap is probed. */
+export const UNVERIFIED_START_MS = 5_000;
 
-/**
- * How long bwrap may take to build a sandbox once it knows which; it takes ten milliseconds. Only one that hangs needs longer: on a
- * mount that does not answer, or because somebody has stopped it.
- */
+/** How long bwrap may take to build a sandbox. It takes ten milliseconds, unless a mount does not answer or bwrap was stopped. */
 export const BUILD_DEADLINE_MS = 20_000;
 
-/** How long bwrap may take to show that it works; it takes ten milliseconds. */
+/** How long the probe of bwrap may take. It takes ten milliseconds. */
 export const PROBE_DEADLINE_MS = 10_000;
 
-/** What is kept of what bwrap says when it does not work; its messages have one line. */
-export const PROBE_COMPLAINT_BYTES = 2_048;
+/** How much output of a failed probe is kept. bwrap's messages have one line. */
+export const PROBE_OUTPUT_BYTES = 2_048;
 
-/** Sandboxes that are kept in reserve, one for each plan and kind of program: with and without an input in two workspaces, say. */
-export const SANDBOXES_IN_RESERVE = 4;
+/** Pre-built sandboxes, one for each plan and pool key. Four are enough for two workspaces, with and without stdin. */
+export const MAX_POOLED_SANDBOXES = 4;
 
 /**
- * How long a sandbox is kept in reserve: about as long as an agent thinks before its next command. It holds half a megabyte of the
- * kernel's memory and no processor.
+ * How long an unused pre-built sandbox is kept: about as long as an agent thinks before its next command. It costs half a megabyte of
+ * kernel memory and no CPU time.
  */
-export const RESERVE_IDLE_MS = 30_000;
+export const POOLED_SANDBOX_IDLE_MS = 30_000;
 
-/** How often building a plan ahead may come to nothing before it is given up: somebody exchanges files now and then, some machines always refuse. */
-export const MAX_RESERVE_FAILURES = 3;
+/** How many pre-built sandboxes of a plan may fail in a row. Files are replaced now and then; some machines always refuse. */
+export const MAX_PREBUILD_FAILURES = 3;

@@ -1,34 +1,34 @@
 import { type Architecture, type SyscallName, syscallNumber } from './syscalls.ts';
 
-/** Machine code of a few system calls with constant arguments. */
+/** Assembles machine code for system calls with constant arguments. */
 export interface MachineCode {
-  /** Arguments are taken as unsigned 32-bit numbers. */
+  /** Arguments are unsigned 32-bit numbers. */
   call(name: SyscallName, ...args: readonly number[]): void;
   /** The same with the result of the last call as the first argument. */
   callWithResult(name: SyscallName, ...more: readonly number[]): void;
-  /** Runs what `onFailure` writes when the last call has not returned zero. */
+  /** Runs the code that `onFailure` appends when the last call has not returned zero. */
   unlessZero(onFailure: () => void): void;
   /**
-   * Takes the result of the last call as a negated errno, looks it up in the table at `table`, writes the text found there to
-   * descriptor 2 and ends the process with the code found there. Entries are as {@link REPORT_ENTRY_BYTES} says.
+   * Interprets the result of the last call as a negated errno and looks it up in the table at `table`. Prints the text of the entry to
+   * stderr and exits with its code. For the format of an entry see {@link REPORT_ENTRY_BYTES}.
    */
   report(table: number): void;
   /**
-   * Runs what `onFailure` writes, which must end the process, unless all is well with the mounts in the table at `table`: each path is
-   * where something is mounted, and is the file it should be. Entries are as {@link MOUNT_ENTRY_BYTES} says. Where the kernel does not
-   * tell what is mounted, that is taken to be well unless it has to be `certain`.
+   * Checks that each path in the table at `table` is a mount point and the expected file. If not, runs the code that `onFailure` appends,
+   * which must exit. For the format of an entry see {@link MOUNT_ENTRY_BYTES}. If the kernel does not report mount points, the check for
+   * them passes unless `certain` is set.
    */
   checkMounts(table: number, certain: boolean, onFailure: () => void): void;
   bytes(): Buffer;
 }
 
 /**
- * An entry: address of the path (0 ends the table), number of the file (0 is any), and major and minor number of its device, in 8, 8, 4
- * and 4 bytes.
+ * An entry: address of the path (0 ends the table), inode number (0 matches any), and major and minor device number, in 8, 8, 4 and 4
+ * bytes.
  */
 export const MOUNT_ENTRY_BYTES = 24;
 
-/** An entry: errno (0 is any, and ends the table) and exit code in 4 bytes each, address and length of the text in 8 bytes each. */
+/** An entry: errno (0 matches any and ends the table) and exit code in 4 bytes each, address and length of the text in 8 bytes each. */
 export const REPORT_ENTRY_BYTES = 24;
 
 export function machineCode(architecture: Architecture): MachineCode {
@@ -40,11 +40,11 @@ const STDERR = 2;
 const WORKING_DIRECTORY = 0xffffff9c;
 const AT_SYMLINK_NOFOLLOW = 0x100;
 const STATX_INO = 0x100;
-/** STATX_ATTR_MOUNT_ROOT is the thirteenth bit; a kernel that does not know it says so. */
+/** STATX_ATTR_MOUNT_ROOT, the bit that marks a mount point. A kernel that does not support it clears it in the attribute mask. */
 const MOUNT_ROOT_BIT = 13;
-/** Below the stack there is room for a `struct statx`, which has 256 bytes. */
-const ROOM_BELOW_STACK = 512;
-/** Offsets in it. */
+/** The space below the stack pointer for a `struct statx`, which has 256 bytes. */
+const STATX_STACK_OFFSET = 512;
+/** Offsets in `struct statx`. */
 const ATTRIBUTES = 8;
 const INODE = 32;
 const KNOWN_ATTRIBUTES = 56;
@@ -99,7 +99,7 @@ class X64Code implements MachineCode {
     this.#code.push(0xbf, ...littleEndian(WORKING_DIRECTORY), 0xba, ...littleEndian(AT_SYMLINK_NOFOLLOW));
     this.#code.push(0x41, 0xba, ...littleEndian(STATX_INO));
     // lea r8, [rsp-…]
-    this.#code.push(0x4c, 0x8d, 0x84, 0x24, ...littleEndian(-ROOM_BELOW_STACK));
+    this.#code.push(0x4c, 0x8d, 0x84, 0x24, ...littleEndian(-STATX_STACK_OFFSET));
     this.#invoke('statx');
     // test eax, eax; jnz fail
     this.#code.push(0x85, 0xc0);
@@ -153,7 +153,7 @@ class Arm64Code implements MachineCode {
     this.#invoke(name);
   }
 
-  /** A result stands where the first argument is expected. */
+  /** The result is already in the register of the first argument. */
   callWithResult(name: SyscallName, ...more: readonly number[]): void {
     for (const [index, value] of more.entries()) this.#move(1 + index, value);
     this.#invoke(name);
@@ -197,7 +197,7 @@ class Arm64Code implements MachineCode {
     this.#move(0, WORKING_DIRECTORY);
     this.#move(2, AT_SYMLINK_NOFOLLOW);
     this.#move(3, STATX_INO);
-    this.#code.push(0xd10003e4 | (ROOM_BELOW_STACK << 10)); // sub x4, sp, #…
+    this.#code.push(0xd10003e4 | (STATX_STACK_OFFSET << 10)); // sub x4, sp, #…
     this.#invoke('statx');
     failIf(0x35000000); // cbnz w0, fail
     if (certain) this.#move(5, 0xffffffff);
@@ -218,7 +218,7 @@ class Arm64Code implements MachineCode {
     this.#code[toAdvance] = 0xb4000005 | ((this.#code.length - toAdvance) << 5);
     this.#code.push(0x91006129); // advance: add x9, x9, #24
     this.#code.push(0x14000000 | ((next - this.#code.length) & 0x3ffffff)); // b next
-    // The distance is in the same place in all three kinds of branches; in one it has fewer bits, which are enough.
+    // All three kinds of branches hold the offset at the same bit position. One has fewer bits, which are enough.
     for (const from of failures) this.#code[from]! |= (this.#code.length - from) << 5;
     onFailure();
     this.#code[toDone] = 0xb4000001 | ((this.#code.length - toDone) << 5);

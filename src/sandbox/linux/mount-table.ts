@@ -2,8 +2,8 @@ import { closeSync, openSync } from 'node:fs';
 import type { SandboxCalls } from '../../process/spawn/spawner.ts';
 
 /**
- * What is mounted where this process runs. A sandbox that has been built hears of each mount and unmount outside, as far as it is not
- * its own, and shows a new one as it is outside: writable, for one, where everything else is not.
+ * Detects changes of this process's mount table. Mounts and unmounts on the host propagate into existing sandboxes. A new mount appears
+ * there as it is on the host, for example writable where the sandbox is read-only.
  */
 export class MountTable {
   readonly #calls: Pick<SandboxCalls, 'hasChanged'>;
@@ -13,7 +13,7 @@ export class MountTable {
     this.#calls = calls;
   }
 
-  /** Begins to look for changes, if it has not begun; false when it cannot. */
+  /** Starts watching. Returns false when the mount table cannot be opened. */
   watch(): boolean {
     try {
       this.#fd ??= openSync('/proc/self/mountinfo', 'r');
@@ -23,13 +23,13 @@ export class MountTable {
     }
   }
 
-  /** Whether anything was mounted or unmounted since this was asked the last time, or since it is watched. */
+  /** Whether the table has changed since the last call, or since `watch`. True when it is not watched. */
   changed(): boolean {
     return this.#fd === null || this.#calls.hasChanged(this.#fd);
   }
 
-  /** Looks for changes no more. */
-  ignore(): void {
+  /** Stops watching. */
+  unwatch(): void {
     if (this.#fd !== null) closeSync(this.#fd);
     this.#fd = null;
   }

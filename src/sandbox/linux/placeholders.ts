@@ -14,40 +14,40 @@ import {
 import type { SandboxCalls } from '../../process/spawn/spawner.ts';
 import { unenforceable } from '../errors.ts';
 import { isPlaceholderMode, PLACEHOLDER_MODES, type Placeholder } from '../mounts/mount-plan.ts';
-import { descriptorPath, placeOf } from './descriptors.ts';
+import { descriptorPath, pathOfDescriptor } from './descriptors.ts';
 import { MAX_PLACEHOLDERS, PLACEHOLDER_ATTEMPTS, PLACEHOLDER_RETRY_MS } from './limits.ts';
 
-/** What a plan says is missing is there now, or the other way round: the plan has to be made anew. */
-export class PlanOutdated extends Error {
-  override readonly name = 'PlanOutdated';
+/** A path that the plan found missing exists now, or the reverse. A new plan is needed. */
+export class PlanOutdatedError extends Error {
+  override readonly name = 'PlanOutdatedError';
 }
 
 type PlaceholderCalls = Pick<SandboxCalls, 'lock' | 'openCached' | 'removeAfterDeath' | 'forgetRemoval'>;
 
-/** Placeholders that are in place. */
-export interface HeldPlaces {
-  /** What each path leads to, as {@link FileFacts} tells files from each other. */
+/** Placeholders that exist and are locked. */
+export interface HeldPlaceholders {
+  /** The identity of each placeholder, in the form of {@link FileFacts.identity}. */
   readonly identities: ReadonlyMap<NativePath, string>;
-  /** Gives them back. Must be called once, when no mount on them is in use. */
+  /** Must be called once, when no mount on them is in use. */
   release(): Promise<void>;
 }
 
 /**
- * Makes the empty files and directories that sandboxes need as places for their mounts, and removes each when its last sandbox is
- * gone. Removing one would undo the mounts on it, in whatever sandbox they are, so every server that uses it holds a shared lock on
- * it, and only who gets the exclusive lock removes it. One that a dead server has left is known by its mode, and removed by the
- * next one to use it. Where the file system has no locks, servers do not know of each other.
+ * Creates the empty files and directories that sandboxes need as mount points, and removes each after its last sandbox. Removing one
+ * would remove the mounts on it in every sandbox. So every server that uses it holds a shared lock on it, and only a server that gets the
+ * exclusive lock removes it. A placeholder that a dead server left is recognized by its mode; the next server that uses it removes it.
+ * On a file system without locks, servers do not know of each other.
  *
- * Each start waits for this, and a trip to a thread takes longer than what is done there. So only those calls go to a thread that have to
- * wait for a disk; what follows at once on a file that has just been made does not, and no more do questions to the kernel alone.
+ * Each start waits for this, and a round trip to the thread pool takes longer than the call itself. So only calls that may wait for a disk
+ * go to a thread. Calls on a file that was just created, and calls that the kernel answers from memory, run synchronously.
  */
 export class Placeholders {
   readonly #calls: PlaceholderCalls;
-  /** By where they are. */
+  /** By path. */
   readonly #held = new Map<NativePath, HeldPlaceholder>();
-  /** Those included that are no longer where they were made, or are just being closed. */
+  /** Includes those that were moved away or are being closed. */
   readonly #all = new Set<HeldPlaceholder>();
-  /** What the guard knows of, the longest unused first; no more than there may be placeholders. */
+  /** The paths that the watchdog knows, least recently used first. At most MAX_PLACEHOLDERS. */
   readonly #announced = new Map<NativePath, Placeholder['kind']>();
 
   constructor(calls: PlaceholderCalls) {
@@ -55,10 +55,10 @@ export class Placeholders {
   }
 
   /**
-   * Resolves when all of them exist. Rejects with PlanOutdated when a place is taken by something else, and with SandboxError when it
-   * cannot be had.
+   * Resolves when all of them exist. Rejects with PlanOutdatedError when another entry is at the path, and with SandboxError when the
+   * placeholder cannot be created.
    */
-  async hold(placeholders: readonly Placeholder[]): Promise<HeldPlaces> {
+  async hold(placeholders: readonly Placeholder[]): Promise<HeldPlaceholders> {
     const parents = new ParentDirectories(this.#calls);
     const results = await Promise.allSettled(
       placeholders.map((placeholder) => this.#hold(placeholder, parents)),
@@ -84,13 +84,13 @@ export class Placeholders {
   async #hold(placeholder: Placeholder, parents: ParentDirectories): Promise<HeldPlaceholder> {
     const { path } = placeholder;
     for (let held = this.#held.get(path); held !== undefined; held = this.#held.get(path)) {
-      if (held.leaving !== null) {
-        await held.leaving;
+      if (held.releasing !== null) {
+        await held.releasing;
         continue;
       }
       held.users++;
       if (await isInPlace(held)) return held;
-      // Somebody has moved it away with its directory. It stays with those who use it there.
+      // Another process has moved its directory. Those who use the placeholder there keep it.
       await this.#release(held);
       if (this.#held.get(path) === held) this.#held.delete(path);
     }
@@ -101,14 +101,14 @@ export class Placeholders {
     const { path } = placeholder;
     if (this.#all.size >= MAX_PLACEHOLDERS) {
       throw unenforceable(
-        `the sandbox needs an entry ${textOfNativePath(path)} for a moment, and this server holds too many such entries`,
+        `the sandbox needs a temporary entry ${textOfNativePath(path)}, but this server already holds ${MAX_PLACEHOLDERS} such entries; try again when other sandboxed programs have ended`,
       );
     }
     const held: HeldPlaceholder = {
       ...placeholder,
       users: 1,
       file: this.#acquire(placeholder, parents),
-      leaving: null,
+      releasing: null,
     };
     this.#held.set(path, held);
     this.#all.add(held);
@@ -116,7 +116,7 @@ export class Placeholders {
       await held.file;
       return held;
     } catch (error) {
-      this.#forgetPlace(held);
+      this.#forget(held);
       this.#all.delete(held);
       throw error;
     }
@@ -124,15 +124,15 @@ export class Placeholders {
 
   async #release(held: HeldPlaceholder): Promise<void> {
     if (--held.users > 0) return;
-    held.leaving = this.#leave(held).finally(() => this.#forgetPlace(held));
-    await held.leaving;
+    held.releasing = this.#remove(held).finally(() => this.#forget(held));
+    await held.releasing;
   }
 
-  #forgetPlace(held: HeldPlaceholder): void {
+  #forget(held: HeldPlaceholder): void {
     if (this.#held.get(held.path) === held) this.#held.delete(held.path);
   }
 
-  /** The guard hears of it before it exists, so that there is no moment in which the server's death would leave it. */
+  /** Registers the path with the watchdog before creating it, so that it is removed whenever the server dies. */
   async #acquire(placeholder: Placeholder, parents: ParentDirectories): Promise<OpenPlaceholder> {
     const { path } = placeholder;
     const parent = await parents.take(parentPath(path));
@@ -144,16 +144,16 @@ export class Placeholders {
         if (acquired !== null) return { parent, entry, ...acquired };
         await delay(PLACEHOLDER_RETRY_MS);
       }
-      throw new PlanOutdated(`${textOfNativePath(path)} keeps changing`);
+      throw new PlanOutdatedError(`${textOfNativePath(path)} keeps changing`);
     } catch (error) {
-      parent.giveBack();
+      parent.release();
       this.#announced.delete(path);
       this.#calls.forgetRemoval(path);
       throw error;
     }
   }
 
-  /** Null when another server is just removing it. */
+  /** Null when another server is removing it at this moment. */
   async #tryAcquire(placeholder: Placeholder, entry: Entry): Promise<AcquiredFile | null> {
     const made = await make(placeholder, entry);
     const fd = made === null ? await openExisting(placeholder, entry) : made.fd;
@@ -170,25 +170,22 @@ export class Placeholders {
     return null;
   }
 
-  /**
-   * Resolves when it is gone. It stays open for a moment longer: the file system does what is left to be done about a file that was
-   * removed when that is closed, and nobody has to wait for it.
-   */
-  async #leave(held: HeldPlaceholder): Promise<void> {
+  /** Resolves when it is removed. Closes it in the background: the file system frees a removed file on close, which may take time. */
+  async #remove(held: HeldPlaceholder): Promise<void> {
     const { parent, entry, fd } = await held.file;
     try {
       if (this.#lock(fd, 'exclusive') && leadsTo(entry, fd)) await removeIfEmpty(entry, held.kind, fd);
     } catch {
-      // What cannot be removed, because its directory is gone or closed to us, is nothing that a sandbox can be blamed for.
+      // Its directory may be gone or no longer accessible. That is not an error of the sandbox.
     } finally {
       close(fd, () => this.#all.delete(held));
-      parent.giveBack();
+      parent.release();
     }
   }
 
   /**
-   * The guard is told once of each place and not to forget it when the placeholder is gone, because the next program will want it
-   * again: where there is nothing, or something else, or a placeholder of another server, the guard does nothing.
+   * Registers each path with the watchdog once, and leaves it registered after the placeholder is removed, because the next program will
+   * probably need it again. The watchdog does nothing if the path is missing, is another entry, or is in use by another server.
    */
   #announce({ path, kind }: Placeholder): void {
     if (this.#announced.get(path) !== kind) this.#calls.removeAfterDeath(path, kind);
@@ -215,8 +212,8 @@ export class Placeholders {
 interface HeldPlaceholder extends Placeholder {
   users: number;
   readonly file: Promise<OpenPlaceholder>;
-  /** Set while it is given up. */
-  leaving: Promise<void> | null;
+  /** Set while it is being removed. */
+  releasing: Promise<void> | null;
 }
 
 interface AcquiredFile {
@@ -225,7 +222,7 @@ interface AcquiredFile {
   readonly identity: string;
 }
 
-/** A name in a directory that is held. Whatever becomes of the way to the directory, the name is reached through that. */
+/** A name in an open directory. It stays reachable when the directory is moved. */
 interface Entry {
   readonly directory: number;
   readonly name: string;
@@ -237,13 +234,13 @@ interface OpenPlaceholder extends AcquiredFile {
   readonly entry: Entry;
 }
 
-/** A directory of placeholders. Each of them gives it back once. */
+/** An open parent directory. Each of its placeholders releases it once. */
 interface SharedDirectory {
   readonly fd: number;
-  giveBack(): void;
+  release(): void;
 }
 
-/** The directories of the placeholders that are made together, each held once. */
+/** The parent directories of placeholders that are created together. Each is opened once. */
 class ParentDirectories {
   readonly #calls: Pick<SandboxCalls, 'openCached'>;
   readonly #shared = new Map<NativePath, { users: number; readonly fd: Promise<number> }>();
@@ -257,29 +254,29 @@ class ParentDirectories {
     this.#shared.set(path, shared);
     shared.users++;
     const fd = await shared.fd;
-    const giveBack = () => {
+    const release = () => {
       if (--shared.users > 0) return;
       this.#shared.delete(path);
       closeSync(fd);
     };
-    return { fd, giveBack };
+    return { fd, release };
   }
 
-  /** Somebody may have put a link in the place of a directory since the plan was made, or a file. */
+  /** Another process may have replaced the directory with a link or a file since the plan was made. */
   async #hold(path: NativePath): Promise<number> {
     try {
       const known = this.#calls.openCached(path, 'refused');
       const fd = typeof known === 'number' ? known : await openFile(systemPath(path), HOLD_DIRECTORY);
-      if (placeOf(fd) === path) return fd;
+      if (pathOfDescriptor(fd) === path) return fd;
       closeSync(fd);
     } catch (error) {
       throw failure(error, path);
     }
-    throw new PlanOutdated(`${textOfNativePath(path)} has been exchanged`);
+    throw new PlanOutdatedError(`${textOfNativePath(path)} has been replaced`);
   }
 }
 
-/** Null when there is something already. */
+/** Null when the entry exists already. */
 async function make(
   { path, kind }: Placeholder,
   entry: Entry,
@@ -300,7 +297,7 @@ async function make(
   }
 }
 
-/** Null when it has vanished. */
+/** Null when it no longer exists. */
 async function openExisting({ path, kind }: Placeholder, entry: Entry): Promise<number | null> {
   try {
     return await openFile(systemPath(pathOf(entry)), OPEN_FLAGS[kind]);
@@ -317,45 +314,41 @@ function unlessVanished(error: unknown, path: NativePath): null {
 function failure(error: unknown, path: NativePath): Error {
   const code = errorCode(error) ?? String(error);
   const text = textOfNativePath(path);
-  if (OUTDATED.has(code)) return new PlanOutdated(`${text} has changed (${code})`);
-  return unenforceable(`the sandbox needs an entry ${text} for a moment, and it cannot be made (${code})`);
+  if (OUTDATED.has(code)) return new PlanOutdatedError(`${text} has changed (${code})`);
+  return unenforceable(`the sandbox needs a temporary entry ${text}, and it cannot be created (${code})`);
 }
 
 function pathOf({ directory, name }: Entry): NativePath {
   return childPath(descriptorPath(directory), name);
 }
 
-/** Whether the name still stands for the open file; one that was removed or moved is elsewhere. */
+/** Whether the entry still is the open file, and not removed or moved. */
 function leadsTo({ directory, name }: Entry, fd: number): boolean {
-  return placeOf(fd) === childPath(placeOf(directory), name);
+  return pathOfDescriptor(fd) === childPath(pathOfDescriptor(directory), name);
 }
 
-/** Throws PlanOutdated when the open file is something else than a placeholder. */
-async function placeholderIdentity(
-  { path, kind }: Placeholder,
-  fd: number,
-  ownWork: boolean,
-): Promise<string> {
+/** Throws PlanOutdatedError when the open file is not a placeholder. */
+async function placeholderIdentity({ path, kind }: Placeholder, fd: number, isNew: boolean): Promise<string> {
   const stats = fstatSync(fd, { bigint: true });
   const { dev, ino, mode } = stats;
   const isKind = kind === 'directory' ? stats.isDirectory() : stats.isFile();
   if (!isKind || !isPlaceholderMode(Number(mode))) {
-    throw new PlanOutdated(`${textOfNativePath(path)} has been made by somebody else`);
+    throw new PlanOutdatedError(`${textOfNativePath(path)} has been created by another process`);
   }
-  // The umask may have taken bits away.
+  // The umask may have cleared bits.
   const isComplete = Number(mode & 0o1777n) === PLACEHOLDER_MODES[kind];
-  if (ownWork && !isComplete) await changeMode(fd, PLACEHOLDER_MODES[kind]);
+  if (isNew && !isComplete) await changeMode(fd, PLACEHOLDER_MODES[kind]);
   return `${dev}:${ino}:${kind}`;
 }
 
-/** Whether a placeholder is still where it was made. Throws when it could not be made. */
+/** Whether a placeholder is still at its path. Throws when it could not be created. */
 async function isInPlace({ path, kind, file }: HeldPlaceholder): Promise<boolean> {
   const { identity } = await file;
   const at = await lstat(systemPath(path), { bigint: true }).catch(() => null);
   return at !== null && `${at.dev}:${at.ino}:${kind}` === identity;
 }
 
-/** What somebody has filled meanwhile is theirs now and gets an ordinary mode. */
+/** Gives an ordinary mode to an entry that another process has filled, and leaves it. */
 async function removeIfEmpty(entry: Entry, kind: Placeholder['kind'], fd: number): Promise<void> {
   const path = systemPath(pathOf(entry));
   if (kind === 'file') {
@@ -378,10 +371,10 @@ const OPEN_FLAGS: Readonly<Record<Placeholder['kind'], number>> = {
   file: constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,
 };
 const CREATE = constants.O_CREAT | constants.O_EXCL;
-/** With Linux's flag for a descriptor that only names a place: it needs no right to read the directory. Node has no constant for it. */
+/** Includes O_PATH, which needs no permission to read the directory. Node has no constant for it. */
 const HOLD_DIRECTORY = constants.O_DIRECTORY | constants.O_NOFOLLOW | 0o10000000;
 
-/** What the system says when the way to a path is another one than it was. */
+/** Error codes that mean that the path has changed. */
 const OUTDATED: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'EISDIR']);
 
 const ORDINARY_MODES: Readonly<Record<Placeholder['kind'], number>> = { directory: 0o755, file: 0o644 };

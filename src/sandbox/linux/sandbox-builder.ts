@@ -14,10 +14,10 @@ import type { Child, SandboxCalls, SpawnSpec } from '../../process/spawn/spawner
 import { discardChild, type SandboxedLaunch, SandboxOutdatedError } from '../../process/start-program.ts';
 import { DenialScanner } from '../denial.ts';
 import { unenforceable } from '../errors.ts';
-import { cachedProbe } from '../mounts/cached-probe.ts';
 import { localProbe } from '../mounts/file-probe.ts';
+import { kernelCacheProbe } from '../mounts/kernel-cache-probe.ts';
 import type { MountPlan } from '../mounts/mount-plan.ts';
-import { PlanMemory, type RememberedPlan } from '../mounts/plan-memory.ts';
+import { type CachedPlan, PlanCache } from '../mounts/plan-cache.ts';
 import { type DiskPolicy, isFullWrite, type SandboxPolicy } from '../policy/policy.ts';
 import type { Bwrap } from './bwrap.ts';
 import {
@@ -27,51 +27,51 @@ import {
   type Proxied,
   type ReadyPlan,
 } from './bwrap-command.ts';
-import { descriptorPath, placeOf } from './descriptors.ts';
-import { hasEntered } from './entry.ts';
+import { descriptorPath, pathOfDescriptor } from './descriptors.ts';
+import { hasEntered } from './has-entered.ts';
 import { Instructions } from './instructions.ts';
 import { launcherImage } from './launcher.ts';
 import { ABANDONED_DEADLINE_MS, PLAN_ATTEMPTS } from './limits.ts';
-import { type HeldPlaces, Placeholders, PlanOutdated } from './placeholders.ts';
-import type { SandboxReserve, WaitingSandbox } from './reserve.ts';
+import { type HeldPlaceholders, Placeholders, PlanOutdatedError } from './placeholders.ts';
+import type { PrebuiltSandbox, SandboxPool } from './sandbox-pool.ts';
 import { type NetworkMode, seccompFilter } from './seccomp.ts';
 import type { Architecture } from './syscalls.ts';
 
 /**
- * Puts programs into sandboxes of Linux: bwrap gives them a file tree, processes and a network of their own, and a filter of system
- * calls. A program that may write everywhere gets the filter alone, and one that may use the network as well runs as it is.
+ * Builds Linux sandboxes for programs. bwrap gives a program its own file tree, process and network namespaces and a seccomp filter. A
+ * program that may write everywhere gets the filter alone. One that may also use the network runs without a sandbox.
  */
 export class LinuxSandboxBuilder {
   readonly #architecture: Architecture;
   readonly #bwrap: UsedBwrap;
   readonly #calls: SandboxCalls;
-  readonly #reserve: SandboxReserve | null;
+  readonly #pool: SandboxPool | null;
   readonly #placeholders: Placeholders;
   readonly #launchCache = new LaunchCache(() => performance.now());
-  readonly #plans: PlanMemory;
+  readonly #plans: PlanCache;
   readonly #filters = new Map<NetworkMode, Buffer>();
-  /** Enclosures that nobody waits for any more. As many as there are starts under way, at most. */
+  /** Cleanups of cancelled starts. At most as many as there are starts in progress. */
   readonly #abandoned = new Set<Promise<void>>();
 
-  /** Without a reserve each program waits until its sandbox has been built. */
+  /** Without a pool each program waits until its sandbox is built. */
   constructor(
     calls: SandboxCalls,
     bwrap: UsedBwrap,
     architecture: Architecture,
-    reserve: SandboxReserve | null = null,
+    pool: SandboxPool | null = null,
   ) {
     this.#architecture = architecture;
     this.#bwrap = bwrap;
     this.#calls = calls;
-    this.#reserve = reserve;
+    this.#pool = pool;
     this.#placeholders = new Placeholders(calls);
-    this.#plans = new PlanMemory(cachedProbe(localProbe, calls));
+    this.#plans = new PlanCache(kernelCacheProbe(localProbe, calls));
   }
 
   /**
-   * What to start in place of the program so that it is restricted to the policy. Rejects with SpawnError for what would be wrong with
-   * the program without a sandbox, with SandboxError when the policy cannot be kept. When `signal` aborts it rejects at once and
-   * clears away later what it was about to make.
+   * Returns what to start instead of the program so that the policy holds. Rejects with SpawnError for an error that the program would
+   * have without a sandbox too, and with SandboxError when the policy cannot be enforced. Rejects immediately when `signal` aborts, and
+   * cleans up in the background.
    */
   async wrapProgram(
     spec: SpawnSpec,
@@ -81,12 +81,12 @@ export class LinuxSandboxBuilder {
     proxied: Proxied | null = null,
   ): Promise<SandboxedLaunch> {
     const wrapping = this.#wrap(spec, policy, network, proxied, signal);
-    return signal === undefined ? wrapping : this.#untilAborted(wrapping, signal);
+    return signal === undefined ? wrapping : this.#unlessAborted(wrapping, signal);
   }
 
-  /** Resolves when what was made for starts that were given up is cleared away, or does not come to an end. */
+  /** Resolves when the cleanups of cancelled starts are done, or after a deadline. */
   async close(): Promise<void> {
-    await withTimeout(Promise.all([...this.#abandoned, this.#reserve?.close()]), ABANDONED_DEADLINE_MS);
+    await withTimeout(Promise.all([...this.#abandoned, this.#pool?.close()]), ABANDONED_DEADLINE_MS);
   }
 
   async #wrap(
@@ -104,39 +104,36 @@ export class LinuxSandboxBuilder {
       return { spec: this.#filtered(spec, path), denialDetector, release: null };
     const bwrap = await this.#bwrapFor(policy);
     const disk = diskOf(policy);
-    const remembered = this.#plans.recall(disk);
-    const making = this.#makeReady(disk, remembered, spec);
-    if (remembered === null) {
-      const ready = await making;
+    const cached = this.#plans.get(disk);
+    const preparing = this.#prepare(disk, cached, spec);
+    if (cached === null) {
+      const ready = await preparing;
       try {
         const command = new BwrapCommand(spec, path, ready.plan, network, proxied);
         const input = command.input(ready, this.#architecture)!;
         const entered = (child: Child) => hasEntered(child, network, this.#bwrap);
-        const wrapper = command.wrapper(bwrap, input, this.#filter(network));
+        const wrapper = command.launchSpec(bwrap, input, this.#filter(network));
         return { spec: wrapper, denialDetector, entered, release: ready.release };
       } catch (error) {
         await ready.release?.();
         throw error;
       }
     }
-    const { plan } = remembered;
+    const { plan } = cached;
     const command = new BwrapCommand(spec, path, plan, network, proxied);
     try {
-      return this.#wrapMeanwhile(command, { bwrap, plan, making, denialDetector, network, signal });
+      return this.#wrapWithCachedPlan(command, { bwrap, plan, preparing, denialDetector, network, signal });
     } catch (error) {
-      this.#abandon(making);
+      this.#abandon(preparing);
       throw describeLaunchFailure(error, bwrap);
     }
   }
 
-  /**
-   * It is found out whether what is to be built is what it was the last time while bwrap is started, or after it has built most of it:
-   * then there is a sandbox in reserve.
-   */
-  #wrapMeanwhile(command: BwrapCommand, start: UnderWay): SandboxedLaunch {
-    const { bwrap, plan, making, denialDetector, network, signal } = start;
+  /** Starts bwrap, or takes a pre-built sandbox, while the check whether the cached plan still holds is in progress. */
+  #wrapWithCachedPlan(command: BwrapCommand, start: PendingLaunch): SandboxedLaunch {
+    const { bwrap, plan, preparing, denialDetector, network, signal } = start;
     let ready: PreparedPlan | null | undefined;
-    making.then(
+    preparing.then(
       (made) => {
         ready = made;
       },
@@ -144,62 +141,62 @@ export class LinuxSandboxBuilder {
         ready = null;
       },
     );
-    const { kind } = command;
-    const spare = kind === null ? null : (this.#reserve?.take(plan, kind) ?? null);
-    const instructions = spare?.instructions ?? new Instructions(this.#calls);
+    const { poolKey } = command;
+    const prebuilt = poolKey === null ? null : (this.#pool?.take(plan, poolKey) ?? null);
+    const instructions = prebuilt?.instructions ?? new Instructions(this.#calls);
     const { launcher, pipe } = instructions.inherited;
     const launch = {
-      ...(spare === null
-        ? { spec: command.wrapper(bwrap, { launcher, args: pipe }, this.#filter(network)) }
-        : { spec: null, child: spare.child }),
+      ...(prebuilt === null
+        ? { spec: command.launchSpec(bwrap, { launcher, args: pipe }, this.#filter(network)) }
+        : { spec: null, child: prebuilt.child }),
       denialDetector,
       entered: async (child: Child) => {
-        instructions.handOver();
-        const made = await making;
-        const told = instructions.send(this.#inputFor(command, made, plan, spare));
-        const entered = await hasEntered(child, network, this.#bwrap, told);
-        if (spare !== null && entered) this.#reserve?.noteSuccess(plan);
-        if (spare !== null && !entered && !signal?.aborted) this.#reserve?.noteFailure(plan);
-        if (entered && made.plan === plan) this.#provideNext(command, start);
+        instructions.closeReadEnd();
+        const made = await preparing;
+        const instructed = instructions.send(this.#inputFor(command, made, plan, prebuilt));
+        const entered = await hasEntered(child, network, this.#bwrap, instructed);
+        if (prebuilt !== null && entered) this.#pool?.noteSuccess(plan);
+        if (prebuilt !== null && !entered && !signal?.aborted) this.#pool?.noteFailure(plan);
+        if (entered && made.plan === plan) this.#prebuildNext(command, start);
         if (entered) launch.release = made.release;
         return entered;
       },
       release: async (): Promise<void> => {
         instructions.close();
-        // A start that was given up does not wait for a disk that may never answer.
-        if (ready === undefined) this.#abandon(making);
+        // A cancelled start does not wait for a disk that may never answer.
+        if (ready === undefined) this.#abandon(preparing);
         else await ready?.release?.();
       },
     } as Mutable<SandboxedLaunch>;
     return launch;
   }
 
-  /** What bwrap is told, which in reserve has built most of `plan` already. Throws SandboxOutdatedError when it is not fit for what was made. */
+  /** Returns what bwrap reads. Throws SandboxOutdatedError when the started or pre-built bwrap does not fit the plan that was made. */
   #inputFor(
     command: BwrapCommand,
     made: PreparedPlan,
     plan: MountPlan,
-    spare: WaitingSandbox | null,
+    prebuilt: PrebuiltSandbox | null,
   ): BwrapInput {
-    if (made.plan !== plan) this.#reserve?.drop(plan);
-    if (spare === null) {
+    if (made.plan !== plan) this.#pool?.drop(plan);
+    if (prebuilt === null) {
       const input = command.input(made, this.#architecture);
       if (input !== null) return input;
-    } else if (made.plan === plan && !this.#calls.hasExited(spare.child.pid)) {
-      return command.inputAhead(made, this.#architecture);
+    } else if (made.plan === plan && !this.#calls.hasExited(prebuilt.child.pid)) {
+      return command.prebuiltInput(made, this.#architecture);
     }
     throw new SandboxOutdatedError(unenforceable('the files to protect keep changing; start again'));
   }
 
-  #provideNext(command: BwrapCommand, { bwrap, plan, network }: UnderWay): void {
-    const { kind } = command;
-    if (kind === null) return;
-    this.#reserve?.provide(plan, kind, (inherited) =>
-      command.wrapperAhead(bwrap, inherited, this.#filter(network)),
+  #prebuildNext(command: BwrapCommand, { bwrap, plan, network }: PendingLaunch): void {
+    const { poolKey } = command;
+    if (poolKey === null) return;
+    this.#pool?.prebuild(plan, poolKey, (inherited) =>
+      command.prebuildSpec(bwrap, inherited, this.#filter(network)),
     );
   }
 
-  async #untilAborted(wrapping: Promise<SandboxedLaunch>, signal: AbortSignal): Promise<SandboxedLaunch> {
+  async #unlessAborted(wrapping: Promise<SandboxedLaunch>, signal: AbortSignal): Promise<SandboxedLaunch> {
     try {
       return await unlessAborted(wrapping, signal, () => {
         throw cancelled('aborted');
@@ -218,11 +215,11 @@ export class LinuxSandboxBuilder {
     this.#abandoned.add(cleared);
   }
 
-  /** Whether it works at all is found out before anything else is said about it. */
+  /** If bwrap does not work at all, reports that rather than any other problem with it. */
   async #bwrapFor(policy: SandboxPolicy): Promise<string> {
-    const bwrap = await (this.#bwrap.works === false ? this.#bwrap.path() : this.#bwrap.trusted());
+    const bwrap = await (this.#bwrap.works === false ? this.#bwrap.path() : this.#bwrap.trustedPath());
     try {
-      refuseWithin(policy, nativePathOfText(bwrap));
+      refuseWritable(policy, nativePathOfText(bwrap));
     } catch (error) {
       await this.#bwrap.path();
       throw error;
@@ -240,39 +237,38 @@ export class LinuxSandboxBuilder {
     return path;
   }
 
-  async #makeReady(
-    disk: DiskPolicy,
-    remembered: RememberedPlan | null,
-    spec: SpawnSpec,
-  ): Promise<PreparedPlan> {
-    const [place, held] = await Promise.all([settled(this.#placeOf(spec.cwd)), this.#hold(disk, remembered)]);
+  async #prepare(disk: DiskPolicy, cached: CachedPlan | null, spec: SpawnSpec): Promise<PreparedPlan> {
+    const [directory, held] = await Promise.all([
+      settled(this.#realDirectory(spec.cwd)),
+      this.#hold(disk, cached),
+    ]);
     try {
-      return { ...held, cwd: await place() };
+      return { ...held, cwd: await directory() };
     } catch (error) {
       await held.release?.();
       this.#launchCache.forget(spec);
-      // The check says what is wrong with the directory now; when it finds nothing, the system's own words stand.
+      // Throws an error that describes the problem with the directory. If the check finds none, the original error stands.
       await checkLaunch(spec);
       throw error;
     }
   }
 
-  /** The directory without links. */
-  async #placeOf(directory: string): Promise<NativePath> {
+  /** Resolves the links in a directory path. */
+  async #realDirectory(directory: string): Promise<NativePath> {
     const fd = this.#calls.openCached(nativePathOfText(directory), 'followed');
     if (typeof fd !== 'number') return nativePathOfBytes(await realpath(directory, 'latin1'));
     try {
-      return placeOf(fd);
+      return pathOfDescriptor(fd);
     } finally {
       closeSync(fd);
     }
   }
 
-  async #hold(disk: DiskPolicy, remembered: RememberedPlan | null): Promise<HeldPlan> {
-    if (remembered !== null) {
+  async #hold(disk: DiskPolicy, cached: CachedPlan | null): Promise<HeldPlan> {
+    if (cached !== null) {
       const [held, holds] = await Promise.all([
-        settled(this.#holdPlaces(remembered.plan)),
-        remembered.stillHolds(),
+        settled(this.#holdPlaceholders(cached.plan)),
+        cached.isCurrent(),
       ]);
       const kept = await held().catch(() => null);
       if (kept !== null && holds) return kept;
@@ -281,21 +277,21 @@ export class LinuxSandboxBuilder {
     for (let attempt = 1; ; attempt++) {
       const plan = await this.#plans.make(disk);
       try {
-        return await this.#holdPlaces(plan);
+        return await this.#holdPlaceholders(plan);
       } catch (error) {
-        if (!(error instanceof PlanOutdated)) throw error;
+        if (!(error instanceof PlanOutdatedError)) throw error;
         if (attempt === PLAN_ATTEMPTS)
           throw unenforceable(`the files to protect keep changing: ${error.message}`);
       }
     }
   }
 
-  async #holdPlaces(plan: MountPlan): Promise<HeldPlan> {
-    if (plan.placeholders.length === 0) return { plan, identities: NOTHING_MADE, release: null };
+  async #holdPlaceholders(plan: MountPlan): Promise<HeldPlan> {
+    if (plan.placeholders.length === 0) return { plan, identities: NO_IDENTITIES, release: null };
     return { plan, ...(await this.#placeholders.hold(plan.placeholders)) };
   }
 
-  /** The launcher itself, executed from the memory that it is passed in. */
+  /** Starts the launcher from a memory file. It applies the filter and executes the program. */
   #filtered(spec: SpawnSpec, path: string): SpawnSpec {
     const filter = this.#filter('restricted');
     const { argv, env } = spec;
@@ -332,44 +328,44 @@ export class LinuxSandboxBuilder {
 }
 
 interface HeldPlan extends Omit<ReadyPlan, 'cwd'> {
-  /** Gives the placeholders back; null when there are none. */
+  /** Releases the placeholders. Null when there are none. */
   readonly release: SandboxedLaunch['release'];
 }
 
 type PreparedPlan = HeldPlan & ReadyPlan;
 
-/** A start whose plan is not ready yet. */
-interface UnderWay {
+/** A start whose plan is still being checked. */
+interface PendingLaunch {
   readonly bwrap: string;
-  /** What is built if it still holds. */
+  /** The cached plan, which is used if it still holds. */
   readonly plan: MountPlan;
-  readonly making: Promise<PreparedPlan>;
+  readonly preparing: Promise<PreparedPlan>;
   readonly denialDetector: DenialScanner;
   readonly network: NetworkMode;
   readonly signal: AbortSignal | undefined;
 }
 
-type UsedBwrap = Pick<Bwrap, 'works' | 'path' | 'trusted' | 'proven'>;
+type UsedBwrap = Pick<Bwrap, 'works' | 'path' | 'trustedPath' | 'markWorking'>;
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
 const LAUNCHER_NAME = 'exec-server-launch';
 
-/** Waits for an outcome, whatever it is; calling the result gives it. */
+/** Waits until the promise settles. Returns a function that gives its outcome. */
 async function settled<T>(work: Promise<T>): Promise<() => Promise<T>> {
   await work.catch(() => {});
   return () => work;
 }
 
-/** Ends what has been started for a program that is not wanted any more. */
+/** Kills the pre-built child of a cancelled launch. */
 async function withoutChild(launch: SandboxedLaunch): Promise<SandboxedLaunch> {
   if (launch.spec === null) await discardChild(launch.child);
   return launch;
 }
 
-const NOTHING_MADE: HeldPlaces['identities'] = new Map();
+const NO_IDENTITIES: HeldPlaceholders['identities'] = new Map();
 
-/** Every file, readable and writable, and nothing else to say about them. */
+/** Allows reading and writing every file. */
 const EVERYTHING: DiskPolicy = { base: 'write', platform: false, entries: [], denyGlobs: [] };
 
 function diskOf({ disk }: SandboxPolicy): DiskPolicy {
@@ -377,10 +373,10 @@ function diskOf({ disk }: SandboxPolicy): DiskPolicy {
 }
 
 /**
- * A bwrap that sandboxed programs can replace confines none. Whoever may write everywhere is not kept from it: such a policy gives away
- * more than bwrap.
+ * Refuses a policy under which sandboxed programs could replace bwrap, because they could escape through it. A policy that allows writing
+ * everywhere is not refused: it gives away more than bwrap.
  */
-function refuseWithin({ disk }: SandboxPolicy, bwrap: NativePath): void {
+function refuseWritable({ disk }: SandboxPolicy, bwrap: NativePath): void {
   if (disk === 'unrestricted') return;
   const entry = disk.entries.findLast(({ path }) => path !== '/' && isWithin(bwrap, path));
   if (entry?.access === 'write') {

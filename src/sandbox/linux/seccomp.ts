@@ -1,12 +1,12 @@
 import { type Architecture, AUDIT_ARCH, type SyscallName, syscallNumber } from './syscalls.ts';
 
-/** What a program may do with the network; `proxied` is by way of a proxy that listens on its own loopback address. */
+/** The network access of a program. `proxied` only reaches a proxy on its own loopback address. */
 export type NetworkMode = 'restricted' | 'proxied' | 'enabled';
 
 /**
- * A filter of system calls as the kernel takes it: `struct sock_filter` after `struct sock_filter`. What it denies fails with EPERM,
- * calls made for another processor end the process, and everything else is allowed. User namespaces stay possible, because
- * browsers and the like confine themselves with them; the capabilities that they give are of no use without `mount` and `setns`.
+ * Builds a seccomp filter in the kernel's format, an array of `struct sock_filter`. Denied calls fail with EPERM. Calls for another
+ * architecture kill the process. All other calls are allowed. User namespaces stay allowed, because browsers sandbox themselves with them;
+ * the capabilities in them are useless without `mount` and `setns`.
  */
 export function seccompFilter(mode: NetworkMode, architecture: Architecture): Buffer {
   const program = new FilterProgram();
@@ -19,24 +19,24 @@ export function seccompFilter(mode: NetworkMode, architecture: Architecture): Bu
   for (const { call, argument, allowed } of RULES[mode].onlyWith) {
     program.denyUnless(syscallNumber(call, architecture), argument, allowed);
   }
-  program.denyWith(syscallNumber('ioctl', architecture), 1, INPUT_FAKING_REQUESTS);
+  program.denyWith(syscallNumber('ioctl', architecture), 1, TERMINAL_INPUT_REQUESTS);
   program.denyWith(syscallNumber('prlimit64', architecture), 0, [FIRST_PROCESS]);
   program.decide(verdictsByNumber(deniedCalls(mode), architecture));
   return program.bytes();
 }
 
-/** The calls that a mode denies whatever their arguments are. */
+/** The calls that a mode denies regardless of their arguments. */
 function deniedCalls(mode: NetworkMode): readonly SyscallName[] {
   return [...RULES[mode].denied, ...NEVER];
 }
 
-/** What becomes of the calls from one number up to the next verdict. */
+/** The verdict for all call numbers from one number up to the next entry. */
 interface Verdict {
   readonly from: number;
   readonly verdict: number;
 }
 
-/** By rising numbers, the first from 0 on. */
+/** In ascending order. The first starts at 0. */
 function verdictsByNumber(denied: readonly SyscallName[], architecture: Architecture): Verdict[] {
   const numbers = new Set(denied.map((name) => syscallNumber(name, architecture)));
   const edges = [...numbers].flatMap((number) => [number, number + 1]).filter((edge) => edge > 0);
@@ -44,11 +44,11 @@ function verdictsByNumber(denied: readonly SyscallName[], architecture: Architec
     .sort((a, b) => a - b)
     .map((from) => ({ from, verdict: numbers.has(from) ? DENY : ALLOW }))
     .filter(({ verdict }, index, all) => verdict !== all[index - 1]?.verdict);
-  // The x32 variants of the calls have the same architecture and other numbers.
+  // The x32 variants of the calls have the same architecture but other numbers.
   return architecture === 'x64' ? [...verdicts, { from: X32_CALLS, verdict: DENY }] : verdicts;
 }
 
-/** A call that is allowed only with certain values of one argument, of which the low 32 bits count. */
+/** A call that is allowed only for certain values in the low 32 bits of one argument. */
 interface ArgumentRule {
   readonly call: SyscallName;
   readonly argument: number;
@@ -57,7 +57,7 @@ interface ArgumentRule {
 
 interface ModeRules {
   readonly denied: readonly SyscallName[];
-  /** Calls that make no sockets of {@link UNCONNECTED_TYPES}. */
+  /** Calls that must not create sockets of {@link UNCONNECTED_TYPES}. */
   readonly onlyConnected: readonly SyscallName[];
   readonly onlyWith: readonly ArgumentRule[];
 }
@@ -67,23 +67,23 @@ const AF_INET = 2;
 const AF_INET6 = 10;
 
 /**
- * SOCK_DGRAM and SOCK_RAW, which is the same for local sockets. `sendmsg` gives such a socket its addressee with each message, so
- * that it reaches every local socket of the host whose path is visible; the filter cannot see the address. Other types have to be
- * connected first. What the type is combined with are flags.
+ * SOCK_DGRAM and SOCK_RAW, which is the same for unix sockets. `sendmsg` names the destination with each message, so such a socket reaches
+ * every unix socket of the host whose path is visible. The filter cannot read the address. Other types must be connected first. The other
+ * bits of the argument are flags.
  */
 const UNCONNECTED_TYPES = [2, 3];
 const SOCKET_TYPE_MASK = 0xf;
 
-/** They act on many descriptors at once, past any filter of calls. */
+/** They perform operations without system calls, past any filter. */
 const RINGS = ['io_uring_setup', 'io_uring_enter', 'io_uring_register'] as const;
 
-/** They reach into other processes, which may have been started with another filter, or take their open sockets. */
+/** They access other processes, which may have another filter, or copy their open sockets. */
 const OTHER_PROCESSES = ['ptrace', 'process_vm_readv', 'process_vm_writev', 'pidfd_getfd'] as const;
 
 const ONLY_LOCAL_PAIRS: ArgumentRule = { call: 'socketpair', argument: 0, allowed: [AF_UNIX] };
 
 const RULES: Readonly<Record<NetworkMode, ModeRules>> = {
-  // A pair of local sockets stays usable through sendmsg, recvmsg, recvfrom, read and write.
+  // A socket pair stays usable through sendmsg, recvmsg, recvfrom, read and write.
   restricted: {
     denied: [
       ...OTHER_PROCESSES,
@@ -113,7 +113,7 @@ const RULES: Readonly<Record<NetworkMode, ModeRules>> = {
   enabled: { denied: RINGS, onlyConnected: [], onlyWith: [] },
 };
 
-/** Calls that no sandboxed program has a use for, and that have been ways into the kernel or around a file tree. */
+/** Calls that sandboxed programs do not need and that were used for kernel exploits or to bypass the file tree. */
 const NEVER: readonly SyscallName[] = [
   'mount',
   'umount2',
@@ -148,12 +148,12 @@ const NEVER: readonly SyscallName[] = [
   'lookup_dcookie',
 ];
 
-/** TIOCSTI and TIOCLINUX put characters into the input of a terminal, as if they had been typed. */
-const INPUT_FAKING_REQUESTS = [0x5412, 0x541c];
+/** TIOCSTI and TIOCLINUX insert characters into the input of a terminal. */
+const TERMINAL_INPUT_REQUESTS = [0x5412, 0x541c];
 
 /**
- * All processes of a sandbox end before its first one does, which the server waits for and knows by one of its limits. A program may
- * change its own limits but not those.
+ * The process tag is stored in a resource limit of the first process in the sandbox. All others end before it, and the server waits for it.
+ * A program may change its own limits, but not those of process 1.
  */
 const FIRST_PROCESS = 1;
 
@@ -177,10 +177,10 @@ const IF_EQUAL = 0x15;
 const IF_AT_LEAST = 0x35;
 const RETURN = 0x06;
 
-/** `struct sock_filter`: the operation, how far to jump when it is true or false, and its operand. */
+/** `struct sock_filter`: the operation, the jump offsets for true and false, and the operand. */
 const INSTRUCTION_BYTES = 8;
 
-/** Writes the instructions one after the other; jumps only ever skip a few of them. The number of the call stays loaded. */
+/** Appends instructions. Jumps only go forward. The call number stays in the accumulator. */
 class FilterProgram {
   readonly #instructions: Buffer[] = [];
 
@@ -193,7 +193,7 @@ class FilterProgram {
     this.#add(RETURN, 0, 0, verdict);
   }
 
-  /** Decides about every use of the call. */
+  /** Applies the verdict to every use of the call. */
   denyUnless(call: number, argument: number, allowed: readonly number[]): void {
     this.#decideByArgument(call, argument, allowed, { listed: ALLOW, other: DENY });
   }
@@ -202,7 +202,7 @@ class FilterProgram {
     this.#decideByArgument(call, argument, denied, { listed: DENY, other: ALLOW });
   }
 
-  /** Decides only about the listed values of some bits of the argument. */
+  /** Applies the verdict only for the listed values of the masked argument. */
   denyMasked(call: number, argument: number, mask: number, denied: readonly number[]): void {
     this.#add(IF_EQUAL, 0, denied.length + 5, call);
     this.loadWord(FIRST_ARGUMENT_OFFSET + 8 * argument);
@@ -214,8 +214,8 @@ class FilterProgram {
   }
 
   /**
-   * Decides about every call by its number, by halving the verdicts: the kernel tries each of its calls on a filter that it is given,
-   * and with one comparison after the other that takes twice as long as everything else about it.
+   * Applies the verdicts by call number, with a binary search. The kernel evaluates a new filter for each of its calls; with a linear
+   * search that takes twice as long as all other work of installing it.
    */
   decide(verdicts: readonly Verdict[]): void {
     const half = verdicts.length >> 1;
@@ -223,7 +223,7 @@ class FilterProgram {
       this.#add(RETURN, 0, 0, verdicts[0]!.verdict);
       return;
     }
-    // So many instructions the lower half takes: a verdict each, and a comparison between every two.
+    // The size of the lower half: one instruction for each verdict, and a comparison between every two.
     this.#add(IF_AT_LEAST, 2 * half - 1, 0, verdicts[half]!.from);
     this.decide(verdicts.slice(0, half));
     this.decide(verdicts.slice(half));
@@ -240,7 +240,7 @@ class FilterProgram {
     verdicts: { readonly listed: number; readonly other: number },
   ): void {
     this.#add(IF_EQUAL, 0, values.length + 3, call);
-    // Both processors store the low half of an argument first.
+    // Both architectures are little-endian: the low half of an argument comes first.
     this.loadWord(FIRST_ARGUMENT_OFFSET + 8 * argument);
     for (const [index, value] of values.entries()) this.#add(IF_EQUAL, values.length - index, 0, value);
     this.#add(RETURN, 0, 0, verdicts.other);

@@ -1,7 +1,7 @@
-/** Processors whose system calls are known here, by Node's names. */
+/** The supported architectures, by Node's names. */
 export type Architecture = 'x64' | 'arm64';
 
-/** AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64: what the kernel says a call was made for. */
+/** AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64: the architecture that the kernel reports for a call. */
 export const AUDIT_ARCH: Readonly<Record<Architecture, number>> = { x64: 0xc000003e, arm64: 0xc00000b7 };
 
 export type SyscallName = keyof typeof NUMBERS;
@@ -10,7 +10,7 @@ export function syscallNumber(name: SyscallName, architecture: Architecture): nu
   return NUMBERS[name][architecture === 'x64' ? 0 : 1];
 }
 
-/** The numbers on x64 and arm64; the kernel never changes them. */
+/** The call numbers on x64 and arm64. The kernel never changes them. */
 const NUMBERS = {
   accept: [43, 202],
   accept4: [288, 242],

@@ -1,7 +1,7 @@
 import { type NativePath, nativePathOfBytes, parentPath } from '../../files/native-path.ts';
 import type { Access } from '../policy/policy.ts';
 
-/** The access of every path, told by the longest one that was set. */
+/** The access of every path. The longest path that was set decides. */
 export class AccessMap {
   readonly #base: Access;
   readonly #set = new Map<NativePath, Access>();
@@ -22,7 +22,7 @@ export class AccessMap {
     return this.#base;
   }
 
-  /** The access that the path would have if nothing had been set for it. */
+  /** The access that the path would have if none were set for it. */
   around(path: NativePath): Access {
     return this.at(parentPath(path));
   }

@@ -1,45 +1,45 @@
 import { errorCode } from '../../files/errors.ts';
 import { childPath, type NativePath, textOfNativePath } from '../../files/native-path.ts';
 import { unenforceable } from '../errors.ts';
-import { GLOB_DIRECTORIES_AT_ONCE, MAX_GLOB_DIRECTORIES, MAX_GLOB_MATCHES } from '../limits.ts';
+import { GLOB_CONCURRENCY, MAX_GLOB_DIRECTORIES, MAX_GLOB_MATCHES } from '../limits.ts';
 import { type PreparedGlob, prepareGlob } from '../policy/deny-glob.ts';
 import type { DenyGlob } from '../policy/policy.ts';
 import type { FileProbe } from './file-probe.ts';
 import { type ResolvedPath, resolvePath } from './resolve-path.ts';
 
-/** What patterns stand for at the moment. */
+/** What globs match at the moment. */
 export interface GlobExpansion {
-  /** The files, without links, sorted. */
+  /** The matching files by real path, sorted. */
   readonly files: readonly NativePath[];
-  /** The directories that were looked through, as the patterns name them, and where they are. */
+  /** The scanned directories: their path in the glob, and the resolved path. */
   readonly roots: ReadonlyMap<NativePath, ResolvedPath>;
 }
 
 /**
- * Looks for the regular files that the patterns match, hidden ones included. Links are neither followed nor matched, and what is
- * made later is not found. Throws SandboxError when there are too many files or directories: what cannot be told cannot be denied.
+ * Finds the regular files that the globs match, including hidden ones. Neither follows nor matches links, and cannot find files that are
+ * created later. Throws SandboxError when there are too many files or directories, because then the globs cannot be enforced.
  */
 export async function expandGlobs(globs: readonly DenyGlob[], probe: FileProbe): Promise<GlobExpansion> {
   const byRoot = new Map<NativePath, PreparedGlob[]>();
   for (const glob of globs.map(prepareGlob)) byRoot.set(glob.root, [...(byRoot.get(glob.root) ?? []), glob]);
   const roots = new Map<NativePath, ResolvedPath>();
   const files = new Set<NativePath>();
-  const search = new Search(probe, files);
+  const scan = new GlobScan(probe, files);
   for (const [root, rooted] of byRoot) {
     const resolved = await resolvePath(root, probe);
     roots.set(root, resolved);
-    if (resolved.facts?.type === 'directory') await search.below(resolved.real, rooted);
+    if (resolved.facts?.type === 'directory') await scan.below(resolved.real, rooted);
   }
   return { files: [...files].sort(), roots };
 }
 
 interface OpenDirectory {
   readonly path: NativePath;
-  /** Its names below the root. */
+  /** Its path components below the root. */
   readonly names: readonly string[];
 }
 
-class Search {
+class GlobScan {
   readonly #probe: FileProbe;
   readonly #files: Set<NativePath>;
   #directories = 0;
@@ -55,15 +55,15 @@ class Search {
     while (level.length > 0) {
       const next: OpenDirectory[] = [];
       const enter = level[0]!.names.length + 1 < maxDepth;
-      for (let at = 0; at < level.length; at += GLOB_DIRECTORIES_AT_ONCE) {
-        const some = level.slice(at, at + GLOB_DIRECTORIES_AT_ONCE);
-        await Promise.all(some.map((directory) => this.#look(directory, globs, enter ? next : null)));
+      for (let at = 0; at < level.length; at += GLOB_CONCURRENCY) {
+        const some = level.slice(at, at + GLOB_CONCURRENCY);
+        await Promise.all(some.map((directory) => this.#scan(directory, globs, enter ? next : null)));
       }
       level = next;
     }
   }
 
-  async #look(
+  async #scan(
     { path, names }: OpenDirectory,
     globs: readonly PreparedGlob[],
     next: OpenDirectory[] | null,
@@ -77,12 +77,12 @@ class Search {
             this.#countDirectory();
             next.push({ path: childPath(path, entry.name), names: below });
           } else if (entry.isFile() && globs.some((glob) => isMatch(glob, below))) {
-            this.#found(childPath(path, entry.name));
+            this.#addMatch(childPath(path, entry.name));
           }
         }
       }
     } catch (error) {
-      await this.#judge(error, path);
+      await this.#ignoreIfInaccessible(error, path);
     }
   }
 
@@ -93,25 +93,27 @@ class Search {
     );
   }
 
-  #found(path: NativePath): void {
+  #addMatch(path: NativePath): void {
     this.#files.add(path);
     if (this.#files.size > MAX_GLOB_MATCHES) {
-      throw unenforceable(`the deny patterns of the sandbox match more than ${MAX_GLOB_MATCHES} files`);
+      throw unenforceable(
+        `the deny patterns of the sandbox match more than ${MAX_GLOB_MATCHES} files; deny directories instead`,
+      );
     }
   }
 
   /**
-   * A directory that has just gone has no files. One that is closed to the server is closed to a sandboxed program, too, unless
-   * it belongs to its user: then the program could open it.
+   * A directory that no longer exists has no files. A directory that the server may not read is not readable for a sandboxed program
+   * either, unless the user owns it: then the program could change its mode.
    */
-  async #judge(error: unknown, path: NativePath): Promise<void> {
+  async #ignoreIfInaccessible(error: unknown, path: NativePath): Promise<void> {
     const code = errorCode(error);
     if (code === 'ENOENT' || code === 'ENOTDIR') return;
     if (code !== 'EACCES') throw error;
     const facts = await this.#probe.facts(path);
     if (facts === null || facts === 'unreachable' || facts.uid !== process.geteuid?.()) return;
     throw unenforceable(
-      `cannot look for files to deny in ${textOfNativePath(path)}, which its owner has closed`,
+      `cannot search ${textOfNativePath(path)} for files to deny: permission denied; make the directory readable`,
     );
   }
 }

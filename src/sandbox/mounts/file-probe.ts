@@ -9,27 +9,27 @@ export type FileType = 'directory' | 'file' | 'link' | 'other';
 /** What is known about a file without opening it. */
 export interface FileFacts {
   readonly type: FileType;
-  /** Tells the file from every other one, its successors included, as far as the file system notes when they are made. */
+  /** Differs for every file, also for a successor with the same inode number if the file system records birth times. */
   readonly identity: string;
   readonly mode: number;
   readonly uid: number;
 }
 
-/** The looks at the disk that a plan takes. All but `facts` throw what the system says. */
+/** The disk accesses that a plan needs. All but `facts` throw system errors. */
 export interface FileProbe {
-  /** Null where there is nothing, `unreachable` where the server may not look. No link is followed at the end. */
+  /** Null when the path does not exist, `unreachable` when the server lacks permission. Does not follow a link at the end. */
   facts(path: NativePath): Promise<FileFacts | 'unreachable' | null>;
   /** The target of a symbolic link, in bytes. */
   linkTarget(path: NativePath): Promise<string>;
-  /** What is in a directory, piece by piece. */
+  /** The entries of a directory, in batches. */
   entries(directory: NativePath): AsyncIterable<readonly ListedEntry[]>;
   /** The first bytes of a file. */
   beginning(path: NativePath, maxBytes: number): Promise<string>;
-  /** Whether the server's user could make something in the directory, or give itself the right to. */
+  /** Whether the server's user can create entries in the directory, or can grant itself that permission. */
   mayCreateIn(directory: NativePath): Promise<boolean>;
 }
 
-/** This machine's disk. */
+/** Probes the local disk. */
 export const localProbe: FileProbe = {
   facts: async (path) => {
     try {
@@ -83,9 +83,9 @@ export function factsOf(stats: BigIntStats): FileFacts {
 }
 
 /**
- * The number of a file that is removed is given to the next one, often at once, and mounts go with the name that they lie on: a file
- * that was removed and made again looks the same but for its age. Where that is not noted the last change has to do, which tells
- * nothing about directories, because theirs comes with everything that is made in them.
+ * File systems reuse inode numbers, often immediately, and a mount disappears with the directory entry under it. A file that was removed
+ * and created again differs only in its birth time. Where that is not recorded, the change time is used, except for directories: theirs
+ * changes with every entry that is created in them.
  */
 function birthOf({ birthtimeNs, ctimeNs }: BigIntStats, type: FileType): bigint {
   return birthtimeNs === 0n && type !== 'directory' ? ctimeNs : birthtimeNs;

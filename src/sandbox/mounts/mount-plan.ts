@@ -3,47 +3,45 @@ import type { DenyGlob } from '../policy/policy.ts';
 import type { FileFacts } from './file-probe.ts';
 
 /**
- * One step in building the file tree of a sandbox. Paths are those inside, which are the same outside; none has a symbolic link in
- * it. Steps are performed in order; a later one lies over an earlier one.
+ * One step in building the file tree of a sandbox. Paths are the same inside and outside, with links resolved. Steps run in order; a
+ * later one covers an earlier one.
  */
 export type MountStep =
   | { readonly kind: 'bind'; readonly path: NativePath; readonly writable: boolean }
-  /** An empty directory; `mode` says whether it can be listed (0o555), passed through (0o111) or neither (0). */
+  /** An empty directory. `mode` says whether it can be listed (0o555), passed through (0o111) or neither (0). */
   | { readonly kind: 'emptyDirectory'; readonly path: NativePath; readonly mode: number }
-  /** From here on nothing can be made in an empty directory. Comes after the steps that need places in it. */
+  /** Makes an empty directory read-only. Comes after the steps that need mount points in it. */
   | { readonly kind: 'seal'; readonly path: NativePath }
   /** An empty file that cannot be written to. */
   | { readonly kind: 'emptyFile'; readonly path: NativePath; readonly mode: number }
-  /** A symbolic link where the host has one but the directory around it is hidden. */
+  /** A symbolic link of the host whose directory is hidden. */
   | { readonly kind: 'link'; readonly path: NativePath; readonly target: string }
-  /** A fresh root directory that is empty. */
+  /** An empty root directory. */
   | { readonly kind: 'emptyRoot' }
-  /** The device files that every program may use. */
+  /** A /dev with the device files that every program may use. */
   | { readonly kind: 'devices'; readonly sharedMemory: 'private' | 'host' }
-  /** A view of the sandbox's own processes. */
+  /** A /proc that shows the sandbox's own processes. */
   | { readonly kind: 'processes' };
 
 /**
- * Something that must exist on the host while a sandbox runs, because a mount needs a place; it is removed afterwards. Another
- * sandbox may have made it already. A directory is mounted onto itself, a file is covered.
+ * A mount point that must exist on the host while a sandbox runs and is removed afterwards. Another sandbox may have created it already.
+ * A directory is bind-mounted onto itself, a file is covered.
  */
 export interface Placeholder {
   readonly path: NativePath;
   readonly kind: 'directory' | 'file';
 }
 
-/**
- * The modes that placeholders are given. Everybody may read them: a server that finds one of another user has to open it to hold it.
- */
+/** The modes of placeholders. All users may read them, because a server must open the placeholder of another user to lock it. */
 export const PLACEHOLDER_MODES: Readonly<Record<Placeholder['kind'], number>> = {
   directory: 0o1555,
   file: 0o1444,
 };
 
 /**
- * Tells a placeholder from what people make: a sticky bit on something that nobody may write to has no use. One that has just been made
- * is known as well, though the umask or the directory around it may have changed its mode. Where a path that is to be closed has such a
- * mode and is empty, it counts as missing; a directory does only if its name is a protected one, because others are never made.
+ * Recognizes a placeholder: a sticky bit on an entry that no user may write has no other use. Also recognizes one whose mode the umask or
+ * the parent directory has changed. A protected path with such a mode counts as missing if it is empty. A directory must also have a
+ * protected name, because only those are created as directories.
  */
 export function isPlaceholderMode(mode: number): boolean {
   return (mode & (STICKY | WRITABLE)) === STICKY;
@@ -52,46 +50,46 @@ export function isPlaceholderMode(mode: number): boolean {
 const STICKY = 0o1000;
 const WRITABLE = 0o222;
 
-/** A path that the policy closes and that does not exist. */
+/** A path that the policy restricts and that does not exist. */
 export interface MissingPath {
   readonly path: NativePath;
   readonly access: 'deny' | 'read';
-  /** Whether it looks like an empty directory to whoever asks, because it is protected by its name. */
+  /** Whether it is shown as an empty directory, because its name is protected. */
   readonly byName: boolean;
 }
 
 /** The file tree of a sandbox. */
 export interface MountPlan {
   readonly steps: readonly MountStep[];
-  /** Where something of the host is mounted, or something over it, and what that is. */
-  readonly mounted: readonly MountedPlace[];
-  /** What is missing on the host and has to be made before the steps can be performed. Empty in a plan for files. */
+  /** The paths of the mounts, and which file is mounted at each. */
+  readonly mounted: readonly MountedPath[];
+  /** Mount points that must be created before the steps can run. Empty in a plan for files. */
   readonly placeholders: readonly Placeholder[];
   /**
-   * In a plan for files, the missing paths below writable directories that no step keeps from being made: whoever works in the
-   * sandbox has to refuse them, with everything below. Empty in a plan for a program.
+   * In a plan for files, the missing paths below writable directories. No step protects them, so the file helper must refuse to create
+   * them or anything below. Empty in a plan for a program.
    */
   readonly missing: readonly MissingPath[];
   /**
-   * Changes whenever the same policy would give another plan, or the same plan would mean other files: it covers the identity of
-   * every path that is mounted.
+   * Changes when the same policy would give another plan, or when the same plan would mean other files. Covers the identity of every
+   * mounted path.
    */
   readonly fingerprint: string;
-  /** What the fingerprint was taken from. */
+  /** The input of the fingerprint. */
   readonly observed: ObservedFiles;
 }
 
-/** A place of a mount. */
-export interface MountedPlace {
+/** The path of a mount. */
+export interface MountedPath {
   readonly path: NativePath;
   /**
-   * The file of the host that is seen there, as {@link FileFacts} tells it from others; null when it is none, or a placeholder that is not
-   * there yet.
+   * The {@link FileFacts.identity} of the host's file that is mounted there. Null when it is not a file of the host, or a placeholder that
+   * does not exist yet.
    */
   readonly identity: string | null;
 }
 
-/** Where to look to find out whether a plan still holds. */
+/** What to probe to find out whether a plan still holds. */
 export interface ObservedFiles {
   readonly paths: readonly NativePath[];
   readonly globs: readonly DenyGlob[];

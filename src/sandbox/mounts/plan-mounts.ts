@@ -3,78 +3,80 @@ import { forEachBounded } from '../../base/for-each-bounded.ts';
 import { errorCode } from '../../files/errors.ts';
 import { isWithin, type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
 import { unenforceable } from '../errors.ts';
-import { PROBES_AT_ONCE } from '../limits.ts';
+import { PROBE_CONCURRENCY } from '../limits.ts';
 import type { DiskPolicy } from '../policy/policy.ts';
 import { expandGlobs } from './expand-globs.ts';
 import type { FileProbe } from './file-probe.ts';
-import { layMounts, type Mount, type PlanPurpose } from './lay-mounts.ts';
-import type { MountedPlace, MountPlan, MountStep } from './mount-plan.ts';
+import { layOutMounts, type Mount, type PlanPurpose } from './mount-layout.ts';
+import type { MountedPath, MountPlan, MountStep } from './mount-plan.ts';
+import { ProbeCache } from './probe-cache.ts';
 import { realPolicyOf } from './real-policy.ts';
-import { RememberedLooks } from './remembered-looks.ts';
 
 /**
- * The file tree in which nothing but the policy is possible. A plan makes nothing on the disk. Throws SandboxError when the policy
- * cannot be kept with what is there.
+ * Plans a file tree that allows exactly what the policy allows. Creates nothing on the disk. Throws SandboxError when the policy cannot be
+ * enforced with the files that exist.
  */
 export async function planMounts(
   disk: DiskPolicy,
   probe: FileProbe,
   purpose: PlanPurpose,
 ): Promise<MountPlan> {
-  return await planFrom(disk, new RememberedLooks(probe), purpose);
+  return await planFrom(disk, new ProbeCache(probe), purpose);
 }
 
-/** The same from looks that the caller keeps; none must have been taken before. */
+/** The same with a new probe cache that the caller keeps. */
 export async function planFrom(
   disk: DiskPolicy,
-  looks: RememberedLooks,
+  probes: ProbeCache,
   purpose: PlanPurpose,
 ): Promise<MountPlan> {
   try {
-    return await plan(disk, looks, purpose);
+    return await plan(disk, probes, purpose);
   } catch (error) {
     if (errorCode(error) === null) throw error;
-    throw unenforceable(`cannot look at the files that the sandbox is about: ${(error as Error).message}`);
+    throw unenforceable(
+      `cannot examine the files that the sandbox policy names: ${(error as Error).message}`,
+    );
   }
 }
 
 /**
- * Whether a new plan of the same policy would be the same, and mean the same files. It takes fewer looks than a new plan. Where one
- * cannot look a plan does not hold; a new one tells why.
+ * Whether a new plan for the same policy would be the same and mean the same files. Needs fewer probes than a new plan. False when a probe
+ * fails; a new plan reports the error.
  */
 export async function isCurrent(plan: MountPlan, probe: FileProbe): Promise<boolean> {
-  const looks = new RememberedLooks(probe);
+  const probes = new ProbeCache(probe);
   try {
-    const { files } = await expandGlobs(plan.observed.globs, looks);
-    return (await fingerprintOf(plan.observed.paths, files, looks)) === plan.fingerprint;
+    const { files } = await expandGlobs(plan.observed.globs, probes);
+    return (await fingerprintOf(plan.observed.paths, files, probes)) === plan.fingerprint;
   } catch {
     return false;
   }
 }
 
-async function plan(disk: DiskPolicy, looks: FileProbe, purpose: PlanPurpose): Promise<MountPlan> {
-  const policy = await realPolicyOf(disk, looks);
-  const { mounts, placeholders, missing } = await layMounts(policy, looks, purpose);
+async function plan(disk: DiskPolicy, probes: FileProbe, purpose: PlanPurpose): Promise<MountPlan> {
+  const policy = await realPolicyOf(disk, probes);
+  const { mounts, placeholders, missing } = await layOutMounts(policy, probes, purpose);
   const mounted = mounts.filter((mount) => mount.kind === 'bind').map((mount) => mount.path);
   const paths = [...new Set([...policy.observed, ...mounted])].sort();
   return {
     steps: [...foundation(disk), ...inOrder(mounts)],
     mounted: await Promise.all(
-      mounts.filter(({ kind }) => kind !== 'link').map((mount) => placeOf(mount, looks)),
+      mounts.filter(({ kind }) => kind !== 'link').map((mount) => mountedPathOf(mount, probes)),
     ),
     placeholders,
     missing,
-    fingerprint: await fingerprintOf(paths, policy.denied, looks),
+    fingerprint: await fingerprintOf(paths, policy.denied, probes),
     observed: { paths, globs: disk.denyGlobs },
   };
 }
 
-async function placeOf({ kind, path }: Mount, looks: FileProbe): Promise<MountedPlace> {
-  const facts = kind === 'bind' ? await looks.facts(path) : null;
+async function mountedPathOf({ kind, path }: Mount, probes: FileProbe): Promise<MountedPath> {
+  const facts = kind === 'bind' ? await probes.facts(path) : null;
   return { path, identity: facts === null || facts === 'unreachable' ? null : facts.identity };
 }
 
-/** The tree that the mounts are laid over. */
+/** The file tree under all other mounts. */
 function foundation({ base }: DiskPolicy): MountStep[] {
   const root: MountStep =
     base === 'deny' ? { kind: 'emptyRoot' } : { kind: 'bind', path: ROOT, writable: base === 'write' };
@@ -87,7 +89,7 @@ function foundation({ base }: DiskPolicy): MountStep[] {
 
 const ROOT = nativePathOfBytes('/');
 
-/** What contains comes before what is contained, because a mount covers everything below it; an empty directory is closed last. */
+/** Orders outer mounts before inner ones, because a mount covers everything below it. Seals an empty directory after its inner mounts. */
 function inOrder(mounts: readonly Mount[]): MountStep[] {
   const steps: MountStep[] = [];
   const open: NativePath[] = [];
@@ -102,7 +104,7 @@ function inOrder(mounts: readonly Mount[]): MountStep[] {
   for (const [index, mount] of sorted.entries()) {
     closeUntil(mount.path);
     const next = sorted[index + 1];
-    // Who may use something inside must be able to pass.
+    // A program that may use an inner path must be able to pass through.
     const isPassed = mount.kind === 'emptyDirectory' && next !== undefined && isWithin(next.path, mount.path);
     steps.push(isPassed ? { ...mount, mode: mount.mode | 0o111 } : mount);
     if (mount.kind === 'emptyDirectory') open.push(mount.path);
@@ -111,7 +113,7 @@ function inOrder(mounts: readonly Mount[]): MountStep[] {
   return steps;
 }
 
-/** Names are compared one by one: by bytes `/a-b` would come between `/a` and `/a/b`, and `/a` could not be closed before it. */
+/** Compares component by component. In byte order `/a-b` would come between `/a` and `/a/b`, and `/a` could not be sealed before it. */
 function byPath(a: Mount, b: Mount): number {
   const [first, second] = [a.path.replaceAll('/', '\0'), b.path.replaceAll('/', '\0')];
   return first < second ? -1 : first > second ? 1 : 0;
@@ -123,7 +125,7 @@ async function fingerprintOf(
   probe: FileProbe,
 ): Promise<string> {
   const identities = new Map<NativePath, string>();
-  await forEachBounded([...observed, ...denied], PROBES_AT_ONCE, async (path) => {
+  await forEachBounded([...observed, ...denied], PROBE_CONCURRENCY, async (path) => {
     const facts = await probe.facts(path);
     identities.set(path, facts === null || facts === 'unreachable' ? String(facts) : facts.identity);
   });

@@ -10,7 +10,7 @@ import {
   textOfNativePath,
 } from '../../files/native-path.ts';
 import { unenforceable } from '../errors.ts';
-import { GIT_FILE_BYTES, PROBES_AT_ONCE } from '../limits.ts';
+import { GIT_FILE_BYTES, PROBE_CONCURRENCY } from '../limits.ts';
 import {
   type Access,
   type DiskPolicy,
@@ -23,29 +23,29 @@ import { expandGlobs } from './expand-globs.ts';
 import type { FileProbe } from './file-probe.ts';
 import { type CrossedLink, type ResolvedPath, resolvePath } from './resolve-path.ts';
 
-/** An entry of a policy and where its path leads. */
+/** An entry of a policy with its path resolved. */
 export interface RealEntry {
   readonly access: Access;
   readonly byName: boolean;
-  readonly place: ResolvedPath;
+  readonly resolved: ResolvedPath;
 }
 
-/** A policy in terms of the files that are there: no path has a symbolic link in it. */
+/** A policy with all symbolic links resolved. */
 export interface RealPolicy {
   readonly base: Access;
-  /** Each real path once, sorted, so that what contains comes before what is contained. */
+  /** Each real path once, sorted, so that outer paths come before inner ones. */
   readonly entries: readonly RealEntry[];
-  /** The files that patterns deny. */
+  /** The files that deny globs match. */
   readonly denied: readonly NativePath[];
-  /** The links that lead to what may be used. */
+  /** The links that lead to accessible paths. */
   readonly links: readonly CrossedLink[];
-  /** Every path whose replacement would change any of this, in no particular order. */
+  /** Every path whose replacement would change the result, in no particular order. */
   readonly observed: readonly NativePath[];
 }
 
 /**
- * Looks up where the paths of a policy lead. Throws SandboxError where a link on the way lies in a writable directory: a program
- * could turn it elsewhere, and what the policy closes would be open, or the next program's policy would open something else.
+ * Resolves the paths of a policy. Throws SandboxError for a link in a writable directory. A program could change its target: then a
+ * restricted path would become accessible, or the next program's policy would allow another path.
  */
 export async function realPolicyOf(disk: DiskPolicy, probe: FileProbe): Promise<RealPolicy> {
   const named = await resolveEntries(await entriesOf(disk, probe), probe);
@@ -54,20 +54,20 @@ export async function realPolicyOf(disk: DiskPolicy, probe: FileProbe): Promise<
   const gitDirectories = await resolveEntries(await gitDirectoriesOf(named, access, probe), probe);
   const all = [...named, ...gitDirectories];
   checkLinks(all, disk.base, access);
-  for (const [root, place] of globs.roots) checkCarveOut(root, place.links, 'deny', access);
+  for (const [root, resolved] of globs.roots) checkCarveOut(root, resolved.links, 'deny', access);
   const ceilings = await Promise.all((disk.ceilings ?? []).map((ceiling) => realAccessOf(ceiling, probe)));
   return {
     base: disk.base,
     entries: merge(all.filter(hasEffect)).map((entry) => lowered(entry, ceilings)),
     denied: globs.files,
-    links: all.filter(isUsable).flatMap(({ place }) => place.links),
-    observed: observedOf(all.map(({ place }) => place)),
+    links: all.filter(isUsable).flatMap(({ resolved }) => resolved.links),
+    observed: observedOf(all.map(({ resolved }) => resolved)),
   };
 }
 
 interface NamedEntry {
   readonly entry: PolicyEntry;
-  readonly place: ResolvedPath;
+  readonly resolved: ResolvedPath;
 }
 
 async function realAccessOf(disk: DiskPolicy, probe: FileProbe): Promise<AccessMap> {
@@ -76,17 +76,19 @@ async function realAccessOf(disk: DiskPolicy, probe: FileProbe): Promise<AccessM
 
 function accessMapOf(base: Access, named: readonly NamedEntry[]): AccessMap {
   const access = new AccessMap(base);
-  for (const entry of merge(named.filter(hasEffect))) access.set(entry.place.real, entry.access);
+  for (const entry of merge(named.filter(hasEffect))) access.set(entry.resolved.real, entry.access);
   return access;
 }
 
-/** A path that leads into what another of the policies closes, by a link, opens no more of it than that policy does. */
+/** Limits an entry to what the ceilings allow at its real path, which a link may lead to. */
 function lowered(entry: RealEntry, ceilings: readonly AccessMap[]): RealEntry {
-  const access = ceilings.map((ceiling) => ceiling.at(entry.place.real)).reduce(lesserAccess, entry.access);
+  const access = ceilings
+    .map((ceiling) => ceiling.at(entry.resolved.real))
+    .reduce(lesserAccess, entry.access);
   return access === entry.access ? entry : { ...entry, access, byName: entry.byName && access === 'read' };
 }
 
-/** What the policy says, the platform's directories, and the sockets of a daemon that would act for a program outside its sandbox. */
+/** The entries of the policy, the platform directories, and a deny entry for the sockets of a daemon that would act for a program outside of its sandbox. */
 async function entriesOf(disk: DiskPolicy, probe: FileProbe): Promise<PolicyEntry[]> {
   const entries = [...disk.entries];
   const add = (path: NativePath, access: Access) => {
@@ -100,17 +102,16 @@ async function entriesOf(disk: DiskPolicy, probe: FileProbe): Promise<PolicyEntr
 }
 
 async function resolveEntries(entries: readonly PolicyEntry[], probe: FileProbe): Promise<NamedEntry[]> {
-  const named = entries.map((entry) => ({ entry, place: null as ResolvedPath | null }));
-  await forEachBounded(named, PROBES_AT_ONCE, async (one) => {
-    one.place = await resolvePath(one.entry.path, probe);
+  const named = entries.map((entry) => ({ entry, resolved: null as ResolvedPath | null }));
+  await forEachBounded(named, PROBE_CONCURRENCY, async (one) => {
+    one.resolved = await resolvePath(one.entry.path, probe);
   });
-  return named.map(({ entry, place }) => ({ entry, place: place! }));
+  return named.map(({ entry, resolved }) => ({ entry, resolved: resolved! }));
 }
 
 /**
- * A `.git` that is a file names the directory it stands for, and that may name another one that it shares with others, with their hooks
- * and settings. What is in them is run by tools outside just like what is in a directory of that name, so they are protected where a
- * program could write to them.
+ * A `.git` file names a git directory, and that may name a common directory with shared hooks and settings. Tools outside of the sandbox run
+ * their content just like that of a `.git` directory. So both are protected where a program could write to them.
  */
 async function gitDirectoriesOf(
   named: readonly NamedEntry[],
@@ -119,19 +120,19 @@ async function gitDirectoriesOf(
 ): Promise<PolicyEntry[]> {
   const entries: PolicyEntry[] = [];
   const protect = (path: NativePath, { real, facts }: ResolvedPath) => {
-    const isNamed = named.some((other) => other.entry.path === path || other.place.real === real);
+    const isNamed = named.some((other) => other.entry.path === path || other.resolved.real === real);
     if (facts === null || isNamed || access.at(real) !== 'write') return;
     entries.push({ path: withoutSlash(path), access: 'read', byName: false });
   };
-  // To hide the file from the program changes nothing for tools outside.
+  // Hiding the file from the program changes nothing for tools outside of the sandbox.
   const isOfRoot = ({ path, access: said, byName }: PolicyEntry) =>
     byName ||
     (said === 'deny' &&
       named.some(({ entry }) => entry.access === 'write' && entry.path === parentPath(path)));
-  for (const { entry, place } of named) {
-    if (lastName(entry.path) !== '.git' || place.facts?.type !== 'file' || !isOfRoot(entry)) continue;
-    const text = await probe.beginning(place.real, GIT_FILE_BYTES);
-    const own = namedFrom(parentPath(place.real), /^gitdir: *([^\n\0]+)/.exec(text)?.[1]);
+  for (const { entry, resolved } of named) {
+    if (lastName(entry.path) !== '.git' || resolved.facts?.type !== 'file' || !isOfRoot(entry)) continue;
+    const text = await probe.beginning(resolved.real, GIT_FILE_BYTES);
+    const own = namedFrom(parentPath(resolved.real), /^gitdir: *([^\n\0]+)/.exec(text)?.[1]);
     if (own === null) continue;
     const directory = await resolvePath(own, probe);
     protect(own, directory);
@@ -146,7 +147,7 @@ async function gitDirectoriesOf(
   return entries;
 }
 
-/** A path as a file in `directory` names it. */
+/** Resolves a path that a file in `directory` names. */
 function namedFrom(directory: NativePath, text: string | undefined): NativePath | null {
   const target = text?.trimEnd();
   if (!target) return null;
@@ -154,19 +155,19 @@ function namedFrom(directory: NativePath, text: string | undefined): NativePath 
 }
 
 function checkLinks(all: readonly NamedEntry[], base: Access, access: AccessMap): void {
-  const trusted = new AccessMap(base);
-  const open = all.filter(({ entry, place }) => entry.access === 'write' && place.facts !== null);
-  const isMovable = (link: CrossedLink) =>
-    base === 'write' || open.some(({ place }) => isWithin(link.path, place.real));
-  for (const { place } of open) if (!place.links.some(isMovable)) trusted.set(place.real, 'write');
-  for (const { entry, place } of all) {
+  const writable = new AccessMap(base);
+  const open = all.filter(({ entry, resolved }) => entry.access === 'write' && resolved.facts !== null);
+  const isWritable = (link: CrossedLink) =>
+    base === 'write' || open.some(({ resolved }) => isWithin(link.path, resolved.real));
+  for (const { resolved } of open) if (!resolved.links.some(isWritable)) writable.set(resolved.real, 'write');
+  for (const { entry, resolved } of all) {
     if (entry.access !== 'write') {
-      const links = entry.byName ? linksBelowRoot(entry, place, open) : place.links;
+      const links = entry.byName ? linksBelowRoot(entry, resolved, open) : resolved.links;
       checkCarveOut(entry.path, links, entry.access, access);
-    } else if (place.links.some(isMovable) && trusted.at(place.real) !== 'write') {
-      const link = place.links.find(isMovable)!;
+    } else if (resolved.links.some(isWritable) && writable.at(resolved.real) !== 'write') {
+      const link = resolved.links.find(isWritable)!;
       throw unenforceable(
-        `cannot let the sandbox write to ${textOfNativePath(entry.path)} because the symbolic link ${textOfNativePath(link.path)} can be changed from inside; name its target`,
+        `cannot let the sandbox write to ${textOfNativePath(entry.path)} because the symbolic link ${textOfNativePath(link.path)} can be changed from inside the sandbox; name its target instead`,
       );
     }
   }
@@ -186,10 +187,10 @@ function checkCarveOut(
   );
 }
 
-/** The links on the way from the writable root around a protected name, which is protected wherever the root is. */
+/** The links after the writable root of a protected name. The links to the root itself do not matter. */
 function linksBelowRoot(
   { path }: PolicyEntry,
-  place: ResolvedPath,
+  resolved: ResolvedPath,
   writable: readonly NamedEntry[],
 ): readonly CrossedLink[] {
   let root: NamedEntry | null = null;
@@ -197,39 +198,39 @@ function linksBelowRoot(
     if (!isWithin(path, candidate.entry.path) || candidate.entry.path === path) continue;
     if (root === null || candidate.entry.path.length > root.entry.path.length) root = candidate;
   }
-  return root === null ? place.links : place.links.slice(root.place.links.length);
+  return root === null ? resolved.links : resolved.links.slice(root.resolved.links.length);
 }
 
-/** Names are protected in directories that exist; a writable root that does not is left out. */
-function hasEffect({ entry, place }: NamedEntry): boolean {
-  if (entry.access === 'write') return place.facts !== null;
+/** Ignores writable roots that do not exist, and protected names in directories that do not exist. */
+function hasEffect({ entry, resolved }: NamedEntry): boolean {
+  if (entry.access === 'write') return resolved.facts !== null;
   if (!entry.byName) return true;
-  return place.facts !== null || place.unreachable !== null || place.firstMissing === place.real;
+  return resolved.facts !== null || resolved.unreachable !== null || resolved.firstMissing === resolved.real;
 }
 
-function isUsable({ entry, place }: NamedEntry): boolean {
-  return entry.access !== 'deny' && place.facts !== null;
+function isUsable({ entry, resolved }: NamedEntry): boolean {
+  return entry.access !== 'deny' && resolved.facts !== null;
 }
 
-/** Two paths may lead to one place; the stronger entry holds there: deny, then write, then read. */
+/** Merges entries with the same real path. The strongest access wins: deny, then write, then read. */
 function merge(named: readonly NamedEntry[]): RealEntry[] {
   const merged = new Map<NativePath, RealEntry>();
-  for (const { entry, place } of named) {
-    const other = merged.get(place.real);
+  for (const { entry, resolved } of named) {
+    const other = merged.get(resolved.real);
     if (other !== undefined && STRENGTH[other.access] >= STRENGTH[entry.access]) continue;
-    merged.set(place.real, { access: entry.access, byName: entry.byName, place });
+    merged.set(resolved.real, { access: entry.access, byName: entry.byName, resolved });
   }
-  return [...merged.values()].sort((a, b) => (a.place.real < b.place.real ? -1 : 1));
+  return [...merged.values()].sort((a, b) => (a.resolved.real < b.resolved.real ? -1 : 1));
 }
 
 const STRENGTH: Readonly<Record<Access, number>> = { read: 0, write: 1, deny: 2 };
 
-function observedOf(places: readonly ResolvedPath[]): NativePath[] {
+function observedOf(resolvedPaths: readonly ResolvedPath[]): NativePath[] {
   const paths = new Set<NativePath>();
-  for (const { real, facts, firstMissing, obstacle, links } of places) {
+  for (const { real, facts, firstMissing, nonDirectory, links } of resolvedPaths) {
     if (facts !== null) paths.add(real);
     if (firstMissing !== null) paths.add(firstMissing);
-    if (obstacle !== null) paths.add(obstacle);
+    if (nonDirectory !== null) paths.add(nonDirectory);
     for (const link of links) paths.add(link.path);
   }
   return [...paths];

@@ -9,30 +9,30 @@ import { unenforceable } from '../errors.ts';
 import { MAX_LINKS } from '../limits.ts';
 import type { FileFacts, FileProbe } from './file-probe.ts';
 
-/** A symbolic link on the way to a path. */
+/** A symbolic link that was followed to reach a path. */
 export interface CrossedLink {
-  /** Where it lies, without links. */
+  /** Its path, with links resolved. */
   readonly path: NativePath;
   readonly target: string;
 }
 
-/** Where a path leads. */
+/** A path with its links resolved. */
 export interface ResolvedPath {
-  /** Without links; as far as there is nothing, by name alone. */
+  /** The path with links resolved. The part that does not exist is resolved by name alone. */
   readonly real: NativePath;
-  /** Null where there is nothing. */
+  /** Null when the path does not exist. */
   readonly facts: FileFacts | null;
-  /** The first name on the way that does not exist; null where all do. */
+  /** The first component that does not exist. Null when all exist. */
   readonly firstMissing: NativePath | null;
-  /** What stands in the way: something that is no directory, but would have to be one. */
-  readonly obstacle: NativePath | null;
-  /** The directory that the server may not look into, when it cannot tell more. */
+  /** A component that is not a directory but would have to be one. */
+  readonly nonDirectory: NativePath | null;
+  /** The directory that the server may not search, if resolving stopped there. */
   readonly unreachable: NativePath | null;
-  /** The links on the way, in order. */
+  /** The links that were followed, in order. */
   readonly links: readonly CrossedLink[];
 }
 
-/** Follows the path name by name, as the system does. */
+/** Resolves the path component by component, as the kernel does. */
 export async function resolvePath(path: NativePath, probe: FileProbe): Promise<ResolvedPath> {
   const links: CrossedLink[] = [];
   const ahead = namesOf(path).reverse();
@@ -42,7 +42,7 @@ export async function resolvePath(path: NativePath, probe: FileProbe): Promise<R
     real: ahead.reduceRight<NativePath>((directory, name) => step(directory, name), real),
     facts: null,
     firstMissing: null,
-    obstacle: null,
+    nonDirectory: null,
     unreachable: null,
     links,
     ...rest,
@@ -50,7 +50,7 @@ export async function resolvePath(path: NativePath, probe: FileProbe): Promise<R
   for (let name = ahead.pop(); name !== undefined; name = ahead.pop()) {
     if (facts !== null && facts !== 'unreachable' && facts.type !== 'directory') {
       ahead.push(name);
-      return end({ obstacle: real });
+      return end({ nonDirectory: real });
     }
     const parent = real;
     real = step(real, name);
@@ -62,7 +62,7 @@ export async function resolvePath(path: NativePath, probe: FileProbe): Promise<R
     links.push({ path: real, target });
     if (links.length > MAX_LINKS) {
       throw unenforceable(
-        `cannot enforce the sandbox path ${textOfNativePath(path)}: there are too many symbolic links on the way`,
+        `cannot enforce the sandbox path ${textOfNativePath(path)}: it has too many symbolic links`,
       );
     }
     real = target.startsWith('/') ? ROOT : parent;

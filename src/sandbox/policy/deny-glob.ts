@@ -11,19 +11,19 @@ import { SandboxError, unenforceable } from '../errors.ts';
 import type { DenyGlob } from './policy.ts';
 
 /**
- * A pattern that is ready to be matched. What follows its fixed beginning is a glob below that directory: as in ignore files, one
- * without a slash matches names at any depth.
+ * A compiled glob. The part after the fixed prefix is matched below that directory. As in ignore files, a part without a slash matches names
+ * at any depth.
  */
 export interface PreparedGlob {
-  /** The directory that the search starts in: the names before the first one that is a pattern. */
+  /** The directory where the search starts: the components before the first one with a wildcard. */
   readonly root: NativePath;
-  /** How many directories below `root` are looked through; null is all. */
+  /** How many directory levels below `root` are searched. Null is all. */
   readonly maxDepth: number | null;
-  /** Whether the names below `root`, in bytes, match as a path. */
+  /** Whether the path components below `root`, one byte per character, match. */
   matches(names: readonly string[]): boolean;
 }
 
-/** Throws SandboxError when the pattern is not well formed, or would have to be looked for everywhere. */
+/** Throws SandboxError when the glob is malformed, or would have to be searched for in the whole file system. */
 export function prepareGlob(glob: DenyGlob): PreparedGlob {
   let prepared = PREPARED.get(glob);
   if (prepared === undefined) {
@@ -33,7 +33,7 @@ export function prepareGlob(glob: DenyGlob): PreparedGlob {
   return prepared;
 }
 
-/** Whether the pattern denies a file of this path. */
+/** Whether the glob denies a file at this path. */
 export function globMatches(glob: DenyGlob, path: NativePath): boolean {
   const { root, maxDepth, matches } = prepareGlob(glob);
   if (path === root || !isWithin(path, root)) return false;
@@ -41,10 +41,10 @@ export function globMatches(glob: DenyGlob, path: NativePath): boolean {
   return (maxDepth === null || names.length <= maxDepth) && matches(names);
 }
 
-/** Policies are asked about many paths; their patterns are taken apart once. */
+/** Each glob is compiled once, because policies are evaluated for many paths. */
 const PREPARED = new WeakMap<DenyGlob, PreparedGlob>();
 
-/** A name without wildcards; a backslash takes the next character as it is. */
+/** A component without wildcards. A backslash escapes the next character. */
 const FIXED = /^(?:[^*?[\]{}\\]|\\.)*$/;
 
 function prepare({ pattern, maxDepth }: DenyGlob): PreparedGlob {
@@ -78,7 +78,7 @@ function prepare({ pattern, maxDepth }: DenyGlob): PreparedGlob {
   };
 }
 
-/** Patterns are texts, so names are compared as texts: what stands for one character is one character of several bytes, too. */
+/** Compares names as text, not as bytes, so that `?` matches a character of several bytes. */
 function parse(rest: string, pattern: NativePath): Glob[] {
   try {
     return Glob.parseAll([textOfName(rest)]);

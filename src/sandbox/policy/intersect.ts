@@ -10,7 +10,7 @@ import {
   type SandboxPolicy,
 } from './policy.ts';
 
-/** The policy that allows what both allow, and nothing else. */
+/** The policy that allows exactly what both policies allow. */
 export function intersect(a: SandboxPolicy, b: SandboxPolicy): SandboxPolicy {
   return {
     disk: intersectDisks(a.disk, b.disk),
@@ -24,7 +24,7 @@ function intersectDisks(a: SandboxPolicy['disk'], b: SandboxPolicy['disk']): San
   const ceilings = ceilingsOf(a, b);
   if (ceilings.length === 1) return a;
   const platform = a.platform && b.platform;
-  // The access of both changes only where one of them has an entry, so there the lesser one is written down.
+  // The access changes only at an entry of one of them, so an entry with the lesser access is added there.
   const paths = new Set([...a.entries, ...b.entries].map((entry) => entry.path));
   if (!platform && (a.platform || b.platform)) for (const path of PLATFORM_DIRECTORIES) paths.add(path);
   const byName = new Set([...a.entries, ...b.entries].flatMap((entry) => (entry.byName ? [entry.path] : [])));
@@ -37,7 +37,7 @@ function intersectDisks(a: SandboxPolicy['disk'], b: SandboxPolicy['disk']): San
   };
 }
 
-/** Each policy once, in an order that does not depend on who came first. */
+/** Each policy once, in an order that does not depend on the order of the arguments. */
 function ceilingsOf(a: DiskPolicy, b: DiskPolicy): DiskPolicy[] {
   const ceilings = new Map<string, DiskPolicy>();
   for (const disk of [a, b].flatMap((one) => one.ceilings ?? [one])) {
@@ -56,7 +56,7 @@ function lesserEntry(
   return { path, access, byName: access === 'read' && byName.has(path) };
 }
 
-/** What either denies is denied. Of one pattern with two depths the deeper one says it all. */
+/** Denies what either policy denies. If both have the same glob, the larger depth is used. */
 function unionOfGlobs(a: readonly DenyGlob[], b: readonly DenyGlob[]): DenyGlob[] {
   const globs = new Map<NativePath, DenyGlob>();
   for (const glob of [...a, ...b]) {

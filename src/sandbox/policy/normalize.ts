@@ -13,7 +13,7 @@ import { MAX_DENY_GLOBS, MAX_POLICY_ENTRIES } from '../limits.ts';
 import { prepareGlob } from './deny-glob.ts';
 import type { Access, DenyGlob, PolicyEntry, SandboxPolicy } from './policy.ts';
 
-/** What a policy may refer to without saying it. */
+/** Values that a policy may refer to implicitly. */
 export interface PolicyHost {
   /** The working directory of the program; null for file operations, which have none. */
   readonly cwd: NativePath | null;
@@ -21,34 +21,34 @@ export interface PolicyHost {
   readonly tmpdir: string | undefined;
 }
 
-/** Names directly below a writable root that stay read-only: what is in them is run or trusted by tools outside the sandbox. */
+/** Names directly below a writable root that stay read-only, because tools outside of the sandbox run or trust their content. */
 export const PROTECTED_NAMES: readonly string[] = ['.agents', '.aws', '.codex', '.git'];
 
 /**
- * The policy that a context asks for. Throws SandboxError when it contradicts itself, does not fit this host or is more than can be
- * enforced, and PathUriError for what is no path URI at all.
+ * Normalizes the sandbox of a request. Throws SandboxError when it is contradictory, meant for another platform, or too large to enforce.
+ * Throws PathUriError for an invalid path URI.
  */
 export function policyOf(context: SandboxContext, host: PolicyHost): SandboxPolicy {
   return 'permissions' in context ? policyOfProfile(context, host) : policyOfName(context, host);
 }
 
 /**
- * Whether a context leaves all files readable, or writable, whatever it is relative to: then that need not fit this host. Says
- * nothing about contexts that {@link policyOf} finds anything else wrong with.
+ * Whether a context allows reading, or writing, every file. Then its base paths need not be valid on this host. The result is only
+ * meaningful for contexts in which {@link policyOf} finds no other error.
  */
-export function isOpenAnyway(context: SandboxContext, access: 'read' | 'write'): boolean {
+export function allowsEveryFile(context: SandboxContext, access: 'read' | 'write'): boolean {
   if (!('permissions' in context)) return access === 'read';
   const { permissions } = context;
   if (permissions.type !== 'managed' || permissions.file_system.type === 'unrestricted') return true;
   const { entries } = permissions.file_system;
-  const allows = (word: string) => word === 'write' || (access === 'read' && word === 'read');
+  const allows = (value: string) => value === 'write' || (access === 'read' && value === 'read');
   const coversAll = ({ path }: Entry) => path.type === 'special' && path.value.kind === 'root';
   return entries.every((entry) => allows(entry.access)) && entries.some(coversAll);
 }
 
-/** Throws SandboxError when what a context is relative to is not on this host, even if nothing depends on it. */
-export function requirePlaces(context: SandboxContext, host: PolicyHost): void {
-  if ('permissions' in context) placesOf(context, host);
+/** Throws SandboxError when a base path of the context is invalid on this host, even if no entry depends on it. */
+export function requireValidRoots(context: SandboxContext, host: PolicyHost): void {
+  if ('permissions' in context) policyRootsOf(context, host);
 }
 
 type NamedSandbox = Exclude<SandboxContext, SandboxProfile>;
@@ -58,7 +58,7 @@ type Entry = Extract<FileSystemPermissions, { type: 'restricted' }>['entries'][n
 type SpecialPath = Extract<Entry['path'], { type: 'special' }>['value'];
 
 function policyOfProfile(profile: SandboxProfile, host: PolicyHost): SandboxPolicy {
-  // They have no effect here but must be what they claim to be.
+  // They have no effect here but must be valid URIs.
   for (const uri of [profile.userHomeDir ?? [], profile.temporaryDirectories ?? []].flat()) spelledUri(uri);
   if (profile.windowsSandboxLevel === 'mxc') {
     throw new SandboxError('unsuitable', 'native MXC is unavailable on this executor');
@@ -69,12 +69,12 @@ function policyOfProfile(profile: SandboxProfile, host: PolicyHost): SandboxPoli
     return { disk: 'unrestricted', network };
   }
   const { entries, glob_scan_max_depth } = permissions.file_system;
-  const places = placesOf(profile, host);
-  if (places.cwd === null && entries.some(dependsOnPlace)) {
+  const roots = policyRootsOf(profile, host);
+  if (roots.cwd === null && entries.some(isRelative)) {
     throw new SandboxError('invalid', 'file system sandbox context with dynamic permissions requires cwd');
   }
   const draft = new PolicyDraft(glob_scan_max_depth ?? null);
-  for (const entry of entries) addEntry(draft, entry, places, host);
+  for (const entry of entries) addEntry(draft, entry, roots, host);
   const policy = draft.finish(network);
   if (profile.useLegacyLandlock && policy.disk !== 'unrestricted') {
     throw new SandboxError(
@@ -85,7 +85,7 @@ function policyOfProfile(profile: SandboxProfile, host: PolicyHost): SandboxPoli
   return policy;
 }
 
-/** The classic forms: everything is readable, and a workspace with the temporary directories may be writable. */
+/** The forms `readOnly` and `workspaceWrite`: every file is readable, and the workspace and temporary directories may be writable. */
 function policyOfName(named: NamedSandbox, host: PolicyHost): SandboxPolicy {
   const draft = new PolicyDraft(null);
   draft.add(ROOT, 'read');
@@ -103,16 +103,19 @@ function policyOfName(named: NamedSandbox, host: PolicyHost): SandboxPolicy {
 
 const ROOT = nativePathOfBytes('/');
 const SLASH_TMP = nativePathOfBytes('/tmp');
-/** In front of a pattern: it is meant below every workspace root. */
+/** The prefix of a glob that applies below every workspace root. */
 const PROJECT_ROOTS_SCHEME = 'codex-project-roots://';
 
-/** What the relative parts of a policy are relative to. */
-interface Places {
+/** The base paths of relative entries. */
+interface PolicyRoots {
   readonly cwd: NativePath | null;
   readonly workspaceRoots: readonly NativePath[];
 }
 
-function placesOf({ cwd, workspaceRoots, policyContext }: SandboxProfile, host: PolicyHost): Places {
+function policyRootsOf(
+  { cwd, workspaceRoots, policyContext }: SandboxProfile,
+  host: PolicyHost,
+): PolicyRoots {
   const from = policyContext?.cwd ?? cwd;
   return {
     cwd: from ? nativeCwd(from) : host.cwd,
@@ -120,19 +123,24 @@ function placesOf({ cwd, workspaceRoots, policyContext }: SandboxProfile, host: 
   };
 }
 
-function dependsOnPlace({ path }: Entry): boolean {
+function isRelative({ path }: Entry): boolean {
   if (path.type === 'glob_pattern') return !path.pattern.startsWith('/');
   return path.type === 'special' && isProjectRoots(path.value);
 }
 
-function addEntry(draft: PolicyDraft, { path, access: word }: Entry, places: Places, host: PolicyHost): void {
-  const access = word === 'none' ? 'deny' : word;
+function addEntry(
+  draft: PolicyDraft,
+  { path, access: value }: Entry,
+  roots: PolicyRoots,
+  host: PolicyHost,
+): void {
+  const access = value === 'none' ? 'deny' : value;
   if (path.type === 'path') {
     draft.add(native(path.path, 'foreignRule', 'invalid sandbox permission path URI: '), access);
   } else if (path.type === 'special') {
-    addSpecial(draft, path.value, access, places, host);
+    addSpecial(draft, path.value, access, roots, host);
   } else if (access === 'deny') {
-    for (const pattern of absolutePatterns(path.pattern, places)) draft.denyGlob(pattern);
+    for (const pattern of absolutePatterns(path.pattern, roots)) draft.denyGlob(pattern);
   }
 }
 
@@ -140,7 +148,7 @@ function addSpecial(
   draft: PolicyDraft,
   special: SpecialPath,
   access: Access,
-  { workspaceRoots }: Places,
+  { workspaceRoots }: PolicyRoots,
   host: PolicyHost,
 ): void {
   if (isProjectRoots(special)) {
@@ -163,23 +171,23 @@ function isProjectRoots(
   return special.kind === 'project_roots' || special.kind === 'current_working_directory';
 }
 
-function absolutePatterns(pattern: string, { cwd, workspaceRoots }: Places): NativePath[] {
+function absolutePatterns(pattern: string, { cwd, workspaceRoots }: PolicyRoots): NativePath[] {
   if (pattern.startsWith(PROJECT_ROOTS_SCHEME)) {
     const rest = pattern.slice(PROJECT_ROOTS_SCHEME.length).replace(/^\/+/, '');
     return workspaceRoots.map((root) => joinPattern(root, rest));
   }
   if (pattern.startsWith('/')) return [nativePathOfText(pattern)];
-  // Without a directory the policy was refused before.
+  // A relative glob without cwd was refused before.
   return cwd === null ? [] : [joinPattern(cwd, pattern)];
 }
 
-/** The directory is meant as it is, whatever characters its name has. */
+/** Escapes the directory, so that its characters have no special meaning. */
 function joinPattern(directory: NativePath, pattern: string): NativePath {
   const literal = directory.replace(/[*?[\]{}\\]/g, '\\$&');
   return childPath(nativePathOfBytes(literal), nativePathOfText(pattern));
 }
 
-/** A place below a workspace root. A way out of it cannot be meant: what it grants or denies would lie elsewhere. */
+/** A path below a workspace root. Throws if the subpath leads out of it. */
 function below(root: NativePath, subpath: string): NativePath {
   const names = subpath.split('/').filter((name) => name !== '' && name !== '.');
   if (subpath.startsWith('/') || names.includes('..') || subpath.includes('\0')) {
@@ -206,7 +214,7 @@ function nativeCwd(uri: string): NativePath {
   return native(uri, 'unsuitable', `sandbox cwd URI \`${uri}\` is not valid on this exec-server host: `);
 }
 
-/** A URI of another host is a fault of the policy; one that is no URI is a fault of the message, as everywhere. */
+/** A URI of another platform is an error of the policy. An invalid URI is an error of the message, as in all requests. */
 function native(uri: string, kind: SandboxErrorKind, prefix: string): NativePath {
   try {
     return pathFromUri(uri);
@@ -216,10 +224,10 @@ function native(uri: string, kind: SandboxErrorKind, prefix: string): NativePath
   }
 }
 
-/** Gathers what a policy says and puts it in order. */
+/** Collects the entries of a policy and sorts them. */
 class PolicyDraft {
   readonly #maxDepth: number | null;
-  readonly #said = new Map<NativePath, Access>();
+  readonly #access = new Map<NativePath, Access>();
   readonly #globs = new Map<NativePath, DenyGlob>();
   #platform = false;
 
@@ -227,10 +235,10 @@ class PolicyDraft {
     this.#maxDepth = maxDepth;
   }
 
-  /** Of several entries for one path the strongest holds: deny, then write, then read. */
+  /** If a path has several entries, the strongest access wins: deny, then write, then read. */
   add(path: NativePath, access: Access): void {
-    const said = this.#said.get(path);
-    if (said === undefined || STRENGTH[access] > STRENGTH[said]) this.#said.set(path, access);
+    const known = this.#access.get(path);
+    if (known === undefined || STRENGTH[access] > STRENGTH[known]) this.#access.set(path, access);
     this.#checkSize();
   }
 
@@ -248,9 +256,9 @@ class PolicyDraft {
   }
 
   finish(network: SandboxPolicy['network']): SandboxPolicy {
-    const base = this.#said.get(ROOT) ?? 'deny';
+    const base = this.#access.get(ROOT) ?? 'deny';
     const denyGlobs = [...this.#globs.keys()].sort().map((pattern) => this.#globs.get(pattern)!);
-    const narrows = denyGlobs.length > 0 || [...this.#said.values()].some((access) => access !== 'write');
+    const narrows = denyGlobs.length > 0 || [...this.#access.values()].some((access) => access !== 'write');
     if (base === 'write' && !narrows) return { disk: 'unrestricted', network };
     const entries = this.#entries();
     return { disk: { base, platform: this.#platform && base === 'deny', entries, denyGlobs }, network };
@@ -261,31 +269,31 @@ class PolicyDraft {
     for (const [path, access] of this.#effective()) {
       if (path !== ROOT) entries.set(path, { path, access, byName: false });
     }
-    for (const [root, access] of this.#said) {
+    for (const [root, access] of this.#access) {
       if (access !== 'write') continue;
       for (const name of PROTECTED_NAMES) {
         const path = childPath(root, name);
-        const said = this.#said.get(path) ?? 'read';
-        // To say so does not make the protection another one.
-        if (said === 'read') entries.set(path, { path, access: 'read', byName: true });
+        const known = this.#access.get(path) ?? 'read';
+        // An explicit read entry does not change the protection.
+        if (known === 'read') entries.set(path, { path, access: 'read', byName: true });
       }
     }
     this.#checkSize(entries.size);
     return [...entries.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
   }
 
-  /** What was said, without reading inside what is denied: only writing reopens that. */
+  /** Drops read entries inside of denied paths. Only a write entry allows access there again. */
   #effective(): [NativePath, Access][] {
     const kept: [NativePath, Access][] = [];
-    for (const path of [...this.#said.keys()].sort()) {
-      const access = this.#said.get(path)!;
+    for (const path of [...this.#access.keys()].sort()) {
+      const access = this.#access.get(path)!;
       const around = kept.findLast(([other]) => other !== ROOT && isWithin(path, other));
       if (access !== 'read' || around?.[1] !== 'deny') kept.push([path, access]);
     }
     return kept;
   }
 
-  #checkSize(entries = this.#said.size): void {
+  #checkSize(entries = this.#access.size): void {
     if (entries <= MAX_POLICY_ENTRIES) return;
     throw new SandboxError('invalid', `the sandbox names more than ${MAX_POLICY_ENTRIES} paths`);
   }

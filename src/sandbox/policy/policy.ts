@@ -1,51 +1,51 @@
 import { isWithin, type NativePath, nativePathOfBytes } from '../../files/native-path.ts';
 import { globMatches } from './deny-glob.ts';
 
-/** What may be done with a path and everything below it. */
+/** The access to a path and everything below it. */
 export type Access = 'deny' | 'read' | 'write';
 
-/** The access that holds from `path` downwards, until a longer entry says otherwise. */
+/** The access to `path` and everything below it, except where an entry for a longer path applies. */
 export interface PolicyEntry {
   readonly path: NativePath;
   readonly access: Access;
   /**
-   * Whether the path is protected because of its name (`.git` and the like below a writable root). Such a path is kept from being
-   * made where it does not exist, and looks like an empty directory then.
+   * Whether the path is protected because of its name (such as `.git` below a writable root). If it does not exist, it cannot be created
+   * and is shown as an empty directory.
    */
   readonly byName: boolean;
 }
 
-/** A pattern of files that are denied; they are looked for when a program is started. */
+/** A glob for denied files. They are searched for when a program is started. */
 export interface DenyGlob {
   /** Absolute. */
   readonly pattern: NativePath;
-  /** How many directories below its fixed beginning the pattern is looked for; null is all. */
+  /** How many directory levels below its fixed prefix are searched. Null is all. */
   readonly maxDepth: number | null;
 }
 
-/** Who may do what with files. A path that no entry covers has the access `base`. */
+/** Access to files. A path without an entry has the access `base`. */
 export interface DiskPolicy {
   readonly base: Access;
-  /** Whether {@link PLATFORM_DIRECTORIES} are readable although `base` denies them. An entry for one of them comes first. */
+  /** Whether {@link PLATFORM_DIRECTORIES} are readable although `base` denies them. Explicit entries take precedence. */
   readonly platform: boolean;
-  /** Each path once, sorted by bytes, so that what contains comes before what is contained. */
+  /** Each path once, sorted by bytes, so that outer paths come before inner ones. */
   readonly entries: readonly PolicyEntry[];
   readonly denyGlobs: readonly DenyGlob[];
   /**
-   * The policies of which this is what all allow, if it is such. By their names two paths may be different places and yet, because of
-   * a link, be one: each of these has to be asked again about where a path leads.
+   * The policies that were intersected. Two different paths may be the same file because of a link, so each ceiling is applied again to
+   * the resolved paths.
    */
   readonly ceilings?: readonly DiskPolicy[];
 }
 
-/** A sandbox in one normal form, whatever form it was asked for in. Equal sandboxes have equal keys ({@link policyKey}). */
+/** A sandbox in normal form. Equal sandboxes have equal keys ({@link policyKey}). */
 export interface SandboxPolicy {
-  /** `unrestricted` is every file, readable and writable. */
+  /** `unrestricted` allows reading and writing every file. */
   readonly disk: DiskPolicy | 'unrestricted';
   readonly network: 'restricted' | 'enabled';
 }
 
-/** What programs need to run at all: themselves, their libraries and the settings of the system. */
+/** Directories with executables, libraries and system settings, which programs need to run. */
 export const PLATFORM_DIRECTORIES: readonly NativePath[] = [
   '/bin',
   '/etc',
@@ -58,8 +58,7 @@ export const PLATFORM_DIRECTORIES: readonly NativePath[] = [
 ].map(nativePathOfBytes);
 
 /**
- * What the policy allows to do with a path, by name alone. A path that a pattern matches counts as denied, whether or not there is
- * a file.
+ * The access to a path, by name alone. A path that a deny glob matches counts as denied, whether or not the file exists.
  */
 export function accessOf(disk: DiskPolicy | 'unrestricted', path: NativePath): Access {
   if (disk === 'unrestricted') return 'write';
@@ -67,7 +66,7 @@ export function accessOf(disk: DiskPolicy | 'unrestricted', path: NativePath): A
   return accessByEntries(disk, path);
 }
 
-/** The same without the patterns. */
+/** The same without the globs. */
 export function accessByEntries(disk: DiskPolicy, path: NativePath): Access {
   const entry = disk.entries.findLast((candidate) => isWithin(path, candidate.path));
   if (!disk.platform) return entry?.access ?? disk.base;
@@ -76,7 +75,7 @@ export function accessByEntries(disk: DiskPolicy, path: NativePath): Access {
   return entry !== undefined && isWithin(entry.path, platform) ? entry.access : 'read';
 }
 
-/** Whether every file may be written, so that nothing has to be enforced on the disk. */
+/** Whether every file is writable, so that nothing has to be enforced for files. */
 export function isFullWrite({ disk }: SandboxPolicy): boolean {
   if (disk === 'unrestricted') return true;
   return (
@@ -86,7 +85,7 @@ export function isFullWrite({ disk }: SandboxPolicy): boolean {
   );
 }
 
-/** Whether every file may be read, so that nothing has to be enforced on what only reads. */
+/** Whether every file is readable, so that nothing has to be enforced for reading. */
 export function isFullRead({ disk }: SandboxPolicy): boolean {
   if (disk === 'unrestricted') return true;
   return (
@@ -96,7 +95,7 @@ export function isFullRead({ disk }: SandboxPolicy): boolean {
   );
 }
 
-/** A text that two policies share exactly when they are the same. */
+/** A string that is equal for equal policies only. */
 export function policyKey({ disk, network }: SandboxPolicy): string {
   if (disk === 'unrestricted') return JSON.stringify([network]);
   return JSON.stringify([

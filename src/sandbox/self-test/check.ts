@@ -1,6 +1,6 @@
 /**
- * What was found out about one thing. `failed`: a sandbox cannot be relied on. `missing`: something works less well or not at all, but
- * nothing is less safe. `untested`: it could not be tried.
+ * The result of one check. `failed`: do not rely on the sandbox. `missing`: a feature does not work, but nothing is less safe. `untested`:
+ * it could not be tried.
  */
 export type CheckState = 'ok' | 'failed' | 'missing' | 'untested';
 
@@ -8,7 +8,7 @@ export interface Check {
   readonly name: string;
   readonly state: CheckState;
   readonly detail: string;
-  /** What to do about it; null when nothing is to be done, or nobody knows. */
+  /** How to fix it. Null when there is nothing to fix, or no fix is known. */
   readonly fix: string | null;
 }
 

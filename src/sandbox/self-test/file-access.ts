@@ -5,39 +5,39 @@ import { nativePathOfText } from '../../files/native-path.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { type Check, failed, ok } from './check.ts';
-import { Scene } from './scene.ts';
+import { EscapeFixture } from './fixture.ts';
 
-/** Asks for files under a sandbox as a client does: what it may have, and what it may not. */
+/** Tries permitted and forbidden file operations under a sandbox, as a client would request them. */
 export async function tryFileAccess(spawner: Spawner, sandbox: Pick<Sandbox, 'files'>): Promise<Check[]> {
-  const scene = await Scene.open(spawner);
+  const fixture = await EscapeFixture.open(spawner);
   try {
-    const { workspace, outside, secret } = scene.places;
-    const { fileSystem } = sandbox.files(scene.policy);
-    const read = (path: string) => obstacleTo(() => readBeginning(fileSystem, path));
+    const { workspace, outside, secret } = fixture.targets;
+    const { fileSystem } = sandbox.files(fixture.policy);
+    const read = (path: string) => errorOf(() => readBeginning(fileSystem, path));
     const write = async (path: string, changed: string) => {
-      const obstacle = await obstacleTo(() => writeText(fileSystem, path));
-      return (await readFile(changed, 'utf8')) === secret ? (obstacle ?? 'without effect') : null;
+      const error = await errorOf(() => writeText(fileSystem, path));
+      return (await readFile(changed, 'utf8')) === secret ? (error ?? 'without effect') : null;
     };
     const permitted = await read(join(workspace, '.git/config'));
     if (permitted !== null) return [failed(READ_PERMITTED, permitted, null)];
     const changed = join(outside, 'changed');
     const linked = join(outside, 'linked');
     return [
-      ok(READ_PERMITTED, 'it may'),
+      ok(READ_PERMITTED, 'allowed'),
       forbidden('write a file outside the workspace', await write(changed, changed)),
       forbidden('write a file through a link', await write(join(workspace, 'link'), linked)),
       forbidden('read a file of a denied directory', await read(join(workspace, 'above/denied/file'))),
     ];
   } finally {
-    await scene.close();
+    await fixture.close();
   }
 }
 
 const READ_PERMITTED = 'read a file in the workspace';
 
-function forbidden(name: string, obstacle: string | null): Check {
-  if (obstacle !== null) return ok(name, `stopped: ${obstacle}`);
-  return failed(name, 'it has succeeded inside a sandbox', 'do not rely on sandboxes on this machine');
+function forbidden(name: string, error: string | null): Check {
+  if (error !== null) return ok(name, `stopped: ${error}`);
+  return failed(name, 'it succeeded inside a sandbox', 'do not rely on sandboxes on this machine');
 }
 
 async function readBeginning(fileSystem: FileSystem, path: string): Promise<void> {
@@ -54,8 +54,8 @@ async function writeText(fileSystem: FileSystem, path: string): Promise<void> {
   await fileSystem.writeFile(nativePathOfText(path), Buffer.from('x'), { followSymlinks: true }, waiting);
 }
 
-/** What keeps an operation from succeeding; null when nothing does. */
-async function obstacleTo(operation: () => Promise<void>): Promise<string | null> {
+/** The error message of an operation. Null when it succeeds. */
+async function errorOf(operation: () => Promise<void>): Promise<string | null> {
   try {
     await operation();
     return null;

@@ -1,5 +1,5 @@
-/** How long a program of the self-test may take. The longest tries a dozen things, which takes it a tenth of a second. */
+/** How long a self-test program may take. The longest makes two dozen attempts, which takes a tenth of a second. */
 export const PROGRAM_DEADLINE_MS = 20_000;
 
-/** What is kept of what such a program prints; the longest report has two kilobytes. */
+/** How much output of a self-test program is kept. The longest report has two kilobytes. */
 export const PROGRAM_OUTPUT_BYTES = 64 * 1024;

@@ -1,17 +1,14 @@
 import type { Spawner } from '../../process/spawn/spawner.ts';
-import { BwrapUnavailable, findBwrap } from '../linux/bwrap.ts';
+import { BwrapUnavailable, findBwrap, fixFor } from '../linux/bwrap.ts';
+import { bwrapSpec, FEATURE_ARGUMENTS } from '../linux/bwrap-arguments.ts';
 import { descriptorPath } from '../linux/descriptors.ts';
-import { fixFor } from '../linux/fixes.ts';
 import { idleImage } from '../linux/launcher.ts';
 import { seccompFilter } from '../linux/seccomp.ts';
 import type { Architecture } from '../linux/syscalls.ts';
 import { type Check, failed, ok, untested } from './check.ts';
 import { runProgram } from './run-program.ts';
 
-/**
- * What sandboxes are made of, one thing after the other, so that it is seen which of them this machine does not give. `searchPath` is
- * where bwrap is looked for.
- */
+/** Checks the kernel features that sandboxes need, one after the other, to find the first that is missing. Looks for bwrap on `searchPath`. */
 export async function checkRequirements(
   spawner: Spawner,
   searchPath: string,
@@ -21,29 +18,32 @@ export async function checkRequirements(
   if (found instanceof BwrapUnavailable) {
     return [
       failed('bwrap', found.reason, found.fix),
-      ...FEATURES.map(({ name }) => untested(name, 'bwrap is needed to try it')),
+      ...FEATURES.map(({ name }) => untested(name, 'needs bwrap')),
     ];
   }
   if (typeof found !== 'string') throw found;
   const run = (args: readonly string[]) =>
     runBwrap(spawner, found, args, [idleImage(architecture), seccompFilter('restricted', architecture)]);
   const { output } = await run(['--version']);
-  const checks = [ok('bwrap', `${found} (${output || 'it does not tell its version'})`)];
+  const checks = [ok('bwrap', `${found} (${output || 'unknown version'})`)];
   const args: string[] = [];
   for (const feature of FEATURES) {
     if (checks.some(({ state }) => state === 'failed')) {
-      checks.push(untested(feature.name, 'what it builds on does not work'));
+      checks.push(untested(feature.name, 'needs the features before it'));
       continue;
     }
     args.push(...feature.args);
-    const { code, complaint } = await run([...args, '--', descriptorPath(IMAGE_FD)]);
-    const reason = complaint || `bwrap exited with ${code}`;
+    const { code, stderr } = await run([...args, '--', descriptorPath(IMAGE_FD)]);
+    const reason = stderr || `bwrap exited with ${code}`;
     checks.push(code === 0 ? ok(feature.name, feature.gives) : failed(feature.name, reason, fixFor(reason)));
   }
   return checks;
 }
 
-/** Each is tried together with those before it. */
+const IMAGE_FD = 3;
+const FILTER_FD = 4;
+
+/** Each is tested together with those before it. */
 const FEATURES: readonly {
   readonly name: string;
   readonly args: readonly string[];
@@ -51,27 +51,25 @@ const FEATURES: readonly {
 }[] = [
   {
     name: 'user namespaces',
-    args: ['--unshare-user', '--ro-bind', '/', '/', '--dev', '/dev'],
+    args: FEATURE_ARGUMENTS.userNamespaces,
     gives: 'sandboxes get a file tree of their own',
   },
   {
     name: 'processes',
-    args: ['--unshare-pid', '--unshare-ipc', '--proc', '/proc'],
+    args: FEATURE_ARGUMENTS.processes,
     gives: 'sandboxes get processes and a /proc of their own',
   },
   {
     name: 'network isolation',
-    args: ['--unshare-net'],
+    args: FEATURE_ARGUMENTS.network,
     gives: 'sandboxes get a network of their own, with nothing in it',
   },
   {
     name: 'system call filter',
-    args: ['--seccomp', '4'],
+    args: FEATURE_ARGUMENTS.filter(FILTER_FD),
     gives: 'the kernel takes filters (seccomp)',
   },
 ];
-
-const IMAGE_FD = 3;
 
 function runBwrap(
   spawner: Spawner,
@@ -79,14 +77,6 @@ function runBwrap(
   args: readonly string[],
   inherited: readonly Uint8Array[],
 ): ReturnType<typeof runProgram> {
-  const spec = {
-    program,
-    argv: ['bwrap', ...args],
-    cwd: '/',
-    env: {},
-    io: { kind: 'pipe', stdin: 'closed' },
-    inherited,
-    wrapper: 'contains',
-  } as const;
+  const spec = { ...bwrapSpec(program, args, inherited), io: { kind: 'pipe', stdin: 'closed' } } as const;
   return runProgram(spawner, { spec, denialDetector: null, release: null });
 }

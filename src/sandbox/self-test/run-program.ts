@@ -2,16 +2,16 @@ import type { OutputSource, Spawner } from '../../process/spawn/spawner.ts';
 import { type SandboxedLaunch, spawnLaunch } from '../../process/start-program.ts';
 import { PROGRAM_DEADLINE_MS, PROGRAM_OUTPUT_BYTES } from './limits.ts';
 
-/** How a program of the self-test ended. */
+/** The outcome of a self-test program. */
 export interface ProgramOutcome {
-  /** Null when a signal ended it, as the deadline does. */
+  /** Null when a signal killed it, also at the deadline. */
   readonly code: number | null;
-  /** The beginning of what it printed on each stream. */
+  /** The beginning of its output on each stream. */
   readonly output: string;
-  readonly complaint: string;
+  readonly stderr: string;
 }
 
-/** Runs a program to its end, within a deadline, and clears away everything that was made for it. */
+/** Runs a program until it exits, within a deadline, and releases its sandbox. */
 export async function runProgram(spawner: Spawner, launch: SandboxedLaunch): Promise<ProgramOutcome> {
   try {
     const child = await spawnLaunch(launch, spawner);
@@ -21,7 +21,7 @@ export async function runProgram(spawner: Spawner, launch: SandboxedLaunch): Pro
     const code = exited.finally(() => child.killTree());
     const texts = child.outputs.map(beginningOf);
     const [first = '', second = ''] = await Promise.all(texts);
-    const outcome = { code: await code, output: first, complaint: second };
+    const outcome = { code: await code, output: first, stderr: second };
     await entered;
     clearTimeout(deadline);
     child.release();

@@ -2,25 +2,25 @@ import type { Spawner } from '../../process/spawn/spawner.ts';
 import { createSandbox } from '../create-sandbox.ts';
 import { SandboxError } from '../errors.ts';
 import type { Sandbox } from '../sandbox.ts';
-import { tryToBreakOut } from './break-out.ts';
 import { type Check, failed, ok } from './check.ts';
+import { checkEscapes } from './escape-check.ts';
 import { tryFileAccess } from './file-access.ts';
 import { checkRequirements } from './requirements.ts';
 import { checkTerminal } from './terminal.ts';
 
-/** What is known about the sandbox of this machine. */
+/** The results of the sandbox self-test. */
 export interface SelfTest {
-  /** What it is made of, and whether it works. */
+  /** The kernel features that a sandbox needs, and whether a sandbox works. */
   readonly requirements: readonly Check[];
-  /** What programs tried inside of it; empty when there is none. */
+  /** The escape attempts of programs. Empty when there is no sandbox. */
   readonly programs: readonly Check[];
-  /** What was tried with files. */
+  /** The attempts through file operations. */
   readonly files: readonly Check[];
 }
 
 /**
- * Finds out whether sandboxes can be relied on here. `env` is what a server would have as its environment; what it would answer to a
- * sandboxed request is what the check named `sandbox` says.
+ * Tests whether sandboxes work on this machine. `env` is the environment that a server would have. The check named `sandbox` holds the
+ * error that a server would return to a sandboxed request.
  */
 export async function testSandbox(
   spawner: Spawner,
@@ -39,7 +39,7 @@ export async function testSandbox(
     const terminal = await checkTerminal(spawner, sandbox);
     return {
       requirements: [...parts, ok(WHOLE, 'programs can be sandboxed on this machine'), terminal],
-      programs: await tryToBreakOut(spawner, sandbox, process.execPath),
+      programs: await checkEscapes(spawner, sandbox, process.execPath),
       files: await tryFileAccess(spawner, sandbox),
     };
   } finally {
@@ -49,7 +49,7 @@ export async function testSandbox(
 
 const WHOLE = 'sandbox';
 
-/** The very words that a client gets. */
+/** The same message that a client gets. */
 function refusal(error: unknown): Check {
   if (error instanceof SandboxError) return failed(WHOLE, error.message, null);
   throw error;

@@ -4,14 +4,14 @@ import type { Sandbox } from '../sandbox.ts';
 import { type Check, missing, ok } from './check.ts';
 import { runProgram } from './run-program.ts';
 
-/** Whether a sandboxed program can have a terminal that controls it. */
+/** Checks whether a sandboxed program can have a controlling terminal. */
 export async function checkTerminal(spawner: Spawner, sandbox: Pick<Sandbox, 'wrapProgram'>): Promise<Check> {
   if (!spawner.pty.available) return missing(NAME, spawner.pty.reason, null);
   const launch = await sandbox.wrapProgram(OPEN_TERMINAL, READ_ONLY, new AbortController().signal);
   const { code, output } = await runProgram(spawner, launch);
   return code === 0
     ? ok(NAME, 'sandboxed programs can have one')
-    : missing(NAME, output || `the program ended with ${code}`, null);
+    : missing(NAME, output || `the program exited with ${code}`, null);
 }
 
 const NAME = 'terminals';

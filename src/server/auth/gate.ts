@@ -1,27 +1,31 @@
+import { realpath, stat } from 'node:fs/promises';
+import { nativePathOfText, systemPath } from '../../files/native-path.ts';
+import { restrictToRoot } from '../../files/root-restricted-file-system.ts';
 import { FailureDelay } from '../../listener/failure-delay.ts';
 import type { Revocations } from '../../listener/revocations.ts';
 import type { ExecServerConfig } from '../config/config.ts';
-import { accessWithin } from './access-limits.ts';
-import { capabilityTokenVerifier } from './capability-token.ts';
+import { type Access, FULL_ACCESS } from './access.ts';
+import type { TokenLimits } from './claims.ts';
 import type { Principal } from './principal.ts';
 import { readSecretFile, readSharedSecret } from './secret-file.ts';
 import { signedTokenVerifier } from './signed-token.ts';
-import { sha256, type TokenVerifier, type VerifiedToken } from './token-check.ts';
+import { capabilityTokenVerifier, sha256, type TokenVerifier, type VerifiedToken } from './token-verifier.ts';
 
-/** Who a client is, or why it is not let in; `delayMs` is how long the refusal is to be held back. */
-export type Admission = { readonly principal: Principal } | Refused;
+/** The identity of a client, or why it is refused. */
+type Admission = { readonly principal: Principal } | Refused;
 
-/** `tokenId` names a token that was genuine and is refused all the same. */
 export interface Refused {
   readonly refusal: string;
+  /** How long the refusal is delayed, to slow down guessing. */
   readonly delayMs: number;
+  /** Set for a token that is genuine but refused. */
   readonly tokenId?: string;
 }
 
-/** Decides about a client by the Authorization header of its request and the address it comes from. */
+/** Admits or refuses a client by the Authorization header and the address of its request. */
 export type Gate = (authorization: string | undefined, address: string | null) => Promise<Admission>;
 
-/** The gate of a server that asks for tokens, and accepts none of those that are revoked. Throws StartError when a token or secret cannot be had. */
+/** Creates the gate of a server that requires tokens. Throws StartError when the token or secret cannot be read. */
 export function createGate(config: ExecServerConfig, revoked: Pick<Revocations, 'has'> | null): Gate {
   const verify = createVerifier(config);
   const delay = new FailureDelay();
@@ -30,7 +34,7 @@ export function createGate(config: ExecServerConfig, revoked: Pick<Revocations, 
     const token = bearerToken(authorization);
     if (token === null) return refuse('invalid authorization header');
     const check = verify(token);
-    // Only these may be guesses: the others carry no token, or one that we signed.
+    // Only these can be guesses. Other requests carry no token, or a token with a valid signature.
     if ('problem' in check) return refuse(check.problem, delay.failed(address));
     if (check.revocableId !== null && revoked?.has(check.revocableId)) {
       return { ...refuse('revoked websocket jwt'), tokenId: check.tokenId };
@@ -56,7 +60,7 @@ function createVerifier(config: ExecServerConfig): TokenVerifier {
   });
 }
 
-/** The scheme may be in any case; blanks around the token do not count. */
+/** The scheme is case-insensitive; white space around the token is ignored. */
 function bearerToken(authorization: string): string | null {
   const token = /^bearer[ \t]+([\x20-\x7e\t]*)$/i.exec(authorization)?.[1]?.trim();
   return token || null;
@@ -78,4 +82,32 @@ async function admit(
 
 function refuse(refusal: string, delayMs = 0): Refused {
   return { refusal, delayMs };
+}
+
+/**
+ * The access that a token's limits leave. Null when the limits cannot be enforced here: the directory must exist and its path must be
+ * its real path, because no symbolic link below it is followed.
+ */
+async function accessWithin({ scopes, path }: TokenLimits): Promise<Access | null> {
+  if (scopes === undefined) return FULL_ACCESS;
+  const files = scopes.includes('files') ? 'write' : scopes.includes('read-only') ? 'read' : 'none';
+  const below = path === undefined ? null : nativePathOfText(path);
+  if (below !== null && !(await isRealDirectory(systemPath(below)))) return null;
+  return {
+    exec: scopes.includes('exec'),
+    files,
+    net: scopes.includes('net'),
+    metrics: scopes.includes('metrics'),
+    below,
+    restrict: (all) => (below === null ? all : restrictToRoot(all, below)),
+  };
+}
+
+async function isRealDirectory(path: string | Buffer): Promise<boolean> {
+  try {
+    const real = await realpath(path, { encoding: 'buffer' });
+    return real.equals(Buffer.from(path)) && (await stat(path)).isDirectory();
+  } catch {
+    return false;
+  }
 }

@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { printable } from '../../protocol/errors.ts';
 import { LIMITS_CLAIM, readLimits, type TokenLimits } from './claims.ts';
-import { fingerprint, type TokenCheck, type TokenVerifier } from './token-check.ts';
+import { fingerprint, type TokenCheck, type TokenVerifier } from './token-verifier.ts';
 
 /** What signed tokens are checked against. */
 export interface SignedTokenRules {

@@ -1,15 +1,65 @@
+import { hostname } from 'node:os';
+import { MAX_PATH_KEYS, MAX_SELECTED_PATHS } from '../../files/executor-config/limits.ts';
+import type { NativePath } from '../../files/native-path.ts';
+import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
+import { invalidParams, printable } from '../../protocol/errors.ts';
+import type { ParamsOf } from '../../protocol/registry.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import type { HandlerServices } from './services.ts';
 
-type EnvironmentMethod = Extract<keyof Handlers, `environment/${string}`>;
+type EnvironmentMethod = Extract<keyof Handlers, `environment${'' | 'Config'}/${string}`>;
 
-/** What the server tells about itself. */
+/** The methods that describe the server, its machine and the configuration files on it. */
 export function environmentHandlers(services: HandlerServices): Pick<Handlers, EnvironmentMethod> {
+  const { files, sandboxEnforcer } = services;
   return {
     'environment/info': async () => {
-      await services.sandboxEnforcer.probe();
+      await sandboxEnforcer.probe();
       return services.environmentInfo();
     },
+
     'environment/status': () => ({ status: 'ready' }),
+
+    // Few clients call this, so its code is loaded on the first call.
+    'environmentConfig/read': async (params) => {
+      const { configPaths, requirementsPaths } = params;
+      checkPaths(params);
+      const cwd = localDirectory(params.cwd);
+      await files.changesDone();
+      const { readExecutorConfig } = await import('../../files/executor-config/read-config.ts');
+      const read = await readExecutorConfig(
+        files.under({}, 'read'),
+        { cwd, configPaths, requirementsPaths },
+        { variables: process.env, signal: files.ended },
+      );
+      return { ...read, hostname: hostname() || null };
+    },
   };
+}
+
+/** Refuses the path of another operating system: it has no configuration on this machine. */
+function localDirectory(uri: string): NativePath {
+  try {
+    return pathFromUri(uri);
+  } catch (error) {
+    if (!(error instanceof PathUriError)) throw error;
+    throw invalidParams(`params.cwd: ${printable(error.message)}`);
+  }
+}
+
+function checkPaths({ configPaths, requirementsPaths }: ParamsOf<'environmentConfig/read'>): void {
+  if (configPaths.length + requirementsPaths.length === 0) {
+    throw invalidParams('at least one config or requirements path is required');
+  }
+  for (const [name, paths] of Object.entries({ configPaths, requirementsPaths })) {
+    if (paths.length > MAX_SELECTED_PATHS) {
+      throw invalidParams(`params.${name}: expected at most ${MAX_SELECTED_PATHS} paths`);
+    }
+    for (const path of paths) {
+      if (path.length === 0) throw invalidParams('TOML paths must contain at least one key segment');
+      if (path.length > MAX_PATH_KEYS) {
+        throw invalidParams(`params.${name}: expected at most ${MAX_PATH_KEYS} keys in a path`);
+      }
+    }
+  }
 }

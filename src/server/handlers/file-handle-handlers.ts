@@ -3,8 +3,7 @@ import type { NativePath } from '../../files/native-path.ts';
 import type { Access } from '../../files/path-order.ts';
 import { Base64Result } from '../../rpc/results.ts';
 import type { Handlers } from '../../rpc/router.ts';
-import { bytesParam } from './base64-params.ts';
-import { pathParam } from './path-params.ts';
+import { bytesParam, pathParam } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
 type FileHandleMethod = `fs/${'open' | 'readBlock' | 'writeBlock' | 'close'}`;
@@ -54,7 +53,9 @@ export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, F
       if (claim?.turn) park();
       try {
         const { bytes, eof } = await handles.readBlock(handleId, offset, len, claim?.turn);
-        return new Base64Result('{"chunk":"', bytes, `","eof":${eof}}`, () => files.blocks.give(bytes));
+        return new Base64Result('{"chunk":"', bytes, `","eof":${eof}}`, {
+          release: () => files.blocks.give(bytes),
+        });
       } catch (error) {
         // When the system fails a read, the handle is gone.
         if (error instanceof FileError && error.errno !== null) forget(handleId, target);

@@ -14,8 +14,7 @@ import {
 import type { Handlers } from '../../rpc/router.ts';
 import { FixedBufferPool } from '../../transport/buffer-pool.ts';
 import { INLINE_READ_BYTES, REUSED_CONTENT_MIN_BYTES, REUSED_CONTENTS_MAX } from '../limits.ts';
-import { decodeParam } from './base64-params.ts';
-import { pathParam } from './path-params.ts';
+import { decodeParam, pathParam } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
 /** Methods about whole files and directories; those about handles and watches have files of their own. */
@@ -176,7 +175,9 @@ async function contentResult(
     streamed = length === wanted;
     return streamed
       ? new StreamedResult(BEFORE_DATA, first, untilClosed(content, onRead), AFTER_DATA, content.size)
-      : new Base64Result(BEFORE_DATA, first.subarray(0, length), AFTER_DATA, () => CONTENTS.give(buffer));
+      : new Base64Result(BEFORE_DATA, first.subarray(0, length), AFTER_DATA, {
+          release: () => CONTENTS.give(buffer),
+        });
   } finally {
     if (!streamed) {
       // The bytes are there; how the descriptor ends is nobody's concern.

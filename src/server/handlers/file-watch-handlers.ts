@@ -2,7 +2,7 @@ import { WATCH_DEFAULT_DEBOUNCE_MS } from '../../files/limits.ts';
 import type { NativePath } from '../../files/native-path.ts';
 import { PathUriError, pathFromUri } from '../../files/path-uri.ts';
 import type { Handlers } from '../../rpc/router.ts';
-import { pathParam } from './path-params.ts';
+import { pathParam } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
 type FileWatchMethod = `fs/${'watchMissing' | 'watch' | 'unwatch'}`;

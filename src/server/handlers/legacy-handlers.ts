@@ -1,10 +1,10 @@
 import { invalidRequest, printable } from '../../protocol/errors.ts';
 import type { Handlers } from '../../rpc/router.ts';
-import { bytesParam } from './base64-params.ts';
+import { bytesParam } from './params.ts';
+import { writeStdin } from './process-handlers.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { checkCommand } from './start-request.ts';
-import { writeStdin } from './write-stdin.ts';
 
 type LegacyMethod = Extract<keyof Handlers, `command/${string}`>;
 

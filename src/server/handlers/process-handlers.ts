@@ -1,17 +1,18 @@
 import { nativePathOfText } from '../../files/native-path.ts';
 import { uriFromPath } from '../../files/path-uri.ts';
 import { ProcessError } from '../../process/errors.ts';
-import type { StreamEnds } from '../../process/output-log.ts';
+import type { ManagedProcess } from '../../process/managed-process.ts';
+import type { StreamSnapshot } from '../../process/output-log.ts';
 import { signalNames, signalNumber } from '../../process/signals.ts';
+import type { WriteStatus } from '../../process/stdin-queue.ts';
 import { invalidParams } from '../../protocol/errors.ts';
-import type { Handlers } from '../../rpc/router.ts';
+import type { Handlers, RequestContext } from '../../rpc/router.ts';
 import { given } from '../sessions/process-events.ts';
-import { bytesParam } from './base64-params.ts';
-import { readResult, roomIn } from './read-result.ts';
+import { bytesParam } from './params.ts';
+import { pageBudget, readResult } from './read-result.ts';
 import type { HandlerServices } from './services.ts';
 import { startProcess } from './start-process.ts';
 import { checkStart } from './start-request.ts';
-import { writeStdin } from './write-stdin.ts';
 
 type ProcessMethod = Extract<keyof Handlers, `process/${string}`>;
 
@@ -31,7 +32,7 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
     'process/read': async ({ processId, afterSeq, maxBytes, waitMs }, { signal, park, maxResultBytes }) => {
       const process = await processes.get(processId);
       const place = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
-      return readResult(await process.read({ ...place, room: roomIn(maxResultBytes()) }, signal, park));
+      return readResult(await process.read({ ...place, budget: pageBudget(maxResultBytes()) }, signal, park));
     },
 
     'process/write': async (params, context) => {
@@ -78,11 +79,11 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
     'process/snapshot': async ({ processId }) => {
       const process = await processes.get(processId);
       const [stdout, stderr, terminal] = [
-        process.ends('stdout'),
-        process.ends('stderr'),
-        process.ends('pty'),
+        process.snapshot('stdout'),
+        process.snapshot('stderr'),
+        process.snapshot('pty'),
       ];
-      const perStream = (count: (ends: StreamEnds) => number) => ({
+      const perStream = (count: (ends: StreamSnapshot) => number) => ({
         stdout: count(stdout),
         stderr: count(stderr),
         terminal: count(terminal),
@@ -114,7 +115,30 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
   };
 }
 
-function joined(ends: StreamEnds): string {
+/**
+ * Writes to a program's stdin. The response is delayed for a client that writes faster than the program reads. After the client has
+ * ended its input, the response is immediate: the bytes are queued, and no further writes can follow.
+ */
+export function writeStdin(
+  process: ManagedProcess,
+  bytes: Uint8Array,
+  writeId: string | null,
+  { park, signal }: Pick<RequestContext, 'park' | 'signal'>,
+): Promise<WriteStatus> | WriteStatus {
+  const status = process.write(bytes, writeId, park);
+  if (typeof status === 'string') return status;
+  if (signal.aborted) return 'accepted';
+  return new Promise((resolve) => {
+    const accept = () => resolve('accepted');
+    signal.addEventListener('abort', accept, { once: true });
+    void status.then((written) => {
+      signal.removeEventListener('abort', accept);
+      resolve(written);
+    });
+  });
+}
+
+function joined(ends: StreamSnapshot): string {
   return Buffer.concat([ends.head, ends.tail]).toString('base64');
 }
 

@@ -1,5 +1,5 @@
 import type { ReadPage } from '../../process/managed-process.ts';
-import type { PageRoom, RetainedChunk } from '../../process/output-log.ts';
+import type { PageBudget, RetainedChunk } from '../../process/output-log.ts';
 import type { ResultOf } from '../../protocol/registry.ts';
 import { base64Length } from '../../rpc/base64.ts';
 import { READ_ENVELOPE_BYTES } from '../limits.ts';
@@ -22,7 +22,7 @@ export function readResult(page: ReadPage): ReadResult {
 }
 
 /** What a page may hold whose result may be so long in JSON. */
-export function roomIn(maxResultBytes: number): PageRoom {
+export function pageBudget(maxResultBytes: number): PageBudget {
   return {
     size: maxResultBytes - EMPTY_PAGE_BYTES,
     sizeOf: (chunkBytes) => base64Length(chunkBytes) + EMPTY_CHUNK_BYTES,

@@ -1,17 +1,20 @@
 import type { IncomingMessage } from 'node:http';
 import { type HttpResponse, textResponse } from '../../listener/http-response.ts';
 import { printable } from '../../protocol/errors.ts';
+import type { Gate, Refused } from '../auth/gate.ts';
+import type { Principal } from '../auth/principal.ts';
+import type { ServerMetrics } from '../records/server-metrics.ts';
 
-/** What the listener knows when a request arrives. */
+/** The state of the listener when a request arrives. */
 export interface ListenerState {
   readonly draining: boolean;
-  /** The limit that forbids another connection, as a sentence; null when there is none. */
+  /** The limit that forbids another connection, as an error text; null when there is none. */
   readonly limitReached: string | null;
 }
 
 /**
- * The answer to a plain request, or to an upgrade that must not go through; null lets an upgrade pass. A browser page always
- * sends Origin and never has business here, so that is checked before anything else.
+ * The response to a plain request or to an upgrade that is refused; null accepts the upgrade. Checks Origin first: browsers always
+ * send it, and web pages must not use this server.
  */
 export function answerHttp(
   request: IncomingMessage,
@@ -31,7 +34,7 @@ export function answerHttp(
   return null;
 }
 
-/** Says that the server does not go by this name. */
+/** The request's Host is not a name of this server. */
 export function misdirected(host: string): HttpResponse {
   return textResponse(
     421,
@@ -39,17 +42,17 @@ export function misdirected(host: string): HttpResponse {
   );
 }
 
-/** Says why a token was not accepted. */
+/** The token was not accepted. */
 export function unauthorized(reason: string): HttpResponse {
   return textResponse(401, reason, { 'www-authenticate': 'Bearer' });
 }
 
-/** Says what a token is not for. */
+/** The token is valid, but not for this. */
 export function forbidden(reason: string): HttpResponse {
   return textResponse(403, reason);
 }
 
-/** Says that there is no place now. */
+/** The server cannot take the connection now. */
 export function unavailable(reason: string): HttpResponse {
   return textResponse(503, `${reason}\n`);
 }
@@ -59,15 +62,52 @@ function probe(request: IncomingMessage, status: number): HttpResponse {
   return textResponse(405, '', { allow: 'GET,HEAD' });
 }
 
-/** What is asked for, without the query. */
-export function pathOf({ url = '/' }: IncomingMessage): string {
+/** The path of the request, without the query. */
+function pathOf({ url = '/' }: IncomingMessage): string {
   return TARGET.exec(url)?.[2] || '/';
 }
 
-/** Whom it is asked of. */
+/** The host that the request is for. */
 export function hostOf({ url = '/', headers }: IncomingMessage): string | undefined {
   return TARGET.exec(url)?.[1] ?? headers.host;
 }
 
-/** HTTP allows to name the server in front of the path, as proxies do; the Host header does not count then. */
+/** HTTP allows an absolute URL as the target, which proxies use. Its host overrides the Host header (RFC 9112, section 3.2.2). */
 const TARGET = /^(?:https?:\/\/([^/?]*))?([^?]*)/i;
+
+/** Whether the request is for `/metrics`. */
+export function asksForMetrics(request: IncomingMessage): boolean {
+  return pathOf(request) === '/metrics';
+}
+
+/** Responses to scrapers that are refused. Guesses are delayed and recorded like those on a websocket. */
+interface MetricsRefusals {
+  unauthorized(refused: Refused): Promise<HttpResponse>;
+  forbidden(reason: string, principal: Principal): HttpResponse;
+}
+
+/**
+ * Serves the metrics. Where clients need a token, a scraper needs one with the scope `metrics` or without scopes. The metrics cover all
+ * clients, so a token with other scopes does not give access to them.
+ */
+export async function answerMetrics(
+  request: IncomingMessage,
+  metrics: ServerMetrics,
+  gate: Gate | null,
+  refusals: MetricsRefusals,
+): Promise<HttpResponse> {
+  if (request.headers.origin !== undefined) return textResponse(403);
+  if (request.method !== 'GET' && request.method !== 'HEAD')
+    return textResponse(405, '', { allow: 'GET,HEAD' });
+  const admission = await gate?.(request.headers.authorization, request.socket.remoteAddress ?? null);
+  if (admission !== undefined) {
+    if ('refusal' in admission) return await refusals.unauthorized(admission);
+    const { principal } = admission;
+    if (!principal.access.metrics) return refusals.forbidden(OTHER_SCOPE, principal);
+  }
+  const body = metrics.text();
+  const headers = { 'content-type': metrics.contentType, 'content-length': String(Buffer.byteLength(body)) };
+  return { status: 200, body, headers };
+}
+
+const OTHER_SCOPE = 'the token does not allow /metrics: it needs the scope `metrics`';

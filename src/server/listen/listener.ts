@@ -13,10 +13,11 @@ import { type WebSocketOptions, WebSocketUpgrader } from '../../transport/websoc
 import type { Gate, Refused } from '../auth/gate.ts';
 import { createHostCheck, type HostCheck } from '../auth/host-check.ts';
 import { anonymousPrincipal, type Principal } from '../auth/principal.ts';
-import { answerMetrics, asksForMetrics } from '../records/metrics-route.ts';
 import type { ServerMetrics } from '../records/server-metrics.ts';
 import {
   answerHttp,
+  answerMetrics,
+  asksForMetrics,
   forbidden,
   hostOf,
   type ListenerState,

@@ -1,4 +1,6 @@
+import { StartError } from '../../listener/start-error.ts';
 import { NetworkError } from '../../network/errors.ts';
+import type { HostPolicy } from '../../network/http/host-policy.ts';
 import type { HttpClient, HttpResponse } from '../../network/http/http-client.ts';
 import type { HttpRequest } from '../../network/http/request.ts';
 import { encodeNotification } from '../../protocol/envelope.ts';
@@ -6,46 +8,45 @@ import type { NotificationParamsOf } from '../../protocol/registry.ts';
 import { base64Length, writeBase64 } from '../../rpc/base64.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { HTTP_REQUESTS_PER_CONNECTION, MAX_BODY_DELTA_BYTES } from '../limits.ts';
-import { hostPolicyOf } from './http-hosts.ts';
 
 type BodyDelta = NotificationParamsOf<'http/request/bodyDelta'>;
 
-/** Where streamed bodies go. */
+/** Receives the pieces of streamed bodies. */
 interface BodyPeer {
   readonly saturated: boolean;
   sendBulk(message: Uint8Array): void;
 }
 
 export interface ConnectionHttpOptions {
-  /** Made for the first request. */
+  /** Creates the client; called for the first request. */
   client(): Promise<HttpClient>;
-  /** Bytes of bodies that are held for answers at once. */
+  /** Bytes of bodies that all requests together may hold in memory for their responses. */
   readonly maxBodyBytes: number;
 }
 
-/** A body that was read to its end. `release` gives its bytes back to the budget. */
-export interface WholeAnswer extends Pick<HttpResponse, 'status' | 'fields'> {
+/** A response whose body has been read completely. `release` returns its bytes to the budget. */
+interface WholeResponse extends Pick<HttpResponse, 'status' | 'fields'> {
   readonly body: Buffer;
   release(): void;
 }
 
-/** An answer whose body is sent once `start` was called. */
-export interface StreamedAnswer extends Pick<HttpResponse, 'status' | 'fields'> {
-  start(): void;
+/** A response whose body is sent after `startBody` has been called. */
+interface StreamedResponse extends Pick<HttpResponse, 'status' | 'fields'> {
+  readonly startBody: () => void;
 }
 
 interface ActiveRequest {
   readonly requestId: string;
   readonly ending: AbortController;
-  /** Bytes that may still be sent before the client has to report; null is no such limit. */
+  /** Bytes that may be sent before the client reports more as consumed; null is no limit. */
   window: number | null;
-  /** Goes on with a body that waits for room. */
+  /** Resumes a body that is paused. */
   wake: () => void;
 }
 
 /**
- * The requests to web servers of one connection. A client that does not read stops the bodies at their source: streamed ones when
- * bulk data waits, others when answers do.
+ * The HTTP requests of one connection. When the client does not read, the server stops reading from the web servers: streamed
+ * bodies pause while bulk data waits, other bodies while responses wait.
  */
 export class ConnectionHttp {
   readonly #peer: BodyPeer;
@@ -54,8 +55,8 @@ export class ConnectionHttp {
   readonly #streams = new Map<string, ActiveRequest>();
   #client: Promise<HttpClient> | null = null;
   #bodyBytes = 0;
-  #held = false;
-  #clientIsSilent = false;
+  #responsesHeld = false;
+  #inputEnded = false;
   #piecesSent = 0;
   #idleWaiters: (() => void)[] = [];
   #disposed = false;
@@ -65,8 +66,8 @@ export class ConnectionHttp {
     this.#options = options;
   }
 
-  /** Sends a request and reads the whole answer. Rejects with NetworkError. */
-  async fetch(requestId: string, request: HttpRequest): Promise<WholeAnswer> {
+  /** Sends a request and reads the whole response. Rejects with NetworkError. */
+  async fetch(requestId: string, request: HttpRequest): Promise<WholeResponse> {
     const active = this.#enter(requestId, null);
     try {
       const { status, fields, body } = await this.#send(request, active);
@@ -76,8 +77,12 @@ export class ConnectionHttp {
     }
   }
 
-  /** Sends a request and returns the head of the answer. The id is taken until the body has been sent. Rejects with NetworkError. */
-  async stream(requestId: string, request: HttpRequest, windowBytes: number | null): Promise<StreamedAnswer> {
+  /** Sends a request and resolves to the head of the response. The id is taken until the body is sent. Rejects with NetworkError. */
+  async stream(
+    requestId: string,
+    request: HttpRequest,
+    windowBytes: number | null,
+  ): Promise<StreamedResponse> {
     if (this.#streams.has(requestId)) {
       throw new NetworkError(
         'invalid',
@@ -87,16 +92,16 @@ export class ConnectionHttp {
     const active = this.#enter(requestId, windowBytes);
     this.#streams.set(requestId, active);
     try {
-      const answer = await this.#send(request, active);
-      const { status, fields } = answer;
-      return { status, fields, start: () => void this.#pump(answer, active) };
+      const response = await this.#send(request, active);
+      const { status, fields } = response;
+      return { status, fields, startBody: () => void this.#sendBody(response, active) };
     } catch (error) {
       this.#leave(active);
       throw error;
     }
   }
 
-  /** Ends the requests with this id; whether there were any. */
+  /** Cancels the requests with this id. Returns whether there were any. */
   cancel(requestId: string): boolean {
     const requests = [...this.#active].filter((active) => active.requestId === requestId);
     for (const { ending } of requests) {
@@ -105,7 +110,7 @@ export class ConnectionHttp {
     return requests.length > 0;
   }
 
-  /** The client has used so many bytes of a streamed body. */
+  /** The client has consumed `bytes` of a streamed body: the window grows by them. */
   consumed(requestId: string, bytes: number): void {
     const active = this.#streams.get(requestId);
     if (active === undefined || active.window === null) return;
@@ -113,41 +118,41 @@ export class ConnectionHttp {
     active.wake();
   }
 
-  /** Tells whether the client keeps up with bulk data. */
+  /** Pauses or resumes streamed bodies, depending on whether bulk data waits. */
   setPaused(paused: boolean): void {
     if (!paused) this.#wakeAll();
   }
 
-  /** While the client leaves answers unread, no body is gathered for a further one. */
+  /** While the client leaves responses unread, no further body is read into memory. */
   setHeld(held: boolean): void {
-    this.#held = held;
+    this.#responsesHeld = held;
     if (!held) this.#wakeAll();
   }
 
   /**
-   * The client says nothing more: resolves when every request has ended and its body is sent. A body whose window is used up is
-   * cut off, because nobody opens that any more.
+   * The client has ended its side of the connection. Resolves when every request is done and its body is sent. A body whose
+   * window is used up is cut off, because the client can no longer enlarge the window.
    */
   async finish(): Promise<void> {
-    this.#clientIsSilent = true;
+    this.#inputEnded = true;
     for (const active of this.#active) this.#endIfStuck(active);
     if (this.#active.size > 0) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
   }
 
-  /** Pieces of bodies that were sent: who sees it grow knows that they come. */
+  /** Number of pieces of bodies that were sent. It shows progress. */
   get piecesSent(): number {
     return this.#piecesSent;
   }
 
-  /** Ends every request that is under way. */
-  giveUp(): void {
+  /** Aborts every open request. */
+  abortAll(): void {
     for (const { ending } of this.#active) ending.abort(connectionEnded());
   }
 
-  /** Ends everything, the connections to web servers included. */
+  /** Aborts every open request and closes the connections to web servers. */
   dispose(): void {
     this.#disposed = true;
-    this.giveUp();
+    this.abortAll();
     this.#client?.then(
       (client) => client.close(),
       () => {},
@@ -158,7 +163,7 @@ export class ConnectionHttp {
     if (this.#active.size >= HTTP_REQUESTS_PER_CONNECTION) {
       throw new NetworkError(
         'limit',
-        `${HTTP_REQUESTS_PER_CONNECTION} http requests are under way on this connection, the maximum`,
+        `${HTTP_REQUESTS_PER_CONNECTION} http requests are open on this connection, the maximum`,
       );
     }
     const active = { requestId, window, ending: new AbortController(), wake: () => {} };
@@ -183,7 +188,7 @@ export class ConnectionHttp {
   async #whole(
     pieces: AsyncIterable<Buffer>,
     active: ActiveRequest,
-  ): Promise<Pick<WholeAnswer, 'body' | 'release'>> {
+  ): Promise<Pick<WholeResponse, 'body' | 'release'>> {
     const gathered: Buffer[] = [];
     let size = 0;
     const release = () => {
@@ -196,7 +201,7 @@ export class ConnectionHttp {
         this.#bodyBytes += piece.length;
         if (this.#bodyBytes > this.#options.maxBodyBytes) throw this.#tooLarge();
         gathered.push(piece);
-        await this.#room(active, () => !this.#held);
+        await this.#until(active, () => !this.#responsesHeld);
       }
       return { body: Buffer.concat(gathered, size), release };
     } catch (error) {
@@ -213,7 +218,8 @@ export class ConnectionHttp {
     );
   }
 
-  async #pump({ body }: HttpResponse, active: ActiveRequest): Promise<void> {
+  /** Sends the body in pieces, and a last message that says how it ended. */
+  async #sendBody({ body }: HttpResponse, active: ActiveRequest): Promise<void> {
     const { requestId } = active;
     let seq = 1;
     let error: string | null = null;
@@ -226,7 +232,7 @@ export class ConnectionHttp {
         }
         if (active.window !== null) active.window -= piece.length;
         this.#endIfStuck(active);
-        await this.#room(active, () => !this.#peer.saturated && (active.window ?? 1) > 0);
+        await this.#until(active, () => !this.#peer.saturated && (active.window ?? 1) > 0);
       }
     } catch (failure) {
       error = (failure as Error).message;
@@ -238,13 +244,13 @@ export class ConnectionHttp {
   }
 
   #endIfStuck({ window, ending }: ActiveRequest): void {
-    if (!this.#clientIsSilent || window === null || window > 0) return;
+    if (!this.#inputEnded || window === null || window > 0) return;
     ending.abort(new Error('the window is used up, and the client has ended its side of the connection'));
   }
 
-  /** Waits until there is room, or the request is ended: then the next piece tells. */
-  async #room(active: ActiveRequest, isThere: () => boolean): Promise<void> {
-    while (!isThere() && !active.ending.signal.aborted) {
+  /** Waits until the body may continue. Returns early when the request is aborted; reading the next piece fails then. */
+  async #until(active: ActiveRequest, mayContinue: () => boolean): Promise<void> {
+    while (!mayContinue() && !active.ending.signal.aborted) {
       await new Promise<void>((resolve) => {
         active.wake = resolve;
       });
@@ -256,7 +262,7 @@ export class ConnectionHttp {
   }
 }
 
-/** The client for one connection, as the configuration wants it. */
+/** Creates the HTTP client of one connection. Rejects with StartError when a list of hosts cannot be read. */
 export async function openHttpClient(config: ExecServerConfig): Promise<HttpClient> {
   const [{ HttpClient }, policy] = await Promise.all([
     import('../../network/http/http-client.ts'),
@@ -265,13 +271,39 @@ export async function openHttpClient(config: ExecServerConfig): Promise<HttpClie
   return new HttpClient({ env: process.env, policy });
 }
 
+/** Rejects with StartError, which names the option, when a list of hosts cannot be read. */
+export async function refuseBadHosts(config: ExecServerConfig): Promise<void> {
+  if (config.httpAllowedHosts !== '' || config.httpDeniedHosts !== '') await hostPolicyOf(config);
+}
+
+/** The hosts that `http/request` may reach. Rejects with StartError when a list of hosts cannot be read. */
+export async function hostPolicyOf(config: ExecServerConfig): Promise<HostPolicy> {
+  const { hostPatterns } = await import('../../network/http/host-policy.ts');
+  const parse = (list: string, option: string) => {
+    let patterns: HostPolicy['allowed'];
+    try {
+      patterns = hostPatterns(list);
+    } catch (error) {
+      throw new StartError(`${option}: ${(error as Error).message}`);
+    }
+    // A list is meant to keep some hosts out. One that is empty by mistake must not allow every host.
+    if (patterns === null && list !== '') throw new StartError(`${option}: the list has no hosts`);
+    return patterns;
+  };
+  return {
+    allowed: parse(config.httpAllowedHosts, '--http-allowed-hosts'),
+    denied: parse(config.httpDeniedHosts, '--http-denied-hosts'),
+    privateAddresses: config.httpPrivateAddresses,
+  };
+}
+
 function connectionEnded(): Error {
   return new Error('the connection has ended');
 }
 
 const AFTER_DELTA = Buffer.from('","done":false,"error":null}}');
 
-/** A notification with a piece of a body, written straight into one buffer. */
+/** Encodes the notification with a piece of a body into one buffer. */
 function bodyDelta(requestId: string, seq: number, piece: Buffer): Buffer {
   const params = `{"requestId":${JSON.stringify(requestId)},"seq":${seq},"deltaBase64":"`;
   const head = Buffer.from(`{"method":"http/request/bodyDelta","params":${params}`);

@@ -13,6 +13,8 @@ export interface EventSink {
   readonly attached: boolean;
   /** `released` is called when the frame may be overwritten. */
   sendBulk(frame: Uint8Array, released?: () => void): void;
+  /** Sends a copy of the bytes without encoding them, where the connection can; returns whether it can. */
+  sendBulkBytes?(text: () => string, field: string, bytes: Uint8Array): boolean;
 }
 
 /** Which words a process reports in; fixed by the method that started it. */
@@ -75,6 +77,7 @@ const AFTER_CHUNK = Buffer.from('"}}');
  * sends; building it as text costs six times as much.
  */
 function sendChunk(sink: EventSink, prefix: Buffer, varying: string, bytes: Buffer): void {
+  if (sink.sendBulkBytes?.(() => `${prefix}${varying}${AFTER_CHUNK}`, 'chunk', bytes)) return;
   const length = prefix.length + varying.length + base64Length(bytes.length) + AFTER_CHUNK.length;
   if (length < REUSED_FRAME_MIN_BYTES) {
     const frame = Buffer.allocUnsafe(length);

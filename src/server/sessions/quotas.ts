@@ -1,20 +1,21 @@
 import { once } from '../../base/once.ts';
 import { refused } from '../../files/errors.ts';
+import { RESERVED_DESCRIPTORS, SLOTS_FOR_NEW_CLIENTS } from '../../listener/limits.ts';
 import { ProcessError } from '../../process/errors.ts';
-import { DESCRIPTORS_PER_PROCESS } from '../limits.ts';
+import { DESCRIPTORS_PER_PROCESS, MIN_SLOTS_FOR_NEW_CLIENTS } from '../limits.ts';
 
-/** What all clients of a server may have at once. */
-export interface QuotaLimits {
+/** What all clients of a server may use together. */
+interface QuotaLimits {
   readonly maxProcesses: number;
   readonly maxFileHandles: number;
-  /** Descriptors for both; a limit of the system rather than of the configuration. */
+  /** File descriptors for both. This limit comes from the system, not from the configuration. */
   readonly descriptors: number;
 }
 
-/** Gives a place back. Calling it again changes nothing. */
-export type Leave = () => void;
+/** Releases the slot. Further calls have no effect. */
+type Release = () => void;
 
-/** Counts what the clients of a server have together. Who finds it full is told which limit that is; nobody loses what he has. */
+/** Counts the processes and file handles of all clients. Errors name the limit that is reached; nothing is evicted. */
 export class Quotas {
   readonly #limits: QuotaLimits;
   #processes = 0;
@@ -24,8 +25,8 @@ export class Quotas {
     this.#limits = limits;
   }
 
-  /** A place for one running process. Throws ProcessError when there is none. */
-  enterProcess(): Leave {
+  /** Takes a slot for one running process. Throws ProcessError when none is free. */
+  enterProcess(): Release {
     const { maxProcesses } = this.#limits;
     if (this.#processes >= maxProcesses) {
       throw new ProcessError(
@@ -40,8 +41,8 @@ export class Quotas {
     return once(() => this.#processes--);
   }
 
-  /** A place for one open file. Throws FileError when there is none. */
-  enterFileHandle(): Leave {
+  /** Takes a slot for one open file. Throws FileError when none is free. */
+  enterFileHandle(): Release {
     const { maxFileHandles } = this.#limits;
     if (this.#fileHandles >= maxFileHandles) {
       throw refused(full(`${this.#fileHandles} open file handles`, 'maxFileHandles'));
@@ -58,11 +59,36 @@ export class Quotas {
   #outOfDescriptors(): string {
     return (
       `the server has ${this.#processes} running processes and ${this.#fileHandles} open file handles, ` +
-      'as many as the open files that the system allows it (RLIMIT_NOFILE)'
+      'as many as its limit of open files allows (RLIMIT_NOFILE)'
     );
   }
 }
 
 function full(what: string, limit: string): string {
   return `the server has ${what}, the configured maximum (${limit})`;
+}
+
+/** How the server divides its descriptors, so that no use of them can starve the others. */
+export interface DescriptorShares {
+  /** Websocket connections. */
+  readonly connections: number;
+  /** All connections, including those that are not websockets yet. */
+  readonly sockets: number;
+  /** Descriptors for programs and open files. */
+  readonly work: number;
+}
+
+/**
+ * Divides the descriptor limit, null where it is unknown. The server reserves some for itself. Connections get half of the rest, or
+ * less if `maxConnections` needs less. Programs and files get the remainder.
+ */
+export function shareDescriptors(limit: number | null, maxConnections: number): DescriptorShares {
+  const free = Math.max(
+    (limit ?? Number.POSITIVE_INFINITY) - RESERVED_DESCRIPTORS,
+    2 * DESCRIPTORS_PER_PROCESS,
+  );
+  const sockets = Math.floor(Math.min(maxConnections + SLOTS_FOR_NEW_CLIENTS, free / 2));
+  const forNewClients = Math.max(MIN_SLOTS_FOR_NEW_CLIENTS, Math.min(SLOTS_FOR_NEW_CLIENTS, sockets >> 2));
+  const connections = Math.max(1, Math.min(maxConnections, sockets - forNewClients));
+  return { connections, sockets, work: free - sockets };
 }

@@ -12,6 +12,7 @@ export interface SessionPeer extends PolicyRequestPeer {
   /** Whether bulk output should wait. */
   readonly saturated: boolean;
   sendBulk(frame: Uint8Array, released?: () => void): void;
+  readonly sendBulkBytes?: EventSink['sendBulkBytes'];
   /** Drops the connection soon if nobody is at its other end any more. */
   probe(): void;
 }
@@ -84,5 +85,9 @@ export class Session implements EventSink {
 
   sendBulk(frame: Uint8Array, released?: () => void): void {
     this.#peer?.sendBulk(frame, released);
+  }
+
+  sendBulkBytes(text: () => string, field: string, bytes: Uint8Array): boolean {
+    return this.#peer?.sendBulkBytes?.(text, field, bytes) ?? false;
   }
 }

@@ -32,8 +32,8 @@ describe('exec_command', () => {
       "'sandbox_permissions' must be use_default, with_additional_permissions or require_escalated, not a string",
     ],
     [{ cmd: 'ls', prefix_rule: [1] }, "'prefix_rule' must be an array of strings, not an array"],
-    [{ cmd: 'ls', timeout: 5 }, /^there is no argument 'timeout'; there are cmd, workdir, /],
-    [JSON.parse('{"cmd":"ls","__proto__":{}}'), /^there is no argument '__proto__'/],
+    [{ cmd: 'ls', timeout: 5 }, /^unknown argument 'timeout'; the arguments are cmd, workdir, /],
+    [JSON.parse('{"cmd":"ls","__proto__":{}}'), /^unknown argument '__proto__'/],
   ])('refuses %j', (args, message) => {
     expect(() => parseExecCommand(args)).toThrow(
       expect.objectContaining({
@@ -55,7 +55,7 @@ describe('write_stdin', () => {
     [{ session_id: '1000' }, /^'session_id' must be a whole number/],
     [
       { session_id: 1000, cmd: 'ls' },
-      "there is no argument 'cmd'; there are session_id, chars, yield_time_ms, max_output_tokens",
+      "unknown argument 'cmd'; the arguments are session_id, chars, yield_time_ms, max_output_tokens",
     ],
   ])('refuses %j', (args, message) => {
     expect(() => parseWriteStdin(args)).toThrow(

@@ -86,7 +86,7 @@ describe('what is started', () => {
     await stage.exec({ environment_id: 'b' }, { targets });
     expect(other.last.params).toMatchObject({ argv: ['/bin/zsh', '-lc', 'work'], cwd: 'file:///b' });
     const unknown = await stage.exec({ environment_id: 'c' }, { targets });
-    expect(unknown.error?.message).toBe("there is no environment 'c'; there are: a, b");
+    expect(unknown.error?.message).toBe("there is no environment 'c'; the environments are: a, b");
     const none = await stage.exec({}, { targets: [] });
     expect(none.error?.message).toBe('there is no environment to run commands in');
   });
@@ -292,7 +292,7 @@ describe('failures', () => {
     const call = await stage.exec();
     stage.backend.last.output('x').cutEvents();
     await settled();
-    expect(call.error).toMatchObject({ kind: 'processFailed', message: 'its events ended before it did' });
+    expect(call.error).toMatchObject({ kind: 'processFailed', message: 'its events ended before its exit' });
     expect(call.text).toBe('x');
   });
 

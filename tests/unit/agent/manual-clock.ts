@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Clock } from '../../../src/agent/time/clock.ts';
+import type { Clock } from '../../../src/agent/clock.ts';
 
 /** A clock that stands still until the test moves it. */
 export class ManualClock implements Clock {

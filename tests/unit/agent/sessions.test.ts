@@ -92,7 +92,7 @@ describe('close', () => {
     await closing;
     expect(call).toMatchObject({
       text: 'x',
-      error: { kind: 'processFailed', message: 'the agent has ended' },
+      error: { kind: 'processFailed', message: 'the agent is closed' },
     });
     expect(stage.story.at(-1)).toBe('end -1 failed');
   });

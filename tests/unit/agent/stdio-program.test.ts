@@ -41,7 +41,7 @@ describe('a program on stdio', () => {
     expect(process.calls).toEqual(['write "{\\"id\\":1}\\n"']);
     await expect(program.send('a\nb')).rejects.toThrow(TypeError);
     process.writeResult = 'stdinClosed';
-    await expect(program.send('x')).rejects.toThrow('the program takes no input: stdinClosed');
+    await expect(program.send('x')).rejects.toThrow('the program reads no input: stdinClosed');
   });
 
   test('is read in lines, however they come', async () => {
@@ -62,7 +62,7 @@ describe('a program on stdio', () => {
     await expect(linesOf(one.program)).rejects.toThrow('gone');
     const other = await launched();
     other.process.output('x\n').lose(5);
-    await expect(linesOf(other.program)).rejects.toThrow('a part of its output is lost');
+    await expect(linesOf(other.program)).rejects.toThrow('a part of the output was lost');
   });
 
   test('may write long lines, but not endless ones', async () => {
@@ -73,6 +73,6 @@ describe('a program on stdio', () => {
     for (let count = 0; count < 5; count++) process.output(part);
     const lines = program.lines();
     expect((await lines.next()).value).toHaveLength(MAX_LINE_BYTES);
-    await expect(lines.next()).rejects.toThrow(`a line of more than ${MAX_LINE_BYTES} bytes`);
+    await expect(lines.next()).rejects.toThrow(`a line is longer than ${MAX_LINE_BYTES} bytes`);
   });
 });

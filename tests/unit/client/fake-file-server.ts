@@ -1,5 +1,5 @@
 import type { CallOptions } from '../../../src/client/backend.ts';
-import type { FileCaller } from '../../../src/client/files/remote-file-system.ts';
+import type { FileSystemClient } from '../../../src/client/files/remote-file-system.ts';
 import type {
   CallParamsOf,
   Method,
@@ -11,10 +11,10 @@ import type {
 type Answer = () => Promise<unknown>;
 
 /** A client with a fake server: it records every call and returns the answers that a test sets. */
-export class FakeFileServer implements FileCaller {
+export class FakeFileServer implements FileSystemClient {
   readonly calls: { readonly method: Method; readonly params: unknown; readonly options: CallOptions }[] = [];
   readonly capabilities: Readonly<Record<string, boolean>>;
-  state: FileCaller['state'] = 'connected';
+  state: FileSystemClient['state'] = 'connected';
   readonly #answers = new Map<Method, Answer>();
   readonly #notificationListeners = new Set<(method: string, params: unknown) => void>();
   readonly #stateListeners = new Set<() => void>();
@@ -61,7 +61,7 @@ export class FakeFileServer implements FileCaller {
     for (const listener of this.#notificationListeners) listener(method, params);
   }
 
-  enter(state: FileCaller['state']): void {
+  enter(state: FileSystemClient['state']): void {
     this.state = state;
     for (const listener of [...this.#stateListeners]) listener();
   }
@@ -78,7 +78,7 @@ export class FakeFileServer implements FileCaller {
   ): Promise<ResultOf<M>> {
     this.calls.push({ method, params, options });
     const answer = this.#answers.get(method) ?? this.#fallback;
-    if (answer === null) throw new Error(`nobody said what to answer to ${method}`);
+    if (answer === null) throw new Error(`no answer configured for ${method}`);
     return answer() as Promise<ResultOf<M>>;
   }
 

@@ -285,7 +285,7 @@ describe('provisioned environments', () => {
     const manager = create({ environments: [{ id: 'a', transport: WS }] });
     const environment = manager.require('a');
     expect(() => manager.materializePending('a', WS)).toThrow(
-      "environment 'a' exists and is not a provisioned one",
+      "environment 'a' exists and is not provisioned",
     );
     manager.reportProvisioning('a', WS, { status: 'failed', error: 'x' });
     expect(manager.require('a')).toBe(environment);

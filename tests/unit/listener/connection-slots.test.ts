@@ -1,6 +1,11 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
-import { ConnectionSlots, countedAddress, type Peer } from '../../../src/listener/connection-slots.ts';
+import {
+  ConnectionSlots,
+  countedAddress,
+  descriptorLimit,
+  type Peer,
+} from '../../../src/listener/connection-slots.ts';
 
 const LIMITS = { maxConnections: 3, maxConnectionsPerAddress: 2, maxSockets: 4 };
 
@@ -78,4 +83,8 @@ test('counts two connections from one remote port to two local addresses', () =>
     slots.addPending(Object.assign(new PassThrough(), from, { localAddress }));
   }
   expect([...slots.pending]).toHaveLength(2);
+});
+
+test('reads the descriptor limit of this process', () => {
+  expect(descriptorLimit()).toBeGreaterThan(0);
 });

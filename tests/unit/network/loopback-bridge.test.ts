@@ -31,5 +31,5 @@ test('their number is limited', () => {
     `127.0.0.1:${index + 1}`,
   ]);
   expect(loopbackProxyPorts(Object.fromEntries(names.slice(1)))).toHaveLength(MAX_BRIDGED_PORTS);
-  expect(() => loopbackProxyPorts(Object.fromEntries(names))).toThrow('are possible');
+  expect(() => loopbackProxyPorts(Object.fromEntries(names))).toThrow('are supported');
 });

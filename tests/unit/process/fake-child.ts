@@ -37,7 +37,7 @@ export class FakeSource implements OutputSource {
     this.#deliver();
   }
 
-  expectAnswer(): void {
+  expectReply(): void {
     this.answersExpected++;
   }
 
@@ -152,7 +152,7 @@ export class FakeChild implements Child {
 
   readonly report: Promise<number | null> | null = null;
 
-  async allGone(): Promise<void> {
+  async waitForTreeExit(): Promise<void> {
     await this.killTree();
   }
 

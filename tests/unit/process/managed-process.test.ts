@@ -141,7 +141,7 @@ describe('read', () => {
   test('a page that ends for want of room has the state at its end, and the next one goes on there', async () => {
     const { child, read } = start();
     const pageAfter = (afterSeq: number, maxBytes: number | null = null) =>
-      read({ afterSeq, maxBytes, waitMs: 60_000, room: { size: 2, sizeOf: () => 1 } });
+      read({ afterSeq, maxBytes, waitMs: 60_000, budget: { size: 2, sizeOf: () => 1 } });
     for (const text of ['1', '2', '3']) child.stdout.write(text);
     child.exit(7);
     for (const text of ['5', '6', '7']) child.stdout.write(text);

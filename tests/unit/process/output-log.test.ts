@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { OutputLog, type RetentionLimits } from '../../../src/process/output-log.ts';
 import type { StreamName } from '../../../src/process/spawn/spawner.ts';
-import { keptBytes } from '../../support/kept-memory.ts';
+import { retainedBytes } from '../../support/retained-memory.ts';
 
 const ROOMY: RetentionLimits = { maxBytes: 1_000_000, maxChunks: 50_000, headBytes: 1_000 };
 
@@ -67,7 +67,7 @@ describe('read into little room, where each chunk takes two more than its bytes'
     expect(read(size, afterSeq)).toEqual(expected);
   });
 
-  test('the smaller of room and budget holds', () => {
+  test('the smaller of budget and budget holds', () => {
     expect(read(20, 0, 8)).toEqual([1, 2]);
     expect(read(14, 0, 100)).toEqual([1, 2]);
   });
@@ -103,14 +103,14 @@ describe('eviction', () => {
     const log = logOf(['aa', 'xxxxxxxxxxx', 'bb'], { maxBytes: 10 });
     expect(seqs(log)).toEqual([3]);
     expect(log.nextSeq).toBe(4);
-    expect(log.ends('stdout')).toMatchObject({ omittedBytes: 0 });
+    expect(log.snapshot('stdout')).toMatchObject({ omittedBytes: 0 });
   });
 
   test('a log that may keep nothing still numbers', () => {
     const log = logOf(['a', 'b'], { maxBytes: 0, headBytes: 0 });
     expect(seqs(log)).toEqual([]);
     expect(log.nextSeq).toBe(3);
-    expect(log.ends('stdout')).toEqual({ head: Buffer.alloc(0), tail: Buffer.alloc(0), omittedBytes: 2 });
+    expect(log.snapshot('stdout')).toEqual({ head: Buffer.alloc(0), tail: Buffer.alloc(0), omittedBytes: 2 });
   });
 });
 
@@ -122,7 +122,7 @@ describe('head and tail', () => {
     ['a tail that begins where the head ends', ['abcd', 'efgh', 'ijkl', 'mnop'], 'abcd', 'ijklmnop', 4],
     ['a tail that overlaps the head', ['ab', 'cdefghij'], 'abcd', 'efghij', 0],
   ])('%s', (_name, chunks, head, tail, omittedBytes) => {
-    const ends = logOf(chunks, { maxBytes: 10, headBytes: 4 }).ends('stdout');
+    const ends = logOf(chunks, { maxBytes: 10, headBytes: 4 }).snapshot('stdout');
     expect([ends.head.toString(), ends.tail.toString(), ends.omittedBytes]).toEqual([
       head,
       tail,
@@ -133,22 +133,22 @@ describe('head and tail', () => {
   test('streams are kept apart', () => {
     const log = new OutputLog({ ...ROOMY, headBytes: 2 });
     for (const stream of ['stdout', 'stderr', 'stdout'] as const) log.append(stream, Buffer.from(stream));
-    expect(log.ends('stdout').tail.toString()).toBe('doutstdout');
-    expect(log.ends('stderr').tail.toString()).toBe('derr');
-    expect(log.ends('pty')).toEqual({ head: Buffer.alloc(0), tail: Buffer.alloc(0), omittedBytes: 0 });
+    expect(log.snapshot('stdout').tail.toString()).toBe('doutstdout');
+    expect(log.snapshot('stderr').tail.toString()).toBe('derr');
+    expect(log.snapshot('pty')).toEqual({ head: Buffer.alloc(0), tail: Buffer.alloc(0), omittedBytes: 0 });
   });
 
   test('a head taken early is not changed by what follows', () => {
     const log = logOf(['ab'], { headBytes: 100 });
-    const { head } = log.ends('stdout');
+    const { head } = log.snapshot('stdout');
     for (let index = 0; index < 50; index++) log.append('stdout', Buffer.from('xyz'));
     expect(head.toString()).toBe('ab');
-    expect(log.ends('stdout').head.toString()).toBe(`ab${'xyz'.repeat(50)}`.slice(0, 100));
+    expect(log.snapshot('stdout').head.toString()).toBe(`ab${'xyz'.repeat(50)}`.slice(0, 100));
   });
 
   test('a head that arrives byte by byte costs its bytes and not a buffer for each', () => {
     const byte = Buffer.from('x');
-    const kept = keptBytes(() => {
+    const kept = retainedBytes(() => {
       const log = new OutputLog({ ...ROOMY, maxBytes: 1, headBytes: 65_536 });
       for (let index = 0; index < 65_536; index++) log.append('stdout', byte);
       return log;
@@ -187,7 +187,7 @@ class Model {
     return end < 0 ? candidates : candidates.slice(0, end);
   }
 
-  ends(stream: StreamName) {
+  snapshot(stream: StreamName) {
     const whole = this.#whole(stream);
     const kept = this.#chunks.filter((chunk) => chunk.stream === stream).map(({ bytes }) => bytes);
     const keptFrom = whole.length - Buffer.concat(kept).length;
@@ -235,7 +235,7 @@ test('the log does what the model does, whatever is appended, however small the 
         expect(log.read(0, null)).toEqual(model.read(0, null));
         expect(log.read(after, budget)).toEqual(model.read(after, budget));
         for (const stream of ['stdout', 'stderr'] as const)
-          expect(log.ends(stream)).toEqual(model.ends(stream));
+          expect(log.snapshot(stream)).toEqual(model.snapshot(stream));
       },
     ),
     { numRuns: 500 },

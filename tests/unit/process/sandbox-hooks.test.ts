@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DENIAL_OUTPUT_WAIT_MS } from '../../../src/process/limits.ts';
 import { ManagedProcess, type SandboxHooks } from '../../../src/process/managed-process.ts';
@@ -52,6 +54,20 @@ function gate() {
   return { passed, open: () => open() };
 }
 
+/** Two ends of a real connection: what one end writes is readable at the other immediately. */
+async function socketPair() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const near = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const [far] = (await once(server, 'connection')) as [Socket];
+  const close = () => {
+    near.destroy();
+    far.destroy();
+    server.close();
+  };
+  return { near, far, close };
+}
+
 const settled = () => new Promise(setImmediate);
 
 describe('a judged exit', () => {
@@ -65,13 +81,14 @@ describe('a judged exit', () => {
     expect(process.denied).toBe(true);
   });
 
-  test('waits no longer than a moment for a stream that something keeps open', () => {
+  test('waits no longer than a moment for a stream that something keeps open', async () => {
     const { child, process, events } = start({ denialDetector: detectorOf() });
     child.stdout.end();
     child.exit(1);
     vi.advanceTimersByTime(DENIAL_OUTPUT_WAIT_MS - 1);
     expect(events).toEqual([]);
     vi.advanceTimersByTime(1);
+    await settled();
     expect(events).toEqual(['1 exited 1 null allowed']);
     // Who asks later gets the better knowledge.
     child.stderr.write('denied');
@@ -91,6 +108,24 @@ describe('a judged exit', () => {
     expect([process.exitCode, process.denied]).toEqual([code, code !== 0]);
     child.endStreams();
     expect(process.closed).toBe(true);
+  });
+
+  test('comes after the output that is readable when the event loop was blocked', async () => {
+    vi.useRealTimers();
+    const { near, far, close } = await socketPair();
+    const { child, events } = start({ denialDetector: detectorOf() });
+    far.on('data', (bytes) => {
+      child.stderr.write(bytes);
+      child.endStreams();
+    });
+    child.exit(1);
+    near.write('denied');
+    // Blocks this thread until the wait for output is over.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * DENIAL_OUTPUT_WAIT_MS);
+    await vi.waitFor(() => expect(events).toHaveLength(3));
+    close();
+    expect(events).toEqual(['1 denied', '2 exited 1 null denied', '3 closed null']);
+    vi.useFakeTimers();
   });
 
   test('is told once when the process is killed meanwhile', async () => {

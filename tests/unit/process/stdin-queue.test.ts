@@ -6,7 +6,7 @@ import {
   STDIN_QUEUE_MAX_CHUNKS,
 } from '../../../src/process/limits.ts';
 import { StdinQueue, type WriteStatus } from '../../../src/process/stdin-queue.ts';
-import { keptBytes } from '../../support/kept-memory.ts';
+import { retainedBytes } from '../../support/retained-memory.ts';
 import { FakeSink } from './fake-child.ts';
 
 function createQueue(isTerminal = false) {
@@ -145,7 +145,7 @@ describe('write ids', () => {
     void write('c', `${long}1`);
     sink.read(10);
     expect(sink.written).toEqual(['a', 'b']);
-    const kept = keptBytes(() => {
+    const kept = retainedBytes(() => {
       for (let index = 0; index < 1_000; index++) void write('', `${long}${index}`);
       return sink;
     });

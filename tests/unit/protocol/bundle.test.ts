@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { expect, test } from 'vitest';
 
-test('of the library of schemas a program takes what it uses, and not its texts in forty languages', async () => {
+test('a bundle contains only the used part of zod, without its locales', async () => {
   const { metafile } = await build({
     entryPoints: [fileURLToPath(new URL('../../../src/protocol/registry.ts', import.meta.url))],
     bundle: true,

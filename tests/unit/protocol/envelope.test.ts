@@ -14,11 +14,11 @@ import {
 import { RpcError } from '../../../src/protocol/errors.ts';
 import { MalformedMessageError } from '../../../src/protocol/json-scan.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
-import { keptBytes } from '../../support/kept-memory.ts';
+import { retainedBytes } from '../../support/retained-memory.ts';
 
 const decode = (text: string) => decodeMessage(text, DEFAULT_MESSAGE_LIMITS);
 
-describe('shapes', () => {
+describe('message kinds', () => {
   test.each([
     ['{"id":1,"method":"m"}', { kind: 'request', id: '1', method: 'm', params: undefined, trace: null }],
     ['{"id":1,"method":"m","params":null}', { kind: 'request', params: null }],
@@ -42,7 +42,7 @@ describe('shapes', () => {
     expect(decode(text)).toMatchObject(expected);
   });
 
-  test('a request says what it costs', () => {
+  test('reports the size of a request', () => {
     const text = '{"id":1,"method":"m","params":{"x":"0123456789"}}';
     expect(decode(text)).toMatchObject({ bytes: text.length });
   });
@@ -60,14 +60,14 @@ describe('ids', () => {
     '"7"',
     '"a\\"b\\\\"',
     '"é😀"',
-  ])('%s comes back exactly', (id) => {
+  ])('keeps the id %s exactly', (id) => {
     const message = decode(`{"id":${id},"method":"m"}`) as { id: RequestId };
     expect(message.id).toBe(id);
     expect(encodeResult(message.id, {})).toBe(`{"id":${id},"result":{}}`);
     expect(decode(encodeResult(message.id, {}))).toMatchObject({ kind: 'response', id });
   });
 
-  test('an escaped string id is the same string', () => {
+  test('treats an escaped string id as the same string', () => {
     expect(decode('{"id":"\\u0061","method":"m"}')).toMatchObject({ id: '"a"' });
   });
 
@@ -85,17 +85,17 @@ describe('ids', () => {
     '-9223372036854775809',
     '123456789012345678901234567890',
     '1'.repeat(100_000),
-  ])('%s is refused', (id) => {
+  ])('refuses the id %s', (id) => {
     for (const rest of ['"method":"m"', '"result":1', '"error":{"code":1,"message":"x"}']) {
       expect(() => decode(`{"id":${id},${rest}}`)).toThrow('`id` must be a string or a 64-bit integer');
     }
   });
 
-  test('null is an id that is refused, not an absent one', () => {
+  test('refuses null as an id instead of treating it as absent', () => {
     expect(() => decode('{"id":null,"method":"initialized"}')).toThrow(MalformedMessageError);
   });
 
-  test('any 64-bit integer comes back exactly', () => {
+  test('keeps any 64-bit integer exactly', () => {
     fc.assert(
       fc.property(fc.bigInt(-(2n ** 63n), 2n ** 63n - 1n), (id) => {
         expect(decode(`{"method":"m","id":${id}}`)).toMatchObject({ id: String(id) });
@@ -172,12 +172,12 @@ describe('malformed messages', () => {
     '{"id":1,"method":{"secret":31337}}',
     '{"id":1,"method":"m","trace":"secret-31337"}',
     '{"id":1,"method":"m"} secret-31337 at position 31337',
-  ])('the reason never quotes the input: %s', (text) => {
+  ])('never quotes the input in the reason: %s', (text) => {
     expect(() => decode(text)).toThrow(MalformedMessageError);
     expect(() => decode(text)).not.toThrow(/secret|31337/);
   });
 
-  test('the reason names the place where the text stops being JSON', () => {
+  test('reports the position where the text stops being JSON', () => {
     expect(() => decode('{"id":1,"method":"m"}x')).toThrow('not valid JSON at offset 21');
   });
 });
@@ -188,16 +188,16 @@ test.each([
   ['{"traceparent":null}', { traceparent: null, tracestate: null }],
   ['{"traceparent":"nonsense","tracestate":"a=b"}', { traceparent: 'nonsense', tracestate: 'a=b' }],
   ['{"traceparent":"p","other":{"large":1}}', { traceparent: 'p', tracestate: null }],
-])('trace %s is read as %j', (trace, expected) => {
+])('reads the trace %s as %j', (trace, expected) => {
   const message = decode(`{"id":1,"method":"m","trace":${trace}}`) as { trace: unknown };
   expect(message.trace).toEqual(expected);
 });
 
-test('a notification may have any trace', () => {
+test('accepts any trace in a notification', () => {
   expect(decode('{"method":"m","trace":5}')).toMatchObject({ kind: 'notification' });
 });
 
-test('params are what JSON.parse gives, but for numbers that are not written as integers of 64 bits', () => {
+test('decodes params like JSON.parse, except numbers that are not written as 64-bit integers', () => {
   const asDecoded = (_key: string, value: unknown) =>
     typeof value === 'number' &&
     (/[.e]/.test(JSON.stringify(value)) || value >= 2 ** 64 || value <= -(2 ** 63))
@@ -213,7 +213,7 @@ test('params are what JSON.parse gives, but for numbers that are not written as 
   );
 });
 
-test('a text that is no message is refused as malformed, and one that is none but JSON too', () => {
+test('refuses any text that is not a message as malformed', () => {
   const token = fc.constantFrom(
     '{',
     '}',
@@ -244,9 +244,9 @@ test('a text that is no message is refused as malformed, and one that is none bu
   );
 });
 
-test('a value of 60 MiB is decoded, and what is kept is one copy of it', () => {
+test('decodes a value of 60 MiB and keeps one copy of it', () => {
   const text = received(`{"id":1,"method":"m","params":{"chunk":"${'A'.repeat(60 * 1024 * 1024)}"}}`);
-  const kept = keptBytes(() => {
+  const kept = retainedBytes(() => {
     const message = decode(text) as { params: { chunk: string } };
     expect(message.params.chunk).toHaveLength(60 * 1024 * 1024);
     return message;
@@ -255,14 +255,14 @@ test('a value of 60 MiB is decoded, and what is kept is one copy of it', () => {
 });
 
 test.each(['"an id that is long enough to be a slice"', '9223372036854775807'])(
-  'the id %s keeps nothing of its message',
+  'the id %s does not keep its message in memory',
   (id) => {
     const decodeId = () => {
       const message = decode(received(`{"id":${id},"method":"m","junk":"${'x'.repeat(5_000_000)}"}`));
       return (message as { id: RequestId }).id;
     };
-    // The engine itself may hold on to the text it handled last, so one message more or less proves nothing.
-    const kept = keptBytes(() => Array.from({ length: 10 }, decodeId));
+    // The engine may keep the last text it handled, so a single message proves nothing.
+    const kept = retainedBytes(() => Array.from({ length: 10 }, decodeId));
     expect(kept).toBeLessThan(20_000_000);
   },
 );
@@ -270,7 +270,7 @@ test.each(['"an id that is long enough to be a slice"', '9223372036854775807'])(
 describe('encoding', () => {
   const id = numericId(3);
 
-  test('members stand in the order of the reference', () => {
+  test('writes members in the order of the reference', () => {
     expect(encodeResult(id, { a: 1 })).toBe('{"id":3,"result":{"a":1}}');
     expect(encodeError(id, new RpcError(-32600, 'no'))).toBe(
       '{"error":{"code":-32600,"message":"no"},"id":3}',
@@ -284,7 +284,7 @@ describe('encoding', () => {
     expect(encodeRequest(id, 'm')).toBe('{"id":3,"method":"m"}');
   });
 
-  test('what is not a message is answered with id -1', () => {
+  test('answers an invalid message with id -1', () => {
     expect(JSON.parse(encodeMalformed('why'))).toEqual({
       error: { code: -32600, message: 'malformed JSON-RPC message: why' },
       id: -1,
@@ -292,7 +292,7 @@ describe('encoding', () => {
     expect(UNREADABLE_ID).toBe('-1');
   });
 
-  test('what is encoded is decoded again', () => {
+  test('decodes what it encodes', () => {
     fc.assert(
       fc.property(fc.string(), fc.jsonValue(), (method, params) => {
         const decoded = decode(encodeRequest(id, method, params));
@@ -302,7 +302,7 @@ describe('encoding', () => {
   });
 });
 
-/** The text in one piece, as a transport hands it over. */
+/** The text as one string, as a transport delivers it. */
 function received(text: string): string {
   return Buffer.from(text).toString();
 }

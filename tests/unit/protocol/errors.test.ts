@@ -16,12 +16,12 @@ test.each([
   [invalidParams('x'), -32602],
   [internalError('x'), -32603],
   [sessionAttached('x'), -32010],
-])('%s has its code', (error, code) => {
+])('%s has the documented code', (error, code) => {
   expect(error).toBeInstanceOf(RpcError);
   expect(error).toMatchObject({ code, data: undefined });
 });
 
-test('the refusal of a method shows its name without what could harm a terminal or a log', () => {
+test('an unknown-method error shows the method without control characters', () => {
   expect(methodNotFound('a\n\u001b[2J\u009bb').message).toBe('exec-server does not implement `a??[2J?b`');
 });
 
@@ -33,11 +33,11 @@ test.each([
   ['x'.repeat(201), `${'x'.repeat(200)}…`],
   [`${'x'.repeat(199)}😀`, `${'x'.repeat(199)}…`],
   [`${'x'.repeat(198)}😀`, `${'x'.repeat(198)}😀`],
-])('%s is printed as %s', (text, printed) => {
+])('prints %s as %s', (text, printed) => {
   expect(printable(text)).toBe(printed);
 });
 
-test('printed text is short, clean and never holds half of a character', () => {
+test('printed text is short, has no control characters and never splits a character', () => {
   fc.assert(
     fc.property(
       fc.string({ unit: 'binary', maxLength: 60 }),

@@ -22,7 +22,7 @@ test.each([
   ['an escaped backslash before a u', '{"x":"\\\\ud800"}'],
   ['braces, commas and colons in strings', '{"x":"{[,:\\"]}","y":"}{"}'],
   ['the longest key', `{"${'k'.repeat(MAX_KEY_LENGTH - 2)}":1}`],
-])('%s passes', (_name, text) => {
+])('accepts %s', (_name, text) => {
   expect(scan(text).text).toBe(text);
   expect(() => JSON.parse(text)).not.toThrow();
 });
@@ -48,12 +48,12 @@ test.each([
   ['a lone surrogate in a key', '{"\\uDBFF":1}', /lone surrogate/],
   ['a key that is too long', `{"${'k'.repeat(MAX_KEY_LENGTH - 1)}":1}`, /a key longer than/],
   ['a bad escape in a key', '{"\\x":1}', /bad escape in a key/],
-])('%s is refused', (_name, text, message) => {
+])('refuses %s', (_name, text, message) => {
   expect(() => scan(text)).toThrow(MalformedMessageError);
   expect(() => scan(text)).toThrow(message);
 });
 
-test('keys without values cannot be piled up beyond the limit of values', () => {
+test('counts keys without values towards the limit of values', () => {
   const keys = Array.from({ length: 100 }, (_, index) => `"${index}"`).join(',');
   expect(() => scanJson(`{${keys}`, { ...limits, maxJsonValues: 99 })).toThrow(/more than 99/);
   expect(() => scanJson(`{${keys}`, { ...limits, maxJsonValues: 100 })).not.toThrow();
@@ -73,7 +73,7 @@ test.each([
   ['[{"id":1}]', null],
   ['{"x":{"id":1}}', null],
   ['{"x":"id","y":1}', null],
-])('%s has the raw id %s', (text, rawId) => {
+])('finds the raw id of %s: %s', (text, rawId) => {
   expect(scan(text).rawId).toBe(rawId);
 });
 
@@ -93,11 +93,11 @@ test.each([
   ['{"x":.5}', '{"x":.5}'],
   ['{"x":1.5.5}', '{"x":1.5.5}'],
   ['{"x":true,"y":false}', '{"x":true,"y":false}'],
-])('%s becomes %s: fractions are visible and what is no number stays wrong', (text, visible) => {
+])('turns %s into %s: fractions stay visible and invalid numbers stay invalid', (text, visible) => {
   expect(scan(text).text).toBe(visible);
 });
 
-test('any text either passes or is refused as malformed, whatever it is', () => {
+test('accepts any text or refuses it as malformed', () => {
   const fragments = fc.constantFrom(
     ...'{}[]",:\\ \n',
     '\\u',
@@ -126,7 +126,7 @@ function isIntegerOf64Bits(token: string): boolean {
   return /^-?\d+$/.test(token) && BigInt(token) >= -(2n ** 63n) && BigInt(token) < 2n ** 64n;
 }
 
-test('no JSON value is refused, and nothing is changed but numbers that are no integers of 64 bits', () => {
+test('accepts every JSON value and changes only numbers that are not 64-bit integers', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), fc.constantFrom(undefined, 1, '\t'), (value, indent) => {
       const text = JSON.stringify(value, null, indent);
@@ -155,7 +155,7 @@ test.each<[string, (size: number) => string]>([
   ['a number of many digits', (size) => `[1.${'1'.repeat(size)}]`],
   ['whitespace', (size) => ' '.repeat(size)],
   ['escaped keys', (size) => `{${Array.from({ length: size }, (_, i) => `"\\u0061${i}":0`).join(',')}}`],
-])('the work for %s grows no faster than the text', (_name, build) => {
+])('scanning %s takes linear time', (_name, build) => {
   const small = build(300);
   const large = build(3_000);
   const growth = large.length / small.length;
@@ -167,7 +167,7 @@ function objectOf(size: number): string {
   return `{${Array.from({ length: size }, (_, index) => `"k${index}":0`).join(',')}}`;
 }
 
-/** Characters that a scan looks at, counted in the string operations it is made of. */
+/** Counts the characters that a scan reads, by its string operations. */
 function workOf(text: string): number {
   const { charCodeAt, indexOf, slice, includes } = String.prototype;
   const arrayIncludes = Array.prototype.includes;
@@ -203,7 +203,7 @@ function workOf(text: string): number {
   return work;
 }
 
-test('numbers stay as they are where any are allowed', () => {
+test('keeps numbers unchanged where any are allowed', () => {
   const text = '{"id":1.5,"x":[1.0,1e9,-0.25,123456789012345678901234567890]}';
   expect(scanJson(text, limits, 'any')).toEqual({ text, rawId: '1.5' });
   expect(() => scanJson('{"a":1,"a":2}', limits, 'any')).toThrow(/duplicate key/);

@@ -9,20 +9,20 @@ const named = (json: string, schema: z.ZodMiniType = namedValues(z.string())) =>
   Object.entries(schema.parse(JSON.parse(json)) as object);
 
 test.each(['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', '', '0'])(
-  'the name %j is kept',
+  'keeps the name %j',
   (name) => {
     expect(named(`{"A":"1",${JSON.stringify(name)}:"x"}`)).toContainEqual([name, 'x']);
   },
 );
 
-test('copies of a schema keep the name too', () => {
+test('copies of a schema keep the name', () => {
   const inside = z.object({ values: doc(optional(namedValues(z.string())), 'described') });
   const parsed = inside.parse(JSON.parse('{"values":{"__proto__":"x"}}')) as { values: object };
   expect(Object.entries(parsed.values)).toEqual([['__proto__', 'x']]);
   expect(named('{"__proto__":"x"}', doc(namedValues(z.string()), 'described'))).toEqual([['__proto__', 'x']]);
 });
 
-test('a value of that name is checked, filled in, and becomes no prototype', () => {
+test('a value of that name is validated, gets its defaults and does not become a prototype', () => {
   const schema = namedValues(z.object({ a: z._default(z.number(), 5) }));
   const parsed = schema.parse(JSON.parse('{"__proto__":{"b":1}}'));
   expect(Object.entries(parsed)).toEqual([['__proto__', { a: 5 }]]);
@@ -33,11 +33,11 @@ test('a value of that name is checked, filled in, and becomes no prototype', () 
   ]);
 });
 
-test.each([null, 5, 'text', [], [['__proto__', 'x']]])('%j is refused', (value) => {
+test.each([null, 5, 'text', [], [['__proto__', 'x']]])('refuses %j', (value) => {
   expect(namedValues(z.string()).safeParse(value).success).toBe(false);
 });
 
-test('the schema is described like any record', () => {
+test('generates the JSON schema of a record', () => {
   const described = (schema: z.ZodMiniType) => z.toJSONSchema(schema);
   expect(described(namedValues(z.string()))).toEqual(described(z.record(z.string(), z.string())));
 });
@@ -82,7 +82,7 @@ test.each<['process/start' | 'command/exec', string[], object]>([
   expect(Object.keys(values as object)).toEqual(['__proto__']);
 });
 
-test('a refusal names it', () => {
+test('names it in the error', () => {
   const env = JSON.parse('{"__proto__":null}');
   expect(() => validateParams(METHODS['process/start'].params, { ...start, env })).toThrow(
     'params.env.__proto__: expected string',

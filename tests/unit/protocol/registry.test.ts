@@ -27,18 +27,18 @@ test.each(notifications)('%s is documented and its schema can be generated', (_n
   expect(jsonSchema(definition.params, 'input')).toBeTypeOf('object');
 });
 
-test.each(methods)('%s has a capability when it is ours', (_name, { origin, capability }) => {
-  // Of the reference's own methods some have one too.
+test.each(methods)('%s has a capability when it is an extension', (_name, { origin, capability }) => {
+  // Some methods of the reference have a capability too.
   if (origin !== 'reference') expect(capability).toBeDefined();
   if (capability !== undefined) expect(CAPABILITIES).toHaveProperty(capability);
 });
 
-test.each(methods)('%s has a subject that its params hold', (_name, { subject, params }) => {
+test.each(methods)('the params of %s contain its subject', (_name, { subject, params }) => {
   if (subject === undefined) return;
   expect(JSON.stringify(jsonSchema(params, 'input'))).toContain(`"${subject}"`);
 });
 
-test('what must get through on a busy connection is in the control lane', () => {
+test('requests that must get through on a busy connection use the control lane', () => {
   const control = methods.filter(([, { lane }]) => lane === 'control').map(([name]) => name);
   expect(control).toEqual(
     expect.arrayContaining([
@@ -63,11 +63,11 @@ test.each([
   );
 });
 
-test('a field that is not described does not borrow the description of another', () => {
+test('a field without a description does not inherit that of another', () => {
   const { properties } = jsonSchema(METHODS['process/snapshot'].result, 'output');
   expect(properties?.nextSeq?.description).toBeUndefined();
   expect(jsonSchema(METHODS['process/read'].result, 'output').properties?.nextSeq?.description).toMatch(
-    /Read on/,
+    /To continue/,
   );
   expect(jsonSchema(METHODS['process/write'].params, 'input').properties?.chunk?.description).toMatch(
     /stdin/,

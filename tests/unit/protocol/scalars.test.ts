@@ -29,12 +29,12 @@ test.each([
   ['only padding', '===='],
   ['one pad after three pads', 'a==='],
   ['a character beyond ASCII', 'aGé='],
-])('base64 with %s is refused', (_name, text) => {
+])('refuses base64 with %s', (_name, text) => {
   expect(isCanonicalBase64(text)).toBe(false);
   expect(accepts(Base64(), text)).toBe(false);
 });
 
-test('every encoding of bytes is canonical base64, and is decoded to them', () => {
+test('accepts every canonical encoding and decodes it', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
       const text = Buffer.from(bytes).toString('base64');
@@ -44,7 +44,7 @@ test('every encoding of bytes is canonical base64, and is decoded to them', () =
   );
 });
 
-test('a text is canonical base64 exactly when encoding its bytes gives it back', () => {
+test('accepts a text exactly when encoding its bytes reproduces it', () => {
   const symbol = fc.constantFrom(...'ABCEIQg4w0/+=-_ ');
   fc.assert(
     fc.property(fc.array(symbol, { maxLength: 12 }), (symbols) => {
@@ -56,7 +56,7 @@ test('a text is canonical base64 exactly when encoding its bytes gives it back',
 });
 
 test.each([...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'])(
-  'the last symbol %s before padding is accepted exactly when it carries no stray bits',
+  'accepts the last symbol %s before padding exactly when it has no stray bits',
   (symbol) => {
     for (const text of [`A${symbol}==`, `AA${symbol}=`]) {
       expect(isCanonicalBase64(text)).toBe(Buffer.from(text, 'base64').toString('base64') === text);
@@ -64,7 +64,7 @@ test.each([...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
   },
 );
 
-test('base64 of 60 MiB is judged', () => {
+test('validates base64 of 60 MiB', () => {
   const text = 'A'.repeat(60 * 1024 * 1024);
   expect(isCanonicalBase64(text)).toBe(true);
   expect(isCanonicalBase64(`${text}A*==`)).toBe(false);
@@ -119,14 +119,14 @@ test.each([
   expect(accepts(NoParams(), value)).toBe(accepted);
 });
 
-test('an option may be absent, null or a value', () => {
+test('an optional value may be absent, null or present', () => {
   const schema = z.object({ a: optional(z.string()) });
   expect(schema.parse({})).toEqual({});
   expect(schema.parse({ a: null })).toEqual({ a: null });
   expect(accepts(schema, { a: 5 })).toBe(false);
 });
 
-test('describing a shared schema for one field leaves the others alone', () => {
+test('describing a shared schema for one field does not affect others', () => {
   const described = doc(Uint64(), 'one field');
   const again = doc(Uint64(), 'another field');
   expect(z.globalRegistry.get(described)?.description).toBe('one field');

@@ -8,7 +8,7 @@ const direct = { processId: 'p', argv: [], cwd: 'file:///', env: {}, io: { type:
 
 const validate = (method: Method, params: unknown) => validateParams(METHODS[method].params, params);
 
-describe('refusals name the field and the cause', () => {
+describe('errors name the field and the cause', () => {
   test.each<[Method, unknown, string]>([
     ['initialize', undefined, 'params: missing, expected object'],
     ['initialize', null, 'params: missing, expected object'],
@@ -106,17 +106,17 @@ test.each<[Method, unknown, unknown]>([
     { processId: '', afterSeq: null, maxBytes: 0 },
   ],
   ['process/wait', { processId: 'p' }, { processId: 'p', until: 'closed' }],
-])('%s %j is accepted, with defaults and without what is unknown', (method, params, expected) => {
+])('accepts %s %j, adds defaults and drops unknown members', (method, params, expected) => {
   expect(validate(method, params)).toEqual(expected);
 });
 
-test('a hostile name in a refusal is cut and cleaned', () => {
+test('shortens and cleans a hostile field name in an error', () => {
   const env = { [`\u001b[31m${'x'.repeat(500)}`]: 5 };
   const message = messageOf(() => validate('process/start', { ...start, env }));
   expect(message).toBe(`params.env.?[31m${'x'.repeat(55)}…: expected string`);
 });
 
-test('params with hostile keys change no prototype', () => {
+test('hostile keys in params do not change a prototype', () => {
   const params: unknown = JSON.parse(
     '{"processId":"p","argv":[],"cwd":"file:///","tty":false,"env":{"__proto__":"x","constructor":"y"},"__proto__":{"pipeStdin":true}}',
   );

@@ -10,21 +10,21 @@ import {
   type RegistryError,
 } from '../../../src/relay/registry-client.ts';
 import { proxyServer } from '../../support/web-servers.ts';
-import { executorIdentity, harnessIdentity } from './ends.ts';
-import { type Scripted, ScriptedRegistry } from './scripted-registry.ts';
+import { type FakeAnswer, FakeRegistry } from './fake-registry.ts';
+import { executorIdentity, harnessIdentity } from './link-fixture.ts';
 
 const executorKey = executorIdentity.publicKey;
 const harnessKey = harnessIdentity.publicKey;
 const { signal } = new AbortController();
 
 async function open(base = '', env: Record<string, string> = {}) {
-  const registry = await ScriptedRegistry.open();
+  const registry = await FakeRegistry.open();
   const url = parseRegistryUrl(`${registry.url}${base}`);
   const auth = bearerAuth('token-1', { chatgptAccountId: 'me' });
   return { registry, client: new RegistryClient({ url, environmentId: 'env-1', auth, env }) };
 }
 
-const bundle = (registry: ScriptedRegistry, more: object = {}) =>
+const bundle = (registry: FakeRegistry, more: object = {}) =>
   registry.registration('registration-1', {
     executor_public_key: executorKey,
     harness_key_authorization: 'authorization-1',
@@ -63,7 +63,11 @@ test('a bundle has everything that a connection needs', async () => {
 test('only true lets a harness in', async () => {
   const { registry, client } = await open();
   const claim = { streamId: 'stream-1', harnessKey, registrationId: 'r', authorization: 'a' };
-  const answers: Scripted[] = [{ body: { valid: true } }, { body: { valid: false } }, { body: { valid: 1 } }];
+  const answers: FakeAnswer[] = [
+    { body: { valid: true } },
+    { body: { valid: false } },
+    { body: { valid: 1 } },
+  ];
   registry.answer = () => answers.shift()!;
   expect([
     await client.validate(claim, signal),
@@ -82,7 +86,7 @@ test('only true lets a harness in', async () => {
   });
 });
 
-async function failure(answer: Scripted): Promise<RegistryError> {
+async function failure(answer: FakeAnswer): Promise<RegistryError> {
   const { registry, client } = await open();
   registry.answer = () => answer;
   return client.connect(harnessKey, signal).then(
@@ -158,7 +162,7 @@ test.each([
 });
 
 test('an answer that reveals the credential is refused, and not repeated', async () => {
-  const registry = await ScriptedRegistry.open();
+  const registry = await FakeRegistry.open();
   const auth = { ...bearerAuth('token-1'), revealedIn: (text: string) => text.includes('token-1') };
   const url = parseRegistryUrl(registry.url);
   const client = new RegistryClient({ url, environmentId: 'env-1', auth, env: {} });
@@ -178,7 +182,7 @@ test('who gives up ends the request', async () => {
 });
 
 test('who gives up does not wait for a credential that does not come', async () => {
-  const registry = await ScriptedRegistry.open();
+  const registry = await FakeRegistry.open();
   const auth = { headers: () => new Promise<never>(() => {}) };
   const url = new URL(registry.url);
   const client = new RegistryClient({ url, environmentId: 'env-1', auth, env: {} });
@@ -193,7 +197,7 @@ test('who gives up does not wait for a credential that does not come', async () 
 test('a proxy is used, with what it asks for', async () => {
   const proxy = await proxyServer();
   onTestFinished(() => proxy.close());
-  const registry = await ScriptedRegistry.open();
+  const registry = await FakeRegistry.open();
   registry.answer = () => bundle(registry);
   const client = new RegistryClient({
     url: parseRegistryUrl(`http://0.0.0.0:${registry.port}`, { allowPlain: true }),

@@ -1,6 +1,6 @@
 import { decodeFrame, encodeFrame } from '../../../src/relay/frames/frame.ts';
-import { PEER_LOST_REASON } from '../../../src/relay/stream/wire-words.ts';
-import { createPipePair, type MemoryPipe } from './pipes.ts';
+import { PEER_LOST_REASON } from '../../../src/relay/frames/frame-markers.ts';
+import { createPipePair, type MemoryPipe } from './memory-pipe.ts';
 
 /** Which connection breaks. */
 export type CutSide = 'harness' | 'executor' | 'both';

@@ -4,7 +4,7 @@ import { Base64StreamDecoder } from '../../../src/rpc/base64-stream-decoder.ts';
 import { BASE64_DECODE_CHUNK_CHARACTERS } from '../../../src/rpc/limits.ts';
 import { decodeStrictBase64 } from '../../../src/rpc/strict-base64.ts';
 
-/** What comes of a text in pieces: its bytes, or how much of it was taken before it was found to be wrong. */
+/** Decodes a text in chunks. Returns its bytes, or the number of accepted characters. */
 function arrive(pieces: readonly Buffer[]): { bytes: Buffer } | { taken: number; text: string } {
   const base64 = new Base64StreamDecoder(pieces.reduce((sum, { length }) => sum + length, 0));
   let taken = 0;
@@ -21,7 +21,7 @@ function cut(text: Buffer, places: readonly number[]): Buffer[] {
   return ends.map((end, index) => text.subarray(ends[index - 1] ?? 0, end));
 }
 
-test('a text gives what it gives as a string, wherever it is cut and whatever is wrong with it', () => {
+test('decodes like the string decoder, for any chunks and any fault', () => {
   const bytes = fc.oneof(
     fc.uint8Array({ maxLength: 40 }).map((few) => Buffer.from(few)),
     fc
@@ -54,11 +54,11 @@ test.each([
   ['nothing', []],
   ['one byte at a time', Array.from('aGVsbG8=', (letter) => Buffer.from(letter))],
   ['padding that comes alone', [Buffer.from('aGVsbG8'), Buffer.from('=')]],
-])('%s is decoded', (_, pieces) => {
+])('decodes %s', (_, pieces) => {
   const whole = Buffer.concat(pieces).toString();
   expect(arrive(pieces)).toEqual({ bytes: Buffer.from(whole, 'base64') });
 });
 
-test('padding is refused where more follows', () => {
+test('refuses padding before more characters', () => {
   expect(arrive([Buffer.from('aGk='), Buffer.from('aGk=')])).toEqual({ taken: 4, text: 'aGk=' });
 });

@@ -30,7 +30,7 @@ describe.each([
   );
   const content = (length: number) => Buffer.from(Array.from({ length }, (__, index) => (index * 7919) >> 3));
 
-  test('bytes become what Node makes of them, and nothing around is touched', () => {
+  test('encodes like Node and writes nothing outside the target', () => {
     fc.assert(
       fc.property(lengths, fc.nat(9), fc.nat(9), (length, offset, start) => {
         const bytes = Buffer.concat([Buffer.alloc(offset, 'x'), content(length), Buffer.alloc(5, 'x')]);
@@ -44,7 +44,7 @@ describe.each([
     );
   });
 
-  test('groups become bytes again, out of any memory', () => {
+  test('decodes groups from any memory', () => {
     fc.assert(
       fc.property(lengths, fc.boolean(), (length, isLarge) => {
         const bytes = content(length - (length % 3));
@@ -69,7 +69,7 @@ describe.each([
     'aGk=aGVs',
     'aGVsaGk',
     '====',
-  ])('%j is refused, also where much stands before it', (text) => {
+  ])('refuses %j, also after a long valid text', (text) => {
     for (const before of ['', 'aGVs'.repeat(10), 'aGVs'.repeat(20_000)]) {
       const whole = Buffer.from(`${before}${text}`, 'latin1');
       expect(decodeGroups(whole, Buffer.alloc(whole.length))).toBeNull();

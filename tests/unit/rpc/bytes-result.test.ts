@@ -8,7 +8,7 @@ import { RecordedEvents } from '../transport/recorded-events.ts';
 
 const ID = '1' as RequestId;
 
-test('an answer whose result is bytes already is one message, and is measured', async () => {
+test('sends a BytesResult as one message and checks its size', async () => {
   const [peer, transport] = createMemoryPair();
   const connection = new RpcConnection(transport, {
     limits: DEFAULT_MESSAGE_LIMITS,
@@ -18,7 +18,7 @@ test('an answer whose result is bytes already is one message, and is measured', 
   const received = RecordedEvents.of(peer);
   void connection.respond(ID, new BytesResult('{"list":[', Buffer.from('1,2'), '],"more":"\u00e9"}'));
   const tooLarge = new BytesResult('[', Buffer.alloc(100, '1'), ']');
-  expect(() => connection.respond(ID, tooLarge)).toThrow('the answer has 101 bytes');
+  expect(() => connection.respond(ID, tooLarge)).toThrow('the response has 101 bytes');
   await received.untilMessages(1);
   expect(received.messages).toEqual(['{"id":1,"result":{"list":[1,2],"more":"\u00e9"}}']);
 });

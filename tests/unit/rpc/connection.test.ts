@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { NotificationMessage, RequestId, RequestMessage } from '../../../src/protocol/envelope.ts';
 import { internalError, RpcError } from '../../../src/protocol/errors.ts';
 import { DEFAULT_MESSAGE_LIMITS } from '../../../src/protocol/limits.ts';
@@ -11,7 +11,7 @@ import {
   TooManyCallsError,
 } from '../../../src/rpc/connection.ts';
 import { MAX_PENDING_CALLS } from '../../../src/rpc/limits.ts';
-import { StreamedResult } from '../../../src/rpc/results.ts';
+import { Base64Result, StreamedResult } from '../../../src/rpc/results.ts';
 import { createMemoryPair } from '../../../src/transport/memory.ts';
 import type { CloseReason, Transport } from '../../../src/transport/transport.ts';
 import { RecordedEvents } from '../transport/recorded-events.ts';
@@ -46,7 +46,7 @@ class Recorder implements ConnectionEvents {
   }
 }
 
-/** A connection, who listens to it, and the bare peer at the other end. */
+/** A connection, its recorded events, and the bare peer at the other end. */
 function connect(properties: Pick<Transport, 'maxUnansweredRequests'> = {}) {
   const [peer, transport] = createMemoryPair();
   Object.assign(transport, properties);
@@ -62,7 +62,7 @@ function connect(properties: Pick<Transport, 'maxUnansweredRequests'> = {}) {
 
 const bulk = (text: string) => Buffer.from(text);
 
-test('requests and notifications are told apart', async () => {
+test('distinguishes requests and notifications', async () => {
   const { peer, recorder } = connect();
   peer.send('{"id":"x","method":"a","params":{"p":1}}');
   peer.send('{"method":"b"}');
@@ -72,7 +72,7 @@ test('requests and notifications are told apart', async () => {
 });
 
 test.each(['{', '', '[]', 'null', '{"id":1.0,"method":"m"}', '{"id":1,"method":"m","id":2}'])(
-  'the malformed message %j is answered with id -1 and the connection goes on',
+  'answers the malformed message %j with id -1 and continues',
   async (text) => {
     const { peer, recorder, received } = connect();
     peer.send(text);
@@ -86,7 +86,7 @@ test.each(['{', '', '[]', 'null', '{"id":1.0,"method":"m"}', '{"id":1,"method":"
   },
 );
 
-test('answers carry the id that was given', async () => {
+test('responses carry the id of their request', async () => {
   const { connection, received } = connect();
   const id = '9223372036854775807' as RequestId;
   void connection.respond(id, { ok: true });
@@ -100,7 +100,7 @@ test('answers carry the id that was given', async () => {
   ]);
 });
 
-test('an answer that was streamed stands, even if its source cannot be closed', async () => {
+test('a streamed response is complete even if its source fails to close', async () => {
   const { connection, received } = connect();
   const source = { read: async () => 0, close: () => Promise.reject(new Error('disk')) };
   await connection.respond('1' as RequestId, new StreamedResult('"', Buffer.from('abc'), source, '"'));
@@ -108,7 +108,18 @@ test('an answer that was streamed stands, even if its source cannot be closed', 
   expect(received.messages).toEqual(['{"id":1,"result":"YWJj"}']);
 });
 
-test('a call is answered by its own response, in any order', async () => {
+test('calls afterSent once the response is queued, so that later messages follow it', async () => {
+  const { connection, received } = connect();
+  const notify = () => connection.notify('next');
+  void connection.respond(
+    '1' as RequestId,
+    new Base64Result('"', Buffer.from('abc'), '"', { afterSent: notify }),
+  );
+  await received.untilMessages(2);
+  expect(received.messages).toEqual(['{"id":1,"result":"YWJj"}', '{"method":"next"}']);
+});
+
+test('a call resolves with its own response, in any order', async () => {
   const { peer, connection, received } = connect();
   const calls = [connection.call('first'), connection.call('second', { a: 1 }), connection.call('third')];
   await received.untilMessages(3);
@@ -125,7 +136,7 @@ test.each([
   ['an id that was never used', '{"id":99,"result":1}'],
   ['an id that is a string', '{"id":"1","result":1}'],
   ['an error for an unknown id', '{"id":-1,"error":{"code":1,"message":"x"}}'],
-])('a response with %s is unexpected', async (_name, text) => {
+])('reports a response with %s as unexpected', async (_name, text) => {
   const { peer, connection, recorder } = connect();
   const call = connection.call('m');
   peer.send(text);
@@ -136,7 +147,7 @@ test.each([
   expect(await call).toBe('still open');
 });
 
-test('a second response to one call is let pass', async () => {
+test('ignores a second response to one call', async () => {
   const { peer, connection, recorder } = connect();
   const call = connection.call('m');
   peer.send('{"id":1,"result":1}');
@@ -146,7 +157,7 @@ test('a second response to one call is let pass', async () => {
   expect(recorder.log).toEqual([]);
 });
 
-test('open calls fail when the connection ends, and so does every later one', async () => {
+test('open and later calls fail when the connection ends', async () => {
   const { transport, connection, recorder } = connect();
   const calls = [connection.call('a'), connection.call('b')];
   const outcomes = Promise.allSettled(calls);
@@ -158,18 +169,18 @@ test('open calls fail when the connection ends, and so does every later one', as
   expect(recorder.reason).toMatchObject({ code: 1006 });
 });
 
-test('only so many calls may be open', async () => {
+test('limits the number of open calls', async () => {
   const { peer, connection } = connect();
   const calls = Array.from({ length: MAX_PENDING_CALLS }, () => connection.call('m'));
   await expect(connection.call('m')).rejects.toThrow(`${MAX_PENDING_CALLS} calls are unanswered`);
   peer.send('{"id":1,"result":1}');
   await calls[0];
   const next = connection.call('m');
-  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"room again"}`);
-  expect(await next).toBe('room again');
+  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"slot free"}`);
+  expect(await next).toBe('slot free');
 });
 
-test('control messages pass bulk data on a slow connection', async () => {
+test('control messages overtake bulk data on a slow connection', async () => {
   const { transport, connection, recorder, received } = connect();
   transport.setCongested(true);
   connection.sendBulk(bulk('"b1"'));
@@ -186,7 +197,7 @@ test('control messages pass bulk data on a slow connection', async () => {
   expect(connection.saturated).toBe(false);
 });
 
-test('a paused intake takes no requests', async () => {
+test('receives no requests while receiving is paused', async () => {
   const { peer, connection, recorder } = connect();
   connection.setReceiving(false);
   peer.send('{"id":1,"method":"m"}');
@@ -197,14 +208,14 @@ test('a paused intake takes no requests', async () => {
   expect(recorder.requests).toHaveLength(1);
 });
 
-test('a close reaches both ends', async () => {
+test('both ends see a close', async () => {
   const { connection, recorder, received } = connect();
   connection.close({ code: 1008, reason: 'why' });
   expect(await received.untilClosed()).toEqual({ code: 1008, reason: 'why' });
   expect(recorder.log).toEqual(['closed']);
 });
 
-test('a call that is aborted gives its place back, and its answer is let pass', async () => {
+test('an aborted call frees its slot, and its response is ignored', async () => {
   const { peer, connection, recorder } = connect();
   const aborter = new AbortController();
   setMaxListeners(0, aborter.signal);
@@ -221,11 +232,11 @@ test('a call that is aborted gives its place back, and its answer is let pass', 
   expect(recorder.log).toEqual([]);
   await expect(connection.call('m', {}, { signal: aborter.signal })).rejects.toThrow('enough');
   const next = connection.call('m', {}, { signal: new AbortController().signal });
-  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"room again"}`);
-  expect(await next).toBe('room again');
+  peer.send(`{"id":${MAX_PENDING_CALLS + 1},"result":"slot free"}`);
+  expect(await next).toBe('slot free');
 });
 
-test('one place is kept for calls that clean up', async () => {
+test('reserves one slot for cleanup calls', async () => {
   const { connection } = connect();
   const calls = Array.from({ length: MAX_PENDING_CALLS }, () => connection.call('m'));
   const reserved = connection.call('m', {}, { reserved: true });
@@ -235,7 +246,7 @@ test('one place is kept for calls that clean up', async () => {
   expect((await outcomes).every((outcome) => outcome.status === 'rejected')).toBe(true);
 });
 
-test('where the peer takes only so many requests, further ones wait for answers, also to calls that were given up', async () => {
+test("queues requests above the peer's limit until earlier ones are answered, including aborted ones", async () => {
   const { peer, connection, received } = connect({ maxUnansweredRequests: 2 });
   const giveUp = new AbortController();
   const [first, second, third] = [
@@ -266,7 +277,7 @@ test('where the peer takes only so many requests, further ones wait for answers,
   for (const call of [third, fourth]) await expect(call).rejects.toThrow(ConnectionClosedError);
 });
 
-test('a call that cannot be encoded takes no place', async () => {
+test('a call that cannot be encoded takes no slot', async () => {
   const { connection } = connect();
   const calls = Array.from({ length: MAX_PENDING_CALLS }, () => connection.call('m', { n: 1n }));
   for (const outcome of await Promise.allSettled(calls)) expect(outcome.status).toBe('rejected');
@@ -275,21 +286,21 @@ test('a call that cannot be encoded takes no place', async () => {
   await expect(call).rejects.toThrow(ConnectionClosedError);
 });
 
-test('who abandons a connection is rid of it at once, whatever the transport does', async () => {
+test('abandon ends the connection immediately, whatever the transport does', async () => {
   const { peer, connection, recorder, received } = connect();
   const call = connection.call('m');
   peer.send('{"id":1,"result":1}');
   peer.send('{"method":"late"}');
-  connection.abandon({ code: 1002, reason: 'nonsense' });
+  connection.abandon({ code: 1002, reason: 'invalid message' });
   expect(recorder.log).toEqual(['closed']);
-  await expect(call).rejects.toThrow('the connection is closed (1002: nonsense)');
-  expect(await received.untilClosed()).toEqual({ code: 1002, reason: 'nonsense' });
+  await expect(call).rejects.toThrow('the connection is closed (1002: invalid message)');
+  expect(await received.untilClosed()).toEqual({ code: 1002, reason: 'invalid message' });
   expect(recorder.notifications).toEqual([]);
   connection.abandon({ code: 1000, reason: 'again' });
   expect(recorder.log).toEqual(['closed']);
 });
 
-test('a client gets numbers as they are, and hears of what is no message', async () => {
+test('a client gets numbers unchanged, and malformed messages reported', async () => {
   const [peer, transport] = createMemoryPair();
   const connection = new RpcConnection(transport, {
     limits: DEFAULT_MESSAGE_LIMITS,
@@ -300,10 +311,73 @@ test('a client gets numbers as they are, and hears of what is no message', async
   connection.open(Object.assign(new Recorder(), { malformed: (reason: string) => malformed.push(reason) }));
   const received = RecordedEvents.of(peer);
   const call = connection.call('m');
-  peer.send('nonsense');
+  peer.send('invalid message');
   peer.send('{"id":1,"result":[0.25,1e300,18446744073709551616,1.0]}');
   expect(await call).toEqual([0.25, 1e300, 2 ** 64, 1]);
   expect(malformed).toHaveLength(1);
   await nextTurn();
   expect(received.messages).toHaveLength(1);
+});
+
+test('bytes among the params of a call are sent as base64', async () => {
+  const { connection, received } = connect();
+  void connection.call('m', { data: Buffer.from('abc'), more: 1 }).catch(() => {});
+  await received.untilMessages(1);
+  expect(received.messages).toEqual(['{"id":1,"method":"m","params":{"data":"YWJj","more":1}}']);
+  connection.abandon({ code: 1000, reason: '' });
+});
+
+describe('on a transport that carries bytes', () => {
+  function connectPair() {
+    const options = { limits: DEFAULT_MESSAGE_LIMITS, outboundHighWaterBytes: 1_000, maxResponseBytes: 10 };
+    const [ours, theirs] = createMemoryPair({ carriesBytes: true });
+    const [client, server] = [new RpcConnection(ours, options), new RpcConnection(theirs, options)];
+    const [clientEvents, serverEvents] = [new Recorder(), new Recorder()];
+    client.open(clientEvents);
+    server.open(serverEvents);
+    return { client, server, clientEvents, serverEvents };
+  }
+
+  test('a request has them beside its params', async () => {
+    const { client, serverEvents } = connectPair();
+    void client.call('m', { data: Buffer.from('abc'), more: 1 }).catch(() => {});
+    await nextTurn();
+    const [request] = serverEvents.requests;
+    expect(request).toMatchObject({ params: { data: '', more: 1 }, bulk: { field: 'data', problem: null } });
+    expect(Buffer.from(request!.bulk!.bytes).toString()).toBe('abc');
+    expect(request!.bulk!.text()).toBe('YWJj');
+    expect(request!.bytes).toBeGreaterThan('{"id":1,"method":"m"}'.length + 3);
+    client.abandon({ code: 1000, reason: '' });
+  });
+
+  test('results and notifications have them in place of base64', async () => {
+    const { client, server, clientEvents } = connectPair();
+    const buffer = Buffer.from('abc');
+    let rest = Buffer.from('def');
+    const read = async (into: Buffer) => {
+      const length = rest.copy(into);
+      rest = rest.subarray(length);
+      return length;
+    };
+    const source = { read, close: async () => {} };
+    const whole = client.call('whole');
+    const streamed = client.call('streamed');
+    void server.respond(
+      '1' as RequestId,
+      new Base64Result('{"data":"', buffer, '"}', { release: () => buffer.fill('x') }),
+    );
+    const result = new StreamedResult('{"data":"', Buffer.from('abc'), source, '","eof":true}');
+    await server.respond('2' as RequestId, result);
+    expect(server.sendBulkBytes(() => '{"method":"out","params":{"chunk":""}}', 'chunk', buffer)).toBe(true);
+    expect(await whole).toEqual({ data: Buffer.from('abc') });
+    expect(await streamed).toEqual({ data: Buffer.from('abcdef'), eof: true });
+    await nextTurn();
+    expect(clientEvents.notifications).toMatchObject([{ params: { chunk: Buffer.from('xxx') } }]);
+  });
+
+  test('a result that is too large is refused', () => {
+    const { server } = connectPair();
+    const result = new Base64Result('{"data":"', Buffer.alloc(11), '"}');
+    expect(() => server.respond('1' as RequestId, result)).toThrow('the response has 11 bytes');
+  });
 });

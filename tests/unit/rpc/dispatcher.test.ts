@@ -13,12 +13,12 @@ const MAX_BYTES = 1_000_000;
 class TestDispatcher {
   /** Names of the jobs that have started, in order. */
   readonly started: string[] = [];
-  readonly intake: boolean[] = [];
+  readonly receiving: boolean[] = [];
   readonly dispatcher: Dispatcher;
   readonly #running = new Map<string, { readonly finish: () => void; readonly slot: Slot }>();
 
   constructor(slots: number) {
-    this.dispatcher = new Dispatcher(slots, MAX_BYTES, (open) => this.intake.push(open));
+    this.dispatcher = new Dispatcher(slots, MAX_BYTES, (open) => this.receiving.push(open));
   }
 
   submit(name: string, options: Partial<Pick<Job, 'lane' | 'subject' | 'bytes'>> = {}): void {
@@ -66,81 +66,81 @@ async function isIdle(dispatcher: Dispatcher): Promise<boolean> {
 }
 
 test('ordinary jobs share the slots and start in order as they become free', async () => {
-  const shop = new TestDispatcher(2);
-  for (const name of ['a', 'b', 'c', 'd']) shop.submit(name);
-  expect(shop.started).toEqual(['a', 'b']);
-  await shop.finish('b');
-  expect(shop.started).toEqual(['a', 'b', 'c']);
-  await shop.finish('a');
-  await shop.finish('c');
-  shop.submit('e');
-  expect(shop.started).toEqual(['a', 'b', 'c', 'd', 'e']);
+  const harness = new TestDispatcher(2);
+  for (const name of ['a', 'b', 'c', 'd']) harness.submit(name);
+  expect(harness.started).toEqual(['a', 'b']);
+  await harness.finish('b');
+  expect(harness.started).toEqual(['a', 'b', 'c']);
+  await harness.finish('a');
+  await harness.finish('c');
+  harness.submit('e');
+  expect(harness.started).toEqual(['a', 'b', 'c', 'd', 'e']);
 });
 
-test('control jobs need no slot and give none back', async () => {
-  const shop = new TestDispatcher(1);
-  shop.submit('a');
-  shop.submit('b');
-  shop.submit('c1', { lane: 'control' });
-  shop.submit('c2', { lane: 'control', subject: 'p' });
-  expect(shop.started).toEqual(['a', 'c1', 'c2']);
-  await shop.finish('c1');
-  await shop.finish('c2');
-  expect(shop.started).toEqual(['a', 'c1', 'c2']);
-  await shop.finish('a');
-  expect(shop.started.at(-1)).toBe('b');
+test('control jobs neither take nor free a slot', async () => {
+  const harness = new TestDispatcher(1);
+  harness.submit('a');
+  harness.submit('b');
+  harness.submit('c1', { lane: 'control' });
+  harness.submit('c2', { lane: 'control', subject: 'p' });
+  expect(harness.started).toEqual(['a', 'c1', 'c2']);
+  await harness.finish('c1');
+  await harness.finish('c2');
+  expect(harness.started).toEqual(['a', 'c1', 'c2']);
+  await harness.finish('a');
+  expect(harness.started.at(-1)).toBe('b');
 });
 
-test('a control job pulls the earlier jobs about its subject along, in order, and no others', async () => {
-  const shop = new TestDispatcher(1);
-  shop.submit('busy');
-  shop.submit('p1', { subject: 'p' });
-  shop.submit('q1', { subject: 'q' });
-  shop.submit('p2', { subject: 'p' });
-  shop.submit('n1');
-  shop.submit('stop p', { lane: 'control', subject: 'p' });
-  expect(shop.started).toEqual(['busy', 'p1', 'p2', 'stop p']);
-  await shop.finish('busy');
-  expect(shop.started).toHaveLength(4);
-  await shop.finish('p1');
-  expect(shop.started).toHaveLength(4);
-  await shop.finish('p2');
-  expect(shop.started.slice(4)).toEqual(['q1']);
+test('a control job first starts the earlier jobs about its subject, in order', async () => {
+  const harness = new TestDispatcher(1);
+  harness.submit('busy');
+  harness.submit('p1', { subject: 'p' });
+  harness.submit('q1', { subject: 'q' });
+  harness.submit('p2', { subject: 'p' });
+  harness.submit('n1');
+  harness.submit('stop p', { lane: 'control', subject: 'p' });
+  expect(harness.started).toEqual(['busy', 'p1', 'p2', 'stop p']);
+  await harness.finish('busy');
+  expect(harness.started).toHaveLength(4);
+  await harness.finish('p1');
+  expect(harness.started).toHaveLength(4);
+  await harness.finish('p2');
+  expect(harness.started.slice(4)).toEqual(['q1']);
 });
 
-test('a parked job gives its slot away, once', async () => {
-  const shop = new TestDispatcher(1);
-  for (const name of ['a', 'b', 'c']) shop.submit(name);
-  shop.park('a');
-  shop.park('a');
-  expect(shop.started).toEqual(['a', 'b']);
-  await shop.finish('a');
-  expect(shop.started).toEqual(['a', 'b']);
-  await shop.finish('b');
-  expect(shop.started).toEqual(['a', 'b', 'c']);
+test('a parked job frees its slot once', async () => {
+  const harness = new TestDispatcher(1);
+  for (const name of ['a', 'b', 'c']) harness.submit(name);
+  harness.park('a');
+  harness.park('a');
+  expect(harness.started).toEqual(['a', 'b']);
+  await harness.finish('a');
+  expect(harness.started).toEqual(['a', 'b']);
+  await harness.finish('b');
+  expect(harness.started).toEqual(['a', 'b', 'c']);
 });
 
-test('a control job has no slot to give away', () => {
-  const shop = new TestDispatcher(1);
-  shop.submit('a');
-  shop.submit('control', { lane: 'control' });
-  shop.submit('b');
-  shop.park('control');
-  expect(shop.started).toEqual(['a', 'control']);
+test('parking a control job frees no slot', () => {
+  const harness = new TestDispatcher(1);
+  harness.submit('a');
+  harness.submit('control', { lane: 'control' });
+  harness.submit('b');
+  harness.park('control');
+  expect(harness.started).toEqual(['a', 'control']);
 });
 
-test('when too many are parked the next keeps its slot', async () => {
-  const shop = new TestDispatcher(1);
+test('a job keeps its slot when too many are parked', async () => {
+  const harness = new TestDispatcher(1);
   for (let index = 0; index <= MAX_PARKED_REQUESTS; index++) {
-    shop.submit(`w${index}`);
-    shop.park(`w${index}`);
+    harness.submit(`w${index}`);
+    harness.park(`w${index}`);
   }
-  shop.submit('next');
-  expect(shop.started).not.toContain('next');
-  await shop.finish('w0');
-  expect(shop.started).not.toContain('next');
-  shop.park(`w${MAX_PARKED_REQUESTS}`);
-  expect(shop.started).toContain('next');
+  harness.submit('next');
+  expect(harness.started).not.toContain('next');
+  await harness.finish('w0');
+  expect(harness.started).not.toContain('next');
+  harness.park(`w${MAX_PARKED_REQUESTS}`);
+  expect(harness.started).toContain('next');
 });
 
 test('any number of queued jobs may park as soon as they run', async () => {
@@ -163,81 +163,81 @@ test('any number of queued jobs may park as soon as they run', async () => {
   expect(deepest).toBe(1);
 });
 
-test('the intake closes at the cap of queued jobs and opens below it', async () => {
-  const shop = new TestDispatcher(1);
-  for (let index = 0; index < MAX_QUEUED_REQUESTS; index++) shop.submit(`j${index}`);
-  expect(shop.intake).toEqual([]);
-  shop.submit('last');
-  expect(shop.intake).toEqual([false]);
-  await shop.finish('j0');
-  expect(shop.intake).toEqual([false, true]);
+test('stops receiving at the limit of queued jobs and resumes below it', async () => {
+  const harness = new TestDispatcher(1);
+  for (let index = 0; index < MAX_QUEUED_REQUESTS; index++) harness.submit(`j${index}`);
+  expect(harness.receiving).toEqual([]);
+  harness.submit('last');
+  expect(harness.receiving).toEqual([false]);
+  await harness.finish('j0');
+  expect(harness.receiving).toEqual([false, true]);
 });
 
-test('the intake closes at the cap of bytes under way and opens below it', async () => {
-  const shop = new TestDispatcher(1);
-  shop.submit('busy', { bytes: MAX_BYTES / 2 });
-  shop.submit('queued', { bytes: MAX_BYTES / 2 - 1 });
-  expect(shop.intake).toEqual([]);
-  shop.submit('last', { bytes: 1, lane: 'control' });
-  expect(shop.intake).toEqual([false]);
-  await shop.finish('last');
-  expect(shop.intake).toEqual([false, true]);
-  shop.submit('again', { bytes: MAX_BYTES });
-  expect(shop.intake).toEqual([false, true, false]);
-  shop.dispatcher.clear();
-  await shop.finish('busy');
-  expect(shop.intake).toEqual([false, true, false, true]);
+test('stops receiving at the limit of bytes and resumes below it', async () => {
+  const harness = new TestDispatcher(1);
+  harness.submit('busy', { bytes: MAX_BYTES / 2 });
+  harness.submit('queued', { bytes: MAX_BYTES / 2 - 1 });
+  expect(harness.receiving).toEqual([]);
+  harness.submit('last', { bytes: 1, lane: 'control' });
+  expect(harness.receiving).toEqual([false]);
+  await harness.finish('last');
+  expect(harness.receiving).toEqual([false, true]);
+  harness.submit('again', { bytes: MAX_BYTES });
+  expect(harness.receiving).toEqual([false, true, false]);
+  harness.dispatcher.clear();
+  await harness.finish('busy');
+  expect(harness.receiving).toEqual([false, true, false, true]);
 });
 
-test('bytes that wait for somebody outside hold up nobody, but no more are taken', async () => {
-  const shop = new TestDispatcher(2);
-  shop.submit('stuck', { bytes: MAX_BYTES });
-  expect(shop.intake).toEqual([false]);
-  shop.park('stuck');
-  expect(shop.intake).toEqual([false, true]);
-  expect(shop.dispatcher.overloads(1)).toBe(true);
-  await shop.finish('stuck');
-  expect(shop.dispatcher.overloads(MAX_BYTES + 1)).toBe(false);
-  shop.submit('waiting', { bytes: 10 });
-  shop.park('waiting');
-  expect(shop.dispatcher.overloads(MAX_BYTES - 10)).toBe(false);
-  expect(shop.dispatcher.overloads(MAX_BYTES - 9)).toBe(true);
+test('bytes of parked jobs do not stop receiving, but further ones are refused', async () => {
+  const harness = new TestDispatcher(2);
+  harness.submit('stuck', { bytes: MAX_BYTES });
+  expect(harness.receiving).toEqual([false]);
+  harness.park('stuck');
+  expect(harness.receiving).toEqual([false, true]);
+  expect(harness.dispatcher.overloads(1)).toBe(true);
+  await harness.finish('stuck');
+  expect(harness.dispatcher.overloads(MAX_BYTES + 1)).toBe(false);
+  harness.submit('waiting', { bytes: 10 });
+  harness.park('waiting');
+  expect(harness.dispatcher.overloads(MAX_BYTES - 10)).toBe(false);
+  expect(harness.dispatcher.overloads(MAX_BYTES - 9)).toBe(true);
 });
 
-test('the intake opens when a control job empties the queue', () => {
-  const shop = new TestDispatcher(1);
-  for (let index = 0; index <= MAX_QUEUED_REQUESTS; index++) shop.submit(`j${index}`, { subject: 'p' });
-  shop.submit('stop', { lane: 'control', subject: 'p' });
-  expect(shop.intake).toEqual([false, true]);
+test('resumes receiving when a control job empties the queue', () => {
+  const harness = new TestDispatcher(1);
+  for (let index = 0; index <= MAX_QUEUED_REQUESTS; index++) harness.submit(`j${index}`, { subject: 'p' });
+  harness.submit('stop', { lane: 'control', subject: 'p' });
+  expect(harness.receiving).toEqual([false, true]);
 });
 
-test('the intake closes when control jobs, and what they pull along, never end', async () => {
-  const shop = new TestDispatcher(2);
+test('stops receiving when control jobs and the jobs they start never end', async () => {
+  const harness = new TestDispatcher(2);
   for (let index = 0; index < MAX_REQUESTS_BEYOND_SLOTS + 1; index++) {
-    shop.submit(`c${index}`, { lane: 'control' });
+    harness.submit(`c${index}`, { lane: 'control' });
   }
-  expect(shop.intake).toEqual([]);
-  shop.submit('one more', { lane: 'control' });
-  expect(shop.intake).toEqual([false]);
-  await shop.finish('c0');
-  expect(shop.intake).toEqual([false, true]);
+  expect(harness.receiving).toEqual([]);
+  harness.submit('one more', { lane: 'control' });
+  expect(harness.receiving).toEqual([false]);
+  await harness.finish('c0');
+  expect(harness.receiving).toEqual([false, true]);
 });
 
-test('while held nothing is read and no ordinary job starts, but control jobs do', async () => {
-  const shop = new TestDispatcher(2);
-  shop.submit('a');
-  shop.dispatcher.setHeld(true);
-  expect(shop.intake).toEqual([false]);
-  shop.submit('b');
-  shop.submit('control', { lane: 'control' });
-  await shop.finish('a');
-  expect(shop.started).toEqual(['a', 'control']);
-  shop.dispatcher.setHeld(false);
-  expect(shop.intake).toEqual([false, true]);
-  expect(shop.started).toEqual(['a', 'control', 'b']);
+test('while held, receives nothing and starts only control jobs', async () => {
+  const harness = new TestDispatcher(2);
+  harness.submit('a');
+  harness.dispatcher.setHeld(true);
+  expect(harness.receiving).toEqual([false]);
+  harness.submit('b');
+  harness.submit('control', { lane: 'control' });
+  await harness.finish('a');
+  expect(harness.started).toEqual(['a', 'control']);
+  harness.dispatcher.setHeld(false);
+  expect(harness.receiving).toEqual([false, true]);
+  expect(harness.started).toEqual(['a', 'control', 'b']);
 });
 
-test('a job that gets everything held again stops the ones behind it', () => {
+test('a job that causes a hold stops the queued ones', () => {
   const started: string[] = [];
   const dispatcher = new Dispatcher(10, MAX_BYTES, () => undefined);
   const job = (name: string): Job => ({
@@ -255,37 +255,37 @@ test('a job that gets everything held again stops the ones behind it', () => {
   expect(started).toEqual(['a', 'b']);
 });
 
-test('idle means that nothing is queued or running, parked and control jobs included', async () => {
-  const shop = new TestDispatcher(1);
-  expect(await isIdle(shop.dispatcher)).toBe(true);
-  shop.submit('a');
-  shop.submit('b');
-  shop.submit('control', { lane: 'control' });
-  shop.park('a');
-  await shop.finish('control');
-  await shop.finish('b');
-  expect(await isIdle(shop.dispatcher)).toBe(false);
-  const idle = shop.dispatcher.idle();
-  await shop.finish('a');
+test('idle means that nothing is queued or running, including parked and control jobs', async () => {
+  const harness = new TestDispatcher(1);
+  expect(await isIdle(harness.dispatcher)).toBe(true);
+  harness.submit('a');
+  harness.submit('b');
+  harness.submit('control', { lane: 'control' });
+  harness.park('a');
+  await harness.finish('control');
+  await harness.finish('b');
+  expect(await isIdle(harness.dispatcher)).toBe(false);
+  const idle = harness.dispatcher.idle();
+  await harness.finish('a');
   await idle;
 });
 
-test('what has not started can be dropped, and what waited for it is told', async () => {
-  const shop = new TestDispatcher(1);
-  shop.submit('a');
-  shop.submit('b');
-  shop.dispatcher.clear();
-  await shop.finish('a');
-  expect(shop.started).toEqual(['a']);
-  shop.dispatcher.setHeld(true);
-  shop.submit('c');
-  const idle = shop.dispatcher.idle();
-  shop.dispatcher.clear();
+test('drops jobs that have not started and calls their dropped callback', async () => {
+  const harness = new TestDispatcher(1);
+  harness.submit('a');
+  harness.submit('b');
+  harness.dispatcher.clear();
+  await harness.finish('a');
+  expect(harness.started).toEqual(['a']);
+  harness.dispatcher.setHeld(true);
+  harness.submit('c');
+  const idle = harness.dispatcher.idle();
+  harness.dispatcher.clear();
   await idle;
-  expect(shop.started).toEqual(['a']);
+  expect(harness.started).toEqual(['a']);
 });
 
-test('jobs about one subject start in the order they came, and all of them do, whatever else happens', async () => {
+test('jobs about one subject always start, in arrival order', async () => {
   const step = fc.record({
     kind: fc.constantFrom('ordinary', 'ordinary', 'control', 'finish', 'park', 'hold', 'release'),
     subject: fc.constantFrom('p', 'q', 'r'),
@@ -295,24 +295,24 @@ test('jobs about one subject start in the order they came, and all of them do, w
       fc.array(step, { maxLength: 60 }),
       fc.integer({ min: 1, max: 3 }),
       async (steps, slots) => {
-        const shop = new TestDispatcher(slots);
+        const harness = new TestDispatcher(slots);
         const submitted: string[] = [];
         for (const [index, { kind, subject }] of steps.entries()) {
-          if (kind === 'finish') await shop.finishOldest();
-          else if (kind === 'park') shop.parkOldest();
-          else if (kind === 'hold' || kind === 'release') shop.dispatcher.setHeld(kind === 'hold');
+          if (kind === 'finish') await harness.finishOldest();
+          else if (kind === 'park') harness.parkOldest();
+          else if (kind === 'hold' || kind === 'release') harness.dispatcher.setHeld(kind === 'hold');
           else {
             submitted.push(`${subject}${index}`);
-            shop.submit(submitted.at(-1)!, { subject, lane: kind as Job['lane'] });
+            harness.submit(submitted.at(-1)!, { subject, lane: kind as Job['lane'] });
           }
         }
-        shop.dispatcher.setHeld(false);
-        const idle = shop.dispatcher.idle();
-        while (shop.running > 0) await shop.finishOldest();
+        harness.dispatcher.setHeld(false);
+        const idle = harness.dispatcher.idle();
+        while (harness.running > 0) await harness.finishOldest();
         await idle;
         for (const subject of 'pqr') {
           const about = (names: readonly string[]) => names.filter((name) => name.startsWith(subject));
-          expect(about(shop.started)).toEqual(about(submitted));
+          expect(about(harness.started)).toEqual(about(submitted));
         }
       },
     ),

@@ -12,7 +12,7 @@ import { BUFFER_POOL } from '../../../src/transport/buffer-pool.ts';
 
 const LARGE = Buffer.alloc(30_000, 7).toString('base64');
 
-/** What comes of bytes that arrive in pieces, cut where the fractions say. */
+/** Decodes bytes that arrive in chunks, split at the given fractions. */
 function arrived(bytes: Buffer, places: readonly number[] = []): LargeRequestDecoder {
   const ends = [...places.map((place) => Math.floor(place * bytes.length)), bytes.length];
   const arriving = new LargeRequestDecoder(bytes.length);
@@ -36,7 +36,7 @@ function decode(message: unknown): RequestMessage {
   return receive(Buffer.from(JSON.stringify(message)));
 }
 
-test('a base64 parameter arrives as bytes, and the rest is decoded', () => {
+test('decodes a base64 parameter as bytes, and the rest as JSON', () => {
   const message = {
     id: 'ä',
     method: 'fs/writeFile',
@@ -60,7 +60,7 @@ test.each([
   ['a text inside an array', [{ chunk: LARGE }]],
   ['a look-alike inside a text', { path: `"chunk":"${LARGE}"` }],
   ['another field', { other: LARGE }],
-])('%s is decoded as usual', (_, params) => {
+])('decodes %s like any message', (_, params) => {
   const decoded = decode({ id: 1, method: 'fs/writeFile', params });
   expect(decoded.bulk).toBeUndefined();
   expect(decoded.params).toEqual(params);
@@ -102,13 +102,13 @@ test.each(FAULTS.map((end) => [end.length > 20 ? `${end.slice(0, 5)}…` : end, 
   },
 );
 
-test.each([LARGE, `${LARGE}!`])('a method that does not expect bulk text gets a string', (chunk) => {
+test.each([LARGE, `${LARGE}!`])('a method without a bulk field gets a string', (chunk) => {
   const params = { processId: 'p', chunk };
   const routed = route(decode({ id: 1, method: 'command/exec/write', params }));
   expect(routed).toMatchObject({ bulk: null, params });
 });
 
-test('a method that does gets it beside its params', () => {
+test('a method with a bulk field gets the bytes beside its params', () => {
   const routed = route(
     decode({ id: 1, method: 'fs/writeBlock', params: { handleId: 'h', offset: 3, chunk: LARGE } }),
   );
@@ -116,7 +116,7 @@ test('a method that does gets it beside its params', () => {
   expect(routed.params).toMatchObject({ handleId: 'h', offset: 3 });
 });
 
-test.each([0, 1, 5, 16, 17])('a text that is found %i bytes before it is too late', (bytes) => {
+test.each([0, 1, 5, 16, 17])('finds a text that starts %i bytes before the search limit', (bytes) => {
   const start = '{"id":1,"method":"m","params":{"path":"';
   const path = 'x'.repeat(BULK_SEARCH_BYTES - start.length - '","chunk":"'.length - bytes);
   const whole = Buffer.from(`${start}${path}","chunk":"${LARGE}"}}`);
@@ -125,13 +125,13 @@ test.each([0, 1, 5, 16, 17])('a text that is found %i bytes before it is too lat
   }
 });
 
-test.each([1, 30_000, 200_000])('%i bytes that wait keep at most four times the memory', (length) => {
+test.each([1, 30_000, 200_000])('%i waiting bytes keep at most four times their size in memory', (length) => {
   const params = { path: 'file:///', dataBase64: Buffer.alloc(length).toString('base64') };
   const { bulk } = decode({ id: 1, method: 'fs/writeFile', params });
   expect(bulk!.bytes.buffer.byteLength).toBeLessThanOrEqual(4 * length);
 });
 
-test('the memory of the words around the base64 is spare once they are decoded, that of its bytes when they are released', () => {
+test('returns the memory of the JSON to the pool after decoding, and that of the bytes on release', () => {
   const give = vi.spyOn(BUFFER_POOL, 'give');
   onTestFinished(() => give.mockRestore());
   const params = { path: 'file:///', dataBase64: Buffer.alloc(200_000).toString('base64') };
@@ -145,7 +145,7 @@ test('the memory of the words around the base64 is spare once they are decoded, 
   expect(given()).toContain(bulk!.bytes.buffer);
 });
 
-test('limits hold and what is no JSON is refused', () => {
+test('enforces the limits and refuses invalid JSON', () => {
   const broken = Buffer.from(`{"id":1,"method":"m","params":{"chunk":"${LARGE}"`);
   expect(() => receive(broken)).toThrow(MalformedMessageError);
   expect(() => receive(broken.subarray(0, -1))).toThrow(MalformedMessageError);
@@ -153,7 +153,7 @@ test('limits hold and what is no JSON is refused', () => {
   expect(() => receive(twice)).toThrow('duplicate key');
 });
 
-test('what is not UTF-8 is noticed before and behind the base64', () => {
+test('detects invalid UTF-8 before and after the base64', () => {
   const message = (before: number[], behind: number[]) => {
     const arriving = new LargeRequestDecoder(0);
     for (const piece of [[...before], [...Buffer.from(`"chunk":"${LARGE}"`)], [...behind]])
@@ -165,18 +165,18 @@ test('what is not UTF-8 is noticed before and behind the base64', () => {
   expect(message([0x7b], [0xc3])).toBe(false);
 });
 
-test('what is not UTF-8 is noticed where the base64 does not end', () => {
+test('detects invalid UTF-8 where the base64 does not end', () => {
   const bytes = Buffer.from(`{"chunk":"${LARGE}`);
   expect(arrived(bytes).isUtf8()).toBe(true);
   expect(arrived(Buffer.concat([bytes, Buffer.of(0xff)])).isUtf8()).toBe(false);
 });
 
-test('a refusal tells where in the message the fault is', () => {
+test('an error reports the position of the fault in the message', () => {
   const bytes = Buffer.from(`{"id":1,"method":"m","params":{"chunk":"${LARGE}",}}`);
   expect(() => receive(bytes)).toThrow(`not valid JSON at offset ${bytes.length - 2}`);
 });
 
-test('a damaged message ends as it does when it is decoded whole', () => {
+test('a damaged message gives the same result as when it is decoded whole', () => {
   const message = Buffer.from(
     JSON.stringify({ id: 1, method: 'm', params: { path: 'é', chunk: LARGE, more: 'é' } }),
   );
@@ -225,7 +225,7 @@ function withText(message: Message): unknown {
   return { ...rest, params: paramsWithText(params, bulk) };
 }
 
-test('every message means the same as when it is decoded whole, wherever it is cut', () => {
+test('every message gives the same result as when it is decoded whole, for any chunks', () => {
   const text = fc.oneof(
     fc.constantFrom(LARGE, `${LARGE}"`, `${LARGE}aA==`, 'aGk=', ''),
     fc.constantFrom(...FAULTS.map((end) => `${LARGE}${end}`), 'aGl=', 'a=b=!'),

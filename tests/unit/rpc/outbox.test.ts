@@ -4,7 +4,7 @@ import { UNSENT_RESPONSES_MAX_BYTES } from '../../../src/rpc/limits.ts';
 import { Outbox } from '../../../src/rpc/outbox.ts';
 import type { Transport } from '../../../src/transport/transport.ts';
 
-/** A transport that takes `room` messages before it is congested; a test gives it room again and tells the outbox. */
+/** A transport that accepts `room` messages before it is congested. A test adds capacity and calls `drained`. */
 class ScriptedTransport implements Transport {
   readonly sent: string[] = [];
   room = Number.POSITIVE_INFINITY;
@@ -39,7 +39,7 @@ function createOutbox(highWaterBytes = 10) {
 
 const bulk = (text: string) => Buffer.from(text);
 
-test('everything goes straight out while there is room', () => {
+test('sends everything immediately while there is capacity', () => {
   const { transport, events, outbox } = createOutbox();
   outbox.sendBulk(bulk('b1'));
   outbox.sendControl('c1');
@@ -48,7 +48,7 @@ test('everything goes straight out while there is room', () => {
   expect(events).toEqual([]);
 });
 
-test('control messages pass bulk data that waits, and bulk data keeps its order', () => {
+test('control messages overtake waiting bulk data, and bulk data keeps its order', () => {
   const { transport, outbox, drain } = createOutbox();
   transport.room = 1;
   for (const text of ['b1', 'b2', 'b3']) outbox.sendBulk(bulk(text));
@@ -63,7 +63,7 @@ test('control messages pass bulk data that waits, and bulk data keeps its order'
   expect(transport.sent.at(-1)).toBe('b4');
 });
 
-test('bulk data never passes bulk data that waits', () => {
+test('bulk data never overtakes waiting bulk data', () => {
   const { transport, outbox, drain } = createOutbox();
   transport.room = 1;
   outbox.sendBulk(bulk('b1'));
@@ -77,7 +77,7 @@ test('bulk data never passes bulk data that waits', () => {
   expect(transport.sent).toEqual(['b1', 'b2', 'b3', 'b4']);
 });
 
-test('producers stop above the high-water mark and go on at half of it', () => {
+test('producers stop above the high-water mark and resume at half of it', () => {
   const { transport, events, outbox, drain } = createOutbox(10);
   transport.room = 1;
   outbox.sendBulk(bulk('xxxx'));
@@ -95,7 +95,7 @@ test('producers stop above the high-water mark and go on at half of it', () => {
   expect(events).toHaveLength(2);
 });
 
-test('requests stop when answers pile up unread, and go on once they are gone', () => {
+test('requests stop when unread responses pile up, and resume when they are sent', () => {
   const { transport, events, outbox, drain } = createOutbox();
   const answer = 'x'.repeat(UNSENT_RESPONSES_MAX_BYTES / 4);
   transport.room = 0;
@@ -110,7 +110,7 @@ test('requests stop when answers pile up unread, and go on once they are gone', 
   expect(events).toHaveLength(2);
 });
 
-test('answers that the peer reads in time stop nobody, however many there are', () => {
+test('responses that the peer reads in time stop nothing, however many there are', () => {
   const { transport, events, outbox, drain } = createOutbox();
   const answer = 'x'.repeat(UNSENT_RESPONSES_MAX_BYTES / 4);
   for (let round = 0; round < 10; round++) {
@@ -121,7 +121,7 @@ test('answers that the peer reads in time stop nobody, however many there are', 
   expect(events).toEqual([]);
 });
 
-test('what is sent while the flow resumes takes its place: an answer first, bulk data last', () => {
+test('messages sent while the flow resumes keep the order: responses first, bulk data last', () => {
   const transport = new ScriptedTransport();
   const outbox = new Outbox(transport, 10, {
     bulk: () => undefined,
@@ -143,7 +143,7 @@ test('what is sent while the flow resumes takes its place: an answer first, bulk
   expect(transport.sent.slice(6)).toEqual(['held answer', 'b2', 'b3']);
 });
 
-test('whatever the transport does, nothing is lost, repeated or reordered, and saturation is what waits', () => {
+test('nothing is lost, repeated or reordered, and saturation matches what waits', () => {
   const step = fc.oneof(
     fc.integer({ min: 1, max: 6 }).map((size) => ({ kind: 'bulk' as const, size })),
     fc.constant({ kind: 'control' as const, size: 0 }),
@@ -179,7 +179,7 @@ test('whatever the transport does, nothing is lost, repeated or reordered, and s
   );
 });
 
-/** Parts that a test hands out one by one. */
+/** Parts that a test releases one by one. */
 function createParts() {
   const waiting: ((next: IteratorResult<{ bytes: Uint8Array }>) => void)[] = [];
   const given: Promise<IteratorResult<{ bytes: Uint8Array }>>[] = [];
@@ -200,7 +200,7 @@ function createParts() {
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-test('nothing comes between the parts of a stream; what was sent meanwhile follows, control first', async () => {
+test('nothing is sent between the parts of a stream; waiting messages follow, control first', async () => {
   const { transport, outbox } = createOutbox(100);
   const { parts, part, end } = createParts();
   const sent = outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
@@ -214,7 +214,7 @@ test('nothing comes between the parts of a stream; what was sent meanwhile follo
   expect(transport.sent).toEqual(['A~', 'B~', 'Z$', 'c1', 'b1']);
 });
 
-test('a stream goes on only when the transport has room', async () => {
+test('a stream continues only when the transport has capacity', async () => {
   const { transport, outbox, drain } = createOutbox();
   const { parts, part, end } = createParts();
   void outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
@@ -229,7 +229,7 @@ test('a stream goes on only when the transport has room', async () => {
   outbox.sendControl('c1');
   drain(1);
   await turn();
-  // The last part leaves no room, so bulk data waits; control does not.
+  // The last part uses up the capacity, so bulk data waits; control messages do not.
   outbox.sendBulk(bulk('b1'));
   expect(transport.sent).toEqual(['A~', 'B~', 'Z$', 'c1']);
   drain(9);
@@ -252,7 +252,7 @@ test('a second stream waits for the first', async () => {
   expect(transport.sent).toEqual(['A~', 'Y$', 'B~', 'Z$']);
 });
 
-test('answers that pile up behind a stream stop the intake until they are sent', async () => {
+test('responses that pile up behind a stream stop receiving until they are sent', async () => {
   const { events, outbox } = createOutbox();
   const { parts, part, end } = createParts();
   const sent = outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
@@ -264,7 +264,7 @@ test('answers that pile up behind a stream stop the intake until they are sent',
   expect(events).toEqual(['answers stopped', 'answers flow']);
 });
 
-test('a stream whose source fails rejects, and nothing is sent behind half a message', async () => {
+test('a stream whose source fails rejects, and nothing follows the partial message', async () => {
   const { transport, outbox } = createOutbox();
   const failing = {
     async *[Symbol.asyncIterator]() {
@@ -283,7 +283,7 @@ test('a stream whose source fails rejects, and nothing is sent behind half a mes
   expect(transport.sent).toEqual(['A~']);
 });
 
-test('a closed outbox ends a stream that waits for room, and starts no other', async () => {
+test('closing the outbox ends a waiting stream and starts no other', async () => {
   const { transport, outbox } = createOutbox();
   const first = createParts();
   const second = createParts();
@@ -298,7 +298,7 @@ test('a closed outbox ends a stream that waits for room, and starts no other', a
   expect(transport.sent).toEqual(['A~']);
 });
 
-test('a stream that finds no room in a transport that has ended does not wait for any', async () => {
+test('a stream does not wait for capacity in a closed transport', async () => {
   const { transport, outbox } = createOutbox();
   const { parts, part } = createParts();
   const sent = outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });
@@ -309,7 +309,7 @@ test('a stream that finds no room in a transport that has ended does not wait fo
   await sent;
 });
 
-test('streams that wait for another one count as answers that pile up', async () => {
+test('streams that wait for another one count as unsent responses', async () => {
   const { events, outbox } = createOutbox();
   const kept = UNSENT_RESPONSES_MAX_BYTES / 2;
   const streams = [createParts(), createParts(), createParts(), createParts()];
@@ -324,7 +324,7 @@ test('streams that wait for another one count as answers that pile up', async ()
   expect(events).toHaveLength(2);
 });
 
-test('answers that the end of a stream leaves unsent keep the intake stopped', async () => {
+test('responses left unsent at the end of a stream keep receiving stopped', async () => {
   const { transport, events, outbox, drain } = createOutbox();
   const { parts, end } = createParts();
   const sent = outbox.sendStream({ parts, last: bulk('Z'), keptBytes: 0 });

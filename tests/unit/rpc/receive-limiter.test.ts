@@ -11,18 +11,18 @@ afterEach(() => {
 
 function create(perSecond: number) {
   const changes: boolean[] = [];
-  const intake = new ReceiveLimiter(
+  const limiter = new ReceiveLimiter(
     perSecond,
     (open) => changes.push(open),
     () => Date.now(),
   );
   const count = (times: number) => {
-    for (let index = 0; index < times; index++) intake.count();
+    for (let index = 0; index < times; index++) limiter.count();
   };
-  return { intake, changes, count };
+  return { limiter, changes, count };
 }
 
-test('a second of messages may come at once, then it rests until more are earned', () => {
+test("allows a burst of one second's messages, then pauses until more are earned", () => {
   const { changes, count } = create(100);
   count(100);
   expect(changes).toEqual([]);
@@ -34,7 +34,7 @@ test('a second of messages may come at once, then it rests until more are earned
   expect(changes).toEqual([false, true]);
 });
 
-test('what was on its way when it closed is paid for', () => {
+test('counts messages that were in flight when it paused', () => {
   const { changes, count } = create(100);
   count(151);
   expect(changes).toEqual([false]);
@@ -44,7 +44,7 @@ test('what was on its way when it closed is paid for', () => {
   expect(changes).toEqual([false, true]);
 });
 
-test('who keeps to the rate is never held up, and idleness earns one second at most', () => {
+test('never pauses a peer that keeps its rate, and idle time earns at most one second', () => {
   const { changes, count } = create(100);
   for (let second = 0; second < 10; second++) {
     count(100);
@@ -57,22 +57,22 @@ test('who keeps to the rate is never held up, and idleness earns one second at m
   expect(changes).toEqual([false]);
 });
 
-test('both reasons must be gone before it opens', () => {
-  const { intake, changes, count } = create(100);
-  intake.setRoom(false);
-  intake.setRoom(false);
+test('resumes only when both reasons to pause are gone', () => {
+  const { limiter, changes, count } = create(100);
+  limiter.setRoom(false);
+  limiter.setRoom(false);
   expect(changes).toEqual([false]);
   count(101);
-  intake.setRoom(true);
+  limiter.setRoom(true);
   expect(changes).toEqual([false]);
   vi.advanceTimersByTime(10);
   expect(changes).toEqual([false, true]);
 });
 
-test('the end stops its clock', () => {
-  const { intake, changes, count } = create(100);
+test('stop clears the timer', () => {
+  const { limiter, changes, count } = create(100);
   count(101);
-  intake.stop();
+  limiter.stop();
   expect(vi.getTimerCount()).toBe(0);
   expect(changes).toEqual([false]);
 });

@@ -19,23 +19,23 @@ test.each([
   ['process/start', { direct: { ...program, processId: 'd', io } }, 'ordinary', 'd'],
   ['process/start', { prepared: { processId: 'q', request: program, io } }, 'ordinary', 'q'],
   ['command/exec/terminate', { processId: 'p' }, 'control', 'p'],
-])('%s %j goes to the %s lane, about %s', (method, params, lane, subject) => {
+])('routes %s %j to the %s lane, with subject %s', (method, params, lane, subject) => {
   expect(route(request(method, params))).toMatchObject({ method, lane, subject });
 });
 
 test.each(['nope', '', 'toString', '__proto__', 'initialized', 'process/kill'])(
-  'there is no method %j',
+  'refuses the unknown method %j',
   (method) => {
     expect(() => route(request(method))).toThrow(expect.objectContaining({ code: -32601 }));
   },
 );
 
-test('an unknown method is told before its params are looked at', () => {
+test('reports an unknown method before validating its params', () => {
   expect(() => route(request('nope', 5))).toThrow(expect.objectContaining({ code: -32601 }));
   expect(() => route(request('process/read', 5))).toThrow(expect.objectContaining({ code: -32602 }));
 });
 
-test('the handler gets validated params and the context, and its failure passes through', async () => {
+test('passes validated params and the context to the handler, and its error through', async () => {
   const context = {
     signal: new AbortController().signal,
     trace: null,

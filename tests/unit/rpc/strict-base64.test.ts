@@ -8,7 +8,7 @@ test.each([
   ['aGk=', 'hi'],
   ['aA==', 'h'],
   ['YWJj', 'abc'],
-])('%s is decoded', (text, bytes) => {
+])('decodes %s', (text, bytes) => {
   expect(decodeStrictBase64(text)).toEqual(Buffer.from(bytes));
 });
 
@@ -26,11 +26,11 @@ test.each([
   ['a=aa', 'Invalid symbol 61, offset 1.'],
   // Its low byte is that of an A, and Node takes it for one.
   ['YWJj\u0141AAA', 'Invalid symbol 321, offset 4.'],
-])('%j is refused: %s', (text, problem) => {
+])('refuses %j: %s', (text, problem) => {
   expect(decodeStrictBase64(text)).toEqual({ problem });
 });
 
-test('a fault is the same in however many pieces the text comes', () => {
+test('reports the same fault for any chunks', () => {
   const symbols = fc.string({ unit: fc.constantFrom(...'ABab01+/=-_ ') });
   fc.assert(
     fc.property(fc.array(symbols), fc.constantFrom('', 'QUJD', 'QUJDQUJD'), (pieces, good) => {
@@ -44,7 +44,7 @@ test('a fault is the same in however many pieces the text comes', () => {
   );
 });
 
-test('it accepts exactly the canonical texts', () => {
+test('accepts exactly the canonical texts', () => {
   const text = fc.oneof(
     fc.string({ unit: fc.constantFrom(...'ABab01+/=-_ \néŁ') }),
     fc.uint8Array().map((bytes) => Buffer.from(bytes).toString('base64')),

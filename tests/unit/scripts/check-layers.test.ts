@@ -147,13 +147,13 @@ const violations: readonly { name: string; files: Record<string, string>; report
       'src/server/a.ts': "import '../../scripts/x.mjs';\nimport 'exec-server/protocol';\n",
     },
     report: [
-      'src/helpers.ts:1: src/helpers.ts has no rule in scripts/check-layers.mjs',
+      'src/helpers.ts:1: src/helpers.ts is not listed in scripts/layers.mjs',
       'src/server/a.ts:1: imports scripts/x.mjs, which is outside src',
       'src/server/a.ts:2: imports its own package by name: use a relative path',
-      'src/utils/a.ts:1: src/utils has no rule in scripts/check-layers.mjs',
+      'src/utils/a.ts:1: src/utils is not listed in scripts/layers.mjs',
     ],
   },
-  { name: 'a tree without sources', files: {}, report: ['src:1: there is no TypeScript to check'] },
+  { name: 'a tree without sources', files: {}, report: ['src:1: contains no TypeScript'] },
 ];
 
 test.each(violations)('reports $name', ({ files, report }) => {

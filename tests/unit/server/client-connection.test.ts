@@ -3,7 +3,7 @@ import type { RpcError } from '../../../src/protocol/errors.ts';
 import { METHODS } from '../../../src/protocol/registry.ts';
 import { RpcConnection } from '../../../src/rpc/connection.ts';
 import { UNSENT_RESPONSES_MAX_BYTES } from '../../../src/rpc/limits.ts';
-import { ClientPace } from '../../../src/server/client-pace.ts';
+import { BusyPollClient } from '../../../src/server/busy-poll.ts';
 import { connectInMemory, type MemoryConnection } from '../../../src/testing/index.ts';
 
 const connections: MemoryConnection[] = [];
@@ -224,8 +224,8 @@ test('an answer that cannot be encoded is refused like any other failure', async
 test('the pace of a client is that of its requests and their answers, refusals included', async () => {
   const { client } = connect();
   await client.handshake();
-  const asked = vi.spyOn(ClientPace.prototype, 'asked');
-  const answered = vi.spyOn(ClientPace.prototype, 'answered');
+  const asked = vi.spyOn(BusyPollClient.prototype, 'requestReceived');
+  const answered = vi.spyOn(BusyPollClient.prototype, 'responseSent');
   await client.call('environment/status', {});
   await refusal(client.request('no/such/method', {}));
   await refusal(client.request('fs/readFile', { path: 'file:///no/such/file' }));

@@ -6,7 +6,7 @@ import { signToken } from '../../../src/server/auth/signed-token.ts';
 import { DEFAULT_CONFIG, type ExecServerConfig } from '../../../src/server/config/config.ts';
 import { type RunningServer, serve } from '../../../src/server/serve.ts';
 import { TestClient } from '../../../src/testing/index.ts';
-import { managed, ROOT_READ } from '../../support/escape-scene.ts';
+import { managed, ROOT_READ } from '../../support/escape-fixture.ts';
 import { shell } from '../../support/programs.ts';
 import { waitFor } from '../../support/wait-for.ts';
 

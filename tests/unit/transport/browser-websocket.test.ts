@@ -3,7 +3,7 @@ import { connectBrowserWebSocket } from '../../../src/transport/browser-websocke
 import { CLOSE_TIMEOUT_MS } from '../../../src/transport/limits.ts';
 import type { CloseReason } from '../../../src/transport/transport.ts';
 
-/** A socket whose server a test plays. */
+/** A socket whose server a test controls. */
 class FakeSocket {
   static last: FakeSocket;
   readyState = 1;
@@ -44,17 +44,17 @@ async function opened() {
   return { transport, socket: FakeSocket.last, closed };
 }
 
-test('a server that does not answer a close is not waited for', async () => {
+test('does not wait for a server that does not answer a close', async () => {
   const { transport, socket, closed } = await opened();
-  transport.close({ code: 1002, reason: 'nonsense' });
-  expect(socket.closes).toEqual([[4002, 'nonsense']]);
+  transport.close({ code: 1002, reason: 'invalid message' });
+  expect(socket.closes).toEqual([[4002, 'invalid message']]);
   vi.advanceTimersByTime(CLOSE_TIMEOUT_MS);
-  expect(closed).toEqual([{ code: 1006, reason: 'nonsense' }]);
+  expect(closed).toEqual([{ code: 1006, reason: 'invalid message' }]);
   socket.onclose?.({ code: 1000, reason: '' });
   expect(closed).toHaveLength(1);
 });
 
-test('a server that answers ends it at once, and nothing is left', async () => {
+test('ends immediately when the server answers, and leaves no timer', async () => {
   const { transport, socket, closed } = await opened();
   transport.close({ code: 1000, reason: '' });
   socket.onclose?.({ code: 1000, reason: 'bye' });

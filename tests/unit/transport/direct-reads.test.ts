@@ -32,7 +32,7 @@ async function sockets(): Promise<[Socket, Socket]> {
   return [accepted, client];
 }
 
-/** Keeps what it is given, and expects much from its second piece on until so many bytes have come. */
+/** Records its chunks, and expects a large message from the second one until this many bytes have arrived. */
 class Keeper implements ReadTarget {
   readonly taken: Buffer[] = [];
   readonly #muchBytes: number;
@@ -51,17 +51,17 @@ class Keeper implements ReadTarget {
 
   take(chunk: Buffer): void {
     this.taken.push(Buffer.from(chunk));
-    // Nobody looks at it afterwards.
+    // Simulates that the bytes are not used afterwards.
     chunk.fill(0);
   }
 }
 
-test('bytes are read into a buffer that all share, a larger one where much is to come', async () => {
+test('reads into a shared buffer, and into a larger one for large messages', async () => {
   const [accepted, client] = await sockets();
   const sent = Buffer.from(Array.from({ length: 6_000_000 }, (_, index) => (index * 31) & 0xff));
   const keeper = new Keeper(4_000_000);
   const events: Buffer[] = [];
-  // This is what tells when a Node comes that has other parts inside.
+  // Fails when a new version of Node has other internals.
   expect(readDirectly(accepted, keeper)).toBe(true);
   accepted.on('data', (chunk: Buffer) => events.push(chunk));
   accepted.resume();
@@ -78,7 +78,7 @@ test('bytes are read into a buffer that all share, a larger one where much is to
   expect(Math.max(...keeper.taken.map(({ length }) => length))).toBeGreaterThan(SHARED_READ_BYTES);
 });
 
-test('a paused socket keeps what comes until it has enough, and gives it away first', async () => {
+test('a paused socket buffers data up to its limit, and delivers it first', async () => {
   const [accepted, client] = await sockets();
   const keeper = new Keeper(0);
   readDirectly(accepted, keeper);
@@ -103,13 +103,13 @@ test('a paused socket keeps what comes until it has enough, and gives it away fi
   expect(keeper.bytes.equals(Buffer.concat([Buffer.from('first'), sent]))).toBe(true);
 });
 
-test('what is no socket of the system is left alone', () => {
+test('does not change a stream that is not a system socket', () => {
   const [end] = duplexPair();
   expect(readDirectly(end, new Keeper(0))).toBe(false);
 });
 
-describe('a websocket on a stream that only has events', () => {
-  /** The server's end of a websocket, and what its client writes to. */
+describe('a websocket on a stream without direct reads', () => {
+  /** The server's end of a websocket, and the stream its client writes to. */
   function open() {
     const [server, client] = duplexPair();
     const headers = {
@@ -132,7 +132,7 @@ describe('a websocket on a stream that only has events', () => {
     return { server, client, transport: transport! as Transport };
   }
 
-  test('its messages arrive, large and small', async () => {
+  test('receives large and small messages', async () => {
     const { client, transport } = open();
     const events = RecordedEvents.of(transport);
     const large = largeFrame('x');
@@ -144,7 +144,7 @@ describe('a websocket on a stream that only has events', () => {
     expect(events.messages).toEqual(['before', 'x'.repeat(LARGE_BYTES), 'behind']);
   });
 
-  test('what it holds when it ends paused belongs to the message that was begun', async () => {
+  test('completes a message with the data that it holds when it ends while paused', async () => {
     const { server, client, transport } = open();
     const events = RecordedEvents.of(transport);
     const large = largeFrame('y');
@@ -160,7 +160,7 @@ describe('a websocket on a stream that only has events', () => {
   });
 });
 
-test("connections that are sent large messages at once do not get each other's bytes", async () => {
+test('concurrent large messages on several connections do not mix', async () => {
   const server = await listen({ maxMessageBytes: 10_000_000 });
   const letters = ['a', 'b', 'c', 'd'];
   const clients: Socket[] = [];
@@ -182,7 +182,7 @@ test("connections that are sent large messages at once do not get each other's b
 
 const LARGE_BYTES = 5 * LARGE_MESSAGE_BYTES;
 
-/** A text of one letter, masked. */
+/** A masked text of one letter. */
 function largeFrame(letter: string): Buffer {
   const key = Buffer.of(1, 2, 3, 4);
   const header = Buffer.alloc(10);

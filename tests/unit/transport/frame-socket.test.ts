@@ -13,7 +13,7 @@ import type { CloseReason } from '../../../src/transport/transport.ts';
 import type { WebSocketOptions } from '../../../src/transport/websocket.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
-/** What a socket told its owner. */
+/** Records the events of a socket. */
 class Recorded {
   readonly frames: Buffer[] = [];
   drained = 0;
@@ -76,7 +76,7 @@ async function startPair(options: Partial<WebSocketOptions> = {}) {
   return { client, server: await accepted() };
 }
 
-test('bytes arrive as they are, in order, and those from before it was opened too', async () => {
+test('delivers bytes unchanged and in order, including those received before open', async () => {
   const { client, server } = await startPair();
   const frames = [Buffer.from([0xff, 0, 1]), Buffer.alloc(70_000, 7), Buffer.alloc(0), Buffer.from('last')];
   for (const frame of frames) client.send(frame);
@@ -85,11 +85,11 @@ test('bytes arrive as they are, in order, and those from before it was opened to
   expect(received.frames).toEqual(frames);
 });
 
-test('a peer that does not read is noticed, and room again is told', async () => {
+test('reports congestion when the peer does not read, and drains afterwards', async () => {
   const { client, server } = await startPair();
   const [sender, reader] = [Recorded.of(server), Recorded.of(client)];
   client.setReceiving(false);
-  // More than the buffers of the system hold for one connection.
+  // More than the system's buffers for one connection.
   const frame = Buffer.alloc(100_000);
   const count = 300;
   let hasRoom = true;
@@ -101,7 +101,7 @@ test('a peer that does not read is noticed, and room again is told', async () =>
   expect(sender.sentBytes).toBe(count * frame.length);
 });
 
-test('what waits for a peer that is cut off does not wait any longer', async () => {
+test('releases pending bytes when the peer is cut off', async () => {
   const { client, server } = await startPair();
   const recorded = Recorded.of(server);
   Recorded.of(client);
@@ -117,7 +117,7 @@ test('what waits for a peer that is cut off does not wait any longer', async () 
   expect(server.pendingBytes).toBe(0);
 });
 
-test('one that is closed before it was opened leaves no timer behind', async () => {
+test('a socket closed before open leaves no timer', async () => {
   const { url, accepted } = await startServer();
   const begun = vi.spyOn(globalThis, 'setInterval');
   const ended = vi.spyOn(globalThis, 'clearInterval');
@@ -152,7 +152,7 @@ test('a message that is too large ends the connection', async () => {
   expect([recorded.closed?.code, received.frames.length]).toEqual([1009, 1]);
 });
 
-test('a close comes after what was sent, with its reason', async () => {
+test('closes after everything that was sent, with its reason', async () => {
   const { client, server } = await startPair();
   const recorded = Recorded.of(client);
   Recorded.of(server);
@@ -163,7 +163,7 @@ test('a close comes after what was sent, with its reason', async () => {
   expect(recorded.closed).toEqual({ code: 1001, reason: 'x'.repeat(123) });
 });
 
-test('pings are answered, and a peer that answers none is dropped', async () => {
+test('answers pings, and drops a peer that answers none', async () => {
   const { url, accepted } = await startServer({ pingIntervalMs: 20, peerSilenceTimeoutMs: 40 });
   const mute = new WebSocket(url, { autoPong: false });
   onTestFinished(() => mute.terminate());
@@ -175,7 +175,7 @@ test('pings are answered, and a peer that answers none is dropped', async () => 
   expect([goodEnd.closed, goodServer.closed]).toEqual([null, null]);
 });
 
-test('an upgrade that is refused says so, and one that is aborted ends', async () => {
+test('rejects when the upgrade is refused or aborted', async () => {
   const { url } = await startServer();
   await expect(connectFrameSocket(`${url}/no`)).rejects.toThrow(UpgradeRefusedError);
   const aborted = connectFrameSocket(url, { signal: AbortSignal.abort(new Error('enough')) });

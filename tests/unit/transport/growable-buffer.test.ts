@@ -5,7 +5,7 @@ import { BUFFER_POOL_BYTES, PREALLOCATED_MESSAGE_MAX_BYTES } from '../../../src/
 
 const MB = 1024 * 1024;
 
-test('what is added stands behind one another, whatever was expected', () => {
+test('appends all bytes, whatever size was expected', () => {
   for (const expected of [0, 5, 10, 1_000_000]) {
     const growing = new GrowableBuffer(expected);
     const pieces = Array.from({ length: 50 }, (_, index) => Buffer.alloc(index * index, index));
@@ -15,7 +15,7 @@ test('what is added stands behind one another, whatever was expected', () => {
   }
 });
 
-test('an announcement alone sets little aside; once a part of it has come there is room for all', () => {
+test('allocates little for an announcement, and the expected size after a part has arrived', () => {
   const growing = new GrowableBuffer(10 * PREALLOCATED_MESSAGE_MAX_BYTES);
   growing.add(Buffer.from('x'));
   expect(growing.bytes.buffer.byteLength).toBe(PREALLOCATED_MESSAGE_MAX_BYTES);
@@ -24,7 +24,7 @@ test('an announcement alone sets little aside; once a part of it has come there 
   expect(growing.bytes.buffer.byteLength).toBe(10 * PREALLOCATED_MESSAGE_MAX_BYTES);
 });
 
-test('bytes are put where there is room, and cut off again', () => {
+test('writes into free space and truncates again', () => {
   const growing = new GrowableBuffer(0);
   growing.add(Buffer.from('abc'));
   growing.grow(growing.room(10).write('defghij'));
@@ -34,7 +34,7 @@ test('bytes are put where there is room, and cut off again', () => {
   expect(growing.bytes.toString()).toBe('abcd!');
 });
 
-test('bytes that fill less than a quarter of their memory can be moved to memory of their own size', () => {
+test('moves bytes that fill less than a quarter of their memory', () => {
   const [few, many] = [Buffer.alloc(MB / 4 - 1, 'x'), Buffer.alloc(MB / 2, 'y')];
   const growing = new GrowableBuffer(MB);
   growing.add(few);
@@ -47,7 +47,7 @@ test('bytes that fill less than a quarter of their memory can be moved to memory
   expect(growing.bytes.equals(Buffer.concat([few, many]))).toBe(true);
 });
 
-test('memory that was released, or outgrown, is spare', () => {
+test('returns released and outgrown memory to the pool', () => {
   const growing = new GrowableBuffer(MB);
   growing.add(Buffer.alloc(MB));
   const outgrown = growing.bytes.buffer;

@@ -13,7 +13,7 @@ test('messages arrive in order, in a later turn, as text', async () => {
   expect(events.messages).toEqual(['one', 'zwé']);
 });
 
-test('messages that came before the opening are kept', async () => {
+test('keeps messages that arrive before open', async () => {
   const [left, right] = createMemoryPair();
   left.send('early');
   await nextTurn();
@@ -22,7 +22,7 @@ test('messages that came before the opening are kept', async () => {
   expect(events.messages).toEqual(['early']);
 });
 
-test('a paused intake holds messages and the close behind them back', async () => {
+test('delays messages and the close after them while receiving is paused', async () => {
   const [left, right] = createMemoryPair();
   const events = RecordedEvents.of(right);
   right.setReceiving(false);
@@ -48,7 +48,7 @@ test('both ends see a close once, and nothing is sent after it', async () => {
   expect(rightEvents.closeReason?.code).toBe(1001);
 });
 
-test('a broken link is an abnormal end for both, and what was under way is lost', async () => {
+test('a broken connection ends both sides abnormally and loses pending messages', async () => {
   const [left, right] = createMemoryPair();
   const [leftEvents, rightEvents] = [RecordedEvents.of(left), RecordedEvents.of(right)];
   left.send('lost');
@@ -58,7 +58,7 @@ test('a broken link is an abnormal end for both, and what was under way is lost'
   expect(rightEvents.log).toEqual(['closed']);
 });
 
-test('a congested end asks to wait and tells when it has drained', () => {
+test('a congested end asks to wait and reports when it has drained', () => {
   const [left] = createMemoryPair();
   const events = RecordedEvents.of(left);
   expect(left.send('a')).toBe(true);
@@ -68,4 +68,15 @@ test('a congested end asks to wait and tells when it has drained', () => {
   left.setCongested(false);
   expect(events.log).toEqual(['drained']);
   expect(left.send('c')).toBe(true);
+});
+
+test('bytes arrive beside their message, in order, where the pair carries bytes', async () => {
+  const [left, right] = createMemoryPair({ carriesBytes: true });
+  const events = RecordedEvents.of(right);
+  left.send('first');
+  left.sendBytes?.({ text: '{"params":{"chunk":""}}', field: 'chunk', bytes: Buffer.from('abc') });
+  left.send('last');
+  await events.untilMessages(2);
+  expect(events.log).toEqual(['message first', 'bytes chunk abc', 'message last']);
+  expect(createMemoryPair()[0].sendBytes).toBeUndefined();
 });

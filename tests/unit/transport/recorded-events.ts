@@ -1,6 +1,11 @@
-import type { CloseReason, Transport, TransportEvents } from '../../../src/transport/transport.ts';
+import type {
+  BytesMessage,
+  CloseReason,
+  Transport,
+  TransportEvents,
+} from '../../../src/transport/transport.ts';
 
-/** What a transport told its owner, in order, and a way to wait for more of it. */
+/** Records the events of a transport in order, and waits for more. */
 export class RecordedEvents implements TransportEvents {
   readonly log: string[] = [];
   closeReason: CloseReason | null = null;
@@ -25,6 +30,10 @@ export class RecordedEvents implements TransportEvents {
     this.#add(`message ${text}`);
   }
 
+  bytesMessage({ field, bytes }: BytesMessage): void {
+    this.#add(`bytes ${field} ${Buffer.from(bytes)}`);
+  }
+
   undecodable(reason: string): void {
     this.#add(`undecodable ${reason}`);
   }
@@ -42,7 +51,7 @@ export class RecordedEvents implements TransportEvents {
     this.#add('closed');
   }
 
-  /** Resolves once `done` holds; it is looked at after every event. */
+  /** Resolves once `done` holds; checked after every event. */
   until(done: () => boolean): Promise<void> {
     if (done()) return Promise.resolve();
     return new Promise((resolve) => this.#waiters.push({ done, resolve }));

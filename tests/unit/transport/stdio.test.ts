@@ -18,7 +18,7 @@ class SlowOutput extends Writable {
     this.#finish = done;
   }
 
-  /** Completes the write under way; the next one begins at once. */
+  /** Completes the current write; the next one starts immediately. */
   async finishOne(): Promise<void> {
     this.#finish?.();
     await new Promise(process.nextTick);
@@ -47,7 +47,7 @@ test.each([
   expect(events.log.at(-1)).toBe('ended');
 });
 
-test('a character split between two reads arrives whole', async () => {
+test('joins a character that is split between two reads', async () => {
   const { input, events } = connect();
   const bytes = Buffer.from('"😀"\n');
   for (const byte of bytes) input.write(Buffer.of(byte));
@@ -55,7 +55,7 @@ test('a character split between two reads arrives whole', async () => {
   expect(events.messages).toEqual(['"😀"']);
 });
 
-test('a line that is not UTF-8 ends the connection without a word, and what follows is not read', async () => {
+test('a line that is not UTF-8 ends the connection silently, and later lines are not read', async () => {
   const { input, events } = connect();
   input.write(Buffer.concat([Buffer.from('good\n'), Buffer.of(0xff, 0x0a), Buffer.from('more\n')]));
   expect(await events.untilClosed()).toMatchObject({ code: 1002 });
@@ -72,7 +72,7 @@ test.each([
   expect(events.log).toEqual(['message good', 'closed']);
 });
 
-test('an error of the owner is not taken for a line that is too long', () => {
+test('an error thrown by the receiver is not reported as a long line', () => {
   const input = new PassThrough();
   const transport = new StdioTransport(input, new PassThrough(), { maxMessageBytes: 10 });
   const closed = vi.fn();
@@ -84,14 +84,14 @@ test('an error of the owner is not taken for a line that is too long', () => {
   expect(closed).not.toHaveBeenCalled();
 });
 
-test('each message is written as one line', async () => {
+test('writes each message as one line', async () => {
   const { output, transport } = connect();
   expect(transport.send('{"a":1}')).toBe(true);
   expect(transport.send(Buffer.from('{"b":"é"}'))).toBe(true);
   expect((output as PassThrough).read().toString()).toBe('{"a":1}\n{"b":"é"}\n');
 });
 
-test('a paused intake takes nothing, and goes on where it stopped', async () => {
+test('receives nothing while paused, and continues where it stopped', async () => {
   const { input, transport, events } = connect();
   transport.setReceiving(false);
   input.write('one\n');
@@ -101,7 +101,7 @@ test('a paused intake takes nothing, and goes on where it stopped', async () => 
   await events.untilMessages(1);
 });
 
-test('a slow output asks to wait until half of the window is free, whatever is sent meanwhile', async () => {
+test('a slow output asks to wait until half of the window is free', async () => {
   const output = new SlowOutput({ highWaterMark: 1 });
   const { transport, events } = connect({ output });
   const part = 'x'.repeat(SEND_WINDOW_BYTES / 4 - 1);
@@ -109,7 +109,7 @@ test('a slow output asks to wait until half of the window is free, whatever is s
   expect(accepted).toEqual([true, true, true, true, false]);
   await output.finishOne();
   await output.finishOne();
-  // Below the window again, yet who was told to wait still waits for `drained`.
+  // Below the window again, but the caller still waits for `drained`.
   expect(transport.send('control')).toBe(false);
   await output.finishOne();
   expect(events.log).toEqual([]);
@@ -120,10 +120,10 @@ test('a slow output asks to wait until half of the window is free, whatever is s
   expect(events.log).toEqual(['drained']);
 });
 
-test('a close waits for what was sent', async () => {
+test('a close waits until everything is sent', async () => {
   const output = new SlowOutput();
   const { transport, events } = connect({ output });
-  transport.send('last words');
+  transport.send('last output');
   transport.close({ code: 1000, reason: 'done' });
   transport.close({ code: 1001, reason: 'again' });
   expect(events.log).toEqual([]);
@@ -131,11 +131,11 @@ test('a close waits for what was sent', async () => {
   expect(events.closeReason).toEqual({ code: 1000, reason: 'done' });
   expect(transport.send('dropped')).toBe(true);
   await output.finishOne();
-  expect(Buffer.concat(output.written).toString()).toBe('last words\n');
+  expect(Buffer.concat(output.written).toString()).toBe('last output\n');
   expect(events.log).toEqual(['closed']);
 });
 
-test('a close does not wait for ever for an output that nobody reads', () => {
+test('a close does not wait without a limit for an output that is not read', () => {
   vi.useFakeTimers();
   const { transport, events } = connect({ output: new SlowOutput() });
   transport.send('unread');
@@ -169,7 +169,7 @@ test.each([
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('nothing is taken from the input after a close', async () => {
+test('reads no input after a close', async () => {
   const { input, transport, events } = connect();
   transport.close({ code: 1000, reason: 'done' });
   input.write('late\n');
@@ -182,7 +182,7 @@ test.each([
   ['a broken output', ({ output }: ReturnType<typeof connect>) => output.destroy(new Error('EPIPE'))],
   ['a broken input', ({ input }: ReturnType<typeof connect>) => input.destroy(new Error('EIO'))],
   ['an input that is closed before its end', ({ input }: ReturnType<typeof connect>) => input.destroy()],
-])('%s is an abnormal end, once', async (_name, breakIt) => {
+])('%s ends the transport abnormally, once', async (_name, breakIt) => {
   const connection = connect();
   breakIt(connection);
   expect(await connection.events.untilClosed()).toMatchObject({ code: 1006 });

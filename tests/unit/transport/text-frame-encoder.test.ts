@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { encodeTextFrames } from '../../../src/transport/text-frame-encoder.ts';
 
-/** What the websocket library reads out of the bytes. */
+/** Parses the bytes with the websocket library. */
 function decode(bytes: Buffer): string[] {
   const received: string[] = [];
   const { Receiver } = createRequire(import.meta.url)('ws') as {
@@ -16,13 +16,16 @@ function decode(bytes: Buffer): string[] {
   return received;
 }
 
-test.each([0, 1, 125, 126, 127, 65_535, 65_536, 70_000])('a message of %i bytes is one frame', (length) => {
-  const message = 'x'.repeat(length);
-  expect(decode(encodeTextFrames([message]))).toEqual([message]);
-  expect(decode(encodeTextFrames([Buffer.from(message)]))).toEqual([message]);
-});
+test.each([0, 1, 125, 126, 127, 65_535, 65_536, 70_000])(
+  'encodes a message of %i bytes as one frame',
+  (length) => {
+    const message = 'x'.repeat(length);
+    expect(decode(encodeTextFrames([message]))).toEqual([message]);
+    expect(decode(encodeTextFrames([Buffer.from(message)]))).toEqual([message]);
+  },
+);
 
-test('any messages come out as they went in, in order', () => {
+test('the library decodes any messages unchanged and in order', () => {
   fc.assert(
     fc.property(fc.array(fc.string({ unit: 'grapheme' })), (messages) => {
       const mixed = messages.map((message, index) => (index % 2 === 0 ? message : Buffer.from(message)));

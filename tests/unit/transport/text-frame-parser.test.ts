@@ -8,14 +8,14 @@ import { TextFrameParser } from '../../../src/transport/text-frame-parser.ts';
 
 const [CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG] = [0, 1, 2, 8, 9, 10];
 
-/** A frame as a client sends it, or something close to one. */
+/** A frame as a client sends it, or nearly so. */
 interface FrameParts {
   readonly opcode: number;
   readonly payload: Uint8Array;
   readonly final?: boolean;
   readonly reserved?: number;
   readonly key?: Uint8Array | null;
-  /** How many bytes hold the length; the shortest form by default. */
+  /** Bytes that hold the length; the shortest form by default. */
   readonly lengthBytes?: 0 | 2 | 8;
 }
 
@@ -35,12 +35,12 @@ function frame({ opcode, payload, final = true, reserved = 0, key, lengthBytes }
 const text = (words: string, parts: Partial<FrameParts> = {}) =>
   frame({ opcode: TEXT, payload: Buffer.from(words), ...parts });
 
-/** What became of bytes: texts that were taken, and what the library made of the rest. */
-interface Story {
+/** The result of parsing: the texts, and what the library made of the rest. */
+interface ParseResult {
   readonly log: string[];
 }
 
-/** The websocket library's own receiver; it is not declared, because few programs need it. */
+/** The websocket library's receiver, which its types do not declare. */
 type Receiver = import('node:stream').Writable;
 const { Receiver } = ws as unknown as {
   Receiver: new (options: { isServer: boolean; maxPayload: number }) => Receiver;
@@ -65,8 +65,8 @@ function library(log: string[], maxPayload: number): { take(bytes: Buffer): void
   return { take: (bytes) => void (isOver || receiver.write(bytes)) };
 }
 
-/** What the library alone makes of chunks. */
-async function libraryStory(chunks: readonly Buffer[], maxBytes: number): Promise<Story> {
+/** Parses chunks with the library alone. */
+async function libraryResult(chunks: readonly Buffer[], maxBytes: number): Promise<ParseResult> {
   const log: string[] = [];
   const { take } = library(log, maxBytes);
   for (const chunk of chunks) {
@@ -76,8 +76,12 @@ async function libraryStory(chunks: readonly Buffer[], maxBytes: number): Promis
   return { log };
 }
 
-/** What the intake, with the library behind it, makes of chunks; `large` has them come in the buffer for large messages. */
-async function intakeStory(chunks: readonly Buffer[], maxBytes: number, large: boolean): Promise<Story> {
+/** Parses chunks with the parser in front of the library. `large` passes them in the buffer for large messages. */
+async function parserResult(
+  chunks: readonly Buffer[],
+  maxBytes: number,
+  large: boolean,
+): Promise<ParseResult> {
   const log: string[] = [];
   const behind = library(log, maxBytes);
   const take = (bytes: Buffer) => log.push(`text ${bytes.toString('latin1')}`);
@@ -98,7 +102,7 @@ async function intakeStory(chunks: readonly Buffer[], maxBytes: number, large: b
   return { log };
 }
 
-/** Cuts bytes where the given fractions say. */
+/** Splits bytes at the given fractions. */
 function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
   const ends = [...places.map((place) => Math.floor(place * bytes.length)), bytes.length].sort(
     (a, b) => a - b,
@@ -114,10 +118,10 @@ describe.each([
   ['in the buffer for large messages', true],
 ])('bytes %s', (_where, large) => {
   const storyOf = async (bytes: Buffer, chunks = [bytes], maxBytes = NO_LIMIT) =>
-    (await intakeStory(chunks, maxBytes, large)).log;
+    (await parserResult(chunks, maxBytes, large)).log;
 
   test.each([0, 1, 125, 126, 127, 65_535, 65_536, LARGE_MESSAGE_BYTES - 1, LARGE_MESSAGE_BYTES, 300_000])(
-    'a text of %i bytes arrives, whole or in pieces',
+    'receives a text of %i bytes, whole or in chunks',
     async (length) => {
       const words = 'abcdefghijklmnopqrstuvwxyz'.repeat(length / 26 + 1).slice(0, length);
       const bytes = Buffer.concat([text(words), text('next')]);
@@ -126,14 +130,14 @@ describe.each([
     },
   );
 
-  test('many messages in one chunk, and one message in many chunks', async () => {
+  test('receives many messages in one chunk, and one message in many chunks', async () => {
     const bytes = Buffer.concat([text('one'), text(''), text('two'), frame({ opcode: PING, payload: NONE })]);
     const expected = ['text one', 'text ', 'text two', 'ping '];
     expect(await storyOf(bytes)).toEqual(expected);
     expect(await storyOf(bytes, every(bytes))).toEqual(expected);
   });
 
-  test('a text in fragments is one text, with control frames in between', async () => {
+  test('joins a fragmented text, with control frames in between', async () => {
     const bytes = Buffer.concat([
       text('to', { final: false }),
       frame({ opcode: PING, payload: Buffer.from('p') }),
@@ -148,7 +152,7 @@ describe.each([
     expect(await storyOf(bytes, every(bytes))).toEqual(expected);
   });
 
-  test('a character may be split between fragments and between chunks', async () => {
+  test('joins a character that is split between fragments or chunks', async () => {
     const [first, second] = [Buffer.from('é').subarray(0, 1), Buffer.from('é').subarray(1)];
     const bytes = Buffer.concat([
       frame({ opcode: TEXT, payload: first, final: false }),
@@ -157,7 +161,7 @@ describe.each([
     expect(await storyOf(bytes, every(bytes))).toEqual([`text ${Buffer.from('é').toString('latin1')}`]);
   });
 
-  test('a binary message between texts goes to the library, also in fragments', async () => {
+  test('passes a binary message between texts to the library, also in fragments', async () => {
     const bytes = Buffer.concat([
       text('before'),
       frame({ opcode: BINARY, payload: Buffer.of(0xff, 0xfe), final: false }),
@@ -208,19 +212,16 @@ describe.each([
       'WS_ERR_INVALID_UTF8',
     ],
     ['a length beyond numbers', frameOfLength(2n ** 63n), 'WS_ERR_UNSUPPORTED_DATA_PAYLOAD_LENGTH'],
-  ])(
-    '%s is refused in the words of the library, and nothing is taken behind it',
-    async (_name, bytes, code) => {
-      const all = Buffer.concat([text('before'), bytes, text('behind')]);
-      for (const chunks of [[all], every(all)]) {
-        const log = await storyOf(all, chunks);
-        expect(log[0]).toBe('text before');
-        expect(log.slice(1)).toEqual([expect.stringContaining(`error ${code}`)]);
-      }
-    },
-  );
+  ])('%s is refused by the library, and nothing after it is parsed', async (_name, bytes, code) => {
+    const all = Buffer.concat([text('before'), bytes, text('behind')]);
+    for (const chunks of [[all], every(all)]) {
+      const log = await storyOf(all, chunks);
+      expect(log[0]).toBe('text before');
+      expect(log.slice(1)).toEqual([expect.stringContaining(`error ${code}`)]);
+    }
+  });
 
-  test('a message is measured by all its fragments', async () => {
+  test('limits the total size of all fragments', async () => {
     const part = (opcode: number, final: boolean) => text('x'.repeat(40), { opcode, final });
     const allowed = Buffer.concat([part(TEXT, false), part(CONTINUATION, true), text('next')]);
     expect(await storyOf(allowed, [allowed], 80)).toEqual([`text ${'x'.repeat(80)}`, 'text next']);
@@ -237,14 +238,14 @@ describe.each([
     ]);
   });
 
-  test('nothing is taken behind a close', async () => {
+  test('parses nothing after a close', async () => {
     const close = frame({ opcode: CLOSE, payload: Buffer.concat([Buffer.of(3, 232), Buffer.from('bye')]) });
     const bytes = Buffer.concat([text('before'), close, text('behind'), close]);
     expect(await storyOf(bytes)).toEqual(['text before', 'close 1000 bye']);
     expect(await storyOf(bytes, every(bytes))).toEqual(['text before', 'close 1000 bye']);
   });
 
-  test('whatever a client sends, the outcome is that of the library alone', async () => {
+  test('gives the same result as the library alone, for any input', async () => {
     const payload = fc.oneof(
       fc.string({ maxLength: 300 }).map((words) => Buffer.from(words)),
       fc.uint8Array({ maxLength: 140 }),
@@ -267,8 +268,8 @@ describe.each([
         fc.constantFrom(NO_LIMIT, 200, 65_536),
         async (frames, places, maxBytes) => {
           const chunks = cut(Buffer.concat(frames.map((parts) => frame(parts))), places);
-          const { log } = await libraryStory(chunks, maxBytes);
-          expect((await intakeStory(chunks, maxBytes, large)).log).toEqual(log);
+          const { log } = await libraryResult(chunks, maxBytes);
+          expect((await parserResult(chunks, maxBytes, large)).log).toEqual(log);
         },
       ),
       { numRuns: 300 },
@@ -276,7 +277,7 @@ describe.each([
   }, 60_000);
 });
 
-test('much is expected while a large text arrives, and only then', () => {
+test('expects a large message only while one arrives', () => {
   const intake = new TextFrameParser(NO_LIMIT, {
     text: () => {},
     begin: (expectedBytes) => new BufferedMessage(expectedBytes, () => {}),
@@ -296,7 +297,7 @@ test('much is expected while a large text arrives, and only then', () => {
   expect(expected(binary.subarray(0, 100))).toBe(false);
 });
 
-test('what is large or comes in pieces is announced with its length, and nothing else is', () => {
+test('announces the length of large and fragmented texts only', () => {
   const announced: number[] = [];
   const intake = new TextFrameParser(NO_LIMIT, {
     text: ({ length }) => announced.push(-length),
@@ -316,7 +317,7 @@ test('what is large or comes in pieces is announced with its length, and nothing
 
 const NONE = new Uint8Array(0);
 
-/** The header of a text that is announced and does not come. */
+/** The header of a text that never arrives. */
 function frameOfLength(length: bigint): Buffer {
   const header = Buffer.alloc(14);
   header[0] = 0x80 | TEXT;

@@ -7,7 +7,7 @@ import { unmask } from '../../../src/transport/unmask.ts';
 test.each([
   ['memory of its own', (bytes: number) => new Uint8Array(bytes)],
   ['the buffer for large messages', (bytes: number) => readBuffer(true).subarray(0, bytes).fill(0)],
-])('in %s every byte is unmasked by its place in the payload, and nothing around it', (_, memoryOf) => {
+])('unmasks every byte by its offset in %s, and nothing around it', (_, memoryOf) => {
   fc.assert(
     fc.property(
       fc.uint8Array({ maxLength: 200 }),
@@ -29,7 +29,7 @@ test.each([
   );
 });
 
-test('the buffer for large messages has vector instructions, and all of it can be unmasked', () => {
+test('unmasks the whole buffer for large messages with vector instructions', () => {
   const buffer = readBuffer(true);
   expect(buffer.buffer.byteLength).toBe(LARGE_READ_BYTES);
   expect(unmaskVectors(buffer, 0)).toBe(LARGE_READ_BYTES);

@@ -10,17 +10,17 @@ import { BINARY, frame, listen, PING, PONG, pair, QUIET, rawClient, TEXT } from 
 
 /** The header of a frame of 64 KiB or more. */
 const LONG_HEADER_BYTES = 10;
-/** The send and receive buffers of a loopback connection together hold less than this. */
+/** The send and receive buffers of a loopback connection hold less than this in total. */
 const MOST_THE_SYSTEM_BUFFERS = 40 * 1024 * 1024;
 
-test('a ping is answered with its payload', async () => {
+test('answers a ping with its payload', async () => {
   const { client } = await pair();
   client.ping('are you there');
   const [payload] = (await once(client, 'pong')) as [Buffer];
   expect(payload.toString()).toBe('are you there');
 });
 
-test('a peer that pings and does not read is not answered until it reads', async () => {
+test('does not answer pings of a peer that does not read', async () => {
   const server = await listen();
   const client = await rawClient(server);
   const transport = await server.accepted();
@@ -47,7 +47,7 @@ test('a peer that pings and does not read is not answered until it reads', async
   expect(Buffer.concat(received).subarray(partsBytes)).toEqual(pong);
 });
 
-describe('signs of life', () => {
+describe('Keepalive', () => {
   let nowMs = 0;
 
   beforeEach(() => {
@@ -60,7 +60,7 @@ describe('signs of life', () => {
     vi.restoreAllMocks();
   });
 
-  /** Moves the clock and the timers on together. */
+  /** Advances the clock and the timers together. */
   function pass(milliseconds: number): void {
     for (let passed = 0; passed < milliseconds; passed += 10) {
       nowMs += 10;
@@ -68,7 +68,7 @@ describe('signs of life', () => {
     }
   }
 
-  /** Lets time pass and waits for the ping that comes with it. */
+  /** Advances the time and waits for the resulting ping. */
   async function pinged(client: WebSocket, afterMs: number): Promise<void> {
     const ping = once(client, 'ping');
     pass(afterMs);
@@ -78,7 +78,7 @@ describe('signs of life', () => {
   test.each([
     ['often', 10],
     ['less often than it may be silent', 60_000],
-  ])('a peer that answers pings stays, and one that does not is dropped: pinged %s', async (_name, ms) => {
+  ])('keeps a peer that answers pings, and drops one that does not: pinged %s', async (_name, ms) => {
     const { client, events, socket } = await pair({ pingIntervalMs: ms, peerSilenceTimeoutMs: 40 });
     for (let round = 0; round < 10; round++) {
       await pinged(client, 20);
@@ -93,7 +93,7 @@ describe('signs of life', () => {
     expect(await events.untilClosed()).toMatchObject({ code: 1006 });
   });
 
-  test('a peer that takes long to send a message is heard all the time', async () => {
+  test('keeps a peer that takes long to send a message', async () => {
     const server = await listen({ pingIntervalMs: 20, peerSilenceTimeoutMs: 40 });
     const peer = await rawClient(server);
     const events = RecordedEvents.of(await server.accepted());
@@ -110,7 +110,7 @@ describe('signs of life', () => {
     expect(await events.untilClosed()).toMatchObject({ code: 1006 });
   });
 
-  test('so is a server, by its client', async () => {
+  test('a client keeps a server that takes long to send a message', async () => {
     const server = await listen();
     const client = await connectWebSocket(server.url, { pingIntervalMs: 20, peerSilenceTimeoutMs: 40 });
     const events = RecordedEvents.of(client);
@@ -128,14 +128,14 @@ describe('signs of life', () => {
     expect(await events.untilClosed()).toMatchObject({ code: 1006 });
   });
 
-  test('a peer cannot be heard while the intake is paused, and is not dropped for it', async () => {
+  test('keeps a peer while receiving is paused', async () => {
     const { client, transport, events } = await pair({ pingIntervalMs: 20, peerSilenceTimeoutMs: 40 });
     transport.setReceiving(false);
     for (let round = 0; round < 10; round++) await pinged(client, 20);
     expect(events.log).toEqual([]);
   });
 
-  test('no pings are sent where none are wanted', async () => {
+  test('sends no pings when they are disabled', async () => {
     const { client, events } = await pair({ pingIntervalMs: 0, peerSilenceTimeoutMs: 40 });
     let pings = 0;
     client.on('ping', () => pings++);
@@ -146,7 +146,7 @@ describe('signs of life', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('the pings end with the connection', async () => {
+  test('stops the pings with the connection', async () => {
     const { client, events } = await pair({ pingIntervalMs: 20, peerSilenceTimeoutMs: 0 });
     expect(vi.getTimerCount()).toBe(1);
     client.terminate();
@@ -155,7 +155,7 @@ describe('signs of life', () => {
   });
 });
 
-test('who was told to wait is told when to go on, whatever is sent meanwhile', () => {
+test('reports drained after congestion, whatever is sent in between', () => {
   const socket = new StubWebSocket();
   const transport = new WebSocketTransport(socket as unknown as WebSocket, QUIET);
   const events = RecordedEvents.of(transport);
@@ -163,7 +163,7 @@ test('who was told to wait is told when to go on, whatever is sent meanwhile', (
   expect(Array.from({ length: 5 }, () => transport.send(part))).toEqual([true, true, true, true, false]);
   socket.finishOne();
   socket.finishOne();
-  // Below the window again, yet who was told to wait still waits for `drained`.
+  // Below the window again, but the caller still waits for `drained`.
   expect(transport.send('control')).toBe(false);
   socket.finishOne();
   expect(events.log).toEqual([]);
@@ -174,7 +174,7 @@ test('who was told to wait is told when to go on, whatever is sent meanwhile', (
   expect(events.log).toEqual(['drained', 'closed']);
 });
 
-test('nothing drains after the end', () => {
+test('does not report drained after the end', () => {
   const socket = new StubWebSocket();
   const transport = new WebSocketTransport(socket as unknown as WebSocket, QUIET);
   const events = RecordedEvents.of(transport);
@@ -184,7 +184,7 @@ test('nothing drains after the end', () => {
   expect(events.log).toEqual(['closed']);
 });
 
-test('a paused intake makes the peer feel it, and loses nothing', async () => {
+test('a paused transport creates back-pressure and loses nothing', async () => {
   const { client, transport, events } = await pair({ maxMessageBytes: 1_000_000 });
   transport.setReceiving(false);
   const count = 64;
@@ -199,7 +199,7 @@ test('a paused intake makes the peer feel it, and loses nothing', async () => {
 });
 
 test.each(['end', 'resetAndDestroy'] as const)(
-  'a peer that leaves is noticed while the intake is paused (%s)',
+  'notices that the peer leaves while receiving is paused (%s)',
   async (how) => {
     const server = await listen();
     const client = await rawClient(server);
@@ -213,12 +213,12 @@ test.each(['end', 'resetAndDestroy'] as const)(
   },
 );
 
-test('a peer that does not read makes the transport ask to wait, until it reads again', async () => {
+test('asks to wait while the peer does not read', async () => {
   const { client, transport, events } = await pair();
   client.pause();
   const part = Buffer.alloc(SEND_WINDOW_BYTES / 4, 'x');
   let sent = 1;
-  // What the system buffers for a connection has no fixed size; it is full when nothing drains any more.
+  // The system's buffers have no fixed size; they are full when nothing drains any more.
   while (transport.send(part)) {
     sent++;
     await new Promise(setImmediate);

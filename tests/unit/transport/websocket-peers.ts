@@ -11,7 +11,7 @@ import { RecordedEvents } from './recorded-events.ts';
 /** Opcodes of frames. */
 export const [TEXT, BINARY, CLOSE, PING, PONG] = [0x1, 0x2, 0x8, 0x9, 0xa];
 
-/** No limits that a test could run into, and no pings. */
+/** No limits that a test could reach, and no pings. */
 export const QUIET: WebSocketOptions = { maxMessageBytes: 1_000, pingIntervalMs: 0, peerSilenceTimeoutMs: 0 };
 const cleanups: (() => unknown)[] = [];
 
@@ -19,7 +19,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-/** A server on a free port; `accepted` gives the transports of its clients in their order. */
+/** A server on a free port. `accepted` yields the transports of its clients in order. */
 export async function listen(options: Partial<WebSocketOptions> = {}) {
   const upgrader = new WebSocketUpgrader({ ...QUIET, ...options });
   const waiting: ((transport: Transport) => void)[] = [];
@@ -47,7 +47,7 @@ export async function listen(options: Partial<WebSocketOptions> = {}) {
   return { port, url: `ws://127.0.0.1:${port}`, accepted, sockets };
 }
 
-/** A bare websocket client, and the server's end of it with the socket below. */
+/** A bare websocket client, and the server's end of it with the underlying socket. */
 export async function pair(options: Partial<WebSocketOptions> = {}) {
   const server = await listen(options);
   const client = new WebSocket(server.url, { autoPong: false });
@@ -57,7 +57,7 @@ export async function pair(options: Partial<WebSocketOptions> = {}) {
   return { client, transport, events: RecordedEvents.of(transport), socket: server.sockets[0]! };
 }
 
-/** A client that speaks websocket by hand. */
+/** A client that writes websocket frames by hand. */
 export async function rawClient(server: { port: number }): Promise<Socket> {
   const socket = connect(server.port, '127.0.0.1');
   cleanups.push(() => socket.destroy());
@@ -70,7 +70,7 @@ export async function rawClient(server: { port: number }): Promise<Socket> {
   return socket;
 }
 
-/** A masked frame with a short payload; the mask of zeros leaves it readable. */
+/** A masked frame with a short payload; a zero mask leaves it readable. */
 export function frame(opcode: number, payload: string | Buffer): Buffer {
   const bytes = Buffer.from(payload);
   return Buffer.concat([Buffer.of(0x80 | opcode, 0x80 | bytes.length, 0, 0, 0, 0), bytes]);

@@ -12,7 +12,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-test('text, binary and fragmented messages arrive alike', async () => {
+test('receives text, binary and fragmented messages alike', async () => {
   const { client, events } = await pair();
   client.send('text é');
   client.send(Buffer.from('binary é'));
@@ -23,7 +23,7 @@ test('text, binary and fragmented messages arrive alike', async () => {
   expect(events.messages).toEqual(['text é', 'binary é', 'fragmented']);
 });
 
-test('a binary frame that is not UTF-8 is reported and the connection goes on', async () => {
+test('reports a binary frame that is not UTF-8 and continues', async () => {
   const { client, events } = await pair();
   client.send(Buffer.of(0xff, 0xfe));
   client.send('next');
@@ -31,7 +31,7 @@ test('a binary frame that is not UTF-8 is reported and the connection goes on', 
   expect(events.log).toEqual(['undecodable a binary frame is not valid UTF-8', 'message next']);
 });
 
-test('messages are sent as text frames without compression or subprotocol', async () => {
+test('sends text frames without compression or subprotocol', async () => {
   const { client, transport } = await pair();
   expect(client.extensions).toBe('');
   expect(client.protocol).toBe('');
@@ -47,12 +47,12 @@ test('messages are sent as text frames without compression or subprotocol', asyn
   ]);
 });
 
-test('messages sent before the opening are kept', async () => {
+test('keeps messages that arrive before open', async () => {
   const server = await listen();
   const client = await rawClient(server);
   const transport = await server.accepted();
   await new Promise((resolve) => client.write(frame(TEXT, 'early'), resolve));
-  // What comes to the server later is answered: it has seen the message before.
+  // The answer to a later client shows that the server has received the message.
   const other = await rawClient(server);
   const otherEvents = RecordedEvents.of(await server.accepted());
   other.write(frame(TEXT, 'later'));
@@ -62,7 +62,7 @@ test('messages sent before the opening are kept', async () => {
   expect(events.messages).toEqual(['early']);
 });
 
-test('a transport opened after its connection has gone says so', async () => {
+test('reports the end when it is opened after its connection is gone', async () => {
   const server = await listen();
   const client = await rawClient(server);
   const transport = await server.accepted();
@@ -90,7 +90,7 @@ test.each([
   }
 });
 
-test('fragments are added up', async () => {
+test('limits the total size of fragments', async () => {
   const { client, events } = await pair();
   client.send('x'.repeat(600), { fin: false });
   client.send('x'.repeat(401), { fin: true });
@@ -98,19 +98,19 @@ test('fragments are added up', async () => {
   expect(events.messages).toEqual([]);
 });
 
-test('a message for which there is no memory ends its connection and no other', async () => {
+test('a message that exceeds the available memory ends only its own connection', async () => {
   const [poor, other] = [await pair({ maxMessageBytes: 1_000_000 }), await pair()];
   vi.spyOn(BUFFER_POOL, 'take').mockImplementation(() => Buffer.allocUnsafeSlow(Number.MAX_SAFE_INTEGER));
   poor.client.send('x'.repeat(500_000));
   const [code, reason] = (await once(poor.client, 'close')) as [number, Buffer];
-  expect([code, reason.toString()]).toEqual([1013, 'there is no memory for the message']);
+  expect([code, reason.toString()]).toEqual([1013, 'not enough memory for the message']);
   await poor.events.untilClosed();
   expect(poor.events.messages).toEqual([]);
   other.client.send('goes on');
   await other.events.untilMessages(1);
 });
 
-test('a close reaches the peer with code and reason behind what was sent', async () => {
+test('closes with code and reason after everything that was sent', async () => {
   const { client, transport, events } = await pair();
   const messages: string[] = [];
   client.on('message', (data: Buffer) => messages.push(data.toString()));
@@ -128,16 +128,16 @@ test.each([
   ['x'.repeat(124), 'x'.repeat(123)],
   ['é'.repeat(62), 'é'.repeat(61)],
   ['😀'.repeat(31), '😀'.repeat(30)],
-])('the reason %s is cut to what fits, never inside a character', async (reason, shown) => {
+])('truncates the reason %s, never inside a character', async (reason, shown) => {
   const { client, transport } = await pair();
   transport.close({ code: 1008, reason });
   const [, received] = (await once(client, 'close')) as [number, Buffer];
   expect(received.toString()).toBe(shown);
 });
 
-test('nothing that arrives after a close is delivered', async () => {
+test('delivers nothing that arrives after a close', async () => {
   const { client, transport, events } = await pair();
-  // The peer's answer ends the connection, not the time after which it is cut off.
+  // The peer's answer ends the connection, not the close timeout.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   transport.close({ code: 1008, reason: 'violation' });
   transport.setReceiving(false);
@@ -147,7 +147,7 @@ test('nothing that arrives after a close is delivered', async () => {
   expect(events.log).toEqual(['closed']);
 });
 
-test('nothing stands behind the close frame that answers the peer', async () => {
+test('sends nothing after the close frame that answers the peer', async () => {
   const server = await listen();
   const client = await rawClient(server);
   const transport = await server.accepted();
@@ -165,7 +165,7 @@ test('nothing stands behind the close frame that answers the peer', async () => 
   expect(Buffer.concat(received)).toEqual(Buffer.of(0x80 | CLOSE, 0));
 });
 
-test('a peer that never answers a close is cut off', async () => {
+test('cuts off a peer that never answers a close', async () => {
   const server = await listen();
   await rawClient(server);
   const transport = await server.accepted();
@@ -179,7 +179,7 @@ test('a peer that never answers a close is cut off', async () => {
   expect(await events.untilClosed()).toMatchObject({ code: 1006 });
 });
 
-test('a peer that closes and then keeps its connection is cut off', async () => {
+test('cuts off a peer that closes and keeps its connection open', async () => {
   const server = await listen();
   const peer = await rawClient(server);
   peer.allowHalfOpen = true;
@@ -194,7 +194,7 @@ test('a peer that closes and then keeps its connection is cut off', async () => 
   expect(await events.untilClosed()).toMatchObject({ code: 1000 });
 });
 
-test('a server that closes and then keeps the connection is left', async () => {
+test('a client leaves a server that closes and keeps the connection open', async () => {
   const server = await listen();
   const client = await connectWebSocket(server.url);
   const events = RecordedEvents.of(client);
@@ -208,7 +208,7 @@ test('a server that closes and then keeps the connection is left', async () => {
   expect(await events.untilClosed()).toMatchObject({ code: 1001 });
 });
 
-test('a connection that breaks is an abnormal end', async () => {
+test('a broken connection is an abnormal end', async () => {
   const { client, events, transport } = await pair();
   client.terminate();
   expect(await events.untilClosed()).toMatchObject({ code: 1006 });
@@ -216,7 +216,7 @@ test('a connection that breaks is an abnormal end', async () => {
   expect(events.log).toEqual(['closed']);
 });
 
-test('a client connects, speaks and closes', async () => {
+test('a client connects, exchanges messages and closes', async () => {
   const server = await listen();
   const client = await connectWebSocket(server.url, { headers: { 'x-test': '1' } });
   const clientEvents = RecordedEvents.of(client);
@@ -229,7 +229,7 @@ test('a client connects, speaks and closes', async () => {
   expect(await clientEvents.untilClosed()).toMatchObject({ code: 1000 });
 });
 
-test('a client that is dropped leaves without a word', async () => {
+test('a dropped client leaves without a close handshake', async () => {
   const server = await listen();
   const client = await connectWebSocket(server.url);
   RecordedEvents.of(client);
@@ -238,7 +238,7 @@ test('a client that is dropped leaves without a word', async () => {
   expect(await events.untilClosed()).toMatchObject({ code: 1006 });
 });
 
-test('connecting fails where nobody listens, and when it is given up', async () => {
+test('connecting fails when no server listens, and when it is aborted', async () => {
   const server = await listen();
   await expect(connectWebSocket('ws://127.0.0.1:1')).rejects.toThrow('ECONNREFUSED');
   await expect(connectWebSocket(server.url, { signal: AbortSignal.abort() })).rejects.toThrow(/abort/);

@@ -5,16 +5,16 @@ import { AUTHORITY_DAYS, LEAF_DAYS, LEAF_RENEWAL_DAYS, MAX_LEAVES } from '../lim
 import { authorityCertificate, hostCertificate, type Issuer } from './certificate.ts';
 
 /**
- * An authority that vouches for hosts to the programs of this server. Its keys are in memory only, so that nobody else can speak for
- * a host, and nobody at all once the server has ended.
+ * A certificate authority that issues host certificates for the programs of this server. Its keys exist only in memory, so no
+ * other process can impersonate a host, and none at all after the server has ended.
  */
 export class Authority {
-  /** What programs have to trust, in PEM. */
+  /** The CA certificate that programs must trust, in PEM. */
   readonly certificate: string;
   readonly #issuer: Issuer;
-  /** One key for all hosts: who has it has the memory of this process. */
+  /** One key for all hosts: whoever can read it can read the memory of this process. */
   readonly #leafKeys: KeyPair;
-  /** By host, the one that was used longest ago first. */
+  /** By host, the least recently used first. */
   readonly #leaves = new Map<string, { readonly context: SecureContext; readonly renewAt: number }>();
   readonly #now: () => number;
 
@@ -30,7 +30,7 @@ export class Authority {
     return new Authority(own, leaves, now);
   }
 
-  /** What a TLS server needs to be taken for the host. */
+  /** The context of a TLS server that impersonates the host. */
   contextFor(host: string): SecureContext {
     const now = this.#now();
     const known = this.#leaves.get(host);
@@ -41,7 +41,7 @@ export class Authority {
     return leaf.context;
   }
 
-  /** How many certificates are kept. */
+  /** Number of certificates in the cache. */
   get size(): number {
     return this.#leaves.size;
   }
@@ -51,7 +51,7 @@ export class Authority {
     const cert = hostCertificate(this.#issuer, host, publicKey, new Date(now), LEAF_DAYS);
     const key = privateKey.export({ type: 'pkcs8', format: 'pem' });
     return {
-      // It asks nobody for a certificate, so that it need not know whom to trust, which is a lot.
+      // An empty list of CAs: the server requests no client certificates, and Node's default list is large.
       context: createSecureContext({ cert, key, ca: [], minVersion: 'TLSv1.2' }),
       renewAt: now + LEAF_RENEWAL_DAYS * DAY_MS,
     };

@@ -4,14 +4,14 @@ import { BACKDATED_DAYS } from '../limits.ts';
 import { encodeAddress } from '../socks5-address.ts';
 import * as der from './der.ts';
 
-/** Who signs a certificate. */
+/** The signer of a certificate. */
 export interface Issuer {
   readonly name: string;
   readonly publicKey: KeyObject;
   readonly privateKey: KeyObject;
 }
 
-/** The certificate, in PEM, by which an issuer vouches for itself. */
+/** The self-signed certificate of an issuer, in PEM. */
 export function authorityCertificate(issuer: Issuer, now: Date, days: number): string {
   const { name, publicKey } = issuer;
   return certificate(issuer, {
@@ -19,7 +19,7 @@ export function authorityCertificate(issuer: Issuer, now: Date, days: number): s
     publicKey,
     validity: validity(now, days),
     extensions: [
-      // It may sign certificates for hosts but none for further authorities.
+      // It may sign host certificates, but no further CA certificates.
       extension(BASIC_CONSTRAINTS, true, der.sequence(der.boolean(true), der.integer(Buffer.from([0])))),
       extension(KEY_USAGE, true, der.bits(Buffer.from([CERTIFICATE_SIGNING]), 2)),
       extension(SUBJECT_KEY, false, der.octets(keyIdentifier(publicKey))),
@@ -27,7 +27,7 @@ export function authorityCertificate(issuer: Issuer, now: Date, days: number): s
   });
 }
 
-/** A certificate, in PEM, for a host: a name or an address. */
+/** A certificate for a host name or address, in PEM. */
 export function hostCertificate(
   issuer: Issuer,
   host: string,
@@ -105,7 +105,7 @@ function pem(bytes: Buffer): string {
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const VERSION_3 = 2;
-/** More than anybody can guess, as the rules for authorities want it. */
+/** Random and unguessable, as the CA/Browser Forum's baseline requirements demand. */
 const SERIAL_BYTES = 16;
 const KEY_IDENTIFIER_BYTES = 20;
 
@@ -119,7 +119,7 @@ const AUTHORITY_KEY = '2.5.29.35';
 const EXTENDED_KEY_USAGE = '2.5.29.37';
 const SERVER_AUTHENTICATION = '1.3.6.1.5.5.7.3.1';
 
-/** Which of the alternative names a name is. */
+/** Types of a subject alternative name. */
 const DNS_NAME = 2;
 const IP_ADDRESS = 7;
 

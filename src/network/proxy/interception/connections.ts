@@ -7,7 +7,7 @@ import { IDLE_TIMEOUT_MS, TLS_HANDSHAKE_MS } from '../limits.ts';
 import type { Scheme } from '../masking/destination.ts';
 
 /** An agent with one connection, for one request after another. */
-export class SoleConnection extends ReliableAgent {
+class SoleConnection extends ReliableAgent {
   #socket: Socket | null;
 
   constructor(socket: Socket) {
@@ -23,25 +23,25 @@ export class SoleConnection extends ReliableAgent {
   }
 }
 
-/** Speaks TLS on a connection. Rejects, and ends it, when the other side cannot prove to be the host. */
+/** Starts TLS on a connection. Rejects and closes it when the other side's certificate does not prove the host. */
 export function secureTo(host: Host, socket: Socket, trust: SecureContext): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const secured = connect({
       socket,
       ...(host.address === null ? { servername: host.name } : { host: host.address }),
       secureContext: trust,
-      // Whatever the server's environment says about it.
+      // Overrides NODE_TLS_REJECT_UNAUTHORIZED.
       rejectUnauthorized: true,
       ALPNProtocols: ['http/1.1'],
     });
     const timer = setTimeout(
-      () => secured.destroy(new Error('the handshake takes too long')),
+      () => secured.destroy(new Error('the TLS handshake timed out')),
       TLS_HANDSHAKE_MS,
     );
     secured.once('secureConnect', () => {
       clearTimeout(timer);
       secured.off('error', fail);
-      // Seen by whoever uses it.
+      // The user of the socket sees its errors.
       secured.on('error', () => {});
       keepReadableAfterWriteError(secured);
       resolve(secured);
@@ -58,8 +58,8 @@ export function secureTo(host: Host, socket: Socket, trust: SecureContext): Prom
 }
 
 /**
- * The first byte that the client sends, which is left for whoever reads next. Null when the other side speaks first, or one of them
- * goes: then it is no protocol in which a client begins. Where nobody ever says anything both end, as everywhere after a time.
+ * Peeks at the first byte that the client sends. Null when the other side speaks first or one of them disconnects: then the client
+ * does not start the protocol. When neither sends anything both are closed after the idle timeout.
  */
 export function firstByte(client: Socket, upstream: Socket): Promise<number | null> {
   return new Promise((resolve) => {
@@ -86,7 +86,7 @@ export function firstByte(client: Socket, upstream: Socket): Promise<number | nu
   });
 }
 
-/** A program's connection and the one to the host, which end together. */
+/** The connection of a program and that to its host, which end together. */
 export class InterceptedConnection {
   readonly access: AccessRequest;
   readonly scheme: Scheme;
@@ -113,12 +113,12 @@ export class InterceptedConnection {
     this.agent.catch(() => {});
   }
 
-  /** Called when the host goes while nothing is asked of it: no further request could be answered. */
+  /** Calls back when the host disconnects between requests: no further request could be answered. */
   onIdleEnd(listener: () => void): void {
     this.#onIdleEnd = listener;
   }
 
-  /** To be called around each request. */
+  /** Marks the start of a request; the returned function marks its end. */
   begin(): () => void {
     this.#busy++;
     return () => {

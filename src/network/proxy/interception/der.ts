@@ -1,4 +1,4 @@
-/** Writes the few types of DER (X.690) that certificates are made of. */
+/** Encodes the few DER types (X.690) that certificates need. */
 
 export function sequence(...parts: readonly Uint8Array[]): Buffer {
   return tagged(0x30, ...parts);
@@ -8,7 +8,7 @@ export function set(...parts: readonly Uint8Array[]): Buffer {
   return tagged(0x31, ...parts);
 }
 
-/** A number that is not negative, given by its bytes. */
+/** A non-negative number, given by its bytes. */
 export function integer(bytes: Uint8Array): Buffer {
   const start = bytes.findIndex((byte) => byte !== 0);
   const digits = start === -1 ? Buffer.alloc(1) : bytes.subarray(start);
@@ -32,24 +32,24 @@ export function octets(bytes: Uint8Array): Buffer {
   return tagged(0x04, bytes);
 }
 
-/** All bits of the bytes but the last `unused` ones. */
+/** All bits except the last `unused` ones. */
 export function bits(bytes: Uint8Array, unused = 0): Buffer {
   return tagged(0x03, Buffer.from([unused]), bytes);
 }
 
-/** Certificates write years before 2050 with two digits. */
+/** Certificates encode years before 2050 with two digits. */
 export function time(date: Date): Buffer {
   const digits = date.toISOString().replace(/\.\d+Z$|[-:T]/g, '');
   const short = date.getUTCFullYear() < 2050;
   return tagged(short ? 0x17 : 0x18, Buffer.from(`${short ? digits.slice(2) : digits}Z`));
 }
 
-/** `[number]`, holding something else. */
+/** `[number]`, constructed. */
 export function context(number: number, ...parts: readonly Uint8Array[]): Buffer {
   return tagged(0xa0 + number, ...parts);
 }
 
-/** `[number]` in the place of a type of bytes. */
+/** `[number]`, implicitly tagged bytes. */
 export function contextBytes(number: number, bytes: Uint8Array): Buffer {
   return tagged(0x80 + number, bytes);
 }

@@ -10,35 +10,35 @@ import type { ServerVariables } from '../proxy-resources.ts';
 import { Authority } from './authority.ts';
 import { removeOrphans } from './owned-folders.ts';
 
-/** What interception needs, for as long as it is lease. */
+/** What interception needs, until it is released. */
 export interface InterceptionLease {
   readonly authority: Authority;
-  /** Whom the web servers have to be vouched for by. */
+  /** The CA certificates that must vouch for web servers. */
   readonly trust: SecureContext;
-  /** What the program has to trust, over its environment `env`. */
+  /** The variables that make a program with the environment `env` trust the authority. */
   variables(env: Readonly<Record<string, string>>): Record<string, string>;
-  /** To be called once. */
+  /** Must be called once. */
   release(): void;
 }
 
 /**
- * What the proxies of a server share to look into connections: an authority, and a file with its certificate and those that programs
- * trust anyway. The file is there as long as somebody needs it.
+ * What the proxies of a server share for interception: a certificate authority, and a bundle file with its certificate and those
+ * that programs trust anyway. The file exists as long as a lease is held.
  */
 export class InterceptionCertificates {
   readonly #bundlePath: string;
   readonly #env: ServerVariables;
   #authority: Promise<Authority> | null = null;
   #shared: Shared | null = null;
-  /** Settled when what was there before is gone. */
-  #cleared: Promise<void> = Promise.resolve();
+  /** Settles when the previous file has been removed. */
+  #removed: Promise<void> = Promise.resolve();
 
   constructor(bundlePath: string, env: ServerVariables) {
     this.#bundlePath = bundlePath;
     this.#env = env;
   }
 
-  /** Rejects with NetworkError when that cannot be had; then nothing is left behind. */
+  /** Rejects with NetworkError when that is not possible; nothing is left behind then. */
   async acquire(): Promise<InterceptionLease> {
     this.#shared ??= { made: this.#make(), holders: 0 };
     const shared = this.#shared;
@@ -58,7 +58,7 @@ export class InterceptionCertificates {
   #release(shared: Shared): void {
     if (--shared.holders > 0) return;
     if (this.#shared === shared) this.#shared = null;
-    this.#cleared = shared.made.catch(() => {}).then(() => this.#remove());
+    this.#removed = shared.made.catch(() => {}).then(() => this.#remove());
   }
 
   async #make(): Promise<Made> {
@@ -67,14 +67,14 @@ export class InterceptionCertificates {
     const [authority, files] = await Promise.all([
       this.#authority,
       authorityFiles(this.#env),
-      this.#cleared,
+      this.#removed,
       removeOrphans(dirname(folder)),
     ]);
     const trust = trustIn(files);
     const bundle = [...programTrust(files), authority.certificate];
-    process.once('exit', this.#removeAtOnce);
+    process.once('exit', this.#removeOnExit);
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    // Nobody else can have made it, unless to have something else overwritten.
+    // `x` fails if the file exists: another process could have placed a link there to have something else overwritten.
     const file = await open(this.#bundlePath, 'wx', 0o644);
     try {
       await file.writeFile(bundle.join('\n'));
@@ -84,24 +84,24 @@ export class InterceptionCertificates {
     }
   }
 
-  /** A program that may write around it could have others trust whom it likes. */
+  /** A program that may write there could make other programs trust its own authority. */
   async #checkUnchanged(identity: string): Promise<void> {
     const found = await lstat(this.#bundlePath, { bigint: true }).then(identityOf, () => null);
-    if (found !== identity) throw new Error(`${this.#bundlePath} was changed or removed by somebody else`);
+    if (found !== identity) throw new Error(`${this.#bundlePath} was changed or removed by another process`);
   }
 
-  /** The folder above is shared with others, who may have something in it. */
+  /** Removes the parent folder only when it is empty, because other servers use it too. */
   async #remove(): Promise<void> {
     const folder = dirname(this.#bundlePath);
     await rm(folder, { recursive: true, force: true }).catch(() => {});
     await rmdir(dirname(folder)).catch(() => {});
-    process.off('exit', this.#removeAtOnce);
+    process.off('exit', this.#removeOnExit);
   }
 
-  /** A process that ends waits for nothing. */
-  readonly #removeAtOnce = (): void => rmSync(dirname(this.#bundlePath), { recursive: true, force: true });
+  /** Synchronous, because an exiting process does not wait. */
+  readonly #removeOnExit = (): void => rmSync(dirname(this.#bundlePath), { recursive: true, force: true });
 
-  /** What the program's own request says about a variable stands; what it only has from the server does not: the file has that too. */
+  /** Keeps variables that the program's request sets. Replaces values inherited from the server, whose certificates are in the bundle. */
   #variables(env: Readonly<Record<string, string>>): Record<string, string> {
     const isFree = (name: string) => !env[name] || env[name] === this.#env[name];
     return Object.fromEntries(BUNDLE_VARIABLES.filter(isFree).map((name) => [name, this.#bundlePath]));
@@ -118,12 +118,12 @@ interface Shared {
   holders: number;
 }
 
-/** Another one for another file, and for the same with other contents. */
+/** Differs for another file and for the same file with other contents. */
 function identityOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return [dev, ino, size, mtimeNs, ctimeNs].join();
 }
 
-/** What programs and their libraries read to find out whom to trust. */
+/** Variables from which programs and libraries read the CA bundle. */
 const BUNDLE_VARIABLES = [
   'CODEX_CA_CERTIFICATE',
   'SSL_CERT_FILE',
@@ -138,16 +138,16 @@ const BUNDLE_VARIABLES = [
   'NPM_CONFIG_CAFILE',
 ];
 
-/** The certificates that programs of this machine trust anyway, and those that the server was told to trust, in PEM. */
-export function programTrust({ system, added }: AuthorityFiles): readonly string[] {
-  // Node's own where the system keeps none.
+/** The certificates that programs on this machine trust anyway, and those that the server is configured to trust, in PEM. */
+function programTrust({ system, added }: AuthorityFiles): readonly string[] {
+  // Node's own if the system has none.
   return [
     ...(system === null ? rootCertificates : certificatesIn(system)),
     ...certificatesIn(added?.text ?? ''),
   ];
 }
 
-/** Nothing else of a file: there may be keys in it. */
+/** Only the certificates of a file, which may also contain keys. */
 function certificatesIn(pem: string): readonly string[] {
   return pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
 }

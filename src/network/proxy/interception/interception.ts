@@ -6,13 +6,13 @@ import type { AccessRequest, Admission } from '../admission.ts';
 import { blockedBody, blockedText } from '../blocked-response.ts';
 import { type Host, parseAuthority } from '../host.ts';
 import {
-  answer,
   endWith,
   exchange,
   type Outgoing,
   outgoingRequest,
+  RequestQueue,
   requestHeaders,
-  Turns,
+  respond,
   unforwardable,
 } from '../http-exchange.ts';
 import { endToEndHeaders, type HeaderGroups, hostHeaders } from '../http-message.ts';
@@ -24,38 +24,38 @@ import { joinSockets } from '../tunnel.ts';
 import { firstByte, InterceptedConnection, secureTo } from './connections.ts';
 import type { InterceptionLease } from './interception-certificates.ts';
 
-/** What the interception of one proxy works with. */
-export interface InterceptionContext {
+/** What the interception of one proxy needs. */
+interface InterceptionContext {
   readonly admission: Admission;
   readonly masks: CredentialMasks;
   readonly lease: InterceptionLease;
   readonly mode: 'limited' | 'full';
-  /** How this server names itself in `Via`. */
+  /** This server's name in `Via`. */
   readonly via: string;
 }
 
-/** Where a connection leads. */
+/** The destination of a connection. */
 interface Target {
   readonly host: Host;
   readonly port: number;
 }
 
 /**
- * Looks into the connections of one program that lead to where its credentials belong, and into no others. Inside it speaks HTTP/1.1
- * with both sides; to the program it is the host, by a certificate that the program was told to trust, and the host has to prove
- * itself before it is sent anything.
+ * Intercepts the connections of one program that lead to the destinations of its credentials, and no others. Speaks HTTP/1.1 with
+ * both sides. To the program it presents the host's name with a certificate that the program trusts. The host must prove its
+ * identity before anything is sent to it.
  */
 export class Interception {
   readonly #context: InterceptionContext;
   readonly #server: Server;
-  readonly #turns = new Turns();
+  readonly #queue = new RequestQueue();
   readonly #connections = new WeakMap<object, InterceptedConnection>();
 
   constructor(context: InterceptionContext) {
     this.#context = context;
     this.#server = createServer({
       maxHeaderSize: MAX_HEADER_BYTES,
-      // Whatever the server's options for Node say about it.
+      // Overrides Node's command-line options.
       insecureHTTPParser: false,
       requestTimeout: 0,
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -64,20 +64,20 @@ export class Interception {
     this.#server.maxHeadersCount = 0;
     this.#server.timeout = IDLE_TIMEOUT_MS;
     this.#server.on('request', (incoming, response) => {
-      this.#turns.take(incoming.socket, () => this.#forward(incoming, response));
+      this.#queue.take(incoming.socket, () => this.#forward(incoming, response));
     });
     this.#server.on('upgrade', (incoming, socket, head) => {
       if (head.length > 0) socket.unshift(head);
-      this.#turns.take(incoming.socket, () => this.#upgrade(incoming, incoming.socket));
+      this.#queue.take(incoming.socket, () => this.#upgrade(incoming, incoming.socket));
     });
   }
 
-  /** Whether a connection to there is looked into. */
+  /** Whether connections to the target are intercepted. */
   intercepts(target: Target): boolean {
     return this.#speaks(target, 'https') || this.#speaks(target, 'http');
   }
 
-  /** Joins a program with a host that it is connected to, with a look at what it sends. */
+  /** Connects a program with its host and intercepts what it sends. */
   async join(client: Socket, upstream: Socket, access: AccessRequest): Promise<void> {
     const byte = await firstByte(client, upstream);
     if (client.destroyed || upstream.destroyed) {
@@ -96,17 +96,17 @@ export class Interception {
     }
   }
 
-  /** Puts credentials into a request that goes to a web server on this machine. */
+  /** Inserts credentials into a request to a web server on this machine. */
   unmaskPlain(
     headers: HeaderGroups,
     { host, port, path }: Target & { readonly path: string },
     method: string,
     upstream: Socket,
   ): void {
-    // A name of this machine may lead elsewhere.
+    // A local name may resolve to another machine.
     if (!isLoopbackAddress(upstream.remoteAddress ?? '')) return;
-    const place = { scheme: 'http', host: nameOf(host), port, path: withoutQuery(path) } as const;
-    unmask(this.#context.masks, headers, place, method);
+    const target = { scheme: 'http', host: nameOf(host), port, path: withoutQuery(path) } as const;
+    unmask(this.#context.masks, headers, target, method);
   }
 
   #speaks({ host, port }: Target, scheme: Scheme): boolean {
@@ -143,24 +143,24 @@ export class Interception {
   async #forward(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const connection = this.#connections.get(incoming.socket)!;
     const refusal = this.#refusal(incoming, connection);
-    if (refusal !== null) return answer(response, refusal.status, refusal.text);
+    if (refusal !== null) return respond(response, refusal.status, refusal.text);
     const access: AccessRequest = { ...connection.access, method: incoming.method ?? 'GET' };
     const block = this.#context.admission.admitInside(access);
     if (block !== null) {
       const headers = { 'content-type': 'application/json', 'x-proxy-error': blockedText(block).proxyError };
-      return answer(response, 403, blockedBody(access, block), headers);
+      return respond(response, 403, blockedBody(access, block), headers);
     }
     const done = connection.begin();
     try {
       await exchange(incoming, response, await this.#outgoing(incoming, connection));
     } catch (error) {
-      answer(response, 502, failureText(error));
+      respond(response, 502, failureText(error));
     } finally {
       done();
     }
   }
 
-  /** What was agreed on after an upgrade is none of our business; where methods are limited there must be no such thing. */
+  /** After an upgrade the data is passed through. In limited mode upgrades are forbidden, because methods could not be checked. */
   async #upgrade(incoming: IncomingMessage, client: Socket): Promise<void> {
     client.on('error', () => {});
     const connection = this.#connections.get(client)!;
@@ -200,7 +200,7 @@ export class Interception {
     outgoing.end();
   }
 
-  /** The request as it goes to the host, with credentials where they belong. Rejects when the host cannot be trusted. */
+  /** The request to the host, with credentials where allowed. Rejects when the host's certificate is not trusted. */
   async #outgoing(incoming: IncomingMessage, connection: InterceptedConnection): Promise<Outgoing> {
     const { access, scheme } = connection;
     const agent = await connection.agent;
@@ -208,15 +208,15 @@ export class Interception {
     const path = incoming.url ?? '/';
     const authority = authorityOf(access, scheme);
     const headers = requestHeaders(incoming, authority, connection.address, via);
-    // In the spelling that was judged: by another one, with a dot at its end, a web server may find another site of its own.
+    // Sends the spelling that was checked. For another one, such as with a trailing dot, a web server may select another site.
     headers.set('host', ['Host', [authority]]);
     const isSafe = scheme === 'https' || isLoopbackAddress(connection.address ?? '');
-    const place = { scheme, host: nameOf(access.host), port: access.port, path: withoutQuery(path) };
-    if (isSafe) unmask(masks, headers, place, incoming.method ?? 'GET');
+    const target = { scheme, host: nameOf(access.host), port: access.port, path: withoutQuery(path) };
+    if (isSafe) unmask(masks, headers, target, incoming.method ?? 'GET');
     return { path, headers, connection: { agent } };
   }
 
-  /** A request is for the host that its connection leads to, or for nobody. */
+  /** Refuses a request for another host than that of its connection. */
   #refusal(
     incoming: IncomingMessage,
     { access, scheme }: InterceptedConnection,
@@ -232,21 +232,21 @@ export class Interception {
   }
 }
 
-/** What the first byte of TLS says. */
+/** The first byte of a TLS handshake. */
 const TLS_HANDSHAKE = 0x16;
 const DEFAULT_PORTS: Readonly<Record<Scheme, number>> = { http: 80, https: 443 };
 
-/** As the methods of HTTP are. */
+/** HTTP methods are in upper case. */
 function isUpperCase(byte: number): boolean {
   return byte >= 0x41 && byte <= 0x5a;
 }
 
-/** Addresses by their usual spelling. */
+/** The canonical address, or the name. */
 function nameOf({ name, address }: Host): string {
   return address ?? name;
 }
 
-/** What follows a `#` is a part of the path to some web servers. */
+/** Keeps a `#`, which some web servers treat as part of the path. */
 function withoutQuery(path: string): string {
   return path.replace(/\?.*$/s, '');
 }
@@ -265,6 +265,6 @@ function failureText(error: unknown): string {
 function headOf({ statusCode, statusMessage, rawHeaders }: IncomingMessage, more: readonly string[]): Buffer {
   const lines = endToEndHeaders(rawHeaders).map(([name, value]) => `${name}: ${value}`);
   const head = [`HTTP/1.1 ${statusCode} ${statusMessage}`, ...lines, ...more, '', ''].join('\r\n');
-  // Each character was read from one byte.
+  // Each character stands for one byte.
   return Buffer.from(head, 'latin1');
 }

@@ -4,36 +4,36 @@ import { opendir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /**
- * A name for a folder that says which process it belongs to: the pid and the start time, and where these mean something. It is told
- * by the name so that there is no moment in which the folder has no owner.
+ * A folder name that identifies its owner process: pid, start time, and the boot and namespaces in which these are valid. The owner is
+ * in the name, so that the folder is never without one.
  */
 export function ownedFolderName(): string {
-  const place = ownPlace();
-  const start = place === null ? null : startOf(process.pid);
+  const origin = bootAndNamespaces();
+  const start = origin === null ? null : startOf(process.pid);
   const random = randomBytes(8).toString('hex');
-  // Where the system does not tell it belongs to nobody, and stays when the server is killed.
-  return start === null ? `${PREFIX}-${random}` : `${PREFIX}-${place}-${process.pid}-${start}-${random}`;
+  // Without this information the folder has no owner and stays when the server is killed.
+  return start === null ? `${PREFIX}-${random}` : `${PREFIX}-${origin}-${process.pid}-${start}-${random}`;
 }
 
 /**
- * Removes the folders whose processes are dead. Those of another boot, machine or container stay: whether their processes live
- * cannot be told from here. It never rejects.
+ * Removes the folders of dead processes. Those of another boot, machine or container stay, because the state of their processes is
+ * unknown here. Never rejects.
  */
 export async function removeOrphans(parent: string): Promise<void> {
-  const place = ownPlace();
-  if (place === null) return;
+  const origin = bootAndNamespaces();
+  if (origin === null) return;
   try {
     for await (const entry of await opendir(parent)) {
       const [, where, pid, start] = NAME.exec(entry.name) ?? [];
-      if (where !== place || !entry.isDirectory() || isAlive(Number(pid), start ?? '')) continue;
+      if (where !== origin || !entry.isDirectory() || isAlive(Number(pid), start ?? '')) continue;
       await rm(join(parent, entry.name), { recursive: true, force: true }).catch(() => {});
     }
   } catch {
-    // There is none, or it is closed to us; whoever wants to put something there will say so.
+    // The folder does not exist or is not accessible; creating something in it reports the error.
   }
 }
 
-/** In doubt it is: a process may be there without being visible. */
+/** True in doubt: a process may exist without being visible. */
 function isAlive(pid: number, start: string): boolean {
   try {
     process.kill(pid, 0);
@@ -44,30 +44,30 @@ function isAlive(pid: number, start: string): boolean {
   return now === null || now === start;
 }
 
-/** When a process has started, in clock ticks; `dead` for one that only its parent has still to hear of, and null for none. */
+/** The start time of a process in clock ticks; `dead` for a zombie, and null without such a process. */
 function startOf(pid: number): string | null {
   const [, state, threads, start] = STAT.exec(textOf(`/proc/${pid}/stat`) ?? '') ?? [];
   if (start === undefined) return null;
   return state === 'X' || (state === 'Z' && Number(threads) <= 1) ? 'dead' : start;
 }
 
-/** In which boot of which system pids and start times are those of this process; null where that is not known. */
-function ownPlace(): string | null {
+/** A digest of the boot and the namespaces in which this process's pid and start time are valid; null when unknown. */
+function bootAndNamespaces(): string | null {
   const boot = textOf('/proc/sys/kernel/random/boot_id');
-  // A /proc of another container counts processes in another way.
+  // /proc may belong to another container, with other pids.
   if (boot === null || !textOf('/proc/self/stat')?.startsWith(`${process.pid} `)) return null;
   try {
     const spaces = ['pid', 'time'].map((kind) => readlinkSync(`/proc/self/ns/${kind}`));
     return createHash('sha256')
       .update([boot, ...spaces].join())
       .digest('hex')
-      .slice(0, PLACE_LENGTH);
+      .slice(0, ORIGIN_LENGTH);
   } catch {
     return null;
   }
 }
 
-/** The kernel answers at once. */
+/** Synchronous: these files are served from memory. */
 function textOf(path: string): string | null {
   try {
     return readFileSync(path, 'latin1');
@@ -77,8 +77,8 @@ function textOf(path: string): string | null {
 }
 
 const PREFIX = 'exec-server';
-const PLACE_LENGTH = 16;
+const ORIGIN_LENGTH = 16;
 const NAME = /^exec-server-([0-9a-f]{16})-([1-9][0-9]{0,9})-([0-9]{1,20})-[0-9a-f]{16}$/;
 
-/** The name of the program, in parentheses, may hold anything; the fields behind it are the third and those up to the 22nd. */
+/** The program name in parentheses may contain anything. The fields after it are the third and those up to the 22nd. See proc_pid_stat(5). */
 const STAT = /^[\s\S]*\) (\S)(?: \S+){16} (\S+) \S+ (\d+) /;

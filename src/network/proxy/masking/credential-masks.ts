@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { NetworkError } from '../../errors.ts';
 import type { Destination } from './destination.ts';
-import { changedInside, decodedParts, SPELLINGS } from './encodings.ts';
+import { changeBase64Parts, decodedParts, TEXT_ENCODINGS } from './encodings.ts';
 import { KNOWN_PROVIDERS, KNOWN_VARIABLES } from './known-providers.ts';
 import {
   MASK_ATTEMPTS,
@@ -27,24 +27,24 @@ import {
   valueIn,
 } from './provider.ts';
 
-/** A credential and what its program has in its place. */
+/** A credential and the text that the program gets instead. */
 export interface Mask {
   readonly provider: CredentialProvider;
   readonly credential: string;
   readonly text: string;
-  /** Whatever each variable says in which it was found. */
+  /** The union of what its variables allow. */
   readonly destinations: readonly Destination[];
 }
 
 /**
- * The credentials of one program. It never sees them: its environment holds masks, which nobody but its own proxy can turn back,
- * and that only does so in requests to where a credential belongs.
+ * The credentials of one program. The program never sees them: its environment contains masks. Only its own proxy can replace a mask
+ * by the credential, and does so only in requests to the credential's destinations.
  */
 export class CredentialMasks {
   readonly #providers: readonly CredentialProvider[];
   readonly #masks: (Mask & { readonly destinations: Destination[] })[] = [];
 
-  /** Throws NetworkError when a provider makes no sense. */
+  /** Throws NetworkError when a provider is invalid. */
   constructor(described: Readonly<Record<string, ProviderSettings>>) {
     const entries = Object.entries(described);
     if (entries.length > MAX_PROVIDERS) {
@@ -65,9 +65,9 @@ export class CredentialMasks {
   }
 
   /**
-   * The same environment with masks. What a variable of a provider holds is a credential, whatever it looks like; elsewhere
-   * it is known by what it looks like, or by being one of those, also in base64 and as URLs and JSON write it. Masks that are in the
-   * environment already stay. Throws NetworkError when there are more credentials than can be kept, or too much to look through.
+   * The environment with masks instead of credentials. The value of a provider's variable is a credential, whatever it looks like.
+   * In other variables a credential is recognised by its pattern or because it equals a known one, also in base64 and escaped as in
+   * URLs and JSON. Existing masks stay. Throws NetworkError when there are too many credentials or the environment is too large.
    */
   cover(env: Environment): Record<string, string> {
     const budget = newBudget();
@@ -81,10 +81,10 @@ export class CredentialMasks {
     this.#discover(masked, env, budget);
     const replaced = this.#replacer(budget);
     for (const [name, value] of Object.entries(masked)) masked[name] = replaced(value);
-    return { ...masked, ...this.#marks(masked) };
+    return { ...masked, ...this.#markers(masked) };
   }
 
-  /** Finds credentials in variables that belong to no provider. Where known ones and masks may be sent is settled already. */
+  /** Finds credentials in variables without a provider. Does not change the destinations of known credentials. */
   #discover(masked: Environment, env: Environment, budget: MatchBudget): void {
     const values = Object.values(masked);
     for (const value of [...values, ...values.flatMap(decodedParts)]) {
@@ -122,13 +122,13 @@ export class CredentialMasks {
     return text;
   }
 
-  /** Replaces credentials in texts. */
+  /** Returns a function that replaces credentials in texts. */
   #replacer(budget: MatchBudget): (value: string) => string {
     const pairs = this.#masks
       .filter(({ credential }) => credential.length >= MIN_EMBEDDED_LENGTH)
-      // The longest first: one credential may be the beginning of another.
+      // The longest first: one credential may be a prefix of another.
       .sort((a, b) => b.credential.length - a.credential.length)
-      .flatMap(({ credential, text }) => spelledPairs(credential, text));
+      .flatMap(({ credential, text }) => encodedPairs(credential, text));
     const replaced = (value: string) =>
       pairs.reduce((text, [credential, mask]) => {
         spendSearch(budget, text);
@@ -137,12 +137,12 @@ export class CredentialMasks {
     return (value) => {
       const same = this.#masks.find(({ credential }) => credential === value);
       if (same !== undefined && value.length >= MIN_REPEATED_LENGTH) return same.text;
-      return changedInside(replaced(value), replaced);
+      return changeBase64Parts(replaced(value), replaced);
     };
   }
 
-  /** What tells programs that know of it which variables hold masks. */
-  #marks(masked: Environment): Record<string, string> {
+  /** Variables that name those with masks, for programs that support it. */
+  #markers(masked: Environment): Record<string, string> {
     const marks: [string, string][] = [];
     for (const [name, value] of Object.entries(masked)) {
       if (name === MARK || name === ACTIVE) continue;
@@ -157,11 +157,11 @@ export class CredentialMasks {
   }
 }
 
-/** Both in each way of writing them, once where several are the same for the credential. */
-function spelledPairs(credential: string, mask: string): [credential: string, mask: string][] {
+/** The credential and its mask in each encoding; one pair when several encodings are equal. */
+function encodedPairs(credential: string, mask: string): [credential: string, mask: string][] {
   const pairs = new Map<string, string>();
-  for (const spell of SPELLINGS) {
-    if (!pairs.has(spell(credential))) pairs.set(spell(credential), spell(mask));
+  for (const encode of TEXT_ENCODINGS) {
+    if (!pairs.has(encode(credential))) pairs.set(encode(credential), encode(mask));
   }
   return [...pairs];
 }
@@ -189,7 +189,7 @@ function namedProvider(
   }
 }
 
-/** Of the credential's shape if that can be had: programs may check it before they use it. */
+/** A mask in the format of the credential if possible, because programs may check the format. */
 function newMask(credential: string, provider: CredentialProvider, budget: MatchBudget): string {
   if (provider.mask !== null) {
     const { prefixes, usual, length } = provider.mask;
@@ -199,7 +199,7 @@ function newMask(credential: string, provider: CredentialProvider, budget: Match
   const pattern = provider.patterns.find((one) => one.matches(credential, budget));
   for (let attempt = 0; pattern !== undefined && attempt < MASK_ATTEMPTS; attempt++) {
     const sample = pattern.sample(budget);
-    // Whether there is a colon in it decides which half of a user's name and password it is.
+    // A colon decides whether it is a user name, a password or both.
     if (sample !== null && sample.includes(':') === credential.includes(':')) return sample;
   }
   return anyMask('', Math.max(MIN_MASK_LENGTH, credential.length));

@@ -2,30 +2,30 @@ import { NetworkError } from '../../errors.ts';
 import { isLoopbackAddress } from '../addresses.ts';
 import { parseHost } from '../host.ts';
 
-/** A request as far as it matters where it goes. */
-export interface RequestPlace {
+/** The target of a request. */
+export interface RequestTarget {
   readonly scheme: Scheme;
   /** In lower case, without brackets. */
   readonly host: string;
   readonly port: number;
-  /** As it was sent, without its query. */
+  /** As it was sent, without the query. */
   readonly path: string;
 }
 
 export type Scheme = 'http' | 'https';
 
-/** Where a credential may be sent: a scheme, a host or everything below one, a port, and a path with everything below it. */
+/** Where a credential may be sent: a scheme, a host or its subdomains, a port, and a path with everything below it. */
 export class Destination {
   readonly scheme: Scheme;
-  /** Without the `*.` that stands for everything below it. */
+  /** Without the `*.` for subdomains. */
   readonly host: string;
   readonly #below: boolean;
   readonly #port: number;
   readonly #path: string;
 
   /**
-   * Reads `[scheme://][*.]host[:port][/path]`. Without a scheme it is https, and http for this machine; nowhere else may a credential
-   * be sent in the clear. Throws NetworkError for what is none.
+   * Parses `[scheme://][*.]host[:port][/path]`. The default scheme is https, and http for this machine. A credential is never sent
+   * unencrypted to another machine. Throws NetworkError on an invalid text.
    */
   constructor(text: string) {
     const trimmed = text.trim();
@@ -38,10 +38,10 @@ export class Destination {
     this.#below = star !== undefined;
     this.host = host.address ?? host.name;
     const isLocal = this.host === 'localhost' || (host.address !== null && isLoopbackAddress(host.address));
-    if (this.#below && host.address !== null) throw wrong('an address has nothing below it');
+    if (this.#below && host.address !== null) throw wrong('an address has no subdomains');
     this.scheme = schemeOf(scheme?.toLowerCase(), isLocal && !this.#below);
     this.#port = portText === undefined ? (this.scheme === 'http' ? 80 : 443) : Number(portText);
-    if (this.#port < 1 || this.#port > 65_535) throw wrong('a port is from 1 to 65535');
+    if (this.#port < 1 || this.#port > 65_535) throw wrong('a port must be from 1 to 65535');
     this.#path = path === '' ? '/' : path;
   }
 
@@ -50,16 +50,16 @@ export class Destination {
     return `${this.scheme}://${this.#below ? '*.' : ''}${this.host}:${this.#port}${this.#path}`;
   }
 
-  /** Whether connections to there may carry requests that this is about. */
+  /** Whether a connection to this host and port may carry requests to the destination. */
   isAt(host: string, port: number): boolean {
     if (port !== this.#port) return false;
     return this.#below ? host.endsWith(`.${this.host}`) : host === this.host;
   }
 
-  /** Below a path, one that the other side may read in another way than it is written is never covered. */
-  covers({ scheme, host, port, path }: RequestPlace): boolean {
+  /** With a path prefix, never covers a path that the web server might interpret differently. */
+  covers({ scheme, host, port, path }: RequestTarget): boolean {
     if (scheme !== this.scheme || !this.isAt(host, port)) return false;
-    // However it is read, it does not lead out of the host.
+    // Any interpretation of the path stays on the host.
     if (this.#path === '/') return path.startsWith('/');
     const folder = this.#path.endsWith('/') ? this.#path : `${this.#path}/`;
     return (path === this.#path || path.startsWith(folder)) && isPlainPath(path);
@@ -69,12 +69,12 @@ export class Destination {
 function schemeOf(scheme: string | undefined, isLocal: boolean): Scheme {
   if (scheme === undefined) return isLocal ? 'http' : 'https';
   if (scheme === 'https' || (scheme === 'http' && isLocal)) return scheme;
-  throw wrong('a credential is sent by https, and by http only to this machine');
+  throw wrong('credentials are sent only over https, or over http to this machine');
 }
 
 /**
- * Whether a path can be read in one way only. Web servers differ about backslashes, about what is encoded, about parameters behind a
- * semicolon, about a `#` that no client should send, and about what ends a name; all of that can turn into `..` on the way.
+ * Whether a path has only one interpretation. Web servers differ in their treatment of backslashes, escapes, parameters after a
+ * semicolon, a `#`, and characters that end a name. Each of these can turn into `..`.
  */
 function isPlainPath(path: string): boolean {
   return path.split('/').every((segment) => {
@@ -86,5 +86,5 @@ function isPlainPath(path: string): boolean {
 }
 
 function wrong(what: string): NetworkError {
-  return new NetworkError('invalid', `a URL prefix cannot be used: ${what}`);
+  return new NetworkError('invalid', `invalid URL prefix: ${what}`);
 }

@@ -1,10 +1,7 @@
 import { MIN_ENCODED_LENGTH } from './limits.ts';
 
-/**
- * How a text is written inside of URLs, of JSON, and of what is read a byte per character, each as a function, so that another one can
- * be written in the same way.
- */
-export const SPELLINGS: readonly ((text: string) => string)[] = [
+/** Encodings of a text in URLs, in JSON, and as one character per byte, as functions that encode any other text in the same way. */
+export const TEXT_ENCODINGS: readonly ((text: string) => string)[] = [
   (text) => text,
   percentEncoded,
   (text) => percentEncoded(text).replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
@@ -12,15 +9,15 @@ export const SPELLINGS: readonly ((text: string) => string)[] = [
   (text) => Buffer.from(text).toString('latin1'),
 ];
 
-/** What stands in a text in base64, as far as it may hold a credential. */
+/** The decoded base64 parts of a text that are long enough for a credential. */
 export function decodedParts(text: string): string[] {
-  return (text.match(BASE64) ?? []).flatMap((run) => BEGINNINGS.map((from) => decoded(run.slice(from))));
+  return (text.match(BASE64) ?? []).flatMap((run) => OFFSETS.map((from) => decoded(run.slice(from))));
 }
 
-/** The same text with everything changed that stands in it in base64, encoded as it was. */
-export function changedInside(text: string, change: (part: string) => string): string {
+/** Applies a change to all base64 parts of a text and encodes them as before. */
+export function changeBase64Parts(text: string, change: (part: string) => string): string {
   return text.replace(BASE64, (run) =>
-    BEGINNINGS.reduce((now, from) => now.slice(0, from) + changedBase64(now.slice(from), change), run),
+    OFFSETS.reduce((now, from) => now.slice(0, from) + changedBase64(now.slice(from), change), run),
   );
 }
 
@@ -36,12 +33,12 @@ function changedBase64(encoded: string, change: (part: string) => string): strin
   return end === '' ? again : again.replace(new RegExp(`.{${line.length}}(?=.)`, 'g'), `$&${end}`);
 }
 
-/** Bytes as characters: whatever it is, it can be put back. */
+/** One character per byte, so that any content can be encoded again. */
 function decoded(encoded: string): string {
   return Buffer.from(encoded, 'base64').toString('latin1');
 }
 
-/** Half of a character is left as it is; no URL can hold it. */
+/** Returns an unpaired surrogate unchanged; no URL can contain it. */
 function percentEncoded(text: string): string {
   try {
     return encodeURIComponent(text);
@@ -50,8 +47,8 @@ function percentEncoded(text: string): string {
   }
 }
 
-/** Either alphabet, with padding or without, in one line or several. */
+/** Both alphabets, with or without padding, in one or more lines. */
 const BASE64 = new RegExp(`[A-Za-z0-9+/_-]{${MIN_ENCODED_LENGTH},}(?:\\r?\\n[A-Za-z0-9+/_-]+)*={0,2}`, 'g');
 
-/** Where base64 may begin in what looks like it: what stands before it may have the same characters, such as the slash of a URL. */
-const BEGINNINGS = [0, 1, 2, 3];
+/** Possible offsets of base64 in a run of its characters: preceding text, such as the slash of a URL, may use the same characters. */
+const OFFSETS = [0, 1, 2, 3];

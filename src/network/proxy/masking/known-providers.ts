@@ -28,14 +28,14 @@ const OPENAI: CredentialProvider = {
   methods: new Set(['bearer', 'token', 'basic']),
   header: null,
   destinations: (_, env) => [OPENAI_API, ...hostOfUrl(env.OPENAI_BASE_URL)],
-  // Other companies' keys begin with it too, so that it is no pattern.
+  // Keys of other companies begin with `sk-` too, so it is not a pattern.
   mask: { prefixes: OPENAI_PREFIXES, usual: 'sk-', length: OPENAI_LENGTH },
 };
 
-/** The providers that every masked program has, whatever its client describes. */
+/** The providers of every masked program, whatever its client describes. */
 export const KNOWN_PROVIDERS: readonly CredentialProvider[] = [GITHUB, OPENAI];
 
-/** Variables that no client can describe anew: the credentials, and what says where they are sent. */
+/** Variables that a client must not redefine: the credentials, and their destinations. */
 export const KNOWN_VARIABLES: ReadonlySet<string> = new Set([
   ...GITHUB.variables,
   ...OPENAI.variables,
@@ -47,7 +47,7 @@ function shape(prefix: string, characters: string, length: number): CredentialPa
   return new CredentialPattern(`${prefix}${characters}{${length - prefix.length},}`);
 }
 
-/** A host of the cloud is none: its tokens are in other variables. */
+/** Excludes hosts of GitHub's cloud, whose tokens are in other variables. */
 function enterpriseHost({ GH_HOST = '' }: Environment): Destination[] {
   if (/[/\\@?#*]/.test(GH_HOST)) return [];
   return destinationOf(`https://${GH_HOST.trim()}`).filter(
@@ -55,13 +55,13 @@ function enterpriseHost({ GH_HOST = '' }: Environment): Destination[] {
   );
 }
 
-/** The whole host: programs put several paths behind such a URL. */
+/** The whole host: programs append several paths to such a URL. */
 function hostOfUrl(url: string | undefined): Destination[] {
   const [, origin] = /^(https:\/\/[^/?#\\@]+)(?:[/?#]|$)/i.exec(url?.trim() ?? '') ?? [];
   return origin === undefined ? [] : destinationOf(origin);
 }
 
-/** None for what is no host: the variables are the program's and may hold anything. */
+/** Empty for an invalid host: a program's variables may contain anything. */
 function destinationOf(text: string): Destination[] {
   try {
     return [new Destination(text)];

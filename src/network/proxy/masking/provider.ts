@@ -7,24 +7,24 @@ import { CredentialPattern } from './patterns/credential-pattern.ts';
 /** The variables of a program. */
 export type Environment = Readonly<Record<string, string>>;
 
-/** What a variable holds; nothing else that objects have by themselves. */
+/** The value of a variable; ignores inherited properties of the object. */
 export function valueIn(env: Environment, variable: string): string | undefined {
   return Object.hasOwn(env, variable) ? env[variable] : undefined;
 }
 
-/** How a credential is sent: in `Authorization` in one of three ways, or alone in a header of its own. */
+/** How a credential is sent: in `Authorization` with one of three schemes, or in a separate header. */
 export type AuthMethod = 'bearer' | 'token' | 'basic' | 'header';
 
-/** A family of credentials: where they are found, what they look like, where they may be sent and how. */
+/** A kind of credentials: their variables and patterns, and where and how they may be sent. */
 export interface CredentialProvider {
   readonly variables: readonly string[];
   readonly patterns: readonly CredentialPattern[];
   readonly methods: ReadonlySet<AuthMethod>;
-  /** For the method `header`: its name in lower case, and what stands before the credential. */
+  /** For the method `header`: its lower-case name, and the text before the credential. */
   readonly header: { readonly name: string; readonly prefix: string } | null;
-  /** Where a credential from this variable may be sent; nowhere when the environment does not say where. */
+  /** Where a credential from this variable may be sent; empty when the environment does not name a destination. */
   destinations(variable: string, env: Environment): readonly Destination[];
-  /** What masks begin with and how long they are at least; null where they follow the patterns. */
+  /** Prefixes and minimum length of masks; null when masks follow the patterns. */
   readonly mask: {
     readonly prefixes: readonly string[];
     readonly usual: string;
@@ -43,10 +43,7 @@ export interface ProviderSettings {
   readonly prefix?: string | null | undefined;
 }
 
-/**
- * Reads a provider. Throws NetworkError when it makes no sense: whoever describes one relies on it, so that leaving it out would give
- * its credentials away.
- */
+/** Reads a provider. Throws NetworkError when it is invalid: ignoring it would expose its credentials. */
 export function readProvider(
   settings: ProviderSettings,
   taken: ReadonlySet<string>,
@@ -64,9 +61,9 @@ export function readProvider(
   if (settings.patterns.length === 0) throw wrong('no pattern is given');
   if (settings.url_prefixes.length === 0 && from === null) throw wrong('no URL prefix is given');
   const misnamed = [...env, ...(from === null ? [] : [from])].find((name) => !VARIABLE.test(name));
-  if (misnamed !== undefined) throw wrong(`no variable can be called ${JSON.stringify(misnamed)}`);
+  if (misnamed !== undefined) throw wrong(`invalid environment variable name: ${JSON.stringify(misnamed)}`);
   const claimed = env.find((name) => taken.has(name));
-  if (claimed !== undefined) throw wrong(`${claimed} is taken by another provider`);
+  if (claimed !== undefined) throw wrong(`${claimed} already belongs to another provider`);
   if (from !== null && env.includes(from)) throw wrong(`${from} cannot be a credential and a URL prefix`);
   const methods = new Set<AuthMethod>(settings.auth.length === 0 ? ['bearer'] : settings.auth);
   const fixed = settings.url_prefixes.map((prefix) => new Destination(prefix));
@@ -84,18 +81,19 @@ function readHeader(
   { header = null, prefix = null }: ProviderSettings,
   isUsed: boolean,
 ): CredentialProvider['header'] {
-  if ((header !== null) !== isUsed) throw wrong('a header is named exactly where auth has `header`');
+  if ((header !== null) !== isUsed)
+    throw wrong('header is required if auth contains `header`, and only then');
   if (header === null) {
-    if (prefix !== null) throw wrong('a prefix stands in a header; none is named');
+    if (prefix !== null) throw wrong('prefix requires a header');
     return null;
   }
-  if (!TOKEN.test(header)) throw wrong('the header has a name that no header has');
-  if (RESERVED.has(header.toLowerCase())) throw wrong(`${header} is not a header for credentials`);
-  if (!PRINTABLE.test(prefix ?? '')) throw wrong('the prefix has characters that no header has');
+  if (!TOKEN.test(header)) throw wrong('the header name is invalid');
+  if (RESERVED.has(header.toLowerCase())) throw wrong(`${header} cannot carry credentials`);
+  if (!PRINTABLE.test(prefix ?? '')) throw wrong('the prefix has characters that a header cannot contain');
   return { name: header.toLowerCase(), prefix: prefix ?? '' };
 }
 
-/** A variable that names no place, or many, names none: it is the program's and may hold anything. */
+/** Empty for an invalid URL prefix or one with a wildcard: a program's variables may contain anything. */
 function destinationIn(value: string | undefined): Destination[] {
   if (value === undefined || /^(?:[^/]*\/\/)?\*/.test(value.trim())) return [];
   try {
@@ -113,7 +111,7 @@ const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const PRINTABLE = /^[\x20-\x7e]*$/;
 
-/** Headers that say where a message ends or goes. */
+/** Headers for message framing and routing. */
 const RESERVED = new Set([
   'connection',
   'content-length',

@@ -1,21 +1,21 @@
 import type { HeaderGroups } from '../http-message.ts';
 import type { CredentialMasks, Mask } from './credential-masks.ts';
-import type { RequestPlace } from './destination.ts';
+import type { RequestTarget } from './destination.ts';
 import type { AuthMethod } from './provider.ts';
 
 /**
- * Puts credentials in the place of masks, in requests to where they belong and in the headers that their providers name. Everything
- * else goes out with the mask. TRACE does in any case: it is answered with what was sent.
+ * Replaces masks by credentials in requests to their destinations, in the headers that their providers name. Everything else is sent
+ * with the mask. So is every TRACE request, because its response repeats the request.
  */
 export function unmask(
   masks: CredentialMasks,
   headers: HeaderGroups,
-  place: RequestPlace,
+  target: RequestTarget,
   method: string,
 ): void {
   if (method.toUpperCase() === 'TRACE') return;
   const mayGo = ({ credential, destinations }: Mask) =>
-    PRINTABLE.test(credential) && destinations.some((destination) => destination.covers(place));
+    PRINTABLE.test(credential) && destinations.some((destination) => destination.covers(target));
   const authorization = onlyValue(headers, 'authorization');
   if (authorization !== null) {
     const credentialOf = (text: string, how: AuthMethod) => {
@@ -33,7 +33,7 @@ export function unmask(
   }
 }
 
-/** What a text that is sent in one of these ways stands for: a credential, or itself. */
+/** Translates a text sent with this method to a credential, or returns it unchanged. */
 type Translate = (text: string, how: AuthMethod) => string;
 
 function authorizationOf(value: string, credentialOf: Translate): string {
@@ -56,7 +56,7 @@ function basicOf(encoded: string, credentialOf: Translate): string {
   return pair === decoded ? encoded : Buffer.from(pair, 'latin1').toString('base64');
 }
 
-/** A header that was sent twice is left alone: nobody knows which of them counts. */
+/** Ignores a repeated header, because it is unknown which value the server uses. */
 function onlyValue(headers: HeaderGroups, name: string): string | null {
   const values = headers.get(name)?.[1] ?? [];
   return values.length === 1 ? (values[0] ?? null) : null;

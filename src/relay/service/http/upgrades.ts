@@ -52,20 +52,20 @@ export class Upgrades {
       throw stale(`the URL is ${checked.problem}`, ticket.tokenId);
     }
     return {
-      accept: (socket) => this.#rendezvous.seatExecutor(socket, lease, ticket, address),
+      accept: (socket) => this.#rendezvous.addExecutor(socket, lease, ticket, address),
       abandon,
     };
   }
 
   #admitHarness(ticket: HarnessTicket, address: string | null): Admission {
-    const seated = this.#rendezvous.findSeat(ticket);
-    if (seated === 'gone') throw stale('the executor is not connected here any more', ticket.tokenId);
-    if (seated === 'full') {
+    const executor = this.#rendezvous.findExecutor(ticket);
+    if (executor === 'gone') throw stale('the executor is not connected here any more', ticket.tokenId);
+    if (executor === 'full') {
       const reason = 'the environment has too many harnesses';
       throw new RequestError(503, 'too_many_harnesses', reason, ticket.tokenId);
     }
     return {
-      accept: (socket) => this.#rendezvous.joinHarness(socket, seated, ticket, address),
+      accept: (socket) => this.#rendezvous.joinHarness(socket, executor, ticket, address),
       abandon: () => {},
     };
   }

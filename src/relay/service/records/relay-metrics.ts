@@ -20,7 +20,10 @@ export class RelayMetrics {
   readonly frames = this.#counter('frames_total', 'Frames forwarded, by sender.');
   readonly bytes = this.#counter('bytes_total', 'Bytes of frames forwarded, by sender.');
   readonly dropped = this.#counter('frames_dropped_total', 'Frames that had nowhere to go, by cause.');
-  readonly cutOff = this.#counter('sockets_cut_off_total', 'Sockets cut off because they did not read.');
+  readonly slowDisconnected = this.#counter(
+    'sockets_cut_off_total',
+    'Sockets cut off because they did not read.',
+  );
 
   constructor(state: () => RelayState) {
     const one = (value: number) => [{ value }];

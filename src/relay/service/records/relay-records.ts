@@ -3,7 +3,7 @@ import { RejectedConnections } from '../../../audit/rejected-connections.ts';
 import type { Logger } from '../../../observability/log.ts';
 import type { CloseReason } from '../../../transport/transport.ts';
 import type { TokenClaims } from '../access/access-tokens.ts';
-import type { DropCause, Sender } from '../rendezvous/executor-seat.ts';
+import type { DropCause, Sender } from '../rendezvous/executor-session.ts';
 import type { RelayMetrics } from './relay-metrics.ts';
 
 /** Whose socket it is. */
@@ -77,8 +77,8 @@ export class RelayRecords {
     this.metrics.dropped.add({ sender, cause });
   }
 
-  cutOff(environmentId: string): void {
-    this.metrics.cutOff.add();
+  slowDisconnected(environmentId: string): void {
+    this.metrics.slowDisconnected.add();
     this.#log.warn('a socket was cut off because it held up others', { environmentId });
   }
 

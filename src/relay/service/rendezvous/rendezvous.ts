@@ -7,7 +7,7 @@ import type { ExecutorTicket, HarnessTicket } from '../access/tickets.ts';
 import { DRAIN_TIMEOUT_MS, RELAY_WINDOW_BYTES } from '../limits.ts';
 import type { RelayRecords, SocketFacts } from '../records/relay-records.ts';
 import type { Lease, NodeAddress, Store } from '../store/store.ts';
-import { ExecutorSeat } from './executor-seat.ts';
+import { ExecutorSession } from './executor-session.ts';
 import { Leases } from './leases.ts';
 
 /** What a rendezvous needs. */
@@ -23,11 +23,11 @@ export interface RendezvousOptions {
 export class Rendezvous {
   readonly leases: Leases;
   readonly #options: RendezvousOptions;
-  readonly #seats = new Map<string, Seated>();
+  readonly #executors = new Map<string, ConnectedExecutor>();
   /** All that are not gone yet, also those that have lost their seat. */
-  readonly #all = new Set<Seated>();
+  readonly #all = new Set<ConnectedExecutor>();
   readonly #window = new ByteBudget(RELAY_WINDOW_BYTES, () => {
-    for (const { seat } of this.#all) seat.updateReading();
+    for (const { session } of this.#all) session.updateReading();
   });
   #drained: (() => void) | null = null;
 
@@ -38,54 +38,68 @@ export class Rendezvous {
 
   /** What there is at present. */
   get counts() {
-    const seats = [...this.#all].map(({ seat }) => seat);
+    const sessions = [...this.#all].map(({ session }) => session);
     return {
-      executors: seats.length,
-      harnesses: seats.reduce((sum, seat) => sum + seat.harnessCount, 0),
-      streams: seats.reduce((sum, seat) => sum + seat.streamCount, 0),
+      executors: sessions.length,
+      harnesses: sessions.reduce((sum, session) => sum + session.harnessCount, 0),
+      streams: sessions.reduce((sum, session) => sum + session.streamCount, 0),
       waitingBytes: this.#window.bytes,
     };
   }
 
   /** Seats an executor whose lease was claimed for this socket. The newest claim wins, whichever socket is here first. */
-  seatExecutor(socket: FrameSocket, lease: Lease, ticket: ExecutorTicket, address: string | null): void {
+  addExecutor(socket: FrameSocket, lease: Lease, ticket: ExecutorTicket, address: string | null): void {
     const { environmentId } = ticket;
     const { records } = this.#options;
     const facts: SocketFacts = { ...ticket, address };
     const socketGone = records.socketOpened(facts);
-    const seat = new ExecutorSeat(socket, {
+    const session = new ExecutorSession(socket, {
       window: this.#window,
       forwarded: (sender, bytes) => records.forwarded(sender, bytes),
       dropped: (sender, cause) => records.dropped(sender, cause),
-      cutOff: () => records.cutOff(environmentId),
-      harnessGone: () => this.#tellDrained(),
+      slowDisconnected: () => records.slowDisconnected(environmentId),
+      harnessGone: () => this.#checkDrained(),
       ended: (reason) => {
         socketGone(reason);
-        void this.#leave(seated);
+        void this.#leave(connected);
       },
     });
-    const seated: Seated = { seat, lease, tokenId: ticket.tokenId, harnessTokens: new Map() };
-    this.#all.add(seated);
-    seat.open();
-    const before = this.#seats.get(environmentId);
+    const connected: ConnectedExecutor = {
+      session,
+      lease,
+      tokenId: ticket.tokenId,
+      harnessTokens: new Map(),
+    };
+    this.#all.add(connected);
+    session.open();
+    const before = this.#executors.get(environmentId);
     if (before !== undefined && before.lease.epoch > lease.epoch) {
-      seat.close(TAKEN_OVER);
+      session.close(TAKEN_OVER);
       return;
     }
-    this.#seats.set(environmentId, seated);
-    before?.seat.close(TAKEN_OVER);
-    this.leases.hold(lease, () => seat.close(TAKEN_OVER));
+    this.#executors.set(environmentId, connected);
+    before?.session.close(TAKEN_OVER);
+    this.leases.hold(lease, () => session.close(TAKEN_OVER));
   }
 
   /** Where a harness with this ticket goes: its executor's seat, or why there is none. */
-  findSeat({ environmentId, registrationId, nodeId }: HarnessTicket): Seated | 'gone' | 'full' {
-    const seated = this.#seats.get(environmentId);
-    if (seated === undefined || nodeId !== this.#options.node().id) return 'gone';
-    if (seated.lease.registration.registrationId !== registrationId) return 'gone';
-    return seated.seat.hasRoom ? seated : 'full';
+  findExecutor({
+    environmentId,
+    registrationId,
+    nodeId,
+  }: HarnessTicket): ConnectedExecutor | 'gone' | 'full' {
+    const connected = this.#executors.get(environmentId);
+    if (connected === undefined || nodeId !== this.#options.node().id) return 'gone';
+    if (connected.lease.registration.registrationId !== registrationId) return 'gone';
+    return connected.session.hasRoom ? connected : 'full';
   }
 
-  joinHarness(socket: FrameSocket, seated: Seated, ticket: HarnessTicket, address: string | null): void {
+  joinHarness(
+    socket: FrameSocket,
+    connected: ConnectedExecutor,
+    ticket: HarnessTicket,
+    address: string | null,
+  ): void {
     const { environmentId, registrationId, tokenId } = ticket;
     const gone = this.#options.records.socketOpened({
       role: 'harness',
@@ -94,25 +108,25 @@ export class Rendezvous {
       tokenId,
       address,
     });
-    seated.harnessTokens.set(socket, tokenId);
-    seated.seat.join(socket, ticket.harnessKeyHash, (reason) => {
-      seated.harnessTokens.delete(socket);
+    connected.harnessTokens.set(socket, tokenId);
+    connected.session.join(socket, ticket.harnessKeyHash, (reason) => {
+      connected.harnessTokens.delete(socket);
       gone(reason);
     });
   }
 
   /** Another executor has registered: the one before it loses its place. */
   supersede(environmentId: string, registrationId: string): void {
-    const seated = this.#seats.get(environmentId);
-    if (seated !== undefined && seated.lease.registration.registrationId !== registrationId) {
-      seated.seat.close(SUPERSEDED);
+    const connected = this.#executors.get(environmentId);
+    if (connected !== undefined && connected.lease.registration.registrationId !== registrationId) {
+      connected.session.close(SUPERSEDED);
     }
   }
 
   /** Closes the sockets whose token is no longer good. */
   closeRevoked(isRevoked: (tokenId: string) => boolean): void {
-    for (const { seat, tokenId, harnessTokens } of this.#all) {
-      if (isRevoked(tokenId)) seat.close(REVOKED);
+    for (const { session, tokenId, harnessTokens } of this.#all) {
+      if (isRevoked(tokenId)) session.close(REVOKED);
       for (const [socket, token] of harnessTokens) if (isRevoked(token)) socket.close(REVOKED);
     }
   }
@@ -122,32 +136,32 @@ export class Rendezvous {
     const gone = new Promise<void>((resolve) => {
       this.#drained = resolve;
     });
-    for (const { seat } of this.#all) seat.close({ code: CloseCode.goingAway, reason });
-    this.#tellDrained();
+    for (const { session } of this.#all) session.close({ code: CloseCode.goingAway, reason });
+    this.#checkDrained();
     await withTimeout(gone, DRAIN_TIMEOUT_MS);
     this.leases.close();
   }
 
   /** The lease is given up before the seat counts as gone, so that the store knows when the relay ends. */
-  async #leave(seated: Seated): Promise<void> {
-    const { environmentId } = seated.lease.registration;
-    if (this.#seats.get(environmentId) === seated) this.#seats.delete(environmentId);
-    await this.leases.release(seated.lease);
-    seated.left = true;
-    this.#tellDrained();
+  async #leave(connected: ConnectedExecutor): Promise<void> {
+    const { environmentId } = connected.lease.registration;
+    if (this.#executors.get(environmentId) === connected) this.#executors.delete(environmentId);
+    await this.leases.release(connected.lease);
+    connected.left = true;
+    this.#checkDrained();
   }
 
-  #tellDrained(): void {
-    for (const seated of this.#all) {
-      if (seated.left && seated.seat.harnessCount === 0) this.#all.delete(seated);
+  #checkDrained(): void {
+    for (const connected of this.#all) {
+      if (connected.left && connected.session.harnessCount === 0) this.#all.delete(connected);
     }
     if (this.#all.size === 0) this.#drained?.();
   }
 }
 
 /** A seat that is taken. */
-export interface Seated {
-  readonly seat: ExecutorSeat;
+export interface ConnectedExecutor {
+  readonly session: ExecutorSession;
   readonly lease: Lease;
   readonly tokenId: string;
   readonly harnessTokens: Map<FrameSocket, string>;

@@ -8,15 +8,15 @@ import {
 import type { AbsentPath } from '../wire/operations.ts';
 import { prospectiveEntry, prospectivePath } from './real-path.ts';
 
-/** How a path relates to one that must not come to exist. */
+/** How a path relates to an absent path. */
 export interface Placement {
   readonly absent: AbsentPath;
   readonly where: 'at' | 'below';
 }
 
 /**
- * Paths that must not come to exist. Commands find mounts there; a helper lives too long to leave a place for a mount on the host, so
- * it compares paths, both as they are spelled and where they lead. Whoever exchanges a link at the same moment may win the race.
+ * Paths that must stay absent. In the sandbox of a program a mount protects them. A helper lives too long to keep mount points on the
+ * host, so it compares paths, both as spelled and with links resolved. A program that swaps a link at the same moment may win the race.
  */
 export class AbsentPaths {
   readonly #paths: readonly AbsentPath[];
@@ -25,7 +25,7 @@ export class AbsentPaths {
     this.#paths = paths;
   }
 
-  /** Paths are also kept free where the links in front of them lead. */
+  /** Includes the paths with the links in their parent directories resolved. */
   static async of(paths: readonly AbsentPath[]): Promise<AbsentPaths> {
     const real = await Promise.all(
       paths.map(async ({ path, kind }) => ({ path: (await prospectiveEntry(path)) ?? path, kind })),
@@ -37,19 +37,19 @@ export class AbsentPaths {
     return this.#paths.length === 0;
   }
 
-  /** What is in the way of making something at the path, or behind the link at its end. */
+  /** Finds the absent path that forbids creating an entry at the path, or at the target of a link there. */
   async target(path: NativePath): Promise<Placement | null> {
     if (this.isEmpty) return null;
-    return (await this.#onTheWay(path)) ?? this.#place(path) ?? this.#place(await prospectivePath(path));
+    return (await this.#beforeDots(path)) ?? this.#match(path) ?? this.#match(await prospectivePath(path));
   }
 
-  /** What is in the way of changing the entry at the path, which may be a link. */
+  /** Finds the absent path that forbids changing the entry at the path itself, which may be a link. */
   async entry(path: NativePath): Promise<Placement | null> {
     if (this.isEmpty) return null;
-    return this.#place(path) ?? this.#place(await prospectiveEntry(path));
+    return this.#match(path) ?? this.#match(await prospectiveEntry(path));
   }
 
-  /** Whether one of the paths lies below a directory. */
+  /** Whether an absent path is the directory or below it. */
   async isAbove(path: NativePath): Promise<boolean> {
     if (this.isEmpty) return false;
     const real = await prospectivePath(path);
@@ -58,7 +58,7 @@ export class AbsentPaths {
     );
   }
 
-  /** Names of directories that seem to be in a directory and are not. */
+  /** The names of the absent directories directly in a directory. */
   async namesIn(directory: NativePath): Promise<string[]> {
     if (this.isEmpty) return [];
     const real = await prospectivePath(directory);
@@ -68,7 +68,7 @@ export class AbsentPaths {
     return [...new Set(names)];
   }
 
-  /** The seeming directories below a directory, as paths that begin like it. */
+  /** The absent directories below a directory, as paths that start with its spelling. */
   async directoriesBelow(directory: NativePath): Promise<NativePath[]> {
     if (this.isEmpty) return [];
     const real = (await prospectivePath(directory)) ?? directory;
@@ -80,17 +80,17 @@ export class AbsentPaths {
     return [...new Set(found)];
   }
 
-  /** Where dots lead back out of a directory, it is made all the same when those on the way to a path are. */
-  async #onTheWay(path: NativePath): Promise<Placement | null> {
+  /** Checks the directories that `..` leaves again: creating parent directories recursively would create them too. */
+  async #beforeDots(path: NativePath): Promise<Placement | null> {
     for (const { index } of path.matchAll(DOTS)) {
-      const turn = nativePathOfBytes(path.slice(0, index));
-      const placement = this.#place(turn) ?? this.#place(await prospectivePath(turn));
+      const left = nativePathOfBytes(path.slice(0, index));
+      const placement = this.#match(left) ?? this.#match(await prospectivePath(left));
       if (placement !== null) return { ...placement, where: 'below' };
     }
     return null;
   }
 
-  #place(path: NativePath | null): Placement | null {
+  #match(path: NativePath | null): Placement | null {
     if (path === null) return null;
     const absent = this.#paths.find((candidate) => isWithin(path, candidate.path));
     return absent === undefined ? null : { absent, where: path === absent.path ? 'at' : 'below' };

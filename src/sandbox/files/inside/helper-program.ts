@@ -6,17 +6,17 @@ import { ContentSearch } from '../../../files/search/content-search.ts';
 import { HELPER_THREADS, INPUT_READ_BYTES } from '../limits.ts';
 import type { HelperTask, ServedFiles } from '../wire/operations.ts';
 import { AbsentPaths } from './absent-paths.ts';
-import { FleetingPlaces } from './fleeting-places.ts';
-import { guardFileSystem } from './guarded-file-system.ts';
+import { emulateMounts } from './emulated-mounts.ts';
+import { EphemeralDirectories } from './ephemeral-directories.ts';
 import { serveFileSystem } from './serve-file-system.ts';
 
-// The program that runs in a sandbox and does there what it is asked through its stdin. It ends with its input.
+// The program of a file helper. It runs in a sandbox, performs the requests from its stdin and exits at the end of its input.
 
 process.env.UV_THREADPOOL_SIZE = String(HELPER_THREADS);
 for (const descriptor of [0, 1, 2]) seal(descriptor);
 void serveFileSystem(prepareFiles, openInput, new Socket({ fd: 1, readable: false }));
 
-/** Everything is read into the same memory. */
+/** Reads all input into one reused buffer. */
 function openInput(onBytes: (bytes: Buffer) => void): Socket {
   const onread: OnReadOpts = {
     buffer: Buffer.allocUnsafeSlow(INPUT_READ_BYTES),
@@ -32,21 +32,21 @@ function openInput(onBytes: (bytes: Buffer) => void): Socket {
   return input;
 }
 
-/** Nobody can open a pipe of this process again through /proc, which would let a client forge answers to others. */
+/** Prevents opening the pipe again through /proc, by which a client could forge answers to other clients. */
 function seal(descriptor: number): void {
   if (fstatSync(descriptor).isFIFO()) fchmodSync(descriptor, 0);
 }
 
-async function prepareFiles({ absent, hidden, fleeting }: HelperTask): Promise<ServedFiles> {
-  // Other programs are not at hand in a sandbox, so there is nowhere to look for a search engine.
+async function prepareFiles({ absent, hidden, ephemeral }: HelperTask): Promise<ServedFiles> {
+  // A sandbox may hide all programs, so no external search engine is looked up.
   const engines = new ContentSearch('');
-  const guard = {
+  const mounts = {
     absent: await AbsentPaths.of(absent),
     hidden,
-    fleeting: await FleetingPlaces.of(fleeting),
+    ephemeral: await EphemeralDirectories.of(ephemeral),
   };
   return {
-    fileSystem: guardFileSystem(LOCAL_FILE_SYSTEM, guard),
+    fileSystem: emulateMounts(LOCAL_FILE_SYSTEM, mounts),
     search: async (request, signal) => {
       const result = await engines.search(request, signal);
       const isVisible = ({ path }: { path: typeof request.path }) =>

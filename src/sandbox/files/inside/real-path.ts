@@ -11,14 +11,14 @@ import {
 } from '../../../files/native-path.ts';
 
 /**
- * Where something would come to lie that is made at `path`: the path without links, also behind links that lead to nothing yet.
- * Null when the system does not tell, and then it lets nobody make anything there either.
+ * Returns where an entry created at `path` would be: the path with all links resolved, including dangling ones. Null when the system
+ * cannot resolve it; then nothing can be created there either.
  */
 export async function prospectivePath(path: NativePath): Promise<NativePath | null> {
   return await resolve(path, MAX_LINKS_FOLLOWED);
 }
 
-/** The same for what is done to the entry itself: a link at the end stands for itself. */
+/** The same for an operation on the entry itself: does not follow a link at the end. */
 export async function prospectiveEntry(path: NativePath): Promise<NativePath | null> {
   if (DOTS_AT_END.test(path)) return await prospectivePath(path);
   const directory = await prospectivePath(parentPath(path));

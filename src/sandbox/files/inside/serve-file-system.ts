@@ -10,15 +10,15 @@ import {
   MessageKind,
 } from '../wire/frames.ts';
 import type { FailureHead, HelperTask, OperationHead, ServedFiles } from '../wire/operations.ts';
-import { HeldFiles } from './held-files.ts';
-import { type OperationResult, type OperationScene, perform } from './perform.ts';
+import { OpenFileTable } from './open-file-table.ts';
+import { type OperationContext, type OperationResult, perform } from './operations.ts';
 
-/** Opens the stream of requests, and from then on passes on what comes. The bytes may be used again after each call. */
+/** Opens the request stream and passes its bytes on. The buffer is reused after each call. */
 export type OpenInput = (onBytes: (bytes: Buffer) => void) => Readable;
 
 /**
- * Serves files to whoever writes to the input and reads the output. Requests are worked on side by side and answered as they are done.
- * Resolves when the input has ended and nothing is open any more: unfinished replacements are dropped.
+ * Serves files over a pair of pipes. Requests run concurrently and are answered as they finish. Resolves when the input has ended and all
+ * files are closed. Discards unfinished replacements of files.
  */
 export async function serveFileSystem(
   prepare: (task: HelperTask) => Promise<ServedFiles>,
@@ -36,32 +36,32 @@ class FileServer {
   readonly #prepare: (task: HelperTask) => Promise<ServedFiles>;
   readonly #input: Readable;
   readonly #writer: FrameWriter;
-  readonly #held = new HeldFiles();
-  /** What is under way, by operation. An abort may come with its request, before that has begun. */
+  readonly #openFiles = new OpenFileTable();
+  /** The running operations. An abort can arrive together with its request, before the operation has begun. */
   readonly #running = new Map<number, Running>();
   #served: Promise<ServedFiles> | null = null;
 
   constructor(prepare: (task: HelperTask) => Promise<ServedFiles>, openInput: OpenInput, output: Writable) {
     this.#prepare = prepare;
-    // Every write reports its own failure: without a reader there is nothing left to do.
+    // Each write reports its own failure. Without a reader there is nothing left to do.
     output.on('error', () => {});
     const sink: ByteSink = {
       write: (bytes, done) => void output.write(bytes, (error) => done(error ?? null)),
     };
     this.#writer = new FrameWriter(sink, () => this.#input.destroy());
-    const reader = new FrameReader(placeRequest, (message) => this.#receive(message));
+    const reader = new FrameReader(requestBuffer, (message) => this.#receive(message));
     this.#input = openInput((bytes) => this.#read(reader, bytes));
     this.#input.on('error', () => {});
     this.inputClosed = new Promise((resolve) => this.#input.once('close', resolve));
   }
 
-  /** Ends what is under way and drops what is open. */
+  /** Aborts running operations and discards open files. */
   async close(): Promise<void> {
     for (const running of this.#running.values()) running.abort();
-    await this.#held.discardAll();
+    await this.#openFiles.discardAll();
   }
 
-  /** Whoever says what makes no sense is not listened to any more. */
+  /** Stops reading after an invalid message. */
   #read(reader: FrameReader, bytes: Buffer): void {
     if (this.#input.destroyed) return;
     try {
@@ -88,7 +88,7 @@ class FileServer {
     } finally {
       this.#running.delete(operation);
     }
-    this.#holdBack();
+    this.#applyBackPressure();
   }
 
   async #perform(
@@ -102,18 +102,18 @@ class FileServer {
       return {};
     }
     if (this.#served === null) throw new FileError('failed', 'the fs sandbox helper is not prepared');
-    const scene: OperationScene = {
+    const context: OperationContext = {
       served: await this.#served,
-      held: this.#held,
+      openFiles: this.#openFiles,
       content,
       signal: () => running.signal(),
       onWait: () => this.#writer.send(MessageKind.waiting, operation, null),
     };
-    return await perform(scene, head);
+    return await perform(context, head);
   }
 
-  /** Takes no more requests while answers are not taken. */
-  #holdBack(): void {
+  /** Pauses the input while too many answer bytes are unsent. */
+  #applyBackPressure(): void {
     if (this.#writer.queuedBytes <= UNSENT_ANSWER_BYTES || this.#input.isPaused()) return;
     this.#input.pause();
     const goOn = () => {
@@ -124,7 +124,7 @@ class FileServer {
   }
 }
 
-/** An operation that may be aborted. Most never ask for their signal, so that it is made when one does. */
+/** A running operation. Creates its AbortSignal on first use, because most operations need none. */
 class Running {
   #controller: AbortController | null = null;
   #aborted = false;
@@ -141,14 +141,14 @@ class Running {
   }
 }
 
-function placeRequest(kind: MessageKind, _operation: number, length: number): Buffer {
+function requestBuffer(kind: MessageKind, _operation: number, length: number): Buffer {
   if (kind !== MessageKind.request || length > REQUEST_CONTENT_BYTES) {
     throw new FrameError('unexpected content');
   }
   return Buffer.allocUnsafeSlow(length);
 }
 
-/** Words that quote something very long are cut. */
+/** Truncates messages that quote very long values. */
 function failureHead(error: unknown): FailureHead {
   const message = (error instanceof Error ? error.message : String(error)).slice(0, FAILURE_TEXT_LENGTH);
   const { kind, errno } = error instanceof FileError ? error : { kind: 'failed' as const, errno: null };

@@ -1,6 +1,6 @@
 import type { DirectoryEntry, WalkEntry, WalkResult } from '../../../files/file-system.ts';
 
-/** A directory listing as bytes: for each entry a letter for its kind and its name, which has no NUL. */
+/** Encodes a directory listing: a letter for the kind and the name of each entry, separated by NUL. */
 export function encodeEntries(entries: readonly DirectoryEntry[]): Buffer {
   const listed = entries.map(
     ({ name, isDirectory, isFile }) => `${isDirectory ? 'd' : isFile ? 'f' : 'o'}${name}`,
@@ -20,7 +20,7 @@ export function decodeEntries(content: Buffer): DirectoryEntry[] {
     }));
 }
 
-/** The result of a walk as bytes: what is no entry in JSON, then each entry as a letter for its kind and its URI. Neither has a NUL. */
+/** Encodes the result of a walk: everything but the entries as JSON, then a letter for the kind and the URI of each entry, separated by NUL. */
 export function encodeWalk({ entries, errors, truncated }: WalkResult): Buffer {
   const listed = entries.map(({ uri, kind }) => `\0${kind === 'directory' ? 'd' : 'f'}${uri}`);
   return Buffer.from(JSON.stringify({ errors, truncated }) + listed.join(''));

@@ -1,23 +1,23 @@
 import { BATCH_BYTES, FRAME_CONTENT_BYTES, MESSAGE_HEAD_BYTES } from '../limits.ts';
 
 /**
- * The language between a server and its helper. A message has a kind, the number of the operation that it is about, a head in JSON and
- * content in bytes. It travels as one frame or, when its content is long, as several, between which frames of others may come:
+ * The protocol between a server and its file helper. A message has a kind, an operation number, a JSON head and binary content. It is sent
+ * as one frame, or as several if its content is long. Frames of other messages may come in between:
  *
  *     u32 length of what follows, u8 kind, u32 operation
  *     first frame:  u32 length of the head, u32 length of all content, head, content
  *     later frames: content
  */
 export const MessageKind = {
-  /** Server to helper: an operation begins. */
+  /** Server to helper: start an operation. */
   request: 1,
-  /** Server to helper: its result is no longer wanted. */
+  /** Server to helper: cancel the operation. */
   abort: 2,
-  /** Helper to server: it is done. */
+  /** Helper to server: the operation succeeded. */
   answer: 3,
-  /** Helper to server: it has failed. */
+  /** Helper to server: the operation failed. */
   failure: 4,
-  /** Helper to server: it waits for somebody outside. */
+  /** Helper to server: the operation waits for another process. */
   waiting: 5,
 } as const;
 
@@ -30,17 +30,17 @@ export interface Message {
   readonly content: Buffer;
 }
 
-/** What was read is not the language of frames: whoever wrote it is not to be trusted any further. */
+/** An invalid frame. The sender must not be trusted any further. */
 export class FrameError extends Error {
   override readonly name = 'FrameError';
 }
 
-/** Takes bytes in call order; `done` runs when they have been handed to the system, or with the error that prevented it. */
+/** Writes bytes in call order. `done` runs when the system has accepted them, or with an error. */
 export interface ByteSink {
   write(bytes: Uint8Array, done: (error: Error | null) => void): void;
 }
 
-/** Turns messages into frames. Long ones take turns, and no more is handed to the sink than it has room for. */
+/** Encodes messages as frames. Long messages take turns. Applies the back-pressure of the sink. */
 export class FrameWriter {
   readonly #sink: ByteSink;
   readonly #onFailure: (error: Error) => void;
@@ -48,7 +48,7 @@ export class FrameWriter {
   #queuedBytes = 0;
   #writing = false;
   #onProgress: (() => void) | null = null;
-  /** Operations of which something is being written. */
+  /** Operations with bytes in the current write. */
   readonly #underWay = new Set<number>();
   #awaited: { readonly operation: number; readonly done: () => void }[] = [];
 
@@ -57,12 +57,12 @@ export class FrameWriter {
     this.#onFailure = onFailure;
   }
 
-  /** Bytes of messages that are not handed over yet. */
+  /** Bytes of messages that were not passed to the sink yet. */
   get queuedBytes(): number {
     return this.#queuedBytes;
   }
 
-  /** The content must not change before it is sent: {@link onceSent} tells. */
+  /** The content must not change before it is sent; see {@link onceSent}. */
   send(kind: MessageKind, operation: number, head: unknown, content: Uint8Array = NOTHING): void {
     const text = Buffer.from(JSON.stringify(head));
     if (text.length > MESSAGE_HEAD_BYTES) throw new FrameError('the head of a message is too long');
@@ -71,12 +71,12 @@ export class FrameWriter {
     if (!this.#writing) this.#write();
   }
 
-  /** Calls `listener` once, when less is queued than now. */
+  /** Calls `listener` once, when fewer bytes are queued than now. */
   onceProgressed(listener: () => void): void {
     this.#onProgress = listener;
   }
 
-  /** Calls `done` when nothing of the request is left to be sent, which may be after an answer that does not wait for it. */
+  /** Calls `done` when the request is sent completely. An answer may arrive earlier. */
   onceSent(operation: number, done: () => void): void {
     if (this.#isUnsent(operation)) this.#awaited.push({ operation, done });
     else done();
@@ -104,7 +104,7 @@ export class FrameWriter {
     if (!this.#writing) this.#write();
   }
 
-  /** Nothing can be sent any more; what is queued is dropped. */
+  /** Stops sending and drops the queue. */
   #fail(error: Error): void {
     this.#queue = [];
     this.#queuedBytes = 0;
@@ -123,7 +123,7 @@ export class FrameWriter {
     for (const { operation, done } of awaited) this.onceSent(operation, done);
   }
 
-  /** Frames for one write, small ones in one piece. */
+  /** Collects frames for one write. Combines small ones. */
   #takeBatch(): Uint8Array[] {
     const parts: Uint8Array[] = [];
     let bytes = 0;
@@ -144,7 +144,7 @@ export class FrameWriter {
     return bytes <= BATCH_BYTES && parts.length > 1 ? [Buffer.concat(parts, bytes)] : parts;
   }
 
-  /** Nothing can be aborted before it is known: the rest of a long request goes first. */
+  /** Sends the rest of a long request before its abort, because the helper must know the operation. */
   #isEarly({ kind, operation }: OutgoingMessage): boolean {
     return (
       kind === MessageKind.abort && this.#queue.some((other) => other.sent > 0 && isRequest(other, operation))
@@ -152,29 +152,29 @@ export class FrameWriter {
   }
 }
 
-/** Where the content of a message goes: memory for `length` bytes. Throws when such a message is not expected. */
-export type PlaceContent = (kind: MessageKind, operation: number, length: number) => Buffer;
+/** Returns a buffer of `length` bytes for the content of a message. Throws when the message is not expected. */
+export type AllocateContent = (kind: MessageKind, operation: number, length: number) => Buffer;
 
-/** Turns bytes, however they are cut, back into messages. Every piece is copied once, to where its content belongs. */
+/** Decodes messages from chunks of any size. Copies each byte of content once, into its final buffer. */
 export class FrameReader {
-  readonly #place: PlaceContent;
+  readonly #allocate: AllocateContent;
   readonly #onMessage: (message: Message) => void;
-  /** Messages of which content is missing, by operation. There is at most one for each operation that {@link PlaceContent} lets in. */
+  /** Incomplete messages, by operation. At most one for each operation that {@link AllocateContent} accepts. */
   readonly #incomplete = new Map<number, IncomingMessage>();
   readonly #prefix = Buffer.alloc(FRAME_PREFIX_BYTES + MESSAGE_PREFIX_BYTES + MESSAGE_HEAD_BYTES);
-  /** How much of the prefix is there, and how much is needed to go on. */
+  /** How many bytes of the prefix are read, and how many are needed. */
   #filled = 0;
   #needed = FRAME_PREFIX_BYTES;
-  /** The message whose content comes next, and how much of it this frame has. */
+  /** The message whose content comes next, and how many bytes of it are in this frame. */
   #current: IncomingMessage | null = null;
   #contentLeft = 0;
 
-  constructor(place: PlaceContent, onMessage: (message: Message) => void) {
-    this.#place = place;
+  constructor(allocate: AllocateContent, onMessage: (message: Message) => void) {
+    this.#allocate = allocate;
     this.#onMessage = onMessage;
   }
 
-  /** The bytes may be used again afterwards. Throws FrameError when they make no sense; nothing can be read after that. */
+  /** The buffer may be reused afterwards. Throws FrameError for invalid input; nothing can be read after that. */
   push(bytes: Buffer): void {
     let start = 0;
     while (start < bytes.length) {
@@ -216,7 +216,7 @@ export class FrameReader {
     const contentLength = this.#prefix.readUInt32LE(FRAME_PREFIX_BYTES + 4);
     const head = parseHead(this.#prefix.subarray(headEnd - headLength, headEnd));
     if (this.#incomplete.has(operation)) throw new FrameError('a message interrupts another');
-    const content = contentLength === 0 ? NOTHING : this.#place(kind, operation, contentLength);
+    const content = contentLength === 0 ? NOTHING : this.#allocate(kind, operation, contentLength);
     this.#beginContent(
       { kind, operation, head, content, filled: 0 },
       length - MESSAGE_PREFIX_BYTES - headLength,
@@ -277,7 +277,7 @@ function isRequest({ kind, operation }: OutgoingMessage, wanted: number): boolea
   return operation === wanted && kind === MessageKind.request;
 }
 
-/** The next frame of a message; `overhead` are its bytes that are neither head nor content. */
+/** The next frame of a message. `overhead` counts its bytes besides head and content. */
 function nextFrame(message: OutgoingMessage): { parts: Uint8Array[]; bytes: number; overhead: number } {
   const isFirst = message.sent === 0;
   const content = message.content.subarray(message.sent, message.sent + FRAME_CONTENT_BYTES);

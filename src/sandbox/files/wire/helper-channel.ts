@@ -2,24 +2,24 @@ import { Semaphore } from '../../../base/semaphore.ts';
 import { Errno, FileError, systemError } from '../../../files/errors.ts';
 import {
   ANSWER_CONTENT_BYTES,
-  CONTENT_AT_ONCE_BYTES,
+  CONCURRENT_CONTENT_BYTES,
   MAX_QUEUED_OPERATIONS,
   MAX_WAITING_WRITES,
-  OPERATIONS_AT_ONCE,
+  OPERATION_CONCURRENCY,
 } from '../limits.ts';
 import { type ByteSink, FrameError, FrameReader, FrameWriter, type Message, MessageKind } from './frames.ts';
 import type { FailureHead, OperationHead } from './operations.ts';
 
-/** What goes with a request besides its head. */
+/** The parts of a request besides its head. */
 export interface RequestOptions {
   readonly content?: Uint8Array;
-  /** Where the content of the answer goes. Without it the answer gets memory of its own. */
+  /** The buffer for the content of the answer. Without it a new buffer is allocated. */
   readonly into?: Buffer;
-  /** How long the content of the answer may be where it has no place; whatever an answer may have when absent. */
+  /** The maximum length of the content without `into`. Defaults to ANSWER_CONTENT_BYTES. */
   readonly expected?: number;
-  /** Aborted when the result is no longer wanted. The helper is told; the answer is waited for all the same. */
+  /** Tells the helper to cancel the operation. The request still waits for the answer. */
   readonly signal?: AbortSignal;
-  /** Called when the operation waits for somebody outside. */
+  /** Called when the operation waits for another process, such as the reader of a FIFO. */
   onWait?(): void;
 }
 
@@ -29,26 +29,26 @@ export interface Answer {
 }
 
 /**
- * The server's end of a helper: sends requests, many at a time, and matches the answers, which come in any order. When the helper ends,
- * or says something that makes no sense, everything that is under way fails, and so does whatever is asked later.
+ * The server's end of the pipes to a helper. Sends requests concurrently and matches the answers, which arrive in any order. When the helper
+ * exits or sends an invalid message, all pending and later requests fail.
  */
 export class HelperChannel {
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;
-  readonly #slots = new Semaphore(OPERATIONS_AT_ONCE, {
-    maxBytes: CONTENT_AT_ONCE_BYTES,
+  readonly #slots = new Semaphore(OPERATION_CONCURRENCY, {
+    maxBytes: CONCURRENT_CONTENT_BYTES,
     maxWaiting: MAX_QUEUED_OPERATIONS,
     tooManyWaiting: tooManyOperations,
   });
   readonly #pending = new Map<number, Pending>();
   readonly #onBroken: () => void;
-  /** Told of every request, so that the reader of answers is awake. */
+  /** Called for every request, so that the reader of answers polls without delay. */
   readonly #onRequest: () => void;
   #last = 0;
   #waitingWrites = 0;
   #failure: FileError | null = null;
 
-  /** `onBroken` is told that the helper takes no requests or makes no sense: it has to be ended, and {@link fail} to be called. */
+  /** `onBroken` is called when the helper accepts no requests or sends an invalid message. It must kill the helper and call {@link fail}. */
   constructor(sink: ByteSink, onRequest: () => void, onBroken: () => void) {
     this.#onRequest = onRequest;
     this.#onBroken = onBroken;
@@ -59,7 +59,7 @@ export class HelperChannel {
     );
   }
 
-  /** Why nothing can be asked any more; null while it can. */
+  /** The error of all further requests. Null while the channel works. */
   get failure(): FileError | null {
     return this.#failure;
   }
@@ -84,7 +84,7 @@ export class HelperChannel {
     });
   }
 
-  /** Takes what the helper wrote. The bytes may be used again afterwards. */
+  /** Processes output of the helper. The buffer may be reused afterwards. */
   receive(bytes: Buffer): void {
     if (this.#failure !== null) return;
     try {
@@ -92,13 +92,13 @@ export class HelperChannel {
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
       this.fail(
-        new FileError('failed', `fs sandbox helper failed: what it says makes no sense (${error.message})`),
+        new FileError('failed', `fs sandbox helper failed: it sent an invalid message (${error.message})`),
       );
       this.#onBroken();
     }
   }
 
-  /** Everything that is under way fails with `error`. */
+  /** Fails all pending requests with `error`. */
   fail(error: FileError): void {
     if (this.#failure !== null) return;
     this.#failure = error;
@@ -111,7 +111,7 @@ export class HelperChannel {
     }
   }
 
-  /** A head that is too long has a path that no system takes; that fails its own operation only. */
+  /** A head that is too long contains a path that no system accepts. That fails only this operation. */
   #send(operation: number, head: OperationHead, content?: Uint8Array): void {
     try {
       this.#writer.send(MessageKind.request, operation, head, content);
@@ -133,19 +133,19 @@ export class HelperChannel {
     if (kind === MessageKind.waiting) this.#noteWait(operation);
     else if (kind === MessageKind.answer) this.#answered(operation, { head, content });
     else if (kind === MessageKind.failure) this.#settled(operation).reject(failureOf(head));
-    else throw new FrameError('a helper asks nothing');
+    else throw new FrameError('a request from a helper');
   }
 
-  /** Whoever has the answer may use the memory of what was sent again, so that all of it must have been. */
+  /** Waits until the request is sent completely, because the caller may reuse its buffer after the answer. */
   #answered(operation: number, answer: Answer): void {
     const pending = this.#settled(operation);
     this.#writer.onceSent(operation, () => pending.resolve(answer));
   }
 
-  /** An operation that waits for somebody outside must not keep others waiting; only so many may do it. */
+  /** Frees the slot of an operation that waits for another process. The number of such operations is limited. */
   #noteWait(operation: number): void {
     const pending = this.#pending.get(operation);
-    if (pending === undefined || pending.waits) throw new FrameError('nothing can wait');
+    if (pending === undefined || pending.waits) throw new FrameError('an unexpected waiting message');
     pending.waits = true;
     this.#slots.release(pending.bytes);
     if (++this.#waitingWrites > MAX_WAITING_WRITES) {
@@ -157,7 +157,7 @@ export class HelperChannel {
 
   #settled(operation: number): Pending {
     const pending = this.#settle(operation);
-    if (pending === null) throw new FrameError('an answer to nothing');
+    if (pending === null) throw new FrameError('an answer without a request');
     return pending;
   }
 

@@ -14,7 +14,7 @@ import { decodeEntries, decodeWalk } from './answers.ts';
 import type { Answer, HelperChannel, RequestOptions } from './helper-channel.ts';
 import type { OpenedContent, ServedFiles } from './operations.ts';
 
-/** The files that a helper sees. Open files stay open in the helper until they are closed or it ends. */
+/** The files of a helper. Open files stay open in the helper until they are closed or the helper exits. */
 export class HelperFileSystem implements ServedFiles {
   readonly fileSystem: FileSystem;
   readonly #channel: HelperChannel;
@@ -34,7 +34,7 @@ export class HelperFileSystem implements ServedFiles {
   }
 }
 
-/** Sends an operation. The kinds of its arguments decide how each of them travels. */
+/** Sends an operation. The kind of each argument determines its encoding. */
 async function request(
   channel: HelperChannel,
   name: FileOperationName,
@@ -48,7 +48,7 @@ async function request(
     const argument = args[index];
     switch (kind) {
       case 'json':
-        // An absent option is left out: in JSON it would become null.
+        // Omits absent options, which would become null in JSON.
         if (argument !== undefined) json.push(argument);
         break;
       case 'bytes':
@@ -80,15 +80,15 @@ const RESULTS: Readonly<Record<ResultKind, (answer: Answer, channel: HelperChann
 
 type ResultKind = (typeof FILE_OPERATIONS)[FileOperationName]['result'];
 
-/** A file that is read as a whole. Its beginning came with the answer that it is open, which is all of it for most files. */
+/** A file that is read from start to end. Its beginning came with the answer to opening it; for most files that is everything. */
 class HelperContent implements FileContent {
   readonly size: number;
   readonly #channel: HelperChannel;
-  /** Null when the helper has read it to its end and closed it. */
+  /** Null when the helper has read the file to its end and closed it. */
   readonly #file: number | null;
-  /** What has come and was not taken yet. */
+  /** Bytes that were received and not read yet. */
   #ready: Buffer;
-  /** What is under way; it never rejects. */
+  /** The operation in progress. Never rejects. */
   #reading: Promise<unknown> = Promise.resolve();
 
   constructor(channel: HelperChannel, { size, file }: OpenedContent, beginning: Buffer) {
@@ -145,7 +145,7 @@ class HelperFile implements OpenFile {
     await this.#channel.request(['close', this.#file]);
   }
 
-  /** A helper that has ended holds nothing any more. */
+  /** Succeeds if the helper has exited, because then the file is closed. */
   async discard(): Promise<void> {
     if (this.#channel.failure === null) await this.#channel.request(['discard', this.#file]);
   }

@@ -3,39 +3,39 @@ import type { FileOperationName, FileSystem } from '../../../files/file-system.t
 import type { NativePath } from '../../../files/native-path.ts';
 import type { SearchRequest, SearchResult } from '../../../files/search/query.ts';
 
-/** What a helper does besides the methods of a file system. */
+/** Everything that a helper serves. */
 export interface ServedFiles {
   readonly fileSystem: FileSystem;
   search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>;
 }
 
-/** The heads of requests. The content of the first one is a {@link HelperTask}, without which nothing is done. */
+/** The head of a request. The first request is `prepare`, with a {@link HelperTask} as its content. */
 export type OperationHead = readonly ['prepare'] | FileOperation;
 
-/** What can be asked of a helper. */
+/** An operation that a helper performs. */
 export type FileOperation = readonly [name: FileOperationName, ...json: unknown[]] | HandleOperation;
 
-/** Operations besides those of a file system. An open file goes by the number that the helper gave it. */
+/** Operations besides those of a file system. `file` is the number that the helper assigned to an open file. */
 export type HandleOperation =
   | readonly ['readContent', file: number, length: number]
   | readonly ['read', file: number, position: number, length: number]
   | readonly ['write', file: number, position: number]
   | readonly ['close', file: number]
   | readonly ['discard', file: number]
-  /** The request is the content: patterns may be long. */
+  /** The request is the content, because patterns may be long. */
   | readonly ['search'];
 
-/** What a helper must keep out of beyond what is mounted. */
+/** Restrictions that a helper enforces itself, because no mount does. */
 export interface HelperTask {
-  /** Paths that do not exist and must not come to exist: a mount that protects them would leave something on the host. */
+  /** Paths that do not exist and must stay absent. A mount to protect them would need a mount point on the host. */
   readonly absent: readonly AbsentPath[];
-  /** What is mounted for the helper itself and is no business of clients. */
+  /** Mounts for the helper itself, which clients must not see. */
   readonly hidden: readonly NativePath[];
-  /** Directories of the sandbox's own. To programs they are writable until the sandbox ends; in one that lives long they are not. */
-  readonly fleeting: readonly NativePath[];
+  /** In-memory directories of the sandbox. Programs can write to them until the sandbox ends; in a helper they are read-only. */
+  readonly ephemeral: readonly NativePath[];
 }
 
-/** A path that is kept from being made. A directory shows as an empty one that cannot be written to. */
+/** A path that cannot be created. A directory is shown as empty and read-only. */
 export interface AbsentPath {
   readonly path: NativePath;
   readonly kind: 'directory' | 'file';
@@ -48,7 +48,7 @@ export interface FailureHead {
   readonly errno: number | null;
 }
 
-/** The head of the answer to `readFile`; its content is how the file begins. The file is open when there may be more. */
+/** The head of the answer to `readFile`; its content is the beginning of the file. `file` is null when there is no more. */
 export interface OpenedContent {
   readonly size: number;
   readonly file: number | null;

@@ -65,7 +65,7 @@ describe('a policy request', () => {
 
   test('is denied for a process that this client did not start, or that is closed', async () => {
     const { client, link, answers } = await connected(() => ({ type: 'allow' }));
-    link.send(policyRequest(1, 'of-somebody-else'));
+    link.send(policyRequest(1, 'of-another-client'));
     link.exited('p', 1);
     link.closedProcess('p', 2);
     link.send(policyRequest(2));

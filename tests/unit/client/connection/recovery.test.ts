@@ -280,7 +280,7 @@ describe('calls during an outage', () => {
 describe('a connection that cannot be restored', () => {
   test('fails the client, its calls and its processes with the last cause', async () => {
     const { server, client, processes } = await world(['p'], { recoveryWindowMs: 200 });
-    server.refusal = new ClientError('connectFailed', 'nobody is there', {
+    server.refusal = new ClientError('connectFailed', 'the server is down', {
       retryable: true,
       hint: 'start it',
     });
@@ -292,7 +292,7 @@ describe('a connection that cannot be restored', () => {
     expect(client.failure).toEqual(
       kind('disconnected', {
         message:
-          'the connection was lost: the link broke (1006) and could not be restored: nobody is there; start it',
+          'the connection was lost: the link broke (1006) and could not be restored: the server is down; start it',
         hint: 'start it',
       }),
     );

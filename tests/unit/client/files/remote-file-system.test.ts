@@ -30,8 +30,8 @@ function base64(bytes: number): string {
   return Buffer.alloc(bytes).toString('base64');
 }
 
-describe('what is sent', () => {
-  test('links are only mentioned when they are not to be followed', async () => {
+describe('requests', () => {
+  test('mention links only when they must not be followed', async () => {
     const { server, files } = setUp();
     server.answer('fs/readFile', { dataBase64: '' });
     await files.readFile(FILE, { followSymlinks: true });
@@ -44,7 +44,7 @@ describe('what is sent', () => {
     ]);
   });
 
-  test('a sandbox is sent without the directories that no rule of it needs', async () => {
+  test('leave out sandbox directories that no rule needs', async () => {
     const { server, files } = setUp();
     server.answer('fs/readFile', { dataBase64: '' });
     const sandbox = { permissions: { type: 'disabled' }, cwd: 'file:///w', workspaceRoots: [] };
@@ -56,14 +56,14 @@ describe('what is sent', () => {
     ]);
   });
 
-  test('text is written as UTF-8', async () => {
+  test('encode text as UTF-8', async () => {
     const { server, files } = setUp();
     server.answer('fs/writeFile', {});
     await files.writeFile(FILE, 'é');
     expect(server.params('fs/writeFile')).toEqual([{ path: FILE, dataBase64: 'w6k=' }]);
   });
 
-  test('the signal and the time limit go with the call', async () => {
+  test('pass on the signal and the timeout', async () => {
     const { server, files } = setUp();
     server.answer('fs/canonicalize', { path: FILE });
     const { signal } = new AbortController();
@@ -72,7 +72,7 @@ describe('what is sent', () => {
   });
 });
 
-describe('what comes back', () => {
+describe('results', () => {
   test.each([
     [new ClientError('server', 'why', { code: -32004 }), 'notFound'],
     [new ClientError('server', 'why', { code: -32600 }), 'invalidInput'],
@@ -81,7 +81,7 @@ describe('what comes back', () => {
     [new ClientError('disconnected', 'why'), 'brokenPipe'],
     [new ClientError('brokenPipe', 'why'), 'brokenPipe'],
     [new ClientError('timeout', 'why'), 'timeout'],
-  ])('%# is an error of the kind %s', async (error, kind) => {
+  ])('%# becomes an error of the kind %s', async (error, kind) => {
     const { server, files } = setUp();
     server.refuse('fs/readDirectory', error);
     const failure = files.readDirectory(FILE);
@@ -93,25 +93,25 @@ describe('what comes back', () => {
     });
   });
 
-  test.each(['%', 'YQ', 'YQ==YQ==', 'YR=='])('%s as content is invalid data', async (dataBase64) => {
+  test.each(['%', 'YQ', 'YQ==YQ==', 'YR=='])('reject %s as content with invalidData', async (dataBase64) => {
     const { server, files } = setUp();
     server.answer('fs/readFile', { dataBase64 });
     await expect(files.readFile(FILE)).rejects.toMatchObject({ kind: 'invalidData' });
   });
 
-  test.each([null, 'text', 1])('%j as the whole result is an error of the protocol', async (result) => {
+  test.each([null, 'text', 1])('reject %j as the whole result with a protocol error', async (result) => {
     const { server, files } = setUp();
     server.answer('fs/canonicalize', result);
     await expect(files.canonicalize(FILE)).rejects.toMatchObject({ kind: 'protocol' });
   });
 
-  test('content that is missing is invalid data', async () => {
+  test('reject missing content with invalidData', async () => {
     const { server, files } = setUp();
     server.answer('fs/readFile', {});
     await expect(files.readFile(FILE)).rejects.toMatchObject({ kind: 'invalidData' });
   });
 
-  test('text keeps its byte order mark, and must be UTF-8', async () => {
+  test('keep a byte order mark, and must be UTF-8', async () => {
     const { server, files } = setUp();
     server.answer('fs/readFile', { dataBase64: Buffer.from('\ufeffé').toString('base64') });
     expect(await files.readFileText(FILE)).toBe('\ufeffé');
@@ -120,8 +120,8 @@ describe('what comes back', () => {
   });
 });
 
-describe('the same question about a path', () => {
-  test('is asked once while it is under way, and again afterwards', async () => {
+describe('concurrent metadata requests for a path', () => {
+  test('share one call while it is pending', async () => {
     const { server, files } = setUp();
     const answer = server.hold('fs/getMetadata');
     const first = files.getMetadata(FILE);
@@ -135,11 +135,11 @@ describe('the same question about a path', () => {
   });
 
   test.each([
-    ['about links', { followSymlinks: false }],
+    ['sent with followSymlinks', { followSymlinks: false }],
     ['in a sandbox', { sandbox: {} }],
-    ['with a time limit', { timeoutMs: 1 }],
-    ['with a signal', { signal: new AbortController().signal }],
-  ])('is another one %s', async (_name, options) => {
+    ['sent with a timeout', { timeoutMs: 1 }],
+    ['sent with a signal', { signal: new AbortController().signal }],
+  ])('are separate when one is %s', async (_name, options) => {
     const { server, files } = setUp();
     const answer = server.hold('fs/getMetadata');
     const both = Promise.all([files.getMetadata(FILE), files.getMetadata(FILE, options)]);
@@ -148,7 +148,7 @@ describe('the same question about a path', () => {
     expect(server.params('fs/getMetadata')).toHaveLength(2);
   });
 
-  test('fails for all who asked, and is asked again afterwards', async () => {
+  test('all fail with the shared call, and the next one is sent again', async () => {
     const { server, files } = setUp();
     server.refuse('fs/getMetadata', new ClientError('server', 'why', { code: -32004 }));
     const both = await Promise.allSettled([files.getMetadata(FILE), files.getMetadata(FILE)]);
@@ -167,7 +167,7 @@ describe('the same question about a path', () => {
     replaceFile: (files) => files.replaceFile('file:///other', [], { atomic: false }),
   };
 
-  test.each(Object.keys(changes))('is asked anew once there was a %s', async (change) => {
+  test.each(Object.keys(changes))('are not shared across a %s', async (change) => {
     const { server, files } = setUp(['fsRename', 'fileWriteStreaming']);
     server.answerAnything();
     const answer = server.hold('fs/getMetadata');
@@ -182,8 +182,8 @@ describe('the same question about a path', () => {
   });
 });
 
-describe('a stream of blocks', () => {
-  test('goes to the end of the file and closes it', async () => {
+describe('readFileStream', () => {
+  test('reads to the end of the file and closes it', async () => {
     const { server, files } = setUp();
     server.answer('fs/open', { handleId: 'h' });
     server.answerInTurn('fs/readBlock', [
@@ -206,7 +206,7 @@ describe('a stream of blocks', () => {
     ['too large', { chunk: base64(FILE_BLOCK_BYTES + 1), eof: false }],
     ['empty and not the last', { chunk: '', eof: false }],
     ['not base64', { chunk: '*', eof: true }],
-  ])('with a block that is %s is invalid data', async (_name, block) => {
+  ])('rejects a block that is %s with invalidData', async (_name, block) => {
     const { server, files } = setUp();
     server.answerAnything();
     server.answer('fs/readBlock', block);
@@ -214,14 +214,14 @@ describe('a stream of blocks', () => {
     expect(server.params('fs/close')).toHaveLength(1);
   });
 
-  test('of an empty file is empty', async () => {
+  test('yields nothing for an empty file', async () => {
     const { server, files } = setUp();
     server.answerAnything();
     server.answer('fs/readBlock', { chunk: '', eof: true });
     expect(await collect(files.readFileStream(FILE))).toEqual([]);
   });
 
-  test('that is left early is closed without waiting', async () => {
+  test('closes the file without waiting when the reader leaves early', async () => {
     const { server, files } = setUp();
     server.answerAnything();
     server.hold('fs/close');
@@ -231,7 +231,7 @@ describe('a stream of blocks', () => {
     expect(server.params('fs/readBlock')).toHaveLength(1);
   });
 
-  test('that was read to the end does not wait for a server that does not close it', async () => {
+  test('does not wait for the close after the last block', async () => {
     const { server, files } = setUp();
     server.answerAnything();
     server.hold('fs/close');
@@ -240,7 +240,7 @@ describe('a stream of blocks', () => {
     expect(server.params('fs/close')).toHaveLength(1);
   });
 
-  test('whose handle is gone is broken; the file may be there', async () => {
+  test('reports brokenPipe when the handle is gone, because the file may exist', async () => {
     const { server, files } = setUp();
     server.answerAnything();
     server.refuse('fs/readBlock', new ClientError('server', 'unknown file handle', { code: -32004 }));
@@ -249,8 +249,8 @@ describe('a stream of blocks', () => {
 
   test.each([
     ['refused', new ClientError('server', 'no', { code: -32004 }), 0],
-    ['given up', new ClientError('timeout', 'no'), 1],
-  ])('that is %s when it is opened', async (_name, error, closes) => {
+    ['abandoned', new ClientError('timeout', 'no'), 1],
+  ])('closes the file exactly when needed after an open that was %s', async (_name, error, closes) => {
     const { server, files } = setUp();
     server.answerAnything();
     server.refuse('fs/open', error);
@@ -259,14 +259,14 @@ describe('a stream of blocks', () => {
   });
 });
 
-describe('what not every server can do', () => {
+describe('missing capabilities', () => {
   test.each<[string, string[], (files: RemoteFileSystem) => Promise<unknown>, string]>([
     ['rename', [], (files) => files.rename(FILE, FILE), 'fsRename'],
     ['search', [], (files) => files.search(FILE, 'x'), 'fsSearch'],
     ['watch', [], (files) => files.watch(FILE), 'fsWatch'],
     ['replaceFile', [], (files) => files.replaceFile(FILE, [], { atomic: false }), 'fileWriteStreaming'],
     ['atomic replaceFile', ['fileWriteStreaming'], (files) => files.replaceFile(FILE, []), 'fsAtomicReplace'],
-  ])('%s is unsupported', async (_name, capabilities, attempt, needed) => {
+  ])('make %s unsupported', async (_name, capabilities, attempt, needed) => {
     const { server, files } = setUp(capabilities);
     await expect(attempt(files)).rejects.toMatchObject({
       kind: 'unsupported',
@@ -275,7 +275,7 @@ describe('what not every server can do', () => {
     expect(server.calls).toEqual([]);
   });
 
-  test('a search says everything it was asked', async () => {
+  test('search passes on every option', async () => {
     const { server, files } = setUp(['fsSearch']);
     const found = { matches: [], truncated: null, engine: 'builtin' };
     server.answer('fs/search', found);
@@ -284,14 +284,14 @@ describe('what not every server can do', () => {
   });
 });
 
-describe('a file that is replaced', () => {
+describe('replaceFile', () => {
   const STREAMING = ['fileWriteStreaming', 'fsAtomicReplace'];
 
   function* chunks(...sizes: number[]): Generator<Uint8Array, void> {
     for (const size of sizes) yield new Uint8Array(size);
   }
 
-  test('is written in full blocks, whatever the chunks', async () => {
+  test('writes full blocks for any chunks', async () => {
     const { server, files } = setUp(STREAMING);
     server.answerAnything();
     await files.replaceFile(FILE, chunks(1, 0, 2 * FILE_BLOCK_BYTES, 5));
@@ -305,7 +305,7 @@ describe('a file that is replaced', () => {
     expect(server.params('fs/close')).toHaveLength(1);
   });
 
-  test('in place is opened for that', async () => {
+  test('opens the file for writing in place without atomic', async () => {
     const { server, files } = setUp(STREAMING);
     server.answerAnything();
     await files.replaceFile(FILE, chunks(), { atomic: false });
@@ -313,7 +313,7 @@ describe('a file that is replaced', () => {
     expect(server.params('fs/writeBlock')).toEqual([]);
   });
 
-  test('stays as it was when its content fails: closing would put the half in its place', async () => {
+  test('keeps the old file when the content fails, by discarding the new one', async () => {
     const { server, files } = setUp(STREAMING);
     server.answerAnything();
     async function* failing(): AsyncGenerator<Uint8Array, void> {
@@ -326,7 +326,7 @@ describe('a file that is replaced', () => {
     expect(server.params('fs/close')[1]).not.toHaveProperty('discard');
   });
 
-  test('is given up in time even if the server does not answer any more', async () => {
+  test('rejects at its timeout even if the server does not answer', async () => {
     const { server, files } = setUp(STREAMING);
     server.answerAnything();
     server.refuse('fs/writeBlock', new ClientError('timeout', 'took too long'));
@@ -336,7 +336,7 @@ describe('a file that is replaced', () => {
     expect(server.params('fs/close')).toMatchObject([{ discard: true }]);
   });
 
-  test('is gone as soon as it is given up, if the server answers', async () => {
+  test('waits for the discard when it is aborted and the server answers', async () => {
     const { server, files } = setUp(STREAMING);
     server.answerAnything();
     server.refuse('fs/writeBlock', new ClientError('server', 'disk full', { code: -32603 }));

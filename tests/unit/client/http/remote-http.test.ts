@@ -3,7 +3,7 @@ import { encodeBase64 } from '../../../../src/base/base64.ts';
 import type { Capabilities } from '../../../../src/client/connection/server-messages.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
 import { HttpBodies } from '../../../../src/client/http/http-bodies.ts';
-import { type HttpCaller, RemoteHttp } from '../../../../src/client/http/remote-http.ts';
+import { type HttpRequestClient, RemoteHttp } from '../../../../src/client/http/remote-http.ts';
 import {
   BODY_QUEUES_MAX_BYTES,
   BODY_WINDOW_BYTES,
@@ -24,7 +24,7 @@ function fixture(
     return method === 'http/request' ? answer : {};
   };
   const bodies = new HttpBodies();
-  const http = new RemoteHttp({ capabilities, call: call as HttpCaller['call'] }, bodies);
+  const http = new RemoteHttp({ capabilities, call: call as HttpRequestClient['call'] }, bodies);
   const send = (seq: number, bytes: Uint8Array, done = false, requestId = 'http-1') =>
     bodies.receive({ requestId, seq, deltaBase64: encodeBase64(bytes), done, error: null });
   return { http, calls, send };

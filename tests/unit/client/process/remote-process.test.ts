@@ -116,7 +116,7 @@ describe('events', () => {
     const { server, client, process } = await startedProcess();
     const reading = all(process.events());
     for (const seq of [2, 1, 4, 2, 3, 3]) server.link.output('p', seq);
-    server.link.output('somebody else', 1);
+    server.link.output('another', 1);
     server.link.closedProcess('p', 7);
     server.link.exited('p', 5, 9);
     server.link.output('p', 6);

@@ -4,7 +4,7 @@ import type { ExecProcess, ProcessEvent } from '../../../../src/client/backend.t
 import { ClientError } from '../../../../src/client/errors.ts';
 import { communicate, OutputCollector, run, wait } from '../../../../src/client/process/run.ts';
 import { RpcError, RpcErrorCode } from '../../../../src/protocol/errors.ts';
-import { collectGarbage } from '../../../support/kept-memory.ts';
+import { collectGarbage } from '../../../support/retained-memory.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { FakeServer, SILENCE } from '../fake-server.ts';
 
@@ -129,14 +129,14 @@ test('rejects when the connection is lost for good, despite earlier output', asy
 test('has no exit code when the program cannot be terminated in time', async () => {
   const server = new FakeServer();
   server.answers['process/terminate'] = () => {
-    server.link.output('p', 1, 'last words');
+    server.link.output('p', 1, 'last output');
     return SILENCE;
   };
   const client = await server.connect();
   const process = await client.backend.start(params);
   const waiting = communicate(process, undefined, { timeoutMs: 10 });
   await server.untilRequests('process/terminate', 1);
-  await waitFor('the last words', () => process.revision === 1);
+  await waitFor('the last output', () => process.revision === 1);
   server.answers['process/terminate'] = () => ({ running: true });
   server.link.send({
     id: server.requests('process/terminate')[0]!.id,
@@ -146,7 +146,7 @@ test('has no exit code when the program cannot be terminated in time', async () 
     timedOut: true,
     exitCode: null,
     signal: null,
-    text: { stdout: 'last words' },
+    text: { stdout: 'last output' },
   });
   await client.close();
 });

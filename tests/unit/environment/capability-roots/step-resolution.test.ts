@@ -243,7 +243,7 @@ describe('roots that environments bring along', () => {
       expect(await combined([rootIn('worker', 'a')], { configuredBy, roots: moved })).toEqual([
         'a worker file:///roots/a',
       ]);
-      expect(warnings).toEqual(["capability root 'a' is selected at two places; the first one counts"]);
+      expect(warnings).toEqual(["capability root 'a' is selected at two locations; the first one is used"]);
     },
   );
 

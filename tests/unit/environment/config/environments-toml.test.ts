@@ -182,12 +182,12 @@ describe('ids', () => {
   it.each([
     [undefined, '\'id\' is missing; write id = "a-name"'],
     ['1', '\'id\' is a number, not a string; write id = "…"'],
-    ['" a"', "the id ' a' has space around it; remove it"],
+    ['" a"', "the id ' a' has leading or trailing spaces; remove them"],
     ['"local"', "the id 'local' is reserved; choose another one"],
     ['"None"', "the id 'None' is reserved; choose another one"],
-    ['""', "'' is no valid id; use letters, digits, - and _ only, at least one"],
-    ['"a.b"', "'a.b' is no valid id; use letters, digits, - and _ only, at least one"],
-    ['"a\\u0007"', "'a\\u0007' is no valid id; use letters, digits, - and _ only, at least one"],
+    ['""', "'' is not a valid id; use one or more letters, digits, - and _"],
+    ['"a.b"', "'a.b' is not a valid id; use one or more letters, digits, - and _"],
+    ['"a\\u0007"', "'a\\u0007' is not a valid id; use one or more letters, digits, - and _"],
     [`"${'x'.repeat(65)}"`, `the id '${'x'.repeat(65)}' is longer than 64 characters; choose a shorter one`],
   ])('like %s are refused', (id, expected) => {
     const line = id === undefined ? '' : `id = ${id}\n`;
@@ -212,15 +212,15 @@ describe('keys of an environment', () => {
     ],
     [
       `${PROGRAM_ENVIRONMENT}environment_id = "b"`,
-      "'environment_id' has a meaning only beside 'registry_url'; remove environment_id, or use registry_url",
+      "'environment_id' is only valid together with 'registry_url'; remove environment_id, or use registry_url",
     ],
     [
       '[[environments]]\nid = "a"\nregistry_url = "wss://h"\n',
-      "'registry_url' is 'wss://h', which is no HTTP URL; write https://HOST",
+      "'registry_url' is 'wss://h', which is not an HTTP URL; write https://HOST",
     ],
     [
       '[[environments]]\nid = "a"\nregistry_url = "https://h"\n',
-      "'auth_bearer_token' is missing; registries ask for one",
+      "'auth_bearer_token' is missing; registries require a token",
     ],
     ['[[environments]]\nid = "a"\n', `it has neither 'url' nor 'program'; ${either}`],
     [
@@ -229,12 +229,12 @@ describe('keys of an environment', () => {
     ],
     ...['args = []', 'env = {}', 'cwd = "/"'].map((line) => {
       const key = line.split(' ')[0];
-      const expected = `'${key}' has a meaning only beside 'program'; remove ${key}, or use program`;
+      const expected = `'${key}' is only valid together with 'program'; remove ${key}, or use program`;
       return [URL_ENVIRONMENT + line, expected];
     }),
     ...['auth_bearer_token = "t"', 'connect_timeout_sec = 1'].map((line) => {
       const key = line.split(' ')[0];
-      const expected = `'${key}' has a meaning only beside 'url'; remove ${key}, or use url`;
+      const expected = `'${key}' is only valid together with 'url'; remove ${key}, or use url`;
       return [PROGRAM_ENVIRONMENT + line, expected];
     }),
     ...['http://h', 'ws:/h', 'ws://', 'WS://h', ''].map((url) => [

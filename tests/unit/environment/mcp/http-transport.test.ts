@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { afterEach, describe, expect, test, vi } from 'vitest';
-import { MCP_STREAM_SHORTEST_PAUSE_MS } from '../../../../src/environment/limits.ts';
-import { McpHttpTransport } from '../../../../src/environment/mcp/http-transport.ts';
+import { afterEach, describe, expect, test } from 'vitest';
+import { MAX_MCP_MESSAGE_BYTES, MCP_STREAM_MIN_DELAY_MS } from '../../../../src/environment/limits.ts';
+import { openHttpTransport } from '../../../../src/environment/mcp/http-transport.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { webServer } from '../../../support/web-servers.ts';
 
@@ -13,37 +13,40 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
 });
 
-/** A transport to a server that answers each method as it is told, and what both have seen. */
-async function scene(answers: Record<string, Answer>) {
-  const requests: { method: string; headers: Record<string, unknown>; body: string }[] = [];
+/** A transport to a server that answers each HTTP method as given, and what both have received. */
+async function connect(answers: Record<string, Answer>) {
+  const requests: { method: string; headers: Record<string, unknown>; body: string; atMs: number }[] = [];
   const web = await webServer(async (request, response) => {
     let body = '';
     for await (const piece of request) body += piece;
     const { method = '', headers } = request;
-    requests.push({ method, headers, body });
+    requests.push({ method, headers, body, atMs: performance.now() });
     const answer = answers[method];
     if (answer === undefined) response.writeHead(405).end();
     else answer(request, response, body);
   });
   cleanUps.push(() => web.close());
-  const transport = new McpHttpTransport(fetch as never, `${web.url}/mcp`, { 'x-key': 'k' });
+  const transport = await openHttpTransport(fetch as never, `${web.url}/mcp`, { 'x-key': 'k' });
   cleanUps.push(() => transport.close());
   const messages: object[] = [];
   const errors: Error[] = [];
   transport.onmessage = (message) => messages.push(message);
   transport.onerror = (error) => errors.push(error);
   await transport.start();
-  return { transport, requests, messages, errors, web };
+  const streams = () => requests.filter(({ method }) => method === 'GET');
+  return { transport, requests, streams, messages, errors };
 }
 
 const events = (response: ServerResponse) => response.writeHead(200, { 'content-type': 'text/event-stream' });
+const accept: Answer = (_, response) => response.writeHead(202).end();
 const result = (id: number) => ({ jsonrpc: '2.0', id, result: {} });
+const notification = (method: string) => ({ jsonrpc: '2.0', method });
 const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
-const INITIALIZED = { jsonrpc: '2.0', method: 'notifications/initialized' };
+const INITIALIZED = notification('notifications/initialized');
 
-describe('an answer', () => {
-  test('comes as JSON, one message or several', async () => {
-    const { transport, messages, requests } = await scene({
+describe('a response', () => {
+  test('is JSON with one message or several', async () => {
+    const { transport, messages, requests } = await connect({
       POST: (_, response, body) => {
         const answer = body.includes('"several"') ? [result(1), result(2)] : result(1);
         response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's1' });
@@ -52,7 +55,7 @@ describe('an answer', () => {
     });
     await transport.send(PING);
     expect(messages).toEqual([result(1)]);
-    transport.setProtocolVersion('2025-06-18');
+    transport.setProtocolVersion?.('2025-06-18');
     await transport.send({ ...PING, method: 'several' });
     expect(messages).toEqual([result(1), result(1), result(2)]);
     expect(transport.sessionId).toBe('s1');
@@ -67,8 +70,8 @@ describe('an answer', () => {
     });
   });
 
-  test('comes as events', async () => {
-    const { transport, messages } = await scene({
+  test('is a stream of events', async () => {
+    const { transport, messages } = await connect({
       POST: (_, response) =>
         events(response).end(`event: other\ndata: x\n\ndata: ${JSON.stringify(result(1))}\n\n`),
     });
@@ -77,129 +80,160 @@ describe('an answer', () => {
     expect(messages).toEqual([result(1)]);
   });
 
-  test('goes on elsewhere when its stream breaks off', async () => {
-    const { transport, messages, requests } = await scene({
+  test('continues on another stream when its stream ends early', async () => {
+    const { transport, messages, streams } = await connect({
       POST: (_, response) => events(response).end('retry: 1\nid: e1\ndata:\n\n'),
       GET: (_, response) => events(response).end(`id: e2\ndata: ${JSON.stringify(result(1))}\n\n`),
     });
     await transport.send(PING);
     await waitFor('the answer', () => messages.length === 1);
-    expect(requests.filter(({ method }) => method === 'GET')).toMatchObject([
-      { headers: { 'last-event-id': 'e1', accept: 'text/event-stream' } },
-    ]);
+    expect(streams()[0]).toMatchObject({ headers: { 'last-event-id': 'e1', accept: 'text/event-stream' } });
   });
 
-  test('that is an error page rejects, with a bounded part of it', async () => {
-    const { transport } = await scene({
+  test('with an error status rejects the message and quotes a part of its text', async () => {
+    const { transport } = await connect({
       POST: (_, response) => response.writeHead(404).end(`gone ${'x'.repeat(10_000)}`),
     });
     const failure = await transport.send(PING).catch((error: Error) => error);
-    expect(failure).toMatchObject({ name: 'McpHttpError', code: 404 });
+    expect(failure).toMatchObject({ code: 404 });
     expect((failure as Error).message).toContain('gone');
     expect((failure as Error).message.length).toBeLessThan(700);
   });
 
-  test('that ends before it is there is reported, unless none is expected', async () => {
-    const { transport, errors } = await scene({
-      POST: (_, response) => events(response).end(': nothing\n\n'),
-    });
-    await transport.send({ jsonrpc: '2.0', id: 7, result: {} });
-    await transport.send(PING);
-    await waitFor('the report', () => errors.length > 0);
-    expect(errors.map(({ message }) => message)).toEqual([
-      'the MCP server has ended its answer before it was complete',
-    ]);
-  });
-
-  test('that makes no sense is reported, and that it is none', async () => {
-    const { transport, errors, messages } = await scene({
+  test('that is not a message is reported', async () => {
+    const { transport, errors, messages } = await connect({
       POST: (_, response) => events(response).end('data: nonsense\n\ndata: 5\n\n'),
     });
     await transport.send(PING);
-    await waitFor('the reports', () => errors.length === 3);
+    await waitFor('the reports', () => errors.length === 2);
     expect(messages).toEqual([]);
   });
 });
 
-describe('the stream of what the server says by itself', () => {
-  test('is opened once the client is initialized, and again when it ends', async () => {
+describe('a message that is too large', () => {
+  const piece = 'x'.repeat(1024 * 1024);
+  const pieces = MAX_MCP_MESSAGE_BYTES / piece.length + 1;
+
+  /** A fetch whose response has so many pieces, each followed by `separator`. */
+  function large(contentType: string, prefix: string, separator: string) {
+    let sent = 0;
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (sent++ < pieces) controller.enqueue(Buffer.from(`${prefix}${piece}${separator}`));
+        else controller.close();
+      },
+    });
+    return async () => new Response(body, { headers: { 'content-type': contentType } });
+  }
+
+  test('in JSON rejects', async () => {
+    const fetch = large('application/json', '', '');
+    const transport = await openHttpTransport(fetch as never, 'http://a/');
+    await expect(transport.send(PING)).rejects.toThrow(`more than ${MAX_MCP_MESSAGE_BYTES} bytes`);
+  });
+
+  test.each([
+    ['in one line', '', ''],
+    ['in many lines', 'data: ', '\n'],
+  ])('in an event is reported: %s', async (_, prefix, separator) => {
+    const fetch = large('text/event-stream', prefix, separator);
+    const transport = await openHttpTransport(fetch as never, 'http://a/');
+    const errors: Error[] = [];
+    transport.onerror = (error) => errors.push(error);
+    await transport.send(PING);
+    await waitFor('the report', () => errors.length > 0);
+    expect(errors[0]?.message).toContain(`more than ${MAX_MCP_MESSAGE_BYTES} bytes`);
+  });
+
+  test.each(['\n\n', '\r\n\r\n'])('does not count the messages before it', async (separator) => {
+    const fetch = large('text/event-stream', 'event: other\ndata: ', separator);
+    const transport = await openHttpTransport(fetch as never, 'http://a/');
+    const errors: Error[] = [];
+    transport.onerror = (error) => errors.push(error);
+    await transport.send(PING);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(errors).toEqual([]);
+  });
+});
+
+describe('the stream of messages from the server', () => {
+  test('is opened after the initialization, and again when it ends', async () => {
     let opened = 0;
-    const { transport, messages, requests } = await scene({
-      POST: (_, response) => response.writeHead(202).end(),
+    const { transport, messages, streams } = await connect({
+      POST: accept,
       GET: (_, response) => {
         opened++;
-        events(response).write(`retry: 1\nid: e${opened}\ndata: ${JSON.stringify({ n: opened })}\n\n`);
+        const message = JSON.stringify(notification(`n${opened}`));
+        events(response).write(`retry: 1\nid: e${opened}\ndata: ${message}\n\n`);
         if (opened < 3) response.end();
       },
     });
     await transport.send(INITIALIZED);
     await waitFor('three messages', () => messages.length === 3);
-    expect(messages).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }]);
-    const places = requests
-      .filter(({ method }) => method === 'GET')
-      .map(({ headers }) => headers['last-event-id']);
-    expect(places).toEqual([undefined, 'e1', 'e2']);
+    expect(messages).toEqual(['n1', 'n2', 'n3'].map(notification));
+    expect(streams().map(({ headers }) => headers['last-event-id'])).toEqual([undefined, 'e1', 'e2']);
   });
 
-  test('is done without where the server has none', async () => {
-    const { transport, requests, errors } = await scene({
-      POST: (_, response) => response.writeHead(202).end(),
-    });
+  test('is optional for the server', async () => {
+    const { transport, streams, errors } = await connect({ POST: accept });
     await transport.send(INITIALIZED);
-    await waitFor('the attempt', () => requests.some(({ method }) => method === 'GET'));
+    await waitFor('the attempt', () => streams().length === 1);
     await transport.close();
     expect(errors).toEqual([]);
   });
 
-  test('is given up when nothing comes of it again and again', async () => {
+  test('is not opened without end when the server sends nothing on it', async () => {
     let opened = 0;
-    const { transport, errors } = await scene({
-      POST: (_, response) => response.writeHead(202).end(),
+    const { transport, errors } = await connect({
+      POST: accept,
       GET: (_, response) => {
         opened++;
-        // The first tells how long to wait; the others say nothing.
+        // The first says how long to wait; the others send nothing.
         events(response).end(opened === 1 ? 'retry: 1\ndata:\n\n' : '');
       },
     });
     await transport.send(INITIALIZED);
-    await waitFor('the end', () => errors.some(({ message }) => message.includes('again and again')));
+    await waitFor('the last attempt', () => errors.some(({ message }) => message.startsWith('Maximum')));
+    expect(errors.map(({ message }) => message)).toContain(
+      'the MCP server ended its stream 6 times without sending anything',
+    );
     expect(opened).toBeLessThan(10);
+  });
+
+  test('is opened after a minimum delay, even if the server asks for none', async () => {
+    const { transport, streams } = await connect({
+      POST: accept,
+      GET: (_, response) => events(response).end('retry: 0\ndata:\n\n'),
+    });
+    await transport.send(INITIALIZED);
+    await waitFor('three streams', () => streams().length >= 3);
+    const [first, , third] = streams();
+    expect(third!.atMs - first!.atMs).toBeGreaterThan(MCP_STREAM_MIN_DELAY_MS);
   });
 });
 
-test('closing ends the streams and the session, and is told once', async () => {
-  const { transport, requests, web } = await scene({
+test('close ends the streams and the session, and calls onclose once', async () => {
+  const { transport, requests, streams, errors } = await connect({
     POST: (_, response) => response.writeHead(202, { 'mcp-session-id': 's1' }).end(),
     GET: (_, response) => events(response).write(': here\n\n'),
-    DELETE: (_, response) => response.writeHead(200).end(),
+    DELETE: (_, response) => response.writeHead(500).end(),
   });
   let closed = 0;
   transport.onclose = () => closed++;
   await transport.send(INITIALIZED);
-  await waitFor('the stream', () => requests.some(({ method }) => method === 'GET'));
+  await waitFor('the stream', () => streams().length === 1);
   await transport.close();
   await transport.close();
   expect(closed).toBe(1);
   expect(requests.at(-1)).toMatchObject({ method: 'DELETE', headers: { 'mcp-session-id': 's1' } });
-  await web.close();
-  cleanUps.length = 0;
+  expect(errors.filter(({ message }) => message.includes('terminate'))).toEqual([]);
 });
 
-test('a server that wants no pause between streams has to wait all the same', async () => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-  cleanUps.push(() => vi.useRealTimers());
-  let opened = 0;
-  const ask = async (_: unknown, init?: RequestInit) => {
-    if (init?.method !== 'GET') return new Response(null, { status: 202 });
-    opened++;
-    return new Response('retry: 0\ndata: {}\n\n', { headers: { 'content-type': 'text/event-stream' } });
-  };
-  const transport = new McpHttpTransport(ask as never, 'http://a/');
-  cleanUps.push(() => transport.close());
-  await transport.start();
-  await transport.send(INITIALIZED);
-  await vi.advanceTimersByTimeAsync(MCP_STREAM_SHORTEST_PAUSE_MS - 1);
-  expect(opened).toBe(1);
-  await vi.advanceTimersByTimeAsync(1);
-  expect(opened).toBe(2);
+test('names the install command when the MCP SDK is missing', async () => {
+  const missing = Object.assign(new Error('Cannot find package'), { code: 'ERR_MODULE_NOT_FOUND' });
+  const load = () => Promise.reject(missing);
+  await expect(openHttpTransport(fetch as never, 'http://a/', {}, load)).rejects.toMatchObject({
+    kind: 'config',
+    message: expect.stringContaining('npm install @modelcontextprotocol/sdk'),
+  });
 });

@@ -94,7 +94,7 @@ it('one replacement is tried at a time', async () => {
   sockets.replace(createMemoryPair()[0], client);
   const again = () => sockets.replace(createMemoryPair()[0], client);
   expect(again).toThrow(
-    'it cannot take another connection: another connection is being tried; try again later',
+    'it cannot use another connection: another connection is being tried; try again later',
   );
   await sockets.open(never);
   expect(again).toThrow('another connection is being tried');

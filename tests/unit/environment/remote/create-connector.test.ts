@@ -86,7 +86,8 @@ it('the URL of a relay is refused before anything is opened', async () => {
   const connector = createConnector({ type: 'websocket', url: `${url}/?role=harness` });
   await expect(connector.connect(never)).rejects.toMatchObject({
     kind: 'config',
-    message: 'the URL with role=harness needs the relay transport; use the URL of a server',
+    message:
+      'a URL with role=harness is a relay URL, which this transport cannot use; use the URL of a server',
   });
   expect(greetings).toEqual([]);
 });

@@ -77,7 +77,7 @@ describe('a handle that was replaced', () => {
     (await lazy.lease()).release();
     lazy.retire();
     expect(connector.attempts[0]!.client.closed).toBe(true);
-    expect(lazy.state).toEqual({ connected: false, reason: 'it was replaced and is not in use' });
+    expect(lazy.state).toEqual({ connected: false, reason: 'it was replaced and is unused' });
     const lease = await lazy.lease();
     expect(connector.attempts).toHaveLength(2);
     lease.release();

@@ -179,7 +179,7 @@ describe('onlookers', () => {
   it('never cause a connection', () => {
     const connector = new FakeConnector();
     const lazy = new LazyConnection('it', connector);
-    expect(() => lazy.leaseNow()).toThrow('it is not ready: it has not been started');
+    expect(() => lazy.leaseNow()).toThrow('it is not ready: it was not started');
     lazy.start();
     expect(() => lazy.leaseNow()).toThrow('it is not ready: it is connecting');
     expect(connector.attempts).toHaveLength(1);
@@ -215,7 +215,7 @@ describe('the state', () => {
     client.become('connected');
     client.become('failed', refused('gone for good'));
     expect(seen).toEqual([
-      { connected: false, reason: 'it has not been started' },
+      { connected: false, reason: 'it was not started' },
       { connected: false, reason: 'it is connecting' },
       { connected: false, reason: 'nobody there' },
       { connected: true, reason: null },

@@ -212,7 +212,9 @@ describe('policy', () => {
     host: string,
     rest: { reviewDomains?: string[]; allowLocalBinding?: boolean } = {},
   ) =>
-    new HostPolicy({ domains, reviewDomains: [], allowLocalBinding: false, ...rest }).judge(parseHost(host)!);
+    new HostPolicy({ domains, reviewDomains: [], allowLocalBinding: false, ...rest }).evaluate(
+      parseHost(host)!,
+    );
 
   test.each([
     ['denial wins over permission', { '*': 'allow', 'b.test': 'deny' }, 'b.test', 'denied'],

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { CredentialMasks } from '../../../../src/network/proxy/masking/credential-masks.ts';
-import { proxiedAnyway, proxyEnvironment } from '../../../../src/network/proxy/proxy-environment.ts';
+import { proxyEnvironment, withoutCredentialHosts } from '../../../../src/network/proxy/proxy-environment.ts';
 
 const LOCAL = 'localhost,127.0.0.1,::1,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16';
 
@@ -92,7 +92,7 @@ test.each([
   const masks = new CredentialMasks({ acme });
   masks.cover({ ACME_KEY: 'acme_abcdefghijklmnopqrstuvwx' });
   const env = proxyEnvironment({ http: 'http://127.0.0.1:1', socks: null }, true);
-  expect(proxiedAnyway(env, masks)).toMatchObject({
+  expect(withoutCredentialHosts(env, masks)).toMatchObject({
     NO_PROXY: direct,
     no_proxy: direct,
     NPM_CONFIG_NOPROXY: direct,

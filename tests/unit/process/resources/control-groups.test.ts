@@ -49,7 +49,7 @@ test.each([
   ['without /proc', () => rmSync(proc, { recursive: true }), /ENOENT/],
 ])('%s the obstacle is named', (_name, arrange, expected) => {
   arrange();
-  expect(findControlGroups(proc)).toEqual({ obstacle: expect.stringMatching(expected) });
+  expect(findControlGroups(proc)).toEqual({ unavailableReason: expect.stringMatching(expected) });
 });
 
 test('the server makes way, hands the controllers on, and only then limits the program', () => {

@@ -10,7 +10,7 @@ import { ResourceLimiter } from '../../../../src/process/resources/resource-limi
 import { createSpawner } from '../../../../src/process/spawn/create-spawner.ts';
 import type { ExitStatus, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 
-const noGroups = () => ({ obstacle: 'no groups here' });
+const noGroups = () => ({ unavailableReason: 'no groups here' });
 const NOTHING = { memoryBytes: null, pids: null, cpuPercent: null };
 const MIB = 1024 * 1024;
 const RLIMIT_DATA = 2;

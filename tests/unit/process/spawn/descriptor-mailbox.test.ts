@@ -28,7 +28,7 @@ test('a sender that ends without sending, or sends another number, is an error, 
   await silentEnded;
   const other = new DescriptorMailbox(passing);
   const otherEnded = run(process.execPath, [SENDER, '0', '/bin/true'], other.theirs);
-  await expect(other.receive(2, NEVER)).rejects.toThrow('1 descriptors came instead of 2');
+  await expect(other.receive(2, NEVER)).rejects.toThrow('received 1 descriptors instead of 2');
   await otherEnded;
   await waitFor('the descriptors to be closed', () => socketPairs() === before);
 });

@@ -2,7 +2,7 @@ import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { loadLibc } from '../../../../src/native/libc.ts';
-import { FULL_TERMINAL_BYTES, TERMINAL_REFILL_LOOKS } from '../../../../src/process/limits.ts';
+import { FULL_TERMINAL_BYTES, TERMINAL_REFILL_POLLS } from '../../../../src/process/limits.ts';
 import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { pipeSource, type ReadCalls, terminalSource } from '../../../../src/process/spawn/output-source.ts';
 import type { ChildIo, OutputSource } from '../../../../src/process/spawn/spawner.ts';
@@ -202,7 +202,7 @@ test('a source that is never listened to can be destroyed', () => {
 
 test.each([
   ['that is refilled in time', 3, 4],
-  ['that is not', Number.POSITIVE_INFINITY, TERMINAL_REFILL_LOOKS],
+  ['that is not', Number.POSITIVE_INFINITY, TERMINAL_REFILL_POLLS],
 ])('after a full read of a terminal %s the next one waits a little', async (_, vainLooks, expectedLooks) => {
   const { master, slavePath } = libc.openTerminal(24, 80);
   const slave = openSync(slavePath, constants.O_RDWR | constants.O_NOCTTY);

@@ -27,8 +27,8 @@ describe('small pieces', () => {
     expect(times(FLOOD_SMALL_READS, () => pacing.afterRead(10))).toEqual(
       times(FLOOD_SMALL_READS, () => 'continue'),
     );
-    expect(pacing.afterRead(10)).toBe('rest');
-    expect(pacing.afterRead(10)).toBe('rest');
+    expect(pacing.afterRead(10)).toBe('pause');
+    expect(pacing.afterRead(10)).toBe('pause');
   });
 
   test('with a pause between them never do', () => {
@@ -42,7 +42,7 @@ describe('small pieces', () => {
   test('that answer something are passed on at once', () => {
     const { pacing } = pacingAt();
     times(FLOOD_SMALL_READS + 5, () => pacing.afterRead(10));
-    pacing.expectAnswer();
+    pacing.expectReply();
     expect(pacing.afterRead(10)).toBe('continue');
   });
 });

@@ -9,8 +9,8 @@ import { HarnessLink } from '../../../../src/relay/stream/harness-link.ts';
 import { CloseCode } from '../../../../src/transport/transport.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
-import { harnessIdentity, harnessOptions } from '../ends.ts';
-import { type Scripted, ScriptedRegistry } from '../scripted-registry.ts';
+import { type FakeAnswer, FakeRegistry } from '../fake-registry.ts';
+import { harnessIdentity, harnessOptions } from '../link-fixture.ts';
 
 const { pauses } = vi.hoisted(() => ({ pauses: [] as number[] }));
 // The pauses themselves are looked at, not waited for.
@@ -23,11 +23,11 @@ vi.mock('../../../../src/base/abort.ts', async (original) => ({
 }));
 
 async function start(
-  script: (registry: ScriptedRegistry) => Scripted[],
+  script: (registry: FakeRegistry) => FakeAnswer[],
   options: Partial<ExecutorOptions> = {},
 ) {
   pauses.length = 0;
-  const registry = await ScriptedRegistry.open();
+  const registry = await FakeRegistry.open();
   const answers = script(registry);
   registry.answer = () => answers.shift() ?? registry.registration();
   const lines: string[] = [];

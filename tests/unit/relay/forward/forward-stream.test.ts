@@ -6,11 +6,11 @@ import { createMemoryPair } from '../../../../src/transport/memory.ts';
 import { CloseCode } from '../../../../src/transport/transport.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
-import { ScriptedRegistry } from '../scripted-registry.ts';
+import { FakeRegistry } from '../fake-registry.ts';
 
 /** A stream that is forwarded to a server which keeps what it receives. */
 async function forward() {
-  const server = await ScriptedRegistry.open();
+  const server = await FakeRegistry.open();
   const received: Buffer[] = [];
   let ended = false;
   let socket: FrameSocket | null = null;
@@ -76,7 +76,7 @@ test('the end of the stream comes after what the harness said last', async () =>
 });
 
 test('a server that is not reached ends the stream', async () => {
-  const server = await ScriptedRegistry.open();
+  const server = await FakeRegistry.open();
   server.refusals.push(503);
   const [harness, stream] = createMemoryPair();
   const events = RecordedEvents.of(harness);

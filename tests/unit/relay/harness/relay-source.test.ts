@@ -5,8 +5,8 @@ import type { ExecutorLinkOptions } from '../../../../src/relay/stream/executor-
 import { CloseCode } from '../../../../src/transport/transport.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
-import { executorIdentity, REGISTRATION, TestExecutor } from '../ends.ts';
-import { type Asked, type Scripted, ScriptedRegistry } from '../scripted-registry.ts';
+import { type Asked, type FakeAnswer, FakeRegistry } from '../fake-registry.ts';
+import { executorIdentity, REGISTRATION, TestExecutor } from '../link-fixture.ts';
 
 const { pauses } = vi.hoisted(() => ({ pauses: [] as number[] }));
 // The pauses themselves are looked at, not waited for.
@@ -23,11 +23,11 @@ const OFFLINE = { status: 409, body: { error: { code: 'environment_offline', mes
 
 /** A registry that leads straight to an executor: there is no rendezvous in between. */
 async function open(
-  script: (registry: ScriptedRegistry) => Scripted[] = () => [],
+  script: (registry: FakeRegistry) => FakeAnswer[] = () => [],
   options: Partial<ExecutorLinkOptions> = {},
 ) {
   pauses.length = 0;
-  const registry = await ScriptedRegistry.open();
+  const registry = await FakeRegistry.open();
   const answers = script(registry);
   registry.answer = () => answers.shift() ?? bundle(registry);
   const executor = new TestExecutor(options);
@@ -37,7 +37,7 @@ async function open(
   return { registry, source, executor, answers };
 }
 
-function newSource(registry: ScriptedRegistry, options: Partial<RelayOptions> = {}): RelaySource {
+function newSource(registry: FakeRegistry, options: Partial<RelayOptions> = {}): RelaySource {
   return new RelaySource({
     registryUrl: registry.url,
     environmentId: 'env-1',
@@ -47,7 +47,7 @@ function newSource(registry: ScriptedRegistry, options: Partial<RelayOptions> = 
   });
 }
 
-function bundle(registry: ScriptedRegistry, identity = executorIdentity): Scripted {
+function bundle(registry: FakeRegistry, identity = executorIdentity): FakeAnswer {
   return registry.registration(REGISTRATION, {
     executor_public_key: identity.publicKey,
     harness_key_authorization: 'authorization-1',
@@ -135,36 +135,36 @@ test('a harness that the rendezvous sends away learns why, in words that fit a l
   });
 });
 
-async function connected(...answers: Scripted[]) {
-  const scene = await open();
-  const transport = await scene.source.open(signal);
+async function connected(...answers: FakeAnswer[]) {
+  const fixture = await open();
+  const transport = await fixture.source.open(signal);
   const events = RecordedEvents.of(transport);
   onTestFinished(() => transport.close({ code: CloseCode.normal, reason: '' }));
-  scene.answers.push(...answers);
-  return { ...scene, transport, events };
+  fixture.answers.push(...answers);
+  return { ...fixture, transport, events };
 }
 
 test('a lost connection is replaced, and the stream goes on', async () => {
-  const scene = await connected(OFFLINE, 'cut');
-  scene.registry.cutSockets();
-  scene.transport.send('meanwhile');
-  await scene.executor.accepted[0]!.events.untilMessages(1);
-  expect(scene.executor.accepted).toHaveLength(1);
-  expect(scene.registry.asked).toHaveLength(4);
-  expect(scene.events.log).toEqual([]);
+  const fixture = await connected(OFFLINE, 'cut');
+  fixture.registry.cutSockets();
+  fixture.transport.send('meanwhile');
+  await fixture.executor.accepted[0]!.events.untilMessages(1);
+  expect(fixture.executor.accepted).toHaveLength(1);
+  expect(fixture.registry.asked).toHaveLength(4);
+  expect(fixture.events.log).toEqual([]);
 });
 
 test('connections that are lost as soon as they are there are not replaced without pauses', async () => {
-  const scene = await connected();
-  const attach = scene.registry.accepted;
+  const fixture = await connected();
+  const attach = fixture.registry.accepted;
   let left = 6;
-  scene.registry.accepted = (socket) => {
+  fixture.registry.accepted = (socket) => {
     if (left-- > 0) socket.drop();
     else attach(socket);
   };
-  scene.registry.cutSockets();
-  scene.transport.send('at last');
-  await scene.executor.accepted[0]!.events.untilMessages(1);
+  fixture.registry.cutSockets();
+  fixture.transport.send('at last');
+  await fixture.executor.accepted[0]!.events.untilMessages(1);
   expect(pauses).toHaveLength(6);
   for (const [index, base] of [500, 1_000, 2_000, 4_000, 5_000, 5_000].entries()) {
     expect(pauses[index]).toBeGreaterThanOrEqual(base);
@@ -172,32 +172,32 @@ test('connections that are lost as soon as they are there are not replaced witho
 });
 
 test('when another executor has taken over, the stream ends', async () => {
-  const scene = await connected();
-  scene.answers.push(bundle(scene.registry, createIdentity()));
-  scene.registry.cutSockets();
-  expect(await scene.events.untilClosed()).toMatchObject({ reason: 'another executor has taken over' });
+  const fixture = await connected();
+  fixture.answers.push(bundle(fixture.registry, createIdentity()));
+  fixture.registry.cutSockets();
+  expect(await fixture.events.untilClosed()).toMatchObject({ reason: 'another executor has taken over' });
 });
 
 test('when the registry says no, the stream ends', async () => {
-  const scene = await connected({ status: 404, body: '' });
-  scene.registry.cutSockets();
-  expect((await scene.events.untilClosed()).reason).toContain('HTTP 404');
+  const fixture = await connected({ status: 404, body: '' });
+  fixture.registry.cutSockets();
+  expect((await fixture.events.untilClosed()).reason).toContain('HTTP 404');
 });
 
 test('nobody looks for an executor that nobody needs', async () => {
-  const scene = await connected('silence');
-  scene.registry.cutSockets();
-  await waitFor('the question', () => scene.registry.asked.length === 2);
-  scene.transport.close({ code: CloseCode.normal, reason: '' });
-  await scene.events.untilClosed();
-  await waitFor('the end of the question', () => scene.registry.connectionCount === 0);
-  expect(scene.registry.asked).toHaveLength(2);
+  const fixture = await connected('silence');
+  fixture.registry.cutSockets();
+  await waitFor('the question', () => fixture.registry.asked.length === 2);
+  fixture.transport.close({ code: CloseCode.normal, reason: '' });
+  await fixture.events.untilClosed();
+  await waitFor('the end of the question', () => fixture.registry.connectionCount === 0);
+  expect(fixture.registry.asked).toHaveLength(2);
 });
 
 test.each([{ registryUrl: 'ws://h' }, { environmentId: 'a b' }, { auth: 'two words' }])(
   '%j makes no sense',
   async (options) => {
-    const registry = await ScriptedRegistry.open();
+    const registry = await FakeRegistry.open();
     expect(() => newSource(registry, options)).toThrow(expect.objectContaining({ kind: 'config' }));
   },
 );

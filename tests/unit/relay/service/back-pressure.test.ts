@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { SOCKET_WINDOW_BYTES } from '../../../../src/relay/service/limits.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { Environment, startTestRelay, token } from './relay-scene.ts';
+import { Environment, startTestRelay, token } from './relay-fixture.ts';
 
 const FRAMES = 800;
 const PAYLOAD = new Uint8Array(60_000);

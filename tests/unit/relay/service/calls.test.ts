@@ -10,7 +10,7 @@ import {
   REQUESTS_PER_PERIOD,
 } from '../../../../src/relay/service/limits.ts';
 import { RequestBudget } from '../../../../src/relay/service/registry/request-budget.ts';
-import { Environment, post, SECRET, someKey, startTestRelay, TestPeer, token } from './relay-scene.ts';
+import { Environment, post, SECRET, someKey, startTestRelay, TestPeer, token } from './relay-fixture.ts';
 
 const PROFILE = 'noise_hybrid_ik_v1';
 

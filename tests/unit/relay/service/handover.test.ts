@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createLogger } from '../../../../src/observability/log.ts';
-import { HARNESS_LONGEST_PAUSE_MS, RESUME_WINDOW_MS } from '../../../../src/relay/limits.ts';
+import { HARNESS_BACKOFF_MAX_MS, RESUME_WINDOW_MS } from '../../../../src/relay/limits.ts';
 import { STORE_TIMEOUT_MS } from '../../../../src/relay/service/limits.ts';
 import { RelayMetrics } from '../../../../src/relay/service/records/relay-metrics.ts';
 import { RelayRecords } from '../../../../src/relay/service/records/relay-records.ts';
@@ -8,7 +8,7 @@ import { Rendezvous } from '../../../../src/relay/service/rendezvous/rendezvous.
 import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
 import { CLOSE_TIMEOUT_MS } from '../../../../src/transport/limits.ts';
 import { FakeSocket } from './fake-socket.ts';
-import { someKey } from './relay-scene.ts';
+import { someKey } from './relay-fixture.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -35,11 +35,11 @@ test('harnesses at a node that has lost its executor to another are told in time
   const ticket = { environmentId: 'e', registrationId, tokenId: 't' };
   const seat = async (node: Rendezvous) => {
     const lease = await node.leases.claim('e', registrationId);
-    node.seatExecutor(new FakeSocket().asSocket, lease!, { role: 'executor', ...ticket }, null);
+    node.addExecutor(new FakeSocket().asSocket, lease!, { role: 'executor', ...ticket }, null);
   };
   await seat(before);
   const harnessTicket = { role: 'harness', ...ticket, nodeId: 'before', harnessKeyHash: 'h' } as const;
-  const found = before.findSeat(harnessTicket);
+  const found = before.findExecutor(harnessTicket);
   if (typeof found === 'string') throw new Error(found);
   const harness = new FakeSocket();
   before.joinHarness(harness.asSocket, found, harnessTicket, null);
@@ -47,7 +47,7 @@ test('harnesses at a node that has lost its executor to another are told in time
   // The executor's connection dies without a word, and it comes back elsewhere: its streams wait from now on.
   await seat(after);
   vi.spyOn(store, 'renew').mockRejectedValueOnce(new Error('one question that is lost'));
-  const longestWayBackMs = 1.5 * HARNESS_LONGEST_PAUSE_MS;
+  const longestWayBackMs = 1.5 * HARNESS_BACKOFF_MAX_MS;
   await vi.advanceTimersByTimeAsync(
     RESUME_WINDOW_MS - CLOSE_TIMEOUT_MS - STORE_TIMEOUT_MS - longestWayBackMs,
   );

@@ -9,7 +9,7 @@ import {
 import { Leases } from '../../../../src/relay/service/rendezvous/leases.ts';
 import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
 import { type Lease, StoreUnavailableError } from '../../../../src/relay/service/store/store.ts';
-import { someKey } from './relay-scene.ts';
+import { someKey } from './relay-fixture.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();

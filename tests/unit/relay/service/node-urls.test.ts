@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { NodeUrls } from '../../../../src/relay/service/node-urls.ts';
-import { LOOPBACK } from './relay-scene.ts';
+import { LOOPBACK } from './relay-fixture.ts';
 
 test('URLs of websockets are made from those that people write', () => {
   const urls = new NodeUrls({

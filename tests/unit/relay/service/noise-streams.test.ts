@@ -6,7 +6,7 @@ import { HarnessLink } from '../../../../src/relay/stream/harness-link.ts';
 import { connectFrameSocket, type FrameSocket } from '../../../../src/transport/frame-socket.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
-import { Environment, startTestRelay } from './relay-scene.ts';
+import { Environment, startTestRelay } from './relay-fixture.ts';
 
 const executorIdentity = createIdentity();
 const harnessIdentity = createIdentity();
@@ -60,7 +60,7 @@ class EchoExecutor {
   }
 }
 
-async function harness(environment: Environment, offerReceipts: boolean, pipeLost = () => {}) {
+async function harness(environment: Environment, offerAcks: boolean, pipeLost = () => {}) {
   const { body } = await environment.connect(harnessIdentity.publicKey);
   const socket = await connectFrameSocket(body.url);
   const link = await HarnessLink.connect(socket, {
@@ -69,14 +69,14 @@ async function harness(environment: Environment, offerReceipts: boolean, pipeLos
     environmentId: body.environment_id,
     registrationId: body.executor_registration_id,
     authorization: body.harness_key_authorization,
-    offerReceipts,
+    offerAcks,
     pipeLost,
   });
   onTestFinished(() => link.transport.close({ code: 1000, reason: '' }));
   return { link, socket, bundle: body, events: RecordedEvents.of(link.transport) };
 }
 
-async function startScene() {
+async function startFixture() {
   const environment = new Environment((await startTestRelay()).url);
   const executor = new EchoExecutor(environment);
   await executor.register();
@@ -85,7 +85,7 @@ async function startScene() {
 }
 
 test('a harness and an executor talk through the relay, large messages too', async () => {
-  const { environment } = await startScene();
+  const { environment } = await startFixture();
   const { link, events } = await harness(environment, false);
   const large = 'x'.repeat(3_000_000);
   link.transport.send('hello');
@@ -95,7 +95,7 @@ test('a harness and an executor talk through the relay, large messages too', asy
 });
 
 test('an authorization that was used does not let in a second time', async () => {
-  const { environment } = await startScene();
+  const { environment } = await startFixture();
   const { bundle } = await harness(environment, false);
   const again = HarnessLink.connect(await connectFrameSocket(bundle.url), {
     identity: harnessIdentity,
@@ -107,15 +107,15 @@ test('an authorization that was used does not let in a second time', async () =>
   await expect(again).rejects.toMatchObject({ kind: 'refused' });
 });
 
-test('a stream without receipts ends at the executor with the socket of its harness', async () => {
-  const { environment, executor } = await startScene();
+test('a stream without acks ends at the executor with the socket of its harness', async () => {
+  const { environment, executor } = await startFixture();
   const { socket } = await harness(environment, false);
   socket.drop();
   await waitFor('the end of the session', () => executor.sessions[0]?.closeReason);
 });
 
-test('a stream with receipts goes on over another socket of its harness', async () => {
-  const { environment, executor } = await startScene();
+test('a stream with acks goes on over another socket of its harness', async () => {
+  const { environment, executor } = await startFixture();
   let lost = false;
   const { link, socket, events } = await harness(environment, true, () => {
     lost = true;
@@ -133,8 +133,8 @@ test('a stream with receipts goes on over another socket of its harness', async 
   expect(executor.sessions).toHaveLength(1);
 });
 
-test('a stream with receipts goes on when the executor comes back', async () => {
-  const { environment, executor } = await startScene();
+test('a stream with acks goes on when the executor comes back', async () => {
+  const { environment, executor } = await startFixture();
   let lost = false;
   const { link, events } = await harness(environment, true, () => {
     lost = true;

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLogger } from '../../../../src/observability/log.ts';
+import { PEER_LOST_REASON, resumeMark } from '../../../../src/relay/frames/frame-markers.ts';
 import { MAX_FRAME_BYTES } from '../../../../src/relay/limits.ts';
 import {
   EXECUTOR_TICKET_MS,
@@ -16,7 +17,6 @@ import { RelayMetrics } from '../../../../src/relay/service/records/relay-metric
 import { RelayRecords } from '../../../../src/relay/service/records/relay-records.ts';
 import { Rendezvous } from '../../../../src/relay/service/rendezvous/rendezvous.ts';
 import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
-import { PEER_LOST_REASON, resumeMark } from '../../../../src/relay/stream/wire-words.ts';
 import { connectFrameSocket } from '../../../../src/transport/frame-socket.ts';
 import { UpgradeRefusedError } from '../../../../src/transport/open-websocket.ts';
 import { connectWebSocket } from '../../../../src/transport/websocket.ts';
@@ -24,7 +24,7 @@ import { waitFor } from '../../../support/wait-for.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
 import { FakeSocket } from './fake-socket.ts';
 import { RedisServer } from './redis-server.ts';
-import { Environment, SECRET, someKey, startTestRelay, TestPeer, token } from './relay-scene.ts';
+import { Environment, SECRET, someKey, startTestRelay, TestPeer, token } from './relay-fixture.ts';
 
 /** The status with which an upgrade is refused. */
 async function refusalOf(url: string): Promise<number> {
@@ -374,8 +374,8 @@ test('a claim that is older than the seat does not get it, whoever comes first',
     await rendezvous.leases.claim('e', registrationId),
   ];
   const [first, second] = [new FakeSocket(), new FakeSocket()];
-  rendezvous.seatExecutor(first.asSocket, newer!, ticket, null);
-  rendezvous.seatExecutor(second.asSocket, older!, ticket, null);
+  rendezvous.addExecutor(first.asSocket, newer!, ticket, null);
+  rendezvous.addExecutor(second.asSocket, older!, ticket, null);
   expect([first.closed, second.closed?.reason]).toEqual([null, expect.stringMatching(/newer connection/)]);
   await waitFor('the older one to leave', () => rendezvous.counts.executors === 1);
   expect((await store.find('e'))?.node).not.toBeNull();

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { MAX_REVOCATION_FILE_BYTES } from '../../../../src/listener/limits.ts';
-import { Environment, post, someKey, startTestRelay, TestPeer, token } from './relay-scene.ts';
+import { Environment, post, someKey, startTestRelay, TestPeer, token } from './relay-fixture.ts';
 
 test('a revoked token loses its sockets and opens no others, and is named on record when it tries', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'relay-revoked-'));

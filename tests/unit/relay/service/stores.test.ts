@@ -32,7 +32,7 @@ import { RegistrationFile } from '../../../../src/relay/service/store/registrati
 import { type Lease, type Store, StoreUnavailableError } from '../../../../src/relay/service/store/store.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { RedisServer } from './redis-server.ts';
-import { someKey } from './relay-scene.ts';
+import { someKey } from './relay-fixture.ts';
 
 const quiet = createLogger('error', () => {});
 const NODE = { id: 'node-1', url: 'ws://one' };

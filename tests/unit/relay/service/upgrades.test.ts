@@ -12,7 +12,7 @@ import { RelayRecords } from '../../../../src/relay/service/records/relay-record
 import { Rendezvous } from '../../../../src/relay/service/rendezvous/rendezvous.ts';
 import { MemoryStore } from '../../../../src/relay/service/store/memory-store.ts';
 import type { Lease } from '../../../../src/relay/service/store/store.ts';
-import { SECRET, someKey } from './relay-scene.ts';
+import { SECRET, someKey } from './relay-fixture.ts';
 
 /** A store that is slow to give a lease: something happens before it does. */
 class SlowStore extends MemoryStore {

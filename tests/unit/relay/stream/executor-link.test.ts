@@ -14,8 +14,8 @@ import { type Channel, InitiatorHandshake } from '../../../../src/relay/noise/ha
 import type { ExecutorLinkOptions, HarnessClaim } from '../../../../src/relay/stream/executor-link.ts';
 import { CloseCode } from '../../../../src/transport/transport.ts';
 import { waitFor } from '../../../support/wait-for.ts';
-import { executorIdentity, harnessIdentity, REGISTRATION, settle, TestExecutor } from '../ends.ts';
-import { createPipePair, type MemoryPipe } from '../pipes.ts';
+import { executorIdentity, harnessIdentity, REGISTRATION, settle, TestExecutor } from '../link-fixture.ts';
+import { createPipePair, type MemoryPipe } from '../memory-pipe.ts';
 
 const opened: RawHarness[] = [];
 afterEach(() => {

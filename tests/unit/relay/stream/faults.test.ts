@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodeFrame, encodeFrame } from '../../../../src/relay/frames/frame.ts';
 import { CloseCode } from '../../../../src/transport/transport.ts';
-import { connectEnds, countOf, settle } from '../ends.ts';
+import { connectLinks, countOf, settle } from '../link-fixture.ts';
 
 /** What happens to one frame on its way. */
 const fault = fc.oneof(
@@ -23,13 +23,13 @@ type FrameFault = typeof fault extends fc.Arbitrary<infer Value> ? Value : never
 const HARMLESS = new Set(['none', 'double', 'delay', 'replay']);
 
 test.each([
-  ['without receipts', false],
-  ['with receipts', true],
-])('whatever happens to frames, only what was sent is read, in order: %s', async (_name, offerReceipts) => {
+  ['without acks', false],
+  ['with acks', true],
+])('whatever happens to frames, only what was sent is read, in order: %s', async (_name, offerAcks) => {
   await fc.assert(
     fc.asyncProperty(fc.array(fault, { minLength: 5, maxLength: 20 }), async (faults) => {
-      const { harness, harnessPipe, executor, executorPipe, served, events } = await connectEnds({
-        harness: { offerReceipts },
+      const { harness, harnessPipe, executor, executorPipe, served, events } = await connectLinks({
+        harness: { offerAcks },
       });
       harnessPipe.fault = applying(faults);
       const messages = faults.map((_, index) => `message ${index}`);
@@ -51,7 +51,7 @@ test.each([
 });
 
 test('a tampered record of the executor ends the connection of the harness', async () => {
-  const { executorPipe, served, events, harnessPipe } = await connectEnds();
+  const { executorPipe, served, events, harnessPipe } = await connectLinks();
   executorPipe.fault = (frame) => {
     const tampered = Buffer.from(frame);
     tampered[tampered.length - 1]! ^= 1;
@@ -65,7 +65,7 @@ test('a tampered record of the executor ends the connection of the harness', asy
 });
 
 test('a frame that is none ends the connection of the harness, one of another stream does not', async () => {
-  const { harnessPipe, events, served } = await connectEnds();
+  const { harnessPipe, events, served } = await connectLinks();
   harnessPipe.inject(encodeFrame({ streamId: 'another', body: { kind: 'reset', reason: 'x' } }));
   served.transport.send('still here');
   await events.untilMessages(1);
@@ -75,7 +75,7 @@ test('a frame that is none ends the connection of the harness, one of another st
 });
 
 test('a handshake that the executor repeats ends the connection of the harness', async () => {
-  const { harnessPipe, executorPipe, events, served } = await connectEnds();
+  const { harnessPipe, executorPipe, events, served } = await connectLinks();
   harnessPipe.inject(executorPipe.sent[0]!);
   expect((await events.untilClosed()).reason).toBe('the executor repeats its handshake');
   await served.events.untilClosed();

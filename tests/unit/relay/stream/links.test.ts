@@ -12,15 +12,15 @@ import { waitFor } from '../../../support/wait-for.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
 import {
   bodies,
-  connectEnds,
+  connectLinks,
   countOf,
   harnessIdentity,
   harnessOptions,
   REGISTRATION,
   settle,
   TestExecutor,
-} from '../ends.ts';
-import { createPipePair } from '../pipes.ts';
+} from '../link-fixture.ts';
+import { createPipePair } from '../memory-pipe.ts';
 
 const executors: TestExecutor[] = [];
 afterEach(() => {
@@ -28,14 +28,14 @@ afterEach(() => {
 });
 
 /** Towards a peer like the reference: nothing is acknowledged. */
-const plain = { harness: { offerReceipts: false } };
+const plain = { harness: { offerAcks: false } };
 
 describe.each([
-  ['with receipts', { harness: {} }],
-  ['without receipts', plain],
+  ['with acks', { harness: {} }],
+  ['without acks', plain],
 ])('a stream %s', (_name, options) => {
   test('carries messages both ways, small and large, text and bytes', async () => {
-    const { harness, events, served } = await connectEnds(options);
+    const { harness, events, served } = await connectLinks(options);
     const large = 'ü'.repeat(500_000);
     harness.transport.send('{"id":1}');
     harness.transport.send(Buffer.from(large));
@@ -49,7 +49,7 @@ describe.each([
   });
 
   test('joins the parts of a message and releases them', async () => {
-    const { harness, served } = await connectEnds(options);
+    const { harness, served } = await connectLinks(options);
     const parts = [Buffer.alloc(100_000, 'a'), Buffer.alloc(0), Buffer.alloc(100_000, 'b')];
     let released = 0;
     for (const part of parts) harness.transport.sendPart(part, false, () => released++);
@@ -87,7 +87,7 @@ describe.each([
   });
 
   test('sends what it has before it closes, and then its reset', async () => {
-    const { harness, events, harnessPipe, executor, served } = await connectEnds(options);
+    const { harness, events, harnessPipe, executor, served } = await connectLinks(options);
     const messages = ['first', 'x'.repeat(1_000_000), 'last'];
     for (const message of messages) harness.transport.send(message);
     harness.transport.close({ code: CloseCode.normal, reason: 'done' });
@@ -102,7 +102,7 @@ describe.each([
   });
 
   test('is closed by the executor with a reset, and the pipe stays', async () => {
-    const { executorPipe, events, served, executor } = await connectEnds(options);
+    const { executorPipe, events, served, executor } = await connectLinks(options);
     served.transport.send('bye');
     served.transport.close({ code: CloseCode.normal, reason: '' });
     await events.untilClosed();
@@ -112,7 +112,7 @@ describe.each([
   });
 
   test('keeps messages until it is opened and while it is not read', async () => {
-    const { harness, served } = await connectEnds(options);
+    const { harness, served } = await connectLinks(options);
     served.transport.setReceiving(false);
     for (let index = 0; index < 20; index++) harness.transport.send(`m${index}`);
     await settle();
@@ -124,7 +124,7 @@ describe.each([
   });
 
   test('asks its owner to hold back while the pipe takes nothing', async () => {
-    const { harness, events, harnessPipe, served } = await connectEnds(options);
+    const { harness, events, harnessPipe, served } = await connectLinks(options);
     harnessPipe.setCongested(true);
     const message = 'x'.repeat(50_000);
     let sent = 0;
@@ -141,7 +141,7 @@ describe.each([
   });
 
   test('ends with a message that is too large', async () => {
-    const { harness, events } = await connectEnds(options);
+    const { harness, events } = await connectLinks(options);
     const part = Buffer.alloc(32 * 1024 * 1024, 'x');
     harness.transport.sendPart(part, false);
     harness.transport.sendPart(part, false);
@@ -180,8 +180,8 @@ test('calls are answered over it as over any transport', async () => {
   client.close({ code: CloseCode.normal, reason: '' });
 });
 
-test('towards a peer without receipts the frames are those of the reference', async () => {
-  const { harness, harnessPipe, executorPipe, served, events } = await connectEnds(plain);
+test('towards a peer without acks the frames are those of the reference', async () => {
+  const { harness, harnessPipe, executorPipe, served, events } = await connectLinks(plain);
   expect(harness.resumable).toBe(false);
   harness.transport.send('a');
   served.transport.send('b');
@@ -195,8 +195,8 @@ test('towards a peer without receipts the frames are those of the reference', as
   harness.transport.close({ code: CloseCode.normal, reason: '' });
 });
 
-test('the offer of receipts is in the handshake alone, and accepted in kind', async () => {
-  const { harness, harnessPipe, executorPipe } = await connectEnds();
+test('the offer of acks is in the handshake alone, and accepted in kind', async () => {
+  const { harness, harnessPipe, executorPipe } = await connectLinks();
   expect(harness.resumable).toBe(true);
   expect(decodeFrame(harnessPipe.sent[0]!)).toMatchObject({ ack: 0, ackBits: 0 });
   expect(decodeFrame(harnessPipe.sent[1]!)).toMatchObject({ ack: 0, ackBits: 0x61636b31 });

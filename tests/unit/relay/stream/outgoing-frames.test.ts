@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { FRAME_COST_BYTES, MAX_WAITING_CONTROL_FRAMES, TURN_BYTES } from '../../../../src/relay/limits.ts';
 import { type FrameSource, OutgoingFrames } from '../../../../src/relay/stream/outgoing-frames.ts';
-import { settle } from '../ends.ts';
-import { createPipePair, type MemoryPipe } from '../pipes.ts';
+import { settle } from '../link-fixture.ts';
+import { createPipePair, type MemoryPipe } from '../memory-pipe.ts';
 
 let pipe: MemoryPipe;
 let outgoing: OutgoingFrames;

@@ -5,13 +5,21 @@ import {
   MAX_UNACKNOWLEDGED_RECORDS,
   PROBE_TIMEOUT_MS,
   RESUME_WINDOW_MS,
-  RETRANSMIT_FIRST_MS,
+  RETRANSMIT_MIN_MS,
 } from '../../../../src/relay/limits.ts';
 import { HarnessLink } from '../../../../src/relay/stream/harness-link.ts';
 import { CloseCode } from '../../../../src/transport/transport.ts';
 import { RecordedEvents } from '../../transport/recorded-events.ts';
-import { bodies, connectEnds, countOf, harnessOptions, REGISTRATION, settle, TestExecutor } from '../ends.ts';
-import { createPipePair, type MemoryPipe } from '../pipes.ts';
+import {
+  bodies,
+  connectLinks,
+  countOf,
+  harnessOptions,
+  REGISTRATION,
+  settle,
+  TestExecutor,
+} from '../link-fixture.ts';
+import { createPipePair, type MemoryPipe } from '../memory-pipe.ts';
 import { type CutSide, TestRendezvous } from '../test-rendezvous.ts';
 
 afterEach(() => {
@@ -84,7 +92,7 @@ describe('a connection that breaks', () => {
   });
 
   test('while messages wait for their reader repeats none of them', async () => {
-    const { harness, harnessPipe, executor, served, events } = await connectEnds();
+    const { harness, harnessPipe, executor, served, events } = await connectLinks();
     served.transport.setReceiving(false);
     const expected = Array.from({ length: 50 }, (_, index) => `m${index}`);
     for (const message of expected) harness.transport.send(message);
@@ -103,9 +111,9 @@ describe('a connection that breaks', () => {
     await events.untilClosed();
   });
 
-  test('is asked about again when the answer gets lost, though receipts come', async () => {
+  test('is asked about again when the answer gets lost, though acks come', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    const { harness, harnessPipe, executor, served, events } = await connectEnds();
+    const { harness, harnessPipe, executor, served, events } = await connectLinks();
     harness.transport.send('one');
     await settle();
     harnessPipe.cut();
@@ -118,7 +126,7 @@ describe('a connection that breaks', () => {
     expect(countOf(executorPipe, 'ack')).toBe(1);
     executorPipe.fault = (frame) => [frame];
     harness.transport.send('two');
-    vi.advanceTimersByTime(RETRANSMIT_FIRST_MS);
+    vi.advanceTimersByTime(RETRANSMIT_MIN_MS);
     await settle();
     expect(served.events.messages).toEqual(['one', 'two']);
     vi.advanceTimersByTime(ACK_DELAY_MS);
@@ -140,7 +148,7 @@ describe('a peer that does not come back', () => {
   test('ends the stream after a while', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     let lost = 0;
-    const { harness, events, harnessPipe, executor, served } = await connectEnds({
+    const { harness, events, harnessPipe, executor, served } = await connectLinks({
       harness: { pipeLost: () => lost++ },
     });
     harnessPipe.cut();
@@ -156,7 +164,7 @@ describe('a peer that does not come back', () => {
   });
 
   test('that has forgotten the stream ends it at once', async () => {
-    const { harness, events, harnessPipe, executor } = await connectEnds();
+    const { harness, events, harnessPipe, executor } = await connectLinks();
     harnessPipe.cut();
     executor.link.close({ code: CloseCode.goingAway, reason: '' });
     const [newPipe, executorPipe] = createPipePair();
@@ -167,7 +175,7 @@ describe('a peer that does not come back', () => {
 
   test('that stays silent is given up', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    const { harness, events, harnessPipe } = await connectEnds();
+    const { harness, events, harnessPipe } = await connectLinks();
     harnessPipe.fault = () => [];
     harness.transport.send('into the void');
     for (let minute = 0; minute < 2; minute++) {
@@ -180,7 +188,7 @@ describe('a peer that does not come back', () => {
 
   test('does not outlive a close', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    const { harness, events, harnessPipe, served } = await connectEnds();
+    const { harness, events, harnessPipe, served } = await connectLinks();
     harness.transport.send('unread');
     harnessPipe.cut();
     harness.transport.close({ code: CloseCode.normal, reason: 'enough' });
@@ -195,7 +203,7 @@ describe('a peer that does not come back', () => {
 
 describe('a peer that is wanted', () => {
   test('and away loses its stream, so that another can take its place', async () => {
-    const { harnessPipe, served, executor, harness, events } = await connectEnds();
+    const { harnessPipe, served, executor, harness, events } = await connectLinks();
     harnessPipe.cut();
     served.transport.probe?.();
     expect(served.events.log).toEqual([]);
@@ -207,7 +215,7 @@ describe('a peer that is wanted', () => {
 
   test('has some time to answer', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    const { harnessPipe, served, harness } = await connectEnds();
+    const { harnessPipe, served, harness } = await connectLinks();
     harness.transport.send('unacknowledged');
     served.transport.probe?.();
     await settle();
@@ -231,7 +239,7 @@ describe('a pipe that loses, repeats and shuffles frames', () => {
   test('loses no message', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     for (const percent of [3, 10]) {
-      const { harness, events, harnessPipe, executorPipe, served } = await connectEnds();
+      const { harness, events, harnessPipe, executorPipe, served } = await connectLinks();
       harnessPipe.fault = unreliable(percent, 1);
       executorPipe.fault = unreliable(percent, 2);
       const expected = Array.from({ length: 200 }, (_, index) => `message ${index}`);
@@ -264,9 +272,9 @@ describe('a pipe that loses, repeats and shuffles frames', () => {
   });
 });
 
-describe('receipts', () => {
+describe('acks', () => {
   test('come alone when nothing is sent back, and ride on records otherwise', async () => {
-    const { harness, harnessPipe, executorPipe, served } = await connectEnds();
+    const { harness, harnessPipe, executorPipe, served } = await connectLinks();
     harness.transport.send('one');
     await served.events.untilMessages(1);
     await vi.waitFor(() => expect(countOf(executorPipe, 'ack')).toBe(1));
@@ -282,7 +290,7 @@ describe('receipts', () => {
 
   test('wait for the reader, so that a peer which is not read stops sending and loses nothing', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    const { harness, harnessPipe, served, events } = await connectEnds();
+    const { harness, harnessPipe, served, events } = await connectLinks();
     served.transport.setReceiving(false);
     const count = 3 * MAX_UNACKNOWLEDGED_RECORDS;
     for (let index = 0; index < count; index++) harness.transport.send(`m${index}`);
@@ -304,13 +312,13 @@ describe('receipts', () => {
   });
 
   test('for what was never sent end the stream', async () => {
-    const { harness, harnessPipe, events } = await connectEnds();
+    const { harness, harnessPipe, events } = await connectLinks();
     harnessPipe.inject(encodeFrame({ streamId: harness.streamId, ack: 5, body: { kind: 'ack' } }));
     expect((await events.untilClosed()).reason).toContain('never sent');
   });
 
   test('of a peer that was not told of them are ignored', async () => {
-    const { harness, harnessPipe, events, served } = await connectEnds({ harness: { offerReceipts: false } });
+    const { harness, harnessPipe, events, served } = await connectLinks({ harness: { offerAcks: false } });
     const { streamId } = harness;
     harnessPipe.inject(encodeFrame({ streamId, ack: 5, ackBits: 7, body: { kind: 'ack' } }));
     harnessPipe.inject(encodeFrame({ streamId, body: { kind: 'heartbeat' } }));
@@ -323,14 +331,14 @@ describe('receipts', () => {
 });
 
 test('a pipe that comes too late is closed', async () => {
-  const { harness, events, executor } = await connectEnds();
+  const { harness, events, executor } = await connectLinks();
   executor.link.close({ code: CloseCode.goingAway, reason: '' });
   await events.untilClosed();
   const [late, peer] = createPipePair();
   harness.attach(late);
   const [lateToo] = createPipePair();
   executor.link.attach(lateToo, REGISTRATION);
-  const plain = await connectEnds({ harness: { offerReceipts: false } });
+  const plain = await connectLinks({ harness: { offerAcks: false } });
   const [useless] = createPipePair();
   plain.harness.attach(useless);
   expect([late.closed, lateToo.closed, useless.closed]).toEqual([true, true, true]);
@@ -339,7 +347,7 @@ test('a pipe that comes too late is closed', async () => {
 });
 
 test('a new pipe takes over while the old one is still there', async () => {
-  const { harness, executor, harnessPipe, served, events } = await connectEnds();
+  const { harness, executor, harnessPipe, served, events } = await connectLinks();
   harnessPipe.fault = () => [];
   harness.transport.send('lost on the old pipe');
   const [newPipe, executorPipe] = createPipePair();
@@ -353,7 +361,7 @@ test('a new pipe takes over while the old one is still there', async () => {
 
 test('a record that got lost on the way is repeated as soon as a later one arrives', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-  const { harness, harnessPipe, served, executor } = await connectEnds();
+  const { harness, harnessPipe, served, executor } = await connectLinks();
   harness.transport.send('zero');
   await served.events.untilMessages(1);
   dropNextRecord(harnessPipe);

@@ -20,7 +20,7 @@ function repeats(buffer: SendBuffer): number[] {
   return seqs;
 }
 
-describe('receipts', () => {
+describe('acks', () => {
   test('free what they acknowledge, and are news only once', () => {
     const buffer = filled(3);
     expect(buffer.acknowledge(1, 0)).toBe(true);
@@ -66,7 +66,7 @@ test('a buffer takes so many records and bytes', () => {
   expect(large.full).toBe(true);
 });
 
-test('after a timeout ever more is repeated as receipts come back', () => {
+test('after a timeout ever more is repeated as acks come back', () => {
   const buffer = filled(20);
   buffer.timedOut();
   expect(repeats(buffer)).toEqual([0]);
@@ -97,14 +97,14 @@ test('a resume has everything from there on repeated; an old one changes nothing
   expect(buffer.empty).toBe(true);
 });
 
-test('whatever receipts say, nothing is forgotten that they do not acknowledge', () => {
+test('whatever acks say, nothing is forgotten that they do not acknowledge', () => {
   const uint32 = fc.integer({ min: 0, max: 2 ** 32 - 1 });
   const steps = fc.array(fc.tuple(fc.integer({ min: 0, max: 30 }), uint32), { maxLength: 20 });
   fc.assert(
-    fc.property(steps, (receipts) => {
+    fc.property(steps, (acks) => {
       const buffer = filled(31);
       let acknowledged = -1;
-      for (const [ack, bits] of receipts) {
+      for (const [ack, bits] of acks) {
         buffer.acknowledge(ack, bits);
         acknowledged = Math.max(acknowledged, ack);
       }

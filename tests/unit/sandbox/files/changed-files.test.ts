@@ -2,10 +2,17 @@ import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } 
 import { describe, expect, test } from 'vitest';
 import { PLACEHOLDER_MODES } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { NO_ENTRY } from '../../files/local/scratch.ts';
-import { DENIED, HelperScene, operationsAt, READ_ALL, READ_ONLY, WRITE_WORKSPACE } from './helper-scene.ts';
+import {
+  DENIED,
+  HelperFixture,
+  operationsAt,
+  READ_ALL,
+  READ_ONLY,
+  WRITE_WORKSPACE,
+} from './helper-fixture.ts';
 
 describe('files under a policy that change behind its back', () => {
-  const scene = new HelperScene();
+  const scene = new HelperFixture();
   const { at, entry } = scene;
   const { write, read, remove } = operationsAt(at);
 

@@ -16,7 +16,7 @@ import { FileError } from '../../../../src/files/errors.ts';
 import type { FileSystem } from '../../../../src/files/file-system.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
 import type { NativePath } from '../../../../src/files/native-path.ts';
-import { contentOf, FOLLOW, NO_FOLLOW, patiently } from './helper-scene.ts';
+import { contentOf, FOLLOW, NO_FOLLOW, patiently } from './helper-fixture.ts';
 
 type Operation = (files: FileSystem, at: (name: string) => NativePath) => Promise<unknown>;
 

@@ -20,13 +20,13 @@ import { EXISTS, NO_ENTRY, outcome } from '../../files/local/scratch.ts';
 import {
   DENIED,
   FOLLOW,
-  HelperScene,
+  HelperFixture,
   operationsAt,
   patiently,
   READ_ALL,
   READ_ONLY,
   WRITE_WORKSPACE,
-} from './helper-scene.ts';
+} from './helper-fixture.ts';
 import { sameAnswers } from './same-answers.ts';
 
 const BUSY = 'failed: Resource busy (os error 16)';
@@ -39,7 +39,7 @@ const WALK = {
 };
 
 describe('files under a policy', () => {
-  const scene = new HelperScene();
+  const scene = new HelperFixture();
   const { at, entry, denyGlob } = scene;
 
   const { write, read, mkdir, remove, names } = operationsAt(at);

@@ -121,7 +121,7 @@ describe('a bwrap that does not work', () => {
   test('is known not to work once it could not be found', async () => {
     const missing = bwrap('/no/such/directory');
     expect(missing.works).toBe(null);
-    await expect(missing.trusted()).rejects.toThrow('not found');
+    await expect(missing.trustedPath()).rejects.toThrow('not found');
     expect(missing.works).toBe(false);
   });
 
@@ -131,8 +131,8 @@ describe('a bwrap that does not work', () => {
     const slow = bwrap(place);
     const trial = slow.path();
     const failed = expect(trial).rejects.toThrow('does not work here');
-    await slow.trusted();
-    slow.proven();
+    await slow.trustedPath();
+    slow.markWorking();
     writeFileSync(gate, '');
     await failed;
     expect(slow.works).toBe(true);

@@ -51,7 +51,7 @@ function endReader(): void {
 test.each([0, 1, SMALL_PIPE_BYTES])(
   '%i bytes of arguments are there at once, with the launcher',
   async (size) => {
-    instructions.handOver();
+    instructions.closeReadEnd();
     expect(launcherSize()).toBe(0);
     const bytes = MANY.subarray(0, size);
     await instructions.send({ args: bytes, launcher: LAUNCHER });
@@ -61,7 +61,7 @@ test.each([0, 1, SMALL_PIPE_BYTES])(
 );
 
 test('there is no launcher before all arguments are in the pipe', async () => {
-  instructions.handOver();
+  instructions.closeReadEnd();
   let sent = false;
   const sending = instructions.send({ args: MANY, launcher: LAUNCHER }).then(() => {
     sent = true;
@@ -88,7 +88,7 @@ test.each([
   ['few', MANY.subarray(0, 100)],
   ['many', MANY],
 ])('%s arguments for a bwrap that is gone are nobody’s', async (_, bytes) => {
-  instructions.handOver();
+  instructions.closeReadEnd();
   endReader();
   await instructions.send({ args: bytes, launcher: LAUNCHER });
   expect(launcherSize()).toBe(0);
@@ -102,7 +102,7 @@ test('given up before they are sent, the arguments end and there is no launcher'
 });
 
 test('given up while they are sent, there is no launcher', async () => {
-  instructions.handOver();
+  instructions.closeReadEnd();
   const sending = instructions.send({ args: MANY, launcher: LAUNCHER });
   instructions.close();
   await sending;

@@ -17,7 +17,7 @@ test.runIf(process.getuid?.() === 0)('a mount and an unmount are noticed, each o
     execFileSync('umount', [place]);
     expect([table.changed(), table.changed()]).toEqual([true, false]);
   } finally {
-    table.ignore();
+    table.unwatch();
     rmdirSync(place);
   }
 });
@@ -28,7 +28,7 @@ test('who does not look does not know, and holds nothing', () => {
   expect(table.changed()).toBe(true);
   table.watch();
   expect([table.changed(), openDescriptors()]).toEqual([false, before + 1]);
-  table.ignore();
-  table.ignore();
+  table.unwatch();
+  table.unwatch();
   expect([table.changed(), openDescriptors()]).toEqual([true, before]);
 });

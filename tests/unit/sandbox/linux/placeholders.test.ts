@@ -20,7 +20,7 @@ import { loadLibc } from '../../../../src/native/libc.ts';
 import type { SandboxCalls } from '../../../../src/process/spawn/spawner.ts';
 import { SandboxError } from '../../../../src/sandbox/errors.ts';
 import { MAX_PLACEHOLDERS } from '../../../../src/sandbox/linux/limits.ts';
-import { Placeholders, PlanOutdated } from '../../../../src/sandbox/linux/placeholders.ts';
+import { Placeholders, PlanOutdatedError } from '../../../../src/sandbox/linux/placeholders.ts';
 import { PLACEHOLDER_MODES, type Placeholder } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { openDescriptors } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
@@ -211,8 +211,8 @@ describe('what belongs to somebody is left alone', () => {
     mkdirSync(join(folder, '.git'), { mode: 0o755 });
     writeFileSync(join(folder, '.env'), '', { mode: 0o644 });
     const { placeholders, guarded } = server();
-    await expect(placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdated);
-    await expect(placeholders.hold([at('.env', 'file')])).rejects.toThrow(PlanOutdated);
+    await expect(placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdatedError);
+    await expect(placeholders.hold([at('.env', 'file')])).rejects.toThrow(PlanOutdatedError);
     expect([mode('.git'), mode('.env')]).toEqual([0o755, 0o644]);
     expect(guarded.size).toBe(0);
   });
@@ -224,13 +224,13 @@ describe('what belongs to somebody is left alone', () => {
   ])('%s in the place of a directory', async (_, make) => {
     make();
     const before = lstatSync(join(folder, '.git')).ino;
-    await expect(server().placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdated);
+    await expect(server().placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdatedError);
     expect(lstatSync(join(folder, '.git')).ino).toBe(before);
   });
 
   test('a placeholder of the other kind', async () => {
     const first = await server().placeholders.hold([at('.git')]);
-    await expect(server().placeholders.hold([at('.git', 'file')])).rejects.toThrow(PlanOutdated);
+    await expect(server().placeholders.hold([at('.git', 'file')])).rejects.toThrow(PlanOutdatedError);
     await first.release();
     expect(readdirSync(folder)).toEqual([]);
   });
@@ -261,7 +261,9 @@ describe('what cannot be held', () => {
   test('takes the others with it', async () => {
     mkdirSync(join(folder, 'theirs'));
     const { placeholders, guarded } = server();
-    await expect(placeholders.hold([at('.git'), at('theirs'), at('.aws')])).rejects.toThrow(PlanOutdated);
+    await expect(placeholders.hold([at('.git'), at('theirs'), at('.aws')])).rejects.toThrow(
+      PlanOutdatedError,
+    );
     expect(readdirSync(folder)).toEqual(['theirs']);
     expect(guarded.has(at('theirs').path)).toBe(false);
     const { release } = await placeholders.hold([at('.git')]);
@@ -269,7 +271,7 @@ describe('what cannot be held', () => {
   });
 
   test('is a place in a directory that is gone', async () => {
-    await expect(server().placeholders.hold([at('gone/.git')])).rejects.toThrow(PlanOutdated);
+    await expect(server().placeholders.hold([at('gone/.git')])).rejects.toThrow(PlanOutdatedError);
   });
 
   test('is one more than a server may hold', async () => {
@@ -286,6 +288,6 @@ describe('what cannot be held', () => {
 
   test('is one that another never stops removing', async () => {
     const { placeholders } = server(() => false);
-    await expect(placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdated);
+    await expect(placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdatedError);
   });
 });

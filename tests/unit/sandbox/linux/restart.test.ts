@@ -19,14 +19,14 @@ import { NativeSpawner } from '../../../../src/process/spawn/native-spawner.ts';
 import { type ChildIo, SpawnError, type SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import { discardChild, startProgram } from '../../../../src/process/start-program.ts';
 import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
-import { BUILD_DEADLINE_MS, UNPROVEN_START_MS } from '../../../../src/sandbox/linux/limits.ts';
+import { BUILD_DEADLINE_MS, UNVERIFIED_START_MS } from '../../../../src/sandbox/linux/limits.ts';
 import { LinuxSandboxBuilder } from '../../../../src/sandbox/linux/sandbox-builder.ts';
 import { childPids, NO_INPUT, openDescriptors, shell, TERMINAL } from '../../../support/children.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { removedAreClosed, workspacePolicy } from './sandboxed-programs.ts';
 
 const REFUSAL =
-  'exec-server: files that the sandbox is about were exchanged while it was built; start again\n';
+  'exec-server: files of the sandbox policy were replaced while the sandbox was built; start again\n';
 const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';
 const spawner = new NativeSpawner(loadLibc());
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'restart-')));
@@ -171,7 +171,7 @@ describe('a program whose files are exchanged while its sandbox is built', () =>
 describe('a bwrap of which nothing is known yet', () => {
   const script = join(folder, 'other-bwrap');
   const first = async (trial: () => Promise<string>) => {
-    const bwrap = { works: null, path: trial, trusted: async () => script, proven: () => {} };
+    const bwrap = { works: null, path: trial, trustedPath: async () => script, markWorking: () => {} };
     const { sandboxCalls } = spawner;
     const { signal } = new AbortController();
     const policy = workspacePolicy(workspace);
@@ -192,9 +192,13 @@ describe('a bwrap of which nothing is known yet', () => {
   });
 
   test('is waited for when it only takes its time', async () => {
-    writeFileSync(script, `#!/bin/sh\nsleep ${UNPROVEN_START_MS / 1_000 + 0.5}\nexec /usr/bin/bwrap "$@"\n`, {
-      mode: 0o755,
-    });
+    writeFileSync(
+      script,
+      `#!/bin/sh\nsleep ${UNVERIFIED_START_MS / 1_000 + 0.5}\nexec /usr/bin/bwrap "$@"\n`,
+      {
+        mode: 0o755,
+      },
+    );
     let tried = 0;
     const { child, launch } = await first(async () => {
       tried++;
@@ -208,7 +212,12 @@ describe('a bwrap of which nothing is known yet', () => {
 
 describe('a bwrap that has worked before and hangs', () => {
   const script = join(folder, 'hanging-bwrap');
-  const bwrap = { works: true, path: async () => script, trusted: async () => script, proven: () => {} };
+  const bwrap = {
+    works: true,
+    path: async () => script,
+    trustedPath: async () => script,
+    markWorking: () => {},
+  };
 
   async function startIn(builder: LinuxSandboxBuilder): Promise<void> {
     const policy = workspacePolicy(workspace, more);

@@ -171,7 +171,7 @@ describe('the end of a program', () => {
     const sweep = vi.spyOn(child, 'killTree');
     child.stdin?.end();
     await program.exited;
-    await child.allGone();
+    await child.waitForTreeExit();
     expect(inside.filter(isAlive)).toEqual([]);
     expect(sweep).not.toHaveBeenCalled();
     await program.finish();
@@ -185,7 +185,7 @@ describe('the end of a program', () => {
     } as const;
     const { child, exited } = record(await spawner.spawn(silent));
     expect(await Promise.all([child.report, exited])).toMatchObject([null, { code: 0 }]);
-    await child.allGone();
+    await child.waitForTreeExit();
     child.release();
   });
 
@@ -199,7 +199,7 @@ describe('the end of a program', () => {
     const { child, exited } = record(await spawner.spawn(silent));
     expect(await Promise.all([child.report, exited])).toMatchObject([null, { code: 0 }]);
     const sweep = vi.spyOn(child, 'killTree');
-    await child.allGone();
+    await child.waitForTreeExit();
     expect(sweep).toHaveBeenCalledTimes(1);
     child.release();
   });

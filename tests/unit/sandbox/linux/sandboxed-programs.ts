@@ -4,8 +4,8 @@ import type { NativeSpawner } from '../../../../src/process/spawn/native-spawner
 import type { SandboxCalls, Spawner, SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import { spawnLaunch } from '../../../../src/process/start-program.ts';
 import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
-import type { SandboxReserve } from '../../../../src/sandbox/linux/reserve.ts';
 import { LinuxSandboxBuilder } from '../../../../src/sandbox/linux/sandbox-builder.ts';
+import type { SandboxPool } from '../../../../src/sandbox/linux/sandbox-pool.ts';
 import type { NetworkMode } from '../../../../src/sandbox/linux/seccomp.ts';
 import type { Access, PolicyEntry, SandboxPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { type Outcome, record, type Transcript } from '../../../support/children.ts';
@@ -39,7 +39,7 @@ export function workspacePolicy(folder: string, more: Readonly<Record<string, Ac
 export function newSandboxBuilder(
   spawner: NativeSpawner,
   calls: SandboxCalls = spawner.sandboxCalls,
-  reserve: SandboxReserve | null = null,
+  reserve: SandboxPool | null = null,
 ): LinuxSandboxBuilder {
   const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';
   const bwrap = new Bwrap(spawner, process.env.PATH ?? '', architecture);

@@ -4,11 +4,11 @@ import { MAX_GLOB_DIRECTORIES, MAX_GLOB_MATCHES } from '../../../../src/sandbox/
 import { type FileProbe, localProbe } from '../../../../src/sandbox/mounts/file-probe.ts';
 import { type MountPlan, PLACEHOLDER_MODES } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { isCurrent, planMounts } from '../../../../src/sandbox/mounts/plan-mounts.ts';
-import { toldSteps } from './told-steps.ts';
+import { describeSteps } from './describe-steps.ts';
 import { type Line, useTree } from './tree.ts';
 
 const tree = useTree();
-const told = (plan: MountPlan) => toldSteps(plan, tree);
+const told = (plan: MountPlan) => describeSteps(plan, tree);
 
 describe('refusals', () => {
   test.each<[string, string[], Line[], RegExp]>([
@@ -108,7 +108,7 @@ describe('refusals', () => {
     const inside = planMounts(tree.disk('read /', 'write @/w', 'deny @/w/a/x'), probe, 'program');
     await expect(inside).rejects.toMatchObject({
       kind: 'unenforceable',
-      message: expect.stringMatching(/closed/),
+      message: expect.stringMatching(/not accessible/),
     });
     const outside = await planMounts(tree.disk('read /', 'write @/w/a', 'deny @/c/x'), probe, 'program');
     expect(told(outside).filter((step) => step.includes('/c'))).toEqual([]);
@@ -175,7 +175,7 @@ describe('patterns', () => {
     const own = process.geteuid!();
     await expect(planMounts(disk, closed(own + 1), 'program')).resolves.toBeDefined();
     await expect(planMounts(disk, closed(own), 'program')).rejects.toMatchObject({
-      message: expect.stringMatching(/closed/),
+      message: expect.stringMatching(/permission denied/),
     });
   });
 

@@ -8,11 +8,11 @@ import {
 } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { planMounts } from '../../../../src/sandbox/mounts/plan-mounts.ts';
 import { native } from '../native.ts';
-import { protectedNames, readNames, toldSteps } from './told-steps.ts';
+import { describeSteps, protectedNames, readNames } from './describe-steps.ts';
 import { type Line, useTree } from './tree.ts';
 
 const tree = useTree();
-const told = (plan: MountPlan) => toldSteps(plan, tree);
+const told = (plan: MountPlan) => describeSteps(plan, tree);
 
 describe('steps', () => {
   test.each<[string, string[], Line[], string[]]>([

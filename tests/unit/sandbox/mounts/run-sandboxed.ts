@@ -3,7 +3,7 @@ import { chmod, mkdir, mkdtemp, open, rm, rmdir, writeFile } from 'node:fs/promi
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemPath } from '../../../../src/files/native-path.ts';
-import { bwrapArguments } from '../../../../src/sandbox/mounts/bwrap-arguments.ts';
+import { mountArguments } from '../../../../src/sandbox/linux/bwrap-arguments.ts';
 import {
   type MountPlan,
   type MountStep,
@@ -32,7 +32,7 @@ export async function runSandboxed(whole: MountPlan, script: string): Promise<Ou
   try {
     await makePlaceholders(plan);
     let empties = 0;
-    const args = bwrapArguments(plan, { isolateNetwork: true, emptyFd: () => 4 + empties++ });
+    const args = mountArguments(plan, { isolateNetwork: true, emptyFd: () => 4 + empties++ });
     if (!plan.steps.some(showsShell)) args.push(...SHELL);
     await writeFile(join(folder, 'args'), Buffer.from(args.join('\0'), 'latin1'));
     handles.push(await open(join(folder, 'args')));

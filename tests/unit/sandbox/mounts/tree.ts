@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach } from 'vitest';
 import { localProbe } from '../../../../src/sandbox/mounts/file-probe.ts';
-import type { PlanPurpose } from '../../../../src/sandbox/mounts/lay-mounts.ts';
+import type { PlanPurpose } from '../../../../src/sandbox/mounts/mount-layout.ts';
 import type { MountPlan } from '../../../../src/sandbox/mounts/mount-plan.ts';
 import { planMounts } from '../../../../src/sandbox/mounts/plan-mounts.ts';
 import { policyOf } from '../../../../src/sandbox/policy/normalize.ts';

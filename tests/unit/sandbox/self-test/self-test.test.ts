@@ -10,18 +10,18 @@ import type { Spawner } from '../../../../src/process/spawn/spawner.ts';
 import { createSandbox } from '../../../../src/sandbox/create-sandbox.ts';
 import { unenforceable } from '../../../../src/sandbox/errors.ts';
 import type { Sandbox } from '../../../../src/sandbox/sandbox.ts';
-import { FORBIDDEN } from '../../../../src/sandbox/self-test/attempts.ts';
-import { tryToBreakOut } from '../../../../src/sandbox/self-test/break-out.ts';
 import type { Check } from '../../../../src/sandbox/self-test/check.ts';
+import { FORBIDDEN } from '../../../../src/sandbox/self-test/escape-attempts.ts';
+import { checkEscapes } from '../../../../src/sandbox/self-test/escape-check.ts';
 import { tryFileAccess } from '../../../../src/sandbox/self-test/file-access.ts';
-import { Scene } from '../../../../src/sandbox/self-test/scene.ts';
+import { EscapeFixture } from '../../../../src/sandbox/self-test/fixture.ts';
 import { type SelfTest, testSandbox } from '../../../../src/sandbox/self-test/self-test.ts';
 import { checkTerminal } from '../../../../src/sandbox/self-test/terminal.ts';
 import { childPids, openDescriptors } from '../../../support/children.ts';
 import { removedAreClosed } from '../linux/sandboxed-programs.ts';
 
 const spawner = new NativeSpawner(loadLibc());
-/** Where the self-test makes its scenes, and where a bwrap may stand. */
+/** Where the self-test makes its fixtures, and where a bwrap may stand. */
 let place: string;
 
 beforeEach(() => {
@@ -77,7 +77,7 @@ describe('on a machine where sandboxes work', () => {
 
   test('each attempt is stopped by what should stop it', async () => {
     const sandbox = createSandbox(spawner, process.env);
-    const checks = await tryToBreakOut(spawner, sandbox, process.execPath);
+    const checks = await checkEscapes(spawner, sandbox, process.execPath);
     await sandbox.close();
     const details = Object.fromEntries(checks.map(({ name, detail }) => [name, detail]));
     expect(details['change a file outside the workspace']).toBe('stopped: EROFS (open)');
@@ -100,7 +100,7 @@ describe('a sandbox that keeps nobody inside', () => {
   };
 
   test('is found out by every attempt of a program', async () => {
-    const [permitted, ...forbidden] = await tryToBreakOut(spawner, open, process.execPath);
+    const [permitted, ...forbidden] = await checkEscapes(spawner, open, process.execPath);
     expect(permitted).toMatchObject({ state: 'ok' });
     const held = forbidden.filter(({ state }) => state !== 'failed');
     // A machine may have no disks to open.
@@ -109,7 +109,7 @@ describe('a sandbox that keeps nobody inside', () => {
     expect(forbidden[0]).toEqual({
       name: 'change a file outside the workspace',
       state: 'failed',
-      detail: 'it has succeeded inside a sandbox',
+      detail: 'it succeeded inside a sandbox',
       fix: 'do not rely on sandboxes on this machine, and report it',
     });
   });
@@ -143,18 +143,18 @@ test.runIf(process.getuid?.() === 0)(
         release: null,
       }),
     };
-    const checks = await tryToBreakOut(spawner, careless, process.execPath);
+    const checks = await checkEscapes(spawner, careless, process.execPath);
     expect(states(checks)['change settings of the kernel']).toBe('failed');
   },
 );
 
-test('a scene that cannot be made leaves nothing', async () => {
+test('a fixture that cannot be made leaves nothing', async () => {
   const broken: Spawner = {
     pty: spawner.pty,
     spawn: () => Promise.reject(new Error('no programs today')),
     close: async () => {},
   };
-  await expect(Scene.open(broken)).rejects.toThrow('no programs today');
+  await expect(EscapeFixture.open(broken)).rejects.toThrow('no programs today');
 });
 
 describe('a sandbox in which nothing works', () => {
@@ -166,14 +166,14 @@ describe('a sandbox in which nothing works', () => {
         release: null,
       }),
     };
-    const [permitted, first] = await tryToBreakOut(spawner, dead, process.execPath);
+    const [permitted, first] = await checkEscapes(spawner, dead, process.execPath);
     expect(permitted).toMatchObject({ name: 'write in the workspace', state: 'failed', detail: 'no luck' });
-    expect(first).toMatchObject({ state: 'untested', detail: 'was not tried: no luck' });
+    expect(first).toMatchObject({ state: 'untested', detail: 'not tried: no luck' });
   });
 
   test('is told by what refuses it', async () => {
     const refusing = { wrapProgram: () => Promise.reject(unenforceable('bwrap would be writable')) };
-    const checks = await tryToBreakOut(spawner, refusing, process.execPath);
+    const checks = await checkEscapes(spawner, refusing, process.execPath);
     expect(checks[0]).toMatchObject({ state: 'failed', detail: 'bwrap would be writable' });
     expect(new Set(checks.slice(1).map(({ state }) => state))).toEqual(new Set(['untested']));
   });
@@ -200,7 +200,7 @@ describe('a sandbox in which nothing works', () => {
     };
     expect(await checkTerminal(spawner, dead)).toMatchObject({
       state: 'missing',
-      detail: 'the program ended with 1',
+      detail: 'the program exited with 1',
     });
     const without: Spawner = new NodeSpawner('terminals are elsewhere');
     expect(await checkTerminal(without, dead)).toMatchObject({

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ReadPage } from '../../../../src/process/managed-process.ts';
 import { OutputLog } from '../../../../src/process/output-log.ts';
-import { readableChunkBytes, readResult, roomIn } from '../../../../src/server/handlers/read-result.ts';
+import { pageBudget, readableChunkBytes, readResult } from '../../../../src/server/handlers/read-result.ts';
 
 const STATE: Omit<ReadPage, 'chunks' | 'nextSeq'> = {
   exitCode: 255,
@@ -27,7 +27,7 @@ test('a page that fits by its measure fits in JSON, and not much is left unused'
       fc.array(fc.integer({ min: 1, max: 500 }), { minLength: 1, maxLength: 60 }),
       fc.integer({ min: SMALLEST_ANSWER, max: 20_000 }),
       (lengths, maxResultBytes) => {
-        const chunks = logOf(lengths).read(0, null, roomIn(maxResultBytes));
+        const chunks = logOf(lengths).read(0, null, pageBudget(maxResultBytes));
         expect(lengthOf(chunks)).toBeLessThanOrEqual(maxResultBytes);
         const next = lengths[chunks.length];
         if (next === undefined) return;

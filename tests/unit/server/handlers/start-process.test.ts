@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { StartRequest } from '../../../../src/process/process-manager.ts';
 import { NO_RESOURCE_LIMITS, SessionLimits } from '../../../../src/process/resources/resource-limits.ts';
-import type { LoginPlace } from '../../../../src/process/shell-state/shell-states.ts';
+import type { LoginContext } from '../../../../src/process/shell-state/shell-states.ts';
 import type { SpawnSpec } from '../../../../src/process/spawn/spawner.ts';
 import type { SandboxContext } from '../../../../src/protocol/sandbox.ts';
 import type { Sandbox } from '../../../../src/sandbox/sandbox.ts';
@@ -9,7 +9,7 @@ import { SandboxEnforcer } from '../../../../src/sandbox/sandbox-enforcer.ts';
 import type { HandlerServices } from '../../../../src/server/handlers/services.ts';
 import { startProcess, withTrustBundle } from '../../../../src/server/handlers/start-process.ts';
 import type { CheckedStart } from '../../../../src/server/handlers/start-request.ts';
-import { uri } from '../../../support/escape-scene.ts';
+import { uri } from '../../../support/escape-fixture.ts';
 import { settings } from '../../network/proxy/scene.ts';
 
 const ONLINE: SandboxContext = { type: 'readOnly', networkAccess: true };
@@ -65,7 +65,7 @@ function fixture(limits: SessionLimits | null = null, floor: SandboxContext | nu
         },
       },
       shellStates: {
-        restored: async (_login: unknown, { wrapInSandbox, spec }: LoginPlace) => {
+        restored: async (_login: unknown, { wrapInSandbox, spec }: LoginContext) => {
           await wrapInSandbox?.({ ...spec, program: 'login shell' }, signal);
           return spec;
         },

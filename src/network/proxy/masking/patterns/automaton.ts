@@ -1,8 +1,8 @@
 import { NetworkError } from '../../../errors.ts';
 import { MAX_ALL_STATES, MAX_MATCH_STEPS, MAX_PATTERN_STATES, SEARCHED_PER_STEP } from '../limits.ts';
-import { type CharRange, contains, type PatternNode, type Place, WORD } from './syntax.ts';
+import { type Assertion, type CharRange, contains, type PatternNode, WORD } from './syntax.ts';
 
-/** Steps that may still be taken; shared by everything that is compared for one start. */
+/** Remaining steps, shared by all comparisons of one start. */
 export interface MatchBudget {
   left: number;
 }
@@ -11,7 +11,7 @@ export function newBudget(): MatchBudget {
   return { left: MAX_MATCH_STEPS };
 }
 
-/** Takes steps from the budget. Throws NetworkError when they are used up. */
+/** Takes steps from the budget. Throws NetworkError when it is exhausted. */
 export function spend(budget: MatchBudget, steps: number): void {
   budget.left -= steps;
   if (budget.left < 0) {
@@ -19,12 +19,12 @@ export function spend(budget: MatchBudget, steps: number): void {
   }
 }
 
-/** Takes what it costs to search a text for a fixed one. */
+/** Takes the cost of searching a text for a fixed string. */
 export function spendSearch(budget: MatchBudget, text: string): void {
   spend(budget, Math.ceil(text.length / SEARCHED_PER_STEP));
 }
 
-/** States that may still be made; shared by all patterns of one start. */
+/** Remaining states, shared by all patterns of one start. */
 export interface StateBudget {
   left: number;
 }
@@ -35,31 +35,28 @@ export function newStates(): StateBudget {
 
 type State =
   | { readonly kind: 'set'; readonly ranges: readonly CharRange[]; readonly next: number }
-  | { readonly kind: 'place'; readonly place: Place; readonly next: number }
+  | { readonly kind: 'assertion'; readonly assertion: Assertion; readonly next: number }
   | { readonly kind: 'either'; next: readonly number[] }
   | { readonly kind: 'end' };
 
-/**
- * A pattern that texts are compared with in a time that grows with their length and nothing else: all ways through the pattern are
- * followed at once.
- */
+/** A nondeterministic automaton for a pattern. Follows all paths in parallel, so that matching takes linear time. */
 export class Automaton {
   readonly #states: State[] = [{ kind: 'end' }];
   readonly #first: number;
   readonly #budget: StateBudget;
 
-  /** Without `anchored` the pattern may stand anywhere, whatever it says of the start and the end. Throws when it is too large. */
+  /** Without `anchored` the pattern matches anywhere and ignores its start and end anchors. Throws when it is too large. */
   constructor(pattern: PatternNode, anchored: boolean, budget: StateBudget) {
     this.#budget = budget;
     this.#first = this.#build(pattern, 0, anchored);
   }
 
-  /** Whether the pattern describes the whole text. */
+  /** Whether the pattern matches the whole text. */
   matches(text: string, budget: MatchBudget): boolean {
     return this.#run(text, 0, budget).includes(text.length);
   }
 
-  /** Where the longest part ends that begins at `start`; null when there is none. */
+  /** The end of the longest match that begins at `start`; null when there is none. */
   longestFrom(text: string, start: number, budget: MatchBudget): number | null {
     return this.#run(text, start, budget).at(-1) ?? null;
   }
@@ -69,9 +66,9 @@ export class Automaton {
     switch (node.kind) {
       case 'set':
         return this.#add({ kind: 'set', ranges: node.ranges, next });
-      case 'place': {
-        const ignored = !anchored && (node.place === 'start' || node.place === 'end');
-        return ignored ? next : this.#add({ kind: 'place', place: node.place, next });
+      case 'assertion': {
+        const ignored = !anchored && (node.assertion === 'start' || node.assertion === 'end');
+        return ignored ? next : this.#add({ kind: 'assertion', assertion: node.assertion, next });
       }
       case 'sequence':
         return node.parts.reduceRight((after, part) => this.#build(part, after, anchored), next);
@@ -108,11 +105,11 @@ export class Automaton {
     if (this.#states.length >= MAX_PATTERN_STATES) {
       throw new NetworkError('invalid', 'a pattern is too large: its repetitions multiply');
     }
-    if (this.#budget.left-- <= 0) throw new NetworkError('invalid', 'the patterns are too large together');
+    if (this.#budget.left-- <= 0) throw new NetworkError('invalid', 'the patterns together are too large');
     return this.#states.push(state) - 1;
   }
 
-  /** Every end that a match from `start` can have, the longest last. */
+  /** All ends of matches from `start`, the longest last. */
   #run(text: string, start: number, budget: MatchBudget): number[] {
     const ends: number[] = [];
     let current = this.#reach([this.#first], text, start, budget);
@@ -132,7 +129,7 @@ export class Automaton {
     return ends;
   }
 
-  /** The states that are reached from these without a character. */
+  /** The states reachable from these without consuming a character. */
   #reach(from: number[], text: string, at: number, budget: MatchBudget): Set<number> {
     const reached = new Set<number>();
     const open = from;
@@ -143,15 +140,15 @@ export class Automaton {
       spend(budget, 1);
       const state = this.#states[index]!;
       if (state.kind === 'either') open.push(...state.next);
-      else if (state.kind === 'place' && isAt(state.place, text, at)) open.push(state.next);
+      else if (state.kind === 'assertion' && isAt(state.assertion, text, at)) open.push(state.next);
     }
     return reached;
   }
 }
 
-function isAt(place: Place, text: string, at: number): boolean {
-  if (place === 'start') return at === 0;
-  if (place === 'end') return at === text.length;
+function isAt(assertion: Assertion, text: string, at: number): boolean {
+  if (assertion === 'start') return at === 0;
+  if (assertion === 'end') return at === text.length;
   const isWord = (index: number) => contains(WORD, text.charCodeAt(index));
-  return (isWord(at - 1) !== isWord(at)) === (place === 'wordEdge');
+  return (isWord(at - 1) !== isWord(at)) === (assertion === 'wordBoundary');
 }

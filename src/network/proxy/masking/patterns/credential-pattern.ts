@@ -19,16 +19,16 @@ import {
 import { parsePattern } from './parse.ts';
 import { type CharRange, common, contains, type PatternNode, range, WORD } from './syntax.ts';
 
-/** The shape of a family of credentials. */
+/** The format of a kind of credentials. */
 export class CredentialPattern {
   readonly #node: PatternNode;
   readonly #whole: Automaton;
-  /** Null for a shape that is not looked for. */
+  /** Null for a pattern that is not searched for. */
   readonly #anywhere: Automaton | null;
-  /** What every text of this shape begins with. */
+  /** The fixed text with which every match begins. */
   readonly #prefix: string;
 
-  /** Throws NetworkError when it cannot be used: see {@link parsePattern}. */
+  /** Throws NetworkError when the pattern is not supported: see {@link parsePattern}. */
   constructor(text: string, states: StateBudget = newStates()) {
     this.#node = parsePattern(text);
     this.#whole = new Automaton(this.#node, true, states);
@@ -36,7 +36,7 @@ export class CredentialPattern {
     const isDistinctive = this.#prefix.length >= MIN_DISTINCTIVE_PREFIX;
     this.#anywhere = isDistinctive ? new Automaton(this.#node, false, states) : null;
     if (this.#whole.matches('', newBudget())) {
-      throw new NetworkError('invalid', 'a pattern cannot be used: it describes a text without characters');
+      throw new NetworkError('invalid', 'a pattern cannot be used: it matches the empty text');
     }
   }
 
@@ -45,8 +45,8 @@ export class CredentialPattern {
   }
 
   /**
-   * The credentials that stand in a text by themselves, with no letter or digit next to them. A shape that begins with nothing in
-   * particular is not looked for: it might be anything.
+   * Finds credentials in a text that have no letter or digit next to them. A pattern without a distinctive prefix is not searched for,
+   * because it would match ordinary text.
    */
   *findIn(text: string, budget: MatchBudget): Generator<string> {
     if (this.#anywhere === null) return;
@@ -60,7 +60,7 @@ export class CredentialPattern {
     }
   }
 
-  /** A random text of this shape that is long enough to be told from others, or null when none was found. */
+  /** A random text of this format, long enough to differ from ordinary text; null when none was found. */
   sample(budget: MatchBudget): string | null {
     const sample = sampleOf(this.#node, budget);
     if (sample === null || sample.length < MIN_EMBEDDED_LENGTH) return null;
@@ -68,7 +68,7 @@ export class CredentialPattern {
   }
 }
 
-/** Whether no credential goes on here. */
+/** Whether no character of a credential is at this position. */
 function isEdge(text: string, at: number): boolean {
   const unit = text.charCodeAt(at);
   return !contains(WORD, unit) && !contains([range('-', '-')], unit);
@@ -77,7 +77,7 @@ function isEdge(text: string, at: number): boolean {
 function fixedPrefix(node: PatternNode): string {
   let prefix = '';
   for (const part of node.kind === 'sequence' ? node.parts : [node]) {
-    if (part.kind === 'place') continue;
+    if (part.kind === 'assertion') continue;
     const [only, ...others] = part.kind === 'set' ? part.ranges : [];
     if (only === undefined || others.length > 0 || only[0] !== only[1]) break;
     prefix += String.fromCharCode(only[0]);
@@ -86,10 +86,10 @@ function fixedPrefix(node: PatternNode): string {
 }
 
 /**
- * A random text of the pattern's shape, as far as that can be told from its parts; null when it would be too long, or
- * the pattern leaves too little to chance. Throws NetworkError when the budget is used up.
+ * A random text that the pattern matches, judging by its parts. Null when it would be too long or not random enough. Throws
+ * NetworkError when the budget is exhausted.
  */
-export function sampleOf(pattern: PatternNode, budget: MatchBudget): string | null {
+function sampleOf(pattern: PatternNode, budget: MatchBudget): string | null {
   const text = new Sample(budget);
   text.add(pattern);
   return text.text;
@@ -98,7 +98,7 @@ export function sampleOf(pattern: PatternNode, budget: MatchBudget): string | nu
 class Sample {
   readonly #budget: MatchBudget;
   #text: string | null = '';
-  /** Of what was drawn. Choices do not count: their options may be the same. */
+  /** Random bits so far. Choices do not count, because their options may be equal. */
   #bits = 0;
 
   constructor(budget: MatchBudget) {
@@ -127,14 +127,14 @@ class Sample {
         for (let index = 0; index < count && this.#text !== null; index++) this.add(node.part);
         break;
       }
-      case 'place':
+      case 'assertion':
         break;
     }
   }
 
   #append(ranges: readonly CharRange[]): void {
     const choice = PREFERRED.map((wanted) => common(ranges, wanted)).find((found) => found.length > 0);
-    // What nobody can type stands in no header either.
+    // A header cannot contain other characters.
     if (choice === undefined || this.#text === null || this.#text.length >= MAX_MASK_LENGTH) {
       this.#text = null;
       return;
@@ -145,7 +145,7 @@ class Sample {
   }
 }
 
-/** Letters and digits where they will do: other characters may mean something where a credential is used. */
+/** Letters and digits if possible: other characters may have a meaning where a credential is used. */
 const PREFERRED: readonly (readonly CharRange[])[] = [
   [range('0', '9'), range('A', 'Z'), range('a', 'z')],
   [range('!', '~')],

@@ -1,21 +1,21 @@
 import { NetworkError } from '../../../errors.ts';
 import { MAX_GROUP_DEPTH, MAX_PATTERN_LENGTH, MAX_REPEAT, MAX_REPEATS_OF_REPEATS } from '../limits.ts';
 import {
+  type Assertion,
   type CharRange,
   complement,
   DIGITS,
   inEitherCase,
   LINE_END,
   type PatternNode,
-  type Place,
   SPACE,
   WORD,
 } from './syntax.ts';
 
 /**
- * Reads a regular expression as far as it describes the shape of a credential: characters and sets of them, groups, choices,
- * repetitions, `^ $ \A \z \b \B`, and the flags `i` and `s`. Digits, words and spaces are those of ASCII. Throws NetworkError for
- * everything else: what is not understood cannot be guarded.
+ * Parses the subset of regular expressions that describes formats of credentials: characters and sets, groups, choices, repetitions,
+ * `^ $ \A \z \b \B`, and the flags `i` and `s`. Digits, words and spaces are those of ASCII. Throws NetworkError on anything else,
+ * because credentials of an unknown format could not be masked.
  */
 export function parsePattern(text: string): PatternNode {
   if (text.length > MAX_PATTERN_LENGTH) {
@@ -63,7 +63,7 @@ class PatternReader {
     }
   }
 
-  /** `(?i)`, which holds for what follows in the group. */
+  /** `(?i)`, which applies to the rest of the group. */
   #flagsAlone(flags: Flags): Flags | null {
     const [whole = '', letters = ''] = this.#match(/\(\?([a-z]+)\)/y) ?? [];
     return whole === '' ? null : this.#withFlags(flags, letters);
@@ -75,8 +75,8 @@ class PatternReader {
     if (char === '[') return { kind: 'set', ranges: cased(this.#set(), flags) };
     if (char === '\\') return this.#escape(flags);
     if (char === '.') return { kind: 'set', ranges: complement(flags.dotAll ? [] : LINE_END) };
-    if (char === '^') return { kind: 'place', place: 'start' };
-    if (char === '$') return { kind: 'place', place: 'end' };
+    if (char === '^') return { kind: 'assertion', assertion: 'start' };
+    if (char === '$') return { kind: 'assertion', assertion: 'end' };
     if ('*+?{'.includes(char)) throw this.#wrong(`\`${char}\` repeats nothing`);
     return { kind: 'set', ranges: cased([[char.charCodeAt(0), char.charCodeAt(0)]], flags) };
   }
@@ -107,9 +107,9 @@ class PatternReader {
       const bounds = this.#bounds();
       if (bounds === null) return node;
       if (count >= MAX_REPEATS_OF_REPEATS) throw this.#wrong('repetitions are repeated too often');
-      // It would be done over and over without getting anywhere.
+      // Matching would loop without consuming a character.
       if (!hasCharacters(node)) throw this.#wrong('a repetition repeats nothing');
-      // A lazy repetition has the same shape.
+      // A lazy quantifier matches the same texts.
       if (this.#peek() === '?') this.#at++;
       node = { kind: 'repeat', part: node, ...bounds };
     }
@@ -122,10 +122,10 @@ class PatternReader {
     }
     if (this.#peek() !== '{') return null;
     const [, low = '', comma = '', high = ''] = this.#match(/\{(\d{1,9})(,?)(\d{0,9})\}/y) ?? [];
-    if (low === '') throw this.#wrong('a `{` is no repetition');
+    if (low === '') throw this.#wrong('a `{` does not begin a repetition');
     const min = Number(low);
     const max = comma === '' ? min : high === '' ? Number.POSITIVE_INFINITY : Number(high);
-    if (max < min) throw this.#wrong('a repetition ends before it begins');
+    if (max < min) throw this.#wrong('the maximum of a repetition is less than its minimum');
     if (min > MAX_REPEAT || (max > MAX_REPEAT && max !== Number.POSITIVE_INFINITY)) {
       throw this.#wrong(`something is repeated more than ${MAX_REPEAT} times`);
     }
@@ -133,15 +133,15 @@ class PatternReader {
   }
 
   #escape(flags: Flags): PatternNode {
-    const place = PLACES[this.#peek() ?? ''];
-    if (place !== undefined) {
+    const assertion = ASSERTIONS[this.#peek() ?? ''];
+    if (assertion !== undefined) {
       this.#at++;
-      return { kind: 'place', place };
+      return { kind: 'assertion', assertion };
     }
     return { kind: 'set', ranges: cased(this.#escapedRanges(), flags) };
   }
 
-  /** What follows a backslash, inside of brackets or not. */
+  /** What follows a backslash, inside or outside brackets. */
   #escapedRanges(): readonly CharRange[] {
     const char = this.#peek() ?? '';
     const named = CLASSES[char];
@@ -176,7 +176,7 @@ class PatternReader {
       const high = this.#member();
       const [[, end] = [0, 0]] = high;
       if (low.length > 1 || high.length > 1 || from !== to || end < from)
-        throw this.#wrong('a range in `[]` is none');
+        throw this.#wrong('invalid range in `[]`');
       ranges.push([from, end]);
     }
     this.#at++;
@@ -186,9 +186,8 @@ class PatternReader {
   #member(): readonly CharRange[] {
     const char = this.#peek();
     if (char === undefined) throw this.#wrong('a `[` has no `]`');
-    // Elsewhere these mean sets in sets, and what sets have in common.
-    if (char === '[' || this.#match(/&&|--|~~/y) !== null)
-      throw this.#wrong('sets in sets are not supported');
+    // In other dialects these are nested sets and set operations.
+    if (char === '[' || this.#match(/&&|--|~~/y) !== null) throw this.#wrong('nested sets are not supported');
     this.#at++;
     if (char === '\\') return this.#escapedRanges();
     return [[char.charCodeAt(0), char.charCodeAt(0)]];
@@ -210,12 +209,12 @@ class PatternReader {
   }
 }
 
-/** Whether there is a text with characters that this describes. */
+/** Whether the node can match a character. */
 function hasCharacters(node: PatternNode): boolean {
   switch (node.kind) {
     case 'set':
       return true;
-    case 'place':
+    case 'assertion':
       return false;
     case 'sequence':
       return node.parts.some(hasCharacters);
@@ -226,12 +225,17 @@ function hasCharacters(node: PatternNode): boolean {
   }
 }
 
-/** Each character is in one of the ranges only. */
+/** Normalises the ranges so that no two overlap. */
 function cased(ranges: readonly CharRange[], { ignoreCase }: Flags): readonly CharRange[] {
   return complement(complement(ignoreCase ? inEitherCase(ranges) : ranges));
 }
 
-const PLACES: Readonly<Record<string, Place>> = { A: 'start', z: 'end', b: 'wordEdge', B: 'noWordEdge' };
+const ASSERTIONS: Readonly<Record<string, Assertion>> = {
+  A: 'start',
+  z: 'end',
+  b: 'wordBoundary',
+  B: 'noWordBoundary',
+};
 
 const CLASSES: Readonly<Record<string, readonly CharRange[]>> = {
   d: DIGITS,

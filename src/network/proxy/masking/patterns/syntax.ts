@@ -1,18 +1,18 @@
-/** Characters from and to, both included, as UTF-16 units. */
+/** First and last character, both included, as UTF-16 code units. */
 export type CharRange = readonly [from: number, to: number];
 
-/** A place in the text rather than a character of it. */
-export type Place = 'start' | 'end' | 'wordEdge' | 'noWordEdge';
+/** A zero-width assertion. */
+export type Assertion = 'start' | 'end' | 'wordBoundary' | 'noWordBoundary';
 
-/** A pattern, taken apart. */
+/** The syntax tree of a pattern. */
 export type PatternNode =
   | { readonly kind: 'set'; readonly ranges: readonly CharRange[] }
-  | { readonly kind: 'place'; readonly place: Place }
+  | { readonly kind: 'assertion'; readonly assertion: Assertion }
   | { readonly kind: 'sequence'; readonly parts: readonly PatternNode[] }
   | { readonly kind: 'choice'; readonly options: readonly PatternNode[] }
   | { readonly kind: 'repeat'; readonly part: PatternNode; readonly min: number; readonly max: number };
 
-export const LAST_UNIT = 0xffff;
+const LAST_UNIT = 0xffff;
 
 export const DIGITS: readonly CharRange[] = [range('0', '9')];
 export const WORD: readonly CharRange[] = [
@@ -31,7 +31,7 @@ export function contains(ranges: readonly CharRange[], unit: number): boolean {
   return ranges.some(([from, to]) => unit >= from && unit <= to);
 }
 
-/** Every character that is in none of the ranges. */
+/** All characters outside the ranges. */
 export function complement(ranges: readonly CharRange[]): CharRange[] {
   const rest: CharRange[] = [];
   let next = 0;
@@ -43,7 +43,7 @@ export function complement(ranges: readonly CharRange[]): CharRange[] {
   return rest;
 }
 
-/** What is in both. */
+/** The intersection of two sets. */
 export function common(a: readonly CharRange[], b: readonly CharRange[]): CharRange[] {
   return a.flatMap(([from, to]) =>
     b
@@ -52,7 +52,7 @@ export function common(a: readonly CharRange[], b: readonly CharRange[]): CharRa
   );
 }
 
-/** The same letters in either case. */
+/** Adds the other case of each letter. */
 export function inEitherCase(ranges: readonly CharRange[]): CharRange[] {
   const lower = common(ranges, [range('a', 'z')]).map(([from, to]): CharRange => [from - 32, to - 32]);
   const upper = common(ranges, [range('A', 'Z')]).map(([from, to]): CharRange => [from + 32, to + 32]);

@@ -143,7 +143,7 @@ describe('what cannot be had is refused', () => {
     change(bundlePath);
     await expect(host.acquire()).rejects.toMatchObject({
       kind: 'failed',
-      message: expect.stringContaining('was changed or removed by somebody else'),
+      message: expect.stringContaining('was changed or removed by another process'),
     });
     first.release();
     const second = await host.acquire();

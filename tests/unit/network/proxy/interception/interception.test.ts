@@ -237,7 +237,7 @@ describe('what is refused', () => {
     const via = rawHeaders[rawHeaders.indexOf('Via') + 1] ?? '';
     expect(via).toMatch(/^1\.1 exec-server-/);
     const code = await curl('-H', `Via: ${via}`, '-w', '%{http_code}', `${servers.secureUrl}/v1/x`);
-    expect(code).toBe('the request came through this proxy before508');
+    expect(code).toBe('loop detected: the request came through this proxy before508');
   });
 
   test('other methods, upgrades and other protocols in limited mode', async () => {

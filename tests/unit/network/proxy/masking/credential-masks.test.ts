@@ -327,19 +327,19 @@ describe('a provider', () => {
     [{ env: [] }, 'no environment variable'],
     [{ patterns: [] }, 'no pattern'],
     [{ url_prefixes: [] }, 'no URL prefix'],
-    [{ env: ['A-B'] }, 'no variable can be called "A-B"'],
-    [{ env: ['GH_TOKEN'] }, 'GH_TOKEN is taken'],
-    [{ env: ['OPENAI_BASE_URL'] }, 'OPENAI_BASE_URL is taken'],
-    [{ url_prefix_from_env: 'A-B' }, 'no variable can be called "A-B"'],
+    [{ env: ['A-B'] }, 'invalid environment variable name: "A-B"'],
+    [{ env: ['GH_TOKEN'] }, 'GH_TOKEN already belongs to another provider'],
+    [{ env: ['OPENAI_BASE_URL'] }, 'OPENAI_BASE_URL already belongs to another provider'],
+    [{ url_prefix_from_env: 'A-B' }, 'invalid environment variable name: "A-B"'],
     [{ url_prefix_from_env: 'ACME_KEY' }, 'cannot be a credential and a URL prefix'],
-    [{ url_prefixes: ['http://acme.test'] }, 'by http only to this machine'],
+    [{ url_prefixes: ['http://acme.test'] }, 'over http to this machine'],
     [{ patterns: ['('] }, 'a `(` has no `)`'],
-    [{ auth: ['header'] as const }, 'a header is named exactly where'],
-    [{ header: 'x-key' }, 'a header is named exactly where'],
-    [{ prefix: 'K ' }, 'a prefix stands in a header'],
-    [{ auth: ['header'] as const, header: 'x key' }, 'a name that no header has'],
-    [{ auth: ['header'] as const, header: 'Host' }, 'not a header for credentials'],
-    [{ auth: ['header'] as const, header: 'x-key', prefix: 'a\n' }, 'no header has'],
+    [{ auth: ['header'] as const }, 'header is required if'],
+    [{ header: 'x-key' }, 'header is required if'],
+    [{ prefix: 'K ' }, 'prefix requires a header'],
+    [{ auth: ['header'] as const, header: 'x key' }, 'header name is invalid'],
+    [{ auth: ['header'] as const, header: 'Host' }, 'cannot carry credentials'],
+    [{ auth: ['header'] as const, header: 'x-key', prefix: 'a\n' }, 'a header cannot contain'],
     [
       { env: Array.from({ length: MAX_PROVIDER_ENTRIES + 1 }, (_, index) => `A${index}`) },
       'more than 64 env',
@@ -355,16 +355,16 @@ describe('a provider', () => {
   test('may not have patterns that are too large together', () => {
     const patterns = Array(MAX_PROVIDER_ENTRIES).fill('a{1000}{8}');
     expect(() => new CredentialMasks({ acme: { ...acme, patterns } })).toThrow(
-      'credentialProviders["acme"]: the patterns are too large together',
+      'credentialProviders["acme"]: the patterns together are too large',
     );
     const one = (index: number) => ({ ...acme, env: [`A${index}`], patterns: ['a{1000}{8}'] });
     const many = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`p${index}`, one(index)]));
-    expect(() => new CredentialMasks(many)).toThrow('the patterns are too large together');
+    expect(() => new CredentialMasks(many)).toThrow('the patterns together are too large');
   });
 
   test('may be the only one for its variables, and there may not be too many', () => {
     expect(() => new CredentialMasks({ acme, again: acme })).toThrow(
-      'credentialProviders["again"]: ACME_KEY is taken',
+      'credentialProviders["again"]: ACME_KEY already belongs to another provider',
     );
     const many = Object.fromEntries(
       Array.from({ length: MAX_PROVIDERS + 1 }, (_, index) => [`p${index}`, { ...acme, env: [`A${index}`] }]),

@@ -25,7 +25,8 @@ describe('a pattern', () => {
     ['[\\w.-]{3}', ['a.-'], ['a+-']],
     ['x{0,2}y', ['y', 'xxy'], ['xxxy']],
   ])('%s describes what it says', (text, right, wrong) => {
-    if (text.endsWith('|')) return expect(() => new CredentialPattern(text)).toThrow('without characters');
+    if (text.endsWith('|'))
+      return expect(() => new CredentialPattern(text)).toThrow('matches the empty text');
     const pattern = new CredentialPattern(text);
     for (const one of right) expect([one, pattern.matches(one, newBudget())]).toEqual([one, true]);
     for (const one of wrong) expect([one, pattern.matches(one, newBudget())]).toEqual([one, false]);
@@ -36,23 +37,23 @@ describe('a pattern', () => {
     [')', 'a `)` has no `(`'],
     ['[a', 'a `[` has no `]`'],
     ['*a', 'repeats nothing'],
-    ['a{', 'no repetition'],
-    ['a{3,2}', 'ends before it begins'],
+    ['a{', 'does not begin a repetition'],
+    ['a{3,2}', 'less than its minimum'],
     ['a{1025}', 'more than 1024 times'],
     ['a{1,1025}', 'more than 1024 times'],
     ['(?:a{1000}){1000}', 'too large'],
-    ['[z-a]', 'a range in `[]` is none'],
-    ['[\\d-z]', 'a range in `[]` is none'],
-    ['[[:alpha:]]', 'sets in sets'],
-    ['[a&&b]', 'sets in sets'],
+    ['[z-a]', 'invalid range in `[]`'],
+    ['[\\d-z]', 'invalid range in `[]`'],
+    ['[[:alpha:]]', 'nested sets'],
+    ['[a&&b]', 'nested sets'],
     ['(?=a)b', 'not supported'],
     ['(?<!a)b', 'not supported'],
     ['(a)\\1', '`\\1` is not supported'],
     ['\\pL', '`\\p` is not supported'],
     ['(?x)a', 'flag `x`'],
     ['a\\', 'not supported'],
-    ['[a-z]*', 'without characters'],
-    ['^$', 'without characters'],
+    ['[a-z]*', 'matches the empty text'],
+    ['^$', 'matches the empty text'],
     ['(?:(?:){1024}){1024}x', 'a repetition repeats nothing'],
     ['(?:^{1024}){1024}x', 'a repetition repeats nothing'],
     ['(?:a{0}){1024}x', 'a repetition repeats nothing'],

@@ -1,0 +1,95 @@
+import { onAbort, unlessAborted } from '../../base/abort.ts';
+import type { CallOptions } from '../backend.ts';
+import { ClientError, type ClientErrorKind } from '../errors.ts';
+import { MAX_TIMER_MS } from '../limits.ts';
+
+/** Combines a caller's signal and timeout into one signal whose reason is a ClientError. */
+export class CallLimit {
+  /** Undefined when the operation has no limit. */
+  readonly signal: AbortSignal | undefined;
+  #end: () => void = () => {};
+
+  /** `timeUp` sets the kind and hint of the timeout error. */
+  constructor(
+    what: string,
+    options: CallOptions,
+    timeUp: { readonly kind: ClientErrorKind; readonly hint?: string } = { kind: 'timeout' },
+  ) {
+    const { signal, timeoutMs } = options;
+    if (signal === undefined && timeoutMs === undefined) return;
+    const controller = new AbortController();
+    this.signal = controller.signal;
+    const abort = () =>
+      controller.abort(new ClientError('aborted', `${what} was aborted`, { cause: signal?.reason }));
+    const stop = () => {
+      const { kind, hint } = timeUp;
+      controller.abort(
+        new ClientError(kind, `${what} took longer than ${timeoutMs} ms`, { hint, retryable: true }),
+      );
+    };
+    const unlimited = timeoutMs === undefined || timeoutMs > MAX_TIMER_MS;
+    const timer = unlimited ? undefined : setTimeout(stop, timeoutMs);
+    const unsubscribe = signal === undefined || signal.aborted ? undefined : onAbort(signal, abort);
+    this.#end = () => {
+      clearTimeout(timer);
+      unsubscribe?.();
+    };
+    if (signal?.aborted) abort();
+  }
+
+  /** Removes the listener from the caller's signal and clears the timer. */
+  end(): void {
+    this.#end();
+  }
+
+  /** Waits for the work until the limit is reached. Does not stop the work itself. */
+  race<T>(work: Promise<T>): Promise<T> {
+    const { signal } = this;
+    return signal === undefined ? work : unlessAborted(work, signal);
+  }
+}
+
+/** The deadline of an operation with several stages, each of which takes its own options. */
+export class Deadline {
+  readonly #options: CallOptions;
+  readonly #startedAt = performance.now();
+
+  constructor(options: CallOptions = {}) {
+    this.#options = options;
+  }
+
+  /**
+   * Options for the next stage. It gets at least 1 ms, even when no time is left, so that it reports the timeout
+   * itself.
+   */
+  get remaining(): CallOptions {
+    const { signal, timeoutMs } = this.#options;
+    return {
+      ...(signal && { signal }),
+      ...(timeoutMs !== undefined && {
+        timeoutMs: Math.max(1, Math.ceil(timeoutMs - (performance.now() - this.#startedAt))),
+      }),
+    };
+  }
+
+  /** Throws when the caller's signal is aborted. */
+  check(what: string): void {
+    const { signal } = this.#options;
+    if (signal?.aborted) {
+      throw new ClientError('aborted', `${what} was aborted`, { cause: signal.reason });
+    }
+  }
+
+  /**
+   * Waits for `work` until the signal aborts or the time is up. Does not stop the work itself: others may wait for
+   * it.
+   */
+  async wait<T>(what: string, work: Promise<T>): Promise<T> {
+    const limit = new CallLimit(what, this.remaining);
+    try {
+      return await limit.race(work);
+    } finally {
+      limit.end();
+    }
+  }
+}

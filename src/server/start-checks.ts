@@ -1,0 +1,175 @@
+import { readFileSync } from 'node:fs';
+import {
+  isLoopback,
+  type ListenAddress,
+  type SocketAddress,
+  type UnixAddress,
+} from '../listener/listen-url.ts';
+import { StartError } from '../listener/start-error.ts';
+import type { TlsFiles } from '../listener/tls.ts';
+import { nativeUnavailableReason } from '../native/native-support.ts';
+import { Sandbox, type SandboxContext } from '../protocol/sandbox.ts';
+import { validateParams } from '../protocol/validate.ts';
+import { policyOf } from '../sandbox/policy/normalize.ts';
+import { DEFAULT_CONFIG, type ExecServerConfig } from './config/config.ts';
+import { refuseBadHosts } from './sessions/connection-http.ts';
+
+/**
+ * Rejects with StartError for settings that the server cannot honour. A server that does not start is better than one that refuses
+ * every request, or allows every request.
+ */
+export async function checkSettings(config: ExecServerConfig, address: ListenAddress): Promise<void> {
+  refuseUnsafeAccess(config, address);
+  await refuseUnenforceableLimits(config);
+  await refuseBadHosts(config);
+}
+
+/** Throws StartError when the settings for authentication contradict each other, or would let every client in. */
+export function refuseUnsafeAccess(config: ExecServerConfig, address: ListenAddress): void {
+  const problem = authProblem(config) ?? revocationProblem(config) ?? listenerProblem(config, address);
+  if (problem !== null) throw new StartError(problem);
+}
+
+const TOKEN_SETTINGS = ['wsTokenFile', 'wsTokenSha256'] as const;
+const SIGNED_SETTINGS = ['wsSharedSecretFile', 'wsIssuer', 'wsAudience', 'wsMaxClockSkewSeconds'] as const;
+
+function authProblem(config: ExecServerConfig): string | null {
+  const given = (key: keyof ExecServerConfig) => config[key] !== DEFAULT_CONFIG[key];
+  switch (config.wsAuth) {
+    case 'none':
+      return [...TOKEN_SETTINGS, ...SIGNED_SETTINGS].some(given)
+        ? 'websocket auth flags require `--ws-auth capability-token` or `--ws-auth signed-bearer-token`'
+        : null;
+    case 'capability-token':
+      if (SIGNED_SETTINGS.some(given)) {
+        return '`--ws-shared-secret-file`, `--ws-issuer`, `--ws-audience`, and `--ws-max-clock-skew-seconds` require `--ws-auth signed-bearer-token`';
+      }
+      if (TOKEN_SETTINGS.every(given)) {
+        return '`--ws-token-file` and `--ws-token-sha256` are mutually exclusive';
+      }
+      if (!TOKEN_SETTINGS.some(given)) {
+        return '`--ws-token-file` or `--ws-token-sha256` is required when `--ws-auth capability-token` is set';
+      }
+      return given('wsTokenSha256') && !/^[0-9a-f]{64}$/i.test(config.wsTokenSha256.trim())
+        ? '--ws-token-sha256 must be a 64-character hex SHA-256 digest'
+        : null;
+    case 'signed-bearer-token':
+      if (TOKEN_SETTINGS.some(given)) {
+        return '`--ws-token-file` and `--ws-token-sha256` require `--ws-auth capability-token`, not `signed-bearer-token`';
+      }
+      return given('wsSharedSecretFile')
+        ? null
+        : '`--ws-shared-secret-file` is required when `--ws-auth signed-bearer-token` is set';
+  }
+}
+
+function revocationProblem({ wsAuth, revokedTokens }: ExecServerConfig): string | null {
+  return revokedTokens === '' || wsAuth === 'signed-bearer-token'
+    ? null
+    : '`--revoked-tokens` requires `--ws-auth signed-bearer-token`: only signed tokens have ids';
+}
+
+function listenerProblem(config: ExecServerConfig, address: ListenAddress): string | null {
+  if (address.kind === 'stdio' || address.kind === 'off') {
+    return config.wsAuth === 'none'
+      ? null
+      : `WebSocket auth requires a WebSocket listener, not ${address.kind}`;
+  }
+  if (address.kind === 'unix' || isLoopback(address.host)) return null;
+  if (config.wsAuth !== 'none' || config.insecureNoAuth) return null;
+  // A required client certificate identifies the client as well as a token does.
+  if (address.secure && config.tlsClientCa !== '') return null;
+  return (
+    `${config.listen} can be reached from other machines and would run programs for anyone: ` +
+    'add `--ws-auth capability-token --ws-token-file FILE` (`exec-server token --out FILE` creates one), ' +
+    'or listen on 127.0.0.1, or add `--insecure-no-auth` if a firewall or proxy restricts access'
+  );
+}
+
+/** Searches for control groups. The result has an `obstacle` when they cannot be used. */
+type FindControlGroups = () => object | { readonly obstacle: string };
+
+/**
+ * Rejects with StartError when this system cannot enforce the configured limits; the server would have to refuse every program.
+ * The memory of a single program can be limited without control groups.
+ */
+export async function refuseUnenforceableLimits(
+  config: ExecServerConfig,
+  find?: FindControlGroups,
+): Promise<void> {
+  const configured = NEED_NATIVE.filter(({ key }) => config[key] > 0);
+  if (configured[0] === undefined) return;
+  if (nativeUnavailableReason(config.nativeSpawn) !== null) {
+    throw new StartError(
+      `${configured[0].flag} cannot be enforced: it needs native starts (nativeSpawn), which are not available on this system`,
+    );
+  }
+  const inGroups = NEED_GROUPS.find((option) => configured.includes(option));
+  const reason = inGroups === undefined ? null : await controlGroupProblem(find);
+  if (inGroups === undefined || reason === null) return;
+  throw new StartError(
+    `${inGroups.flag} cannot be enforced: ${reason}. It needs a cgroup v2 with the controllers memory, pids and cpu that is delegated to the ` +
+      'server: start it as a unit of systemd (`systemd-run --user --scope -p Delegate=yes exec-server ...`), or leave the option out',
+  );
+}
+
+interface LimitOption {
+  readonly key: keyof ExecServerConfig &
+    `max${'Process' | 'Session'}${'MemoryBytes' | 'Pids' | 'CpuPercent'}`;
+  readonly flag: string;
+}
+
+const NEED_GROUPS: readonly LimitOption[] = [
+  { key: 'maxProcessPids', flag: '--max-process-pids' },
+  { key: 'maxProcessCpuPercent', flag: '--max-process-cpu-percent' },
+  { key: 'maxSessionMemoryBytes', flag: '--max-session-memory-bytes' },
+  { key: 'maxSessionPids', flag: '--max-session-pids' },
+  { key: 'maxSessionCpuPercent', flag: '--max-session-cpu-percent' },
+];
+
+const NEED_NATIVE: readonly LimitOption[] = [
+  { key: 'maxProcessMemoryBytes', flag: '--max-process-memory-bytes' },
+  ...NEED_GROUPS,
+];
+
+async function controlGroupProblem(find?: FindControlGroups): Promise<string | null> {
+  const search = find ?? (await import('../process/resources/control-groups.ts')).findControlGroups;
+  const found = search();
+  return 'obstacle' in found ? (found.obstacle as string) : null;
+}
+
+/**
+ * Reads the minimum sandbox, which applies to every request, from a file with a `sandbox` object in JSON. Null without a file.
+ * Throws StartError when the file is not usable.
+ */
+export function readMinSandbox(path: string): SandboxContext | null {
+  if (path === '') return null;
+  try {
+    const sandbox = validateParams(Sandbox(), JSON.parse(readFileSync(path, 'utf8')));
+    // Fails for a sandbox whose meaning depends on the request.
+    policyOf(sandbox, { cwd: null, tmpdir: process.env.TMPDIR });
+    return sandbox;
+  } catch (error) {
+    const cause = (error as Error).message.replace(/^params/, 'the object');
+    throw new StartError(
+      `--min-sandbox ${path}: ${cause}; the file must contain a sandbox object as in process/start, in JSON`,
+    );
+  }
+}
+
+/** The TLS files of a listener; null for one without TLS. Throws StartError when settings and address contradict each other. */
+export function tlsFilesOf(
+  { tlsCert, tlsKey, tlsClientCa, listen }: ExecServerConfig,
+  address: SocketAddress | UnixAddress,
+): TlsFiles | null {
+  const secure = address.kind === 'websocket' && address.secure;
+  if (!secure) {
+    if (tlsCert === '' && tlsKey === '' && tlsClientCa === '') return null;
+    // Ignoring the TLS settings would expose a server that its operator believes protected.
+    throw new StartError(`TLS settings need \`--listen wss://IP:PORT\`; \`${listen}\` has no TLS`);
+  }
+  if (tlsCert === '' || tlsKey === '') {
+    throw new StartError(`\`${listen}\` needs \`--tls-cert FILE\` and \`--tls-key FILE\``);
+  }
+  return { cert: tlsCert, key: tlsKey, clientCa: tlsClientCa === '' ? null : tlsClientCa };
+}

@@ -1,0 +1,335 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import type { FileSystem } from '../../../../src/files/file-system.ts';
+import type { NativePath } from '../../../../src/files/native-path.ts';
+import { NodeSpawner } from '../../../../src/process/spawn/node-spawner.ts';
+import { unenforceable } from '../../../../src/sandbox/errors.ts';
+import { HELPER_START_ATTEMPTS, MAX_WAITING_STARTS } from '../../../../src/sandbox/files/limits.ts';
+import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
+import { childrenOf, isAlive, memoryOf } from '../../../support/machine.ts';
+import { waitFor } from '../../../support/wait-for.ts';
+import { outcome } from '../../files/local/scratch.ts';
+import { contentOf, FOLLOW, HelperFixture, patiently, READ_ALL, WRITE_WORKSPACE } from './helper-fixture.ts';
+
+const MEGABYTE = 1024 * 1024;
+
+describe('the helper', () => {
+  const scene = new HelperFixture();
+  const { at, entry } = scene;
+
+  const write = (files: FileSystem, path: NativePath, bytes = Buffer.from('x')) =>
+    files.writeFile(path, bytes, FOLLOW, patiently());
+
+  /** The Node process in the sandbox: bwrap's child's child. */
+  const inside = (bwrap: number) => childrenOf(bwrap).flatMap(childrenOf)[0]!;
+
+  /** Files of one pool under policies that differ in nothing that matters here. */
+  const filesUnder = (pool: ReturnType<HelperFixture['pool']>, name: string) => {
+    mkdirSync(at(`ws/${name}`), { recursive: true });
+    return pool.files(scene.policy(READ_ALL, entry(`ws/${name}`, 'write'))).fileSystem;
+  };
+
+  test('is started once, whoever asks', async () => {
+    const pool = scene.pool();
+    const policy = scene.policy(READ_ALL, WRITE_WORKSPACE);
+    await Promise.all(
+      Array.from({ length: 20 }, (_, index) => write(pool.files(policy).fileSystem, at(`ws/${index}`))),
+    );
+    await write(pool.files({ ...policy, network: 'enabled' }).fileSystem, at('ws/last'));
+    expect(pool.pids).toHaveLength(1);
+    expect(readdirSync(at('ws'))).toHaveLength(21);
+  });
+
+  test('does five hundred things at once', async () => {
+    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+    const names = Array.from({ length: 500 }, (_, index) => at(`ws/${index}`));
+    await Promise.all(names.map((name, index) => write(files, name, Buffer.from(String(index)))));
+    const contents = await Promise.all(names.map((name) => contentOf(files, name)));
+    expect(contents.map(String)).toEqual(names.map((_, index) => String(index)));
+  });
+
+  test('takes little memory for large files', async () => {
+    const pool = scene.pool();
+    const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+    const bytes = Buffer.alloc(64 * MEGABYTE, 'abcdefg');
+    await write(files, at('ws/small'));
+    const helper = inside(pool.pids[0]!);
+    const before = memoryOf(helper, 'VmHWM');
+    await write(files, at('ws/big'), bytes);
+    const written = memoryOf(helper, 'VmHWM');
+    expect(readFileSync(at('ws/big')).equals(bytes)).toBe(true);
+    const content = await files.readFile(at('ws/big'), FOLLOW);
+    const block = Buffer.alloc(MEGABYTE);
+    let total = 0;
+    for (let length = MEGABYTE; length === MEGABYTE; total += length) {
+      length = await content.read(block);
+      expect(block.subarray(0, length).equals(bytes.subarray(total, total + length))).toBe(true);
+    }
+    await content.close();
+    expect(total).toBe(bytes.length);
+    expect(written - before).toBeLessThan(90 * MEGABYTE);
+    expect(memoryOf(helper, 'VmHWM') - written).toBeLessThan(40 * MEGABYTE);
+  });
+
+  test('that is killed fails what is under way; the next operation gets another', async () => {
+    const pool = scene.pool();
+    const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+    writeFileSync(at('ws/big'), Buffer.alloc(MEGABYTE));
+    const [file, content, written] = await Promise.all([
+      files.open(at('ws/big'), 'read'),
+      files.readFile(at('ws/big'), FOLLOW),
+      files.open(at('ws/a'), 'replace'),
+    ]);
+    const [first] = pool.pids;
+    const hanging = Array.from({ length: 50 }, (_, index) =>
+      outcome(written.write(index * MEGABYTE, Buffer.alloc(MEGABYTE))),
+    );
+    process.kill(inside(first!), 'SIGKILL');
+    const failures = (await Promise.all(hanging)).filter((said) => said !== 'done');
+    expect(failures.length).toBeGreaterThan(0);
+    for (const said of failures) expect(said).toMatch(/^failed: fs sandbox helper /);
+    expect(await outcome(file.read(0, 1))).toBe(
+      'failed: fs sandbox helper failed with status exit status: 137',
+    );
+    expect(await outcome(content.read(Buffer.alloc(MEGABYTE)))).toMatch(/^failed: fs sandbox helper /);
+    expect(await outcome(file.close())).toMatch(/^failed: fs sandbox helper /);
+    await Promise.all([file.discard(), written.discard()]);
+    await content.close().catch(() => {});
+    await write(files, at('ws/b'));
+    expect(pool.pids).not.toContain(first);
+    await waitFor('the first to be gone', () => !isAlive(first!));
+  });
+
+  test('is gone after the close, with everything that was under way', async () => {
+    const pool = scene.pool();
+    const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+    const file = await files.open(at('ws/a'), 'replace');
+    const [bwrap] = pool.pids;
+    const node = inside(bwrap!);
+    await pool.close();
+    expect([bwrap!, node].filter(isAlive)).toEqual([]);
+    expect(pool.pids).toEqual([]);
+    expect(await outcome(file.write(0, Buffer.from('x')))).toMatch(/^failed: fs sandbox helper /);
+    expect(await outcome(write(files, at('ws/b')))).toBe(
+      'failed: fs sandbox helper failed: the server is shutting down',
+    );
+    expect(existsSync(at('ws/b'))).toBe(false);
+  });
+
+  test('that nobody uses is ended after a while', async () => {
+    const pool = scene.pool({ idleMs: 50 });
+    const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+    await write(files, at('ws/a'));
+    const [first] = pool.pids;
+    await waitFor('the helper to be ended', () => pool.pids.length === 0);
+    expect(isAlive(first!)).toBe(false);
+    await write(files, at('ws/b'));
+    expect(pool.pids).not.toContain(first);
+  });
+
+  test('that holds an open file is not idle', async () => {
+    const pool = scene.pool({ idleMs: 1 });
+    const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+    const file = await files.open(at('ws/a'), 'replace');
+    const [first] = pool.pids;
+    for (let round = 0; round < 5; round++) {
+      await write(files, at('ws/b'));
+      expect(pool.pids).toEqual([first]);
+    }
+    await file.close();
+    await waitFor('the helper to be ended', () => pool.pids.length === 0);
+  });
+
+  test('makes room for that of another policy when nobody uses it', async () => {
+    const pool = scene.pool({ maxHelpers: 2 });
+    const [a, b, c] = [filesUnder(pool, 'a'), filesUnder(pool, 'b'), filesUnder(pool, 'c')];
+    await write(a, at('ws/a/x'));
+    const [first] = pool.pids;
+    await write(b, at('ws/b/x'));
+    const [, second] = pool.pids;
+    await write(a, at('ws/a/y'));
+    await write(c, at('ws/c/x'));
+    expect(pool.pids).toContain(first);
+    expect(pool.pids).not.toContain(second);
+    expect(pool.pids).toHaveLength(2);
+  });
+
+  test('is waited for as long as all are busy, but not for ever', async () => {
+    const pool = scene.pool({ maxHelpers: 1, waitMs: 100 });
+    const [a, b] = [filesUnder(pool, 'a'), filesUnder(pool, 'b')];
+    const file = await a.open(at('ws/a/x'), 'replace');
+    expect(await outcome(write(b, at('ws/b/x')))).toBe(
+      'failed: fs sandbox helper failed: all 1 helpers are busy with files under other sandbox policies; ' +
+        'close files that are open there or try again later',
+    );
+    await file.close();
+    await write(b, at('ws/b/x'));
+  });
+
+  test('is handed on when the last who used it is done', async () => {
+    const pool = scene.pool({ maxHelpers: 1 });
+    const [a, b] = [filesUnder(pool, 'a'), filesUnder(pool, 'b')];
+    const file = await a.open(at('ws/a/x'), 'replace');
+    const waiting = write(b, at('ws/b/x'));
+    await file.write(0, Buffer.from('done'));
+    await file.close();
+    await waiting;
+    expect(readFileSync(at('ws/a/x'), 'utf8')).toBe('done');
+    expect(pool.pids).toHaveLength(1);
+  });
+
+  test('sees nothing of the environment of the server but what concerns it', async () => {
+    const env = { PATH: '/bin', TMPDIR: '/var/tmp', SECRET: 'x' };
+    const pool = scene.pool({ env });
+    const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+    await write(files, at('ws/a'));
+    const variables = readFileSync(`/proc/${inside(pool.pids[0]!)}/environ`, 'utf8')
+      .split('\0')
+      .sort();
+    expect(variables.filter((variable) => variable !== '')).toEqual(['PATH=/bin', 'TMPDIR=/var/tmp']);
+  });
+
+  test('has a network of its own and the filter of system calls', async () => {
+    const pool = scene.pool();
+    await write(pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem, at('ws/a'));
+    const helper = inside(pool.pids[0]!);
+    const status = readFileSync(`/proc/${helper}/status`, 'latin1');
+    expect(status).toMatch(/^Seccomp:\t2$/m);
+    expect(status).toMatch(/^NoNewPrivs:\t1$/m);
+    expect(status).toMatch(/^CapEff:\t0+$/m);
+    expect(readFileSync(`/proc/${helper}/net/dev`, 'latin1').split('\n').slice(2, -1)).toHaveLength(1);
+  });
+
+  describe('that cannot be started', () => {
+    test('fails the operation with the reason', async () => {
+      const absent = () => Promise.reject(unenforceable('bwrap was not found; install bubblewrap'));
+      const pool = scene.pool({ bwrap: { path: absent, trustedPath: absent, markWorking: () => {} } });
+      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      expect(await outcome(write(files, at('ws/a')))).toBe(
+        'failed: fs sandbox helper failed: bwrap was not found; install bubblewrap',
+      );
+      expect(existsSync(at('ws/a'))).toBe(false);
+    });
+
+    test('because its program is missing says which', async () => {
+      const program = { ...scene.program, main: '/nowhere/file-helper.cjs' };
+      const files = scene.pool({ program }).files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      expect(await outcome(write(files, at('ws/a')))).toMatch(
+        /^failed: fs sandbox helper failed with status exit status: 1: bwrap: .*\/nowhere\/file-helper.cjs/,
+      );
+    });
+
+    test('because its program is broken says how', async () => {
+      writeFileSync(at('broken.cjs'), 'throw new Error("not today");');
+      const program = { ...scene.program, main: at('broken.cjs') };
+      const pool = scene.pool({ program, maxHelpers: 1, waitMs: 5_000 });
+      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      for (let attempt = 0; attempt < 3; attempt++) {
+        expect(await outcome(write(files, at('ws/a')))).toMatch(/exit status: 1: .*not today/s);
+      }
+      expect(pool.pids).toEqual([]);
+    });
+
+    test('in time is given up', async () => {
+      writeFileSync(at('mute.cjs'), 'setInterval(() => {}, 1000);');
+      const program = { ...scene.program, main: at('mute.cjs') };
+      const pool = scene.pool({ program, startMs: 200 });
+      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      expect(await outcome(write(files, at('ws/a')))).toBe(
+        'failed: fs sandbox helper failed: it did not answer in time',
+      );
+      expect(childrenOf(process.pid).filter((pid) => commandOf(pid) === 'bwrap')).toEqual([]);
+    });
+
+    test('because the files to protect keep changing', async () => {
+      let moves = 0;
+      const bwrap = new Bwrap(scene.spawner, process.env.PATH ?? '', process.arch as 'x64' | 'arm64');
+      const restless = {
+        path: () => bwrap.path(),
+        markWorking: () => {},
+        trustedPath: () => {
+          renameSync(at('ws'), at(`moved-${++moves}`));
+          mkdirSync(at('ws'));
+          return bwrap.trustedPath();
+        },
+      };
+      const pool = scene.pool({ bwrap: restless });
+      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      expect(await outcome(write(files, at('ws/a')))).toBe(
+        'failed: fs sandbox helper failed: the files to protect keep changing',
+      );
+      // It is also looked for while the first plan is made.
+      expect(moves).toBe(1 + HELPER_START_ATTEMPTS);
+      await waitFor('all helpers to be ended', () => pool.pids.length === 0);
+    });
+
+    test('because too many wait for their turn already', async () => {
+      const pool = scene.pool({ maxHelpers: 1 });
+      const file = await filesUnder(pool, 'busy').open(at('ws/busy/x'), 'replace');
+      const starts = Array.from({ length: MAX_WAITING_STARTS + 1 }, (_, index) =>
+        outcome(write(filesUnder(pool, String(index)), at(`ws/${index}/x`))),
+      );
+      expect(await Promise.race(starts)).toMatch(/helpers are busy/);
+      await pool.close();
+      expect(await outcome(file.close())).toMatch(/^failed/);
+      const shutDown = 'failed: fs sandbox helper failed: the server is shutting down';
+      expect((await Promise.all(starts)).filter((said) => said === shutDown)).toHaveLength(
+        MAX_WAITING_STARTS,
+      );
+    });
+
+    test('because there is no place for it in the sandbox is not started elsewhere', async () => {
+      const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('/dev', 'deny'));
+      expect(await outcome(write(files, at('ws/a')))).toMatch(/^failed: fs sandbox helper failed/);
+      expect(existsSync(at('ws/a'))).toBe(false);
+    });
+
+    test('because bwrap could be replaced by those it confines', async () => {
+      const files = scene.files(READ_ALL, entry('/usr', 'write'));
+      expect(await outcome(write(files, at('ws/a')))).toMatch(/make bwrap itself .* writable/);
+    });
+
+    test('because bwrap has ended is not waited for, whatever it has left behind', async () => {
+      writeFileSync(at('bwrap'), '#!/bin/sh\nsleep 60 &\nexit 1\n', { mode: 0o755 });
+      const killed = async () => at('bwrap');
+      const pool = scene.pool({ bwrap: { path: killed, trustedPath: killed, markWorking: () => {} } });
+      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      expect(await outcome(write(files, at('ws/a')))).toBe(
+        'failed: fs sandbox helper failed with status exit status: 1',
+      );
+    });
+
+    test('because bwrap is none', async () => {
+      const none = async () => '/bin/false';
+      const pool = scene.pool({ bwrap: { path: none, trustedPath: none, markWorking: () => {} } });
+      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      expect(await outcome(write(files, at('ws/a')))).toBe(
+        'failed: fs sandbox helper failed with status exit status: 1',
+      );
+    });
+
+    test('because bwrap does not work here says what helps', async () => {
+      const path = () => Promise.reject(unenforceable('bwrap does not work here; allow user namespaces'));
+      const pool = scene.pool({
+        bwrap: { path, trustedPath: async () => '/bin/false', markWorking: () => {} },
+      });
+      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      expect(await outcome(write(files, at('ws/a')))).toBe(
+        'failed: fs sandbox helper failed: bwrap does not work here; allow user namespaces',
+      );
+    });
+
+    test('because nothing can be inherited', async () => {
+      const spawner = new NodeSpawner('no terminals');
+      const pool = scene.pool({ spawner });
+      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      expect(await outcome(write(files, at('ws/a')))).toMatch(/^failed: fs sandbox helper failed/);
+      expect(existsSync(at('ws/a'))).toBe(false);
+      await spawner.close();
+    });
+  });
+});
+
+function commandOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
+}
