@@ -4,7 +4,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SandboxRequest } from '../../src/protocol/sandbox.ts';
 import { Certificates, pem } from '../support/certificates.ts';
 import { type AttemptReport, makeAttempts, slug } from '../support/escape-attempts.ts';
-import { EscapeScene, type EscapeServer, type RunOptions, SERVER_USERS } from '../support/escape-fixture.ts';
+import {
+  EscapeFixture,
+  type EscapeServer,
+  type RunOptions,
+  SERVER_USERS,
+} from '../support/escape-fixture.ts';
 import { HostWitness } from '../support/host-witness.ts';
 import { DIRECT, LOCAL, type NetworkAttempt, OWN, TRICKS } from '../support/network-attempts.ts';
 import { secureWebServer, type WebServer, webServer } from '../support/web-servers.ts';
@@ -40,7 +45,7 @@ const enforced = (proxy: Settings) => ({ networkProxy: { proxy }, enforceManaged
 
 /** A server with programs that have other permissions, and what a program must not reach. */
 class NetworkScene {
-  readonly files: EscapeScene;
+  readonly files: EscapeFixture;
   readonly server: EscapeServer;
   readonly witness: HostWitness;
   readonly good: WebServer;
@@ -49,7 +54,7 @@ class NetworkScene {
   readonly #sibling: string;
 
   private constructor(
-    files: EscapeScene,
+    files: EscapeFixture,
     server: EscapeServer,
     witness: HostWitness,
     good: WebServer,
@@ -65,7 +70,7 @@ class NetworkScene {
   }
 
   static async open(user: (typeof SERVER_USERS)[number]): Promise<NetworkScene> {
-    const files = new EscapeScene(user);
+    const files = new EscapeFixture(user);
     const server = await files.serve();
     const witness = await HostWitness.open(join(files.outside, 'witness'));
     const asked: string[] = [];

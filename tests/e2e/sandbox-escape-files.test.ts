@@ -10,31 +10,31 @@ import {
 import {
   at,
   denyGlob,
-  EscapeScene,
+  EscapeFixture,
   type EscapeServer,
   SECRET,
   SERVER_USERS,
   UNTOUCHED,
 } from '../support/escape-fixture.ts';
 
-const gitIsWhole = (scene: EscapeScene) => {
-  expect(scene.names('workspace/.git')).toEqual(['HEAD', 'config', 'hooks']);
-  expect(scene.names('workspace/.git/hooks')).toEqual([]);
-  expect(scene.read('workspace/.git/config')).toBe(UNTOUCHED);
-  expect(lstatSync(join(scene.workspace, '.git/config')).mode & 0o7777).toBe(0o644);
+const gitIsWhole = (fixture: EscapeFixture) => {
+  expect(fixture.names('workspace/.git')).toEqual(['HEAD', 'config', 'hooks']);
+  expect(fixture.names('workspace/.git/hooks')).toEqual([]);
+  expect(fixture.read('workspace/.git/config')).toBe(UNTOUCHED);
+  expect(lstatSync(join(fixture.workspace, '.git/config')).mode & 0o7777).toBe(0o644);
 };
-const carvedIsWhole = (scene: EscapeScene) => {
-  expect(scene.names('workspace/tree/carved')).toEqual(['file']);
-  expect(scene.read('workspace/tree/carved/file')).toBe(UNTOUCHED);
+const carvedIsWhole = (fixture: EscapeFixture) => {
+  expect(fixture.names('workspace/tree/carved')).toEqual(['file']);
+  expect(fixture.read('workspace/tree/carved/file')).toBe(UNTOUCHED);
 };
-const deniedIsWhole = (scene: EscapeScene) => {
-  expect(scene.read('workspace/denied/file')).toBe(SECRET);
-  expect(scene.read('workspace/hidden.txt')).toBe(SECRET);
+const deniedIsWhole = (fixture: EscapeFixture) => {
+  expect(fixture.read('workspace/denied/file')).toBe(SECRET);
+  expect(fixture.read('workspace/hidden.txt')).toBe(SECRET);
 };
 const nothingAt =
   (...names: string[]) =>
-  (scene: EscapeScene) => {
-    for (const name of names) expect(existsSync(join(scene.path, name)), name).toBe(false);
+  (fixture: EscapeFixture) => {
+    for (const name of names) expect(existsSync(join(fixture.path, name)), name).toBe(false);
   };
 
 const LINKS: readonly Attempt[] = [
@@ -75,7 +75,7 @@ write(W + '/c20')`,
     python: "f = os.open(T, os.O_PATH); write('/proc/self/fd/%d' % f)",
   },
   {
-    name: 'a link that is exchanged for a file all the time',
+    name: 'a link that is replaced with a file again and again',
     python: `
 write(W + '/plain')
 os.symlink(T, W + '/bait')
@@ -169,7 +169,7 @@ const RENAMES: readonly Attempt[] = [
     host: nothingAt('workspace/.agents'),
   },
   {
-    name: 'moving the parent of what must not come to exist',
+    name: 'moving the parent of an absent protected path',
     python: "os.rename(W + '/later', W + '/now'); os.makedirs(W + '/later'); write(W + '/later/file')",
     host: nothingAt('workspace/later/file'),
   },
@@ -225,7 +225,7 @@ const PROTECTED: readonly Attempt[] = [
     host: nothingAt('workspace/.codex'),
   },
   {
-    name: 'a missing one that is made after it was removed',
+    name: 'a missing protected directory that is created after it was removed',
     python: "os.rmdir(W + '/.codex'); os.mkdir(W + '/.codex'); write(W + '/.codex/config.toml')",
     host: nothingAt('workspace/.codex'),
   },
@@ -235,9 +235,9 @@ const PROTECTED: readonly Attempt[] = [
 for name in ('.GIT', '.Git', '.git ', '.git.', '.g\\u200cit', '\\uff0egit', '.CODEX', '.codex ', '.agents.', 'git~1'):
     try: os.mkdir(W + '/' + name); write(W + '/' + name + '/config')
     except OSError: pass`,
-    host: (scene) => {
-      gitIsWhole(scene);
-      nothingAt('workspace/.codex', 'workspace/.agents', 'workspace/.aws')(scene);
+    host: (fixture) => {
+      gitIsWhole(fixture);
+      nothingAt('workspace/.codex', 'workspace/.agents', 'workspace/.aws')(fixture);
     },
   },
 ];
@@ -250,7 +250,7 @@ const DENIED: readonly Attempt[] = [
     python: "print(os.listdir(W + '/denied'), os.stat(W + '/denied/file'))",
     host: (_, raised) => expect(raised).not.toBeNull(),
   },
-  { name: 'spelling a denied path otherwise', python: "show('//' + W + '/./tree/../hidden.txt')" },
+  { name: 'another spelling of a denied path', python: "show('//' + W + '/./tree/../hidden.txt')" },
   {
     name: 'a denied path below the root of the first process',
     python: "show('/proc/1/root' + W + '/hidden.txt')",
@@ -313,8 +313,8 @@ const PLACES: readonly Attempt[] = [
     name: 'the rc files of the home directory',
     python:
       "home = os.path.expanduser('~')\nfor name in ('.bashrc', '.profile', '.ssh/authorized_keys'):\n    try: write(home + '/' + name)\n    except OSError: pass",
-    host: (scene) =>
-      expect(scene.read('home/.bashrc') + scene.names('home').join()).toBe(`${UNTOUCHED}.bashrc`),
+    host: (fixture) =>
+      expect(fixture.read('home/.bashrc') + fixture.names('home').join()).toBe(`${UNTOUCHED}.bashrc`),
   },
   {
     name: 'the directory for temporary files',
@@ -341,7 +341,7 @@ const PLACES: readonly Attempt[] = [
     name: 'shared memory of the host',
     python:
       "print(os.listdir('/dev/shm'))\nwrite('/dev/shm/new-' + os.path.basename(os.path.dirname(O)))\nshow('/dev/shm/' + os.path.basename(os.path.dirname(O)))",
-    host: (scene) => expect(existsSync(`/dev/shm/new-${basename(scene.path)}`)).toBe(false),
+    host: (fixture) => expect(existsSync(`/dev/shm/new-${basename(fixture.path)}`)).toBe(false),
   },
   {
     name: 'a device of memory',
@@ -369,48 +369,51 @@ const THEMES: readonly (readonly [string, readonly Attempt[]])[] = [
   ['renaming', RENAMES],
   ['protected names', PROTECTED],
   ['other ways to change a file', METADATA],
-  ['places with a meaning', PLACES],
+  ['special locations', PLACES],
 ];
 
-describe.each(SERVER_USERS)('a program of a server run by %s does not get out by', (user) => {
-  let scene: EscapeScene;
+describe.each(SERVER_USERS)('a program of a server run by %s does not escape by', (user) => {
+  let fixture: EscapeFixture;
   let server: EscapeServer;
   const report: Record<string, AttemptReport[string]> = {};
 
   beforeAll(async () => {
-    scene = new EscapeScene(user);
-    server = await scene.serve();
-    for (const name of ['HEAD', 'config']) scene.file(`workspace/.git/${name}`);
-    scene.directory('workspace/.git/hooks');
-    scene.directory('workspace/later');
-    scene.directory('temporary');
-    scene.file('home/.bashrc');
-    scene.file('workspace/tree/carved/file');
+    fixture = new EscapeFixture(user);
+    server = await fixture.serve();
+    for (const name of ['HEAD', 'config']) fixture.file(`workspace/.git/${name}`);
+    fixture.directory('workspace/.git/hooks');
+    fixture.directory('workspace/later');
+    fixture.directory('temporary');
+    fixture.file('home/.bashrc');
+    fixture.file('workspace/tree/carved/file');
     for (const name of ['denied/file', 'hidden.txt', 'keys/a.pem', 'tree/deep/.env'])
-      scene.file(`workspace/${name}`, SECRET);
-    const shared = join('/dev/shm', basename(scene.path));
+      fixture.file(`workspace/${name}`, SECRET);
+    const shared = join('/dev/shm', basename(fixture.path));
     writeFileSync(shared, SECRET);
     try {
-      const sandbox = scene.profile(
-        at(join(scene.workspace, 'tree/carved'), 'read'),
-        at(join(scene.workspace, 'later/file'), 'read'),
-        at(join(scene.workspace, 'denied'), 'deny'),
-        at(join(scene.workspace, 'hidden.txt'), 'deny'),
-        denyGlob(join(scene.workspace, 'keys/*.pem')),
-        denyGlob(join(scene.workspace, '**/.env')),
+      const sandbox = fixture.profile(
+        at(join(fixture.workspace, 'tree/carved'), 'read'),
+        at(join(fixture.workspace, 'later/file'), 'read'),
+        at(join(fixture.workspace, 'denied'), 'deny'),
+        at(join(fixture.workspace, 'hidden.txt'), 'deny'),
+        denyGlob(join(fixture.workspace, 'keys/*.pem')),
+        denyGlob(join(fixture.workspace, '**/.env')),
       );
-      const env = { HOME: join(scene.path, 'home'), TMPDIR: join(scene.path, 'temporary') };
+      const env = { HOME: join(fixture.path, 'home'), TMPDIR: join(fixture.path, 'temporary') };
       const all = THEMES.flatMap(([, attempts]) => attempts);
-      Object.assign(report, await makeAttempts(scene, server, all, sandbox, { cwd: scene.workspace, env }));
+      Object.assign(
+        report,
+        await makeAttempts(fixture, server, all, sandbox, { cwd: fixture.workspace, env }),
+      );
     } finally {
       rmSync(shared);
     }
   });
-  afterAll(() => scene.end());
+  afterAll(() => fixture.end());
 
   describe.each(THEMES)('%s', (_theme, attempts) => {
     test.each(attempts)('$name', (attempt) => {
-      expectUnharmed(scene, report, attempt);
+      expectUnharmed(fixture, report, attempt);
     });
   });
 });

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SandboxRequest } from '../../src/protocol/sandbox.ts';
 import {
   at,
-  EscapeScene,
+  EscapeFixture,
   type EscapeServer,
   managed,
   ROOT_READ,
@@ -26,10 +26,10 @@ const special = (kind: 'root' | 'tmpdir' | 'slash_tmp' | 'project_roots', subpat
 });
 const unrestricted = { type: 'managed', file_system: { type: 'unrestricted' }, network: 'enabled' } as const;
 
-/** What requests ask for to get below the floor. */
+/** Sandboxes with which requests try to get more access than the floor allows. */
 const ASKED: readonly (readonly [
   string,
-  (scene: EscapeScene) => SandboxRequest | null,
+  (fixture: EscapeFixture) => SandboxRequest | null,
   NodeJS.Dict<string>?,
 ])[] = [
   ['nothing', () => null],
@@ -55,117 +55,124 @@ const ASKED: readonly (readonly [
   ],
   [
     'other workspaces',
-    (scene) =>
+    (fixture) =>
       managed([ROOT_READ, special('project_roots')], {
-        workspaceRoots: [uri(scene.outside), uri(join(scene.path, 'secrets'))],
+        workspaceRoots: [uri(fixture.outside), uri(join(fixture.path, 'secrets'))],
       }),
   ],
   [
     'another context',
-    (scene) =>
+    (fixture) =>
       managed([ROOT_READ, special('project_roots')], {
-        policyContext: { cwd: 'file:///', workspaceRoots: [uri(scene.path)] },
+        policyContext: { cwd: 'file:///', workspaceRoots: [uri(fixture.path)] },
       }),
   ],
   [
     'a way out of a workspace',
-    (scene) =>
+    (fixture) =>
       managed([ROOT_READ, special('project_roots', '../outside')], {
-        workspaceRoots: [uri(scene.workspace)],
+        workspaceRoots: [uri(fixture.workspace)],
       }),
   ],
   [
     'a workspace with dots',
-    (scene) =>
+    (fixture) =>
       managed([ROOT_READ, special('project_roots')], {
         workspaceRoots: [
-          `${uri(scene.workspace)}/../outside`,
-          `${uri(scene.workspace)}/%2e%2e/outside`,
-          `${uri(scene.workspace)}//..//outside/.`,
+          `${uri(fixture.workspace)}/../outside`,
+          `${uri(fixture.workspace)}/%2e%2e/outside`,
+          `${uri(fixture.workspace)}//..//outside/.`,
         ],
       }),
   ],
-  ['a link in the workspace', (scene) => managed([ROOT_READ, at(join(scene.workspace, 'link'), 'write')])],
+  [
+    'a link in the workspace',
+    (fixture) => managed([ROOT_READ, at(join(fixture.workspace, 'link'), 'write')]),
+  ],
   [
     'a link in the workspace, and the workspace',
-    (scene) => managed([ROOT_READ, at(scene.workspace, 'write'), at(join(scene.workspace, 'link'), 'write')]),
+    (fixture) =>
+      managed([ROOT_READ, at(fixture.workspace, 'write'), at(join(fixture.workspace, 'link'), 'write')]),
   ],
   [
     'a link beside the workspace',
-    (scene) =>
+    (fixture) =>
       managed([
         ROOT_READ,
-        at(join(scene.path, 'alias/deep'), 'write'),
-        at(join(scene.path, 'alias'), 'write'),
+        at(join(fixture.path, 'alias/deep'), 'write'),
+        at(join(fixture.path, 'alias'), 'write'),
       ]),
   ],
-  ['what is denied, by a link', (scene) => managed([ROOT_READ, at(join(scene.path, 'alias/deep'), 'read')])],
+  [
+    'what is denied, by a link',
+    (fixture) => managed([ROOT_READ, at(join(fixture.path, 'alias/deep'), 'read')]),
+  ],
   [
     'what is denied, by the root of a process',
-    (scene) =>
+    (fixture) =>
       managed([
         ROOT_READ,
-        at(`/proc/self/root${scene.path}/secrets/deep`, 'read'),
-        at(`/proc/self/root${scene.outside}`, 'write'),
+        at(`/proc/self/root${fixture.path}/secrets/deep`, 'read'),
+        at(`/proc/self/root${fixture.outside}`, 'write'),
       ]),
   ],
   [
     'what is denied, by its name',
-    (scene) => managed([ROOT_READ, at(join(scene.path, 'secrets/deep'), 'write')]),
+    (fixture) => managed([ROOT_READ, at(join(fixture.path, 'secrets/deep'), 'write')]),
   ],
   ['the root for temporary files', () => managed([ROOT_READ, special('tmpdir')]), { TMPDIR: '/' }],
   [
     'temporary files in a link',
-    (scene) => managed([ROOT_READ, special('tmpdir'), at(scene.workspace, 'write')]),
+    (fixture) => managed([ROOT_READ, special('tmpdir'), at(fixture.workspace, 'write')]),
     { TMPDIR: 'W/link' },
   ],
   ['the directory for temporary files', () => managed([ROOT_READ, special('slash_tmp')])],
   [
-    'a classic sandbox',
-    (scene) => ({
+    'a named sandbox',
+    (fixture) => ({
       type: 'workspaceWrite',
-      writableRoots: [uri(scene.outside), 'file:///'],
+      writableRoots: [uri(fixture.outside), 'file:///'],
       networkAccess: true,
     }),
   ],
   [
     'the protected names',
-    (scene) =>
+    (fixture) =>
       managed([
         ROOT_READ,
-        at(scene.workspace, 'write'),
-        at(join(scene.workspace, '.git'), 'write'),
-        at(join(scene.workspace, '.codex'), 'write'),
+        at(fixture.workspace, 'write'),
+        at(join(fixture.workspace, '.git'), 'write'),
+        at(join(fixture.workspace, '.codex'), 'write'),
       ]),
   ],
 ];
 
-describe.each(SERVER_USERS)('below the floor of a server run by %s gets nobody who asks for', (user) => {
-  let scene: EscapeScene;
+describe.each(SERVER_USERS)('a server run by %s enforces its floor for requests with', (user) => {
+  let fixture: EscapeFixture;
   let server: EscapeServer;
   let web: Server;
   let visits = 0;
 
   beforeAll(async () => {
-    scene = new EscapeScene(user);
-    scene.file('outside/file');
-    scene.file('secrets/deep/file', SECRET);
-    scene.file('workspace/.git/config');
-    symlinkSync(scene.outside, join(scene.workspace, 'link'));
-    symlinkSync('secrets', join(scene.path, 'alias'));
+    fixture = new EscapeFixture(user);
+    fixture.file('outside/file');
+    fixture.file('secrets/deep/file', SECRET);
+    fixture.file('workspace/.git/config');
+    symlinkSync(fixture.outside, join(fixture.workspace, 'link'));
+    symlinkSync('secrets', join(fixture.path, 'alias'));
     web = createServer((_request, response) => {
       visits++;
       response.end();
     });
     await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve));
-    const floor = join(scene.path, 'floor.json');
-    const policy = scene.profile(at(join(scene.path, 'secrets'), 'deny'));
+    const floor = join(fixture.path, 'floor.json');
+    const policy = fixture.profile(at(join(fixture.path, 'secrets'), 'deny'));
     writeFileSync(floor, JSON.stringify(policy));
-    server = await scene.serve(['--min-sandbox', floor]);
+    server = await fixture.serve(['--min-sandbox', floor]);
   });
   afterAll(async () => {
     await new Promise((resolve) => web.close(resolve));
-    await scene.end();
+    await fixture.end();
   });
 
   const port = () => (web.address() as AddressInfo).port;
@@ -173,18 +180,18 @@ describe.each(SERVER_USERS)('below the floor of a server run by %s gets nobody w
   function expectUnharmed(shown: string): void {
     expect(shown).not.toContain(SECRET);
     expect(shown).not.toContain(Buffer.from(SECRET).toString('base64'));
-    expect(scene.names('outside')).toEqual(['file']);
-    expect(scene.read('outside/file')).toBe(UNTOUCHED);
-    expect(scene.names('secrets/deep')).toEqual(['file']);
-    expect(scene.names('workspace/.git')).toEqual(['config']);
-    expect(scene.read('workspace/.git/config')).toBe(UNTOUCHED);
-    expect(existsSync(join(scene.workspace, '.codex'))).toBe(false);
+    expect(fixture.names('outside')).toEqual(['file']);
+    expect(fixture.read('outside/file')).toBe(UNTOUCHED);
+    expect(fixture.names('secrets/deep')).toEqual(['file']);
+    expect(fixture.names('workspace/.git')).toEqual(['config']);
+    expect(fixture.read('workspace/.git/config')).toBe(UNTOUCHED);
+    expect(existsSync(join(fixture.workspace, '.codex'))).toBe(false);
     expect(visits).toBe(0);
   }
 
   const script = () =>
     [
-      `cd ${scene.path}`,
+      `cd ${fixture.path}`,
       'for path in outside/file outside/new workspace/link/new secrets/deep/new alias/deep/new; do echo escaped > $path; done',
       'for path in workspace/.git/config workspace/.git/new workspace/.codex/new; do echo escaped > $path; done',
       'mkdir workspace/.codex; cat secrets/deep/file alias/deep/file',
@@ -197,7 +204,7 @@ describe.each(SERVER_USERS)('below the floor of a server run by %s gets nobody w
     ({ asked, environment }) => {
       const env = () =>
         Object.fromEntries(
-          Object.entries(environment).map(([name, value]) => [name, value!.replace('W', scene.workspace)]),
+          Object.entries(environment).map(([name, value]) => [name, value!.replace('W', fixture.workspace)]),
         );
 
       test('in a program', async () => {
@@ -208,7 +215,7 @@ describe.each(SERVER_USERS)('below the floor of a server run by %s gets nobody w
           cwd: 'file:///',
           env: { PATH: '/usr/bin:/bin', ...env() },
           tty: false,
-          sandbox: asked(scene),
+          sandbox: asked(fixture),
         };
         const started = await server.outcome('process/start', params);
         const isRunning = typeof started === 'object';
@@ -217,7 +224,7 @@ describe.each(SERVER_USERS)('below the floor of a server run by %s gets nobody w
       });
 
       test('for files', async () => {
-        const sandbox = asked(scene);
+        const sandbox = asked(fixture);
         const answers: unknown[] = [];
         for (const path of [
           'outside/file',
@@ -227,38 +234,38 @@ describe.each(SERVER_USERS)('below the floor of a server run by %s gets nobody w
           'workspace/.codex/new',
           'alias/deep/new',
         ]) {
-          const params = { path: uri(join(scene.path, path)), dataBase64: 'eA==', sandbox };
+          const params = { path: uri(join(fixture.path, path)), dataBase64: 'eA==', sandbox };
           answers.push(await server.outcome('fs/writeFile', params));
         }
         for (const path of ['secrets/deep/file', 'alias/deep/file']) {
-          answers.push(await server.outcome('fs/readFile', { path: uri(join(scene.path, path)), sandbox }));
+          answers.push(await server.outcome('fs/readFile', { path: uri(join(fixture.path, path)), sandbox }));
         }
         answers.push(
-          await server.outcome('fs/search', { path: uri(scene.path), pattern: 'secret.of', sandbox }),
+          await server.outcome('fs/search', { path: uri(fixture.path), pattern: 'secret.of', sandbox }),
         );
         answers.push(
-          await server.outcome('fs/remove', { path: uri(scene.outside), recursive: true, sandbox }),
+          await server.outcome('fs/remove', { path: uri(fixture.outside), recursive: true, sandbox }),
         );
         expectUnharmed(JSON.stringify(answers));
       });
     },
   );
 
-  test('a directory that another program exchanges for a link all the time', async () => {
-    scene.directory('workspace/place');
+  test('a directory that another program keeps replacing with a link', async () => {
+    fixture.directory('workspace/place');
     const flip = `import ctypes
 exchange = ctypes.CDLL(None).renameat2
 print('up', flush=True)
 while True: exchange(-100, b'place', -100, b'link', 2)`;
-    const id = await server.start(['/usr/bin/python3', '-c', flip], scene.profile(), {
-      cwd: scene.workspace,
+    const id = await server.start(['/usr/bin/python3', '-c', flip], fixture.profile(), {
+      cwd: fixture.workspace,
     });
     await server.said(id, 'up');
-    const place = join(scene.workspace, 'place');
+    const place = join(fixture.workspace, 'place');
     const sandbox = managed([ROOT_READ, at(place, 'write')]);
     for (let round = 0; round < 30; round++) {
       const processId = `flip-${round}`;
-      const argv = ['/bin/sh', '-c', `echo escaped > ${scene.outside}/new`];
+      const argv = ['/bin/sh', '-c', `echo escaped > ${fixture.outside}/new`];
       const started = await server.outcome('process/start', {
         processId,
         argv,
@@ -272,14 +279,14 @@ while True: exchange(-100, b'place', -100, b'link', 2)`;
       await server.outcome('fs/writeFile', params);
     }
     await server.terminate(id);
-    // When nobody exchanges them any more, the same is possible.
-    const still = lstatSync(place).isDirectory() ? place : join(scene.workspace, 'link');
+    // Without the concurrent replacement the same request succeeds.
+    const still = lstatSync(place).isDirectory() ? place : join(fixture.workspace, 'link');
     const params = { path: uri(join(still, 'new')), dataBase64: 'eA==' };
     const allowed = managed([ROOT_READ, at(still, 'write')]);
     expect(await server.outcome('fs/writeFile', { ...params, sandbox: allowed })).toBeTypeOf('object');
-    // bwrap makes places for its mounts before anybody can see that they are in the wrong directory. They stay empty.
+    // bwrap creates mount points before the launcher can detect that they are in the wrong directory. They stay empty.
     for (const name of ['.agents', '.aws', '.codex', '.git']) {
-      const made = join(scene.outside, name);
+      const made = join(fixture.outside, name);
       if (existsSync(made)) rmdirSync(made);
     }
     expectUnharmed('');
@@ -326,13 +333,13 @@ while True: exchange(-100, b'place', -100, b'link', 2)`;
 
   test('a file handle', async () => {
     const open = await server.outcome('fs/open', {
-      path: uri(join(scene.outside, 'file')),
+      path: uri(join(fixture.outside, 'file')),
       mode: 'write',
       handleId: 'h',
     });
     await server.outcome('fs/writeBlock', { handleId: 'h', offset: 0, dataBase64: 'eA==' });
     const secret = await server.outcome('fs/open', {
-      path: uri(join(scene.path, 'secrets/deep/file')),
+      path: uri(join(fixture.path, 'secrets/deep/file')),
       mode: 'read',
       handleId: 's',
     });
@@ -341,7 +348,7 @@ while True: exchange(-100, b'place', -100, b'link', 2)`;
   });
 
   test('the configuration of what is denied', async () => {
-    const cwd = uri(join(scene.path, 'secrets/deep'));
+    const cwd = uri(join(fixture.path, 'secrets/deep'));
     const config = await server.outcome('environmentConfig/read', {
       cwd,
       configPaths: [['model']],
@@ -353,16 +360,16 @@ while True: exchange(-100, b'place', -100, b'link', 2)`;
 });
 
 describe.each(SERVER_USERS)('policies of a server run by %s', (user) => {
-  let scene: EscapeScene;
+  let fixture: EscapeFixture;
   let server: EscapeServer;
   beforeAll(async () => {
-    scene = new EscapeScene(user);
-    scene.file('outside/file');
-    server = await scene.serve();
+    fixture = new EscapeFixture(user);
+    fixture.file('outside/file');
+    server = await fixture.serve();
   });
-  afterAll(() => scene.end());
+  afterAll(() => fixture.end());
 
-  test.each<readonly [string, (scene: EscapeScene) => SandboxRequest]>([
+  test.each<readonly [string, (fixture: EscapeFixture) => SandboxRequest]>([
     [
       'many entries',
       (s) => managed(Array.from({ length: 20_000 }, (_, i) => at(`${s.workspace}/${i}`, 'deny'))),
@@ -407,33 +414,33 @@ describe.each(SERVER_USERS)('policies of a server run by %s', (user) => {
   ])('with %s run nothing', async (_what, asked) => {
     const params = {
       processId: `q${Math.random()}`,
-      argv: ['/bin/sh', '-c', `echo escaped > ${scene.outside}/file`],
+      argv: ['/bin/sh', '-c', `echo escaped > ${fixture.outside}/file`],
       cwd: 'file:///',
       env: {},
       tty: false,
-      sandbox: asked(scene),
+      sandbox: asked(fixture),
     };
     expect(await server.outcome('process/start', params)).toMatch(/^refused/);
-    const path = uri(join(scene.outside, 'file'));
-    expect(await server.outcome('fs/writeFile', { path, dataBase64: 'eA==', sandbox: asked(scene) })).toMatch(
-      /^refused/,
-    );
-    expect(scene.read('outside/file')).toBe(UNTOUCHED);
+    const path = uri(join(fixture.outside, 'file'));
+    expect(
+      await server.outcome('fs/writeFile', { path, dataBase64: 'eA==', sandbox: asked(fixture) }),
+    ).toMatch(/^refused/);
+    expect(fixture.read('outside/file')).toBe(UNTOUCHED);
   });
 
-  test('a .git that is a link before the start opens nothing', async () => {
-    scene.file('elsewhere/config');
-    symlinkSync(join(scene.path, 'elsewhere'), join(scene.workspace, '.git'));
-    const sandbox = scene.profile(at(join(scene.path, 'elsewhere'), 'write'));
+  test('a .git that was a link before the start allows nothing', async () => {
+    fixture.file('elsewhere/config');
+    symlinkSync(join(fixture.path, 'elsewhere'), join(fixture.workspace, '.git'));
+    const sandbox = fixture.profile(at(join(fixture.path, 'elsewhere'), 'write'));
     const params = {
       processId: 'linked',
       argv: ['/bin/sh', '-c', 'echo escaped > .git/config; rm .git'],
-      cwd: uri(scene.workspace),
+      cwd: uri(fixture.workspace),
       env: {},
       tty: false,
       sandbox,
     };
     expect(await server.outcome('process/start', params)).toMatch(/^refused/);
-    expect(scene.read('workspace/.git/config')).toBe(UNTOUCHED);
+    expect(fixture.read('workspace/.git/config')).toBe(UNTOUCHED);
   });
 });

@@ -16,7 +16,7 @@ import {
 } from '../support/escape-attempts.ts';
 import {
   at,
-  EscapeScene,
+  EscapeFixture,
   type EscapeServer,
   SECRET,
   SERVER_USERS,
@@ -24,14 +24,14 @@ import {
 } from '../support/escape-fixture.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-/** For what leaves nothing on the host to look at. */
-const refused = (_scene: EscapeScene, raised: string | null) => expect(raised).not.toBeNull();
-const gitIsWhole = (scene: EscapeScene) => {
-  expect(scene.names('workspace/.git')).toEqual(['config']);
-  expect(scene.read('workspace/.git/config')).toBe(UNTOUCHED);
+/** For attempts without an observable effect on the host. */
+const refused = (_scene: EscapeFixture, raised: string | null) => expect(raised).not.toBeNull();
+const gitIsWhole = (fixture: EscapeFixture) => {
+  expect(fixture.names('workspace/.git')).toEqual(['config']);
+  expect(fixture.read('workspace/.git/config')).toBe(UNTOUCHED);
 };
 
-/** Capabilities over namespaces of its own, which anybody may have. */
+/** Gains capabilities in new namespaces, which every user may do. */
 const IN_NAMESPACES = 'checked(libc.unshare(0x10020000))\n';
 
 const REMOUNT = "checked(libc.mount(b'none', b'/', None, 0x1020, None)); write(T)";
@@ -178,7 +178,7 @@ else: raise OSError('none')`,
   },
 ];
 
-/** What arrives is known by the name of the attempt. */
+/** The name of the attempt identifies what arrives. */
 const SOCKETS: readonly Attempt[] = [
   {
     name: 'a connection',
@@ -280,48 +280,48 @@ const SOCKETS: readonly Attempt[] = [
   },
 ];
 
-// The numbers of the calls are those of x64.
+// The call numbers are those of x64.
 describe.runIf(process.arch === 'x64').each(SERVER_USERS)(
   'a program of a server run by %s does not get out by',
   (user) => {
-    let scene: EscapeScene;
+    let fixture: EscapeFixture;
     let server: EscapeServer;
     const report: Record<string, AttemptReport[string]> = {};
 
     beforeAll(async () => {
-      scene = new EscapeScene(user);
-      server = await scene.serve();
-      scene.file('workspace/.git/config');
-      scene.file('workspace/denied/file', SECRET);
-      const sandbox = scene.profile(at(join(scene.workspace, 'denied'), 'deny'));
+      fixture = new EscapeFixture(user);
+      server = await fixture.serve();
+      fixture.file('workspace/.git/config');
+      fixture.file('workspace/denied/file', SECRET);
+      const sandbox = fixture.profile(at(join(fixture.workspace, 'denied'), 'deny'));
       const all = [...MOUNTS, ...CALLS];
-      Object.assign(report, await makeAttempts(scene, server, all, sandbox, { cwd: scene.workspace }));
+      Object.assign(report, await makeAttempts(fixture, server, all, sandbox, { cwd: fixture.workspace }));
     });
-    afterAll(() => scene.end());
+    afterAll(() => fixture.end());
 
-    test.each(MOUNTS)('$name', (attempt) => expectUnharmed(scene, report, attempt));
-    test.each(CALLS)('$name', (attempt) => expectUnharmed(scene, report, attempt));
+    test.each(MOUNTS)('$name', (attempt) => expectUnharmed(fixture, report, attempt));
+    test.each(CALLS)('$name', (attempt) => expectUnharmed(fixture, report, attempt));
   },
 );
 
 describe.runIf(process.arch === 'x64').each(SERVER_USERS)(
   'no network for a program of a server run by %s',
   (user) => {
-    let scene: EscapeScene;
+    let fixture: EscapeFixture;
     let server: EscapeServer;
     let listeners: Listeners;
 
     beforeAll(async () => {
-      scene = new EscapeScene(user);
-      server = await scene.serve();
-      listeners = await Listeners.start(scene.outside);
+      fixture = new EscapeFixture(user);
+      server = await fixture.serve();
+      listeners = await Listeners.start(fixture.outside);
     });
     afterAll(async () => {
       await listeners.end();
-      await scene.end();
+      await fixture.end();
     });
 
-    const inside = () => scene.profile();
+    const inside = () => fixture.profile();
     const filtered = () =>
       ({
         permissions: { type: 'external', network: 'restricted' },
@@ -336,12 +336,12 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)(
       let arrived: readonly string[] = [];
       beforeAll(async () => {
         const env = { ...listeners.env, SERVER: new URL(server.url).port };
-        Object.assign(report, await makeAttempts(scene, server, SOCKETS, sandbox(), { env }));
+        Object.assign(report, await makeAttempts(fixture, server, SOCKETS, sandbox(), { env }));
         arrived = await listeners.arrivedBeforeNow();
       });
 
       test.each(SOCKETS)('$name', (attempt) => {
-        expectUnharmed(scene, report, attempt);
+        expectUnharmed(fixture, report, attempt);
         expect(arrived.filter((line) => line.endsWith(` ${slug(attempt.name)}`))).toEqual([]);
       });
 
@@ -350,7 +350,7 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)(
   },
 );
 
-/** Sockets of the host that tell what arrives. */
+/** Sockets of the host that report what arrives. */
 class Listeners {
   readonly env: Readonly<Record<string, string>>;
   readonly #process: ChildProcess;
@@ -377,7 +377,7 @@ class Listeners {
     return new Listeners(child, lines, ports.tcp!, { ...Object.fromEntries(numbers), ABSTRACT: abstract });
   }
 
-  /** A connection of the test's own, which comes after what sandboxed programs have sent, shows that all of it was told. */
+  /** Connects last, to know that everything that sandboxed programs have sent was reported. */
   async arrivedBeforeNow(): Promise<string[]> {
     const last = `look ${this.#looked}`;
     connect(this.#port, '127.0.0.1').end(last);

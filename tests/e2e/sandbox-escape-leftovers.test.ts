@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { at, denyGlob, EscapeScene } from '../support/escape-fixture.ts';
+import { at, denyGlob, EscapeFixture } from '../support/escape-fixture.ts';
 import { descriptorsOf, processesWith } from '../support/machine.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -18,8 +18,8 @@ const RUNS = 500;
 const AT_ONCE = 8;
 const DEATHS = 20;
 
-let scene: EscapeScene;
-afterEach(() => scene.end());
+let fixture: EscapeFixture;
+afterEach(() => fixture.end());
 
 /** Every entry below a directory with its type, mode, owner and content. */
 function fingerprint(directory: string): string[] {
@@ -37,42 +37,42 @@ function fingerprint(directory: string): string[] {
     });
 }
 
-/** Directories may go while they are looked through. */
+/** Directories may disappear while they are listed. */
 function isAsBefore(before: readonly string[]): boolean {
   try {
-    return fingerprint(scene.path).join('\n') === before.join('\n');
+    return fingerprint(fixture.path).join('\n') === before.join('\n');
   } catch {
     return false;
   }
 }
 
-/** A tree in which sandboxes need places for mounts of every kind. */
+/** A tree in which sandboxes need placeholders of every kind. */
 function furnish(): void {
-  scene.file('workspace/kept/file');
-  scene.file('workspace/a/b/.env');
-  scene.file('workspace/repo/.git/config');
-  scene.directory('workspace/empty');
-  mkdirSync(join(scene.workspace, '.aws'));
-  symlinkSync('kept', join(scene.workspace, 'link'));
+  fixture.file('workspace/kept/file');
+  fixture.file('workspace/a/b/.env');
+  fixture.file('workspace/repo/.git/config');
+  fixture.directory('workspace/empty');
+  mkdirSync(join(fixture.workspace, '.aws'));
+  symlinkSync('kept', join(fixture.workspace, 'link'));
 }
 
-function profile(): ReturnType<EscapeScene['profile']> {
-  return scene.profile(
-    at(join(scene.workspace, 'kept'), 'read'),
-    at(join(scene.workspace, 'empty/later/deep'), 'read'),
-    at(join(scene.workspace, 'never'), 'deny'),
-    at(join(scene.workspace, 'a'), 'write'),
-    denyGlob(join(scene.workspace, 'a/**/.env')),
+function profile(): ReturnType<EscapeFixture['profile']> {
+  return fixture.profile(
+    at(join(fixture.workspace, 'kept'), 'read'),
+    at(join(fixture.workspace, 'empty/later/deep'), 'read'),
+    at(join(fixture.workspace, 'never'), 'deny'),
+    at(join(fixture.workspace, 'a'), 'write'),
+    denyGlob(join(fixture.workspace, 'a/**/.env')),
   );
 }
 
 test(`${RUNS} sandboxes, half of them killed at some moment, leave the disk as it was`, async () => {
-  scene = new EscapeScene('root');
+  fixture = new EscapeFixture('root');
   furnish();
-  const server = await scene.serve(['--closed-process-retention', '0']);
+  const server = await fixture.serve(['--closed-process-retention', '0']);
   const sandbox = profile();
   await server.run(['/bin/true'], sandbox);
-  const before = fingerprint(scene.path);
+  const before = fingerprint(fixture.path);
   const descriptors = descriptorsOf(server.process.pid!).length;
   let next = 0;
   const work = async () => {
@@ -81,9 +81,9 @@ test(`${RUNS} sandboxes, half of them killed at some moment, leave the disk as i
       const argv = isKilled
         ? ['/bin/sleep', '1000']
         : ['/bin/sh', '-c', 'mkdir .codex; echo x > never; true'];
-      const id = await server.start(argv, sandbox, { cwd: scene.workspace, tty: run % 5 === 0 });
+      const id = await server.start(argv, sandbox, { cwd: fixture.workspace, tty: run % 5 === 0 });
       if (isKilled) {
-        // From at once to long after the program has begun: a sandbox takes some ten milliseconds to be built.
+        // From immediately to long after the program has started: building a sandbox takes about ten milliseconds.
         await new Promise((resolve) => setTimeout(resolve, (run * 7) % 30));
         await server.terminate(id);
       } else {
@@ -92,19 +92,19 @@ test(`${RUNS} sandboxes, half of them killed at some moment, leave the disk as i
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
-  expect(fingerprint(scene.path)).toEqual(before);
+  expect(fingerprint(fixture.path)).toEqual(before);
   await waitFor('descriptors to be closed', () => descriptorsOf(server.process.pid!).length <= descriptors);
 });
 
-test(`a server that is killed ${DEATHS} times leaves nothing behind, whatever its workspace is called`, async () => {
-  scene = new EscapeScene('root');
+test(`a server that is killed ${DEATHS} times leaves nothing behind, for any workspace name`, async () => {
+  fixture = new EscapeFixture('root');
   furnish();
-  const hostile = scene.directory(`workspace/a '"$(touch pwned)\`touch pwned\`;*\\n \\ %s &`);
-  const before = fingerprint(scene.path);
+  const hostile = fixture.directory(`workspace/a '"$(touch pwned)\`touch pwned\`;*\\n \\ %s &`);
+  const before = fingerprint(fixture.path);
   for (let death = 0; death < DEATHS; death++) {
-    const server = await scene.serve();
+    const server = await fixture.serve();
     const mark = `47${String(process.pid).padStart(7, '0')}.${death}`;
-    const sandboxes = [profile(), scene.profile(at(hostile, 'write')), profile()];
+    const sandboxes = [profile(), fixture.profile(at(hostile, 'write')), profile()];
     await Promise.all(
       sandboxes.map((sandbox) => server.start(['/bin/sleep', mark], sandbox, { cwd: hostile })),
     );
@@ -119,6 +119,6 @@ test(`a server that is killed ${DEATHS} times leaves nothing behind, whatever it
     await waitFor('all to be gone', () => processesWith(mark).length === 0);
     await waitFor('the disk to be as it was', () => isAsBefore(before));
   }
-  expect(fingerprint(scene.path)).toEqual(before);
+  expect(fingerprint(fixture.path)).toEqual(before);
   expect(existsSync('pwned') || existsSync('/pwned')).toBe(false);
 });

@@ -12,7 +12,7 @@ import {
   makeAttempts,
 } from '../support/escape-attempts.ts';
 import {
-  EscapeScene,
+  EscapeFixture,
   type EscapeServer,
   NOBODY,
   SECRET,
@@ -22,8 +22,8 @@ import {
 import { childrenOf, isAlive, processesWith } from '../support/machine.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-/** For what leaves nothing on the host to look at. */
-const refused = (_scene: EscapeScene, raised: string | null) => expect(raised).not.toBeNull();
+/** For attempts without an observable effect on the host. */
+const refused = (_scene: EscapeFixture, raised: string | null) => expect(raised).not.toBeNull();
 
 /** `V` is a process of the host that belongs to the same user, `A` an address in it, `F` a descriptor of it, `S` the server. */
 const KNOWN =
@@ -135,12 +135,12 @@ const REACHING: readonly Attempt[] = [
     name: 'a set-user-id program',
     python:
       'subprocess.run([O + \'/set-user-id\', \'-c\', \'open("%s/of-root", "w").write("escaped")\' % O])',
-    host: (scene: EscapeScene) => expect(scene.read('outside/of-root')).toBe(UNTOUCHED),
+    host: (fixture: EscapeFixture) => expect(fixture.read('outside/of-root')).toBe(UNTOUCHED),
   },
   {
     name: 'becoming root',
     python: "os.setresuid(0, 0, 0); os.setgroups([]); write(O + '/of-root')",
-    host: (scene: EscapeScene) => expect(scene.read('outside/of-root')).toBe(UNTOUCHED),
+    host: (fixture: EscapeFixture) => expect(fixture.read('outside/of-root')).toBe(UNTOUCHED),
   },
   {
     name: 'the su program',
@@ -162,31 +162,31 @@ const REACHING: readonly Attempt[] = [
 describe.runIf(process.arch === 'x64').each(SERVER_USERS)(
   'a program of a server run by %s does not get out by',
   (user) => {
-    let scene: EscapeScene;
+    let fixture: EscapeFixture;
     let server: EscapeServer;
     let victim: Victim;
     const report: Record<string, AttemptReport[string]> = {};
 
     beforeAll(async () => {
-      scene = new EscapeScene(user);
-      server = await scene.serve();
-      victim = await Victim.start(scene);
-      // Root keeps the right to write to what belongs to root, wherever that may be done at all.
-      scene.file('outside/of-root');
-      const program = join(scene.outside, 'set-user-id');
+      fixture = new EscapeFixture(user);
+      server = await fixture.serve();
+      victim = await Victim.start(fixture);
+      // Root may still write to files that root owns.
+      fixture.file('outside/of-root');
+      const program = join(fixture.outside, 'set-user-id');
       copyFileSync('/usr/bin/python3', program);
       chmodSync(program, 0o4755);
       const env = { ...victim.env, SERVER: String(server.process.pid), KEY: '1' };
-      Object.assign(report, await makeAttempts(scene, server, REACHING, scene.profile(), { env }));
+      Object.assign(report, await makeAttempts(fixture, server, REACHING, fixture.profile(), { env }));
     });
     afterAll(async () => {
       await victim.end();
-      await scene.end();
+      await fixture.end();
     });
 
-    test.each(REACHING)('$name', (attempt) => expectUnharmed(scene, report, attempt));
+    test.each(REACHING)('$name', (attempt) => expectUnharmed(fixture, report, attempt));
 
-    test('harming anybody', async () => {
+    test('changing any other process', async () => {
       expect(isAlive(server.process.pid!)).toBe(true);
       expect(await victim.said()).toEqual([`asked ${SECRET}`]);
       expect(readFileSync(`/proc/${victim.pid}/oom_score_adj`, 'utf8')).not.toBe('1000\n');
@@ -195,21 +195,21 @@ describe.runIf(process.arch === 'x64').each(SERVER_USERS)(
     test('typing into its own terminal', async () => {
       const script =
         "import fcntl, os, termios\nfor byte in b'escaped\\n':\n    fcntl.ioctl(0, termios.TIOCSTI, bytes([byte]))";
-      const ran = await server.run(['/usr/bin/python3', '-c', script], scene.profile(), { tty: true });
+      const ran = await server.run(['/usr/bin/python3', '-c', script], fixture.profile(), { tty: true });
       expect(ran.stdout).toContain('PermissionError');
       expect(ran.exitCode).toBe(1);
     });
   },
 );
 
-describe.each(SERVER_USERS)('what stays behind of a program of a server run by %s', (user) => {
-  let scene: EscapeScene;
+describe.each(SERVER_USERS)('leftovers of a program of a server run by %s', (user) => {
+  let fixture: EscapeFixture;
   let server: EscapeServer;
   beforeAll(async () => {
-    scene = new EscapeScene(user);
-    server = await scene.serve();
+    fixture = new EscapeFixture(user);
+    server = await fixture.serve();
   });
-  afterAll(() => scene.end());
+  afterAll(() => fixture.end());
 
   test.each([
     ['a child in the background', (sleep: string) => `${sleep} &`],
@@ -223,45 +223,45 @@ describe.each(SERVER_USERS)('what stays behind of a program of a server run by %
   ])('%s ends with it', async (name, leaving) => {
     const mark = `31${String(process.pid).padStart(7, '0')}.${name.length}${user.length}`;
     const script = `${leaving(`sleep ${mark}`)}\nwhile ! grep -qa '^sleep.${mark}' /proc/[0-9]*/cmdline; do :; done; exit 3`;
-    const ran = await server.run(['/bin/sh', '-c', script], scene.profile());
+    const ran = await server.run(['/bin/sh', '-c', script], fixture.profile());
     expect(ran.exitCode).toBe(3);
     await waitFor('all to be gone', () => processesWith(`sleep ${mark}`).length === 0);
   });
 
-  test('nobody writes to the workspace later', async () => {
-    const late = join(scene.workspace, 'late');
+  test('no process writes to the workspace later', async () => {
+    const late = join(fixture.workspace, 'late');
     await server.run(
       ['/bin/sh', '-c', `setsid sh -c 'sleep 0.3; echo escaped > ${late}' & exit`],
-      scene.profile(),
+      fixture.profile(),
     );
-    // Whoever was left would have written it before another program has slept for longer.
-    await server.run(['/bin/sleep', '0.5'], scene.profile());
+    // A leftover process would have written the file while this program sleeps.
+    await server.run(['/bin/sleep', '0.5'], fixture.profile());
     expect(existsSync(late)).toBe(false);
   });
 
-  test('nothing is left of one that is terminated, or of its sandbox', async () => {
+  test('a terminated program and its sandbox leave nothing behind', async () => {
     const before = childrenOf(server.process.pid!).length;
     const started = await Promise.all(
       Array.from({ length: 8 }, () =>
-        server.start(['/bin/sh', '-c', 'setsid sleep 1000 & echo up; sleep 1000'], scene.profile()),
+        server.start(['/bin/sh', '-c', 'setsid sleep 1000 & echo up; sleep 1000'], fixture.profile()),
       ),
     );
     await Promise.all(started.map((id) => server.said(id, 'up')));
     await Promise.all(started.map((id) => server.terminate(id)));
     await waitFor('all to be gone', () => childrenOf(server.process.pid!).length <= before);
-    expect(scene.names('workspace')).toEqual([]);
+    expect(fixture.names('workspace')).toEqual([]);
   });
 
   test('two programs do not see each other', async () => {
     const first = await server.start(
       ['/bin/sh', '-c', 'echo $$ up; read line; echo ended $line'],
-      scene.profile(),
+      fixture.profile(),
       { env: { SIBLING: SECRET } },
     );
     await server.said(first, 'up');
     const second = await server.run(
       ['/bin/sh', '-c', 'kill -9 -1; kill -9 1; cat /proc/*/environ'],
-      scene.profile(),
+      fixture.profile(),
     );
     expect(second.stdout + second.stderr).not.toContain(SECRET);
     await server.client.call('process/write', {
@@ -295,13 +295,13 @@ class Victim {
     };
   }
 
-  static async start(scene: EscapeScene): Promise<Victim> {
+  static async start(fixture: EscapeFixture): Promise<Victim> {
     const script = fileURLToPath(new URL('../fixtures/victim.py', import.meta.url));
     const child = spawn('/usr/bin/python3', [script], {
       stdio: ['pipe', 'pipe', 'inherit'],
       env: { VICTIM_SECRET: SECRET },
       detached: true,
-      ...(scene.user === 'nobody' && { uid: NOBODY, gid: NOBODY }),
+      ...(fixture.user === 'nobody' && { uid: NOBODY, gid: NOBODY }),
     });
     const reader = createInterface({ input: child.stdout });
     const [first] = (await once(reader, 'line')) as [string];
@@ -310,7 +310,7 @@ class Victim {
     return new Victim(child, lines, JSON.parse(first) as VictimPlaces);
   }
 
-  /** What it has said up to now, and the answer to a question that shows that it is as it was. */
+  /** Its output so far, and its answer to a request that shows that it is unchanged. */
   async said(): Promise<string[]> {
     this.#process.stdin!.write('\n');
     await waitFor('the victim to answer', () => this.#lines.some((line) => line.startsWith('asked')));

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   at,
   denyGlob,
-  EscapeScene,
+  EscapeFixture,
   type EscapeServer,
   managed,
   ROOT_READ,
@@ -15,8 +15,8 @@ import {
 } from '../support/escape-fixture.ts';
 import { FORBIDDEN_READS, FORBIDDEN_WRITES, written } from '../support/escape-requests.ts';
 
-/** What is not as it was. */
-function harmDone(scene: EscapeScene): string[] {
+/** Lists everything that has changed. */
+function harmDone(fixture: EscapeFixture): string[] {
   const contents = {
     'outside/target': UNTOUCHED,
     'workspace/.git/config': UNTOUCHED,
@@ -33,9 +33,9 @@ function harmDone(scene: EscapeScene): string[] {
   };
   const absent = ['.codex', '.agents', '.aws', 'shown', 'shown-too/file', 'moved', 'now'];
   return [
-    ...Object.entries(contents).filter(([path, content]) => !holds(() => scene.read(path) === content)),
-    ...Object.entries(names).filter(([path, list]) => !holds(() => scene.names(path).join() === list)),
-    ...absent.filter((name) => existsSync(join(scene.workspace, name))),
+    ...Object.entries(contents).filter(([path, content]) => !holds(() => fixture.read(path) === content)),
+    ...Object.entries(names).filter(([path, list]) => !holds(() => fixture.names(path).join() === list)),
+    ...absent.filter((name) => existsSync(join(fixture.workspace, name))),
   ].map(String);
 }
 
@@ -47,28 +47,28 @@ function holds(check: () => boolean): boolean {
   }
 }
 
-describe.each(SERVER_USERS)('file requests to a server run by %s do not get out by', (user) => {
-  let scene: EscapeScene;
+describe.each(SERVER_USERS)('file requests to a server run by %s do not escape by', (user) => {
+  let fixture: EscapeFixture;
   let server: EscapeServer;
   const answers = new Map<string, string>();
   const harm = new Map<string, string[]>();
 
   beforeAll(async () => {
-    scene = new EscapeScene(user);
-    server = await scene.serve();
-    for (const name of ['HEAD', 'config']) scene.file(`workspace/.git/${name}`);
-    scene.directory('workspace/.git/hooks');
-    scene.directory('workspace/later');
-    for (const name of ['outside/target', 'workspace/own', 'workspace/tree/carved/file']) scene.file(name);
+    fixture = new EscapeFixture(user);
+    server = await fixture.serve();
+    for (const name of ['HEAD', 'config']) fixture.file(`workspace/.git/${name}`);
+    fixture.directory('workspace/.git/hooks');
+    fixture.directory('workspace/later');
+    for (const name of ['outside/target', 'workspace/own', 'workspace/tree/carved/file']) fixture.file(name);
     for (const name of ['evil/.codex/config', 'evil/.git/config', 'evil/.agents/x']) {
-      scene.file(`workspace/${name}`, 'escaped');
+      fixture.file(`workspace/${name}`, 'escaped');
     }
     for (const name of ['denied/file', 'hidden.txt', 'keys/a.pem', 'tree/deep/.env']) {
-      scene.file(`workspace/${name}`, SECRET);
+      fixture.file(`workspace/${name}`, SECRET);
     }
     const links = {
       'to-target': '../outside/target',
-      'to-outside': scene.outside,
+      'to-outside': fixture.outside,
       'to-new': '../outside/new',
       'to-link': 'to-outside',
       'to-git': '.git',
@@ -77,22 +77,22 @@ describe.each(SERVER_USERS)('file requests to a server run by %s do not get out 
       'to-hidden': 'hidden.txt',
       itself: '.',
     };
-    for (const [name, target] of Object.entries(links)) symlinkSync(target, join(scene.workspace, name));
-    const sandbox = scene.profile(
-      at(join(scene.workspace, 'tree/carved'), 'read'),
-      at(join(scene.workspace, 'later/file'), 'read'),
-      at(join(scene.workspace, 'denied'), 'deny'),
-      at(join(scene.workspace, 'hidden.txt'), 'deny'),
-      denyGlob(join(scene.workspace, 'keys/*.pem')),
-      denyGlob(join(scene.workspace, '**/.env')),
+    for (const [name, target] of Object.entries(links)) symlinkSync(target, join(fixture.workspace, name));
+    const sandbox = fixture.profile(
+      at(join(fixture.workspace, 'tree/carved'), 'read'),
+      at(join(fixture.workspace, 'later/file'), 'read'),
+      at(join(fixture.workspace, 'denied'), 'deny'),
+      at(join(fixture.workspace, 'hidden.txt'), 'deny'),
+      denyGlob(join(fixture.workspace, 'keys/*.pem')),
+      denyGlob(join(fixture.workspace, '**/.env')),
     );
     const real = (text: string) =>
       text
-        .replace(/(?<![a-zA-Z])W/g, scene.workspace)
-        .replace(/(?<![a-zA-Z])O/g, scene.outside)
-        .replace('localhostW', `localhost${scene.workspace}`)
-        .replace('rootO', `root${scene.outside}`)
-        .replace('rootW', `root${scene.workspace}`);
+        .replace(/(?<![a-zA-Z])W/g, fixture.workspace)
+        .replace(/(?<![a-zA-Z])O/g, fixture.outside)
+        .replace('localhostW', `localhost${fixture.workspace}`)
+        .replace('rootO', `root${fixture.outside}`)
+        .replace('rootW', `root${fixture.workspace}`);
     for (const { name, method, params } of [...FORBIDDEN_WRITES, ...FORBIDDEN_READS]) {
       const filled = Object.fromEntries(
         Object.entries(params).map(([key, value]) => [key, typeof value === 'string' ? real(value) : value]),
@@ -104,10 +104,10 @@ describe.each(SERVER_USERS)('file requests to a server run by %s do not get out 
       }));
       const answer = await server.outcome(method, { ...filled, ...(roots ? { roots } : { sandbox }) });
       answers.set(name, JSON.stringify(answer));
-      harm.set(name, harmDone(scene));
+      harm.set(name, harmDone(fixture));
     }
   });
-  afterAll(() => scene.end());
+  afterAll(() => fixture.end());
 
   test.each(FORBIDDEN_WRITES)('$name', ({ name }) => expect(harm.get(name)).toEqual([]));
 
@@ -121,27 +121,27 @@ describe.each(SERVER_USERS)('file requests to a server run by %s do not get out 
   });
 });
 
-describe.each(SERVER_USERS)('of a server run by %s, while a program exchanges', (user) => {
-  let scene: EscapeScene;
+describe.each(SERVER_USERS)('on a server run by %s, while a program keeps swapping', (user) => {
+  let fixture: EscapeFixture;
   let server: EscapeServer;
   beforeAll(async () => {
-    scene = new EscapeScene(user);
-    server = await scene.serve();
+    fixture = new EscapeFixture(user);
+    server = await fixture.serve();
   });
-  afterAll(() => scene.end());
+  afterAll(() => fixture.end());
 
-  /** Runs `work` while a sandboxed program exchanges two entries of the workspace all the time. */
+  /** Runs `work` while a sandboxed program keeps swapping two entries of the workspace. */
   async function exchanging(
     one: string,
     other: string,
     work: () => Promise<void>,
-    sandbox = scene.profile(),
+    sandbox = fixture.profile(),
   ): Promise<void> {
     const script = `import ctypes
 exchange, [a, b] = ctypes.CDLL(None).renameat2, ${JSON.stringify([one, other])}
 print('up', flush=True)
 while True: exchange(-100, a.encode(), -100, b.encode(), 2)`;
-    const options = { cwd: scene.workspace };
+    const options = { cwd: fixture.workspace };
     const id = await server.start(['/usr/bin/python3', '-c', script], sandbox, options);
     await server.said(id, 'up');
     try {
@@ -151,23 +151,23 @@ while True: exchange(-100, a.encode(), -100, b.encode(), 2)`;
     }
   }
 
-  test('a directory and a link out, no write of 300 lands outside', async () => {
-    scene.directory('workspace/place');
-    symlinkSync(scene.outside, join(scene.workspace, 'bait'));
-    const sandbox = scene.profile();
+  test('a directory and a link to the outside, none of 300 writes lands outside', async () => {
+    fixture.directory('workspace/place');
+    symlinkSync(fixture.outside, join(fixture.workspace, 'bait'));
+    const sandbox = fixture.profile();
     const outcomes: unknown[] = [];
     await exchanging('place', 'bait', async () => {
       for (let round = 0; round < 30; round++) {
         const ten = Array.from({ length: 10 }, (_, index) => `place/${round}-${index}`);
         const requests = ten.flatMap((name) => [
-          server.outcome('fs/writeFile', { path: uri(join(scene.workspace, name)), ...written, sandbox }),
+          server.outcome('fs/writeFile', { path: uri(join(fixture.workspace, name)), ...written, sandbox }),
           server.outcome('fs/createDirectory', {
-            path: uri(join(scene.workspace, `${name}-d/e`)),
+            path: uri(join(fixture.workspace, `${name}-d/e`)),
             recursive: true,
             sandbox,
           }),
           server.outcome('fs/remove', {
-            path: uri(join(scene.workspace, 'place/kept')),
+            path: uri(join(fixture.workspace, 'place/kept')),
             recursive: true,
             sandbox,
           }),
@@ -175,86 +175,86 @@ while True: exchange(-100, a.encode(), -100, b.encode(), 2)`;
         outcomes.push(...(await Promise.all(requests)));
       }
     });
-    expect(scene.names('outside')).toEqual([]);
+    expect(fixture.names('outside')).toEqual([]);
     expect(outcomes.filter((outcome) => JSON.stringify(outcome) === '{}').length).toBeGreaterThan(0);
     expect(outcomes.filter((outcome) => String(outcome).startsWith('refused')).length).toBeGreaterThan(0);
   });
 
-  test('directories around a file that a pattern denies, no other program reads it', async () => {
-    scene.file('workspace/real/.env', SECRET);
-    scene.directory('workspace/decoy');
-    const sandbox = scene.profile(denyGlob(join(scene.workspace, '**/.env')));
+  test('the parent directories of a file that a glob denies, no other program reads it', async () => {
+    fixture.file('workspace/real/.env', SECRET);
+    fixture.directory('workspace/decoy');
+    const sandbox = fixture.profile(denyGlob(join(fixture.workspace, '**/.env')));
     const read = ['/bin/sh', '-c', 'for i in 1 2 3 4 5 6 7 8; do cat real/.env decoy/.env; done'];
     await exchanging(
       'real',
       'decoy',
       async () => {
         for (let round = 0; round < 25; round++) {
-          const ran = await server.run(read, sandbox, { cwd: scene.workspace });
+          const ran = await server.run(read, sandbox, { cwd: fixture.workspace });
           expect(ran.stdout).not.toContain(SECRET);
         }
       },
       sandbox,
     );
-    expect(scene.read('workspace/real/.env')).toBe(SECRET);
+    expect(fixture.read('workspace/real/.env')).toBe(SECRET);
   });
 
-  test('a directory and a link to a protected name, nothing comes to lie there', async () => {
-    scene.directory('workspace/spot');
-    symlinkSync('.codex', join(scene.workspace, 'lure'));
-    const sandbox = scene.profile();
+  test('a directory and a link to a protected name, nothing is created there', async () => {
+    fixture.directory('workspace/spot');
+    symlinkSync('.codex', join(fixture.workspace, 'lure'));
+    const sandbox = fixture.profile();
     let made: string[] = [];
     await exchanging('spot', 'lure', async () => {
       for (let round = 0; round < 30; round++) {
         const ten = Array.from({ length: 10 }, (_, index) => `spot/${round}-${index}`);
         await Promise.all(
           ten.map((name) =>
-            server.outcome('fs/writeFile', { path: uri(join(scene.workspace, name)), ...written, sandbox }),
+            server.outcome('fs/writeFile', { path: uri(join(fixture.workspace, name)), ...written, sandbox }),
           ),
         );
       }
-      made = readdirSync(join(scene.workspace, '.codex'));
+      made = readdirSync(join(fixture.workspace, '.codex'));
     });
     expect(made).toEqual([]);
-    expect(existsSync(join(scene.workspace, '.codex'))).toBe(false);
+    expect(existsSync(join(fixture.workspace, '.codex'))).toBe(false);
   });
 });
 
-describe.each(SERVER_USERS)('of a server run by %s, what files show', (user) => {
-  let scene: EscapeScene;
+describe.each(SERVER_USERS)('on a server run by %s', (user) => {
+  let fixture: EscapeFixture;
   let server: EscapeServer;
   beforeAll(async () => {
-    scene = new EscapeScene(user);
-    server = await scene.serve();
+    fixture = new EscapeFixture(user);
+    server = await fixture.serve();
   });
-  afterAll(() => scene.end());
+  afterAll(() => fixture.end());
 
-  test('a request to remove the workspace does not open what a running program has closed', async () => {
+  test('a request to remove the workspace does not remove the mounts of a running program', async () => {
     const script = 'echo up; read line; mkdir -p .codex && echo escaped > .codex/config.toml';
-    const id = await server.start(['/bin/sh', '-c', script], scene.profile(), { cwd: scene.workspace });
+    const id = await server.start(['/bin/sh', '-c', script], fixture.profile(), { cwd: fixture.workspace });
     await server.said(id, 'up');
-    scene.file('workspace/old');
+    fixture.file('workspace/old');
     await server.outcome('fs/remove', {
-      path: uri(scene.workspace),
+      path: uri(fixture.workspace),
       recursive: true,
-      sandbox: scene.profile(),
+      sandbox: fixture.profile(),
     });
-    expect(existsSync(join(scene.workspace, 'old'))).toBe(false);
+    expect(existsSync(join(fixture.workspace, 'old'))).toBe(false);
     const go = { processId: id, chunk: Buffer.from('\n').toString('base64'), writeId: '1' };
     await server.client.call('process/write', go);
     expect((await server.ended(id)).exitCode).not.toBe(0);
-    expect(existsSync(join(scene.workspace, '.codex'))).toBe(false);
+    expect(existsSync(join(fixture.workspace, '.codex'))).toBe(false);
   });
 
-  test('what a pattern denies stays denied for the next program when its directory is renamed', async () => {
+  test('a file that a glob denies stays denied for the next program when its directory is renamed', async () => {
     for (const name of ['keys/a.pem', 'deep/er/.env', 'deep/er/x.key']) {
-      scene.file(`workspace/${name}`, SECRET);
+      fixture.file(`workspace/${name}`, SECRET);
     }
     const globs = ['keys/*.pem', '**/.env', '**/er/*.key'].map((glob) =>
-      denyGlob(join(scene.workspace, glob)),
+      denyGlob(join(fixture.workspace, glob)),
     );
-    const sandbox = scene.profile(...globs);
-    const options = { cwd: scene.workspace };
+    const sandbox = fixture.profile(...globs);
+    const options = { cwd: fixture.workspace };
     const moves = 'mv keys open; mv deep/er deep/others; mv deep shallow; mkdir d; mv deep d; true';
     await server.run(['/bin/sh', '-c', moves], sandbox, options);
     const ran = await server.run(
@@ -266,29 +266,29 @@ describe.each(SERVER_USERS)('of a server run by %s, what files show', (user) => 
     expect(ran.stdout).not.toContain(SECRET);
   });
 
-  test('a directory beyond the depth that is looked through cannot be made deeper', async () => {
-    scene.file('workspace/a/x.key', SECRET);
+  test('a directory beyond the scanned depth cannot be moved deeper', async () => {
+    fixture.file('workspace/a/x.key', SECRET);
     const sandbox = managed(
-      [ROOT_READ, at(scene.workspace, 'write'), denyGlob(join(scene.workspace, '**/*.key'))],
+      [ROOT_READ, at(fixture.workspace, 'write'), denyGlob(join(fixture.workspace, '**/*.key'))],
       { maxDepth: 2 },
     );
-    const options = { cwd: scene.workspace };
+    const options = { cwd: fixture.workspace };
     await server.run(['/bin/sh', '-c', 'mkdir -p b/c; mv a b/c/a'], sandbox, options);
     const ran = await server.run(['/bin/cat', 'a/x.key', 'b/c/a/x.key'], sandbox, options);
     expect(ran.stdout).not.toContain(SECRET);
   });
 
-  test('git itself makes no repository', async () => {
-    await server.run(['/usr/bin/git', 'init', '.'], scene.profile(), { cwd: scene.workspace });
-    expect(existsSync(join(scene.workspace, '.git'))).toBe(false);
+  test('git cannot create a repository', async () => {
+    await server.run(['/usr/bin/git', 'init', '.'], fixture.profile(), { cwd: fixture.workspace });
+    expect(existsSync(join(fixture.workspace, '.git'))).toBe(false);
   });
 
-  test('the directory that a .git file names is protected, and what it shares', async () => {
+  test('the git directory that a .git file names, and its common directory, are protected', async () => {
     const path = 'workspace/.git';
-    scene.file(path, 'gitdir: repo/worktrees/w\n');
-    scene.file('workspace/repo/worktrees/w/commondir', '../..\n');
-    scene.file('workspace/repo/config');
-    scene.directory('workspace/repo/hooks');
+    fixture.file(path, 'gitdir: repo/worktrees/w\n');
+    fixture.file('workspace/repo/worktrees/w/commondir', '../..\n');
+    fixture.file('workspace/repo/config');
+    fixture.directory('workspace/repo/hooks');
     const tries = [
       'echo gitdir: evil > .git',
       'echo x > repo/worktrees/w/config.worktree',
@@ -297,10 +297,10 @@ describe.each(SERVER_USERS)('of a server run by %s, what files show', (user) => 
       'echo x > repo/hooks/pre-commit',
       'mv repo evil',
     ];
-    await server.run(['/bin/sh', '-c', tries.join('; ')], scene.profile(), { cwd: scene.workspace });
-    expect(scene.read(path)).toBe('gitdir: repo/worktrees/w\n');
-    expect(scene.names('workspace/repo/worktrees/w')).toEqual(['commondir']);
-    expect(scene.read('workspace/repo/config')).toBe(UNTOUCHED);
-    expect(scene.names('workspace/repo/hooks')).toEqual([]);
+    await server.run(['/bin/sh', '-c', tries.join('; ')], fixture.profile(), { cwd: fixture.workspace });
+    expect(fixture.read(path)).toBe('gitdir: repo/worktrees/w\n');
+    expect(fixture.names('workspace/repo/worktrees/w')).toEqual(['commondir']);
+    expect(fixture.read('workspace/repo/config')).toBe(UNTOUCHED);
+    expect(fixture.names('workspace/repo/hooks')).toEqual([]);
   });
 });

@@ -32,7 +32,7 @@ function fakeBwrap(script: string): void {
   writeFileSync(join(place, 'bin/bwrap'), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
 }
 
-/** What doctor says about the sandbox as a whole. */
+/** The message of the `sandbox` check of doctor. */
 async function diagnosis(): Promise<string> {
   const { text } = await doctorCommand(['--json'], process.env);
   const checks: { name: string; detail: string }[] = JSON.parse(text).checks;
@@ -50,7 +50,7 @@ describe.each<[string, () => void, RegExp]>([
     /sysctl -w kernel\.unprivileged_userns_clone=1/,
   ],
 ])('where %s', (_, prepare, fix) => {
-  test('requests with a sandbox fail with what doctor says, and do nothing', async () => {
+  test('requests with a sandbox fail with the message of doctor and have no effect', async () => {
     prepare();
     const words = await diagnosis();
     expect(words).toMatch(fix);
@@ -84,7 +84,7 @@ describe.each<[string, () => void, RegExp]>([
     expect(readdirSync(place)).toEqual(['bin', 'touched']);
   });
 
-  test('the server does not announce what takes a sandbox', async () => {
+  test('the server does not announce features that need a sandbox', async () => {
     prepare();
     server = await startServer();
     const client = await server.connect();
@@ -94,7 +94,7 @@ describe.each<[string, () => void, RegExp]>([
   });
 });
 
-describe('what initialize tells', () => {
+describe('the flags of initialize', () => {
   /** The flags as a new client gets them with its session. */
   async function toldFlags(): Promise<(boolean | undefined)[]> {
     const client = await server!.connect({ handshake: false });
@@ -102,13 +102,13 @@ describe('what initialize tells', () => {
     return FLAGS.map((flag) => environmentInfo!.capabilities[flag]);
   }
 
-  test('is true at once where the system has bwrap', async () => {
+  test('are true immediately if bwrap is installed', async () => {
     vi.stubEnv('PATH', '/usr/bin');
     server = await startServer();
     expect(await toldFlags()).toEqual([true, true, true, true]);
   });
 
-  test('is a guess that is corrected by whoever asks', async () => {
+  test('are a guess that environment/info corrects', async () => {
     symlinkSync('/usr/bin/bwrap', join(place, 'bin/bwrap'));
     server = await startServer();
     expect(await toldFlags()).toEqual([false, false, false, false]);
@@ -117,7 +117,7 @@ describe('what initialize tells', () => {
     expect(await toldFlags()).toEqual([true, true, true, true]);
   });
 
-  test('is false where programs are not started through libc', async () => {
+  test('are false without native spawning', async () => {
     vi.stubEnv('PATH', '/usr/bin');
     server = await startServer({ nativeSpawn: false });
     expect(await toldFlags()).toEqual([false, false, false, false]);

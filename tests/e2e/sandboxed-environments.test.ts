@@ -21,7 +21,7 @@ afterEach(async () => {
 
 const uri = (name: string) => pathToFileURL(join(folder, name)).href;
 
-/** Everything readable but `denied`, the workspace writable. */
+/** Every file but `denied` is readable, and the workspace is writable. */
 function sandbox(...denied: string[]): SandboxRequest {
   const special = (kind: 'root' | 'project_roots', access: 'read' | 'write') =>
     ({ path: { type: 'special', value: { kind } }, access }) as const;
@@ -55,7 +55,7 @@ async function open(kind: string): Promise<Environment> {
 }
 
 describe.each(['local', 'websocket'])('a sandbox in an environment: %s', (kind) => {
-  test('holds for programs, which say that it is why they failed', async () => {
+  test('applies to programs, which report it as the reason of their failure', async () => {
     const environment = await open(kind);
     const script = 'echo in > in; echo out > ../outside/out';
     const start = { ...shell('sandboxed', script), cwd: uri('workspace'), sandbox: sandbox() };
@@ -66,7 +66,7 @@ describe.each(['local', 'websocket'])('a sandbox in an environment: %s', (kind) 
     expect(() => readFileSync(join(folder, 'outside/out'))).toThrow(/ENOENT/);
   });
 
-  test('holds for files', async () => {
+  test('applies to files', async () => {
     const { files } = await open(kind);
     const sandboxed = { sandbox: sandbox('outside') };
     writeFileSync(join(folder, 'outside/secret'), 'secret');
@@ -81,7 +81,7 @@ describe.each(['local', 'websocket'])('a sandbox in an environment: %s', (kind) 
     expect(await files.readFileText(uri('outside/secret'))).toBe('secret');
   });
 
-  test('holds for what roots offer: nothing of it that is denied is read', async () => {
+  test('applies to capability discovery: denied files are not read', async () => {
     const { discovery } = await open(kind);
     for (const name of ['root/open', 'root/closed', 'outside/skill']) {
       mkdirSync(join(folder, name), { recursive: true });

@@ -2,44 +2,50 @@ import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { SandboxRequest } from '../../src/protocol/sandbox.ts';
-import { type EscapeScene, type EscapeServer, type RunOptions, SECRET, UNTOUCHED } from './escape-fixture.ts';
+import {
+  type EscapeFixture,
+  type EscapeServer,
+  type RunOptions,
+  SECRET,
+  UNTOUCHED,
+} from './escape-fixture.ts';
 
 /**
- * Something that a sandboxed program tries. Each has a file `T` of the host to change and a path `N` to make something at, in a directory
- * `O` that is not writable, besides the workspace `W`.
+ * An escape attempt of a sandboxed program. Each has a file `T` of the host to change and a path `N` to create, in a directory `O` that is
+ * not writable, and the workspace `W`.
  */
 export interface Attempt {
   readonly name: string;
-  /** Python statements. What they raise counts as a refusal, what they print is looked through for secrets. */
+  /** Python statements. An exception counts as a refusal. The output is searched for secrets. */
   readonly python: string;
-  /** Fails when the attempt had an effect, besides one on its file and its path. */
-  readonly host?: (scene: EscapeScene, raised: string | null) => void;
+  /** Fails when the attempt had an effect other than on its file and its path. */
+  readonly host?: (fixture: EscapeFixture, raised: string | null) => void;
 }
 
-/** What attempts came to, by name. */
+/** The results of attempts, by name. */
 export type AttemptReport = Readonly<Record<string, Outcome>>;
 
 interface Outcome {
-  /** What was raised, or null when the attempt went through. */
+  /** The exception, or null when the attempt succeeded. */
   readonly raised: string | null;
   readonly output: string;
 }
 
 /**
- * Makes all attempts in one sandbox, one after the other, each in a process of its own so that one which is killed ends no other.
- * Fails when one was not made. What it has done is told by {@link expectUnharmed}.
+ * Makes all attempts in one sandbox, one after the other. Each runs in its own process, so that a killed one does not affect the others.
+ * Fails when one was not made. {@link expectUnharmed} checks the effects.
  */
 export async function makeAttempts(
-  scene: EscapeScene,
+  fixture: EscapeFixture,
   server: EscapeServer,
   attempts: readonly Attempt[],
   sandbox: SandboxRequest | null,
   options: RunOptions = {},
 ): Promise<AttemptReport> {
-  for (const { name } of attempts) scene.file(targetOf(name));
+  for (const { name } of attempts) fixture.file(targetOf(name));
   const bodies = attempts.map(({ name, python }) => [name, slug(name), python]);
-  const env = { W: scene.workspace, O: scene.outside, ...options.env };
-  const script = scene.file('outside/attempts.py', driverOf(bodies));
+  const env = { W: fixture.workspace, O: fixture.outside, ...options.env };
+  const script = fixture.file('outside/attempts.py', driverOf(bodies));
   const ran = await server.run(['/usr/bin/python3', script], sandbox, { ...options, env });
   const report: Record<string, Outcome> = {};
   let output = '';
@@ -56,27 +62,27 @@ export async function makeAttempts(
   return report;
 }
 
-/** Fails when an attempt, which must have been made, has shown a secret or had an effect on the host. */
+/** Fails when an attempt was not made, has printed a secret or had an effect on the host. */
 export function expectUnharmed(
-  scene: EscapeScene,
+  fixture: EscapeFixture,
   report: AttemptReport,
   { name, host }: Pick<Attempt, 'name' | 'host'>,
 ): void {
   const { raised, output } = report[name]!;
   expect(output).not.toContain(SECRET);
-  const target = join(scene.path, targetOf(name));
+  const target = join(fixture.path, targetOf(name));
   const stats = lstatSync(target);
   expect([stats.isFile(), stats.mode & 0o7777, stats.nlink]).toEqual([true, 0o644, 1]);
-  expect(scene.read(targetOf(name))).toBe(UNTOUCHED);
-  expect(scene.names('outside')).not.toContain(`new-${slug(name)}`);
-  host?.(scene, raised);
+  expect(fixture.read(targetOf(name))).toBe(UNTOUCHED);
+  expect(fixture.names('outside')).not.toContain(`new-${slug(name)}`);
+  host?.(fixture, raised);
 }
 
 function targetOf(name: string): string {
   return `outside/${slug(name)}`;
 }
 
-/** The attempt's name as a part of paths and as what it sends, there `P`. */
+/** The attempt's name in paths and in what it sends. In Python it is `P`. */
 export function slug(name: string): string {
   return name.replace(/[^a-zA-Z0-9]+/g, '-');
 }
@@ -87,7 +93,7 @@ function driverOf(attempts: readonly (readonly string[])[]): string {
   return DRIVER.replace('ATTEMPTS', () => JSON.stringify(JSON.stringify(attempts)));
 }
 
-/** `libc` and `syscall(number, ...)`, which raises OSError, are at hand in every attempt. */
+/** The prelude of every attempt. Defines `libc` and `syscall(number, ...)`, which raises OSError. */
 const DRIVER = `
 import ctypes, errno, json, mmap, os, signal, socket, stat, struct, subprocess, sys, time
 libc = ctypes.CDLL(None, use_errno=True)

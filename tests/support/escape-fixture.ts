@@ -19,15 +19,15 @@ import type { StartParams } from '../../src/client/index.ts';
 import type { SandboxRequest } from '../../src/protocol/sandbox.ts';
 import { TestClient } from '../../src/testing/index.ts';
 
-/** Whom a server runs as: the user of the test, or one without any rights. */
+/** The user of a server: that of the test, or one without privileges. */
 export type ServerUser = 'root' | 'nobody';
 
-/** Both, where the test may become somebody else; else a run says loudly that only its own user is tried. */
+/** Both if the test can switch users. Otherwise a run warns that it only tests its own user. */
 export const SERVER_USERS: readonly ServerUser[] = usersHere();
 
-/** What only those can read who are not sandboxed. No output of a sandboxed program may hold it. */
+/** Content that sandboxed programs cannot read. No output of a sandboxed program may contain it. */
 export const SECRET = 'a-secret-of-the-host';
-/** What a file of the host holds for as long as nobody has changed it. */
+/** The content of an unchanged file of the host. */
 export const UNTOUCHED = 'untouched\n';
 
 type Access = 'read' | 'write' | 'deny';
@@ -71,8 +71,8 @@ export function uri(path: string): string {
   return `file://${path.split('/').map(encodeURIComponent).join('/')}`;
 }
 
-/** A workspace, and places around it that are not to be touched, owned by the server's user. */
-export class EscapeScene {
+/** A workspace and directories around it that must stay unchanged, owned by the server's user. */
+export class EscapeFixture {
   readonly user: ServerUser;
   readonly path = realpathSync(mkdtempSync(join(tmpdir(), 'escape-')));
   readonly workspace = join(this.path, 'workspace');
@@ -136,7 +136,7 @@ export class EscapeScene {
   }
 }
 
-/** What came of a program. */
+/** The outcome of a program. */
 export interface Ran {
   readonly exitCode: number;
   readonly stdout: string;
@@ -147,11 +147,11 @@ export interface RunOptions {
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly tty?: boolean;
-  /** What the start says of the network. */
+  /** The network parameters of the start. */
   readonly network?: Pick<StartParams, 'networkProxy' | 'enforceManagedNetwork'>;
 }
 
-/** The built server as a process of its own, and a client of it. */
+/** The built server as a separate process, with a client. */
 export class EscapeServer {
   readonly process: ChildProcess;
   readonly url: string;
@@ -185,7 +185,7 @@ export class EscapeServer {
     return new EscapeServer(child, url, client);
   }
 
-  /** Runs a program to its end. */
+  /** Runs a program until it exits. */
   async run(argv: readonly string[], sandbox: SandboxRequest | null, options: RunOptions = {}): Promise<Ran> {
     return await this.ended(await this.start(argv, sandbox, options));
   }
@@ -229,7 +229,7 @@ export class EscapeServer {
     await this.client.closedProcess(processId);
   }
 
-  /** What a request comes to: its result, or the error as a text. */
+  /** The result of a request, or its error as text. */
   async outcome(method: string, params: unknown): Promise<unknown> {
     return await this.client.request(method, params).catch((error: Error) => `refused: ${error.message}`);
   }

@@ -5,15 +5,15 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { networkInterfaces } from 'node:os';
 import { waitFor } from './wait-for.ts';
 
-/** Something that reached the host. */
+/** A message that reached the host. */
 interface Arrival {
   readonly by: 'tcp' | 'udp' | 'path' | 'abstract';
   said: string;
 }
 
 /**
- * Sockets of this machine, on all its addresses, in its file system and in its abstract names, that keep what arrives. A connection
- * is an arrival even if nothing is said on it. Whatever is said on one is answered like an HTTP request.
+ * Listens on all addresses of this machine, on a unix socket path and on an abstract name, and records what arrives. A connection counts
+ * even without data. Data on a connection is answered like an HTTP request.
  */
 export class HostWitness {
   readonly port: number;
@@ -39,7 +39,7 @@ export class HostWitness {
     datagrams.on('message', (message) => this.#arrivals.push({ by: 'udp', said: String(message) }));
   }
 
-  /** The path is that of a socket to be made. */
+  /** `path` is that of the unix socket to create. */
   static async open(path: string): Promise<HostWitness> {
     const abstract = `witness-${path}`;
     const servers = await Promise.all([
@@ -54,7 +54,7 @@ export class HostWitness {
     return new HostWitness(path, abstract, servers, datagrams);
   }
 
-  /** Where to be found, for the environment of a program. */
+  /** The addresses, as environment variables for a program. */
   get env(): Readonly<Record<string, string>> {
     return {
       WITNESS: String(this.port),
@@ -64,7 +64,7 @@ export class HostWitness {
     };
   }
 
-  /** Everything that arrived since the last call. Visits of its own, which come behind it, show that all of it was seen. */
+  /** Everything that arrived since the last call. Connects to itself last, to know that all earlier arrivals were handled. */
   async arrivals(): Promise<readonly string[]> {
     const mark = `look ${++this.#looks}`;
     connect(this.port, '127.0.0.1').end(mark);
@@ -99,7 +99,7 @@ export class HostWitness {
   }
 }
 
-/** Addresses of this machine that others reach it by. */
+/** The external addresses of this machine. */
 export function hostAddresses(): readonly string[] {
   return Object.values(networkInterfaces())
     .flatMap((entries) => entries ?? [])

@@ -2,18 +2,18 @@ import type { Attempt } from './escape-attempts.ts';
 import { hostAddresses } from './host-witness.ts';
 
 /**
- * A way to the witness, to the server or to anything else but the proxy. `reaches` says that it leads to the witness where nothing
- * confines the program, or where its proxy allows everything: that is how it is known to be a way at all.
+ * An attempt to reach the witness, the server or anything else but the proxy. `reaches` says that it reaches the witness without a sandbox,
+ * or with a proxy that allows everything. That proves that the attempt is effective.
  */
 export interface NetworkAttempt extends Attempt {
   readonly reaches: boolean;
-  /** Whether it comes to an answer although nothing was reached. */
+  /** Whether it gets an answer although nothing was reached. */
   readonly answered?: boolean;
 }
 
 /**
- * At hand in every attempt: sockets to the proxy, its forms of requests, and `W`, the port of the witness. All say `P`, which tells
- * the witness who it was. Everything but an answer with 200 is raised.
+ * The prelude of every attempt: sockets to the proxy, its request forms, and `W`, the port of the witness. All send `P`, which identifies
+ * the attempt to the witness. Raises an exception for any answer but 200.
  */
 const HELPERS = `
 def port_of(name): return ('127.0.0.1', int(os.environ.get(name, 'http://127.0.0.1:1').rsplit(':', 1)[1]))
@@ -78,7 +78,7 @@ function attempt(name: string, python: string, rest: Partial<NetworkAttempt> = {
 const text = (value: string) => JSON.stringify(value);
 const reaches = { reaches: true };
 
-/** Ways that use no proxy. */
+/** Attempts without a proxy. */
 export const DIRECT: readonly NetworkAttempt[] = [
   ...['127.0.0.1', '127.0.0.2', '0.0.0.0', '::1', '::', '::ffff:127.0.0.1', ...hostAddresses()].map((host) =>
     attempt(`a connection to ${host}`, `direct(${text(host)})`, reaches),
@@ -189,7 +189,7 @@ const FORMS = {
   named: 'by SOCKS',
 };
 
-/** Every spelling of this machine in every form of a request, about a port. The path is the attempt's name unless one is given. */
+/** Every spelling of this machine in every request form, for a port. The path defaults to the attempt's name. */
 function spellings(
   title: string,
   port: string,
@@ -204,7 +204,7 @@ function spellings(
   );
 }
 
-/** Ways to this machine through a proxy that allows every public host. */
+/** Attempts to reach this machine through a proxy that allows every public host. */
 export const LOCAL: readonly NetworkAttempt[] = [
   ...spellings('the host', 'W', 'None', reaches),
   attempt(
@@ -232,7 +232,7 @@ export const LOCAL: readonly NetworkAttempt[] = [
   attempt('a name without an address', "absolute('nowhere.invalid', W)"),
 ];
 
-/** Ways to the server and to the proxies of other programs through a proxy that allows everything. */
+/** Attempts to reach the server and the proxies of other programs through a proxy that allows everything. */
 export const OWN: readonly NetworkAttempt[] = [
   ...spellings('the server', 'SERVER', text('/readyz'), {}),
   ...spellings('the proxy of a sibling', "int(os.environ['SIBLING'])", text('http://127.0.0.1:1/'), {}),
@@ -242,7 +242,7 @@ export const OWN: readonly NetworkAttempt[] = [
   ),
 ];
 
-/** Ways past a proxy that allows exactly 127.0.0.1, where a good server listens; 127.0.0.2 is the same machine. */
+/** Attempts to bypass a proxy that allows only 127.0.0.1, where an allowed server listens. 127.0.0.2 is the same machine. */
 export const TRICKS: readonly NetworkAttempt[] = [
   attempt(
     'a redirect',

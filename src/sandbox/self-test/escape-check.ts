@@ -4,7 +4,7 @@ import { SandboxError } from '../errors.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { type Check, failed, ok, untested } from './check.ts';
 import { type Attempt, FORBIDDEN, PERMITTED } from './escape-attempts.ts';
-import { EscapeFixture, type Targets } from './fixture.ts';
+import { SelfTestFixture, type Targets } from './fixture.ts';
 import { type ProgramOutcome, runProgram } from './run-program.ts';
 
 /**
@@ -39,7 +39,7 @@ type Results = ReadonlyMap<string, Result>;
 
 type WrapInSandbox = (start: {
   readonly spec: SpawnSpec;
-  readonly fixture: EscapeFixture;
+  readonly fixture: SelfTestFixture;
 }) => Promise<SandboxedLaunch>;
 
 const ATTEMPTS: readonly Attempt[] = [PERMITTED, ...FORBIDDEN];
@@ -67,7 +67,7 @@ function reasonOf(result: Exclude<Result, { readonly kind: 'succeeded' }>): stri
 }
 
 async function perform(spawner: Spawner, node: string, wrapInSandbox: WrapInSandbox): Promise<Results> {
-  const fixture = await EscapeFixture.open(spawner);
+  const fixture = await SelfTestFixture.open(spawner);
   try {
     const { targets } = fixture;
     const run = async () =>

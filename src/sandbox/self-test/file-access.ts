@@ -5,11 +5,11 @@ import { nativePathOfText } from '../../files/native-path.ts';
 import type { Spawner } from '../../process/spawn/spawner.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { type Check, failed, ok } from './check.ts';
-import { EscapeFixture } from './fixture.ts';
+import { SelfTestFixture } from './fixture.ts';
 
 /** Tries permitted and forbidden file operations under a sandbox, as a client would request them. */
 export async function tryFileAccess(spawner: Spawner, sandbox: Pick<Sandbox, 'files'>): Promise<Check[]> {
-  const fixture = await EscapeFixture.open(spawner);
+  const fixture = await SelfTestFixture.open(spawner);
   try {
     const { workspace, outside, secret } = fixture.targets;
     const { fileSystem } = sandbox.files(fixture.policy);

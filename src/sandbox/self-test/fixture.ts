@@ -25,23 +25,23 @@ export interface Targets {
 }
 
 /** Creates files, sockets and a process for the self-test. `close` removes everything. */
-export class EscapeFixture {
+export class SelfTestFixture {
   readonly targets: Targets;
   readonly #folder: string;
   readonly #servers: readonly Server[];
   readonly #bystander: Child;
 
-  static async open(spawner: Spawner): Promise<EscapeFixture> {
+  static async open(spawner: Spawner): Promise<SelfTestFixture> {
     const folder = await realpath(await mkdtemp(join(tmpdir(), 'exec-server-doctor-')));
     try {
-      return await EscapeFixture.#fill(folder, spawner);
+      return await SelfTestFixture.#fill(folder, spawner);
     } catch (error) {
       await rm(folder, { recursive: true, force: true });
       throw error;
     }
   }
 
-  static async #fill(folder: string, spawner: Spawner): Promise<EscapeFixture> {
+  static async #fill(folder: string, spawner: Spawner): Promise<SelfTestFixture> {
     const secret = randomBytes(16).toString('hex');
     const [workspace, outside] = [join(folder, 'workspace'), join(folder, 'outside')];
     await makeFiles(workspace, outside, secret);
@@ -53,7 +53,7 @@ export class EscapeFixture {
     );
     const port = (servers[0]!.address() as AddressInfo | null)?.port ?? 0;
     const targets = { workspace, outside, secret, bystander: bystander.pid, port, socket, abstractSocket };
-    return new EscapeFixture(folder, targets, servers, bystander);
+    return new SelfTestFixture(folder, targets, servers, bystander);
   }
 
   private constructor(folder: string, targets: Targets, servers: readonly Server[], bystander: Child) {

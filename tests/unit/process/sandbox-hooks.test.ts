@@ -15,7 +15,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Finds that a program was denied something when it has said so. */
+/** Reports a denial when the output contains `denied`. */
 function detectorOf() {
   let said = '';
   return {
@@ -45,7 +45,7 @@ function start(sandboxHooks: Partial<SandboxHooks>, limits: RunLimits = NO_RUN_L
   return { child, process, events };
 }
 
-/** Something to wait for that ends when the test says so. */
+/** A promise that the test resolves. */
 function gate() {
   let open = () => {};
   const passed = new Promise<void>((resolve) => {
@@ -70,8 +70,8 @@ async function socketPair() {
 
 const settled = () => new Promise(setImmediate);
 
-describe('a judged exit', () => {
-  test('waits for the last words that explain it', () => {
+describe('an exit with a denial detector', () => {
+  test('waits for the end of the output', () => {
     const { child, process, events } = start({ denialDetector: detectorOf() });
     child.exit(1);
     expect([process.exitCode, process.denied, events]).toEqual([null, false, []]);
@@ -81,7 +81,7 @@ describe('a judged exit', () => {
     expect(process.denied).toBe(true);
   });
 
-  test('waits no longer than a moment for a stream that something keeps open', async () => {
+  test('waits a limited time for a stream that stays open', async () => {
     const { child, process, events } = start({ denialDetector: detectorOf() });
     child.stdout.end();
     child.exit(1);
@@ -90,7 +90,7 @@ describe('a judged exit', () => {
     vi.advanceTimersByTime(1);
     await settled();
     expect(events).toEqual(['1 exited 1 null allowed']);
-    // Who asks later gets the better knowledge.
+    // Later reads report the denial.
     child.stderr.write('denied');
     child.stderr.end();
     expect(events.slice(1)).toEqual(['2 denied', '3 closed null']);
@@ -100,7 +100,7 @@ describe('a judged exit', () => {
   test.each([
     ['a success', 0, false],
     ['a failure whose output is complete', 1, true],
-  ])('%s is told at once', (_name, code, ended) => {
+  ])('%s is reported immediately', (_name, code, ended) => {
     const { child, process } = start({ denialDetector: detectorOf() });
     child.stdout.write('denied');
     if (ended) child.endStreams();
@@ -128,7 +128,7 @@ describe('a judged exit', () => {
     vi.useFakeTimers();
   });
 
-  test('is told once when the process is killed meanwhile', async () => {
+  test('is reported once when the process is killed in the meantime', async () => {
     const { child, process, events } = start({ denialDetector: detectorOf() });
     child.exit(1);
     await process.kill();
@@ -137,8 +137,8 @@ describe('a judged exit', () => {
   });
 });
 
-describe('leaving', () => {
-  test('the exit is told when everything is cleared away, and the output before it', async () => {
+describe('the cleanup', () => {
+  test('delays the exit event, but not the output', async () => {
     const { passed, open } = gate();
     const cleanUp = vi.fn(() => passed);
     const { child, process, events } = start({ cleanUp });
@@ -153,7 +153,7 @@ describe('leaving', () => {
     expect(cleanUp).toHaveBeenCalledTimes(1);
   });
 
-  test('a kill during it ends when the exit has been told', async () => {
+  test('a kill during it resolves after the exit event', async () => {
     const { passed, open } = gate();
     const { child, process, events } = start({ cleanUp: () => passed });
     child.finish(0);
@@ -165,7 +165,7 @@ describe('leaving', () => {
     expect(events).toEqual(['1 exited 0 null allowed', '2 closed null']);
   });
 
-  test('a limit that passes during it is not why the program ended', async () => {
+  test('a limit that is exceeded during it is not the reason of the exit', async () => {
     const { passed, open } = gate();
     const { child, process, events } = start({ cleanUp: () => passed }, { ...NO_RUN_LIMITS, wallMs: 100 });
     child.exit(0);

@@ -51,7 +51,7 @@ function scene(release: () => Promise<void> = async () => {}) {
       },
       wrapInSandbox: how,
     });
-  /** A running program; `events` hears when its tree is killed. */
+  /** A running program. `events` records when its tree is killed. */
   const running = async () => {
     const child = new FakeChild();
     child.onKill = () => {
@@ -71,7 +71,7 @@ function scene(release: () => Promise<void> = async () => {}) {
 const settled = () => new Promise(setImmediate);
 
 describe('a sandboxed program', () => {
-  test('is started as its sandbox says, and listed as it was asked for', async () => {
+  test('is started through its wrapper and listed as requested', async () => {
     const { spawner, manager, running } = scene();
     await running();
     expect(spawner.starts.map(({ spec }) => spec)).toEqual([SANDBOXED]);
@@ -82,21 +82,21 @@ describe('a sandboxed program', () => {
   test.each([
     ['by itself', { code: 0, signal: null }, 'exited 0'],
     ['by a signal', { code: null, signal: 9 }, 'exited 137'],
-  ])('that ends %s leaves nothing running when its sandbox is cleared away', async (_how, status, told) => {
+  ])('that ends %s has no process left when its sandbox is released', async (_how, status, told) => {
     const { events, running } = scene();
     (await running()).exit(status);
     await settled();
     expect(events).toEqual(['killed', 'released', told, 'closed']);
   });
 
-  test('is told of as exited although clearing away fails', async () => {
+  test('is reported as exited when the release fails', async () => {
     const { events, running } = scene(() => Promise.reject(new Error('EBUSY')));
     (await running()).finish(2);
     await settled();
     expect(events.slice(-2)).toEqual(['exited 2', 'closed']);
   });
 
-  test('is told of as exited although clearing away does not end', async () => {
+  test('is reported as exited when the release does not finish', async () => {
     const { events, running } = scene(() => NEVER);
     (await running()).finish(2);
     await settled();
@@ -107,14 +107,14 @@ describe('a sandboxed program', () => {
 });
 
 describe('a start that fails', () => {
-  test('because the sandbox fails starts nothing and frees the id', async () => {
+  test('in the sandbox spawns nothing and frees the id', async () => {
     const { spawner, manager, events, start } = scene();
     const failing: WrapInSandbox = () => Promise.reject(new Error('no sandbox'));
     await expect(start(failing)).rejects.toThrow('no sandbox');
     expect([spawner.starts, manager.list(), events]).toEqual([[], [], []]);
   });
 
-  test('after it was sandboxed gives the sandbox back, once', async () => {
+  test('after the sandbox was built releases it once', async () => {
     const { spawner, manager, events, start } = scene();
     const started = start();
     await settled();
@@ -123,7 +123,7 @@ describe('a start that fails', () => {
     expect([events, manager.list()]).toEqual([['released'], []]);
   });
 
-  test('says why, whatever becomes of its sandbox', async () => {
+  test('reports the spawn error even if the release fails', async () => {
     const { spawner, start } = scene(() => Promise.reject(new Error('EBUSY')));
     const started = start();
     await settled();
@@ -131,7 +131,7 @@ describe('a start that fails', () => {
     await expect(started).rejects.toThrow('no descriptors');
   });
 
-  test('is not held up by a sandbox that cannot be cleared away, and neither is the end of the session', async () => {
+  test('does not wait for a release that hangs, and neither does the end of the session', async () => {
     const { spawner, manager, start } = scene(() => NEVER);
     const started = start();
     const failed = expect(started).rejects.toThrow('no descriptors');
@@ -144,14 +144,14 @@ describe('a start that fails', () => {
   });
 });
 
-describe('a start that is given up while it is sandboxed', () => {
-  /** Takes as long as nobody gives it up. */
+describe('a start that is cancelled while its sandbox is built', () => {
+  /** Waits until it is cancelled. */
   const patient: WrapInSandbox = (_spec, signal) =>
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(new Error('given up')), { once: true });
     });
 
-  test('by a terminate is cancelled and starts nothing', async () => {
+  test('by a terminate spawns nothing', async () => {
     const { spawner, manager, start } = scene();
     const started = expect(start(patient)).rejects.toThrow('given up');
     const terminated = manager.terminate('p', { type: 'force' });
@@ -161,7 +161,7 @@ describe('a start that is given up while it is sandboxed', () => {
     expect(spawner.starts).toEqual([]);
   });
 
-  test('by the end of the session is cancelled and starts nothing', async () => {
+  test('by the end of the session spawns nothing', async () => {
     const { spawner, manager, start } = scene();
     const started = expect(start(patient)).rejects.toThrow('given up');
     await manager.close();
@@ -169,7 +169,7 @@ describe('a start that is given up while it is sandboxed', () => {
     expect(spawner.starts).toEqual([]);
   });
 
-  test('while it is spawned ends what was started before it gives the sandbox back', async () => {
+  test('during the spawn kills the child before it releases the sandbox', async () => {
     const { spawner, manager, events, start } = scene();
     const started = expect(start()).rejects.toThrow('process p start was cancelled');
     await settled();
@@ -184,7 +184,7 @@ describe('a start that is given up while it is sandboxed', () => {
 });
 
 describe('a child that does not enter its sandbox', () => {
-  /** What the sandbox say of their children, one after the other; the last one goes on. */
+  /** The results of `entered`, one per attempt. The last one is repeated. */
   function reluctant(entered: readonly (boolean | Error)[]) {
     const world = scene();
     let made = 0;
@@ -215,7 +215,7 @@ describe('a child that does not enter its sandbox', () => {
     return { ...world, children, begin };
   }
 
-  test('is ended and another takes its place, of which alone is heard', async () => {
+  test('is killed and replaced, and only its replacement is reported', async () => {
     const { events, children, begin, spawner } = reluctant([false, false, true]);
     await begin(3);
     expect(children.map(({ killed, released }) => [killed, released])).toEqual([
@@ -229,7 +229,7 @@ describe('a child that does not enter its sandbox', () => {
     expect(events).toEqual(['released 1', 'released 2', 'released 3', 'exited 0', 'closed']);
   });
 
-  test('because that is outdated is ended too, and never heard', async () => {
+  test('is killed without a report when the sandbox is outdated', async () => {
     const outdated = new SandboxOutdatedError(new Error('it keeps changing'));
     const lucky = reluctant([outdated, true]);
     await lucky.begin(2);
@@ -243,7 +243,7 @@ describe('a child that does not enter its sandbox', () => {
     expect(await unlucky.manager.find('p')).toBeUndefined();
   });
 
-  test('is heard when it is the last of a few', async () => {
+  test('is reported after the last attempt', async () => {
     const { events, children, begin, spawner } = reluctant([false]);
     await begin(SANDBOXED_START_ATTEMPTS);
     children.at(-1)!.finish(127);
@@ -252,7 +252,7 @@ describe('a child that does not enter its sandbox', () => {
     expect(events.slice(-2)).toEqual(['exited 127', 'closed']);
   });
 
-  test('is killed when the start is given up, whether or not it says anything, and nothing is started again', async () => {
+  test('is killed without another attempt when the start is cancelled', async () => {
     const { spawner, manager, events, start } = scene();
     const child = new FakeChild();
     const started = start(async () => ({

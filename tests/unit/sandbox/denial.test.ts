@@ -24,7 +24,7 @@ const PHRASES = [
 ];
 
 describe('a failure counts as denied', () => {
-  test.each(PHRASES)('for output with "%s", whatever the case and the failing code', (phrase) => {
+  test.each(PHRASES)('for output with "%s" in any case, with any failing exit code', (phrase) => {
     for (const text of [phrase, phrase.toUpperCase(), `x${phrase}x`, `ä\xff ${phrase}\n`]) {
       for (const code of [1, 2, 126, 127, 137, 255]) expect(scanned(text).denied(code)).toBe(true);
       expect(scanned(text).denied(0)).toBe(false);
@@ -35,7 +35,7 @@ describe('a failure counts as denied', () => {
     expect(scanned([stream, 'Permission denied']).denied(1)).toBe(true);
   });
 
-  test.each(PHRASES)('for "%s" cut anywhere, into any number of pieces', (phrase) => {
+  test.each(PHRASES)('for "%s" split into chunks of any size', (phrase) => {
     for (let cut = 1; cut < phrase.length; cut++) {
       expect(scanned(phrase.slice(0, cut), phrase.slice(cut)).denied(1)).toBe(true);
       expect(scanned(`${'.'.repeat(99)}${phrase.slice(0, cut)}`, `${phrase.slice(cut)}...`).denied(1)).toBe(
@@ -45,7 +45,7 @@ describe('a failure counts as denied', () => {
     expect(scanned(...phrase).denied(1)).toBe(true);
   });
 
-  test('for a phrase whose pieces other streams come between', () => {
+  test('for a phrase between whose chunks other streams write', () => {
     expect(scanned(['stderr', 'permission '], ['stdout', 'sand'], ['stderr', 'denied']).denied(1)).toBe(true);
   });
 
@@ -75,7 +75,7 @@ describe('a failure does not count as denied', () => {
     expect(scanned(['stderr', 'sand'], ['stdout', 'box']).denied(1)).toBe(false);
   });
 
-  test('for pieces of a phrase that something stands between', () => {
+  test('for parts of a phrase with other text in between', () => {
     expect(scanned('sand', '-', 'box').denied(1)).toBe(false);
   });
 });
@@ -93,7 +93,7 @@ describe('only the last megabyte counts, of all streams together', () => {
     expect(scanned('sandbox', 'x'.repeat(2 * MEBIBYTE), 'seccomp', 'x'.repeat(1000)).denied(1)).toBe(true);
   });
 
-  test('a piece of output is in it as a whole or not at all, as it is kept', () => {
+  test('a chunk of output counts as a whole or not at all', () => {
     const piece = `${'y'.repeat(60_000)}sandbox`;
     expect(scanned(piece, 'x'.repeat(MEBIBYTE - piece.length)).denied(1)).toBe(true);
     expect(scanned(piece, 'x'.repeat(MEBIBYTE - piece.length + 1)).denied(1)).toBe(false);

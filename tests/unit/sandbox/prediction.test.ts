@@ -23,7 +23,7 @@ test.each([
   expect(sandboxIsLikely(searchPath, place)).toBe(likely);
 });
 
-test('other directories are not looked at, because they may hang', () => {
+test('ignores other directories, which may hang', () => {
   symlinkSync('/usr/bin/bwrap', join(folder, 'bwrap'));
   expect(sandboxIsLikely(folder)).toBe(false);
 });

@@ -4,7 +4,7 @@ import { SANDBOX_PROBE_WAIT_MS } from '../../../src/sandbox/limits.ts';
 import type { Sandbox } from '../../../src/sandbox/sandbox.ts';
 import { SandboxEnforcer } from '../../../src/sandbox/sandbox-enforcer.ts';
 
-/** A sandbox of which only the check matters. What else it is asked for fails, and makes it find out why. */
+/** A sandbox of which only `check` works. All other calls fail after running the check. */
 function sandboxWith(attempt: Sandbox['check']): Sandbox {
   let works: boolean | null = null;
   const check = async () => {
@@ -44,7 +44,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('what runs on behalf of a program without a network of its own gets none, and keeps the rest', async () => {
+test('withoutNetwork removes the network from a policy and keeps the rest', async () => {
   const asked: unknown[] = [];
   const sandbox: Sandbox = {
     ...sandboxWith(WORK),
@@ -69,7 +69,7 @@ test('what runs on behalf of a program without a network of its own gets none, a
 });
 
 describe('whether sandboxes can be enforced', () => {
-  test('is guessed once, and nothing is loaded for it', () => {
+  test('is guessed once, without loading the sandbox', () => {
     const load = vi.fn(async () => sandboxWith(WORK));
     const isLikely = vi.fn(() => true);
     const sandboxEnforcer = new SandboxEnforcer(null, load, isLikely);
@@ -83,7 +83,7 @@ describe('whether sandboxes can be enforced', () => {
     [true, async () => sandboxWith(FAIL), false],
     [false, async () => sandboxWith(WORK), true],
     [true, () => Promise.reject(unenforceable('nothing can be sandboxed here')), false],
-  ])('is guessed to be %s and then found out', async (guess, load, truth) => {
+  ])('is guessed to be %s and then probed', async (guess, load, truth) => {
     const sandboxEnforcer = new SandboxEnforcer(null, load, () => guess);
     expect(sandboxEnforcer.usable).toBe(guess);
     await sandboxEnforcer.probe();
@@ -91,7 +91,7 @@ describe('whether sandboxes can be enforced', () => {
     await sandboxEnforcer.close();
   });
 
-  test('is learnt from the first request that needs it', async () => {
+  test('is known after the first request that needs it', async () => {
     const sandboxEnforcer = new SandboxEnforcer(
       null,
       async () => sandboxWith(FAIL),
@@ -102,7 +102,7 @@ describe('whether sandboxes can be enforced', () => {
     await vi.waitFor(() => expect(sandboxEnforcer.usable).toBe(false));
   });
 
-  test('is found out anew after the machine has been changed', async () => {
+  test('is probed again after the machine was changed', async () => {
     const check = vi.fn<Sandbox['check']>().mockRejectedValueOnce(unenforceable('no bwrap'));
     check.mockResolvedValue(undefined);
     const sandbox = sandboxWith(check);
@@ -121,7 +121,7 @@ describe('whether sandboxes can be enforced', () => {
     expect(sandboxEnforcer.usable).toBe(true);
   });
 
-  test('is learnt from the first request that succeeds, without a trial', async () => {
+  test('is known after the first request that succeeds, without a probe', async () => {
     const check = vi.fn<Sandbox['check']>();
     let works: boolean | null = null;
     const sandbox: Sandbox = {
@@ -149,7 +149,7 @@ describe('whether sandboxes can be enforced', () => {
     expect(check).not.toHaveBeenCalled();
   });
 
-  test('stays a guess where the answer does not come', async () => {
+  test('stays a guess when the probe hangs', async () => {
     vi.useFakeTimers();
     const sandboxEnforcer = new SandboxEnforcer(
       null,

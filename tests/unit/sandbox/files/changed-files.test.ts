@@ -11,13 +11,13 @@ import {
   WRITE_WORKSPACE,
 } from './helper-fixture.ts';
 
-describe('files under a policy that change behind its back', () => {
-  const scene = new HelperFixture();
-  const { at, entry } = scene;
+describe('files that other processes change while a policy is in use', () => {
+  const fixture = new HelperFixture();
+  const { at, entry } = fixture;
   const { write, read, remove } = operationsAt(at);
 
-  test('a workspace that is made anew is found', async () => {
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+  test('finds a workspace that was created again', async () => {
+    const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
     expect(await write(files, 'ws/a')).toBe('done');
     renameSync(at('ws'), at('old'));
     mkdirSync(at('ws'));
@@ -28,8 +28,8 @@ describe('files under a policy that change behind its back', () => {
     expect(await write(files, 'ws/c')).toBe(NO_ENTRY);
   });
 
-  test('a repository that is made later is protected', async () => {
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+  test('protects a repository that was created later', async () => {
+    const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
     expect(await write(files, 'ws/a')).toBe('done');
     mkdirSync(at('ws/.git'));
     writeFileSync(at('ws/.git/config'), 'old');
@@ -38,7 +38,7 @@ describe('files under a policy that change behind its back', () => {
     expect(await read(files, 'ws/.git/config')).toBe('old');
   });
 
-  test('what is removed and made again is closed as before, though it may have got the same number', async () => {
+  test('denies a file that was removed and created again, even with the same inode number', async () => {
     const make = () => {
       mkdirSync(at('ws/.git'), { recursive: true });
       mkdirSync(at('ws/secret'));
@@ -46,7 +46,12 @@ describe('files under a policy that change behind its back', () => {
       writeFileSync(at('ws/key'), 'secret');
     };
     make();
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny'), entry('ws/key', 'deny'));
+    const files = fixture.files(
+      READ_ALL,
+      WRITE_WORKSPACE,
+      entry('ws/secret', 'deny'),
+      entry('ws/key', 'deny'),
+    );
     expect(await read(files, 'ws/key')).toBe(DENIED);
     for (const name of ['ws/key', 'ws/secret', 'ws/.git']) rmSync(at(name), { recursive: true });
     make();
@@ -55,11 +60,11 @@ describe('files under a policy that change behind its back', () => {
     expect(await write(files, 'ws/.git/config')).toBe(READ_ONLY);
   });
 
-  test('a mode does not open what is denied', async () => {
+  test('changing the mode does not allow a denied path', async () => {
     mkdirSync(at('ws/sub'));
     writeFileSync(at('ws/sub/key'), 'secret');
     writeFileSync(at('ws/key'), 'secret');
-    const files = scene.files(
+    const files = fixture.files(
       READ_ALL,
       WRITE_WORKSPACE,
       entry('ws/sub/key', 'deny'),
@@ -71,9 +76,9 @@ describe('files under a policy that change behind its back', () => {
     expect(await read(files, 'ws/key')).toBe(DENIED);
   });
 
-  test('a file that is open stays open', async () => {
+  test('keeps open files open', async () => {
     writeFileSync(at('ws/a'), 'content');
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+    const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
     const file = await files.open(at('ws/a'), 'read');
     renameSync(at('ws'), at('old'));
     mkdirSync(at('ws'));

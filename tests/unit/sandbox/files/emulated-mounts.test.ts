@@ -9,7 +9,7 @@ import { AbsentPaths } from '../../../../src/sandbox/files/inside/absent-paths.t
 import { emulateMounts } from '../../../../src/sandbox/files/inside/emulated-mounts.ts';
 import { EphemeralDirectories } from '../../../../src/sandbox/files/inside/ephemeral-directories.ts';
 import { EXISTS, IS_A_DIRECTORY, NO_ENTRY, outcome, Scratch } from '../../files/local/scratch.ts';
-import { FOLLOW, NO_FOLLOW, patiently } from './helper-fixture.ts';
+import { FOLLOW, NO_FOLLOW, waitingForever } from './helper-fixture.ts';
 import { sameAnswers } from './same-answers.ts';
 
 const READ_ONLY = 'failed: Read-only file system (os error 30)';
@@ -22,11 +22,11 @@ const WALK = {
   pruneHiddenDirectories: false,
 };
 
-describe('files with paths that must not come to exist', () => {
+describe('emulated mounts for absent paths', () => {
   const scratch = new Scratch();
   const at = (name: string) => scratch.at(name);
 
-  /** A workspace in which `.git` seems to be and `keep/secret` cannot be made, and a link to it. */
+  /** A workspace with an absent directory `.git` and an absent file `keep/secret`, and a link to it. */
   async function guarded(hidden: NativePath[] = []): Promise<FileSystem> {
     mkdirSync(at('ws/src'), { recursive: true });
     mkdirSync(at('ws/keep'));
@@ -50,7 +50,7 @@ describe('files with paths that must not come to exist', () => {
   });
 
   const write = (files: FileSystem, path: string) =>
-    outcome(files.writeFile(at(path), Buffer.from('x'), FOLLOW, patiently()));
+    outcome(files.writeFile(at(path), Buffer.from('x'), FOLLOW, waitingForever()));
 
   test.each([
     ['ws/.git', IS_A_DIRECTORY],
@@ -67,7 +67,7 @@ describe('files with paths that must not come to exist', () => {
     ['ws/to-config', READ_ONLY],
     ['ws/over-there', READ_ONLY],
     ['ws/around', 'failed: Symbolic link loop (os error 40)'],
-  ])('a file is written to %s: %s', async (path, expected) => {
+  ])('writing a file to %s: %s', async (path, expected) => {
     const files = await guarded();
     symlinkSync('.git', at('ws/to-git'));
     symlinkSync(at('link/.git/config'), at('ws/to-config'));
@@ -94,7 +94,7 @@ describe('files with paths that must not come to exist', () => {
     ['ws/keep/secret', true, EXISTS],
     ['ws/keep/secret/x', true, READ_ONLY],
     ['ws/src/.git', true, 'done'],
-  ])('a directory is made at %s (recursive: %s): %s', async (path, recursive, expected) => {
+  ])('creating a directory at %s (recursive: %s): %s', async (path, recursive, expected) => {
     const files = await guarded();
     // Joining paths would resolve the dots.
     const spelled = path.startsWith('/') ? nativePathOfText(`${at('.')}${path}`) : at(path);
@@ -109,12 +109,12 @@ describe('files with paths that must not come to exist', () => {
     ['ws/.git/x', true, 'done'],
     ['ws/.git/x', false, NO_ENTRY],
     ['ws/file', false, 'done'],
-  ])('%s is removed (force: %s): %s', async (path, force, expected) => {
+  ])('removing %s (force: %s): %s', async (path, force, expected) => {
     const files = await guarded();
     expect(await outcome(files.remove(at(path), { ...FOLLOW, recursive: true, force }))).toBe(expected);
   });
 
-  test('what somebody else makes there meanwhile is not touched', async () => {
+  test('keeps an entry that another process created at an absent path', async () => {
     const files = await guarded();
     mkdirSync(at('ws/.git'));
     writeFileSync(at('ws/.git/config'), 'theirs');
@@ -132,7 +132,7 @@ describe('files with paths that must not come to exist', () => {
     ['ws/file', 'ws/.git/x', READ_ONLY],
     ['ws/src', 'ws/keep', BUSY],
     ['ws/file', 'ws/renamed', 'done'],
-  ])('%s is renamed to %s: %s', async (source, destination, expected) => {
+  ])('renaming %s to %s: %s', async (source, destination, expected) => {
     const files = await guarded();
     expect(await outcome(files.rename(at(source), at(destination)))).toBe(expected);
     expect(existsSync(at('ws/.git'))).toBe(false);
@@ -149,7 +149,7 @@ describe('files with paths that must not come to exist', () => {
     ['a tree that has neither', 'plain', 'ws', 'done'],
     ['a tree to a new place', 'tree', 'ws/new', 'done'],
     ['a tree into itself', 'ws', 'ws/src', expect.stringContaining('to itself or one of its descendants')],
-  ])('%s is copied', async (_name, source, destination, expected) => {
+  ])('copies %s', async (_name, source, destination, expected) => {
     const files = await guarded();
     for (const name of ['tree/.git', 'nested/inner/.git', 'other/keep', 'plain/sub', 'ws/copy']) {
       mkdirSync(at(name), { recursive: true });
@@ -170,14 +170,14 @@ describe('files with paths that must not come to exist', () => {
     if (destination === 'ws/new') expect(readFileSync(at('ws/new/.git/config'), 'utf8')).toBe('text');
   });
 
-  test('an empty directory with the name is copied without effect', async () => {
+  test('copying an empty directory with a protected name has no effect', async () => {
     const files = await guarded();
     mkdirSync(at('tree/.git'), { recursive: true });
     expect(await outcome(files.copy(at('tree'), at('ws'), { recursive: true }))).toBe('done');
     expect(existsSync(at('ws/.git'))).toBe(false);
   });
 
-  test('the directory seems to be there', async () => {
+  test('reports the absent directory as existing', async () => {
     const files = await guarded();
     for (const path of [at('ws/.git'), at('link/.git')]) {
       expect(await files.getMetadata(path, FOLLOW)).toMatchObject({ isDirectory: true, isFile: false });
@@ -193,7 +193,7 @@ describe('files with paths that must not come to exist', () => {
     expect(await outcome(files.getMetadata(at('ws/keep/secret'), FOLLOW))).toBe(NO_ENTRY);
   });
 
-  test.each([FOLLOW, NO_FOLLOW])('it is listed once (%j)', async (options) => {
+  test.each([FOLLOW, NO_FOLLOW])('lists it once (%j)', async (options) => {
     const files = await guarded();
     const names = async (name: string) =>
       (await files.readDirectory(at(name), options)).map(({ name: entry }) => entry).sort();
@@ -203,7 +203,7 @@ describe('files with paths that must not come to exist', () => {
     expect(await names('ws')).toEqual(['.git', 'file', 'keep', 'src']);
   });
 
-  test('it is listed where a link leads to its directory', async () => {
+  test('lists it in a directory that is reached through a link', async () => {
     const files = await guarded();
     expect((await files.readDirectory(at('link'))).map(({ name }) => name)).toContain('.git');
   });
@@ -213,7 +213,7 @@ describe('files with paths that must not come to exist', () => {
     ['.', {}, ['ws', 'ws/.git', 'ws/file', 'ws/keep', 'ws/src', 'ws/keep/x', 'ws/src/y']],
     ['.', { maxDepth: 0 }, ['ws']],
     ['ws/src', {}, ['y']],
-  ])('a walk of %s finds it (%j)', async (root, options, expected) => {
+  ])('a walk of %s includes it (%j)', async (root, options, expected) => {
     const files = await guarded();
     writeFileSync(at('ws/keep/x'), '');
     writeFileSync(at('ws/src/y'), '');
@@ -221,7 +221,7 @@ describe('files with paths that must not come to exist', () => {
     expect(entries.map(({ uri }) => uri)).toEqual(expected.map((name) => uriFromPath(at(join(root, name)))));
   });
 
-  test('a walk finds it in a directory that is empty', async () => {
+  test('a walk includes it in an empty directory', async () => {
     mkdirSync(at('empty'));
     const absent = await AbsentPaths.of([{ path: at('empty/.git'), kind: 'directory' }]);
     const files = emulateMounts(LOCAL_FILE_SYSTEM, {
@@ -235,12 +235,12 @@ describe('files with paths that must not come to exist', () => {
     }
   });
 
-  test('what is hidden is not there', async () => {
+  test('reports hidden paths as missing', async () => {
     const files = await guarded([at('ws/src')]);
     writeFileSync(at('ws/src/inner'), 'x');
     const all = [
       files.readFile(at('ws/src/inner'), FOLLOW),
-      files.writeFile(at('ws/src/inner'), Buffer.from(''), FOLLOW, patiently()),
+      files.writeFile(at('ws/src/inner'), Buffer.from(''), FOLLOW, waitingForever()),
       files.createDirectory(at('ws/src/new'), { ...FOLLOW, recursive: true }),
       files.getMetadata(at('ws/src'), FOLLOW),
       files.canonicalize(at('ws/src')),

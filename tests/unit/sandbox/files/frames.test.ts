@@ -10,7 +10,7 @@ import {
 } from '../../../../src/sandbox/files/wire/frames.ts';
 import { HelperChannel } from '../../../../src/sandbox/files/wire/helper-channel.ts';
 
-/** A sink that takes what is written when it is told to. */
+/** A sink that accepts writes when the test says so. */
 class HeldSink implements ByteSink {
   readonly written: Buffer[] = [];
   readonly #waiting: ((error: Error | null) => void)[] = [];
@@ -52,7 +52,7 @@ function request(operation: number, head: unknown, content = Buffer.alloc(0)): M
 }
 
 describe('frames', () => {
-  test('messages come back whole, however the bytes are cut', () => {
+  test('decodes messages from chunks of any size', () => {
     const message = fc.record({
       kind: fc.constantFrom(...Object.values(MessageKind)),
       head: fc.jsonValue(),
@@ -91,7 +91,7 @@ describe('frames', () => {
     expect(decode([bytes]).map(({ head }) => head)).toEqual(['short', 'long']);
   });
 
-  test('many small messages are one write', () => {
+  test('combines small messages into one write', () => {
     const sink = new HeldSink();
     const writer = new FrameWriter(sink, () => {});
     for (let index = 0; index < 100; index++) writer.send(MessageKind.answer, index, index);
@@ -101,7 +101,7 @@ describe('frames', () => {
     expect(decode(sink.written)).toHaveLength(100);
   });
 
-  test('no more is handed over than the sink has room for', () => {
+  test('applies the back-pressure of the sink', () => {
     const sink = new HeldSink();
     const writer = new FrameWriter(sink, () => {});
     for (let index = 0; index < 64; index++) {
@@ -131,7 +131,7 @@ describe('frames', () => {
     expect(writer.queuedBytes).toBe(0);
   });
 
-  test('a request is sent when the sink has taken all of it, or will take nothing more', () => {
+  test('reports a request as sent when the sink has accepted all of it, or has failed', () => {
     const told: string[] = [];
     const send = (error: Error | null) => {
       const sink = new HeldSink();
@@ -149,7 +149,7 @@ describe('frames', () => {
     send(new Error('broken'));
   });
 
-  test('an answer that comes too early waits until the request is sent', async () => {
+  test('holds back an early answer until the request is sent', async () => {
     const sink = new HeldSink();
     const channel = new HelperChannel(
       sink,
@@ -170,7 +170,7 @@ describe('frames', () => {
     await answer;
   });
 
-  test('a sink that fails is told once, and drops the rest', () => {
+  test('reports a failed sink once and drops the queue', () => {
     const sink = new HeldSink();
     const failures: Error[] = [];
     const writer = new FrameWriter(sink, (error) => failures.push(error));
@@ -182,7 +182,7 @@ describe('frames', () => {
     expect(writer.queuedBytes).toBe(0);
   });
 
-  test('a head that is too long is not sent', () => {
+  test('does not send a head that is too long', () => {
     const writer = new FrameWriter(new HeldSink(), () => {});
     expect(() => writer.send(MessageKind.request, 1, 'x'.repeat(MESSAGE_HEAD_BYTES))).toThrow('too long');
   });
@@ -199,7 +199,7 @@ describe('frames', () => {
     ['a frame that continues nothing', changed(good, (bytes) => bytes.writeUInt8(6, 4))],
     ['a message in the middle of another of its operation', Buffer.concat([firstFrame(long), good])],
     ['a frame that is too long', changed(long, (bytes) => bytes.writeUInt32LE(bytes.readUInt32LE(0) + 1, 0))],
-  ])('%s is refused', (_name, bytes) => {
+  ])('rejects %s', (_name, bytes) => {
     expect(() => decode([bytes])).toThrow(expect.objectContaining({ name: 'FrameError' }));
   });
 });

@@ -22,7 +22,7 @@ type Entries = Extract<
 
 export type Entry = Entries[number];
 
-/** What tests of helpers share: a spawner, the helper's program as the sources are now, and a workspace for each test. */
+/** The fixture of helper tests: a spawner, the helper's program built from the current sources, and a workspace for each test. */
 export class HelperFixture {
   #folder = '';
   #built = '';
@@ -127,8 +127,8 @@ export const WRITE_WORKSPACE: Entry = {
 export const FOLLOW = { followSymlinks: true } as const;
 export const NO_FOLLOW = { followSymlinks: false } as const;
 
-/** For writes that nobody waits for in vain. */
-export function patiently(): Waiting {
+/** For writes that are never cancelled. */
+export function waitingForever(): Waiting {
   return { signal: new AbortController().signal, onWait: () => {} };
 }
 
@@ -148,14 +148,14 @@ export async function contentOf(files: FileSystem, path: NativePath): Promise<Bu
   }
 }
 
-/** What the system says where a policy allows reading only, and where it denies everything. */
+/** The errors for a read-only path and for a denied path. */
 export const READ_ONLY = 'failed: Read-only file system (os error 30)';
 export const DENIED = 'refused: Permission denied (os error 13)';
 
-/** Operations on files by their names in a scene, each of which tells how it ended. */
+/** File operations by name in a fixture. Each returns its outcome. */
 export function operationsAt(at: HelperFixture['at']) {
   const write = (files: FileSystem, name: string) =>
-    outcome(files.writeFile(at(name), Buffer.from('new'), FOLLOW, patiently()));
+    outcome(files.writeFile(at(name), Buffer.from('new'), FOLLOW, waitingForever()));
   const read = async (files: FileSystem, name: string) => {
     let text = '';
     const said = await outcome(

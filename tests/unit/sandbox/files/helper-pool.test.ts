@@ -9,29 +9,36 @@ import { Bwrap } from '../../../../src/sandbox/linux/bwrap.ts';
 import { childrenOf, isAlive, memoryOf } from '../../../support/machine.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { outcome } from '../../files/local/scratch.ts';
-import { contentOf, FOLLOW, HelperFixture, patiently, READ_ALL, WRITE_WORKSPACE } from './helper-fixture.ts';
+import {
+  contentOf,
+  FOLLOW,
+  HelperFixture,
+  READ_ALL,
+  WRITE_WORKSPACE,
+  waitingForever,
+} from './helper-fixture.ts';
 
 const MEGABYTE = 1024 * 1024;
 
 describe('the helper', () => {
-  const scene = new HelperFixture();
-  const { at, entry } = scene;
+  const fixture = new HelperFixture();
+  const { at, entry } = fixture;
 
   const write = (files: FileSystem, path: NativePath, bytes = Buffer.from('x')) =>
-    files.writeFile(path, bytes, FOLLOW, patiently());
+    files.writeFile(path, bytes, FOLLOW, waitingForever());
 
   /** The Node process in the sandbox: bwrap's child's child. */
   const inside = (bwrap: number) => childrenOf(bwrap).flatMap(childrenOf)[0]!;
 
-  /** Files of one pool under policies that differ in nothing that matters here. */
+  /** Files of one pool under different policies with the same effect in these tests. */
   const filesUnder = (pool: ReturnType<HelperFixture['pool']>, name: string) => {
     mkdirSync(at(`ws/${name}`), { recursive: true });
-    return pool.files(scene.policy(READ_ALL, entry(`ws/${name}`, 'write'))).fileSystem;
+    return pool.files(fixture.policy(READ_ALL, entry(`ws/${name}`, 'write'))).fileSystem;
   };
 
-  test('is started once, whoever asks', async () => {
-    const pool = scene.pool();
-    const policy = scene.policy(READ_ALL, WRITE_WORKSPACE);
+  test('is started once for concurrent operations', async () => {
+    const pool = fixture.pool();
+    const policy = fixture.policy(READ_ALL, WRITE_WORKSPACE);
     await Promise.all(
       Array.from({ length: 20 }, (_, index) => write(pool.files(policy).fileSystem, at(`ws/${index}`))),
     );
@@ -40,17 +47,17 @@ describe('the helper', () => {
     expect(readdirSync(at('ws'))).toHaveLength(21);
   });
 
-  test('does five hundred things at once', async () => {
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+  test('performs five hundred concurrent operations', async () => {
+    const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
     const names = Array.from({ length: 500 }, (_, index) => at(`ws/${index}`));
     await Promise.all(names.map((name, index) => write(files, name, Buffer.from(String(index)))));
     const contents = await Promise.all(names.map((name) => contentOf(files, name)));
     expect(contents.map(String)).toEqual(names.map((_, index) => String(index)));
   });
 
-  test('takes little memory for large files', async () => {
-    const pool = scene.pool();
-    const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+  test('uses little memory for large files', async () => {
+    const pool = fixture.pool();
+    const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
     const bytes = Buffer.alloc(64 * MEGABYTE, 'abcdefg');
     await write(files, at('ws/small'));
     const helper = inside(pool.pids[0]!);
@@ -71,9 +78,9 @@ describe('the helper', () => {
     expect(memoryOf(helper, 'VmHWM') - written).toBeLessThan(40 * MEGABYTE);
   });
 
-  test('that is killed fails what is under way; the next operation gets another', async () => {
-    const pool = scene.pool();
-    const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+  test('that is killed fails the operations in progress, and the next operation gets another one', async () => {
+    const pool = fixture.pool();
+    const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
     writeFileSync(at('ws/big'), Buffer.alloc(MEGABYTE));
     const [file, content, written] = await Promise.all([
       files.open(at('ws/big'), 'read'),
@@ -100,9 +107,9 @@ describe('the helper', () => {
     await waitFor('the first to be gone', () => !isAlive(first!));
   });
 
-  test('is gone after the close, with everything that was under way', async () => {
-    const pool = scene.pool();
-    const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+  test('ends on close, and operations in progress fail', async () => {
+    const pool = fixture.pool();
+    const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
     const file = await files.open(at('ws/a'), 'replace');
     const [bwrap] = pool.pids;
     const node = inside(bwrap!);
@@ -116,9 +123,9 @@ describe('the helper', () => {
     expect(existsSync(at('ws/b'))).toBe(false);
   });
 
-  test('that nobody uses is ended after a while', async () => {
-    const pool = scene.pool({ idleMs: 50 });
-    const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+  test('ends after it was idle for a while', async () => {
+    const pool = fixture.pool({ idleMs: 50 });
+    const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
     await write(files, at('ws/a'));
     const [first] = pool.pids;
     await waitFor('the helper to be ended', () => pool.pids.length === 0);
@@ -128,8 +135,8 @@ describe('the helper', () => {
   });
 
   test('that holds an open file is not idle', async () => {
-    const pool = scene.pool({ idleMs: 1 });
-    const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+    const pool = fixture.pool({ idleMs: 1 });
+    const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
     const file = await files.open(at('ws/a'), 'replace');
     const [first] = pool.pids;
     for (let round = 0; round < 5; round++) {
@@ -140,8 +147,8 @@ describe('the helper', () => {
     await waitFor('the helper to be ended', () => pool.pids.length === 0);
   });
 
-  test('makes room for that of another policy when nobody uses it', async () => {
-    const pool = scene.pool({ maxHelpers: 2 });
+  test('is ended for another policy while it is idle', async () => {
+    const pool = fixture.pool({ maxHelpers: 2 });
     const [a, b, c] = [filesUnder(pool, 'a'), filesUnder(pool, 'b'), filesUnder(pool, 'c')];
     await write(a, at('ws/a/x'));
     const [first] = pool.pids;
@@ -154,8 +161,8 @@ describe('the helper', () => {
     expect(pool.pids).toHaveLength(2);
   });
 
-  test('is waited for as long as all are busy, but not for ever', async () => {
-    const pool = scene.pool({ maxHelpers: 1, waitMs: 100 });
+  test('is waited for, up to a limit, while all are busy', async () => {
+    const pool = fixture.pool({ maxHelpers: 1, waitMs: 100 });
     const [a, b] = [filesUnder(pool, 'a'), filesUnder(pool, 'b')];
     const file = await a.open(at('ws/a/x'), 'replace');
     expect(await outcome(write(b, at('ws/b/x')))).toBe(
@@ -166,8 +173,8 @@ describe('the helper', () => {
     await write(b, at('ws/b/x'));
   });
 
-  test('is handed on when the last who used it is done', async () => {
-    const pool = scene.pool({ maxHelpers: 1 });
+  test('is ended for a waiting policy when its last user releases it', async () => {
+    const pool = fixture.pool({ maxHelpers: 1 });
     const [a, b] = [filesUnder(pool, 'a'), filesUnder(pool, 'b')];
     const file = await a.open(at('ws/a/x'), 'replace');
     const waiting = write(b, at('ws/b/x'));
@@ -178,10 +185,10 @@ describe('the helper', () => {
     expect(pool.pids).toHaveLength(1);
   });
 
-  test('sees nothing of the environment of the server but what concerns it', async () => {
+  test('gets only PATH and the temporary directories from the environment of the server', async () => {
     const env = { PATH: '/bin', TMPDIR: '/var/tmp', SECRET: 'x' };
-    const pool = scene.pool({ env });
-    const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+    const pool = fixture.pool({ env });
+    const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
     await write(files, at('ws/a'));
     const variables = readFileSync(`/proc/${inside(pool.pids[0]!)}/environ`, 'utf8')
       .split('\0')
@@ -189,9 +196,9 @@ describe('the helper', () => {
     expect(variables.filter((variable) => variable !== '')).toEqual(['PATH=/bin', 'TMPDIR=/var/tmp']);
   });
 
-  test('has a network of its own and the filter of system calls', async () => {
-    const pool = scene.pool();
-    await write(pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem, at('ws/a'));
+  test('has its own network namespace and a seccomp filter', async () => {
+    const pool = fixture.pool();
+    await write(pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem, at('ws/a'));
     const helper = inside(pool.pids[0]!);
     const status = readFileSync(`/proc/${helper}/status`, 'latin1');
     expect(status).toMatch(/^Seccomp:\t2$/m);
@@ -203,38 +210,38 @@ describe('the helper', () => {
   describe('that cannot be started', () => {
     test('fails the operation with the reason', async () => {
       const absent = () => Promise.reject(unenforceable('bwrap was not found; install bubblewrap'));
-      const pool = scene.pool({ bwrap: { path: absent, trustedPath: absent, markWorking: () => {} } });
-      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      const pool = fixture.pool({ bwrap: { path: absent, trustedPath: absent, markWorking: () => {} } });
+      const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed: bwrap was not found; install bubblewrap',
       );
       expect(existsSync(at('ws/a'))).toBe(false);
     });
 
-    test('because its program is missing says which', async () => {
-      const program = { ...scene.program, main: '/nowhere/file-helper.cjs' };
-      const files = scene.pool({ program }).files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+    test('because its program is missing: reports its path', async () => {
+      const program = { ...fixture.program, main: '/nowhere/file-helper.cjs' };
+      const files = fixture.pool({ program }).files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toMatch(
         /^failed: fs sandbox helper failed with status exit status: 1: bwrap: .*\/nowhere\/file-helper.cjs/,
       );
     });
 
-    test('because its program is broken says how', async () => {
+    test('because its program is broken: reports its stderr', async () => {
       writeFileSync(at('broken.cjs'), 'throw new Error("not today");');
-      const program = { ...scene.program, main: at('broken.cjs') };
-      const pool = scene.pool({ program, maxHelpers: 1, waitMs: 5_000 });
-      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      const program = { ...fixture.program, main: at('broken.cjs') };
+      const pool = fixture.pool({ program, maxHelpers: 1, waitMs: 5_000 });
+      const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       for (let attempt = 0; attempt < 3; attempt++) {
         expect(await outcome(write(files, at('ws/a')))).toMatch(/exit status: 1: .*not today/s);
       }
       expect(pool.pids).toEqual([]);
     });
 
-    test('in time is given up', async () => {
+    test('in time is killed', async () => {
       writeFileSync(at('mute.cjs'), 'setInterval(() => {}, 1000);');
-      const program = { ...scene.program, main: at('mute.cjs') };
-      const pool = scene.pool({ program, startMs: 200 });
-      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      const program = { ...fixture.program, main: at('mute.cjs') };
+      const pool = fixture.pool({ program, startMs: 200 });
+      const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed: it did not answer in time',
       );
@@ -243,7 +250,7 @@ describe('the helper', () => {
 
     test('because the files to protect keep changing', async () => {
       let moves = 0;
-      const bwrap = new Bwrap(scene.spawner, process.env.PATH ?? '', process.arch as 'x64' | 'arm64');
+      const bwrap = new Bwrap(fixture.spawner, process.env.PATH ?? '', process.arch as 'x64' | 'arm64');
       const restless = {
         path: () => bwrap.path(),
         markWorking: () => {},
@@ -253,18 +260,18 @@ describe('the helper', () => {
           return bwrap.trustedPath();
         },
       };
-      const pool = scene.pool({ bwrap: restless });
-      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      const pool = fixture.pool({ bwrap: restless });
+      const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed: the files to protect keep changing',
       );
-      // It is also looked for while the first plan is made.
+      // It is also looked up while the first plan is made.
       expect(moves).toBe(1 + HELPER_START_ATTEMPTS);
       await waitFor('all helpers to be ended', () => pool.pids.length === 0);
     });
 
-    test('because too many wait for their turn already', async () => {
-      const pool = scene.pool({ maxHelpers: 1 });
+    test('because too many starts are waiting', async () => {
+      const pool = fixture.pool({ maxHelpers: 1 });
       const file = await filesUnder(pool, 'busy').open(at('ws/busy/x'), 'replace');
       const starts = Array.from({ length: MAX_WAITING_STARTS + 1 }, (_, index) =>
         outcome(write(filesUnder(pool, String(index)), at(`ws/${index}/x`))),
@@ -278,51 +285,51 @@ describe('the helper', () => {
       );
     });
 
-    test('because there is no place for it in the sandbox is not started elsewhere', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('/dev', 'deny'));
+    test('because its runtime directory cannot be created', async () => {
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE, entry('/dev', 'deny'));
       expect(await outcome(write(files, at('ws/a')))).toMatch(/^failed: fs sandbox helper failed/);
       expect(existsSync(at('ws/a'))).toBe(false);
     });
 
-    test('because bwrap could be replaced by those it confines', async () => {
-      const files = scene.files(READ_ALL, entry('/usr', 'write'));
+    test('because sandboxed programs could replace bwrap', async () => {
+      const files = fixture.files(READ_ALL, entry('/usr', 'write'));
       expect(await outcome(write(files, at('ws/a')))).toMatch(/make bwrap itself .* writable/);
     });
 
-    test('because bwrap has ended is not waited for, whatever it has left behind', async () => {
+    test('because bwrap has exited, even if a process that it started is left', async () => {
       writeFileSync(at('bwrap'), '#!/bin/sh\nsleep 60 &\nexit 1\n', { mode: 0o755 });
       const killed = async () => at('bwrap');
-      const pool = scene.pool({ bwrap: { path: killed, trustedPath: killed, markWorking: () => {} } });
-      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      const pool = fixture.pool({ bwrap: { path: killed, trustedPath: killed, markWorking: () => {} } });
+      const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed with status exit status: 1',
       );
     });
 
-    test('because bwrap is none', async () => {
+    test('because the executable is not bwrap', async () => {
       const none = async () => '/bin/false';
-      const pool = scene.pool({ bwrap: { path: none, trustedPath: none, markWorking: () => {} } });
-      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      const pool = fixture.pool({ bwrap: { path: none, trustedPath: none, markWorking: () => {} } });
+      const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed with status exit status: 1',
       );
     });
 
-    test('because bwrap does not work here says what helps', async () => {
+    test('because bwrap does not work: reports the fix', async () => {
       const path = () => Promise.reject(unenforceable('bwrap does not work here; allow user namespaces'));
-      const pool = scene.pool({
+      const pool = fixture.pool({
         bwrap: { path, trustedPath: async () => '/bin/false', markWorking: () => {} },
       });
-      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toBe(
         'failed: fs sandbox helper failed: bwrap does not work here; allow user namespaces',
       );
     });
 
-    test('because nothing can be inherited', async () => {
+    test('because the spawner cannot pass descriptors', async () => {
       const spawner = new NodeSpawner('no terminals');
-      const pool = scene.pool({ spawner });
-      const files = pool.files(scene.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
+      const pool = fixture.pool({ spawner });
+      const files = pool.files(fixture.policy(READ_ALL, WRITE_WORKSPACE)).fileSystem;
       expect(await outcome(write(files, at('ws/a')))).toMatch(/^failed: fs sandbox helper failed/);
       expect(existsSync(at('ws/a'))).toBe(false);
       await spawner.close();

@@ -8,20 +8,20 @@ import { nodeRuntime } from '../../../../src/sandbox/files/node-runtime.ts';
 
 const PROGRAM = { main: '/package/helper.cjs', searchThread: '/package/thread.cjs' };
 
-/** What the loader itself finds for Node, by name. */
+/** The libraries that the loader finds for Node, by name. */
 function librariesOfNode(): Map<string, string> {
   const listed = execFileSync('ldd', [process.execPath], { encoding: 'utf8' });
   return new Map(Array.from(listed.matchAll(/^\s*(\S+) => (\/\S+)/gm), ([, name, path]) => [name!, path!]));
 }
 
-describe('what a helper needs of Node', () => {
+describe('the Node runtime of a helper', () => {
   let folder = '';
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), 'runtime-'));
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  test('is Node, its loader and every library that the loader looks for', async () => {
+  test('consists of Node, its loader and every library that the loader needs', async () => {
     const { mounts, command } = await nodeRuntime(PROGRAM, process.execPath);
     const places = mounts.map(({ path }) => path as string);
     expect(command[0]).toBe('/dev/.exec-server/loader');
@@ -30,14 +30,14 @@ describe('what a helper needs of Node', () => {
     expect(new Set(places).size).toBe(places.length);
   });
 
-  test('is Node alone where it needs no loader', async () => {
+  test('consists of a static Node alone', async () => {
     const library = librariesOfNode().get('libm.so.6')!;
     const { mounts, command } = await nodeRuntime(PROGRAM, library);
     expect(command).toEqual(['/dev/.exec-server/node', '/dev/.exec-server/dist/bin/file-helper.cjs']);
     expect(mounts).toHaveLength(3);
   });
 
-  test('is told by the head of a program or library', async () => {
+  test('reads the loader and the soname from an ELF file', async () => {
     expect(await readElf(process.execPath)).toMatchObject({ interpreter: expect.stringMatching(/^\/lib/) });
     for (const [name, path] of librariesOfNode()) expect((await readElf(path)).soname).toBe(name);
   });
@@ -46,7 +46,7 @@ describe('what a helper needs of Node', () => {
     ['nothing', Buffer.alloc(0)],
     ['a script', Buffer.from('#!/bin/sh\n'.repeat(20))],
     ['the beginning of a program', Buffer.from(`\x7fELF\x02\x01${'\xff'.repeat(58)}`, 'latin1')],
-  ])('is not told by %s', async (_name, bytes) => {
+  ])('rejects %s', async (_name, bytes) => {
     writeFileSync(join(folder, 'file'), bytes);
     await expect(readElf(join(folder, 'file'))).rejects.toThrow(/ELF/);
   });

@@ -16,24 +16,24 @@ import { FileError } from '../../../../src/files/errors.ts';
 import type { FileSystem } from '../../../../src/files/file-system.ts';
 import { LOCAL_FILE_SYSTEM } from '../../../../src/files/local/local-file-system.ts';
 import type { NativePath } from '../../../../src/files/native-path.ts';
-import { contentOf, FOLLOW, NO_FOLLOW, patiently } from './helper-fixture.ts';
+import { contentOf, FOLLOW, NO_FOLLOW, waitingForever } from './helper-fixture.ts';
 
 type Operation = (files: FileSystem, at: (name: string) => NativePath) => Promise<unknown>;
 
-/** Where the trees are. */
+/** The roots of the two trees. */
 interface Place {
   at(name: string): NativePath;
 }
 
-/** Every operation does and says what the local files do and say: each is done in two trees that are alike. */
+/** Operations that must have the same effect and result through a helper and on local files. Each runs in two equal trees. */
 export function sameAnswers(place: Place, open: () => Promise<FileSystem>): void {
-  describe('the same as without it', () => {
+  describe('operations with the same result as without a helper', () => {
     test.each(OPERATIONS)('%s', async (name, operate) => {
       const outcomes = [];
       const opened = await open();
       for (const files of [LOCAL_FILE_SYSTEM, opened]) {
         const root = files === opened ? 'other' : 'local';
-        furnish(place.at(root), name.includes('fifo'));
+        populate(place.at(root), /fifo/i.test(name));
         const at = (name: string) => place.at(join(root, name));
         const neutral = (value: unknown) => JSON.stringify(value)?.replaceAll(place.at(root), 'ROOT');
         const said = await operate(files, at).then(
@@ -50,8 +50,8 @@ export function sameAnswers(place: Place, open: () => Promise<FileSystem>): void
   });
 }
 
-/** One of everything: files, directories, and links that lead to a file, to a directory, nowhere and to themselves. */
-function furnish(root: string, withFifo: boolean): void {
+/** Files, directories, and links to a file, to a directory, to nothing and to themselves. */
+function populate(root: string, withFifo: boolean): void {
   mkdirSync(join(root, 'dir/sub'), { recursive: true });
   mkdirSync(join(root, 'empty'));
   writeFileSync(join(root, 'a.txt'), 'hello');
@@ -117,10 +117,10 @@ const OPERATIONS: [string, Operation][] = [
   ),
   ...['a.txt', 'lfile', 'dir', 'missing', 'dangling', 'loop', 'a.txt/x', 'nowhere/x'].flatMap(
     (name): [string, Operation][] => [
-      [`writeFile ${name}`, (files, at) => files.writeFile(at(name), TEXT, FOLLOW, patiently())],
+      [`writeFile ${name}`, (files, at) => files.writeFile(at(name), TEXT, FOLLOW, waitingForever())],
       [
         `writeFile ${name} without links`,
-        (files, at) => files.writeFile(at(name), TEXT, NO_FOLLOW, patiently()),
+        (files, at) => files.writeFile(at(name), TEXT, NO_FOLLOW, waitingForever()),
       ],
       [`replace ${name}`, (files, at) => replace(files, at(name), 'replace')],
       [`replace ${name} atomically`, (files, at) => replace(files, at(name), 'atomicReplace')],
@@ -139,7 +139,7 @@ const OPERATIONS: [string, Operation][] = [
   ['copy a tree over a tree', (files, at) => files.copy(at('dir'), at('ldir'), { recursive: true })],
   ['copy a tree into another', (files, at) => files.copy(at('dir'), at('empty'), { recursive: true })],
   [
-    'copy a tree with a fifo in it',
+    'copy a tree with a FIFO in it',
     async (files, at) => {
       renameSync(at('fifo'), at('dir/fifo'));
       await files.copy(at('dir'), at('new'), { recursive: true });
@@ -151,7 +151,7 @@ const OPERATIONS: [string, Operation][] = [
   ['walk nothing', (files, at) => files.walk(at('missing'), WALK, signal)],
   ['walk too far', (files, at) => files.walk(at('.'), { ...WALK, maxDepth: 1_000 }, signal)],
   [
-    'write what may only be read',
+    'write a read-only file',
     async (files, at) => {
       const file = await files.open(at('a.txt'), 'read');
       try {
@@ -162,7 +162,7 @@ const OPERATIONS: [string, Operation][] = [
     },
   ],
   [
-    'read far behind the end',
+    'read far after the end',
     async (files, at) => {
       const file = await files.open(at('a.txt'), 'read');
       try {

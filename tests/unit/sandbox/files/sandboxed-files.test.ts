@@ -22,10 +22,10 @@ import {
   FOLLOW,
   HelperFixture,
   operationsAt,
-  patiently,
   READ_ALL,
   READ_ONLY,
   WRITE_WORKSPACE,
+  waitingForever,
 } from './helper-fixture.ts';
 import { sameAnswers } from './same-answers.ts';
 
@@ -39,14 +39,14 @@ const WALK = {
 };
 
 describe('files under a policy', () => {
-  const scene = new HelperFixture();
-  const { at, entry, denyGlob } = scene;
+  const fixture = new HelperFixture();
+  const { at, entry, denyGlob } = fixture;
 
   const { write, read, mkdir, remove, names } = operationsAt(at);
 
-  describe('that may be written in the workspace only', () => {
-    test('the workspace can be changed', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+  describe('that allows writing to the workspace only', () => {
+    test('allows changes in the workspace', async () => {
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, 'ws/a')).toBe('done');
       expect(readFileSync(at('ws/a'), 'utf8')).toBe('new');
       expect(await mkdir(files, 'ws/d/e', true)).toBe('done');
@@ -56,11 +56,11 @@ describe('files under a policy', () => {
       expect(readdirSync(at('ws')).sort()).toEqual(['a', 'c']);
     });
 
-    test('nothing outside can be changed', async () => {
+    test('denies changes outside', async () => {
       mkdirSync(at('out'));
       writeFileSync(at('out/a'), 'old');
       writeFileSync(at('ws/a'), 'old');
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, 'out/a')).toBe(READ_ONLY);
       expect(await write(files, 'out/b')).toBe(READ_ONLY);
       expect(await mkdir(files, 'out/d/e', true)).toBe(READ_ONLY);
@@ -73,12 +73,12 @@ describe('files under a policy', () => {
       expect(readFileSync(at('out/a'), 'utf8')).toBe('old');
     });
 
-    test('links lead nowhere that cannot be changed', async () => {
+    test('denies changes through links that lead outside', async () => {
       mkdirSync(at('out'));
       writeFileSync(at('out/a'), 'old');
       symlinkSync(at('out'), at('ws/link'));
       symlinkSync(at('out/a'), at('ws/file'));
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, 'ws/link/new')).toBe(READ_ONLY);
       expect(await write(files, 'ws/file')).toBe(READ_ONLY);
       expect(await mkdir(files, 'ws/link/d', true)).toBe(READ_ONLY);
@@ -86,12 +86,12 @@ describe('files under a policy', () => {
       expect(readdirSync(at('out'))).toEqual(['a']);
     });
 
-    test.each([false, true])('protected names stay as they are (there: %s)', async (there) => {
+    test.each([false, true])('protects names (existing: %s)', async (there) => {
       if (there) {
         mkdirSync(at('ws/.git'));
         writeFileSync(at('ws/.git/config'), 'old');
       }
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       for (const name of ['.git', '.agents', '.codex', '.aws']) {
         expect(await write(files, `ws/${name}/x`)).toBe(READ_ONLY);
         expect(await mkdir(files, `ws/${name}/x`, true)).toBe(READ_ONLY);
@@ -107,9 +107,9 @@ describe('files under a policy', () => {
       }
     });
 
-    test('protected names are listed', async () => {
+    test('lists protected names', async () => {
       writeFileSync(at('ws/a'), '');
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await names(files, 'ws')).toEqual(['.agents', '.aws', '.codex', '.git', 'a']);
       const { entries } = await files.walk(at('ws'), WALK, new AbortController().signal);
       expect(entries).toEqual([
@@ -121,26 +121,26 @@ describe('files under a policy', () => {
       ]);
     });
 
-    test('the workspace itself is emptied and stays', async () => {
+    test('removing the workspace empties it and keeps it', async () => {
       mkdirSync(at('ws/d'));
       writeFileSync(at('ws/d/a'), '');
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await remove(files, 'ws')).toBe(BUSY);
       expect(readdirSync(at('ws'))).toEqual([]);
     });
 
-    test('an explicit entry lifts the protection', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('ws/.git', 'write'));
+    test('an explicit write entry removes the protection', async () => {
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE, entry('ws/.git', 'write'));
       expect(await mkdir(files, 'ws/.git', true)).toBe('done');
       expect(await write(files, 'ws/.git/config')).toBe('done');
       expect(await write(files, 'ws/.codex/x')).toBe(READ_ONLY);
       expect(readdirSync(at('ws'))).toEqual(['.git']);
     });
 
-    test('read-only parts of it are read-only, also those that are missing', async () => {
+    test('enforces read-only paths, also missing ones', async () => {
       mkdirSync(at('ws/lib'));
       writeFileSync(at('ws/lib/a'), 'old');
-      const files = scene.files(
+      const files = fixture.files(
         READ_ALL,
         WRITE_WORKSPACE,
         entry('ws/lib', 'read'),
@@ -154,11 +154,11 @@ describe('files under a policy', () => {
       expect(existsSync(at('ws/gone/x'))).toBe(false);
     });
 
-    test('a workspace that is a link is the one it leads to', async () => {
+    test('resolves a workspace that is a link', async () => {
       mkdirSync(at('real'));
       rmSync(at('ws'), { recursive: true });
       symlinkSync('real', at('ws'));
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, 'ws/a')).toBe('done');
       expect(await write(files, 'real/b')).toBe('done');
       expect(await write(files, 'ws/.git/x')).toBe(READ_ONLY);
@@ -166,8 +166,8 @@ describe('files under a policy', () => {
       expect(readdirSync(at('real')).sort()).toEqual(['a', 'b']);
     });
 
-    test('device files work, and nothing else can be put among them', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE);
+    test('allows device files and denies creating entries in /dev', async () => {
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
       expect(await write(files, '/dev/null')).toBe('done');
       expect(await write(files, '/dev/shm/x')).toBe('done');
       expect(await outcome(files.getMetadata(at('/dev/shm/x'), FOLLOW))).toBe(NO_ENTRY);
@@ -175,8 +175,8 @@ describe('files under a policy', () => {
     });
   });
 
-  describe('of which some are denied', () => {
-    test('they can be neither read nor listed nor written', async () => {
+  describe('with denied paths', () => {
+    test('denies reading, listing and writing them', async () => {
       for (const name of ['ws/secret', 'out']) {
         mkdirSync(at(name));
         writeFileSync(at(`${name}/a`), 'secret');
@@ -184,7 +184,7 @@ describe('files under a policy', () => {
       writeFileSync(at('ws/key'), 'secret');
       symlinkSync('secret/a', at('ws/link'));
       const denied = [entry('ws/secret', 'deny'), entry('out', 'deny'), entry('ws/key', 'deny')];
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE, ...denied);
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE, ...denied);
       for (const name of ['ws/secret/a', 'out/a', 'ws/key', 'ws/link']) {
         expect(await read(files, name)).toBe(DENIED);
         expect(await outcome(files.open(at(name), 'read'))).toBe(DENIED);
@@ -195,10 +195,10 @@ describe('files under a policy', () => {
       expect(readFileSync(at('ws/secret/a'), 'utf8')).toBe('secret');
     });
 
-    test('what is reopened in them can be used', async () => {
+    test('allows a path that is granted again inside of them', async () => {
       mkdirSync(at('ws/secret/open'), { recursive: true });
       writeFileSync(at('ws/secret/a'), 'secret');
-      const files = scene.files(
+      const files = fixture.files(
         READ_ALL,
         WRITE_WORKSPACE,
         entry('ws/secret', 'deny'),
@@ -209,11 +209,11 @@ describe('files under a policy', () => {
       expect(await read(files, 'ws/secret/a')).not.toBe('secret');
     });
 
-    test('patterns deny what is there, and what comes later', async () => {
+    test('globs deny existing files and, after a new check, later ones', async () => {
       mkdirSync(at('ws/sub'));
       writeFileSync(at('ws/sub/.env'), 'secret');
       writeFileSync(at('ws/sub/env'), 'open');
-      const files = scene.files(
+      const files = fixture.files(
         READ_ALL,
         WRITE_WORKSPACE,
         denyGlob(`${at('ws')}/**/*.env`),
@@ -229,29 +229,29 @@ describe('files under a policy', () => {
       expect(await read(files, 'ws/sub/.env')).toBe(NO_ENTRY);
     });
 
-    test('any number of missing ones cannot be made', async () => {
+    test('denies creating any number of missing ones', async () => {
       const missing = Array.from({ length: 1_000 }, (_, index) => `ws/${'long-name-'.repeat(15)}${index}`);
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE, ...missing.map((name) => entry(name, 'deny')));
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE, ...missing.map((name) => entry(name, 'deny')));
       for (const name of [missing[0]!, missing[999]!]) expect(await write(files, name)).toBe(READ_ONLY);
       expect(await write(files, 'ws/a')).toBe('done');
       expect(readdirSync(at('ws'))).toEqual(['a']);
     });
 
-    test('a missing one cannot be made', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny'));
+    test('denies creating a missing one', async () => {
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny'));
       expect(await write(files, 'ws/secret')).toBe(READ_ONLY);
       expect(await write(files, 'ws/secret/x')).toBe(READ_ONLY);
       expect(readdirSync(at('ws'))).toEqual([]);
     });
   });
 
-  describe('of which most are not shown', () => {
-    test('only what is named is there', async () => {
+  describe('that hides most files', () => {
+    test('shows only the named paths', async () => {
       mkdirSync(at('lib'));
       writeFileSync(at('lib/a'), 'text');
       writeFileSync(at('hidden'), 'text');
       symlinkSync(at('hidden'), at('ws/link'));
-      const files = scene.files(WRITE_WORKSPACE, entry('lib', 'read'));
+      const files = fixture.files(WRITE_WORKSPACE, entry('lib', 'read'));
       expect(await write(files, 'ws/a')).toBe('done');
       expect(await read(files, 'lib/a')).toBe('text');
       expect(await write(files, 'lib/a')).toBe(READ_ONLY);
@@ -262,9 +262,9 @@ describe('files under a policy', () => {
       expect(await names(files, '/')).toEqual(['dev', 'proc', at('.').split('/')[1]]);
     });
 
-    test('what is made elsewhere is gone', async () => {
+    test('discards entries that are created elsewhere', async () => {
       writeFileSync(at('hidden'), 'text');
-      const files = scene.files(WRITE_WORKSPACE);
+      const files = fixture.files(WRITE_WORKSPACE);
       expect(await mkdir(files, '/nowhere/a/b', true)).toBe('done');
       expect(await mkdir(files, 'a/b', true)).toBe('done');
       expect(await write(files, '/file')).toBe('done');
@@ -278,54 +278,54 @@ describe('files under a policy', () => {
       expect(existsSync(at('hidden'))).toBe(true);
     });
 
-    test('what the helper itself needs is not shown', async () => {
-      const files = scene.files(WRITE_WORKSPACE);
+    test('hides the runtime of the helper', async () => {
+      const files = fixture.files(WRITE_WORKSPACE);
       expect(await names(files, '/dev')).not.toContain('.exec-server');
       expect(await outcome(files.readDirectory(at('/dev/.exec-server')))).toBe(NO_ENTRY);
       const { entries } = await files.walk(at('/dev'), WALK, new AbortController().signal);
       expect(entries.filter(({ uri }) => uri.includes('.exec-server'))).toEqual([]);
     });
 
-    test('the directories of the system can be shown', async () => {
+    test('can show the platform directories', async () => {
       const minimal = { path: { type: 'special', value: { kind: 'minimal' } }, access: 'read' } as const;
-      const files = scene.files(WRITE_WORKSPACE, minimal);
+      const files = fixture.files(WRITE_WORKSPACE, minimal);
       expect((await files.getMetadata(at('/usr/bin'), FOLLOW)).isDirectory).toBe(true);
       expect((await files.getMetadata(at('/bin/sh'), FOLLOW)).isFile).toBe(true);
       expect(await outcome(files.getMetadata(at('/root'), FOLLOW))).toBe(NO_ENTRY);
     });
 
-    test('even the directory that Node is in can be denied', async () => {
-      const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('/usr', 'deny'));
+    test('can deny the directory of Node itself', async () => {
+      const files = fixture.files(READ_ALL, WRITE_WORKSPACE, entry('/usr', 'deny'));
       expect(await write(files, 'ws/a')).toBe('done');
       expect(await outcome(files.readDirectory(at('/usr')))).toBe(DENIED);
     });
   });
 
-  test('of all that may be written some may only be read', async () => {
+  test('enforces a read-only path on a writable disk', async () => {
     mkdirSync(at('out'));
     const writeAll = { path: { type: 'special', value: { kind: 'root' } }, access: 'write' } as const;
-    const files = scene.files(writeAll, entry('ws', 'read'));
+    const files = fixture.files(writeAll, entry('ws', 'read'));
     expect(await write(files, 'out/a')).toBe('done');
     expect(await write(files, 'ws/a')).toBe(READ_ONLY);
     expect(await mkdir(files, '/.codex', true)).toBe('done');
     expect(existsSync('/.codex')).toBe(false);
   });
 
-  test('modes and owners are the system’s business', async () => {
+  test('enforces file modes and owners', async () => {
     writeFileSync(at('ws/a'), 'old');
     chmodSync(at('ws/a'), 0o000);
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE);
-    // Without capabilities not even root may read what has no mode for it.
+    const files = fixture.files(READ_ALL, WRITE_WORKSPACE);
+    // Without capabilities even root needs the permission bits.
     expect(await read(files, 'ws/a')).toBe(DENIED);
     expect(await write(files, 'ws/a')).toBe(DENIED);
   });
 
-  test('the helper cannot be reached through its own files', async () => {
-    const files = scene.files(READ_ALL, WRITE_WORKSPACE, entry('out', 'deny'));
+  test('denies access to the helper through /proc', async () => {
+    const files = fixture.files(READ_ALL, WRITE_WORKSPACE, entry('out', 'deny'));
     const forged = Buffer.alloc(1024, 0xff);
     for (const name of ['0', '1', '2']) {
       const path = at(`/proc/self/fd/${name}`);
-      expect(await outcome(files.writeFile(path, forged, FOLLOW, patiently()))).toBe(DENIED);
+      expect(await outcome(files.writeFile(path, forged, FOLLOW, waitingForever()))).toBe(DENIED);
     }
     expect(await outcome(files.open(at('/proc/self/mem'), 'replace'))).toBe(READ_ONLY);
     expect(await write(files, '/proc/self/oom_score_adj')).toBe(READ_ONLY);
@@ -334,13 +334,13 @@ describe('files under a policy', () => {
     expect(await write(files, 'ws/a')).toBe('done');
   });
 
-  test('a search sees what may be seen', async () => {
+  test('searches only readable files', async () => {
     mkdirSync(at('ws/secret'));
     writeFileSync(at('ws/a'), 'a needle');
     writeFileSync(at('ws/secret/b'), 'a needle');
-    const { search } = scene
+    const { search } = fixture
       .pool()
-      .files(scene.policy(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny')));
+      .files(fixture.policy(READ_ALL, WRITE_WORKSPACE, entry('ws/secret', 'deny')));
     const { matches, engine } = await search(
       { path: at('ws'), pattern: 'nee.le' },
       new AbortController().signal,
@@ -352,13 +352,13 @@ describe('files under a policy', () => {
     ).rejects.toMatchObject({ errno: 13 });
   });
 
-  describe('through a helper that lasts', () => {
+  describe('through a long-lived helper', () => {
     let base = '';
     let turn = 0;
     let pool: SandboxedFiles | null = null;
     beforeAll(() => {
       base = realpathSync(mkdtempSync(join(tmpdir(), 'same-answers-')));
-      pool = scene.lastingPool();
+      pool = fixture.lastingPool();
     });
     beforeEach(() => mkdirSync(join(base, String(++turn))));
     afterAll(async () => {
@@ -366,6 +366,6 @@ describe('files under a policy', () => {
       rmSync(base, { recursive: true });
     });
     const place = { at: (name: string): NativePath => nativePathOfText(join(base, String(turn), name)) };
-    sameAnswers(place, async () => pool!.files(scene.policy(READ_ALL, entry(base, 'write'))).fileSystem);
+    sameAnswers(place, async () => pool!.files(fixture.policy(READ_ALL, entry(base, 'write'))).fileSystem);
   });
 });

@@ -15,7 +15,7 @@ import {
 } from '../../../../src/sandbox/files/limits.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { Scratch } from '../../files/local/scratch.ts';
-import { contentOf, FOLLOW, NO_FOLLOW, patiently } from './helper-fixture.ts';
+import { contentOf, FOLLOW, NO_FOLLOW, waitingForever } from './helper-fixture.ts';
 import { sameAnswers } from './same-answers.ts';
 import { serve } from './served-pair.ts';
 
@@ -31,7 +31,7 @@ describe('files through pipes', () => {
   const scratch = new Scratch();
   sameAnswers(scratch, async () => (await serve()).files);
 
-  test('results come when they are there, in any order', async () => {
+  test('returns results as they finish, in any order', async () => {
     const gates: (() => void)[] = [];
     const slow: FileSystem = {
       ...LOCAL_FILE_SYSTEM,
@@ -49,7 +49,7 @@ describe('files through pipes', () => {
     expect(order).toEqual(['second', 'first']);
   });
 
-  test('errors that are not of the system keep their kind and words', async () => {
+  test('keeps the kind and message of errors that are not system errors', async () => {
     const failing: FileSystem = {
       ...LOCAL_FILE_SYSTEM,
       canonicalize: async () => {
@@ -72,7 +72,7 @@ describe('files through pipes', () => {
     });
   });
 
-  test('what is very long fails alone', async () => {
+  test('a very long path fails only its own operation', async () => {
     const { files, search } = await serve();
     const long = scratch.at(`x/${'y'.repeat(100_000)}`);
     await expect(files.canonicalize(long)).rejects.toMatchObject({ errno: 36 });
@@ -82,16 +82,19 @@ describe('files through pipes', () => {
     expect((await files.getMetadata(scratch.at('.'), FOLLOW)).isDirectory).toBe(true);
   });
 
-  test.each([0, 1, 65_535, 65_536, 65_537, 3 * 1024 * 1024 + 1])('a file of %i bytes', async (size) => {
-    const { files } = await serve();
-    const bytes = Buffer.from(Uint8Array.from({ length: size }, (_, index) => index % 253));
-    await files.writeFile(scratch.at('file'), bytes, FOLLOW, patiently());
-    expect(readFileSync(scratch.at('file')).equals(bytes)).toBe(true);
-    expect((await contentOf(files, scratch.at('file'))).equals(bytes)).toBe(true);
-    await waitFor('the file to be closed', () => scratch.heldOpen().length === 0);
-  });
+  test.each([0, 1, 65_535, 65_536, 65_537, 3 * 1024 * 1024 + 1])(
+    'transfers a file of %i bytes',
+    async (size) => {
+      const { files } = await serve();
+      const bytes = Buffer.from(Uint8Array.from({ length: size }, (_, index) => index % 253));
+      await files.writeFile(scratch.at('file'), bytes, FOLLOW, waitingForever());
+      expect(readFileSync(scratch.at('file')).equals(bytes)).toBe(true);
+      expect((await contentOf(files, scratch.at('file'))).equals(bytes)).toBe(true);
+      await waitFor('the file to be closed', () => scratch.heldOpen().length === 0);
+    },
+  );
 
-  test('content may be read in pieces of any size, and left early', async () => {
+  test('reads content in pieces of any size, and can stop early', async () => {
     const { files } = await serve();
     const bytes = Buffer.from(Uint8Array.from({ length: 200_000 }, (_, index) => index % 251));
     writeFileSync(scratch.at('file'), bytes);
@@ -109,7 +112,7 @@ describe('files through pipes', () => {
     expect(scratch.heldOpen()).toEqual([]);
   });
 
-  test('a write to a FIFO tells that it waits, and goes on when there is a reader', async () => {
+  test('a write to a FIFO reports that it waits, and continues when there is a reader', async () => {
     const { files } = await serve();
     const fifo = scratch.fifo('fifo');
     const waits = new Promise<void>((resolve) => {
@@ -125,7 +128,7 @@ describe('files through pipes', () => {
     await once(reader, 'close');
   });
 
-  test('a write to a FIFO is given up when nobody wants it any more', async () => {
+  test('a write to a FIFO can be cancelled', async () => {
     const { files } = await serve();
     const end = new AbortController();
     const waiting = { signal: end.signal, onWait: () => end.abort() };
@@ -134,7 +137,7 @@ describe('files through pipes', () => {
     ).rejects.toMatchObject({ kind: 'failed', message: expect.stringContaining('given up') });
   });
 
-  test('writes that wait for readers leave their places, but only so many may', async () => {
+  test('writes that wait for readers free their slots, up to a limit', async () => {
     const { files } = await serve();
     const fifo = scratch.fifo('fifo');
     const end = new AbortController();
@@ -156,7 +159,7 @@ describe('files through pipes', () => {
     await Promise.all(patient);
   });
 
-  test('an abort that comes with its request is not lost', async () => {
+  test('handles an abort that arrives with its request', async () => {
     const seen: boolean[] = [];
     const watched: FileSystem = {
       ...LOCAL_FILE_SYSTEM,
@@ -181,7 +184,7 @@ describe('files through pipes', () => {
     expect(seen).toEqual([true]);
   });
 
-  test('a long write that is aborted half-way leaves the helper to others', async () => {
+  test('a long write that is aborted does not block others', async () => {
     const { files, requests, timesBroken } = await serve();
     const end = new AbortController();
     requests.pause();
@@ -201,7 +204,7 @@ describe('files through pipes', () => {
     expect(timesBroken()).toBe(0);
   });
 
-  test('a walk ends at once when it is aborted', async () => {
+  test('an aborted walk ends immediately', async () => {
     const slow: FileSystem = {
       ...LOCAL_FILE_SYSTEM,
       walk: (_path, _options, signal) =>
@@ -227,7 +230,7 @@ describe('files through pipes', () => {
     expect(matches).toEqual([{ path: scratch.at('a'), line: 2, column: 5, text: 'two needle' }]);
   });
 
-  test('only so many operations are with the helper at once', async () => {
+  test('limits the concurrent operations', async () => {
     let now = 0;
     let most = 0;
     const counting: FileSystem = {
@@ -244,7 +247,7 @@ describe('files through pipes', () => {
     expect(most).toBe(OPERATION_CONCURRENCY);
   });
 
-  test('large contents take turns', async () => {
+  test('limits the concurrent content', async () => {
     const sizes: number[] = [];
     let now = 0;
     const counting: FileSystem = {
@@ -259,12 +262,12 @@ describe('files through pipes', () => {
     const { files } = await serve(counting);
     const megabytes = Buffer.alloc(20 * 1024 * 1024);
     await Promise.all(
-      Array.from({ length: 4 }, () => files.writeFile(scratch.at('x'), megabytes, FOLLOW, patiently())),
+      Array.from({ length: 4 }, () => files.writeFile(scratch.at('x'), megabytes, FOLLOW, waitingForever())),
     );
     expect(sizes).toEqual(new Array(4).fill(megabytes.length));
   });
 
-  test('beyond a number of waiting operations further ones are refused', async () => {
+  test('refuses operations when the queue is full', async () => {
     const { files, die } = await serve({ ...LOCAL_FILE_SYSTEM, canonicalize: () => new Promise(() => {}) });
     const all = Array.from({ length: OPERATION_CONCURRENCY + MAX_QUEUED_OPERATIONS }, () =>
       files.canonicalize(scratch.at('.')).catch((error: Error) => error.message),
@@ -274,7 +277,7 @@ describe('files through pipes', () => {
     expect(new Set(await Promise.all(all))).toEqual(new Set(['fs sandbox helper died']));
   });
 
-  test('a helper holds no more files open than it may', async () => {
+  test('limits the open files', async () => {
     const open: FileSystem['open'] = async () => ({
       read: async () => Buffer.alloc(0),
       write: async () => {},
@@ -290,7 +293,7 @@ describe('files through pipes', () => {
     await (await files.open(scratch.at('x'), 'read')).close();
   });
 
-  test('requests wait while answers are not taken', async () => {
+  test('reads no requests while too many answers are unsent', async () => {
     let reads = 0;
     const size = 1024 * 1024;
     const content: FileContent = {
@@ -323,7 +326,7 @@ describe('files through pipes', () => {
     expect(held).toBeLessThan(reads);
   });
 
-  test('everything fails when the helper dies, then and later', async () => {
+  test('pending and later operations fail when the helper dies', async () => {
     const { files, channel, die } = await serve({
       ...LOCAL_FILE_SYSTEM,
       canonicalize: () => new Promise(() => {}),
@@ -344,7 +347,7 @@ describe('files through pipes', () => {
     expect(channel.failure).not.toBeNull();
   });
 
-  test('the end of the input drops what is open', async () => {
+  test('the end of the input discards open files', async () => {
     const { files, requests, served } = await serve();
     writeFileSync(scratch.at('file'), 'old');
     await files.open(scratch.at('file'), 'read');
@@ -363,12 +366,12 @@ describe('files through pipes', () => {
     ['to nothing', (bytes) => bytes.writeUInt32LE(4_000_000, 5)],
     ['that asks', (bytes) => bytes.writeUInt8(1, 4)],
     ['with more than was asked for', (bytes) => bytes.writeUInt32LE(ANSWER_CONTENT_BYTES + 1, 13)],
-  ])('an answer %s ends the helper', async (_name, spoil) => {
+  ])('an answer %s is a protocol error', async (_name, corrupt) => {
     const { files, channel, answers, timesBroken } = await serve();
     answers.removeAllListeners('data');
     answers.on('data', (bytes: Buffer) => {
       const copy = Buffer.from(bytes);
-      spoil(copy);
+      corrupt(copy);
       channel.receive(copy);
     });
     await expect(files.canonicalize(scratch.at('.'))).rejects.toMatchObject({
@@ -378,13 +381,13 @@ describe('files through pipes', () => {
     expect(timesBroken()).toBe(1);
   });
 
-  test('nonsense ends the helper’s side too', async () => {
+  test('the helper stops at an invalid message', async () => {
     const { requests, served } = await serve();
     requests.write(Buffer.alloc(64, 0xff));
     await served;
   });
 
-  test('a helper that takes no requests has to be ended, and then everything fails', async () => {
+  test('reports a helper that accepts no requests, and fails all operations', async () => {
     const { files, requests, timesBroken, die } = await serve();
     requests.destroy();
     const looks = [1, 2, 3].map(() => files.getMetadata(scratch.at('.'), NO_FOLLOW));
@@ -393,7 +396,7 @@ describe('files through pipes', () => {
     for (const look of looks) await expect(look).rejects.toThrow('died');
   });
 
-  test('names that are not text survive', async () => {
+  test('keeps names that are not UTF-8', async () => {
     const { files } = await serve();
     execFileSync('sh', ['-c', 'printf x > "$(printf \'\\377\\351\')"'], { cwd: scratch.at('.') });
     const [entry] = await files.readDirectory(scratch.at('.'));

@@ -13,10 +13,10 @@ export interface ServedPair {
   readonly files: FileSystem;
   readonly search: HelperFileSystem['search'];
   readonly channel: HelperChannel;
-  /** What the server writes to, and what it reads from. */
+  /** The pipes from and to the server. */
   readonly requests: PassThrough;
   readonly answers: PassThrough;
-  /** How often the server was told that the helper has to be ended. */
+  /** How often the channel asked to kill the helper. */
   timesBroken(): number;
   /** Resolves when the helper has ended. */
   readonly served: Promise<void>;

@@ -4,7 +4,7 @@ export interface MadeCall {
   readonly args: readonly number[];
 }
 
-/** What lies below the stack pointer, where calls put what they tell. */
+/** The memory below the stack pointer, where calls write their results. */
 export interface StackMemory {
   readonly bytes: Buffer;
   /** The address of the first byte. */
@@ -16,8 +16,8 @@ const STACK_END = 0x7fff0000;
 const STACK_BYTES = 4096;
 
 /**
- * Runs the machine code of an arm64 executable whose one segment is loaded at `base`, from its entry until `answer` ends it by
- * returning null. Knows only what a launcher needs, by the encodings of the architecture's manual; anything else throws.
+ * Interprets an arm64 executable whose segment is loaded at `base`, until `answer` returns null. Supports only the instructions of a
+ * launcher and throws for all others.
  */
 export function runArm64(
   image: Buffer,

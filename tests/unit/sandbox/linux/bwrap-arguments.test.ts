@@ -47,7 +47,7 @@ test.each<[MountStep, string]>([
   expect([...after.slice(0, start), ...after.slice(-2)]).toEqual(before);
 });
 
-test('the namespaces, and where the command starts', () => {
+test('sets up the namespaces and starts in the root directory', () => {
   const namespaces = '--unshare-user --unshare-pid --unshare-ipc --unshare-cgroup-try';
   expect(argumentsOf([]).join(' ')).toBe(
     `${namespaces} --unshare-net --die-with-parent --cap-drop ALL --chdir /`,
@@ -57,12 +57,12 @@ test('the namespaces, and where the command starts', () => {
   );
 });
 
-test('every empty file has a descriptor of its own', () => {
+test('uses one descriptor for each empty file', () => {
   const step = { kind: 'emptyFile', path, mode: 0o444 } as const;
   expect(argumentsOf([step, step]).filter((argument) => /^1[01]$/.test(argument))).toEqual(['10', '11']);
 });
 
-test('more arguments than bwrap takes are refused', () => {
+test('refuses more arguments than bwrap accepts', () => {
   const most = BWRAP_MAX_ARGUMENTS - BWRAP_SPARE_ARGUMENTS;
   const fixed = argumentsOf([]).length;
   const binds = (count: number) => new Array<MountStep>(count).fill({ kind: 'bind', path, writable: false });
@@ -76,7 +76,7 @@ test('more arguments than bwrap takes are refused', () => {
   );
 });
 
-test('behind a gate come placeholders, which may be missing, and covers with what is inside them', () => {
+test('puts placeholders, optional ones, and covers with their inner mounts behind the gate', () => {
   const made = native('/x y/.git');
   const steps: MountStep[] = [
     { kind: 'bind', path, writable: true },
@@ -114,6 +114,6 @@ test.each<[string, MountStep[], Placeholder[], boolean]>([
   ['with a missing file to deny', [], [{ path, kind: 'file' }], false],
   ['without the disk', [{ kind: 'emptyRoot' }], [], false],
   ['with a link', [{ kind: 'link', path, target: 't' }], [], false],
-])('whether a plan can be built ahead: one %s', (_, steps, placeholders, expected) => {
+])('decides whether a plan can be pre-built: a plan %s', (_, steps, placeholders, expected) => {
   expect(canBuildAhead(planOf(steps, placeholders))).toBe(expected);
 });

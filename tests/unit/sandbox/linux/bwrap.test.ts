@@ -21,7 +21,7 @@ import { childPids } from '../../../support/children.ts';
 const spawner = new NativeSpawner(loadLibc());
 const REAL = realpathSync('/usr/bin/bwrap');
 const architecture = process.arch === 'arm64' ? 'arm64' : 'x64';
-// A directory that only its owner can change all the way up; the one for temporary files is sticky.
+// Only its owner can replace any directory in this path. The temporary directory is sticky.
 const folder = mkdtempSync(join(tmpdir(), 'bwrap-'));
 let count = 0;
 let place: string;
@@ -43,14 +43,14 @@ function fake(text: string): void {
   writeFileSync(join(place, 'bwrap'), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
 }
 
-describe('bwrap is found', () => {
-  test('on the search path, by its real path, and works', async () => {
+describe('finding bwrap', () => {
+  test('finds a working bwrap on the PATH by its real path', async () => {
     expect(await bwrap('/no/such/directory:/usr/bin').path()).toBe(REAL);
     symlinkSync(REAL, join(place, 'bwrap'));
     expect(await bwrap(place).path()).toBe(REAL);
   });
 
-  test('once, however often it is asked for', async () => {
+  test('looks it up once for concurrent calls', async () => {
     const spawn = vi.spyOn(spawner, 'spawn');
     const found = bwrap('/usr/bin');
     await Promise.all([found.path(), found.path()]);
@@ -59,7 +59,7 @@ describe('bwrap is found', () => {
     spawn.mockRestore();
   });
 
-  test('never in a relative directory', async () => {
+  test('ignores relative directories', async () => {
     await expect(bwrap(':.:bin:usr/bin').path()).rejects.toThrow(
       /not found on this server's PATH.*install the package bubblewrap/,
     );
@@ -69,7 +69,7 @@ describe('bwrap is found', () => {
     ['a file that others can write to', () => chmodSync(join(place, 'bwrap'), 0o777)],
     ['a directory that others can write to', () => chmodSync(place, 0o777)],
     ['a directory that a group can write to', () => chmodSync(place, 0o775)],
-  ])('not as %s', async (_, weaken) => {
+  ])('rejects %s', async (_, weaken) => {
     copyFileSync(REAL, join(place, 'bwrap'));
     weaken();
     await expect(bwrap(place).path()).rejects.toThrow(/can be changed by other users/);
@@ -80,7 +80,7 @@ describe('bwrap is found', () => {
     ['a directory', () => mkdirSync(join(place, 'bwrap'))],
     ['a file that cannot be executed', () => writeFileSync(join(place, 'bwrap'), '', { mode: 0o644 })],
     ['a dangling link', () => symlinkSync('nowhere', join(place, 'bwrap'))],
-  ])('not as %s', async (_, make) => {
+  ])('rejects %s', async (_, make) => {
     make();
     await expect(bwrap(place).path()).rejects.toThrow(/not found/);
   });
@@ -98,17 +98,17 @@ describe('a bwrap that does not work', () => {
     ['bwrap: prctl(PR_SET_SECCOMP): Invalid argument', 'CONFIG_SECCOMP_FILTER'],
     ['bwrap: execvp /proc/self/fd/3: Permission denied', 'vm.memfd_noexec'],
     ['bwrap: something else', 'something else'],
-  ])('says why and what helps: %s', async (complaint, fix) => {
-    fake(`echo "${complaint}" >&2; exit 1`);
+  ])('reports the reason and the fix: %s', async (message, fix) => {
+    fake(`echo "${message}" >&2; exit 1`);
     const error = await bwrap(place)
       .path()
       .catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(SandboxError);
-    expect(error).toMatchObject({ kind: 'unenforceable', message: expect.stringContaining(complaint) });
+    expect(error).toMatchObject({ kind: 'unenforceable', message: expect.stringContaining(message) });
     expect(error).toMatchObject({ message: expect.stringContaining(fix) });
   });
 
-  test('is not believed for saying nothing, nor listened to without end', async () => {
+  test('is rejected without output, and its output is truncated', async () => {
     fake('exit 3');
     await expect(bwrap(place).path()).rejects.toThrow('it exited with 3');
     fake('yes | head -c 1000000 >&2; exit 1');
@@ -118,14 +118,14 @@ describe('a bwrap that does not work', () => {
     expect(error.message.length).toBeLessThan(3000);
   });
 
-  test('is known not to work once it could not be found', async () => {
+  test('counts as not working after it was not found', async () => {
     const missing = bwrap('/no/such/directory');
     expect(missing.works).toBe(null);
     await expect(missing.trustedPath()).rejects.toThrow('not found');
     expect(missing.works).toBe(false);
   });
 
-  test('works all the same when a sandbox of it was seen while a trial failed', async () => {
+  test('counts as working when a sandbox was built while the probe failed', async () => {
     const gate = join(place, 'gate');
     fake(`until [ -e ${gate} ]; do sleep 0.01; done; exit 1`);
     const slow = bwrap(place);
@@ -139,7 +139,7 @@ describe('a bwrap that does not work', () => {
     expect(await slow.path()).toBe(join(realpathSync(place), 'bwrap'));
   });
 
-  test('is tried again after a while, not before', async () => {
+  test('is probed again only after PROBE_RETRY_MS', async () => {
     fake('exit 3');
     const now = vi.spyOn(performance, 'now');
     const start = performance.now();

@@ -1,4 +1,4 @@
-/** A system call as the kernel shows it to a filter. */
+/** A system call as the kernel passes it to a filter. */
 export interface Call {
   readonly arch: number;
   readonly nr: number;
@@ -9,7 +9,7 @@ export const ALLOW = 0x7fff0000;
 export const DENY_EPERM = 0x00050001;
 export const KILL_PROCESS = 0x80000000;
 
-/** Runs a filter of the kernel on one call. Throws on what the kernel would not load: unknown operations and jumps out of it. */
+/** Evaluates a seccomp filter for one call. Throws for a filter that the kernel would reject: unknown operations and jumps out of it. */
 export function runFilter(filter: Buffer, { arch, nr, args = [] }: Call): number {
   const data = Buffer.alloc(64);
   data.writeUInt32LE(nr >>> 0, 0);

@@ -13,7 +13,7 @@ const MANY = Buffer.alloc(300_000, 'argument\0');
 
 let descriptors: number;
 let instructions: Instructions;
-/** Descriptors of what bwrap would have inherited. */
+/** The descriptors that bwrap would inherit. */
 let [launcher, args] = [-1, -1];
 
 beforeEach(() => {
@@ -33,7 +33,7 @@ afterEach(async () => {
 
 const launcherSize = () => fstatSync(launcher).size;
 
-/** A piece of what is in the pipe. */
+/** Reads some bytes from the pipe. */
 function available(): Buffer {
   const piece = Buffer.alloc(16 * 1024);
   try {
@@ -60,7 +60,7 @@ test.each([0, 1, SMALL_PIPE_BYTES])(
   },
 );
 
-test('there is no launcher before all arguments are in the pipe', async () => {
+test('fills the launcher only after all arguments are in the pipe', async () => {
   instructions.closeReadEnd();
   let sent = false;
   const sending = instructions.send({ args: MANY, launcher: LAUNCHER }).then(() => {
@@ -68,7 +68,7 @@ test('there is no launcher before all arguments are in the pipe', async () => {
   });
   const received: Buffer[] = [];
   const total = () => received.reduce((sum, { length }) => sum + length, 0);
-  // What is left fits into the pipe only when more than this has been taken out.
+  // The rest fits into the pipe only after more than this was read.
   while (total() < 100_000) {
     received.push(available());
     await new Promise(setImmediate);
@@ -87,21 +87,21 @@ test('there is no launcher before all arguments are in the pipe', async () => {
 test.each([
   ['few', MANY.subarray(0, 100)],
   ['many', MANY],
-])('%s arguments for a bwrap that is gone are nobody’s', async (_, bytes) => {
+])('drops %s arguments when bwrap has exited', async (_, bytes) => {
   instructions.closeReadEnd();
   endReader();
   await instructions.send({ args: bytes, launcher: LAUNCHER });
   expect(launcherSize()).toBe(0);
 });
 
-test('given up before they are sent, the arguments end and there is no launcher', async () => {
+test('closing before sending ends the arguments and leaves the launcher empty', async () => {
   instructions.close();
   await instructions.send({ args: MANY, launcher: LAUNCHER });
   expect(readFileSync(args)).toEqual(Buffer.alloc(0));
   expect(launcherSize()).toBe(0);
 });
 
-test('given up while they are sent, there is no launcher', async () => {
+test('closing while sending leaves the launcher empty', async () => {
   instructions.closeReadEnd();
   const sending = instructions.send({ args: MANY, launcher: LAUNCHER });
   instructions.close();

@@ -56,7 +56,7 @@ describe('the code for arm64', () => {
     return pointer === 0 ? [] : [textAt(pointer), ...table(address + 8)];
   };
 
-  /** The calls up to the end, when each is answered with 0 unless told otherwise. */
+  /** The calls until the exit. Each returns 0 unless `answers` says otherwise. */
   function calls(of: Buffer, answers: Readonly<Record<number, number>> = {}): MadeCall[] {
     const made: MadeCall[] = [];
     runArm64(of, BASE, (call) => {
@@ -68,7 +68,7 @@ describe('the code for arm64', () => {
     return made;
   }
 
-  test('does everything in order and executes the program', () => {
+  test('makes all calls in order and executes the program', () => {
     const made = calls(image);
     expect(made.map(({ nr }) => nr)).toEqual([CLOSE, SETSID, IOCTL, PRCTL, SECCOMP, EXECVE]);
     expect(made[0]!.args[0]).toBe(7);
@@ -92,11 +92,11 @@ describe('the code for arm64', () => {
     expect(made.map(({ nr }) => nr)).toEqual([...expected]);
   });
 
-  describe('goes where the program is to start', () => {
+  describe('changes to the working directory', () => {
     const cwd = nativePathOfBytes('/w/\xfc d');
     const changing = launcherImage({ ...EVERYTHING, session: null, filter: null, cwd, report: 8 }, 'arm64');
 
-    test('and says that all is well behind that', () => {
+    test('and reports completion after that', () => {
       const made = calls(changing);
       expect(made.map(({ nr }) => nr)).toEqual([CLOSE, CHDIR, WRITE, CLOSE, EXECVE]);
       const from = made[1]!.args[0]! - BASE;
@@ -104,7 +104,7 @@ describe('the code for arm64', () => {
       expect(changing[made[2]!.args[1]! - BASE]).toBe(LaunchReport.complete);
     });
 
-    test('or says that it cannot, and ends', () => {
+    test('or reports a refusal and exits', () => {
       const made = calls(changing, { [CHDIR]: -EACCES });
       expect(made.map(({ nr }) => nr)).toEqual([CLOSE, CHDIR, WRITE, WRITE, EXIT_GROUP]);
       expect(made[2]!.args[0]).toBe(8);
@@ -115,7 +115,7 @@ describe('the code for arm64', () => {
     });
   });
 
-  test('makes sockets, sends them and forgets them before it executes the program', () => {
+  test('creates sockets, sends them and executes the program', () => {
     const listeners = { ports: [61_328, 61_080], mailbox: 9, firstFree: 30 };
     const sender = launcherImage({ ...EVERYTHING, session: null, filter: null, listeners }, 'arm64');
     const made = calls(sender, { [SOCKET]: 12 });
@@ -140,13 +140,13 @@ describe('the code for arm64', () => {
     [ENOEXEC, 126, 'not a valid executable'],
     [E2BIG, 127, 'too long'],
     [EIO, 127, 'refused'],
-  ])('reports errno %i with exit code %i', (errno, exitCode, words) => {
+  ])('reports errno %i with exit code %i', (errno, exitCode, message) => {
     const [write, exit] = calls(image, { [EXECVE]: -errno }).slice(-2);
     expect([write!.nr, write!.args[0], exit!.nr, exit!.args[0]]).toEqual([WRITE, 2, EXIT_GROUP, exitCode]);
     const from = write!.args[1]! - BASE;
     const text = image.toString('utf8', from, from + write!.args[2]!);
     expect(text).toMatch(/^exec-server: cannot execute \/bin\/prögram inside the sandbox: [^\n]+\n$/);
-    expect(text).toContain(words);
+    expect(text).toContain(message);
   });
 
   test.each([
@@ -159,20 +159,20 @@ describe('the code for arm64', () => {
     expect(made.at(-1)!.args[0]).toBe(127);
   });
 
-  describe('looks at mounts before it does anything', () => {
+  describe('verifies the mounts first', () => {
     const MOUNTS = [
       { path: nativePathOfBytes('/w'), file: { device: 0x1234_0000_5678n, inode: 77n } },
       { path: nativePathOfBytes('/w/.g\xff'), file: null },
     ];
-    /** The numbers of that device: its bits 8–19 and 32–63, and the others. */
+    /** The major number (bits 8–19 and 32–63) and the minor number (the other bits) of that device. */
     const [major, minor] = [0x1056, 0x78 + 0x2340_0000];
     const well = { attributes: 0x2000, known: 0x2000, inode: 77n, major: 0, minor: 0 };
 
     const REPORT = 8;
 
-    /** The paths that were looked at, what was reported, and whether the program was executed, when each look tells this. */
-    function looks(
-      told: (path: string) => Partial<typeof well> | null,
+    /** The paths that were checked, the report, and whether the program was executed, if statx returns these facts. */
+    function checks(
+      factsOf: (path: string) => Partial<typeof well> | null,
       certain = false,
     ): {
       paths: string[];
@@ -200,7 +200,7 @@ describe('the code for arm64', () => {
         const from = args[1]! - BASE;
         const path = checked.toString('latin1', from, checked.indexOf(0, from));
         paths.push(path);
-        const facts = told(path);
+        const facts = factsOf(path);
         if (facts === null) return -ENOENT;
         const at = args[4]! - stack.start;
         const { attributes, known, inode } = { ...well, ...facts };
@@ -215,22 +215,22 @@ describe('the code for arm64', () => {
       return { paths, reports, executed };
     }
 
-    test('and executes the program when all is as it should be', () => {
-      expect(looks(() => ({}))).toEqual({
+    test('and executes the program when all mounts are as expected', () => {
+      expect(checks(() => ({}))).toEqual({
         paths: ['/w', '/w/.g\xff'],
         reports: [LaunchReport.complete],
         executed: true,
       });
-      // Of the second one nothing is known but that something is mounted there.
+      // The second mount accepts any file.
       const other = (path: string) => (path === '/w' ? {} : { inode: 78n, major: 1, minor: 1 });
-      expect(looks(other).executed).toBe(true);
-      // Older kernels do not tell.
-      expect(looks(() => ({ attributes: 0, known: 0 })).executed).toBe(true);
-      expect(looks(() => ({}), true).executed).toBe(true);
+      expect(checks(other).executed).toBe(true);
+      // Older kernels do not report mount points.
+      expect(checks(() => ({ attributes: 0, known: 0 })).executed).toBe(true);
+      expect(checks(() => ({}), true).executed).toBe(true);
     });
 
-    test('and does not execute it when it has to be certain and the kernel does not tell', () => {
-      expect(looks(() => ({ attributes: 0, known: 0 }), true)).toMatchObject({
+    test('and refuses when certainty is required and the kernel does not report mount points', () => {
+      expect(checks(() => ({ attributes: 0, known: 0 }), true)).toMatchObject({
         reports: [LaunchReport.refused],
         executed: false,
       });
@@ -242,8 +242,8 @@ describe('the code for arm64', () => {
       ['another file is there', { inode: 78n }],
       ['a file of another device is there', { major: 1 }],
       ['a file of a device next to it is there', { minor: 1 }],
-    ])('and does not execute it when %s', (_, facts) => {
-      expect(looks((path) => (path === '/w' ? facts : {}))).toEqual({
+    ])('and refuses the program when %s', (_, facts) => {
+      expect(checks((path) => (path === '/w' ? facts : {}))).toEqual({
         paths: ['/w'],
         reports: [LaunchReport.refused],
         executed: false,
@@ -251,7 +251,7 @@ describe('the code for arm64', () => {
     });
   });
 
-  test('can do nothing but exit', () => {
+  test('can only exit', () => {
     expect(calls(idleImage('arm64')).map(({ nr, args }) => [nr, args[0]])).toEqual([[EXIT_GROUP, 0]]);
   });
 });
@@ -331,7 +331,7 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
     expect((await start({ path: '/bin/cat', argv })).stdout).toBe('\0/proc/self/cmdline\0\0');
   });
 
-  test('leaves the program no descriptor of its own', async () => {
+  test('leaks no descriptor to the program', async () => {
     const { stdout } = await start({ path: '/bin/ls', argv: ['ls', '-l', '/proc/self/fd'] });
     expect(stdout.match(/\d+ -> \S+/g)).toHaveLength(4);
     expect(stdout).not.toContain('memfd');
@@ -376,7 +376,7 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
     },
   );
 
-  test('starts the program in a directory, or says that it cannot', async () => {
+  test('starts the program in a directory, or reports that it cannot', async () => {
     const path = '/bin/pwd';
     const argv = ['pwd'];
     expect((await start({ path, argv, cwd: nativePathOfBytes('/usr') })).stdout).toBe('/usr\n');
@@ -387,7 +387,7 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
     });
   });
 
-  test('takes arguments as long as the system does', async () => {
+  test('accepts arguments as long as the system does', async () => {
     const argv = ['sh', '-c', 'printf %s "$1$2" | wc -c', 'sh', 'x'.repeat(100_000), 'ü'.repeat(50_000)];
     expect((await start({ path: '/bin/sh', argv })).stdout).toBe('200000\n');
     const refused = await start({ path: '/bin/true', argv: ['true', 'x'.repeat(200_000)] });
@@ -401,16 +401,16 @@ describe.runIf(process.arch === 'x64')('a launcher that runs', () => {
     ['a file that is not executable', () => file('plain', 'text', 0o644), 126, 'permission denied'],
     ['a file without a format', () => file('formless', 'text', 0o755), 126, 'not a valid executable'],
     ['a file as a directory', () => join(file('leaf', '', 0o644), 'x'), 127, 'refused'],
-  ])('says what is wrong with %s', async (_, make, code, words) => {
+  ])('reports the problem with %s', async (_, make, code, message) => {
     const path = make();
     const { stdout, stderr, status } = await start({ path });
     expect({ stdout, status }).toEqual({ stdout: '', status: { code, signal: null } });
     expect(stderr).toMatch(/^exec-server: cannot execute [^\n]* inside the sandbox: [^\n]*\n$/);
     expect(stderr).toContain(path);
-    expect(stderr).toContain(words);
+    expect(stderr).toContain(message);
   });
 
-  test('puts the program under the filter and lets it gain nothing', async () => {
+  test('applies the filter and no_new_privs to the program', async () => {
     const path = '/bin/grep';
     const argv = ['grep', '-E', 'NoNewPrivs|Seccomp:', '/proc/self/status'];
     const before = await start({ path, argv });

@@ -7,7 +7,7 @@ import { loadLibc } from '../../../../src/native/libc.ts';
 import { MountTable } from '../../../../src/sandbox/linux/mount-table.ts';
 import { openDescriptors } from '../../../support/children.ts';
 
-test.runIf(process.getuid?.() === 0)('a mount and an unmount are noticed, each once', () => {
+test.runIf(process.getuid?.() === 0)('reports a mount and an unmount once each', () => {
   const table = new MountTable(loadLibc());
   const place = mkdtempSync(join(tmpdir(), 'mount-table-'));
   try {
@@ -22,7 +22,7 @@ test.runIf(process.getuid?.() === 0)('a mount and an unmount are noticed, each o
   }
 });
 
-test('who does not look does not know, and holds nothing', () => {
+test('reports a change and holds no descriptor while not watching', () => {
   const table = new MountTable(loadLibc());
   const before = openDescriptors();
   expect(table.changed()).toBe(true);

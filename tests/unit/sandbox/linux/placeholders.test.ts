@@ -31,20 +31,20 @@ const cached = await loadCachedCalls();
 let folder: string;
 let descriptors: number;
 
-/** What one server would use; it remembers what its guard was told. */
+/** The placeholders of one server. Records what its watchdog was told to watch. */
 function server(lock: SandboxCalls['lock'] = (fd, mode) => libc.lock(fd, mode)) {
-  const guarded = new Set<string>();
-  const told: string[] = [];
+  const watched = new Set<string>();
+  const announced: string[] = [];
   const calls: ConstructorParameters<typeof Placeholders>[0] = {
     lock,
     openCached: cached.openPath,
     removeAfterDeath: (path) => {
-      told.push(path);
-      guarded.add(path);
+      announced.push(path);
+      watched.add(path);
     },
-    forgetRemoval: (path) => void guarded.delete(path),
+    forgetRemoval: (path) => void watched.delete(path),
   };
-  return { placeholders: new Placeholders(calls), guarded, told };
+  return { placeholders: new Placeholders(calls), watched, announced };
 }
 
 const at = (name: string, kind: Placeholder['kind'] = 'directory'): Placeholder => ({
@@ -66,14 +66,14 @@ afterEach(async () => {
 const umask = process.umask(0o022);
 afterAll(() => void process.umask(umask));
 
-describe('what is held', () => {
-  test('exists, is told to the guard, and is gone afterwards', async () => {
-    const { placeholders, guarded } = server();
+describe('a held placeholder', () => {
+  test('exists, is registered with the watchdog, and is removed on release', async () => {
+    const { placeholders, watched } = server();
     const wanted = [at('.git'), at('.env', 'file')];
     const { release, identities } = await placeholders.hold(wanted);
     expect(readdirSync(folder).sort()).toEqual(['.env', '.git']);
     expect([mode('.git'), mode('.env')]).toEqual([PLACEHOLDER_MODES.directory, PLACEHOLDER_MODES.file]);
-    expect([...guarded].sort()).toEqual(wanted.map(({ path }) => path).sort());
+    expect([...watched].sort()).toEqual(wanted.map(({ path }) => path).sort());
     for (const { path, kind } of wanted) {
       const { dev, ino } = lstatSync(path, { bigint: true });
       expect(identities.get(path)).toBe(`${dev}:${ino}:${kind}`);
@@ -82,24 +82,24 @@ describe('what is held', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('is told to the guard once, until it has been unused for longer than as many others as there may be', async () => {
-    const { placeholders, guarded, told } = server();
+  test('is registered with the watchdog once, until MAX_PLACEHOLDERS others were used after it', async () => {
+    const { placeholders, watched, announced } = server();
     const use = async (...wanted: Placeholder[]) => {
       await (await placeholders.hold(wanted)).release();
-      // Until then they count among those that there may be.
+      // Until then they count for the limit.
       await removedAreClosed();
     };
     await use(at('.git'));
     await use(at('.git'));
-    expect(told).toEqual([at('.git').path]);
+    expect(announced).toEqual([at('.git').path]);
     const held = await placeholders.hold([at('.aws')]);
     await use(...Array.from({ length: MAX_PLACEHOLDERS - 2 }, (_, index) => at(`p${index}`)));
-    expect(guarded.size).toBe(MAX_PLACEHOLDERS);
+    expect(watched.size).toBe(MAX_PLACEHOLDERS);
     await use(at('.git'));
     await use(at('one more'));
-    expect(guarded.size).toBe(MAX_PLACEHOLDERS);
-    // The longest unused that is not in use.
-    expect([at('.git'), at('.aws'), at('p0'), at('one more')].map(({ path }) => guarded.has(path))).toEqual([
+    expect(watched.size).toBe(MAX_PLACEHOLDERS);
+    // The least recently used path that is not in use is forgotten.
+    expect([at('.git'), at('.aws'), at('p0'), at('one more')].map(({ path }) => watched.has(path))).toEqual([
       true,
       true,
       false,
@@ -108,7 +108,7 @@ describe('what is held', () => {
     await held.release();
   });
 
-  test('has its mode whatever the umask takes away', async () => {
+  test('has its mode regardless of the umask', async () => {
     process.umask(0o777);
     const { placeholders } = server();
     const { release } = await placeholders.hold([at('.git'), at('.env', 'file')]);
@@ -149,7 +149,7 @@ describe('what is held', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('is made anew where it is missing because its directory was moved, and goes in both places', async () => {
+  test('is created again after its directory was moved, and both are removed', async () => {
     const { placeholders } = server();
     mkdirSync(join(folder, 'a'));
     const first = await placeholders.hold([at('a/.git')]);
@@ -166,7 +166,7 @@ describe('what is held', () => {
     expect(readdirSync(join(folder, 'a'))).toEqual([]);
   });
 
-  test('is the same for all at any time, however often it comes and goes', async () => {
+  test('is the same entry for all concurrent users', async () => {
     const servers = [server(), server(), server()];
     let rounds = 0;
     const use = async ({ placeholders }: ReturnType<typeof server>) => {
@@ -185,7 +185,7 @@ describe('what is held', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('is adopted when a dead server has left it, and removed', async () => {
+  test('is taken over from a dead server and removed', async () => {
     mkdirSync(join(folder, '.git'));
     chmodSync(join(folder, '.git'), PLACEHOLDER_MODES.directory);
     writeFileSync(join(folder, '.env'), '');
@@ -206,22 +206,22 @@ describe('what is held', () => {
   });
 });
 
-describe('what belongs to somebody is left alone', () => {
-  test('an empty directory or file of theirs', async () => {
+describe('entries of other users are left alone', () => {
+  test('an empty directory or file', async () => {
     mkdirSync(join(folder, '.git'), { mode: 0o755 });
     writeFileSync(join(folder, '.env'), '', { mode: 0o644 });
-    const { placeholders, guarded } = server();
+    const { placeholders, watched } = server();
     await expect(placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdatedError);
     await expect(placeholders.hold([at('.env', 'file')])).rejects.toThrow(PlanOutdatedError);
     expect([mode('.git'), mode('.env')]).toEqual([0o755, 0o644]);
-    expect(guarded.size).toBe(0);
+    expect(watched.size).toBe(0);
   });
 
   test.each([
     ['a link to a directory', () => symlinkSync(tmpdir(), join(folder, '.git'))],
     ['a dangling link', () => symlinkSync('nowhere', join(folder, '.git'))],
     ['a file', () => writeFileSync(join(folder, '.git'), '')],
-  ])('%s in the place of a directory', async (_, make) => {
+  ])('%s instead of a directory', async (_, make) => {
     make();
     const before = lstatSync(join(folder, '.git')).ino;
     await expect(server().placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdatedError);
@@ -235,7 +235,7 @@ describe('what belongs to somebody is left alone', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('what they put into it meanwhile, with an ordinary mode', async () => {
+  test('content that was added to a placeholder, which gets an ordinary mode', async () => {
     const { release } = await server().placeholders.hold([at('.git'), at('.env', 'file')]);
     chmodSync(join(folder, '.git'), 0o755);
     writeFileSync(join(folder, '.git', 'config'), 'x');
@@ -248,7 +248,7 @@ describe('what belongs to somebody is left alone', () => {
     expect(readdirSync(join(folder, '.git'))).toEqual(['config']);
   });
 
-  test('what they put in its place meanwhile', async () => {
+  test('an entry that replaced a placeholder', async () => {
     const { release } = await server().placeholders.hold([at('.git')]);
     rmSync(join(folder, '.git'), { recursive: true });
     mkdirSync(join(folder, '.git'), { mode: 0o755 });
@@ -257,36 +257,36 @@ describe('what belongs to somebody is left alone', () => {
   });
 });
 
-describe('what cannot be held', () => {
-  test('takes the others with it', async () => {
+describe('a placeholder that cannot be held', () => {
+  test('releases the others', async () => {
     mkdirSync(join(folder, 'theirs'));
-    const { placeholders, guarded } = server();
+    const { placeholders, watched } = server();
     await expect(placeholders.hold([at('.git'), at('theirs'), at('.aws')])).rejects.toThrow(
       PlanOutdatedError,
     );
     expect(readdirSync(folder)).toEqual(['theirs']);
-    expect(guarded.has(at('theirs').path)).toBe(false);
+    expect(watched.has(at('theirs').path)).toBe(false);
     const { release } = await placeholders.hold([at('.git')]);
     await release();
   });
 
-  test('is a place in a directory that is gone', async () => {
+  test('is in a directory that no longer exists', async () => {
     await expect(server().placeholders.hold([at('gone/.git')])).rejects.toThrow(PlanOutdatedError);
   });
 
-  test('is one more than a server may hold', async () => {
+  test('exceeds MAX_PLACEHOLDERS', async () => {
     const { placeholders } = server();
     const many = Array.from({ length: MAX_PLACEHOLDERS }, (_, index) => at(`p${index}`));
     const { release } = await placeholders.hold(many);
     await expect(placeholders.hold([at('more')])).rejects.toThrow(SandboxError);
-    // What is there already can be shared all the same.
+    // An existing placeholder can still be shared.
     const shared = await placeholders.hold([at('p0')]);
     await shared.release();
     await release();
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test('is one that another never stops removing', async () => {
+  test('is removed by another server again and again', async () => {
     const { placeholders } = server(() => false);
     await expect(placeholders.hold([at('.git')])).rejects.toThrow(PlanOutdatedError);
   });

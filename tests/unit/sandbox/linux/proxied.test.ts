@@ -20,7 +20,7 @@ const spawner = new NativeSpawner(loadLibc());
 const builder = newSandboxBuilder(spawner);
 const workspace = mkdtempSync(join(tmpdir(), 'proxied-'));
 
-// What is loaded with the first program of all stays open.
+// The first program opens descriptors that stay open.
 beforeAll(async () => {
   const launch = await builder.wrapProgram(
     { ...shell('true'), cwd: workspace },
@@ -53,7 +53,7 @@ test.each([
   ['a restricted disk', workspacePolicy(workspace)],
   ['many denied files', workspacePolicy(workspace, manyDenied)],
   ['every file', UNRESTRICTED],
-])('a program with %s reaches its proxy and nothing else', async (_name, policy) => {
+])('a program with %s reaches only its proxy', async (_name, policy) => {
   const web = await openWebServer();
   const before = openDescriptors();
   const decisions: Decision[] = [];

@@ -34,8 +34,7 @@ const trap = join(folder, 'trap');
 const calls = join(folder, 'calls');
 
 /**
- * A bwrap that does what the trap says before it does its work: between the plan and the mounts. The plan is made when the arguments
- * are there.
+ * A bwrap that runs the trap script before its work, so between the plan and the mounts. When the arguments arrive, the plan is made.
  */
 const BWRAP = `#!/bin/sh
 echo . >> ${calls}
@@ -61,7 +60,7 @@ let manager: ProcessManager;
 let events: string[];
 let output: string;
 let processId: string;
-/** What the policy says besides. */
+/** Further entries of the policy. */
 let more: Parameters<typeof workspacePolicy>[1];
 
 beforeEach(async () => {
@@ -69,7 +68,7 @@ beforeEach(async () => {
   more = {};
   mkdirSync(join(workspace, '.git'));
   manager = new ProcessManager(spawner, { maxProcesses: 4, closedRetentionMs: 1_000 });
-  // The first one starts the guard and tries bwrap.
+  // The first start also starts the watchdog and probes bwrap.
   await start(shell('true'));
   await closed();
   await removedAreClosed();
@@ -115,15 +114,15 @@ async function start(spec: SpawnSpec): Promise<void> {
   });
 }
 
-/** In shell: exchanges a directory that is to be mounted. */
+/** A shell script that replaces a directory before it is mounted. */
 const exchange = () => `mv ${workspace}/.git ${workspace}/was-$$ && mkdir ${workspace}/.git`;
 const once = (script: string) => `rm ${trap}; ${script}`;
 
-describe('a program whose files are exchanged while its sandbox is built', () => {
+describe('a program whose files are replaced while its sandbox is built', () => {
   test.each<[string, ChildIo, string]>([
     ['pipes', NO_INPUT, 'stdout'],
     ['a terminal', TERMINAL, 'pty'],
-  ])('is started again, on %s, and nothing is heard of the first attempt', async (_on, io, stream) => {
+  ])('is started again on %s, without output of the first attempt', async (_on, io, stream) => {
     writeFileSync(trap, once(exchange()));
     await start(shell('echo fine; echo no >> .git/config', io));
     await closed();
@@ -134,7 +133,7 @@ describe('a program whose files are exchanged while its sandbox is built', () =>
     expect(readdirSync(join(workspace, '.git'))).toEqual([]);
   });
 
-  test('is started again when bwrap does not even find them', async () => {
+  test('is started again when bwrap does not find the files', async () => {
     writeFileSync(trap, once(`rmdir ${workspace}/.git`));
     await start(shell('echo fine; mkdir .git/hooks'));
     await closed();
@@ -144,7 +143,7 @@ describe('a program whose files are exchanged while its sandbox is built', () =>
     expect(readdirSync(workspace)).toEqual([]);
   });
 
-  test('is refused in the end when that never stops', async () => {
+  test('is refused after SANDBOXED_START_ATTEMPTS', async () => {
     writeFileSync(trap, exchange());
     await start(shell('echo never'));
     await closed();
@@ -153,7 +152,7 @@ describe('a program whose files are exchanged while its sandbox is built', () =>
     expect(events).toEqual(['1 stderr', '2 exited 127', 'closed']);
   });
 
-  test('is not started any more once it is terminated', async () => {
+  test('is not started again after it was terminated', async () => {
     const waiting = join(folder, 'waiting');
     writeFileSync(trap, `${exchange()}; echo ': > ${waiting}; sleep 1000' > ${trap}`);
     const started = start(shell('echo never'));
@@ -168,7 +167,7 @@ describe('a program whose files are exchanged while its sandbox is built', () =>
   });
 });
 
-describe('a bwrap of which nothing is known yet', () => {
+describe('a bwrap that was not probed yet', () => {
   const script = join(folder, 'other-bwrap');
   const first = async (trial: () => Promise<string>) => {
     const bwrap = { works: null, path: trial, trustedPath: async () => script, markWorking: () => {} };
@@ -185,13 +184,13 @@ describe('a bwrap of which nothing is known yet', () => {
   test.each([
     ['ends', 'exit 1'],
     ['hangs', 'exec sleep 1000'],
-  ])('is tried when it %s, and what is found out is the answer', async (_, behaviour) => {
+  ])('is probed when it %s, and the start fails with the error of the probe', async (_, behaviour) => {
     writeFileSync(script, `#!/bin/sh\n${behaviour}\n`, { mode: 0o755 });
     await expect(first(refuse)).rejects.toThrow('it does not work here');
     expect(readdirSync(workspace)).toEqual(['.git']);
   });
 
-  test('is waited for when it only takes its time', async () => {
+  test('is waited for when it is only slow', async () => {
     writeFileSync(
       script,
       `#!/bin/sh\nsleep ${UNVERIFIED_START_MS / 1_000 + 0.5}\nexec /usr/bin/bwrap "$@"\n`,
@@ -230,7 +229,7 @@ describe('a bwrap that has worked before and hangs', () => {
     await removedAreClosed();
   }
 
-  /** Lets the time be over that it has, once that runs. */
+  /** Lets the deadline expire once its timer runs. */
   async function expire(started: Promise<void>): Promise<void> {
     const timers = vi.mocked(setTimeout);
     const isBuilding = ([, ms]: readonly unknown[]) => ms === BUILD_DEADLINE_MS;
@@ -244,14 +243,14 @@ describe('a bwrap that has worked before and hangs', () => {
     vi.restoreAllMocks();
   });
 
-  test('is given up in the end, and nothing is left of it', async () => {
+  test('is killed after BUILD_DEADLINE_MS', async () => {
     writeFileSync(script, '#!/bin/sh\nexec sleep 1000\n', { mode: 0o755 });
     vi.spyOn(globalThis, 'setTimeout');
     await expire(startIn(new LinuxSandboxBuilder(spawner.sandboxCalls, bwrap, architecture)));
     expect(readdirSync(workspace)).toEqual(['.git']);
   });
 
-  test('is given up too when it does not even read what it is told', async () => {
+  test('is killed too when it does not read its arguments', async () => {
     // More than a pipe holds.
     for (let count = 0; count < 300; count++) {
       const path = join(workspace, `${count}`.padStart(150, 'x'));
@@ -268,8 +267,8 @@ describe('a bwrap that has worked before and hangs', () => {
   });
 });
 
-describe('a program that is not to be started again', () => {
-  test('ends with the same words and the same code by itself', async () => {
+describe('a program that cannot be executed', () => {
+  test('fails with the same message and exit code as its launcher', async () => {
     await start(shell(`printf '${REFUSAL.trimEnd()}\\n' >&2; exit 127`));
     await closed();
     expect(attempts()).toBe(1);
@@ -277,7 +276,7 @@ describe('a program that is not to be started again', () => {
     expect(events).toContain('2 exited 127');
   });
 
-  test('does not exist inside', async () => {
+  test('does not exist in the sandbox', async () => {
     writeFileSync(join(workspace, 'tool'), '#!/no/such/interpreter\n', { mode: 0o755 });
     await start({ ...shell(''), program: join(workspace, 'tool'), argv: ['tool'] });
     await closed();
@@ -286,45 +285,45 @@ describe('a program that is not to be started again', () => {
   });
 });
 
-describe('what changes between two programs under one policy', () => {
-  const words = async (script: string) => {
-    // Two streams have no order between them.
+describe('a change between two programs under one policy', () => {
+  const outputOf = async (script: string) => {
+    // The order between two streams is undefined.
     await start(shell(`exec 2>&1; ${script}`));
     await closed();
     return output;
   };
 
-  test('is protected from the second as if it had been there for the first', async () => {
-    expect(await words('mkdir .aws/x; echo .*')).toMatch(/Read-only file system\n.*\.agents \.aws/s);
+  test('is protected from the second program', async () => {
+    expect(await outputOf('mkdir .aws/x; echo .*')).toMatch(/Read-only file system\n.*\.agents \.aws/s);
     mkdirSync(join(workspace, '.aws'));
     writeFileSync(join(workspace, '.aws', 'credentials'), 'mine');
-    expect(await words('cat .aws/credentials; echo yours > .aws/credentials')).toMatch(
+    expect(await outputOf('cat .aws/credentials; echo yours > .aws/credentials')).toMatch(
       /^mine.*Read-only file system\n$/s,
     );
     rmSync(join(workspace, '.aws'), { recursive: true });
-    expect(await words('mkdir .aws/x')).toContain('Read-only file system');
+    expect(await outputOf('mkdir .aws/x')).toContain('Read-only file system');
     expect(readdirSync(workspace)).toEqual(['.git']);
-    // None of this needed a second attempt: the plan is looked at before it is used again.
+    // None of this needed a second attempt: the cached plan is checked before its use.
     expect(attempts()).toBe(3);
   });
 
-  test('may take another bwrap than the one that was started before it was known', async () => {
+  test('may need other descriptors than the bwrap that was already started', async () => {
     const spawn = vi.spyOn(spawner, 'spawn');
     const secret = join(workspace, 'secret');
     more = { [secret]: 'deny' };
     mkdirSync(secret);
-    expect(await words('ls secret')).toContain('Permission denied');
+    expect(await outputOf('ls secret')).toContain('Permission denied');
     rmdirSync(secret);
-    expect(await words('echo x > secret; mkdir secret')).toMatch(
+    expect(await outputOf('echo x > secret; mkdir secret')).toMatch(
       /Read-only.*File exists|denied.*File exists/s,
     );
-    // What is given up may be gone before it has done anything.
+    // A discarded bwrap may end before it has done anything.
     expect(spawn).toHaveBeenCalledTimes(3);
     spawn.mockRestore();
     expect(readdirSync(workspace)).toEqual(['.git']);
   });
 
-  test('may be that there is no directory for it any more', async () => {
+  test('may remove the working directory', async () => {
     const inner = join(workspace, 'inner');
     mkdirSync(inner);
     await start({ ...shell('pwd'), cwd: inner });

@@ -65,7 +65,7 @@ afterAll(async () => {
 });
 
 describe('a sandboxed program', () => {
-  test('writes where it may and nowhere else', async () => {
+  test('writes only to writable paths', async () => {
     const outside = join(folder, 'outside');
     const { stdout, stderr, status, denied } = await run(
       shell(`echo in > file; cat file; echo out > ${outside}`),
@@ -81,7 +81,7 @@ describe('a sandboxed program', () => {
     expect(readdirSync(folder)).not.toContain('outside');
   });
 
-  test('has exactly the given environment, arguments and descriptors', async () => {
+  test('gets exactly the given environment, arguments and descriptors', async () => {
     const env = { A: 'b c', '': 'nameless', 'K=X': 'v', Ü: 'ä', LD_PRELOAD: '/no/such.so' };
     const listed = await run({ ...command(['/bin/cat', '/proc/self/environ']), env }, policy);
     expect(listed.stdout.split('\0')).toEqual([
@@ -112,7 +112,7 @@ describe('a sandboxed program', () => {
     expect(await program.finish()).toMatchObject({ stdout: 'one two end\n', status: { code: 0 } });
   });
 
-  test('runs in its directory, also by a relative path and through a link', async () => {
+  test('runs in its working directory, also by a relative path and through a link', async () => {
     writeFileSync(join(workspace, 'tool'), '#!/bin/sh\npwd -P\n', { mode: 0o755 });
     expect((await run(command(['./tool']), policy)).stdout).toBe(`${workspace}\n`);
     symlinkSync(workspace, join(folder, 'link'));
@@ -120,14 +120,14 @@ describe('a sandboxed program', () => {
     expect((await program.finish()).stdout).toBe(`${workspace}\n`);
   });
 
-  test('is found on the PATH it was given', async () => {
+  test('is looked up on its own PATH', async () => {
     mkdirSync(join(workspace, 'bin'));
     writeFileSync(join(workspace, 'bin', 'tool'), '#!/bin/sh\necho found\n', { mode: 0o755 });
     const spec = { ...command(['tool']), env: { PATH: `${workspace}/bin:/bin` } };
     expect((await run(spec, policy)).stdout).toBe('found\n');
   });
 
-  test('has processes and capabilities of its own', async () => {
+  test('has its own process namespace and no capabilities', async () => {
     const { stdout } = await run(
       shell('ls -d /proc/[0-9]*; grep -E "Cap(Eff|Bnd|Prm)|NoNew|Seccomp:" /proc/self/status'),
       policy,
@@ -137,7 +137,7 @@ describe('a sandboxed program', () => {
     expect(stdout).toContain('NoNewPrivs:\t1\nSeccomp:\t2\n');
   });
 
-  test('cannot change the settings of the machine', async () => {
+  test('cannot change kernel settings', async () => {
     const { stderr } = await run(
       shell('cat /proc/sys/kernel/core_pattern > /proc/sys/kernel/core_pattern'),
       policy,
@@ -145,7 +145,7 @@ describe('a sandboxed program', () => {
     expect(stderr).toMatch(/Read-only file system|Permission denied/);
   });
 
-  test.each([0, 1, 2, 101, 126, 127, 255])('ends with its exit code %i', async (code) => {
+  test.each([0, 1, 2, 101, 126, 127, 255])('exits with code %i', async (code) => {
     expect(await run(shell(`exit ${code}`), policy)).toMatchObject({ status: { code, signal: null } });
   });
 
@@ -154,13 +154,13 @@ describe('a sandboxed program', () => {
     ['SIGTERM', 15],
     ['SIGSEGV', 11],
     ['SIGSYS', 31],
-  ])('ends with 128 + its signal (%s)', async (_, signal) => {
+  ])('ends with signal %s', async (_, signal) => {
     const { status, denied } = await run(shell(`kill -${signal} $$`), policy);
     expect(status).toEqual({ code: 128 + signal, signal: null });
     expect(denied).toBe(signal === 31);
   });
 
-  test('takes what it leaves behind with it', async () => {
+  test('ends its background processes', async () => {
     const left = join(workspace, 'left');
     const { stdout } = await run(
       shell(`(sleep 30; echo late > ${left}) >/dev/null 2>&1 & setsid sleep 30 >/dev/null 2>&1 & echo up`),
@@ -170,7 +170,7 @@ describe('a sandboxed program', () => {
     expect(readdirSync(workspace)).toEqual([]);
   });
 
-  test('says so when it is not there inside', async () => {
+  test('reports that its executable does not exist in the sandbox', async () => {
     const hidden = join(workspace, 'hidden');
     mkdirSync(hidden);
     writeFileSync(join(hidden, 'tool'), '#!/bin/sh\n', { mode: 0o755 });
@@ -190,7 +190,7 @@ describe('a sandboxed program', () => {
     expect(outcome).toMatchObject({ stdout: 'closed\n', status: { code: 0 } });
   });
 
-  test('gets as many empty files as the policy closes, more than this process has descriptors', async () => {
+  test('gets an empty file for each denied file, even for more files than this process has descriptors', async () => {
     const names = Array.from({ length: 300 }, (_, index) => join(workspace, `secret-${index}`));
     for (const name of names) writeFileSync(name, 'secret');
     const closed = Object.fromEntries(names.map((name) => [name, 'deny'] as const));
@@ -202,7 +202,7 @@ describe('a sandboxed program', () => {
     expect(readFileSync(names[0]!, 'utf8')).toBe('secret');
   });
 
-  test('runs beside many others', async () => {
+  test('runs concurrently with many others', async () => {
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
         run(shell(`echo ${index} > f${index}; cat f${index}; ls -A | grep -c '^\\.'`), policy),
@@ -242,7 +242,7 @@ except OSError as error: print(error.errno, end=' ')
 });
 
 describe('a program that may write everywhere', () => {
-  test('only has its calls filtered while the network is restricted', async () => {
+  test('only gets a system call filter while the network is restricted', async () => {
     const status = command(['/bin/grep', '-E', 'CapEff|NoNewPrivs|Seccomp:', '/proc/self/status']);
     const capabilities = /^CapEff:.*$/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[0];
     const filtered = await run(status, UNRESTRICTED);
@@ -270,12 +270,12 @@ describe('a program that may write everywhere', () => {
     });
   });
 
-  test('runs as it is when the network is enabled too', async () => {
+  test('runs without a sandbox when the network is enabled too', async () => {
     const spec = shell('true');
     expect((await builder.wrapProgram(spec, UNRESTRICTED, 'enabled')).spec).toBe(spec);
   });
 
-  test('gets a network of its own when it is proxied', async () => {
+  test('gets its own network namespace when it is proxied', async () => {
     const { stdout } = await run(shell('echo x > file; readlink /proc/self/ns/net'), UNRESTRICTED, 'proxied');
     expect(stdout.trim()).not.toBe(readlinkSync('/proc/self/ns/net'));
     expect(readFileSync(join(workspace, 'file'), 'utf8')).toBe('x\n');
@@ -283,7 +283,7 @@ describe('a program that may write everywhere', () => {
 });
 
 describe('placeholders', () => {
-  test('exist while the program runs, are closed to it, and are gone afterwards', async () => {
+  test('exist while the program runs, are read-only for it, and are removed afterwards', async () => {
     const script =
       'for name in .git .aws .codex .agents; do mkdir $name/x 2>/dev/null && echo made; rmdir $name 2>/dev/null && echo removed; done; echo up; read line';
     const program = await start({ ...shell(script, INPUT), cwd: workspace }, policy);
@@ -295,7 +295,7 @@ describe('placeholders', () => {
     expect(readdirSync(workspace)).toEqual([]);
   });
 
-  test('are gone after the program was killed', async () => {
+  test('are removed after the program was killed', async () => {
     const program = await start({ ...shell('echo up; sleep 60'), cwd: workspace }, policy);
     await waitFor('the program', () => program.text('stdout').includes('up'));
     void program.child.killTree();
@@ -303,7 +303,7 @@ describe('placeholders', () => {
     expect(readdirSync(workspace)).toEqual([]);
   });
 
-  test('stay closed to a program while others come and go', async () => {
+  test('stay read-only for a program while others start and exit', async () => {
     const script = 'echo up; read line; mkdir .git 2>&1; mkdir .git/hooks 2>&1';
     const program = await start({ ...shell(script, INPUT), cwd: workspace }, policy);
     await waitFor('the program', () => program.text('stdout').includes('up'));
@@ -315,7 +315,7 @@ describe('placeholders', () => {
     expect(readdirSync(workspace)).toEqual([]);
   });
 
-  test('are given back when the sandbox turns out to be more than bwrap can make', async () => {
+  test('are released when the sandbox needs too many arguments', async () => {
     const secrets = join(workspace, 'secrets');
     mkdirSync(secrets);
     const files = Array.from({ length: 1_900 }, (_, index) => join(secrets, String(index)));
@@ -326,7 +326,7 @@ describe('placeholders', () => {
     expect(readdirSync(workspace)).toEqual(['secrets']);
   });
 
-  test('are given back when no descriptor is left for a bwrap that is started meanwhile', async () => {
+  test('are released when no descriptor is left for bwrap', async () => {
     const full = () => {
       throw Object.assign(new Error('too many open files'), { code: 'EMFILE' });
     };
@@ -338,7 +338,7 @@ describe('placeholders', () => {
     expect(readdirSync(workspace)).toEqual([]);
   });
 
-  test('are given back when a start under a policy that is known is given up while they are made', async () => {
+  test('are released when a start with a cached plan is cancelled', async () => {
     const cancel = new AbortController();
     let locks = 0;
     const lock: SandboxCalls['lock'] = (fd, mode) => {
@@ -357,7 +357,7 @@ describe('placeholders', () => {
     expect(readdirSync(workspace)).toEqual([]);
   });
 
-  test('are given back when the start is cancelled while they are made', async () => {
+  test('are released when a start is cancelled while they are created', async () => {
     const cancel = new AbortController();
     let made = 0;
     const lock: SandboxCalls['lock'] = (fd, mode) => {
@@ -376,7 +376,7 @@ describe('placeholders', () => {
   });
 });
 
-describe('what is wrong without a sandbox is wrong in the same way with one', () => {
+describe('launch errors are the same with and without a sandbox', () => {
   test.each<[string, Partial<SpawnSpec>, string]>([
     ['a missing program', { program: '/no/such/program' }, 'ENOENT'],
     ['a name that is nowhere on the PATH', { program: 'no-such-program' }, 'ENOENT'],
@@ -399,7 +399,7 @@ describe('what is wrong without a sandbox is wrong in the same way with one', ()
     expect(readdirSync(workspace)).toEqual([]);
   });
 
-  test('a NUL in an argument of a program that was in order a moment ago', async () => {
+  test('a NUL in an argument of a program with a cached launch check', async () => {
     const spec = { ...command(['/bin/true']), cwd: workspace };
     await (await start(spec, policy)).finish();
     await expect(builder.wrapProgram({ ...spec, argv: ['a\0b'] }, policy, 'restricted')).rejects.toThrow(
@@ -408,8 +408,8 @@ describe('what is wrong without a sandbox is wrong in the same way with one', ()
   });
 });
 
-describe('nothing runs unsandboxed', () => {
-  test('where bwrap would be writable', async () => {
+describe('a program is refused', () => {
+  test('when bwrap would be writable', async () => {
     const open = workspacePolicy(workspace, { [dirname(realpathSync('/usr/bin/bwrap'))]: 'write' });
     await expect(
       builder.wrapProgram({ ...shell('true'), cwd: workspace }, open, 'restricted'),
@@ -417,7 +417,7 @@ describe('nothing runs unsandboxed', () => {
     expect(readdirSync(workspace)).toEqual([]);
   });
 
-  test('through a spawner that cannot', async () => {
+  test('when the spawner cannot start a sandbox', async () => {
     const launch = await builder.wrapProgram(
       { ...shell('true'), cwd: workspace },
       UNRESTRICTED,

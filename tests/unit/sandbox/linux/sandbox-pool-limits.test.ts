@@ -10,25 +10,25 @@ import { waitFor } from '../../../support/wait-for.ts';
 
 let spawner: NativeSpawner;
 let sandboxes: SandboxPool;
-/** Everything that was started in reserve, dead or alive: programs in place of bwrap, which wait as it does. */
-let reserve: Child[];
+/** All pre-built sandboxes, dead or alive: programs instead of bwrap, which wait like it. */
+let prebuilt: Child[];
 let isSlow: boolean;
-/** Each lets a slow one be started. */
+/** Each call completes a slow start. */
 let gates: (() => void)[];
 let descriptors: number;
 
 beforeEach(async () => {
   spawner = new NativeSpawner(loadLibc());
-  // What stays open is loaded with the first.
+  // The first start opens descriptors that stay open.
   const first = await spawner.spawn(shell('true', NO_INPUT));
   await first.killTree();
   first.release();
   for (const source of first.outputs) source.destroy();
-  [reserve, gates, isSlow] = [[], [], false];
+  [prebuilt, gates, isSlow] = [[], [], false];
   sandboxes = new SandboxPool(async (spec) => {
     if (isSlow) await new Promise<void>((resolve) => gates.push(resolve));
     const child = await spawner.spawn(spec);
-    reserve.push(child);
+    prebuilt.push(child);
     return child;
   }, spawner.sandboxCalls);
   descriptors = openDescriptors();
@@ -42,8 +42,8 @@ afterEach(async () => {
   expect(childPids()).toEqual([]);
 });
 
-const idle = () => reserve.filter(({ pid }) => isAlive(pid)).map(({ pid }) => pid);
-const isReady = (count: number) => waitFor('a sandbox in reserve', () => reserve.length === count);
+const idle = () => prebuilt.filter(({ pid }) => isAlive(pid)).map(({ pid }) => pid);
+const isReady = (count: number) => waitFor('a pre-built sandbox', () => prebuilt.length === count);
 
 const planOf = (): MountPlan => ({
   steps: [],
@@ -58,7 +58,7 @@ const specOf = ({ pipe }: Parameters<Parameters<SandboxPool['prebuild']>[2]>[0])
   inherited: [pipe],
 });
 
-test('one that is given up while it is started ends, and leaves its place to the next like it', async () => {
+test('a sandbox that is evicted during its start ends and does not replace a newer one', async () => {
   isSlow = true;
   const slow = planOf();
   sandboxes.prebuild(slow, 'kind', specOf);
@@ -71,12 +71,12 @@ test('one that is given up while it is started ends, and leaves its place to the
   gates[0]!();
   await isReady(MAX_POOLED_SANDBOXES + 2);
   await waitFor('only the latest to be left', () => idle().length === MAX_POOLED_SANDBOXES);
-  expect(idle()).toContain(reserve[MAX_POOLED_SANDBOXES]!.pid);
+  expect(idle()).toContain(prebuilt[MAX_POOLED_SANDBOXES]!.pid);
   await sandboxes.close();
   expect(idle()).toEqual([]);
 });
 
-test('there is one for each plan and kind, and only the latest', async () => {
+test('keeps one sandbox per plan and key, and evicts the oldest', async () => {
   const plans = Array.from({ length: MAX_POOLED_SANDBOXES }, planOf);
   const wanted = [...plans.map((plan) => [plan, 'kind'] as const), [plans[0]!, 'other'] as const];
   for (const [index, [plan, kind]] of wanted.entries()) {
@@ -85,14 +85,14 @@ test('there is one for each plan and kind, and only the latest', async () => {
     await isReady(index + 1);
   }
   await waitFor('the others to end', () => idle().length === MAX_POOLED_SANDBOXES);
-  expect(idle()).toEqual(reserve.slice(-MAX_POOLED_SANDBOXES).map(({ pid }) => pid));
+  expect(idle()).toEqual(prebuilt.slice(-MAX_POOLED_SANDBOXES).map(({ pid }) => pid));
   expect(sandboxes.take(plans[0]!, 'kind')).toBeNull();
 });
 
-test('there is none any more when it is over', async () => {
+test('close ends all sandboxes', async () => {
   sandboxes.prebuild(planOf(), 'late', () => shell('true'));
   await sandboxes.close();
   sandboxes.prebuild(planOf(), 'later', () => shell('true'));
   await new Promise(setImmediate);
-  expect(reserve).toEqual([]);
+  expect(prebuilt).toEqual([]);
 });

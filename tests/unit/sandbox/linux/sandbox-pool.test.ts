@@ -37,22 +37,22 @@ let workspace: string;
 let spawner: NativeSpawner;
 let sandboxes: SandboxPool;
 let builder: LinuxSandboxBuilder;
-/** Every bwrap that was started in reserve, dead or alive. */
-let reserve: Child[];
-/** Called before one is. */
+/** Every pre-built bwrap, dead or alive. */
+let prebuilt: Child[];
+/** Called before one is started. */
 let beforeReserve: () => void;
 /** Whether something was mounted or unmounted. */
 let mountsChanged: boolean;
 let descriptors: number;
-/** What the policy says besides. */
+/** Further entries of the policy. */
 let more: Parameters<typeof workspacePolicy>[1];
 
 beforeEach(async () => {
-  workspace = realpathSync(mkdtempSync(join(tmpdir(), 'reserve-')));
+  workspace = realpathSync(mkdtempSync(join(tmpdir(), 'sandbox-pool-')));
   mkdirSync(join(workspace, '.git'));
   more = {};
   spawner = new NativeSpawner(loadLibc());
-  reserve = [];
+  prebuilt = [];
   beforeReserve = () => {};
   mountsChanged = false;
   const calls = {
@@ -62,18 +62,18 @@ beforeEach(async () => {
   sandboxes = new SandboxPool(async (spec) => {
     beforeReserve();
     const child = await spawner.spawn(spec);
-    reserve.push(child);
+    prebuilt.push(child);
     return child;
   }, calls);
   builder = newSandboxBuilder(spawner, spawner.sandboxCalls, sandboxes);
-  // The first one has its plan made, and loads what stays open.
+  // The first start makes the plan and opens descriptors that stay open.
   await runToEnd(shell('true'));
   descriptors = openDescriptors();
 });
 
 afterEach(async () => {
   await builder.close();
-  expect(reserve.filter(({ pid }) => isAlive(pid))).toEqual([]);
+  expect(prebuilt.filter(({ pid }) => isAlive(pid))).toEqual([]);
   await waitFor('every descriptor to be closed', () => openDescriptors() === descriptors);
   await spawner.close();
   expect(childPids()).toEqual([]);
@@ -88,7 +88,7 @@ async function start(spec: SpawnSpec, signal = new AbortController().signal, fol
   return await startProgram(inner, wrapInSandbox, spawner, signal);
 }
 
-/** Runs a program to its end, and tells its output and the pid of the bwrap that it ran in. */
+/** Runs a program until it exits. Returns its output and the pid of its bwrap. */
 async function runToEnd(
   spec: SpawnSpec,
   folder = workspace,
@@ -104,30 +104,30 @@ async function runToEnd(
   return { output: transcript.text('stdout') + transcript.text('pty'), pid: child.pid };
 }
 
-const idle = () => reserve.filter(({ pid }) => isAlive(pid)).map(({ pid }) => pid);
-const isReady = (count: number) => waitFor('a sandbox in reserve', () => reserve.length === count);
+const idle = () => prebuilt.filter(({ pid }) => isAlive(pid)).map(({ pid }) => pid);
+const isReady = (count: number) => waitFor('a pre-built sandbox', () => prebuilt.length === count);
 
-/** A reserve of one sandbox for programs without an input; its pid. */
-async function withReserve(): Promise<number> {
+/** Waits for one pre-built sandbox for programs without stdin. Returns its pid. */
+async function withPrebuilt(): Promise<number> {
   await runToEnd(shell('true'));
   await isReady(1);
-  return reserve[0]!.pid;
+  return prebuilt[0]!.pid;
 }
 
-describe('a sandbox in reserve', () => {
-  test('is there for a policy that is used again, and none before', async () => {
-    expect(reserve).toEqual([]);
-    const spare = await withReserve();
-    expect(idle()).toEqual([spare]);
+describe('a pre-built sandbox', () => {
+  test('is built after the second use of a policy', async () => {
+    expect(prebuilt).toEqual([]);
+    const waitingPid = await withPrebuilt();
+    expect(idle()).toEqual([waitingPid]);
   });
 
-  test('leaves nothing in the workspace while it waits', async () => {
-    await withReserve();
+  test('leaves no placeholder in the workspace while it waits', async () => {
+    await withPrebuilt();
     expect(readdirSync(workspace)).toEqual(['.git']);
   });
 
-  test('runs the next program, as sandboxed as every other', async () => {
-    const spare = await withReserve();
+  test('runs the next program with the same restrictions', async () => {
+    const waitingPid = await withPrebuilt();
     const script = [
       'echo "$0 $A $PWD"',
       'touch kept; rm kept',
@@ -141,78 +141,78 @@ describe('a sandbox in reserve', () => {
     const without = newSandboxBuilder(spawner);
     builder = without;
     const other = await runToEnd(shell(script));
-    expect(pid).toBe(spare);
+    expect(pid).toBe(waitingPid);
     expect(output.match(/Read-only file system/g)).toHaveLength(5);
     expect(output).toBe(other.output);
     expect(output.startsWith(`/bin/sh  ${workspace}\n`)).toBe(true);
     await sandboxes.close();
   });
 
-  test('is followed by another', async () => {
-    await withReserve();
+  test('is replaced by another after its use', async () => {
+    await withPrebuilt();
     await runToEnd(shell('true'));
     await isReady(2);
-    expect(idle()).toEqual([reserve[1]!.pid]);
+    expect(idle()).toEqual([prebuilt[1]!.pid]);
   });
 
-  test('is not used when a name that it protects is there meanwhile', async () => {
-    const spare = await withReserve();
+  test('is not used when a protected name was created since', async () => {
+    const waitingPid = await withPrebuilt();
     mkdirSync(join(workspace, '.codex'));
     writeFileSync(join(workspace, '.codex', 'mine'), '');
     const { output, pid } = await runToEnd(shell('cat .codex/mine; touch .codex/x .git/x 2>&1'));
-    expect(pid).not.toBe(spare);
+    expect(pid).not.toBe(waitingPid);
     expect(output.match(/Read-only file system/g)).toHaveLength(2);
-    await waitFor('its end', () => !isAlive(spare));
+    await waitFor('its end', () => !isAlive(waitingPid));
     rmSync(join(workspace, '.codex'), { recursive: true });
   });
 
-  test('is not used when what it has mounted was exchanged', async () => {
-    const spare = await withReserve();
+  test('is not used when a mounted directory was replaced', async () => {
+    const waitingPid = await withPrebuilt();
     renameSync(join(workspace, '.git'), join(workspace, 'old'));
     mkdirSync(join(workspace, '.git'));
     const { output, pid } = await runToEnd(shell('touch .git/x 2>&1; rmdir old; ls'));
-    expect(pid).not.toBe(spare);
+    expect(pid).not.toBe(waitingPid);
     expect(output).toMatch(/^[^\n]*Read-only file system\n$/);
   });
 
-  test('is not used when the workspace was made anew', async () => {
-    const spare = await withReserve();
+  test('is not used when the workspace was created again', async () => {
+    const waitingPid = await withPrebuilt();
     rmSync(workspace, { recursive: true });
     mkdirSync(join(workspace, '.git'), { recursive: true });
     const { output, pid } = await runToEnd(shell('touch .git/x 2>&1; touch here; ls; rm here'));
-    expect(pid).not.toBe(spare);
+    expect(pid).not.toBe(waitingPid);
     expect(output).toMatch(/Read-only file system\nhere\n$/);
   });
 
-  test('is not used when something was mounted or unmounted meanwhile', async () => {
-    const spare = await withReserve();
+  test('is not used after a mount or unmount', async () => {
+    const waitingPid = await withPrebuilt();
     mountsChanged = true;
-    expect((await runToEnd(shell('true'))).pid).not.toBe(spare);
-    await waitFor('its end', () => !isAlive(spare));
+    expect((await runToEnd(shell('true'))).pid).not.toBe(waitingPid);
+    await waitFor('its end', () => !isAlive(waitingPid));
   });
 
-  test('is for its own policy only', async () => {
-    const other = realpathSync(mkdtempSync(join(tmpdir(), 'reserve-')));
+  test('is used for its own policy only', async () => {
+    const other = realpathSync(mkdtempSync(join(tmpdir(), 'sandbox-pool-')));
     await runToEnd(shell('true'), other);
-    const spare = await withReserve();
+    const waitingPid = await withPrebuilt();
     const script = `touch mine; ls; touch ${workspace}/yours ${workspace}/.git/yours .git/yours 2>&1; pwd`;
     const { output, pid } = await runToEnd(shell(script), other);
-    expect(pid).not.toBe(spare);
+    expect(pid).not.toBe(waitingPid);
     expect(output).toMatch(/^mine\n(.*Read-only file system\n){3}/);
     expect(output.endsWith(`\n${other}\n`)).toBe(true);
     expect(readdirSync(other)).toEqual(['mine']);
     rmSync(other, { recursive: true });
   });
 
-  describe('where files are denied', () => {
+  describe('with denied files', () => {
     let secret: string;
     let folder: string;
 
     beforeEach(async () => {
       [secret, folder] = [join(workspace, 'secret'), join(workspace, 'denied')];
-      writeFileSync(secret, 'told');
+      writeFileSync(secret, 'secret');
       mkdirSync(folder);
-      writeFileSync(join(folder, 'inner'), 'told');
+      writeFileSync(join(folder, 'inner'), 'secret');
       more = { [secret]: 'deny', [folder]: 'deny' };
       await runToEnd(shell('true'));
     });
@@ -224,34 +224,34 @@ describe('a sandbox in reserve', () => {
 
     const script = 'cat secret denied/inner; ls denied; echo over';
 
-    test('keeps them', async () => {
-      const spare = await withReserve();
+    test('keeps them denied', async () => {
+      const waitingPid = await withPrebuilt();
       const { output, pid } = await runToEnd(shell(script));
-      expect([output, pid]).toEqual(['over\n', spare]);
+      expect([output, pid]).toEqual(['over\n', waitingPid]);
     });
 
-    test('is not used when one was exchanged, and with it what covered it', async () => {
-      const spare = await withReserve();
-      writeFileSync(join(workspace, 'new'), 'told');
+    test('is not used when a denied file was replaced', async () => {
+      const waitingPid = await withPrebuilt();
+      writeFileSync(join(workspace, 'new'), 'secret');
       renameSync(join(workspace, 'new'), secret);
       const { output, pid } = await runToEnd(shell(script));
       expect(output).toBe('over\n');
-      expect(pid).not.toBe(spare);
+      expect(pid).not.toBe(waitingPid);
     });
 
     test.each([
       ['file', () => secret],
       ['directory', () => folder],
-    ])('does not bring back a %s that is gone meanwhile', async (_, path) => {
-      const spare = await withReserve();
+    ])('does not create a %s that was removed since', async (_, path) => {
+      const waitingPid = await withPrebuilt();
       rmSync(path(), { recursive: true });
       expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
-      await waitFor('its end', () => !isAlive(spare));
+      await waitFor('its end', () => !isAlive(waitingPid));
       expect(existsSync(path())).toBe(false);
     });
 
-    test('and what is there is another thing at each attempt, nothing is started', async () => {
-      await withReserve();
+    test('starts nothing when the files change at each attempt', async () => {
+      await withPrebuilt();
       const { signal } = new AbortController();
       const wrapInSandbox = (asked: SpawnSpec) => {
         const isFile = statSync(secret).isFile();
@@ -264,18 +264,18 @@ describe('a sandbox in reserve', () => {
       await expect(started).rejects.toThrow('the files to protect keep changing');
     });
 
-    test('is not made when one is missing', async () => {
+    test('is not pre-built when a denied file is missing', async () => {
       rmSync(secret);
       for (const word of ['one', 'two', 'three'])
         expect((await runToEnd(shell(`echo ${word}`))).output).toBe(`${word}\n`);
-      expect(reserve).toEqual([]);
+      expect(prebuilt).toEqual([]);
       expect(existsSync(secret)).toBe(false);
     });
   });
 
-  test('that finds its pipe closed executes nothing', async () => {
+  test('executes nothing when its pipe is closed', async () => {
     const take = vi.spyOn(sandboxes, 'take');
-    await withReserve();
+    await withPrebuilt();
     const [plan, kind] = take.mock.lastCall!;
     take.mockRestore();
     const { child, instructions } = sandboxes.take(plan, kind)!;
@@ -288,27 +288,27 @@ describe('a sandbox in reserve', () => {
     await child.waitForTreeExit();
   });
 
-  test('that came to nothing a few times is the last for its plan', async () => {
+  test('is not built again after MAX_PREBUILD_FAILURES', async () => {
     for (let failure = 1; failure <= MAX_PREBUILD_FAILURES; failure++) {
       await runToEnd(shell('true'));
       await isReady(failure);
-      process.kill(reserve.at(-1)!.pid, 'SIGKILL');
+      process.kill(prebuilt.at(-1)!.pid, 'SIGKILL');
       await waitFor('all of it to be closed', () => openDescriptors() === descriptors);
     }
     expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
     expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
-    expect(reserve).toHaveLength(MAX_PREBUILD_FAILURES);
+    expect(prebuilt).toHaveLength(MAX_PREBUILD_FAILURES);
   });
 
-  test('that was used makes up for those that came to nothing', async () => {
+  test('resets the failure count when it is used', async () => {
     let built = 0;
     for (let failure = 1; failure <= MAX_PREBUILD_FAILURES + 1; failure++) {
       await runToEnd(shell('true'));
       await isReady(++built);
-      const { pid } = reserve.at(-1)!;
+      const { pid } = prebuilt.at(-1)!;
       expect((await runToEnd(shell('true'))).pid).toBe(pid);
       await isReady(++built);
-      process.kill(reserve.at(-1)!.pid, 'SIGKILL');
+      process.kill(prebuilt.at(-1)!.pid, 'SIGKILL');
       await waitFor('all of it to be closed', () => openDescriptors() === descriptors);
     }
   });
@@ -316,33 +316,33 @@ describe('a sandbox in reserve', () => {
   test.each([
     ['with an input', INPUT],
     ['on a terminal', TERMINAL],
-  ])('is not for a program %s', async (_, io) => {
-    const spare = await withReserve();
+  ])('is not used for a program %s', async (_, io) => {
+    const waitingPid = await withPrebuilt();
     const { output, pid } = await runToEnd(shell('echo fine', io));
     expect(output).toMatch(/^fine/);
-    expect(pid).not.toBe(spare);
-    expect(isAlive(spare)).toBe(true);
+    expect(pid).not.toBe(waitingPid);
+    expect(isAlive(waitingPid)).toBe(true);
   });
 
-  test('is not for a program with a limit', async () => {
-    const spare = await withReserve();
+  test('is not used for a program with a resource limit', async () => {
+    const waitingPid = await withPrebuilt();
     const limited = { ...shell('true'), resources: { memoryBytes: 1e9, pids: null, cpuPercent: null } };
-    expect((await runToEnd(limited)).pid).not.toBe(spare);
-    expect(isAlive(spare)).toBe(true);
+    expect((await runToEnd(limited)).pid).not.toBe(waitingPid);
+    expect(isAlive(waitingPid)).toBe(true);
   });
 
-  test('knows nothing of the program that it was started with', async () => {
+  test('contains no data of the program that it was built after', async () => {
     const secret = shell('true');
     await runToEnd({ ...secret, env: { SECRET: 'for-this-one-only' } });
     await isReady(1);
     for (const file of ['cmdline', 'environ', 'maps']) {
-      expect(readFileSync(`/proc/${reserve[0]!.pid}/${file}`, 'latin1')).not.toContain('for-this-one-only');
+      expect(readFileSync(`/proc/${prebuilt[0]!.pid}/${file}`, 'latin1')).not.toContain('for-this-one-only');
     }
   });
 
-  test('is ended when nobody needs it for a while', async () => {
+  test('ends after POOLED_SANDBOX_IDLE_MS', async () => {
     const timers = vi.spyOn(globalThis, 'setTimeout');
-    await withReserve();
+    await withPrebuilt();
     const [expire] = timers.mock.calls.find(([, ms]) => ms === POOLED_SANDBOX_IDLE_MS)!;
     timers.mockRestore();
     expect(idle()).toHaveLength(1);
@@ -351,40 +351,40 @@ describe('a sandbox in reserve', () => {
     expect((await runToEnd(shell('echo fine'))).output).toBe('fine\n');
   });
 
-  test('that has been killed is not used, even if nobody has been told yet', async () => {
-    const spare = await withReserve();
-    process.kill(spare, 'SIGKILL');
-    // The event loop does not turn, so that it does not hear of the end.
-    for (const endMs = performance.now() + 10_000; !spawner.sandboxCalls.hasExited(spare); )
+  test('is not used after it was killed, even before its exit is reported', async () => {
+    const waitingPid = await withPrebuilt();
+    process.kill(waitingPid, 'SIGKILL');
+    // Blocks the event loop, so that the exit is not reported.
+    for (const endMs = performance.now() + 10_000; !spawner.sandboxCalls.hasExited(waitingPid); )
       expect(performance.now()).toBeLessThan(endMs);
     const { output, pid } = await runToEnd(shell('echo fine'));
     expect(output).toBe('fine\n');
-    expect(pid).not.toBe(spare);
+    expect(pid).not.toBe(waitingPid);
   });
 
-  test('ends with the program whose start is given up', async () => {
-    const spare = await withReserve();
-    const giveUp = new AbortController();
-    const started = start(shell('echo never'), giveUp.signal);
+  test('ends when the start that took it is cancelled', async () => {
+    const waitingPid = await withPrebuilt();
+    const cancel = new AbortController();
+    const started = start(shell('echo never'), cancel.signal);
     const failed = vi.spyOn(sandboxes, 'noteFailure');
-    giveUp.abort();
+    cancel.abort();
     await expect(started).rejects.toThrow();
-    await waitFor('its end', () => !isAlive(spare));
+    await waitFor('its end', () => !isAlive(waitingPid));
     expect(failed).not.toHaveBeenCalled();
   });
 
-  test('whose start is given up when it has been told is no failure of its own', async () => {
-    const spare = await withReserve();
-    const giveUp = new AbortController();
+  test('does not count as failed when a cancelled start has sent its instructions', async () => {
+    const waitingPid = await withPrebuilt();
+    const cancel = new AbortController();
     const failed = vi.spyOn(sandboxes, 'noteFailure');
-    const told = vi.spyOn(Instructions.prototype, 'send').mockImplementationOnce(async () => giveUp.abort());
-    await expect(start(shell('echo never'), giveUp.signal)).rejects.toThrow();
-    await waitFor('its end', () => !isAlive(spare));
-    told.mockRestore();
+    const send = vi.spyOn(Instructions.prototype, 'send').mockImplementationOnce(async () => cancel.abort());
+    await expect(start(shell('echo never'), cancel.signal)).rejects.toThrow();
+    await waitFor('its end', () => !isAlive(waitingPid));
+    send.mockRestore();
     expect(failed).not.toHaveBeenCalled();
   });
 
-  test('that cannot be started is nobody’s failure', async () => {
+  test('does not fail the program when it cannot be started', async () => {
     beforeReserve = () => {
       throw new Error('no more processes');
     };

@@ -74,7 +74,7 @@ describe('signals', () => {
     ['SIGTERM', 15],
     ['SIGHUP', 1],
     ['SIGUSR1', 10],
-  ])('%s reaches the command, which goes on or ends as it likes', async (name, signal) => {
+  ])('%s reaches the command, which may handle it', async (name, signal) => {
     const program = await script(
       `trap 'echo caught; exit 7' ${name.slice(3)}; echo up; while :; do sleep 0.02; done`,
     );
@@ -96,35 +96,35 @@ describe('signals', () => {
     },
   );
 
-  test('reach the whole group of the command', async () => {
+  test('reach the whole process group of the command', async () => {
     const program = await script(`sleep 60 & trap 'wait; echo both; exit 0' TERM; echo up; wait`);
     await says(program, 'up');
     program.child.signalGroup(15);
     expect((await program.finish()).stdout).toBe('up\nboth\n');
   });
 
-  test('wait for a command that is not there yet', async () => {
+  test('wait for a command that has not started yet', async () => {
     const program = await script('exec sleep 60');
     expect(program.child.signalGroup(15)).toBe(true);
     expect(program.child.signalGroup(15)).toBe(true);
     expect((await program.finish()).status).toEqual({ code: 143, signal: null });
   });
 
-  test('have no effect on a command that is gone', async () => {
+  test('have no effect after the command has exited', async () => {
     const program = await script('true');
     await program.finish();
     expect(program.child.signalGroup(15)).toBe(false);
   });
 
-  test('that wait are dropped when the sandbox is killed first', async () => {
+  test('are dropped when the sandbox is killed first', async () => {
     const program = await script('sleep 60');
-    // SIGURG, which does nothing to a command that is there already.
+    // SIGURG, which has no effect on a running command.
     program.child.signalGroup(23);
     void program.child.killTree();
     expect((await program.finish()).status).toEqual({ code: null, signal: 9 });
   });
 
-  test('a program under the filter alone gets them as any other', async () => {
+  test('reach a program that only has a filter', async () => {
     const spec = shell(`trap 'echo caught; exit 7' INT; echo up; while :; do sleep 0.02; done`);
     const program = await start({ ...spec, cwd: workspace }, UNRESTRICTED);
     await says(program, 'up');
@@ -134,7 +134,7 @@ describe('signals', () => {
 });
 
 describe('killing', () => {
-  test('leaves nothing of the sandbox, whatever was started in it', async () => {
+  test('ends all processes of the sandbox', async () => {
     const program = await script(
       'setsid sleep 60 & (setsid sleep 60 &) ; nohup sleep 60 >/dev/null 2>&1 & echo up; wait',
     );
@@ -146,7 +146,7 @@ describe('killing', () => {
     expect(pids.filter(isAlive)).toEqual([]);
   });
 
-  test('of bwrap by somebody else ends everything too', async () => {
+  test('of bwrap by another process ends the sandbox too', async () => {
     const program = await script('setsid sleep 60 & echo up; wait');
     await says(program, 'up');
     const pids = family(program.child.pid);
@@ -156,8 +156,8 @@ describe('killing', () => {
   });
 });
 
-describe('the end of a program', () => {
-  test('is that of all it has left behind, which is known without looking for it', async () => {
+describe('the exit of a program', () => {
+  test('ends its background processes without a search for them', async () => {
     const program = await script(
       'setsid sleep 60 >&- 2>&- & (setsid sleep 60 >&- 2>&- &) ; echo up; read line',
       INPUT,
@@ -166,7 +166,7 @@ describe('the end of a program', () => {
     expect(await child.report).toBe(LaunchReport.complete);
     await says(program, 'up');
     await waitFor('all of them', () => family(child.pid).length >= 5);
-    // The second is the first process inside, which may still be on its way out.
+    // The second is process 1 of the sandbox, which may still be exiting.
     const [, , ...inside] = family(child.pid);
     const sweep = vi.spyOn(child, 'killTree');
     child.stdin?.end();
@@ -177,7 +177,7 @@ describe('the end of a program', () => {
     await program.finish();
   });
 
-  test('is the end of its report, also when something that it has left behind could still give one', async () => {
+  test('ends the report pipe, also while a background process holds it', async () => {
     const silent = {
       ...command(['/bin/sh', '-c', 'sleep 60 & exit']),
       wrapper: 'contains',
@@ -189,7 +189,7 @@ describe('the end of a program', () => {
     child.release();
   });
 
-  test('is looked for where it is not known what was there', async () => {
+  test('searches for leftovers when the processes of the sandbox are unknown', async () => {
     // Nothing is written to the pipe of this one.
     const silent = {
       ...command(['/bin/sh', '-c', 'sleep 60 3>&- & exit']),
@@ -216,7 +216,7 @@ describe('a terminal', () => {
     expect(status).toEqual({ code: 0, signal: null });
   });
 
-  test('sends ^C to what runs in the foreground', async () => {
+  test('sends ^C to the foreground process', async () => {
     const program = await launch(
       [
         '/usr/bin/python3',
@@ -254,7 +254,7 @@ except KeyboardInterrupt: print('interrupted', flush=True)`,
     expect(status).toEqual({ code: 5, signal: null });
   });
 
-  test('tells of a new size', async () => {
+  test('reports a new size', async () => {
     const program = await script(
       `trap 'stty size; exit' WINCH; echo up; while :; do sleep 0.02; done`,
       TERMINAL,
@@ -271,7 +271,7 @@ except KeyboardInterrupt: print('interrupted', flush=True)`,
   });
 });
 
-describe.runIf(process.arch === 'x64')('what the filter does to real programs', () => {
+describe.runIf(process.arch === 'x64')('the seccomp filter on real programs', () => {
   const calls = (text: string) =>
     launch([
       '/usr/bin/python3',
@@ -286,7 +286,7 @@ def call(*args):
 ${text}`,
     ]);
 
-  test('calls are refused that would fail otherwise or not at all', async () => {
+  test('denies calls', async () => {
     const numbers = {
       io_uring_setup: 425,
       keyctl: 250,
@@ -305,18 +305,18 @@ ${text}`,
     );
   });
 
-  test('a namespace of users is possible, and of no use for mounts', async () => {
+  test('allows user namespaces, but no mounts in them', async () => {
     const program = await calls(`
 print(call(272, 0x10020000))
 print(call(165, b'none', b'/tmp', b'tmpfs', 0, 0), call(166, b'/tmp', 2), call(155, b'/', b'/'))`);
     expect((await program.finish()).stdout).toBe('0\n1 1 1\n');
   });
 
-  test('x32 calls are refused', async () => {
+  test('denies x32 calls', async () => {
     expect((await (await calls('print(call(0x40000000 + 39))')).finish()).stdout).toBe('1\n');
   });
 
-  test('a call of another architecture ends the process', async () => {
+  test('kills the process for a call of another architecture', async () => {
     const program = await calls(`
 import mmap
 page = mmap.mmap(-1, 4096, prot=7)

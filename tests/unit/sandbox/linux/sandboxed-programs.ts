@@ -15,7 +15,7 @@ export const PROTECTED_NAMES = ['.agents', '.aws', '.codex', '.git'];
 
 export const UNRESTRICTED: SandboxPolicy = { disk: 'unrestricted', network: 'restricted' };
 
-/** Everything is readable, the folder writable but for its protected names, and what else is said. */
+/** Every file is readable, and the folder is writable except for its protected names. `more` adds entries. */
 export function workspacePolicy(folder: string, more: Readonly<Record<string, Access>> = {}): SandboxPolicy {
   const root = nativePathOfText(folder);
   const entries: PolicyEntry[] = [
@@ -35,7 +35,7 @@ export function workspacePolicy(folder: string, more: Readonly<Record<string, Ac
   return { network: 'restricted', disk: { base: 'read', platform: false, denyGlobs: [], entries } };
 }
 
-/** One that uses the bwrap of this machine. */
+/** A builder that uses the bwrap of this machine. */
 export function newSandboxBuilder(
   spawner: NativeSpawner,
   calls: SandboxCalls = spawner.sandboxCalls,
@@ -46,12 +46,14 @@ export function newSandboxBuilder(
   return new LinuxSandboxBuilder(calls, bwrap, architecture, reserve);
 }
 
-/** Placeholders that have been removed stay open for a moment longer. */
+/** Waits until removed placeholders are closed, which happens in the background, and until their callbacks have run. */
 export async function removedAreClosed(): Promise<void> {
   await waitFor(
-    'what was removed to be closed',
+    'removed placeholders to be closed',
     () => !descriptorTargets().some((at) => at.endsWith(' (deleted)') && !at.startsWith('/memfd:')),
   );
+  // A thread closes the descriptor before the event loop runs the callback.
+  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
 function descriptorTargets(): string[] {
@@ -64,9 +66,9 @@ function descriptorTargets(): string[] {
   });
 }
 
-/** A started program and what has to happen when it is over. */
+/** A started program and its cleanup. */
 export interface SandboxedProgram extends Transcript {
-  /** Resolves when everything has been read, everything in the sandbox is gone, and so are its placeholders. */
+  /** Resolves when all output is read, all processes of the sandbox have ended, and the placeholders are removed. */
   finish(): Promise<Outcome & { readonly denied: boolean }>;
 }
 

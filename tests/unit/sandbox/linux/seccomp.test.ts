@@ -6,7 +6,7 @@ import { ALLOW, DENY_EPERM, KILL_PROCESS, runFilter } from './filter-machine.ts'
 const ARCH = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
 const I386 = 0x40000003;
 
-/** Denied in every mode, by number: namespaces of mounts, keys, tracing of the kernel, modules and the like. */
+/** Call numbers that every mode denies: mounts, keys, kernel tracing, modules and others. */
 const ALWAYS = {
   x64: [
     155, 163, 165, 166, 167, 168, 169, 175, 176, 179, 212, 246, 248, 249, 250, 298, 304, 308, 313, 320, 321,
@@ -44,7 +44,7 @@ describe.each(CASES)('%s on %s', (mode, architecture) => {
   const verdict = (nr: number, ...args: bigint[]) =>
     runFilter(filter, { arch: ARCH[architecture], nr, args });
 
-  test('denies exactly the calls of the table, of all numbers', () => {
+  test('denies exactly the calls in the table', () => {
     const byArgument: number[] = [SOCKET[architecture], SOCKETPAIR[architecture], IOCTL[architecture]];
     const denied: number[] = [];
     for (let nr = 0; nr < 1024; nr++) {
@@ -56,14 +56,14 @@ describe.each(CASES)('%s on %s', (mode, architecture) => {
     expect(denied).toEqual(expectedDenials(mode, architecture));
   });
 
-  test('keeps the limits of the first process, and of no other, from being changed', () => {
+  test('protects the resource limits of process 1 only', () => {
     const prlimit64 = architecture === 'x64' ? 302 : 261;
     expect(verdict(prlimit64, 1n, 15n)).toBe(DENY_EPERM);
     expect(verdict(prlimit64, (7n << 32n) | 1n, 15n)).toBe(DENY_EPERM);
     for (const pid of [0n, 2n, 1_000n]) expect(verdict(prlimit64, pid, 15n)).toBe(ALLOW);
   });
 
-  test('judges sockets by their family, in 32 bits', () => {
+  test('filters sockets by the low 32 bits of their family', () => {
     const allowed = (nr: number) =>
       Array.from({ length: 64 }, (_, family) => family).filter(
         (family) => verdict(nr, BigInt(family), STREAM) === ALLOW,
@@ -79,7 +79,7 @@ describe.each(CASES)('%s on %s', (mode, architecture) => {
     expect(verdict(SOCKET[architecture], (1n << 32n) | 16n, STREAM)).toBe(DENY_EPERM);
   });
 
-  test('lets nobody make a local socket that needs no connection', () => {
+  test('denies connectionless unix sockets', () => {
     const [datagram, raw, seqpacket, flags] = [2n, 3n, 5n, 0x80800n];
     const refused = [datagram, raw, datagram | flags, (1n << 32n) | raw];
     const inet = mode === 'proxied' ? 2n : 1n;
@@ -93,7 +93,7 @@ describe.each(CASES)('%s on %s', (mode, architecture) => {
     }
   });
 
-  test('lets no program type into its terminal', () => {
+  test('denies inserting terminal input', () => {
     for (const request of [0x5412n, 0x541cn, (1n << 32n) | 0x5412n]) {
       expect(verdict(IOCTL[architecture], 0n, request)).toBe(DENY_EPERM);
     }
@@ -102,7 +102,7 @@ describe.each(CASES)('%s on %s', (mode, architecture) => {
     }
   });
 
-  test('ends what calls as another processor', () => {
+  test('kills a process that uses another architecture', () => {
     const others = [I386, 0, ...ARCHITECTURES.filter((a) => a !== architecture).map((a) => ARCH[a])];
     for (const arch of others) {
       for (const nr of [0, 1, 41, 165, 1000]) expect(runFilter(filter, { arch, nr })).toBe(KILL_PROCESS);
@@ -110,7 +110,7 @@ describe.each(CASES)('%s on %s', (mode, architecture) => {
   });
 });
 
-test('the x32 variants of all calls are denied', () => {
+test('denies the x32 variants of all calls', () => {
   for (const mode of MODES) {
     const filter = seccompFilter(mode, 'x64');
     for (let nr = 0; nr < 600; nr++) {
@@ -119,7 +119,7 @@ test('the x32 variants of all calls are denied', () => {
   }
 });
 
-test.each(CASES)('no jump of %s on %s leads out of the filter', (mode, architecture) => {
+test.each(CASES)('all jumps of %s on %s stay in the filter', (mode, architecture) => {
   const filter = seccompFilter(mode, architecture);
   const instructions = filter.length / 8;
   expect(Number.isInteger(instructions)).toBe(true);

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { childrenOf, isAlive, processesWith } from '../../../support/machine.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 
-const STAND_IN = join(import.meta.dirname, '../../../fixtures/sandbox-stand-in.mjs');
+const SERVER = join(import.meta.dirname, '../../../fixtures/sandbox-server.mjs');
 const USER = join(import.meta.dirname, '../../../fixtures/sandbox-user.mjs');
 const PLACEHOLDERS = ['.codex', '.git', 'later'];
 let folder: string;
@@ -30,7 +30,7 @@ afterEach(async () => {
 });
 
 async function startServer(): Promise<Server> {
-  const server = spawn(process.execPath, [STAND_IN, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const server = spawn(process.execPath, [SERVER, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
   let text = '';
   server.stdout.on('data', (bytes: Buffer) => {
     text += bytes;
@@ -46,12 +46,12 @@ async function kill(server: ChildProcess): Promise<void> {
   await once(server, 'exit');
 }
 
-test('what a server has made for its sandboxes goes when it is killed', async () => {
+test('placeholders are removed when the server is killed', async () => {
   mkdirSync(join(folder, 'own'));
   const server = await startServer();
   expect(readdirSync(folder).sort()).toEqual([...PLACEHOLDERS, 'own']);
   const bwraps = () => childrenOf(server.process.pid!).filter((pid) => commandOf(pid).startsWith('bwrap\0'));
-  await waitFor('a sandbox for each program and one in reserve', () => bwraps().length === 5);
+  await waitFor('a sandbox for each program and one pre-built', () => bwraps().length === 5);
   const running = bwraps();
   await kill(server.process);
   await waitFor('the placeholders to go', () => readdirSync(folder).length === 1);
@@ -59,7 +59,7 @@ test('what a server has made for its sandboxes goes when it is killed', async ()
   await waitFor('every bwrap to go', () => !running.some((pid) => isAlive(pid)));
 });
 
-test('what another server still uses stays closed to its programs, and goes with the last server', async () => {
+test('placeholders stay while another server uses them, and are removed with the last one', async () => {
   const [first, second] = [await startServer(), await startServer()];
   const watchdog = watchdogOf(first);
   await kill(first.process);
@@ -70,21 +70,21 @@ test('what another server still uses stays closed to its programs, and goes with
   await waitFor('the placeholders to go', () => readdirSync(folder).length === 0);
 });
 
-test('a sandbox in reserve keeps no process alive, and ends with it', async () => {
+test('a pre-built sandbox does not keep its process alive and ends with it', async () => {
   const user = spawn(process.execPath, [USER, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
   let text = '';
   user.stdout.on('data', (bytes: Buffer) => {
     text += bytes;
   });
   await once(user, 'close');
-  const [, spare] = /^first\nsecond\nthird\nbwrap (\d+)\n$/.exec(text) ?? [];
-  // One that was waited for would have ended before.
-  expect(Number(spare)).toBeGreaterThan(0);
-  await waitFor('the bwrap to go', () => !isAlive(Number(spare)));
+  const [, pid] = /^first\nsecond\nthird\nbwrap (\d+)\n$/.exec(text) ?? [];
+  // A sandbox that keeps the process alive would have ended before.
+  expect(Number(pid)).toBeGreaterThan(0);
+  await waitFor('the bwrap to go', () => !isAlive(Number(pid)));
   await waitFor('the placeholders to go', () => readdirSync(folder).length === 0);
 });
 
-/** The shell that clears up after a server. */
+/** The watchdog shell that cleans up after a server. */
 function watchdogOf({ process }: Server): number {
   const watchdog = childrenOf(process.pid!).find((pid) => commandOf(pid).includes('exec-server-watchdog'));
   expect(watchdog).toBeDefined();

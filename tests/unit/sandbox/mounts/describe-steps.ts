@@ -2,7 +2,7 @@ import type { MountPlan, MountStep } from '../../../../src/sandbox/mounts/mount-
 import { PROTECTED_NAMES } from '../../../../src/sandbox/policy/normalize.ts';
 import type { Tree } from './tree.ts';
 
-/** The steps of a plan within the tree of a test, a line each. */
+/** Describes the steps of a plan in the tree of a test, one line each. */
 export function describeSteps(plan: MountPlan, tree: Tree): string[] {
   return plan.steps.flatMap((step) =>
     'path' in step && step.path.startsWith(tree.path)
@@ -11,12 +11,12 @@ export function describeSteps(plan: MountPlan, tree: Tree): string[] {
   );
 }
 
-/** The directories that are protected by their names, for {@link Tree.make}: where all are there, nothing has to be kept. */
+/** The protected names as directories for {@link Tree.make}. If all exist, a plan needs no placeholders. */
 export function protectedNames(root: string): string[] {
   return PROTECTED_NAMES.map((name) => `${root}/${name}/`);
 }
 
-/** Their steps. */
+/** The steps of the protected names. */
 export function readNames(root: string): string[] {
   return PROTECTED_NAMES.map((name) => `read ${root}/${name}`);
 }

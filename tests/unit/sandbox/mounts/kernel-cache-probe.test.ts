@@ -14,7 +14,7 @@ const slow: FileProbe = { ...localProbe, facts: vi.fn(localProbe.facts) };
 let folder: string;
 
 beforeEach(() => {
-  // No sandbox mounts anything there: below a directory that one covers nothing is found in memory.
+  // No sandbox mounts anything there. Below a covered directory the kernel cache has no entries.
   folder = mkdtempSync('/var/tmp/cached-probe-');
   mkdirSync(join(folder, 'directory'), { mode: 0o1750 });
   writeFileSync(join(folder, 'file'), 'content', { mode: 0o640 });
@@ -26,13 +26,13 @@ afterEach(() => {
 });
 
 test.each(['directory', 'file', 'link', 'missing', 'missing/below'])(
-  '%s is told from memory as from the disk',
+  'gives the same facts for %s from the cache and from the disk',
   async (name) => {
     const path = nativePathOfText(join(folder, name));
     const expected = await localProbe.facts(path);
     const probe = kernelCacheProbe(slow, { openCached: openPath });
     const descriptors = openDescriptors();
-    // The system may have to wait when somebody mounts something at the same moment.
+    // The kernel may have to wait for a concurrent mount.
     await waitFor('an answer from memory', async () => {
       vi.mocked(slow.facts).mockClear();
       expect(await probe.facts(path)).toEqual(expected);
@@ -42,14 +42,14 @@ test.each(['directory', 'file', 'link', 'missing', 'missing/below'])(
   },
 );
 
-test('what is not in memory is looked for on the disk', async () => {
+test('reads from the disk what is not in the cache', async () => {
   const path = nativePathOfText(join(folder, 'file', 'below'));
   vi.mocked(slow.facts).mockClear();
   expect(await kernelCacheProbe(slow, { openCached: () => null }).facts(path)).toBeNull();
   expect(slow.facts).toHaveBeenCalledExactlyOnceWith(path);
 });
 
-test('many looks in a row leave the event loop to others', async () => {
+test('limits the probes per event loop turn', async () => {
   const path = nativePathOfText(folder);
   const openCached = vi.fn(() => 'missing' as const);
   const probe = kernelCacheProbe({ ...localProbe, facts: async () => 'unreachable' }, { openCached });

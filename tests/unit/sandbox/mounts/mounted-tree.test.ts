@@ -9,7 +9,7 @@ import { type Line, useTree } from './tree.ts';
 
 const tree = useTree();
 
-/** The files of the random trees, and names that are never there. Directories end in a slash. */
+/** The files of the random trees, and names that never exist. Directories end in a slash. */
 const FILES = [
   '@/a/',
   '@/a/f',
@@ -41,7 +41,7 @@ const lines: fc.Arbitrary<Line[]> = fc
   )
   .map((parts) => parts.flat());
 
-/** The same places by way of a link. Where that could be turned by the program its use is refused, and it is not used here. */
+/** The same paths through a link. A link that the program could change would be refused, so none is used here. */
 const aliases = fc.array(fc.boolean(), { minLength: 6, maxLength: 6 });
 
 function aliased(policy: readonly Line[], use: readonly boolean[]): Line[] {
@@ -50,26 +50,26 @@ function aliased(policy: readonly Line[], use: readonly boolean[]): Line[] {
   return policy.map((line, index) => (use[index] ? (line.replace(' @/a', ' @/l') as Line) : line));
 }
 
-/** Reading inside what is denied is without effect by the names of a policy; by another name it is a place of its own. */
+/** A read entry inside a denied path has no effect. Through another name of the path it has. */
 function readsInDenied(policy: readonly Line[]): boolean {
   const paths = (access: string) =>
     policy.flatMap((line) => (line.startsWith(`${access} `) ? [line.slice(access.length + 1)] : []));
   return paths('read').some((read) => paths('deny').some((denied) => read.startsWith(`${denied}/`)));
 }
 
-/** Of two entries for one name the wider holds; of two for one place by different names, where nothing is there yet, the narrower. */
+/** Of two entries for one name the wider wins. Of two names for one missing path the narrower wins. */
 function hasContradictions(policy: readonly Line[]): boolean {
   const paths = policy.map((line) => line.slice(line.indexOf(' ') + 1));
   return new Set(paths).size < paths.length;
 }
 
-describe('what a program can do is what its policy says', () => {
-  test('whatever the policy and the tree', async () => {
+describe('a program can do exactly what its policy allows', () => {
+  test('for random policies and trees', async () => {
     await fc.assert(
       fc.asyncProperty(files, lines, aliases, async (made, policy, use) => {
         for (const name of readdirSync(tree.path)) rmSync(`${tree.path}/${name}`, { recursive: true });
         tree.make(...made, '@/l -> a');
-        // A policy that narrows nothing is enforced by nobody.
+        // A policy without restrictions needs no sandbox.
         const disk = tree.disk(...policy, 'deny @/never/x');
         const enforced = tree.disk(...aliased(policy, use), 'deny @/never/x');
         const tries = triesOf([...places, ...MISSING].map(tree.real));
@@ -84,7 +84,7 @@ describe('what a program can do is what its policy says', () => {
     readonly kind: 'directory' | 'file' | 'missing';
   }
 
-  /** For each path, what a shell could do: see what the host has there, and change it there. */
+  /** For each path, whether a shell could see the host's file and change it. */
   async function tryEverything(disk: DiskPolicy, tries: readonly Try[]): Promise<Record<string, string>> {
     for (const { path, kind } of tries) {
       if (kind === 'directory') writeFileSync(`${path}/mark`, '');
@@ -126,7 +126,7 @@ describe('what a program can do is what its policy says', () => {
     return Object.fromEntries(tries.map((one) => [one.path, outcomeOf(disk, one)]));
   }
 
-  /** Patterns deny files that are there. What would have to be made for something closed cannot be made either. */
+  /** Globs deny existing files. The parents of a missing restricted path cannot be created either. */
   function outcomeOf(disk: DiskPolicy, { path, kind }: Try): string {
     const target = native(kind === 'directory' ? `${path}/new` : path);
     const mayChange = (kind === 'file' ? accessOf : accessByEntries)(disk, target) === 'write';
@@ -142,8 +142,8 @@ describe('what a program can do is what its policy says', () => {
   }
 });
 
-describe('a program in the tree of its policy', () => {
-  /** What the commands answer, one line each; a command that fails answers with its complaint. */
+describe('a program in its mounted tree', () => {
+  /** The output of the commands, one line each. A failing command gives its error message. */
   async function answers(lines: readonly Line[], commands: readonly string[]): Promise<string[]> {
     const script = commands.map((command) => `( ${tree.real(command)} ) 2>&1 || true; echo "#"`).join('\n');
     const { code, stdout, stderr } = await runSandboxed(await tree.plan(tree.disk(...lines)), script);
@@ -155,7 +155,7 @@ describe('a program in the tree of its policy', () => {
       .map((answer) => answer.trim());
   }
 
-  test('cannot put another directory in the place of one it may only read', async () => {
+  test('cannot replace a directory above a read-only one', async () => {
     tree.make('@/w/a/b/c/f');
     const [moved, made] = await answers(
       ['read /', 'write @/w', 'read @/w/a/b/c'],
@@ -166,7 +166,7 @@ describe('a program in the tree of its policy', () => {
     expect(existsSync(`${tree.path}/w/z`)).toBe(false);
   });
 
-  test('cannot move something denied to where the next program would read it', async () => {
+  test('cannot move a denied file to a path where the next program could read it', async () => {
     tree.make('@/w/a/secret/key');
     const lines: Line[] = ['read /', 'write @/w', 'deny @/w/a/secret'];
     expect(await answers(lines, ['mv @/w/a @/w/z', 'mv @/w/a/secret @/w/z'])).toEqual([
@@ -176,7 +176,7 @@ describe('a program in the tree of its policy', () => {
     expect(existsSync(tree.real('@/w/a/secret/key'))).toBe(true);
   });
 
-  test('cannot move a root within a root with the names protected in it', async () => {
+  test('cannot move an inner root together with its protected names', async () => {
     tree.make('@/w/a/v/.git/config');
     const [moved, made] = await answers(
       ['read /', 'write @/w', 'write @/w/a/v'],
@@ -186,14 +186,14 @@ describe('a program in the tree of its policy', () => {
     expect(made).toMatch(/Read-only/);
   });
 
-  test('cannot link what it may only read into what it may write', async () => {
+  test('cannot hard-link a read-only file into a writable directory', async () => {
     tree.make('@/w/r/f', '@/o');
     expect(
       await answers(['read /', 'write @/w', 'read @/w/r'], ['ln @/w/r/f @/w/f', 'ln @/o @/w/o']),
     ).toEqual([expect.stringMatching(/cross-device/i), expect.stringMatching(/cross-device/i)]);
   });
 
-  test('finds protected names that do not exist closed', async () => {
+  test('sees missing protected names as empty read-only directories', async () => {
     tree.make('@/w/');
     const found = await answers(
       ['read /', 'write @/w'],
@@ -215,7 +215,7 @@ describe('a program in the tree of its policy', () => {
     expect(readdirSync(tree.real('@/w'))).toEqual(['sub']);
   });
 
-  test('writes through a link to its root, and no further through links in it', async () => {
+  test('writes through a link to its root, but not through links in it that lead outside', async () => {
     tree.make('@/w/', '@/o/f', '@/l -> w', '@/w/out -> ../o/f');
     const found = await answers(
       ['read /', 'write @/l'],
@@ -224,7 +224,7 @@ describe('a program in the tree of its policy', () => {
     expect(found).toEqual(['', '1', expect.stringMatching(/Read-only/)]);
   });
 
-  test('finds its way by links on a closed disk, and nothing else', async () => {
+  test('follows links on a hidden disk and sees nothing else', async () => {
     tree.make('@/w/f', '@/l -> m', '@/m -> @/w', '@/secret');
     const found = await answers(
       ['minimal', 'write @/l'],
@@ -236,7 +236,7 @@ describe('a program in the tree of its policy', () => {
     expect(found[4]).not.toMatch(/^\//m);
   });
 
-  test('passes through a denied directory to what is opened in it', async () => {
+  test('passes through a denied directory to a granted path in it', async () => {
     tree.make('@/d/a/b/f', '@/d/x', '@/d/a/y');
     const found = await answers(
       ['read /', 'deny @/d', 'write @/d/a/b', 'read @/d/x'],
@@ -263,7 +263,7 @@ describe('a program in the tree of its policy', () => {
     ]);
   });
 
-  test('does not get at files whose names are no text', async () => {
+  test('cannot access denied files whose names are not UTF-8', async () => {
     tree.make('@/w/');
     writeFileSync(Buffer.from(`${tree.path}/w/\xff.env`, 'latin1'), 'secret');
     expect(await answers(['read /', 'write @/w', 'deny @/w/*.env'], ['cat @/w/*.env'])).toEqual([
@@ -271,7 +271,7 @@ describe('a program in the tree of its policy', () => {
     ]);
   });
 
-  test('cannot change the kernel, has no capabilities, no network and only its own processes', async () => {
+  test('has no kernel settings, capabilities, network or other processes', async () => {
     const found = await answers(
       ['read /'],
       [
@@ -292,7 +292,7 @@ describe('a program in the tree of its policy', () => {
     expect(found.slice(5)).toEqual(['writable', 'x']);
   });
 
-  test('may read below a denied /proc nothing at all', async () => {
+  test('cannot read anything below a denied /proc', async () => {
     expect(await answers(['read /', 'deny /proc'], ['ls /proc'])).toEqual([
       expect.stringMatching(/Permission denied/),
     ]);

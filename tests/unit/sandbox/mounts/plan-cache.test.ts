@@ -11,13 +11,13 @@ import { type Line, useTree } from './tree.ts';
 const tree = useTree();
 const LINES: Line[] = ['read /', 'write @/l', 'write @/later', 'deny @/w/d', 'read @/w/r/s', 'deny @/secret'];
 
-/** The old one stays, so that its number is not given to the new one. */
+/** Keeps the old entry, so that its inode number is not reused. */
 function remake(path: string): void {
   renameSync(tree.real(path), `${tree.path}/old`);
   mkdirSync(tree.real(path));
 }
 
-/** Whether what the plan says is missing can be made, or was made for another sandbox. */
+/** Whether the placeholders of the plan can be created, or exist for another sandbox. */
 async function canBeHeld(plan: MountPlan): Promise<boolean> {
   const calls = {
     lock: () => true,
@@ -39,13 +39,13 @@ describe('a cached plan', () => {
     ['holds as long as nothing happens', true, () => {}],
     ['holds when files are made', true, () => writeFileSync(tree.real('@/w/a'), '')],
     [
-      'holds when another sandbox needs a place',
+      'holds when another sandbox has created a placeholder',
       true,
       () => mkdirSync(tree.real('@/w/.aws'), PLACEHOLDER_MODES.directory),
     ],
     ['does not hold when a protected name is made', false, () => mkdirSync(tree.real('@/w/.git'))],
     [
-      'does not hold when a protected name is gone',
+      'does not hold when a protected name was removed',
       false,
       () => rmSync(tree.real('@/w/.codex/'), { recursive: true }),
     ],
@@ -55,7 +55,7 @@ describe('a cached plan', () => {
     ['does not hold when something denied appears', false, () => writeFileSync(tree.real('@/secret'), '')],
     ['does not hold when something missing is made', false, () => mkdirSync(tree.real('@/w/r'))],
     [
-      'does not hold when a link is turned',
+      'does not hold when a link has another target',
       false,
       () => {
         unlinkSync(tree.real('@/l'));
@@ -77,7 +77,7 @@ describe('a cached plan', () => {
       expect({ steps, placeholders }).toEqual({ steps: plan.steps, placeholders: plan.placeholders });
   });
 
-  /** The looks at a disk on which something changes that a test cannot change. */
+  /** A probe with facts that a test cannot change on the disk. */
   const changing = (before: Partial<FileProbe>, after: Partial<FileProbe>) => {
     const disk = { before: { ...localProbe, ...before }, after: { ...localProbe, ...after } };
     let at: keyof typeof disk = 'before';
@@ -99,7 +99,7 @@ describe('a cached plan', () => {
   test.each<[string, Partial<FileProbe>, Partial<FileProbe>]>([
     ['a directory is opened', closed, {}],
     ['a daemon listens', {}, { facts: withDaemon }],
-    ['one cannot look', {}, { facts: () => Promise.reject(new Error('EIO')) }],
+    ['a probe fails', {}, { facts: () => Promise.reject(new Error('EIO')) }],
   ])('does not hold when %s', async (_, before, after) => {
     tree.make('@/w/');
     const { probe, change } = changing(before, after);
@@ -112,7 +112,7 @@ describe('a cached plan', () => {
   });
 });
 
-describe('nothing is cached', () => {
+describe('the cache does not keep plans', () => {
   test.each<[string, string[], Line[]]>([
     ['of files that patterns match', ['@/w/a.env'], ['read /', 'write @/w', 'deny @/w/**/*.env']],
     ['of what a file names', ['@/w/.git'], ['read /', 'write @/w']],
@@ -123,7 +123,7 @@ describe('nothing is cached', () => {
     expect(cache.get(tree.disk(...lines))).toBeNull();
   });
 
-  test('of a policy that could not be kept', async () => {
+  test('of a policy that cannot be enforced', async () => {
     tree.make('@/w/', '@/l -> w');
     const disk = tree.disk('read /', 'write @/l');
     const cache = new PlanCache();
@@ -134,7 +134,7 @@ describe('nothing is cached', () => {
     expect(cache.get(disk)).toBeNull();
   });
 
-  test('of more paths than are worth it', async () => {
+  test('of too many paths', async () => {
     const many = (count: number) =>
       tree.disk('read /', ...Array.from({ length: count }, (_, index): Line => `deny @/n${index}`));
     const cache = new PlanCache();
@@ -144,7 +144,7 @@ describe('nothing is cached', () => {
     expect(cache.get(many(MAX_CACHED_PROBES))).toBeNull();
   });
 
-  test('of the policies that have been unused for longest', async () => {
+  test('of the least recently used policies', async () => {
     const cache = new PlanCache();
     const disk = (index: number) => tree.disk('read /', `deny @/n${index}`);
     for (let index = 0; index < MAX_CACHED_PLANS; index++) await cache.make(disk(index));

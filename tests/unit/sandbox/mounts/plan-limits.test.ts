@@ -25,31 +25,26 @@ describe('refusals', () => {
       /deny-read path @\/w\/l because/,
     ],
     [
-      'a way through a link',
+      'a path through a link',
       ['@/w/l -> x', '@/w/x/y'],
       ['read /', 'write @/w', 'read @/w/l/y'],
       /writable symlink @\/w\/l/,
     ],
+    ['a dangling link', ['@/w/l -> none'], ['read /', 'write @/w', 'deny @/w/l'], /writable symlink @\/w\/l/],
     [
-      'a link that leads nowhere',
-      ['@/w/l -> none'],
-      ['read /', 'write @/w', 'deny @/w/l'],
-      /writable symlink @\/w\/l/,
-    ],
-    [
-      'a way in through another root',
+      'a path that leads in through another root',
       ['@/w/l -> @/o', '@/o/x', '@/m -> w/l'],
       ['read /', 'write @/w', 'deny @/m/x'],
       /writable symlink @\/w\/l/,
     ],
     [
-      'a pattern behind a link',
+      'a glob below a link',
       ['@/w/l -> x', '@/w/x/y'],
       ['read /', 'write @/w', 'deny @/w/l/*'],
       /deny-read path @\/w\/l because/,
     ],
     [
-      'something closed below a writable link in a root',
+      'a restricted path below a writable link in a root',
       ['@/w/l -> x', '@/w/x/y'],
       ['read /', 'write @/w', 'write @/w/l', 'deny @/w/l/y'],
       /writable symlink @\/w\/l/,
@@ -61,7 +56,7 @@ describe('refusals', () => {
       /@\/w\/l can be changed from inside/,
     ],
     [
-      'two writable links that vouch for one another',
+      'two writable roots that are reached through links in each other',
       ['@/w/l -> @/o', '@/w/m -> @/o', '@/o/'],
       ['read /', 'write @/w', 'write @/w/l', 'write @/w/m'],
       /can be changed from inside/,
@@ -82,24 +77,24 @@ describe('refusals', () => {
 
   test.each<[string, string[], Line[], string]>([
     [
-      'a link to where one may write anyway',
+      'a link to a path that is writable anyway',
       ['@/w/l -> x', '@/w/x/'],
       ['read /', 'write @/w', 'write @/w/l'],
       'write /w/x',
     ],
     [
-      'a link in a directory that is closed for writing',
+      'a link in a read-only directory',
       ['@/w/r/l -> ../x', '@/w/x'],
       ['read /', 'write @/w', 'read @/w/r', 'deny @/w/r/l'],
       'emptyFile(0) /w/x',
     ],
     ['a link outside', ['@/l -> w/x', '@/w/x'], ['read /', 'write @/w', 'deny @/l'], 'emptyFile(0) /w/x'],
-  ])('none for %s', async (_, files, lines, step) => {
+  ])('does not refuse %s', async (_, files, lines, step) => {
     tree.make('@/w/', ...files);
     expect(told(await tree.plan(tree.disk(...lines)))).toContain(step);
   });
 
-  test('a directory in a root that the server may not look into', async () => {
+  test('a directory in a root that the server may not search', async () => {
     tree.make('@/w/a/x', '@/c/x');
     const probe: FileProbe = {
       ...localProbe,
@@ -114,7 +109,7 @@ describe('refusals', () => {
     expect(told(outside).filter((step) => step.includes('/c'))).toEqual([]);
   });
 
-  test('an error of the disk', async () => {
+  test('a disk error', async () => {
     const probe: FileProbe = {
       ...localProbe,
       facts: async () => {
@@ -128,8 +123,8 @@ describe('refusals', () => {
   });
 });
 
-describe('patterns', () => {
-  /** A directory with as many files or directories as a test needs, each of which looks the same. */
+describe('deny globs', () => {
+  /** A fake directory with any number of equal files or directories. */
   function endless(type: 'file' | 'directory', count: number): FileProbe {
     const entry = {
       isFile: () => type === 'file',
@@ -158,7 +153,7 @@ describe('patterns', () => {
     });
   });
 
-  test("pass over directories that others have closed, but not over one of the server's user", async () => {
+  test("skip inaccessible directories of other users, but not of the server's user", async () => {
     tree.make('@/w/a/');
     const closed = (uid: number): FileProbe => ({
       ...localProbe,
@@ -166,7 +161,7 @@ describe('patterns', () => {
         const facts = await localProbe.facts(path);
         return facts === null || facts === 'unreachable' ? facts : { ...facts, uid };
       },
-      // biome-ignore lint/correctness/useYield: nothing comes of a directory that cannot be opened.
+      // biome-ignore lint/correctness/useYield: a directory that cannot be opened yields nothing.
       entries: async function* () {
         throw Object.assign(new Error('EACCES'), { code: 'EACCES' });
       },
@@ -179,7 +174,7 @@ describe('patterns', () => {
     });
   });
 
-  test('go no deeper than the policy says', async () => {
+  test('search no deeper than the policy allows', async () => {
     tree.make('@/d/x.env', '@/d/a/x.env', '@/d/a/b/x.env');
     const disk = tree.disk('read /', 'deny @/d/*.env');
     const [pattern] = disk.denyGlobs;
@@ -202,7 +197,7 @@ describe('a plan holds', () => {
     ['until a matching file is replaced', false, () => remake('@/w/a/x.env')],
     ['until a link is turned', false, () => turn('@/l')],
     [
-      'when another sandbox needs a place',
+      'when another sandbox has created a placeholder',
       true,
       () => mkdirSync(tree.real('@/w/.aws'), PLACEHOLDER_MODES.directory),
     ],
@@ -215,7 +210,7 @@ describe('a plan holds', () => {
     expect((await tree.plan(disk, 'files')).fingerprint === plan.fingerprint).toBe(holds);
   });
 
-  test('until a directory between is made anew around the same file', async () => {
+  test('until a parent directory is created again around the same file', async () => {
     tree.make('@/w/a/b/c/f');
     const plan = await tree.plan(tree.disk('read /', 'write @/w', 'read @/w/a/b/c'), 'files');
     expect(await isCurrent(plan, localProbe)).toBe(true);
@@ -225,14 +220,14 @@ describe('a plan holds', () => {
     expect(await isCurrent(plan, localProbe)).toBe(false);
   });
 
-  test('not where one cannot look', async () => {
+  test('not when a probe fails', async () => {
     tree.make('@/w/d/', '@/l -> w');
     const plan = await tree.plan(tree.disk(...lines), 'files');
     const probe: FileProbe = { ...localProbe, facts: () => Promise.reject(new Error('EIO')) };
     expect(await isCurrent(plan, probe)).toBe(false);
   });
 
-  /** The old one stays, as it does while it is mounted: its number is not given away. */
+  /** Keeps the old entry, as a mount does, so that its inode number is not reused. */
   function remake(path: string): void {
     const real = tree.real(path);
     renameSync(real, `${tree.path}/old`);

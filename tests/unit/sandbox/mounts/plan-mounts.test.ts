@@ -32,7 +32,7 @@ describe('steps', () => {
       ['write /w', ...readNames('/w'), 'emptyFile(0) /w/x'],
     ],
     [
-      'two ways to one place',
+      'two paths to the same file',
       ['@/w/', '@/l -> w'],
       ['read /', 'write @/w', 'deny @/l'],
       ['emptyDirectory(0) /w', 'seal /w'],
@@ -62,25 +62,25 @@ describe('steps', () => {
       ['write /w', ...readNames('/w'), 'write /w/a', 'emptyDirectory(0) /w/a/d', 'seal /w/a/d'],
     ],
     [
-      'denied files by pattern',
+      'files that a glob denies',
       ['@/w/a/x.env', '@/w/y.env', '@/w/l.env -> y.env', '@/w/d.env/f'],
       ['read /', 'write @/w', 'deny @/w/*.env'],
       ['write /w', ...readNames('/w'), 'write /w/a', 'emptyFile(0) /w/a/x.env', 'emptyFile(0) /w/y.env'],
     ],
     [
-      'a writable file that a pattern denies',
+      'a writable file that a glob denies',
       ['@/d/x.env'],
       ['read /', 'write @/d/x.env', 'deny @/d/*.env'],
       ['emptyFile(0) /d/x.env'],
     ],
     [
-      'what is denied outside a root',
+      'a denied path outside a root',
       ['@/d/', '@/f'],
       ['read /', 'deny @/d', 'deny @/f', 'deny @/none'],
       ['emptyDirectory(0) /d', 'seal /d', 'emptyFile(0) /f'],
     ],
     [
-      'what is opened in a denied directory',
+      'a granted path in a denied directory',
       ['@/d/a/b/', '@/d/f', ...protectedNames('@/d/a/b')],
       ['read /', 'deny @/d', 'write @/d/a/b', 'read @/d/f'],
       ['emptyDirectory(111) /d', 'write /d/a/b', ...readNames('/d/a/b'), 'seal /d'],
@@ -99,13 +99,13 @@ describe('steps', () => {
       ],
     ],
     [
-      'what is opened on a closed disk',
+      'a granted path on a hidden disk',
       ['@/a/x', '@/b/'],
       ['read @/a/x', 'write @/b', 'read @/none'],
       ['read /a/x', 'write /b', ...readNames('/b')],
     ],
     [
-      'links on a closed disk',
+      'links on a hidden disk',
       ['@/w/a/', '@/l -> m', '@/m -> @/w', ...protectedNames('@/w/a')],
       ['write @/l/a'],
       ['link to m at /l', 'link to @/w at /m', 'write /w/a', ...readNames('/w/a')],
@@ -117,7 +117,7 @@ describe('steps', () => {
       ['read /v', 'write /w', ...readNames('/w')],
     ],
     [
-      'nested to and fro',
+      'alternately nested entries',
       ['@/w/a/b/c/', ...protectedNames('@/w/a/b/c')],
       ['read /', 'write @/w', 'read @/w/a', 'deny @/w/a/b', 'write @/w/a/b/c'],
       [
@@ -131,7 +131,7 @@ describe('steps', () => {
       ],
     ],
     [
-      'a carve-out of something that needs none',
+      'a restriction that has no effect',
       ['@/w/a/x'],
       ['read /', 'write @/w', 'read @/w/a', 'read @/w/a/x'],
       ['write /w', ...readNames('/w'), 'read /w/a'],
@@ -164,12 +164,12 @@ describe('steps', () => {
         { kind: 'processes' },
       ],
     ],
-  ])('the foundation of `%s`', async (line, expected) => {
+  ])('the base of `%s`', async (line, expected) => {
     const plan = await tree.plan(tree.disk(line, 'deny @/x'));
     expect(plan.steps.slice(0, 3)).toEqual(expected);
   });
 
-  test('a writable disk is pinned down to what is closed, and to the roots on it', async () => {
+  test('pins the restricted paths and roots on a writable disk', async () => {
     tree.make('@/v/w/', '@/a/b/x');
     const plan = await tree.plan(tree.disk('write /', 'write @/v/w', 'read @/a/b/x'));
     expect(told(plan)).toEqual([
@@ -183,14 +183,14 @@ describe('steps', () => {
     ]);
   });
 
-  test('the platform is what there is of it, links being links', async () => {
+  test('shows the existing platform directories, with links as links', async () => {
     const { steps } = await tree.plan(tree.disk('minimal'));
     expect(steps).toContainEqual({ kind: 'bind', path: '/usr', writable: false });
     expect(steps).toContainEqual({ kind: 'bind', path: '/etc', writable: false });
     expect(steps.some((step) => 'path' in step && step.path.startsWith('/nix'))).toBe(false);
   });
 
-  test('names that are not UTF-8 are kept', async () => {
+  test('keeps names that are not UTF-8', async () => {
     tree.make('@/w/', ...protectedNames('@/w'));
     const path = Buffer.from(`${tree.path}/w/\xff.env`, 'latin1');
     writeFileSync(path, 'x');
@@ -210,7 +210,7 @@ describe('steps', () => {
     expect(placeholders).toEqual([]);
   });
 
-  test('processes can be denied as a whole, and shared memory be granted', async () => {
+  test('can deny /proc as a whole and grant /dev/shm', async () => {
     const { steps } = await tree.plan(tree.disk('read /', 'deny /proc', 'write /dev/shm'));
     expect(steps).toContainEqual({ kind: 'emptyDirectory', path: '/proc', mode: 0 });
     expect(steps).toContainEqual({ kind: 'bind', path: '/dev/shm', writable: true });
@@ -221,7 +221,7 @@ describe('steps', () => {
   });
 });
 
-describe('what is missing', () => {
+describe('a missing path', () => {
   const lines: Line[] = [
     'read /',
     'write @/w',
@@ -232,7 +232,7 @@ describe('what is missing', () => {
     'deny @/no/x',
   ];
 
-  test('has a place kept for it while a program runs', async () => {
+  test('gets a placeholder in a plan for a program', async () => {
     tree.make('@/w/a/');
     const plan = await tree.plan(tree.disk(...lines));
     expect(told(plan)).toEqual([
@@ -255,7 +255,7 @@ describe('what is missing', () => {
     expect(plan.missing).toEqual([]);
   });
 
-  test('is left to whoever works on files', async () => {
+  test('is listed for the helper in a plan for files', async () => {
     tree.make('@/w/a/', '@/w/.git/');
     const plan = await tree.plan(tree.disk(...lines), 'files');
     expect(told(plan)).toEqual(['write /w', 'read /w/.git']);
@@ -271,7 +271,7 @@ describe('what is missing', () => {
     ]);
   });
 
-  test('is a directory where its name is a protected one, unless it is denied', async () => {
+  test('gets a directory if its name is protected, unless it is denied', async () => {
     tree.make('@/w/a/', '@/w/b/', ...protectedNames('@/w'));
     const disk = tree.disk('read /', 'write @/w', 'read @/w/a/.git', 'deny @/w/b/.git', 'read @/w/c/.git');
     const { placeholders } = await tree.plan(disk);
@@ -284,7 +284,7 @@ describe('what is missing', () => {
     expect(missing.map(({ byName }) => byName)).toEqual([true, false, false]);
   });
 
-  test('may have been given a place by another sandbox', async () => {
+  test('counts as missing when another sandbox has created its placeholder', async () => {
     tree.make('@/w/.codex/', '@/w/a/');
     writeFileSync(tree.real('@/w/d'), '');
     const before = await tree.plan(tree.disk(...lines));
@@ -296,7 +296,7 @@ describe('what is missing', () => {
     expect(after.placeholders.map(({ path }) => path)).toContain(tree.real('@/w/d'));
   });
 
-  test('does not include what a program has given the mode of a placeholder', async () => {
+  test('is not a filled entry that a program gave the mode of a placeholder', async () => {
     tree.make('@/w/v/', '@/r/a/x', '@/r/f', '@/w/.codex/x', ...protectedNames('@/w').slice(0, 2));
     for (const path of ['@/w/v', '@/r/a', '@/w/.codex'])
       chmodSync(tree.real(path), PLACEHOLDER_MODES.directory);
@@ -319,20 +319,20 @@ describe('what is missing', () => {
     ['by a umask', 0o1500, true],
     ['so that somebody may write', 0o1755, false],
     ['so that it is not sticky', 0o555, false],
-  ])('is known by the place it was given when its mode was changed %s: %#', async (_, mode, isPlace) => {
+  ])('is recognized by its placeholder when its mode was changed %s: %#', async (_, mode, isPlace) => {
     tree.make('@/w/.codex/');
     chmodSync(tree.real('@/w/.codex'), mode);
     const { placeholders } = await tree.plan(tree.disk(...lines));
     expect(placeholders.some(({ path }) => path === tree.real('@/w/.codex'))).toBe(isPlace);
   });
 
-  test('stays missing below a file, which then stays a file', async () => {
+  test('stays missing below a file, which is pinned', async () => {
     tree.make(...protectedNames('@/w'), '@/w/f', '@/g');
     const plan = await tree.plan(tree.disk('read /', 'write @/w', 'deny @/w/f/x', 'deny @/g/x'));
     expect(told(plan)).toEqual(['write /w', ...readNames('/w'), 'write /w/f']);
   });
 
-  test('needs no place where nobody could make it', async () => {
+  test('needs no placeholder in a directory that is not writable', async () => {
     tree.make('@/w/');
     const probe: FileProbe = { ...localProbe, mayCreateIn: async () => false };
     const plan = await planMounts(tree.disk('read /', 'write @/w', 'deny @/w/x'), probe, 'program');
@@ -360,7 +360,7 @@ describe('a .git that is a file', () => {
     ]);
   });
 
-  test('protects its directory where it is denied as well', async () => {
+  test('protects its directory when the file is denied', async () => {
     tree.make('@/w/mod/', '@/w/v/mod/', ...protectedNames('@/w').slice(0, 3));
     writeFileSync(tree.real('@/w/.git'), 'gitdir: mod\n');
     writeFileSync(tree.real('@/w/v/.git'), 'gitdir: mod\n');
@@ -369,7 +369,7 @@ describe('a .git that is a file', () => {
     expect(told(plan)).not.toContain('read /w/v/mod');
   });
 
-  test('its directory can be opened all the same', async () => {
+  test('does not protect its directory from an explicit write entry', async () => {
     tree.make('@/w/repo/mod/', ...protectedNames('@/w').slice(0, 3), ...protectedNames('@/w/repo/mod'));
     writeFileSync(tree.real('@/w/.git'), 'gitdir: repo/mod\n');
     const plan = await tree.plan(tree.disk('read /', 'write @/w', 'write @/w/repo/mod'));

@@ -10,7 +10,7 @@ import {
   PLACEHOLDER_MODES,
 } from '../../../../src/sandbox/mounts/mount-plan.ts';
 
-/** What a shell script said and did inside a sandbox. */
+/** The outcome of a shell script in a sandbox. */
 export interface Outcome {
   readonly code: number | null;
   readonly stdout: string;
@@ -18,8 +18,8 @@ export interface Outcome {
 }
 
 /**
- * Runs a shell script in the tree of a plan, with real bwrap. Whatever the plan hides, the shell and its tools are there. The names
- * protected in the machine's own root are left alone: nothing is made there for a test.
+ * Runs a shell script in the file tree of a plan, with the real bwrap. The shell and its tools exist even if the plan hides them. Leaves out
+ * the protected names in the root directory of the machine, so that a test creates nothing there.
  */
 export async function runSandboxed(whole: MountPlan, script: string): Promise<Outcome> {
   const plan = {

@@ -10,17 +10,17 @@ import { policyOf } from '../../../../src/sandbox/policy/normalize.ts';
 import type { DiskPolicy } from '../../../../src/sandbox/policy/policy.ts';
 import { at, type Entry, glob, profile, special } from '../policy/contexts.ts';
 
-/** A fresh directory on the disk for each test of a file. Paths that begin with `@` are in it. */
+/** A new directory for each test. Paths that start with `@` are in it. */
 export interface Tree {
   readonly path: string;
   real(path: string): string;
-  /** Makes files; a name with a slash at its end is a directory, one with `->` a symbolic link. */
+  /** Creates files. A name with a slash at its end is a directory, one with `->` a symbolic link. */
   make(...files: string[]): void;
   disk(...entries: Line[]): DiskPolicy;
   plan(disk: DiskPolicy, purpose?: PlanPurpose): Promise<MountPlan>;
 }
 
-/** `read @/a`, `deny @/a/*.env` and the like; `minimal` is the platform. */
+/** Parses lines such as `read @/a` and `deny @/a/*.env`. `minimal` is the platform. */
 export type Line = `${'read' | 'write' | 'deny'} ${string}` | 'minimal';
 
 export function useTree(): Tree {

@@ -9,22 +9,22 @@ export function at(path: string, access: Word): Entry {
   return { path: { type: 'path', path: `file://${path}` }, access };
 }
 
-/** An entry for a path that has a name. */
+/** An entry for a special path. */
 export function special(kind: 'root' | 'minimal' | 'tmpdir' | 'slash_tmp', access: Word): Entry {
   return { path: { type: 'special', value: { kind } }, access };
 }
 
-/** An entry for something below each workspace root. */
+/** An entry for a path below each workspace root. */
 export function inRoots(access: Word, subpath?: string): Entry {
   return { path: { type: 'special', value: { kind: 'project_roots', subpath } }, access };
 }
 
-/** An entry for a pattern. */
+/** An entry for a glob. */
 export function glob(pattern: string, access: Word = 'deny'): Entry {
   return { path: { type: 'glob_pattern', pattern }, access };
 }
 
-/** A sandbox of files and network by a profile. */
+/** A sandbox profile for files and network. */
 export function profile(entries: readonly Entry[], rest: Partial<SandboxProfile> = {}): SandboxContext {
   return {
     permissions: {

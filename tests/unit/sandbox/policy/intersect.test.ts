@@ -13,7 +13,7 @@ import {
 import { native } from '../native.ts';
 import { at, glob, profile, special } from './contexts.ts';
 
-/** Few names, so that paths of different policies meet. */
+/** Few names, so that policies often share paths. */
 const NAMES = ['a', 'b', 'usr', 'etc', '.git', 'k.env'];
 
 const path = fc.array(fc.constantFrom(...NAMES), { maxLength: 4 }).map((names) => `/${names.join('/')}`);
@@ -52,8 +52,8 @@ function below(start: string): string[] {
 
 const RANK: Record<Access, number> = { deny: 0, read: 1, write: 2 };
 
-describe('what two policies allow together', () => {
-  test('is the lesser of what each allows, everywhere', () => {
+describe('the intersection of two policies', () => {
+  test('allows the lesser access everywhere', () => {
     fc.assert(
       fc.property(policy, policy, (a, b) => {
         const both = intersect(a, b);
@@ -68,17 +68,17 @@ describe('what two policies allow together', () => {
     );
   });
 
-  test('does not depend on their order', () => {
+  test('does not depend on the order', () => {
     fc.assert(
       fc.property(policy, policy, (a, b) => policyKey(intersect(a, b)) === policyKey(intersect(b, a))),
     );
   });
 
-  test('is the policy itself when both are the same', () => {
+  test('of equal policies is the policy itself', () => {
     fc.assert(fc.property(policy, (a) => policyKey(intersect(a, a)) === policyKey(a)));
   });
 
-  test('stays the same with either of them', () => {
+  test('is unchanged by another intersection with either of them', () => {
     fc.assert(
       fc.property(policy, policy, (a, b) => {
         const both = intersect(a, b);
@@ -92,7 +92,7 @@ describe('what two policies allow together', () => {
   });
 });
 
-test('names stay protected by name where the other policy lets them be written', () => {
+test('protected names stay protected where the other policy allows writing', () => {
   const host = { cwd: null, tmpdir: undefined };
   const workspace = policyOf(profile([special('root', 'read'), at('/w', 'write')]), host);
   const lifted = policyOf(

@@ -17,7 +17,7 @@ function policy(entries: readonly Entry[], rest?: Partial<SandboxProfile>): Sand
   return policyOf(profile(entries, rest), HOST);
 }
 
-/** Paths and what may be done with them, as text, so that a failure shows all. */
+/** Paths and their access as text, so that a failure shows all of them. */
 function accesses(
   { disk }: SandboxPolicy,
   expected: Readonly<Record<string, string>>,
@@ -25,7 +25,7 @@ function accesses(
   return Object.fromEntries(Object.keys(expected).map((path) => [path, accessOf(disk, native(path))]));
 }
 
-describe('everything is allowed', () => {
+describe('a policy without restrictions', () => {
   const anything = { windowsSandboxLevel: 'disabled' as const, workspaceRoots: [], useLegacyLandlock: false };
 
   test.each<[string, SandboxContext, string]>([
@@ -47,7 +47,7 @@ describe('everything is allowed', () => {
       'restricted',
     ],
     [
-      'a read entry that a write entry overrules',
+      'a read entry that a write entry overrides',
       profile([special('root', 'write'), at('/x', 'read'), at('/x', 'write')]),
       'restricted',
     ],
@@ -59,11 +59,11 @@ describe('everything is allowed', () => {
   });
 });
 
-describe('what may be done where', () => {
+describe('the access to paths', () => {
   test.each<[string, SandboxPolicy, Record<string, string>]>([
     ['nothing without an entry', policy([]), { '/': 'deny', '/x': 'deny' }],
     [
-      'the longest entry holds',
+      'the longest entry wins',
       policy([at('/a', 'write'), at('/a/b', 'read'), at('/a/b/c', 'deny'), at('/a/b/c/d', 'write')]),
       {
         '/a': 'write',
@@ -81,7 +81,7 @@ describe('what may be done where', () => {
     ['a readable root', policy([special('root', 'read')]), { '/': 'read', '/x': 'read' }],
     ['a denied root', policy([special('root', 'deny'), at('/a', 'read')]), { '/': 'deny', '/a': 'read' }],
     [
-      'reading does not reopen what is denied',
+      'a read entry does not allow a denied path',
       policy([
         special('root', 'read'),
         at('/a', 'deny'),
@@ -108,7 +108,7 @@ describe('what may be done where', () => {
     ['a writable platform is readable', policy([special('minimal', 'write')]), { '/bin': 'read' }],
     ['a denied platform says nothing', policy([special('minimal', 'deny')]), { '/bin': 'deny' }],
     [
-      'the platform within a readable root',
+      'the platform in a readable root',
       policy([special('root', 'read'), special('minimal', 'read'), at('/usr', 'write')]),
       { '/usr/x': 'write', '/bin': 'read' },
     ],
@@ -138,17 +138,17 @@ describe('what may be done where', () => {
     ['slash tmp', policy([special('slash_tmp', 'write')]), { '/tmp/x': 'write' }],
     ['no tmpdir', policy([special('tmpdir', 'write')]), { '/tmp': 'deny' }],
     [
-      'an unknown place',
+      'an unknown special path',
       policy([{ path: { type: 'special', value: { kind: 'unknown', path: '/a' } }, access: 'write' }]),
       { '/a': 'deny' },
     ],
     [
-      'a pattern that reads says nothing',
+      'a glob for reading has no effect',
       policy([special('root', 'read'), glob('/w/**', 'read'), glob('/w/**', 'write')]),
       { '/w/x': 'read' },
     ],
     [
-      'patterns',
+      'deny globs',
       policy([
         special('root', 'read'),
         inRoots('write'),
@@ -171,19 +171,19 @@ describe('what may be done where', () => {
       },
     ],
     [
-      'patterns of several roots',
+      'globs below several roots',
       policy([glob('codex-project-roots://*.x'), inRoots('write')], {
         workspaceRoots: ['file:///w', 'file:///[v]'],
       }),
       { '/w/a.x': 'deny', '/[v]/a/b.x': 'deny', '/v/a.x': 'deny', '/[v]/a': 'write' },
     ],
     [
-      'a pattern that overrules an entry',
+      'a glob that overrides an entry',
       policy([at('/a', 'write'), at('/a/.env', 'write'), glob('/a/*.env')]),
       { '/a/.env': 'deny' },
     ],
     [
-      'a bare pattern of bytes',
+      'a glob without a slash and with multibyte characters',
       policy([special('root', 'read'), glob('/ä/?.ö')]),
       { '/ä/ü.ö': 'deny', '/ä/üü.ö': 'read' },
     ],
@@ -191,7 +191,7 @@ describe('what may be done where', () => {
     expect(accesses(found, expected)).toEqual(expected);
   });
 
-  test('patterns go as deep as the policy says', () => {
+  test('globs have the depth of the policy', () => {
     const found = policyOf(
       {
         ...(profile([]) as SandboxProfile),
@@ -221,7 +221,7 @@ describe('what may be done where', () => {
     expect(accessOf(found.disk, native(path))).toBe('write');
   });
 
-  test.each(['', 't', './t'])('the temporary directory %j is none', (tmpdir) => {
+  test.each(['', 't', './t'])('ignores the temporary directory %j', (tmpdir) => {
     const found = policyOf(profile([special('tmpdir', 'write')]), { cwd: null, tmpdir });
     expect(found).toEqual(policy([]));
   });
@@ -240,7 +240,7 @@ describe('protected names', () => {
 
   test.each<[string, SandboxPolicy, string[]]>([
     [
-      'each writable root has them',
+      'apply to each writable root',
       policy([special('root', 'read'), inRoots('write'), special('slash_tmp', 'write')]),
       of('/tmp', '/w'),
     ],
@@ -248,22 +248,22 @@ describe('protected names', () => {
     ['readable places do not', policy([special('root', 'read')]), []],
     ['saying so changes nothing', policy([inRoots('write'), inRoots('read', '.git')]), of('/w')],
     [
-      'a write entry lifts one',
+      'a write entry removes the protection',
       policy([inRoots('write'), inRoots('write', '.git')]),
       [...of('/w').filter((entry) => !entry.includes('/.git')), ...of('/w/.git')].sort(),
     ],
     [
-      'a deny entry is stronger',
+      'a deny entry takes precedence',
       policy([inRoots('write'), inRoots('deny', '.git')]),
       of('/w').filter((entry) => !entry.includes('.git')),
     ],
     [
-      'a writable disk has those of its root, and so have roots on it',
+      'apply to the root directory of a writable disk and to roots on it',
       policy([special('root', 'write'), inRoots('write'), at('/x', 'read')]),
       of('', '/w'),
     ],
     [
-      'what is opened again has them, too',
+      'apply to a root inside a denied path',
       policy([special('root', 'write'), at('/x', 'deny'), at('/x/y', 'write')]),
       of('', '/x/y'),
     ],
@@ -271,7 +271,7 @@ describe('protected names', () => {
     expect(protectedIn(found)).toEqual(expected);
   });
 
-  test('they are read-only at the top of a root alone', () => {
+  test('apply only directly below a root', () => {
     const expected = {
       '/w/.git': 'read',
       '/w/.git/hooks/x': 'read',
@@ -282,7 +282,7 @@ describe('protected names', () => {
   });
 });
 
-describe('the classic forms', () => {
+describe('the named forms', () => {
   const named = (context: SandboxContext, host: Parameters<typeof policyOf>[1] = HOST) =>
     policyOf(context, host);
 
@@ -318,7 +318,7 @@ describe('the classic forms', () => {
     expect(found).toEqual({ ...policy([special('root', 'read'), at('/c', 'write')]), network: 'enabled' });
   });
 
-  test('workspaceWrite of files needs a directory', () => {
+  test('workspaceWrite for files needs cwd', () => {
     expect(() => named(workspace)).toThrow(/requires cwd/);
   });
 });
@@ -334,11 +334,11 @@ test.each<[string, SandboxPolicy, boolean, boolean]>([
     false,
   ],
   ['no root', policy([special('minimal', 'read')]), false, false],
-])('%s: all readable, all writable', (_, found, readable, writable) => {
+])('%s: whether all files are readable and writable', (_, found, readable, writable) => {
   expect([isFullRead(found), isFullWrite(found)]).toEqual([readable, writable]);
 });
 
-test('equal policies have equal keys, others do not', () => {
+test('only equal policies have equal keys', () => {
   const a = policy([at('/a', 'read'), at('/b', 'write')]);
   expect(policyKey(policy([at('/b', 'write'), at('/a', 'read'), at('/a/', 'read')]))).toBe(policyKey(a));
   const others = [

@@ -19,19 +19,19 @@ describe('refusals', () => {
     ['roots without cwd', profile([inRoots('read')], { cwd: null }), 'invalid', /requires cwd/],
     ['a relative pattern without cwd', profile([glob('*.x')], { cwd: null }), 'invalid', /requires cwd/],
     [
-      'a foreign path',
+      'a path of another platform',
       profile([at('/C:/x', 'read')]),
       'foreignRule',
       /^invalid sandbox permission path URI: 'file:\/\/\/C:\/x' is invalid/,
     ],
     [
-      'a foreign root',
+      'a root of another platform',
       profile([], { workspaceRoots: ['file:///C:/x'] }),
       'unsuitable',
       /workspace root URI `file:\/\/\/C:\/x` is not valid/,
     ],
     [
-      'a foreign cwd',
+      'a cwd of another platform',
       profile([], { cwd: 'file://host/x' }),
       'unsuitable',
       /sandbox cwd URI `file:\/\/host\/x` is not valid/,
@@ -60,7 +60,7 @@ describe('refusals', () => {
     expect(refusal).toMatchObject({ kind, message: expect.stringMatching(message) });
   });
 
-  test('the directory of a program stands in for cwd', () => {
+  test('uses the working directory of a program as cwd', () => {
     const found = policyOf(profile([inRoots('read'), glob('*.x')], { cwd: null }), {
       ...HOST,
       cwd: native('/c'),
@@ -68,7 +68,7 @@ describe('refusals', () => {
     expect(accessOf(found.disk, native('/c/a.x'))).toBe('deny');
   });
 
-  test('something that is no URI is a fault of the message', () => {
+  test('reports an invalid URI as an error of the message', () => {
     expect(
       thrownBy(() => policyOf(profile([{ path: { type: 'path', path: '/x' }, access: 'read' }]), HOST)),
     ).toBeInstanceOf(PathUriError);

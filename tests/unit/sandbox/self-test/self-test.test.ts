@@ -14,14 +14,14 @@ import type { Check } from '../../../../src/sandbox/self-test/check.ts';
 import { FORBIDDEN } from '../../../../src/sandbox/self-test/escape-attempts.ts';
 import { checkEscapes } from '../../../../src/sandbox/self-test/escape-check.ts';
 import { tryFileAccess } from '../../../../src/sandbox/self-test/file-access.ts';
-import { EscapeFixture } from '../../../../src/sandbox/self-test/fixture.ts';
+import { SelfTestFixture } from '../../../../src/sandbox/self-test/fixture.ts';
 import { type SelfTest, testSandbox } from '../../../../src/sandbox/self-test/self-test.ts';
 import { checkTerminal } from '../../../../src/sandbox/self-test/terminal.ts';
 import { childPids, openDescriptors } from '../../../support/children.ts';
 import { removedAreClosed } from '../linux/sandboxed-programs.ts';
 
 const spawner = new NativeSpawner(loadLibc());
-/** Where the self-test makes its fixtures, and where a bwrap may stand. */
+/** The directory for the fixtures of the self-test and for fake bwrap scripts. */
 let place: string;
 
 beforeEach(() => {
@@ -52,7 +52,7 @@ function fakeBwrap(script: string): { PATH: string } {
 }
 
 describe('on a machine where sandboxes work', () => {
-  test('everything is found, nothing breaks out, and nothing is left behind', async () => {
+  test('all checks succeed, no attempt escapes, and nothing is left behind', async () => {
     await testSandbox(spawner, process.env);
     const before = openDescriptors();
     const { requirements, programs, files } = await testSandbox(spawner, process.env);
@@ -75,7 +75,7 @@ describe('on a machine where sandboxes work', () => {
     expect(openDescriptors()).toBe(before);
   });
 
-  test('each attempt is stopped by what should stop it', async () => {
+  test('each attempt is stopped by the expected mechanism', async () => {
     const sandbox = createSandbox(spawner, process.env);
     const checks = await checkEscapes(spawner, sandbox, process.execPath);
     await sandbox.close();
@@ -93,17 +93,17 @@ describe('on a machine where sandboxes work', () => {
   });
 });
 
-describe('a sandbox that keeps nobody inside', () => {
+describe('a sandbox without restrictions', () => {
   const open: Pick<Sandbox, 'wrapProgram' | 'files'> = {
     wrapProgram: async (spec) => ({ spec, denialDetector: null, release: null }),
     files: () => ({ fileSystem: LOCAL_FILE_SYSTEM, search: () => Promise.reject(new Error('not here')) }),
   };
 
-  test('is found out by every attempt of a program', async () => {
+  test('is detected by every attempt of a program', async () => {
     const [permitted, ...forbidden] = await checkEscapes(spawner, open, process.execPath);
     expect(permitted).toMatchObject({ state: 'ok' });
     const held = forbidden.filter(({ state }) => state !== 'failed');
-    // A machine may have no disks to open.
+    // A machine may have no block devices.
     expect(held.filter(({ name }) => name !== 'open a disk of the host')).toEqual([]);
     expect(held.every(({ state }) => state === 'untested')).toBe(true);
     expect(forbidden[0]).toEqual({
@@ -114,51 +114,37 @@ describe('a sandbox that keeps nobody inside', () => {
     });
   });
 
-  test('is found out by every use of files', async () => {
+  test('is detected by every file operation', async () => {
     const [permitted, ...forbidden] = await tryFileAccess(spawner, open);
     expect(permitted).toMatchObject({ state: 'ok' });
     expect(forbidden.map(({ state }) => state)).toEqual(['failed', 'failed', 'failed']);
   });
 });
 
-test.runIf(process.getuid?.() === 0)(
-  'a bwrap that leaves orders to the kernel open is found out',
-  async () => {
-    const args = [
-      '--bind',
-      '/',
-      '/',
-      '--bind',
-      '/proc',
-      '/proc',
-      '--ro-bind',
-      '/proc/sys',
-      '/proc/sys',
-      '--',
-    ];
-    const careless: Pick<Sandbox, 'wrapProgram'> = {
-      wrapProgram: async (spec) => ({
-        spec: { ...spec, program: '/usr/bin/bwrap', argv: ['bwrap', ...args, ...spec.argv] },
-        denialDetector: null,
-        release: null,
-      }),
-    };
-    const checks = await checkEscapes(spawner, careless, process.execPath);
-    expect(states(checks)['change settings of the kernel']).toBe('failed');
-  },
-);
+test.runIf(process.getuid?.() === 0)('detects a bwrap that leaves kernel files writable', async () => {
+  const args = ['--bind', '/', '/', '--bind', '/proc', '/proc', '--ro-bind', '/proc/sys', '/proc/sys', '--'];
+  const careless: Pick<Sandbox, 'wrapProgram'> = {
+    wrapProgram: async (spec) => ({
+      spec: { ...spec, program: '/usr/bin/bwrap', argv: ['bwrap', ...args, ...spec.argv] },
+      denialDetector: null,
+      release: null,
+    }),
+  };
+  const checks = await checkEscapes(spawner, careless, process.execPath);
+  expect(states(checks)['change settings of the kernel']).toBe('failed');
+});
 
-test('a fixture that cannot be made leaves nothing', async () => {
+test('a fixture that cannot be created leaves nothing behind', async () => {
   const broken: Spawner = {
     pty: spawner.pty,
     spawn: () => Promise.reject(new Error('no programs today')),
     close: async () => {},
   };
-  await expect(EscapeFixture.open(broken)).rejects.toThrow('no programs today');
+  await expect(SelfTestFixture.open(broken)).rejects.toThrow('no programs today');
 });
 
 describe('a sandbox in which nothing works', () => {
-  test('is not taken for a safe one', async () => {
+  test('does not count as safe', async () => {
     const dead: Pick<Sandbox, 'wrapProgram'> = {
       wrapProgram: async (spec) => ({
         spec: { ...spec, program: '/bin/sh', argv: ['sh', '-c', 'echo no luck >&2; exit 3'] },
@@ -171,14 +157,14 @@ describe('a sandbox in which nothing works', () => {
     expect(first).toMatchObject({ state: 'untested', detail: 'not tried: no luck' });
   });
 
-  test('is told by what refuses it', async () => {
+  test('is reported with the reason of the refusal', async () => {
     const refusing = { wrapProgram: () => Promise.reject(unenforceable('bwrap would be writable')) };
     const checks = await checkEscapes(spawner, refusing, process.execPath);
     expect(checks[0]).toMatchObject({ state: 'failed', detail: 'bwrap would be writable' });
     expect(new Set(checks.slice(1).map(({ state }) => state))).toEqual(new Set(['untested']));
   });
 
-  test('is reported by the use of files', async () => {
+  test('is reported by file operations', async () => {
     const dead: Pick<Sandbox, 'files'> = {
       files: () => ({
         fileSystem: { ...LOCAL_FILE_SYSTEM, readFile: () => Promise.reject(new Error('no luck')) },
@@ -211,7 +197,7 @@ describe('a sandbox in which nothing works', () => {
 });
 
 describe('on a machine where sandboxes do not work', () => {
-  test('without bwrap it is to be installed', async () => {
+  test('reports how to install a missing bwrap', async () => {
     const result = await testSandbox(spawner, { PATH: '/nonexistent' });
     expect(states(result.requirements)).toEqual({
       bwrap: 'failed',
@@ -255,9 +241,9 @@ describe('on a machine where sandboxes do not work', () => {
       'bwrap: prctl(PR_SET_SECCOMP): Invalid argument',
       'CONFIG_SECCOMP_FILTER',
     ],
-  ])('it is told that %s are missing, and what helps', async (name, pattern, complaint, fix) => {
+  ])('reports that %s are missing, and the fix', async (name, pattern, message, fix) => {
     const env = fakeBwrap(
-      `case "$*" in ${pattern}) echo "${complaint}" >&2; exit 1;; esac; exec /usr/bin/bwrap "$@"`,
+      `case "$*" in ${pattern}) echo "${message}" >&2; exit 1;; esac; exec /usr/bin/bwrap "$@"`,
     );
     const result = await testSandbox(spawner, env);
     const order = result.requirements.map((check) => check.name);
@@ -268,17 +254,17 @@ describe('on a machine where sandboxes do not work', () => {
         index < at ? 'ok' : index === at || index === order.length - 1 ? 'failed' : 'untested',
       ),
     );
-    expect(named(result, name)).toMatchObject({ detail: complaint, fix: expect.stringContaining(fix) });
-    expect(named(result, 'sandbox')!.detail).toContain(complaint);
+    expect(named(result, name)).toMatchObject({ detail: message, fix: expect.stringContaining(fix) });
+    expect(named(result, 'sandbox')!.detail).toContain(message);
     expect(named(result, 'sandbox')!.detail).toContain(named(result, name)!.fix);
   });
 
-  test('a bwrap that fails without a word is told by its code', async () => {
+  test('reports the exit code of a bwrap that fails without output', async () => {
     const result = await testSandbox(spawner, fakeBwrap('exit 3'));
     expect(named(result, 'user namespaces')).toMatchObject({ detail: 'bwrap exited with 3', fix: null });
   });
 
-  test('a spawner that cannot pass descriptors sandboxes nothing', async () => {
+  test('reports a spawner that cannot pass descriptors', async () => {
     const result = await testSandbox(new NodeSpawner('switched off'), process.env);
     expect(result.requirements).toEqual([
       { name: 'sandbox', state: 'failed', detail: expect.stringContaining('nativeSpawn'), fix: null },
