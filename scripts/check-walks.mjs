@@ -2,6 +2,7 @@
 //
 //   ### Start a process (3 files)
 //   1. `src/transport/websocket.ts`: receives the frame.
+//   Also run: `src/base/once.ts`, `src/base/uptime.ts`.
 //
 // Prints each problem as `ARCHITECTURE.md:line: reason` and exits 1 if there is one.
 //
@@ -22,6 +23,9 @@ for (const [index, line] of lines.entries()) {
     walks.push({ title: heading[1], count: Number(heading[2]), line: index + 1, files: [] });
   else if (line.startsWith('#')) walks.push(null);
   const walk = walks.at(-1);
+  if (walk && line.startsWith('Also run: ')) {
+    for (const [, file] of line.matchAll(/`([^`]+)`/g)) checkFile(walk, file, index + 1);
+  }
   const item = /^(\d+)\. `([^`]+)`: \S/.exec(line);
   if (walk && item !== null) check(walk, Number(item[1]), item[2], index + 1);
   else if (walk && /^\d+\./.test(line))
@@ -38,6 +42,10 @@ process.exitCode = problems.length > 0 ? 1 : 0;
 function check(walk, number, file, line) {
   if (number !== walk.files.length + 1)
     report(line, `step ${walk.files.length + 1} of "${walk.title}" has the number ${number}`);
+  checkFile(walk, file, line);
+}
+
+function checkFile(walk, file, line) {
   if (!existsSync(join(ROOT, file))) report(line, `"${walk.title}" names ${file}, which does not exist`);
   if (walk.files.includes(file)) report(line, `"${walk.title}" names ${file} twice`);
   walk.files.push(file);

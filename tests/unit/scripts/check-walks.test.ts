@@ -55,6 +55,14 @@ test.each([
   expect(check(walk)).toEqual({ status: 1, lines: [problem] });
 });
 
+test('counts the files that also run', () => {
+  const walk = '### Start (2 files)\n\n1. `src/a.ts`: begins.\n\nAlso run: `src/b.ts`.';
+  expect(check(walk)).toEqual({ status: 0, lines: [] });
+  expect(check(walk.replace('b.ts', 'gone.ts')).lines).toEqual([
+    'ARCHITECTURE.md:5: "Start" names src/gone.ts, which does not exist',
+  ]);
+});
+
 test('reports a step without a file', () => {
   const outcome = check('### Start (0 files)\n\n1. src/a.ts begins.');
   expect(outcome.lines).toEqual([
