@@ -20,9 +20,9 @@ export interface Libc {
    * descriptors in the request. Returns its pid after the image has been executed.
    */
   spawn(request: SpawnRequest): number;
-  /** Reads available bytes into `buffer` at `offset`. Returns 0 when there are none, at the end, and when the read fails. */
+  /** Reads available bytes into `buffer` at `offset`. Returns 0 without available bytes, at the end, and when the read fails. */
   readNow(fd: number, buffer: Buffer, offset: number): number;
-  /** Bytes that a terminal or pipe has ready; 0 when there are none or the number is unknown. */
+  /** Bytes that a terminal or pipe has ready; 0 if empty or unknown. */
   readable(fd: number): number;
   /** Whether poll(2) reports an exceptional condition (POLLPRI), such as a change of the mount table. */
   hasChanged(fd: number): boolean;

@@ -7,13 +7,13 @@ const job = (path: string, bytes: Uint8Array): WriteJob => ({ path: nativePathOf
 const SMALL = job('/tmp/\xff', Buffer.from('content'));
 
 /** Both sides of a slot. */
-function desks(): [SharedWriteSlot, SharedWriteSlot] {
+function slots(): [SharedWriteSlot, SharedWriteSlot] {
   const slot = new SharedWriteSlot();
   return [slot, new SharedWriteSlot(slot.memory)];
 }
 
-test('a write that is laid down is found on the other side, once for each time', () => {
-  const [server, thread] = desks();
+test('the other side receives each write once', () => {
+  const [server, thread] = slots();
   const largest = job(
     'p'.repeat(WRITE_SLOT_PATH_BYTES),
     Uint8Array.from({ length: SMALL_WRITE_BYTES }, (_, index) => index % 251),
@@ -28,7 +28,7 @@ test('a write that is laid down is found on the other side, once for each time',
   }
 });
 
-test('what is too large does not fit', () => {
+test('rejects a write that is too large', () => {
   const bytes = new Uint8Array(SMALL_WRITE_BYTES);
   const path = 'p'.repeat(WRITE_SLOT_PATH_BYTES);
   expect(SharedWriteSlot.fits(job(path, bytes))).toBe(true);
@@ -36,8 +36,8 @@ test('what is too large does not fit', () => {
   expect(SharedWriteSlot.fits(job(path, new Uint8Array(SMALL_WRITE_BYTES + 1)))).toBe(false);
 });
 
-test('who waited in vain or not at all is told nothing here', () => {
-  const [server, thread] = desks();
+test('a caller that no longer waits is not notified', () => {
+  const [server, thread] = slots();
   for (const waitMs of [0, 0.1]) {
     expect(server.write(SMALL, waitMs)).toBe(false);
     thread.next();

@@ -14,7 +14,7 @@ function unavailable(): never {
   throw new Error('forbidden');
 }
 
-test('a thread stays where it was brought until it is to be elsewhere', () => {
+test('a thread stays pinned until another CPU is needed', () => {
   useCpuAffinity(() => calls);
   const affinity = new ThreadAffinity(77);
   affinity.unpin();
@@ -32,7 +32,7 @@ test('a thread stays where it was brought until it is to be elsewhere', () => {
   expect(calls.pin).toHaveBeenCalledTimes(3);
 });
 
-test('a thread that cannot be moved is left where it is', () => {
+test('a thread that cannot be pinned is left alone', () => {
   useCpuAffinity(() => calls);
   const affinity = new ThreadAffinity(77);
   calls.pin.mockImplementationOnce(() => {
@@ -46,7 +46,7 @@ test('a thread that cannot be moved is left where it is', () => {
   expect(new ThreadAffinity(null).pinToCurrentCpu()).toBeNull();
 });
 
-test('a thread that cannot be moved any more does not stay where it was brought', () => {
+test('a thread that can no longer be pinned is unpinned', () => {
   useCpuAffinity(() => calls);
   const affinity = new ThreadAffinity(77);
   affinity.pinToCurrentCpu();
@@ -60,7 +60,7 @@ test('a thread that cannot be moved any more does not stay where it was brought'
   expect(calls.pin).toHaveBeenCalledTimes(2);
 });
 
-test('calls that cannot be loaded are not missed, and not loaded again', () => {
+test('calls that cannot be loaded are not used, and not loaded again', () => {
   const load = vi.fn(unavailable);
   useCpuAffinity(load);
   expect(load).not.toHaveBeenCalled();
