@@ -132,7 +132,9 @@ class DocRunner {
     const server = this.#spawn('bash', ['-c', command]);
     this.#servers.push(server);
     let text = '';
-    const pattern = outputPattern(this.#adapt(expected === '' ? '…\n' : expected), 'begin');
+    // npm prints lines of its own, which the built program does not.
+    const shown = this.#adapt(expected === '' ? '…\n' : expected).replace(/^…\n(?=.)/, '');
+    const pattern = outputPattern(shown, 'begin');
     await new Promise<void>((resolve, reject) => {
       const look = (bytes: Buffer) => {
         text += bytes;
