@@ -31,7 +31,7 @@ async function remote(connecting: Promise<ConnectedClient>): Promise<OpenBackend
   return { backend: client.backend, close };
 }
 
-/** The tools in a folder of their own; all that is left is ended with the test. */
+/** The tools in a new folder. Remaining programs end with the test. */
 async function opened(open: () => Promise<OpenBackend>) {
   const { backend, close } = await open();
   const folder = mkdtempSync(join(tmpdir(), 'agent-'));
@@ -54,7 +54,7 @@ const printed = (events: readonly ExecEvent[]) =>
   events.map((event) => (event.type === 'outputDelta' ? atob(event.chunk) : '')).join('');
 
 describe.each(Object.entries(BACKENDS))('commands of a model on %s', (_, open) => {
-  test('a command: its output, its code, its time and its story', async () => {
+  test('returns output, exit code and duration, and emits the events', async () => {
     const { exec, events, folder } = await opened(open);
     const answer = await exec.execCommand(
       { cmd: 'pwd; echo "$TERM $LANG $PAGER $CODEX_TOOL_CALL_ID"; cat; exit 7' },
@@ -68,7 +68,7 @@ describe.each(Object.entries(BACKENDS))('commands of a model on %s', (_, open) =
     expect(printed(events)).toBe(answer.structured.output);
   });
 
-  test('a conversation on a terminal', async () => {
+  test('writes to and reads from a program on a terminal', async () => {
     const { exec, events } = await opened(open);
     const question = await exec.execCommand(
       {
@@ -89,7 +89,7 @@ describe.each(Object.entries(BACKENDS))('commands of a model on %s', (_, open) =
     await expect(exec.writeStdin({ session_id })).rejects.toMatchObject({ kind: 'unknownSession' });
   });
 
-  test('an interrupt', async () => {
+  test('interrupts a program', async () => {
     const { exec, events } = await opened(open);
     const started = await exec.execCommand(
       { cmd: 'trap "echo interrupted; exit 9" INT; echo ready; sleep 1000', yield_time_ms: 250 },
@@ -103,7 +103,7 @@ describe.each(Object.entries(BACKENDS))('commands of a model on %s', (_, open) =
     expect(started.structured.output + ended.structured.output).toBe('ready\ninterrupted\n');
   });
 
-  test('a program that leaves another behind: known at once, not killed, and ended with the session', async () => {
+  test('reports the exit of a program whose child keeps the output open, and terminates the child with the session', async () => {
     const { exec } = await opened(open);
     const answer = await exec.execCommand(
       { cmd: 'sleep 1000 & echo $!', yield_time_ms: 30_000 },
@@ -116,7 +116,7 @@ describe.each(Object.entries(BACKENDS))('commands of a model on %s', (_, open) =
     await waitFor('the end of what was left', () => !isAlive(pid));
   });
 
-  test('a flood of output keeps its ends', async () => {
+  test('keeps head and tail of large output', async () => {
     const { exec, events } = await opened(open);
     const answer = await exec.execCommand(
       { cmd: 'seq 1 400000', max_output_tokens: 50, yield_time_ms: 30_000 },
@@ -131,7 +131,7 @@ describe.each(Object.entries(BACKENDS))('commands of a model on %s', (_, open) =
     expect(printed(events)).toHaveLength(2_688_895);
   });
 
-  test('an interrupted call does not end its program', async () => {
+  test('keeps the program of an aborted call running', async () => {
     const { exec, folder, events } = await opened(open);
     const abort = new AbortController();
     const call = exec.execCommand(
@@ -148,7 +148,7 @@ describe.each(Object.entries(BACKENDS))('commands of a model on %s', (_, open) =
     expect(look).toMatchObject({ exitCode: 0, structured: { output: 'before\nafter\n' } });
   });
 
-  test('a folder that does not exist', async () => {
+  test('reports a working directory that does not exist', async () => {
     const { exec, events } = await opened(open);
     const error = await exec
       .execCommand({ cmd: 'true', workdir: '/no/such/folder' }, { callId: 'c1' })
@@ -158,7 +158,7 @@ describe.each(Object.entries(BACKENDS))('commands of a model on %s', (_, open) =
   });
 });
 
-test('a lost connection in the middle of a command loses nothing', async () => {
+test('a command loses no output when the connection is lost', async () => {
   const { client, proxy, close } = await overProxy();
   const { exec, events, folder } = await opened(async () => ({ backend: client.backend, close }));
   const call = exec.execCommand(
@@ -179,7 +179,7 @@ test('a lost connection in the middle of a command loses nothing', async () => {
   expect(answer.structured.output).toBe(`ready\n${numbers}`);
 });
 
-test('an environment is a place for commands', async () => {
+test('environmentTarget runs commands in an environment', async () => {
   const environment = new LocalEnvironment();
   onTestFinished(() => environment.dispose());
   const target = await environmentTarget(environment);
@@ -192,7 +192,7 @@ test('an environment is a place for commands', async () => {
   expect(await environmentTarget(environment, { cwd: 'file:///tmp' })).toMatchObject({ cwd: 'file:///tmp' });
 });
 
-test('the example prints what a model would read', async () => {
+test('the example prints the text for the model', async () => {
   const example = fileURLToPath(new URL('../../examples/agent-exec.mjs', import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [example]);
   expect(stdout).toBe(

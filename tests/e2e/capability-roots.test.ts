@@ -37,7 +37,7 @@ function rootIn(environmentId: string, id = 'plugin@1') {
   return selectRoot({ id, environmentId, path: folder });
 }
 
-test('what is found here and behind a server is the same', async () => {
+test('local and remote discovery return the same capabilities', async () => {
   put('.codex-plugin/plugin.json', '{"apps":"./apps.json"}');
   put('apps.json', '{}');
   put('skills/one/SKILL.md', 'one');
@@ -52,7 +52,7 @@ test('what is found here and behind a server is the same', async () => {
   expect(there!.discovered).toEqual({ ...here!.discovered, id: 'plugin@2' });
 });
 
-test('a selection outlives the absence of its executor and the handles that lead there', async () => {
+test('a selection survives a missing executor and replaced handles', async () => {
   put('SKILL.md', 'first');
   const proxy = await TcpProxy.open(server.url);
   onTestFinished(() => proxy.close());
@@ -87,7 +87,7 @@ test('a selection outlives the absence of its executor and the handles that lead
   thread.dispose();
 });
 
-test('a discovery behind a write sees what was written, without waiting for its answer', async () => {
+test('discovery sees an earlier write without waiting for its response', async () => {
   const client = await server.connect();
   const root = { id: 'r', path: rootIn('e').location.path };
   const texts = Array.from({ length: 30 }, (_, round) => `round ${round} ${'x'.repeat(round * 10_000)}`);

@@ -33,7 +33,7 @@ const STDIO: EnvironmentTransport = {
 };
 
 let folder: string;
-/** What to end after a test, newest first. */
+/** Cleanup functions, run in reverse order after a test. */
 let ends: (() => unknown)[];
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'environments-'));
@@ -68,7 +68,7 @@ async function outputOf(process: ExecProcess): Promise<string> {
   return text;
 }
 
-/** What a script prints there. */
+/** Runs a script there and returns its output. */
 async function run(
   environment: Environment,
   script: string,
@@ -114,7 +114,7 @@ test('environments.toml: two servers, a program and this machine, each with proc
   expect((await manager.info('c')).cwd).toBe(pathToFileURL(folder).href);
 });
 
-test('a variable and config.toml lead to a server as well', async () => {
+test('connects to the server of CODEX_EXEC_SERVER_URL or config.toml', async () => {
   const server = owned(await startServer());
   writeFileSync(join(folder, 'config.toml'), `[exec_server]\nurl = "${server.url}"\n`);
   for (const env of [{}, { CODEX_EXEC_SERVER_URL: server.url }]) {
@@ -126,7 +126,7 @@ test('a variable and config.toml lead to a server as well', async () => {
   }
 });
 
-test('a server that is down at first and comes up later', async () => {
+test('connects to a server that starts later', async () => {
   const proxy = owned(await TcpProxy.open(owned(await startServer()).url));
   proxy.interrupt();
   const manager = manage({ environments: [{ id: 'a', transport: { type: 'websocket', url: proxy.url } }] });
@@ -143,7 +143,7 @@ test('a server that is down at first and comes up later', async () => {
   expect(await manager.status('a')).toEqual({ status: 'ready', error: null });
 });
 
-test('a URL that makes no sense is told by the status, and stays so', async () => {
+test('reports an invalid URL in the status permanently', async () => {
   const manager = manage();
   for (const url of ['http://127.0.0.1:1', 'nonsense', 'ws://127.0.0.1:1/?role=harness']) {
     const environment = manager.add('a', { type: 'websocket', url });
@@ -153,7 +153,7 @@ test('a URL that makes no sense is told by the status, and stays so', async () =
   }
 });
 
-test('a replacement under the same id: holders of the old handle go on until they are done', async () => {
+test('callers keep using a replaced handle until they are done', async () => {
   const a = owned(await startServerProcess());
   const b = owned(await startServerProcess());
   const manager = manage({ environments: [{ id: 'x', transport: { type: 'websocket', url: a.url } }] });
@@ -174,7 +174,7 @@ test('a replacement under the same id: holders of the old handle go on until the
   expect(replacement.connection).toEqual({ connected: true, reason: null });
 });
 
-test('turns move to a replacement once it is ready', async () => {
+test('turns switch to a replacement when it is ready', async () => {
   const a = owned(await startServerProcess());
   const proxy = owned(await TcpProxy.open(owned(await startServerProcess()).url));
   const manager = manage({ environments: [{ id: 'x', transport: { type: 'websocket', url: a.url } }] });
@@ -197,7 +197,7 @@ test('turns move to a replacement once it is ready', async () => {
   thread.dispose();
 });
 
-test('a server that was started anew: the session is lost, the next use opens another', async () => {
+test('opens a new session after the server was restarted', async () => {
   const proxy = owned(await TcpProxy.open(owned(await startServer()).url));
   const successor = owned(await startServer());
   let url = proxy.url;
@@ -221,7 +221,7 @@ test('a server that was started anew: the session is lost, the next use opens an
   expect(states).toContain(false);
 });
 
-test('a program is started by its first use, stays dead when it dies, and is revived on request', async () => {
+test('the first use starts a server on stdio, and only restart starts it again after its exit', async () => {
   const manager = manage({ environments: [{ id: 'x', transport: STDIO }] });
   const environment = manager.require('x');
   expect(environment.connection).toEqual({ connected: false, reason: 'it was not started' });
@@ -235,7 +235,7 @@ test('a program is started by its first use, stays dead when it dies, and is rev
   expect(Number(await run(environment, 'echo $PPID'))).not.toBe(pid);
 });
 
-test('a program that does not exist fails when it is used, and again', async () => {
+test('every use of a missing stdio server fails', async () => {
   const manager = manage({
     environments: [{ id: 'x', transport: { type: 'stdio', program: '/no/such/program' } }],
   });
@@ -245,7 +245,7 @@ test('a program that does not exist fails when it is used, and again', async () 
   await expect(environment.waitUntilReady()).rejects.toBe(failure);
 });
 
-test('an executor that connects by itself, and comes back on another connection', async () => {
+test('an executor that connects to the host can reconnect', async () => {
   const executor = new ExecServer({ ...DEFAULT_CONFIG, shutdownGracePeriodMs: 0 });
   owned(executor);
   const host = new WebSocketServer({ host: '127.0.0.1', port: 0 });
@@ -268,7 +268,7 @@ test('an executor that connects by itself, and comes back on another connection'
   expect(environment.connection).toEqual({ connected: true, reason: null });
 });
 
-test('only an accepted environment that has a session takes another connection', async () => {
+test('replaceSocket requires an accepted environment with a session', async () => {
   const server = owned(await startServer());
   const manager = manage({
     includeLocal: true,

@@ -31,7 +31,7 @@ async function remote(connecting: Promise<ConnectedClient>): Promise<FilesUnderT
   return { files: new RemoteFileSystem(client), close };
 }
 
-describe('files and a connection that is lost', () => {
+describe('files on a lost connection', () => {
   let link: Awaited<ReturnType<typeof overProxy>>;
   let files: RemoteFileSystem;
   let folder: string;
@@ -49,7 +49,7 @@ describe('files and a connection that is lost', () => {
 
   const uri = (name: string) => `file://${join(folder, name)}`;
 
-  test('questions wait for its return', async () => {
+  test('reads and writes wait for the recovery', async () => {
     writeFileSync(join(folder, 'file'), 'x');
     link.proxy.interrupt();
     await waitFor('the client to notice', () => link.client.state === 'recovering');
@@ -61,7 +61,7 @@ describe('files and a connection that is lost', () => {
     expect(await files.readFileText(uri('new'))).toBe('y');
   });
 
-  test('a stream of blocks breaks', async () => {
+  test('a stream of blocks fails', async () => {
     writeFileSync(join(folder, 'file'), Buffer.alloc(3 * 1024 * 1024));
     const blocks = files.readFileStream(uri('file'));
     await blocks.next();
@@ -69,7 +69,7 @@ describe('files and a connection that is lost', () => {
     await expect(blocks.next()).rejects.toMatchObject({ kind: 'brokenPipe' });
   });
 
-  test('a replacement breaks and leaves the old file', async () => {
+  test('a replacement fails and leaves the old file', async () => {
     writeFileSync(join(folder, 'file'), 'old');
     const content = async function* () {
       yield Buffer.alloc(1024 * 1024);
@@ -82,7 +82,7 @@ describe('files and a connection that is lost', () => {
     await waitFor('the end of the temporary file', async () => (await entries()).length === 1);
   });
 
-  test('a watch goes on, and says that it may have missed something', async () => {
+  test('a watch continues and reports an overflow', async () => {
     const watch = await files.watch(uri('.'), { debounceMs: 1 });
     const news = watch[Symbol.asyncIterator]();
     const next = async () => (await news.next()).value as FileChanges;

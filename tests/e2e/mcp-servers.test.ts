@@ -46,14 +46,14 @@ async function connected(server: McpServer): Promise<{ client: Client; transport
   return { client, transport };
 }
 
-/** The text of a tool's answer. */
+/** The text of a tool's result. */
 async function answerOf(client: Client, name: string, args: Record<string, unknown>): Promise<string> {
   const { content } = await client.callTool({ name, arguments: args });
   return (content as { text?: string }[]).map(({ text = '' }) => text).join('');
 }
 
 describe.each(['local', 'remote'])('in the %s environment', (environmentId) => {
-  test('a program that is closed while it starts is not left behind', async () => {
+  test('close during the start leaves no program', async () => {
     const marker = `mcp-${environmentId}-${process.pid}`;
     const args = ['-c', 'cat; true', marker];
     const transport = await openMcpTransport(manager, { environmentId, command: 'sh', args });
@@ -62,14 +62,14 @@ describe.each(['local', 'remote'])('in the %s environment', (environmentId) => {
     await transport.close();
     await aborted;
     await expect(transport.start()).rejects.toThrow('started already');
-    // What is started later shows that the start before it is over.
+    // A later start shows that the earlier start is over.
     const later = await openMcpTransport(manager, { environmentId, command: 'cat' });
     await later.start();
     await waitFor('the end of the program', () => processesWith(marker).length === 0);
     await later.close();
   });
 
-  test('a program lists its tools and answers', async () => {
+  test('a program lists its tools and runs one', async () => {
     const { client, transport } = await connected({
       environmentId,
       command: process.execPath,
@@ -108,7 +108,7 @@ describe.each(['local', 'remote'])('in the %s environment', (environmentId) => {
     expect(heard.join('')).toContain('Secure MCP Filesystem Server');
   });
 
-  test('a web server lists its tools, answers and reports progress', async () => {
+  test('a server over HTTP lists its tools, runs them and reports progress', async () => {
     const { client, transport } = await connected({ environmentId, url: `${await webServerUrl()}/mcp` });
     expect(transport.sessionId).toBeTruthy();
     const { tools } = await client.listTools();
@@ -122,7 +122,7 @@ describe.each(['local', 'remote'])('in the %s environment', (environmentId) => {
     expect(progress).toContain(2);
   });
 
-  test('many questions are answered at once', async () => {
+  test('a server over HTTP handles concurrent calls', async () => {
     const { client } = await connected({ environmentId, url: `${await webServerUrl()}/mcp` });
     const numbers = Array.from({ length: 30 }, (_, index) => index);
     const answers = numbers.map((number) => answerOf(client, 'echo', { message: `<${number}>` }));
@@ -131,13 +131,13 @@ describe.each(['local', 'remote'])('in the %s environment', (environmentId) => {
   });
 });
 
-describe('a server that cannot be had', () => {
-  test('belongs to no known environment', async () => {
+describe('an unavailable server', () => {
+  test('has an unknown environment', async () => {
     const server = { environmentId: 'nowhere', command: 'x' };
     await expect(openMcpTransport(manager, server)).rejects.toMatchObject({ kind: 'config' });
   });
 
-  test('is no program, or one that ends at once', async () => {
+  test('is a missing program, or one that exits immediately', async () => {
     const missing = await openMcpTransport(manager, { environmentId: 'remote', command: '/no/such/program' });
     await expect(missing.start()).rejects.toThrow();
     const none = new Client({ name: 'test', version: '1' });
@@ -146,7 +146,7 @@ describe('a server that cannot be had', () => {
   });
 });
 
-test('headers of a web server come from the variables of its executor', async () => {
+test('headers take values from variables of the executor', async () => {
   const environment = manager.get('remote') as Environment;
   const seen: unknown[] = [];
   const http = {
@@ -170,13 +170,13 @@ test('headers of a web server come from the variables of its executor', async ()
   ]);
 });
 
-test('the example lists tools and calls one', async () => {
+test('the example lists the tools and calls one', async () => {
   const example = fileURLToPath(new URL('../../examples/mcp-tools.mjs', import.meta.url));
   const { stdout } = await promisify(execFile)(process.execPath, [example]);
   expect(stdout).toMatch(/^tools: .*\becho\b.*\nEcho: hello\n$/);
 });
 
-/** Starts a web server of the protocol on a free port. */
+/** Starts an MCP server over HTTP on a free port. */
 async function webServerUrl(): Promise<string> {
   const child = spawn(process.execPath, ['--import', REPORT_PORT, EVERYTHING, 'streamableHttp'], {
     env: { ...process.env, PORT: '0' },

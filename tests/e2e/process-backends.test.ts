@@ -25,7 +25,7 @@ async function remote(connecting: Promise<ConnectedClient>): Promise<BackendUnde
   return { backend: client.backend, close };
 }
 
-test('a lost connection: output arrives once, reads wait, writes go through', async () => {
+test('after a lost connection output arrives once, and reads and writes complete', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'lost-link-'));
   const { client, proxy, close } = await overProxy();
   try {

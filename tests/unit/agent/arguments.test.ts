@@ -2,13 +2,13 @@ import { describe, expect, test } from 'vitest';
 import { parseExecCommand, parseWriteStdin } from '../../../src/agent/arguments.ts';
 
 describe('exec_command', () => {
-  test('takes an object, or the JSON of one', () => {
+  test('accepts an object or its JSON text', () => {
     const args = { cmd: 'ls', tty: true, yield_time_ms: 0, prefix_rule: ['git', 'pull'] };
     expect(parseExecCommand(args)).toEqual(args);
     expect(parseExecCommand(JSON.stringify(args))).toEqual(args);
   });
 
-  test('null is the same as absent', () => {
+  test('treats null as absent', () => {
     expect(parseExecCommand({ cmd: 'ls', workdir: null })).toEqual({ cmd: 'ls' });
   });
 
@@ -34,7 +34,7 @@ describe('exec_command', () => {
     [{ cmd: 'ls', prefix_rule: [1] }, "'prefix_rule' must be an array of strings, not an array"],
     [{ cmd: 'ls', timeout: 5 }, /^unknown argument 'timeout'; the arguments are cmd, workdir, /],
     [JSON.parse('{"cmd":"ls","__proto__":{}}'), /^unknown argument '__proto__'/],
-  ])('refuses %j', (args, message) => {
+  ])('rejects %j', (args, message) => {
     expect(() => parseExecCommand(args)).toThrow(
       expect.objectContaining({
         kind: 'invalidArguments',
@@ -46,7 +46,7 @@ describe('exec_command', () => {
 });
 
 describe('write_stdin', () => {
-  test('takes an object, or the JSON of one', () => {
+  test('accepts an object or its JSON text', () => {
     expect(parseWriteStdin('{"session_id":1000,"chars":"y\\n"}')).toEqual({ session_id: 1000, chars: 'y\n' });
   });
 
@@ -57,7 +57,7 @@ describe('write_stdin', () => {
       { session_id: 1000, cmd: 'ls' },
       "unknown argument 'cmd'; the arguments are session_id, chars, yield_time_ms, max_output_tokens",
     ],
-  ])('refuses %j', (args, message) => {
+  ])('rejects %j', (args, message) => {
     expect(() => parseWriteStdin(args)).toThrow(
       expect.objectContaining({
         kind: 'invalidArguments',

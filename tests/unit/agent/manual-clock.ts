@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Clock } from '../../../src/agent/clock.ts';
 
-/** A clock that stands still until the test moves it. */
+/** A clock that only the test advances. */
 export class ManualClock implements Clock {
   #now = 1_000;
   #timers: { readonly at: number; readonly callback: () => void }[] = [];
@@ -22,12 +22,12 @@ export class ManualClock implements Clock {
     };
   }
 
-  /** How many timers wait. */
+  /** Number of pending timers. */
   get timers(): number {
     return this.#timers.length;
   }
 
-  /** Lets the time pass; timers fire in order, and what they cause happens before the next. */
+  /** Advances the time. Timers fire in order, and their effects happen before the next timer. */
   async advance(ms: number): Promise<void> {
     const until = this.#now + ms;
     await settled();
@@ -44,7 +44,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Lets everything happen that waits for nothing but its turn. */
+/** Runs all pending microtasks and immediates. */
 export async function settled(): Promise<void> {
   for (let round = 0; round < 5; round++) await turn();
 }

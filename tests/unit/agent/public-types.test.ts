@@ -14,7 +14,7 @@ import {
 } from '../../../src/agent/index.ts';
 import type { Environment, ExecBackend } from '../../../src/environment/index.ts';
 
-test('calls take objects or the text of a model, and give one kind of answer', () => {
+test('calls accept objects or JSON text and return a ToolOutput', () => {
   expectTypeOf<AgentExec['execCommand']>().toBeCallableWith({ cmd: 'x' }, { callId: '1' });
   expectTypeOf<AgentExec['execCommand']>().toBeCallableWith('{"cmd":"x"}', { callId: '1' });
   expectTypeOf<AgentExec['execCommand']>().returns.resolves.toEqualTypeOf<ToolOutput>();
@@ -25,7 +25,7 @@ test('calls take objects or the text of a model, and give one kind of answer', (
   expectTypeOf(incomplete).toBeFunction();
 });
 
-test('a place for commands needs a backend, a shell and a folder', () => {
+test('a target has a backend, a shell and a folder', () => {
   expectTypeOf(environmentTarget).toBeCallableWith({} as Environment, { cwd: 'file:///' });
   expectTypeOf(environmentTarget).returns.resolves.toEqualTypeOf<ExecTarget>();
   expectTypeOf<ExecTarget['backend']>().toEqualTypeOf<ExecBackend>();
@@ -33,7 +33,7 @@ test('a place for commands needs a backend, a shell and a folder', () => {
   expectTypeOf<NonNullable<AgentExecOptions['onEvent']>>().parameter(0).toEqualTypeOf<ExecEvent>();
 });
 
-test('events and errors are told apart by a name', () => {
+test('events and errors are discriminated by name', () => {
   expectTypeOf<ExecEvent['type']>().toEqualTypeOf<'begin' | 'outputDelta' | 'terminalInteraction' | 'end'>();
   expectTypeOf<ExecToolError['kind']>().toEqualTypeOf<ExecErrorKind>();
   expectTypeOf<ExecToolError['output']>().toEqualTypeOf<ToolOutput | null>();

@@ -12,18 +12,18 @@ import type {
 } from '../../../src/client/backend.ts';
 import { ClientError } from '../../../src/client/errors.ts';
 
-/** A process whose life the test plays. */
+/** A process whose events the test emits. */
 export class ScriptedProcess implements ExecProcess {
   readonly params: StartParams;
   readonly processId: string;
   sandboxType: SandboxType | null = null;
-  /** What was asked of it, in order. */
+  /** The calls in order. */
   readonly calls: string[] = [];
-  /** What a write answers, or how it fails. */
+  /** The result of a write, or its failure. */
   writeResult: WriteStatus | Error = 'accepted';
   signalResult: Error | null = null;
   terminateResult: Error | null = null;
-  /** What limits the newest write or signal. */
+  /** The options of the newest write or signal. */
   lastOptions: CallOptions = {};
   readonly #events: ProcessEvent[] = [];
   readonly #waiting = new Set<() => void>();
@@ -60,7 +60,7 @@ export class ScriptedProcess implements ExecProcess {
     return this.#add({ type: 'failed', error: new ClientError('disconnected', message) });
   }
 
-  /** The stream of events ends although the process has not. */
+  /** Ends the event stream before the process. */
   cutEvents(): void {
     this.#cut = true;
     this.#wake();
@@ -137,10 +137,10 @@ export class ScriptedProcess implements ExecProcess {
   }
 }
 
-/** A backend whose processes do what the test says. */
+/** A backend whose processes the test controls. */
 export class ScriptedBackend implements ExecBackend {
   readonly started: ScriptedProcess[] = [];
-  /** Called before a process is handed over; throwing refuses it. */
+  /** Called before a process is returned. An exception rejects the start. */
   onStart: (process: ScriptedProcess, options: CallOptions) => void | Promise<void> = () => {};
 
   async start(params: StartParams, options: CallOptions = {}): Promise<ExecProcess> {

@@ -1,201 +1,201 @@
 import { describe, expect, test } from 'vitest';
 import { MAX_BUSY_SESSIONS, MAX_SESSIONS } from '../../../src/agent/limits.ts';
+import { AgentFixture } from './agent-fixture.ts';
 import { settled } from './manual-clock.ts';
-import { Stage } from './stage.ts';
 
 describe('list', () => {
-  test('names what runs, in the order of ids', async () => {
+  test('returns running programs ordered by id', async () => {
     const ids = [0.5, 0.9, 0.1, 0.9];
-    const stage = new Stage({ random: () => ids.shift() ?? 0 });
-    await stage.running({ cmd: 'high' });
-    await stage.running({ cmd: 'low', workdir: 'x' });
-    expect(stage.agent.list()).toEqual([
+    const fixture = new AgentFixture({ random: () => ids.shift() ?? 0 });
+    await fixture.running({ cmd: 'high' });
+    await fixture.running({ cmd: 'low', workdir: 'x' });
+    expect(fixture.agent.list()).toEqual([
       { itemId: 'call-1', processId: '10900', command: ['/bin/bash', '-lc', 'low'], cwd: 'file:///ws/x' },
       { itemId: 'call-1', processId: '50500', command: ['/bin/bash', '-lc', 'high'], cwd: 'file:///ws' },
     ]);
-    stage.backend.last.end(0);
+    fixture.backend.last.end(0);
     await settled();
-    expect(stage.agent.list().map(({ processId }) => processId)).toEqual(['50500']);
+    expect(fixture.agent.list().map(({ processId }) => processId)).toEqual(['50500']);
   });
 });
 
 describe('terminate', () => {
-  test('ends a program and its session', async () => {
-    const stage = new Stage();
-    const { id, process } = await stage.running();
-    expect(await stage.agent.terminate(id)).toBe(true);
+  test('terminates a program and removes its session', async () => {
+    const fixture = new AgentFixture();
+    const { id, process } = await fixture.running();
+    expect(await fixture.agent.terminate(id)).toBe(true);
     expect(process.calls).toEqual(['terminate']);
-    expect(await stage.agent.terminate(id)).toBe(false);
-    expect((await stage.write({ session_id: id })).error).toMatchObject({ kind: 'unknownSession' });
+    expect(await fixture.agent.terminate(id)).toBe(false);
+    expect((await fixture.write({ session_id: id })).error).toMatchObject({ kind: 'unknownSession' });
     process.end(137);
     await settled();
-    expect(stage.story.at(-1)).toBe('end 137 failed');
+    expect(fixture.story.at(-1)).toBe('end 137 failed');
   });
 
-  test('that fails leaves the session', async () => {
-    const stage = new Stage();
-    const { id, process } = await stage.running();
+  test('keeps the session when it fails', async () => {
+    const fixture = new AgentFixture();
+    const { id, process } = await fixture.running();
     process.terminateResult = new Error('cannot be reached');
-    await expect(stage.agent.terminate(id)).rejects.toThrow('cannot be reached');
-    expect(stage.agent.list()).toHaveLength(1);
+    await expect(fixture.agent.terminate(id)).rejects.toThrow('cannot be reached');
+    expect(fixture.agent.list()).toHaveLength(1);
   });
 
-  test('a call that is under way reports the end', async () => {
-    const stage = new Stage();
-    const call = await stage.exec();
-    expect(await stage.agent.terminate(1000)).toBe(true);
-    stage.backend.last.end(137);
+  test('lets a call that is under way return the end', async () => {
+    const fixture = new AgentFixture();
+    const call = await fixture.exec();
+    expect(await fixture.agent.terminate(1000)).toBe(true);
+    fixture.backend.last.end(137);
     await settled();
     expect(call.output).toMatchObject({ exitCode: 137, sessionId: null });
   });
 
-  test('a program that has ended is not asked to', async () => {
-    const stage = new Stage();
-    const { id, process } = await stage.running();
+  test('does not terminate an ended program', async () => {
+    const fixture = new AgentFixture();
+    const { id, process } = await fixture.running();
     process.end(0);
     await settled();
-    expect(await stage.agent.terminate(id)).toBe(true);
+    expect(await fixture.agent.terminate(id)).toBe(true);
     expect(process.calls).toEqual([]);
   });
 
-  test('all at once, whether or not each can be reached', async () => {
-    const stage = new Stage();
-    const one = await stage.running();
-    const other = await stage.running();
+  test('terminates all programs, even if some are unreachable', async () => {
+    const fixture = new AgentFixture();
+    const one = await fixture.running();
+    const other = await fixture.running();
     one.process.terminateResult = new Error('cannot be reached');
-    await stage.agent.terminateAll();
+    await fixture.agent.terminateAll();
     expect(other.process.calls).toEqual(['terminate']);
-    expect(stage.agent.list().map(({ processId }) => Number(processId))).toEqual([one.id]);
+    expect(fixture.agent.list().map(({ processId }) => Number(processId))).toEqual([one.id]);
   });
 });
 
 describe('close', () => {
-  test('ends everything, tells it, and refuses calls', async () => {
-    const stage = new Stage();
-    const { process, id } = await stage.running();
-    const closing = stage.agent.close();
+  test('terminates all programs, emits their end events and rejects calls', async () => {
+    const fixture = new AgentFixture();
+    const { process, id } = await fixture.running();
+    const closing = fixture.agent.close();
     await settled();
     process.end(137);
     await closing;
-    expect(stage.story.at(-1)).toBe('end 137 failed');
-    expect((await stage.exec()).error).toMatchObject({ kind: 'closed' });
-    expect((await stage.write({ session_id: id })).error).toMatchObject({ kind: 'closed' });
-    expect(stage.clock.timers).toBe(0);
+    expect(fixture.story.at(-1)).toBe('end 137 failed');
+    expect((await fixture.exec()).error).toMatchObject({ kind: 'closed' });
+    expect((await fixture.write({ session_id: id })).error).toMatchObject({ kind: 'closed' });
+    expect(fixture.clock.timers).toBe(0);
   });
 
-  test('does not wait for ever, and neither does a call', async () => {
-    const stage = new Stage();
-    const call = await stage.exec();
-    stage.backend.last.output('x');
-    const closing = stage.agent.close();
-    await stage.clock.advance(1_000);
+  test('has a time limit, which also ends calls', async () => {
+    const fixture = new AgentFixture();
+    const call = await fixture.exec();
+    fixture.backend.last.output('x');
+    const closing = fixture.agent.close();
+    await fixture.clock.advance(1_000);
     await closing;
     expect(call).toMatchObject({
       text: 'x',
       error: { kind: 'processFailed', message: 'the agent is closed' },
     });
-    expect(stage.story.at(-1)).toBe('end -1 failed');
+    expect(fixture.story.at(-1)).toBe('end -1 failed');
   });
 
-  test('a program that is started meanwhile is ended', async () => {
-    const stage = new Stage();
+  test('terminates a program that is being started', async () => {
+    const fixture = new AgentFixture();
     let go = () => {};
-    stage.backend.onStart = () =>
+    fixture.backend.onStart = () =>
       new Promise((resolve) => {
         go = resolve;
       });
-    const call = await stage.exec();
-    await stage.agent.close();
+    const call = await fixture.exec();
+    await fixture.agent.close();
     go();
     await settled();
     expect(call.error).toMatchObject({ kind: 'closed' });
-    expect(stage.backend.last.calls).toEqual(['terminate']);
-    expect(stage.events).toEqual([]);
+    expect(fixture.backend.last.calls).toEqual(['terminate']);
+    expect(fixture.events).toEqual([]);
   });
 });
 
-describe('what cannot be ended', () => {
-  test('is not followed for ever: its output stays open', async () => {
-    const stage = new Stage();
-    const { id, process } = await stage.running();
+describe('a program that cannot be terminated', () => {
+  test('is followed for a limited time when its output stays open', async () => {
+    const fixture = new AgentFixture();
+    const { id, process } = await fixture.running();
     process.exit(0);
-    await stage.agent.terminate(id);
-    await stage.clock.advance(9_999);
-    expect(stage.story).toHaveLength(1);
-    await stage.clock.advance(1);
-    expect(stage.story.at(-1)).toBe('end -1 failed');
-    expect(stage.clock.timers).toBe(0);
+    await fixture.agent.terminate(id);
+    await fixture.clock.advance(9_999);
+    expect(fixture.story).toHaveLength(1);
+    await fixture.clock.advance(1);
+    expect(fixture.story.at(-1)).toBe('end -1 failed');
+    expect(fixture.clock.timers).toBe(0);
   });
 
-  test('is not followed for ever: it cannot be reached', async () => {
-    const stage = new Stage();
-    const { process } = await stage.running();
+  test('is followed for a limited time when it is unreachable', async () => {
+    const fixture = new AgentFixture();
+    const { process } = await fixture.running();
     process.terminateResult = new Error('cannot be reached');
-    for (let count = 0; count < MAX_SESSIONS; count++) await stage.running();
+    for (let count = 0; count < MAX_SESSIONS; count++) await fixture.running();
     expect(process.calls).toEqual(['terminate']);
-    await stage.clock.advance(10_000);
-    expect(stage.story.at(-1)).toBe('end -1 failed');
+    await fixture.clock.advance(10_000);
+    expect(fixture.story.at(-1)).toBe('end -1 failed');
   });
 });
 
-describe('bounds', () => {
-  test('the least recently used program makes room', async () => {
-    const stage = new Stage();
-    const first = await stage.running();
-    const second = await stage.running();
-    for (let count = 2; count < MAX_SESSIONS; count++) await stage.running();
-    const look = await stage.write({ session_id: first.id });
-    await stage.clock.advance(5_000);
+describe('limits', () => {
+  test('evict the least recently used program', async () => {
+    const fixture = new AgentFixture();
+    const first = await fixture.running();
+    const second = await fixture.running();
+    for (let count = 2; count < MAX_SESSIONS; count++) await fixture.running();
+    const look = await fixture.write({ session_id: first.id });
+    await fixture.clock.advance(5_000);
     expect(look.output).not.toBeNull();
-    expect(stage.backend.started.flatMap(({ calls }) => calls)).toEqual([]);
-    await stage.running();
-    expect(stage.agent.list()).toHaveLength(MAX_SESSIONS);
+    expect(fixture.backend.started.flatMap(({ calls }) => calls)).toEqual([]);
+    await fixture.running();
+    expect(fixture.agent.list()).toHaveLength(MAX_SESSIONS);
     expect(second.process.calls).toEqual(['terminate']);
-    expect((await stage.write({ session_id: second.id })).error).toMatchObject({ kind: 'unknownSession' });
+    expect((await fixture.write({ session_id: second.id })).error).toMatchObject({ kind: 'unknownSession' });
   });
 
-  test('a command that ends at once takes no room', async () => {
-    const stage = new Stage();
-    for (let count = 0; count < MAX_SESSIONS; count++) await stage.running();
-    stage.backend.onStart = (process) => void process.end(0);
-    expect((await stage.exec()).output).toMatchObject({ exitCode: 0 });
-    expect(stage.agent.list()).toHaveLength(MAX_SESSIONS);
+  test('do not count a command that ends immediately', async () => {
+    const fixture = new AgentFixture();
+    for (let count = 0; count < MAX_SESSIONS; count++) await fixture.running();
+    fixture.backend.onStart = (process) => void process.end(0);
+    expect((await fixture.exec()).output).toMatchObject({ exitCode: 0 });
+    expect(fixture.agent.list()).toHaveLength(MAX_SESSIONS);
   });
 
-  test('too many commands at once are refused', async () => {
-    const stage = new Stage();
-    const calls = await Promise.all(Array.from({ length: MAX_BUSY_SESSIONS }, () => stage.exec()));
-    const refused = await stage.exec();
+  test('reject too many concurrent commands', async () => {
+    const fixture = new AgentFixture();
+    const calls = await Promise.all(Array.from({ length: MAX_BUSY_SESSIONS }, () => fixture.exec()));
+    const refused = await fixture.exec();
     expect(refused.error).toMatchObject({ kind: 'overloaded' });
-    stage.backend.last.end(0);
+    fixture.backend.last.end(0);
     await settled();
     expect(calls.filter(({ output }) => output !== null)).toHaveLength(1);
-    const next = await stage.exec();
+    const next = await fixture.exec();
     expect(next.error).toBeNull();
   });
 });
 
-test('the end of a call does not give back an id that another call has reserved since', async () => {
+test('the end of a call does not release an id that another call reserved', async () => {
   let again = () => {};
-  const stage = new Stage({
+  const fixture = new AgentFixture({
     random: () => 0,
     onEvent: (event) => {
       if (event.type === 'end') again();
     },
   });
-  const first = await stage.exec();
+  const first = await fixture.exec();
   let starts = 0;
   const held = new Promise<void>(() => {});
-  stage.backend.onStart = () => {
+  fixture.backend.onStart = () => {
     starts++;
     return held;
   };
-  again = () => void stage.exec({ cmd: 'second' });
-  stage.backend.last.end(0);
+  again = () => void fixture.exec({ cmd: 'second' });
+  fixture.backend.last.end(0);
   await settled();
   expect(first.output).toMatchObject({ exitCode: 0 });
-  await stage.exec({ cmd: 'third' });
-  const ids = stage.backend.started.map(({ processId }) => Number(processId.split('-')[0]));
+  await fixture.exec({ cmd: 'third' });
+  const ids = fixture.backend.started.map(({ processId }) => Number(processId.split('-')[0]));
   expect(starts).toBe(2);
   expect(ids).toEqual([1000, 1000, 1001]);
 });

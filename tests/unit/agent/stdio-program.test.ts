@@ -22,7 +22,7 @@ async function linesOf(program: StdioProgram): Promise<string[]> {
 }
 
 describe('a program on stdio', () => {
-  test('is started with an open input and a small environment', async () => {
+  test('starts with an open stdin and a minimal environment', async () => {
     const { process } = await launched();
     expect(process.params).toEqual({
       processId: expect.stringMatching(/^stdio-[0-9a-f-]{36}$/),
@@ -35,7 +35,7 @@ describe('a program on stdio', () => {
     });
   });
 
-  test('is written to in lines', async () => {
+  test('receives lines on stdin', async () => {
     const { program, process } = await launched();
     await program.send('{"id":1}');
     expect(process.calls).toEqual(['write "{\\"id\\":1}\\n"']);
@@ -44,7 +44,7 @@ describe('a program on stdio', () => {
     await expect(program.send('x')).rejects.toThrow('the program reads no input: stdinClosed');
   });
 
-  test('is read in lines, however they come', async () => {
+  test('yields lines for every chunking of the output', async () => {
     const { program, process, errors } = await launched();
     const euro = Buffer.from('€');
     process.output('on').output('e\r\ntwo\n\n').output('log ', 'stderr').output(euro.subarray(0, 1));
@@ -56,7 +56,7 @@ describe('a program on stdio', () => {
     expect(errors.join('')).toBe('log €');
   });
 
-  test('that is lost ends the reading with an error', async () => {
+  test('that is lost ends the iteration with an error', async () => {
     const one = await launched();
     one.process.output('x\n').fail('gone');
     await expect(linesOf(one.program)).rejects.toThrow('gone');
@@ -65,7 +65,7 @@ describe('a program on stdio', () => {
     await expect(linesOf(other.program)).rejects.toThrow('a part of the output was lost');
   });
 
-  test('may write long lines, but not endless ones', async () => {
+  test('may write long lines up to the limit', async () => {
     const { program, process } = await launched();
     const part = Buffer.alloc(MAX_LINE_BYTES / 4, 'x');
     for (let count = 0; count < 4; count++) process.output(part);

@@ -16,7 +16,7 @@ describe('tools', () => {
     }
   });
 
-  test('offer the usual arguments', () => {
+  test('have the default arguments', () => {
     expect(EXEC_COMMAND_TOOL).toMatchObject({ name: 'exec_command', parameters: { required: ['cmd'] } });
     expect(Object.keys(EXEC_COMMAND_TOOL.parameters.properties)).toEqual([
       'cmd',
@@ -36,7 +36,7 @@ describe('tools', () => {
     ]);
   });
 
-  test('offer what makes sense where they are used', () => {
+  test('have the arguments of their options', () => {
     const { properties } = execCommandTool({
       environmentIds: ['local', 'remote'],
       allowLogin: false,
@@ -52,7 +52,7 @@ describe('tools', () => {
     expect(yield_time_ms?.description).toContain('7777');
   });
 
-  test('every argument that is offered is understood', () => {
+  test('have only arguments that the parser accepts', () => {
     const all = execCommandTool({ environmentIds: ['x', 'y'], permissions: true }).parameters.properties;
     for (const [name, { type, enum: values }] of Object.entries(all)) {
       const value = values?.[0] ?? SAMPLES[type];

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { CallOptions, ExecutorHttp, StreamingHttpResponse } from '../../../src/client/backend.ts';
 import { fetchOver } from '../../../src/environment/fetch.ts';
 
-/** An executor whose answers have one piece and then wait, until they are cancelled. */
+/** An executor whose responses have one piece and then stay open until they are cancelled. */
 function scene(answer: Partial<StreamingHttpResponse> = {}) {
   const seen = { cancelled: 0, aborted: 0 };
   const http: ExecutorHttp = {
@@ -28,7 +28,7 @@ function scene(answer: Partial<StreamingHttpResponse> = {}) {
   return { fetch: fetchOver(http), seen };
 }
 
-test('aborting ends a body at once, whether somebody reads or not', async () => {
+test('an abort ends a body immediately, with or without a reader', async () => {
   const { fetch, seen } = scene();
   const [unread, read] = [new AbortController(), new AbortController()];
   const first = await fetch('http://a/', { signal: unread.signal });
@@ -42,7 +42,7 @@ test('aborting ends a body at once, whether somebody reads or not', async () => 
   expect(seen.cancelled).toBe(2);
 });
 
-test('aborting reaches the executor, however long ago the answer came', async () => {
+test('an abort reaches the executor long after the response headers', async () => {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
   const { fetch, seen } = scene();
@@ -59,7 +59,7 @@ test('aborting reaches the executor, however long ago the answer came', async ()
   expect(seen).toEqual({ cancelled: 1, aborted: 1 });
 });
 
-test('an answer that cannot be told is cancelled', async () => {
+test('cancels a response that cannot be represented', async () => {
   const { fetch, seen } = scene({ headers: [{ name: 'no token', value: 'x' }] });
   await expect(fetch('http://a/')).rejects.toThrow('fetch failed');
   expect(seen.cancelled).toBe(1);

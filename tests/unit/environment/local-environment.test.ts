@@ -14,7 +14,7 @@ beforeEach(() => {
 });
 afterEach(() => environment.dispose());
 
-it('is ready at once', async () => {
+it('is ready immediately', async () => {
   expect(environment).toMatchObject({ id: 'local', kind: 'local', startupFinished: true });
   expect(environment.readiness).toEqual({ ready: true });
   expect(environment.connection).toEqual({ connected: true, reason: null });
@@ -36,7 +36,7 @@ it('describes this machine', async () => {
   expect(info.capabilities.processCloseStdin).toBe(true);
 });
 
-it('can be used when its working directory is gone', async () => {
+it('works after its working directory was removed', async () => {
   vi.spyOn(process, 'cwd').mockImplementation(() => {
     throw new Error('ENOENT: no such file or directory, uv_cwd');
   });
@@ -45,7 +45,7 @@ it('can be used when its working directory is gone', async () => {
   expect((await run(environment.backend, ['pwd'])).text.stdout).toBe('/\n');
 });
 
-it('kills what is left at its end, and is disconnected then', async () => {
+it('dispose kills the remaining processes and disconnects', async () => {
   const seen: ConnectionState[] = [];
   environment.watchConnection((state) => seen.push(state));
   const process = await environment.backend.start(shell('p', 'exec sleep 1000'));
@@ -63,7 +63,7 @@ it('kills what is left at its end, and is disconnected then', async () => {
   await expect(environment.waitUntilReady()).rejects.toMatchObject({ kind: 'closed' });
 });
 
-it('finds capabilities that were written before, whether or not that was waited for', async () => {
+it('discovery sees an earlier write that is not awaited', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'local-environment-'));
   const root = pathToFileURL(folder).href;
   const writing = environment.files.writeFile(`${root}/SKILL.md`, 'x'.repeat(500_000));
@@ -90,7 +90,7 @@ it.each<[string, (environment: LocalEnvironment) => Promise<unknown>]>([
   ['search files', ({ files }) => files.search('file:///etc', 'x')],
   ['look at capability roots', ({ discovery }) => discovery.discover([{ id: 'r', path: 'file:///etc' }])],
   ['describe itself', (local) => local.info()],
-])('cannot %s once it was closed', async (_, use) => {
+])('cannot %s after dispose', async (_, use) => {
   await environment.dispose();
   await expect(use(environment)).rejects.toMatchObject({ kind: 'closed' });
 });

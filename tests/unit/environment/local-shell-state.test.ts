@@ -19,7 +19,7 @@ afterEach(async () => {
   rmSync(home, { recursive: true });
 });
 
-/** Each login leaves a line in a file, and defines what commands can use. */
+/** Each login appends a line to a file and defines a function for commands. */
 const profile = () =>
   writeFileSync(
     join(home, '.bash_profile'),
@@ -51,14 +51,14 @@ test('login commands share the state of one login, as on a server', async () => 
   expect(await printed('c', 'greeting me', { shellSnapshot: scope })).toBe('changed\n');
 });
 
-test('without it each command logs in by itself', async () => {
+test('without a snapshot each command logs in', async () => {
   profile();
   await printed('a', 'true', { shellSnapshot: null });
   await printed('b', 'true', { shellSnapshot: null });
   expect(logins()).toBe(2);
 });
 
-test('a confined command gets the state that its shell has in the same sandbox', async () => {
+test('a sandboxed command gets the shell state of the same sandbox', async () => {
   profile();
   const sandbox = { type: 'readOnly' } as unknown as StartParams['sandbox'];
   expect(await printed('a', 'greeting you; touch "$HOME/x" 2>&1 || echo denied', { sandbox })).toMatch(
@@ -66,7 +66,7 @@ test('a confined command gets the state that its shell has in the same sandbox',
   );
 });
 
-test('a scope that makes no sense is refused as on a server', async () => {
+test('rejects an invalid scope like a server', async () => {
   const shellSnapshot = { scopeId: '', shell: { name: 'bash', path: '/bin/bash' } };
   await expect(printed('a', 'true', { shellSnapshot })).rejects.toMatchObject({
     kind: 'server',
@@ -74,6 +74,6 @@ test('a scope that makes no sense is refused as on a server', async () => {
   });
 });
 
-test('the environment says that it can', async () => {
+test('the environment reports the capability', async () => {
   expect((await local.info()).capabilities).toMatchObject({ shellSnapshotV2: true });
 });

@@ -3,12 +3,12 @@ import type { ClientError } from '../../../src/client/errors.ts';
 import { EnvironmentManager } from '../../../src/environment/manager.ts';
 import type { EnvironmentTransport, ProvidedEnvironments } from '../../../src/environment/provider.ts';
 import type { RemoteEnvironment } from '../../../src/environment/remote/remote-environment.ts';
-import { FakeConnector, refused, settle } from './fakes.ts';
+import { FakeConnector, refused, settle } from './fake-connector.ts';
 
 const WS: EnvironmentTransport = { type: 'websocket', url: 'ws://h:1' };
 const STDIO: EnvironmentTransport = { type: 'stdio', program: 'p' };
 
-/** The connectors that a manager asked for, in order. */
+/** The connectors of a manager, in order. */
 let connectors: FakeConnector[];
 let managers: EnvironmentManager[];
 beforeEach(() => {
@@ -34,7 +34,7 @@ function create(provided: Partial<ProvidedEnvironments> = {}): EnvironmentManage
 }
 
 describe('a new manager', () => {
-  it('has the default first, then this machine and the order of the provider', () => {
+  it('lists the default first, then this machine and the order of the provider', () => {
     const environments = ['z', 'a', 'm'].map((id) => ({ id, transport: WS }));
     expect(create({ environments }).ids).toEqual(['z', 'a', 'm']);
     expect(create({ environments, includeLocal: true }).ids).toEqual(['local', 'z', 'a', 'm']);
@@ -45,7 +45,7 @@ describe('a new manager', () => {
     expect(manager.get('local')?.kind).toBe('local');
   });
 
-  it('may have nothing at all', async () => {
+  it('may have no environment', async () => {
     const manager = create();
     expect(manager.ids).toEqual([]);
     expect(manager.default).toBeNull();
@@ -65,7 +65,7 @@ describe('a new manager', () => {
     expect(connectors.map(({ attempts }) => attempts.length)).toEqual([1, 0]);
   });
 
-  it('knows which skills are wanted', () => {
+  it('has the required skills', () => {
     const manager = create({ environments: [{ id: 'a', transport: WS, requiredSkills: ['x'] }] });
     expect(manager.require('a').requiredSkills).toEqual(['x']);
   });
@@ -96,13 +96,13 @@ describe('a new manager', () => {
       },
       'there are more than 256 environments',
     ],
-  ])('refuses %s before anything connects', (_name, provided, message) => {
+  ])('rejects %s before anything connects', (_name, provided, message) => {
     const environments = [{ id: 'first', transport: WS }, ...(provided.environments ?? [])];
     expect(() => create({ ...provided, environments })).toThrow(message);
     expect(connectors).toEqual([]);
   });
 
-  it('is made of what a provider says', async () => {
+  it('opens the environments of a provider', async () => {
     const snapshot = async () => ({
       environments: [{ id: 'a', transport: WS }],
       default: 'a',
@@ -114,8 +114,8 @@ describe('a new manager', () => {
   });
 });
 
-describe('adding', () => {
-  it('connects in the background and leaves the default alone', () => {
+describe('add', () => {
+  it('connects in the background and keeps the default', () => {
     const manager = create({ includeLocal: true, default: 'local' });
     const environment = manager.add('a', WS);
     expect(manager.get('a')).toBe(environment);
@@ -129,21 +129,21 @@ describe('adding', () => {
     ['local', WS],
     ['a', { type: 'websocket', url: ' ' }],
     ['a', { type: 'websocket', url: 'None' }],
-  ])('refuses %j with %j', (id, transport) => {
+  ])('rejects %j with %j', (id, transport) => {
     const manager = create();
     expect(() => manager.add(id, transport)).toThrow(expect.objectContaining({ kind: 'config' }));
     expect(manager.ids).toEqual([]);
     expect(connectors.flatMap(({ attempts }) => attempts)).toEqual([]);
   });
 
-  it('takes any other id', () => {
+  it('accepts any other id', () => {
     const manager = create();
     manager.add('none', WS);
     manager.add('über 1', WS);
     expect(manager.ids).toEqual(['none', 'über 1']);
   });
 
-  it('is refused when there are too many, unless one is replaced', () => {
+  it('rejects too many environments, but allows a replacement', () => {
     const environments = Array.from({ length: 256 }, (_, n) => ({ id: `e${n}`, transport: WS }));
     const manager = create({ environments });
     expect(() => manager.add('one-more', WS)).toThrow('more than 256');
@@ -151,15 +151,15 @@ describe('adding', () => {
     expect(manager.ids).toHaveLength(256);
   });
 
-  it('is refused after the end', async () => {
+  it('rejects after dispose', async () => {
     const manager = create();
     await manager.dispose();
     expect(() => manager.add('a', WS)).toThrow(expect.objectContaining({ kind: 'closed' }));
   });
 });
 
-describe('replacing', () => {
-  it('gives the id to the new handle, in the old place', () => {
+describe('a replacement', () => {
+  it('keeps the position in the list of ids', () => {
     const environments = ['a', 'b'].map((id) => ({ id, transport: WS }));
     const manager = create({ environments, default: 'b' });
     const old = manager.require('a');
@@ -170,14 +170,14 @@ describe('replacing', () => {
     expect(connectors[2]!.attempts).toHaveLength(1);
   });
 
-  it('gives up a startup that nobody waits for', () => {
+  it('aborts a startup without waiting callers', () => {
     const manager = create({ environments: [{ id: 'a', transport: WS }] });
     manager.add('a', WS);
     expect(connectors[0]!.last.signal.aborted).toBe(true);
     expect(connectors[1]!.last.signal.aborted).toBe(false);
   });
 
-  it('leaves the old handle to those who use it', async () => {
+  it('leaves the old handle usable', async () => {
     const manager = create({ environments: [{ id: 'a', transport: WS }] });
     const old = manager.require('a');
     const waiting = old.waitUntilReady();
@@ -189,7 +189,7 @@ describe('replacing', () => {
     expect(connectors[0]!.attempts).toHaveLength(2);
   });
 
-  it('with something invalid changes nothing', () => {
+  it('that is invalid changes nothing', () => {
     const manager = create({ environments: [{ id: 'a', transport: WS }] });
     const old = manager.require('a');
     expect(() => manager.add('a', { type: 'websocket', url: '' })).toThrow();
@@ -198,8 +198,8 @@ describe('replacing', () => {
   });
 });
 
-describe('looking', () => {
-  it('tells the status of any id', async () => {
+describe('status and info', () => {
+  it('returns the status of any id', async () => {
     const manager = create({ includeLocal: true, environments: [{ id: 'a', transport: WS }] });
     expect(await manager.status('local')).toEqual({ status: 'ready', error: null });
     expect(await manager.status('a')).toEqual({ status: 'pending', error: null });
@@ -209,7 +209,7 @@ describe('looking', () => {
     expect(await manager.status('a')).toEqual({ status: 'disconnected', error: 'nobody there' });
   });
 
-  it('asks the executor for its info each time', async () => {
+  it('requests the info each time', async () => {
     const manager = create({ environments: [{ id: 'a', transport: WS }] });
     connectors[0]!.last.succeed();
     expect((await manager.info('a')).shell.path).toBe('/bin/zsh');
@@ -225,7 +225,7 @@ describe('provisioned environments', () => {
     location: { type: 'environment', environmentId: 'a', path: 'file:///r' },
   } as const;
 
-  it('are one handle through all states, and connect when they are used and ready', async () => {
+  it('keep one handle in all states, and connect when used and ready', async () => {
     const manager = create();
     const environment = manager.materializePending('a', WS) as RemoteEnvironment;
     expect(manager.materializePending('a', WS)).toBe(environment);
@@ -243,7 +243,7 @@ describe('provisioned environments', () => {
     expect(environment.provisioning?.roots).toEqual([root]);
   });
 
-  it('that are ready before anybody asked do not connect by themselves', async () => {
+  it('that are ready do not connect before a use', async () => {
     const manager = create();
     manager.materializePending('a', WS);
     manager.reportProvisioning('a', WS, { status: 'ready', roots: [] });
@@ -251,7 +251,7 @@ describe('provisioned environments', () => {
     expect(connectors[0]!.attempts).toHaveLength(0);
   });
 
-  it('that fail end the wait', async () => {
+  it('that fail reject waiting callers', async () => {
     const manager = create();
     const waiting = manager.materializePending('a', WS).waitUntilReady();
     const failed = expect(waiting).rejects.toMatchObject({ message: 'no quota' });
@@ -260,7 +260,7 @@ describe('provisioned environments', () => {
     expect(await manager.status('a')).toEqual({ status: 'disconnected', error: 'no quota' });
   });
 
-  it('that are replaced before they are ready keep nobody waiting', async () => {
+  it('that are replaced before they are ready reject waiting callers', async () => {
     const manager = create();
     const pending = manager.materializePending('p', WS);
     const waiting = pending.waitUntilReady();
@@ -269,7 +269,7 @@ describe('provisioned environments', () => {
     await settled;
   });
 
-  it('are made by a report, unless it is invalid', async () => {
+  it('are created by a report, unless it is invalid', async () => {
     const manager = create();
     manager.reportProvisioning('a', WS, { status: 'ready', roots: [root] });
     expect((manager.require('a') as RemoteEnvironment).provisioning?.status).toBe('ready');
@@ -281,7 +281,7 @@ describe('provisioned environments', () => {
     expect(manager.get('c')).toBeNull();
   });
 
-  it('do not take the id of an ordinary one, whose reports are ignored', () => {
+  it('cannot have the id of another environment, whose reports are ignored', () => {
     const manager = create({ environments: [{ id: 'a', transport: WS }] });
     const environment = manager.require('a');
     expect(() => manager.materializePending('a', WS)).toThrow(
@@ -297,7 +297,7 @@ describe('provisioned environments', () => {
   });
 });
 
-it('disposing ends everything, replaced handles included', async () => {
+it('dispose closes all connections, including those of replaced handles', async () => {
   const manager = create({ environments: [{ id: 'a', transport: WS }] });
   const old = manager.require('a');
   const letGo = old.hold();

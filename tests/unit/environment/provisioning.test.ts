@@ -21,7 +21,7 @@ describe('a provisioned environment', () => {
     expect(provisioning.roots).toEqual([root('a')]);
   });
 
-  it('may be given other roots later, but not invalid ones', () => {
+  it('accepts other roots later, but not invalid ones', () => {
     const provisioning = new Provisioning('box');
     provisioning.report({ status: 'ready', roots: [root('a')] });
     provisioning.report({ status: 'ready', roots: [root('b'), root('c')] });
@@ -77,13 +77,13 @@ describe('a provisioned environment', () => {
     expect(error).toMatchObject({ message });
   });
 
-  it('takes 256 roots', () => {
+  it('accepts 256 roots', () => {
     const provisioning = new Provisioning('box');
     provisioning.report({ status: 'ready', roots: Array.from({ length: 256 }, (_, n) => root(`r${n}`)) });
     expect(provisioning.roots).toHaveLength(256);
   });
 
-  it('is not waited for longer than wanted', async () => {
+  it('can be waited for with a signal', async () => {
     const provisioning = new Provisioning('box');
     const abort = new AbortController();
     const waiting = provisioning.wait(abort.signal);

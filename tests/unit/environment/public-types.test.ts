@@ -23,7 +23,7 @@ import {
   ThreadEnvironments,
 } from '../../../src/environment/index.ts';
 
-test('this machine and others are environments alike', () => {
+test('local and remote environments implement Environment', () => {
   expectTypeOf<LocalEnvironment>().toExtend<Environment>();
   expectTypeOf<RemoteEnvironment>().toExtend<Environment>();
   expectTypeOf<Environment['backend']>().toEqualTypeOf<ExecBackend>();
@@ -34,7 +34,7 @@ test('this machine and others are environments alike', () => {
   expectTypeOf<Environment['status']>().returns.resolves.toEqualTypeOf<EnvironmentStatus>();
 });
 
-test('transports are told apart by their type', () => {
+test('transports are discriminated by type', () => {
   expectTypeOf<EnvironmentTransport['type']>().toEqualTypeOf<'websocket' | 'stdio' | 'opener'>();
   const add = (manager: EnvironmentManager) => manager.add('a', { type: 'websocket', url: 'ws://x' });
   expectTypeOf(add).returns.toEqualTypeOf<Environment>();
@@ -43,7 +43,7 @@ test('transports are told apart by their type', () => {
   expectTypeOf(mixed).toBeFunction();
 });
 
-test('a manager is what threads and steps look environments up in', () => {
+test('threads and steps accept a manager', () => {
   expectTypeOf(ThreadEnvironments).toBeConstructibleWith({} as EnvironmentManager);
   expectTypeOf<ThreadEnvironments['beginTurn']>().returns.resolves.toEqualTypeOf<StepSnapshot>();
   const resolve = (step: StepSnapshot, registry: EnvironmentManager) =>
@@ -53,7 +53,7 @@ test('a manager is what threads and steps look environments up in', () => {
   expectTypeOf<DiscoveryCache['discover']>().toBeCallableWith([] as Resolved[]);
 });
 
-test('a selection goes into a record and comes back', () => {
+test('a selection converts to a record and back', () => {
   expectTypeOf(selectRoot).returns.toEqualTypeOf<SelectedCapabilityRoot>();
   expectTypeOf(selectionMetadata).returns.toEqualTypeOf<SelectionMetadata>();
   expectTypeOf(restoreSelection).toBeCallableWith({ ...selectionMetadata([]), id: 'thread' });

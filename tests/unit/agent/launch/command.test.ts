@@ -16,7 +16,7 @@ describe('shellCommand', () => {
     expect(shellCommand({ name, path }, 'ls', login)).toEqual(argv);
   });
 
-  test('the kind of a shell is seen from its name or its path', () => {
+  test('detects the kind of a shell by its name or path', () => {
     expect(['/usr/bin/bash', 'bash', 'C:\\x\\PWSH.EXE', 'powershell'].map(shellKind)).toEqual([
       'bash',
       'bash',
@@ -40,11 +40,11 @@ describe('joinFolder', () => {
     ['file:///C:/ws', '..\\..\\..', 'file:///C:'],
     ['file:///C:/ws', 'D:\\x', 'file:///D:/x'],
     ['file:///C:/ws', '\\x', 'file:///C:/x'],
-  ])('%s and %j is %s', (base, folder, joined) => {
+  ])('joins %s and %j to %s', (base, folder, joined) => {
     expect(joinFolder(base, folder)).toBe(joined);
   });
 
-  test('a name comes out as the path that it is', () => {
+  test('returns a URI of the same path', () => {
     const names = fc
       .string({ unit: 'grapheme', minLength: 1 })
       .filter((name) => !/[/\0]/.test(name) && name !== '.' && name !== '..');
@@ -60,7 +60,7 @@ describe('joinFolder', () => {
     ['http://host/x', 'a'],
     ['file:///x', 'a\0b'],
     ['file:///x', '\ud800'],
-  ])('refuses %s with %j', (base, folder) => {
+  ])('rejects %s with %j', (base, folder) => {
     expect(() => joinFolder(base, folder)).toThrow(TypeError);
   });
 });

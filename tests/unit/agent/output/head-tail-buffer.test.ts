@@ -17,7 +17,7 @@ function content(buffer: HeadTailBuffer) {
   };
 }
 
-/** What the rule says of all bytes at once. */
+/** The expected content, computed from all bytes. */
 function expected(capacity: number, bytes: Uint8Array) {
   const headLength = Math.min(bytes.length, Math.floor(capacity / 2));
   const tailLength = Math.min(bytes.length - headLength, capacity - Math.floor(capacity / 2));
@@ -43,7 +43,7 @@ describe('HeadTailBuffer', () => {
     });
   });
 
-  test('keeps the first and the newest bytes beyond it', () => {
+  test('keeps the first and the last bytes above it', () => {
     expect(content(filled(10, '0123456789', 'ab'))).toMatchObject({
       head: '01234',
       omitted: 2,
@@ -55,19 +55,19 @@ describe('HeadTailBuffer', () => {
     });
   });
 
-  test('a capacity of nothing keeps nothing, and one of one keeps the last byte', () => {
+  test('keeps nothing with capacity 0, and the last byte with capacity 1', () => {
     expect(content(filled(0, 'abc'))).toEqual({ head: '', omitted: 3, tail: '', total: 3 });
     expect(content(filled(1, 'abc', 'd'))).toEqual({ head: '', omitted: 3, tail: 'd', total: 4 });
   });
 
-  test('renders a line in the place of what is missing, and only then', () => {
+  test('renders a line for omitted bytes only', () => {
     expect(Buffer.from(filled(10, '0123456789').render()).toString()).toBe('0123456789');
     expect(Buffer.from(filled(10, '0123456789ab').render()).toString()).toBe(
       '01234\n... 2 bytes omitted ...\n789ab',
     );
   });
 
-  test('does not keep what it was given', () => {
+  test('copies the bytes', () => {
     const bytes = Buffer.from('abcd');
     const buffer = new HeadTailBuffer(4);
     buffer.push(bytes);
@@ -75,7 +75,7 @@ describe('HeadTailBuffer', () => {
     expect(content(buffer)).toMatchObject({ head: 'ab', tail: 'cd' });
   });
 
-  test('take hands over everything and leaves nothing', () => {
+  test('take returns the content and empties the buffer', () => {
     const buffer = filled(10, '0123456789ab');
     const taken = buffer.take();
     expect(content(taken)).toEqual({ head: '01234', omitted: 2, tail: '789ab', total: 12 });
@@ -85,7 +85,7 @@ describe('HeadTailBuffer', () => {
     expect(content(buffer)).toMatchObject({ head: 'new', total: 3 });
   });
 
-  test('however the bytes come, it holds what the rule says', () => {
+  test('has the same content for every chunking', () => {
     fc.assert(
       fc.property(capacities, piecesOfBytes, (capacity, pieces) => {
         const buffer = new HeadTailBuffer(capacity);
@@ -95,7 +95,7 @@ describe('HeadTailBuffer', () => {
     );
   });
 
-  test('appending a buffer is pushing what it has seen, whatever it has omitted', () => {
+  test('append equals pushing the whole stream of the other buffer', () => {
     fc.assert(
       fc.property(
         capacities,
@@ -116,11 +116,11 @@ describe('HeadTailBuffer', () => {
     );
   });
 
-  test('refuses a smaller buffer, which may lack bytes', () => {
+  test('rejects a smaller buffer, which may lack bytes', () => {
     expect(() => new HeadTailBuffer(10).append(new HeadTailBuffer(9))).toThrow(RangeError);
   });
 
-  test('single bytes take no more memory than the capacity', () => {
+  test('single bytes use no more memory than the capacity', () => {
     const buffer = new HeadTailBuffer(1000);
     const byte = Uint8Array.of(7);
     for (let count = 0; count < 100_000; count++) buffer.push(byte);

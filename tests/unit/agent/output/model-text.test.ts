@@ -22,20 +22,20 @@ function numbers(last: number): string {
 }
 
 describe('the header', () => {
-  test('of a command that has ended', () => {
+  test('of an ended command', () => {
     expect(modelText(facts(buffer('hi\n')), 10_000, TOKENS).text).toBe(
       'Chunk ID: 1b7187\nWall time: 0.0123 seconds\nProcess exited with code 0\nOriginal token count: 1\nOutput:\nhi\n',
     );
   });
 
-  test('of a command that runs on', () => {
+  test('of a running command', () => {
     const running = facts(buffer(''), { exitCode: null, sessionId: 91_002, wallTimeMs: 1501 });
     expect(modelText(running, 10_000, TOKENS).text).toBe(
       'Chunk ID: 1b7187\nWall time: 1.5010 seconds\nProcess running with session ID 91002\nOriginal token count: 0\nOutput:\n',
     );
   });
 
-  test('has no line for what there is not', () => {
+  test('has no lines for absent facts', () => {
     const bare = facts(buffer('x'), { chunkId: null, exitCode: null });
     expect(modelText(bare, 10_000, TOKENS)).toEqual({
       text: 'Wall time: 0.0123 seconds\nOriginal token count: 1\nOutput:\nx',
@@ -43,7 +43,7 @@ describe('the header', () => {
     });
   });
 
-  test('the structured form has the same facts', () => {
+  test('has the same facts as the structured result', () => {
     const all = facts(buffer('x'), { exitCode: 3, sessionId: 1000 });
     expect(modelText(all, 10_000, TOKENS).structured).toEqual({
       chunk_id: '1b7187',
@@ -57,12 +57,12 @@ describe('the header', () => {
 });
 
 // The numbers and texts are those of the reference for the same output.
-describe('output beyond the budget', () => {
+describe('output above the budget', () => {
   function outputOf(output: HeadTailBuffer, maxTokens: number, policy = TOKENS): string {
     return modelText(facts(output), maxTokens, policy).structured.output;
   }
 
-  test('is shortened in the middle', () => {
+  test('is truncated in the middle', () => {
     const output = outputOf(buffer(numbers(1000)), 50);
     expect(output).toMatch(
       /^Warning: truncated output \(original token count: 974\)\nTotal output lines: 1000\n\n1\n2\n/,
@@ -71,19 +71,19 @@ describe('output beyond the budget', () => {
     expect(output.endsWith('\n999\n1000\n')).toBe(true);
   });
 
-  test('a model that asks for nothing gets the mark alone', () => {
+  test('is only the mark for a budget of 0', () => {
     expect(outputOf(buffer(numbers(1000)), 0)).toBe(
       'Warning: truncated output (original token count: 974)\nTotal output lines: 1000\n\n…974 tokens truncated…',
     );
   });
 
-  test('the policy of the model bounds what it may ask for', () => {
+  test('is limited by the policy of the model', () => {
     const output = outputOf(buffer(numbers(20_000)), 100_000);
     expect(output).toContain('(original token count: 27224)\nTotal output lines: 20000\n');
     expect(output).toContain('…17224 tokens truncated…');
   });
 
-  test('characters are not torn', () => {
+  test('has whole characters', () => {
     expect(outputOf(buffer('é'.repeat(40)), 10)).toBe(
       `Warning: truncated output (original token count: 20)\nTotal output lines: 1\n\n${'é'.repeat(10)}…10 tokens truncated…${'é'.repeat(10)}`,
     );
@@ -92,14 +92,14 @@ describe('output beyond the budget', () => {
     );
   });
 
-  test('a policy in bytes counts what is missing in characters', () => {
+  test('counts omitted characters with a policy in bytes', () => {
     const policy: TruncationPolicy = { mode: 'bytes', limit: 2000 };
     expect(outputOf(buffer('é'.repeat(1100)), 10_000, policy)).toBe(
       `Warning: truncated output (original token count: 550)\nTotal output lines: 1\n\n${'é'.repeat(500)}…100 chars truncated…${'é'.repeat(500)}`,
     );
   });
 
-  test('bytes that were never kept are told in front, and counted', () => {
+  test('reports bytes that were not kept before the output, with their number', () => {
     const output = outputOf(buffer(numbers(400_000)), 50);
     expect(output).toMatch(
       /^Warning: truncated output \(original token count: 672224\)\n\.\.\. 1640319 bytes omitted \.\.\.\n\n1\n2\n/,
@@ -107,7 +107,7 @@ describe('output beyond the budget', () => {
     expect(output).toContain('\n36\n3…262102 tokens truncated…6\n399987\n');
   });
 
-  test('the mark of missing bytes is not repeated when it is still there', () => {
+  test('does not repeat the mark of omitted bytes', () => {
     const output = outputOf(buffer('x'.repeat(2000), 1000), 240);
     expect(output.match(/bytes omitted/g)).toHaveLength(1);
     expect(outputOf(buffer('x'.repeat(2000), 1000), 10_000)).toBe(
@@ -115,7 +115,7 @@ describe('output beyond the budget', () => {
     );
   });
 
-  test('the whole text stays near the policy, the header included', () => {
+  test('stays near the policy including the header', () => {
     const policy: TruncationPolicy = { mode: 'bytes', limit: 400 };
     for (const length of [350, 390, 400, 401, 5000]) {
       const { text } = modelText(facts(buffer('y'.repeat(length))), 10_000, policy);
@@ -123,13 +123,13 @@ describe('output beyond the budget', () => {
     }
   });
 
-  test('a policy that is too small for the header leaves the header', () => {
+  test('keeps the header with a policy that is too small for it', () => {
     const { text } = modelText(facts(buffer('abc')), 10_000, { mode: 'bytes', limit: 2 });
     expect(text).toContain('Output:\nWarning: truncated output (original token count: 1)');
     expect(text.endsWith('…3 chars truncated…')).toBe(true);
   });
 
-  test('bytes that are no UTF-8 are replaced', () => {
+  test('replaces invalid UTF-8', () => {
     expect(outputOf(buffer(Uint8Array.of(0x61, 0xff, 0x62)), 100)).toBe('a\ufffdb');
   });
 });

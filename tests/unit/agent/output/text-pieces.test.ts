@@ -11,31 +11,31 @@ function cut(maxBytes: number, pieces: readonly Uint8Array[]): Buffer[] {
 const STRICT = () => new TextDecoder('utf-8', { fatal: true });
 
 describe('TextPieces', () => {
-  test('a character that comes in two pieces is not torn', () => {
+  test('joins a character that arrives in two chunks', () => {
     const smile = Buffer.from('a😀b');
     expect(cut(100, [smile.subarray(0, 3), smile.subarray(3)]).map(String)).toEqual(['a', '😀b']);
   });
 
-  test('what is no UTF-8 passes unchanged', () => {
+  test('passes invalid UTF-8 unchanged', () => {
     expect(cut(100, [Buffer.from([0xff, 0x80, 0x61]), Buffer.from([0xc3])])).toEqual([
       Buffer.from([0xff, 0x80, 0x61]),
       Buffer.from([0xc3]),
     ]);
   });
 
-  test('the beginning of a character that never comes is handed over at the end', () => {
+  test('returns an incomplete character at the end', () => {
     const cutter = new TextPieces(100);
     expect(cutter.push(Buffer.from([0xf0, 0x9f, 0x98]))).toEqual([]);
     expect(cutter.flush()).toEqual([Uint8Array.of(0xf0, 0x9f, 0x98)]);
     expect(cutter.flush()).toEqual([]);
   });
 
-  test('pieces have at most the given size', () => {
+  test('limits the size of pieces', () => {
     expect(cut(4, [Buffer.from('0123456789')]).map(String)).toEqual(['0123', '4567', '89']);
     expect(cut(4, [Buffer.from('éé€')]).map(String)).toEqual(['éé', '€']);
   });
 
-  test('all bytes come out in order, whatever they are', () => {
+  test('returns all bytes in order', () => {
     fc.assert(
       fc.property(
         fc.array(fc.uint8Array({ maxLength: 20 })),
@@ -49,7 +49,7 @@ describe('TextPieces', () => {
     );
   });
 
-  test('text that is torn anywhere comes out in whole characters', () => {
+  test('returns whole characters for every chunking', () => {
     const texts = fc.string({ unit: 'binary', maxLength: 30 }).map((text) => Buffer.from(text));
     fc.assert(
       fc.property(texts, fc.array(fc.nat(120)), fc.integer({ min: 4, max: 12 }), (bytes, cuts, max) => {

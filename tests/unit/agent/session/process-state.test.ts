@@ -22,7 +22,7 @@ describe('process state', () => {
     expect(state).toMatchObject(expected);
   });
 
-  test('nothing is known at first', () => {
+  test('starts without an exit code or a failure', () => {
     expect(RUNNING).toEqual({
       hasExited: false,
       exitCode: null,

@@ -9,7 +9,7 @@ import { SessionStore, type Stored } from '../../../../src/agent/session/session
 
 type Entry = { -readonly [Key in keyof Stored]: Stored[Key] };
 
-/** A store with sessions 0, 1, 2 …, the first being the least recently used. */
+/** A store with sessions 0, 1, 2 …; the first is the least recently used. */
 function storeOf(count: number, change: (entry: Entry) => void = () => {}) {
   const store = new SessionStore<Entry>(() => 0);
   const entries = Array.from({ length: count }, (): Entry => {
@@ -22,7 +22,7 @@ function storeOf(count: number, change: (entry: Entry) => void = () => {}) {
 }
 
 describe('ids', () => {
-  test('are chosen at random, and taken ones are passed over', () => {
+  test('are random and skip ids in use', () => {
     const draws = [0.5, 0.5, 0.999_999_999, 0.999_999_999];
     const store = new SessionStore<Entry>(() => draws.shift()!);
     const middle = store.reserve()!;
@@ -32,13 +32,13 @@ describe('ids', () => {
     expect(store.reserve()).toBe(FIRST_SESSION_ID);
   });
 
-  test('a cancelled one is free again', () => {
+  test('are free again after cancel', () => {
     const store = new SessionStore<Entry>(() => 0);
     store.cancel(store.reserve()!);
     expect(store.reserve()).toBe(FIRST_SESSION_ID);
   });
 
-  test('there is a bound', () => {
+  test('are limited in number', () => {
     const { store, entries } = storeOf(MAX_BUSY_SESSIONS - 1);
     expect(store.reserve()).not.toBeNull();
     expect(store.reserve()).toBeNull();
@@ -48,14 +48,14 @@ describe('ids', () => {
 });
 
 describe('too many sessions', () => {
-  test('nobody has to go as long as there is room', () => {
+  test('evicts none below the limit', () => {
     const { store } = storeOf(MAX_SESSIONS, (entry) => {
       entry.hasExited = true;
     });
     expect(store.evict()).toEqual([]);
   });
 
-  test('the oldest goes when all run', () => {
+  test('evicts the oldest when all run', () => {
     const { store, entries } = storeOf(MAX_SESSIONS + 1);
     store.touch(entries[0]!);
     expect(store.evict()).toEqual([entries[1]]);
@@ -63,32 +63,32 @@ describe('too many sessions', () => {
     expect(store.evict()).toEqual([]);
   });
 
-  test('as many go as there are too many', () => {
+  test('evicts as many as necessary', () => {
     const { store, entries } = storeOf(MAX_SESSIONS + 3);
     expect(store.evict()).toEqual(entries.slice(0, 3));
     expect(store.all()).toHaveLength(MAX_SESSIONS);
   });
 
-  test('one that has ended goes before older ones that run', () => {
+  test('evicts an exited session before older running ones', () => {
     const { store, entries } = storeOf(MAX_SESSIONS + 1);
     entries[20]!.hasExited = true;
     entries[30]!.hasExited = true;
     expect(store.evict()).toEqual([entries[20]]);
   });
 
-  test('the most recently used stay although they have ended', () => {
+  test('keeps the most recently used ones, even exited ones', () => {
     const { store, entries } = storeOf(MAX_SESSIONS + 1);
     for (const entry of entries.slice(-8)) entry.hasExited = true;
     expect(store.evict()).toEqual([entries[0]]);
   });
 
-  test('one that is dealt with is passed over', () => {
+  test('skips sessions with a call', () => {
     const { store, entries } = storeOf(MAX_SESSIONS + 1);
     entries[0]!.busy = true;
     expect(store.evict()).toEqual([entries[1]]);
   });
 
-  test('nothing that runs goes while one that has ended is dealt with', () => {
+  test('evicts no running session while a call uses an exited one', () => {
     const { store, entries } = storeOf(MAX_SESSIONS + 1);
     Object.assign(entries[5]!, { busy: true, hasExited: true });
     expect(store.evict()).toEqual([]);
@@ -96,7 +96,7 @@ describe('too many sessions', () => {
     expect(store.evict()).toEqual([entries[9]]);
   });
 
-  test('a session is not mistaken for a later one with its id', () => {
+  test('distinguishes a session from a later one with the same id', () => {
     const { store, entries } = storeOf(1);
     const old = entries[0]!;
     store.remove(old);

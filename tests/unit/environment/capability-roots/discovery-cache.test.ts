@@ -27,8 +27,8 @@ function many(count: number, from = 0): SelectedCapabilityRoot[] {
   return Array.from({ length: count }, (_, index) => rootIn('worker', `r${from + index}`));
 }
 
-describe('a root that was looked at', () => {
-  it('is not looked at again', async () => {
+describe('a discovered root', () => {
+  it('is cached', async () => {
     const [first] = await cache.discover(via(worker, plugin));
     const [second] = await cache.discover(via(worker, plugin));
     expect(first).toEqual({
@@ -41,7 +41,7 @@ describe('a root that was looked at', () => {
     expect(worker.requests).toHaveLength(1);
   });
 
-  it('is not looked at again through a new handle, which is used from then on', async () => {
+  it('stays cached for a new handle, which the result then has', async () => {
     const [first] = await cache.discover(via(worker, plugin));
     const fresh = new FakeDiscoverable('worker');
     const [second] = await cache.discover(via(fresh, plugin));
@@ -50,14 +50,14 @@ describe('a root that was looked at', () => {
     expect(second!.environment).toBe(fresh);
   });
 
-  it('is remembered while its environment is away', async () => {
+  it('stays cached while its environment is disconnected', async () => {
     await cache.discover(via(worker, plugin));
     expect(await cache.discover([])).toEqual([]);
     expect(await cache.discover(via(worker, plugin))).toHaveLength(1);
     expect(worker.requests).toHaveLength(1);
   });
 
-  it('is remembered when it turned out to be unusable', async () => {
+  it('stays cached when it is unusable', async () => {
     worker.answers = [([root]) => [found(root!, 'no such directory')]];
     for (let step = 0; step < 2; step++) {
       const [result] = await cache.discover(via(worker, plugin));
@@ -70,7 +70,7 @@ describe('a root that was looked at', () => {
     ['id', { id: 'plugin@2' }],
     ['path', { path: '/elsewhere' }],
     ['environment', { environmentId: 'other' }],
-  ])('is another one when its %s differs', async (_, part) => {
+  ])('has another cache key when its %s differs', async (_, part) => {
     await cache.discover(via(worker, plugin));
     const { id, environmentId, path } = {
       id: 'plugin@1',
@@ -83,12 +83,12 @@ describe('a root that was looked at', () => {
     expect(environment.requests).toHaveLength(1);
   });
 
-  it('is looked at once by steps that begin together', async () => {
+  it('is discovered once by concurrent steps', async () => {
     await Promise.all([cache.discover(via(worker, plugin)), cache.discover(via(worker, plugin))]);
     expect(worker.requests).toHaveLength(1);
   });
 
-  it('cannot be changed by those who use it', async () => {
+  it('is immutable', async () => {
     const results = await cache.discover(via(worker, plugin));
     expect(Object.isFrozen(results)).toBe(true);
     expect(() => results[0]!.discovered!.skills.pop()).toThrow(TypeError);
@@ -99,7 +99,7 @@ describe('a root that was looked at', () => {
 });
 
 describe('requests', () => {
-  it('go through the handle of the step', async () => {
+  it('use the handle of the step', async () => {
     const other = new FakeDiscoverable('worker');
     await cache.discover(via(other, plugin));
     expect([worker.requests.length, other.requests]).toEqual([
@@ -108,7 +108,7 @@ describe('requests', () => {
     ]);
   });
 
-  it('hold a bounded number of roots, and results keep the order', async () => {
+  it('have a limited number of roots, and results keep the order', async () => {
     const roots = many(2 * DISCOVERY_BATCH_ROOTS + 1);
     const results = await cache.discover(via(worker, ...roots));
     expect(worker.requests.map(({ length }) => length)).toEqual([
@@ -120,7 +120,7 @@ describe('requests', () => {
     expect(results.every(({ root, discovered }) => discovered!.id === root.id)).toBe(true);
   });
 
-  it('of several environments do not wait for each other', async () => {
+  it('to several environments run concurrently', async () => {
     const other = new FakeDiscoverable('other');
     const bothAsked = () => worker.requests.length + other.requests.length === 2;
     const met: boolean[] = [];
@@ -138,14 +138,14 @@ describe('requests', () => {
     expect(met).toEqual([true, true]);
   });
 
-  it('that failed in one environment leave the others alone', async () => {
+  it('that fail in one environment do not affect others', async () => {
     const other = new FakeDiscoverable('other');
     other.answers = [() => new ClientError('server', 'broken')];
     const results = await cache.discover([...via(other, rootIn('other', 'x')), ...via(worker, plugin)]);
     expect(results.map(({ error }) => error?.message ?? null)).toEqual(['broken', null]);
   });
 
-  it('end when the caller gives up, and leave nothing behind that is wrong', async () => {
+  it('end when the caller aborts, and cache no wrong result', async () => {
     const abort = new AbortController();
     worker.answers = [
       () => {
@@ -161,7 +161,7 @@ describe('requests', () => {
     expect(cache.takeRecovered()).toBe(false);
   });
 
-  it('are not made for a caller that has given up before its turn', async () => {
+  it('are not sent for a caller that aborted earlier', async () => {
     const signal = AbortSignal.abort();
     await expect(cache.discover(via(worker, plugin), {}, { signal })).rejects.toMatchObject({
       kind: 'aborted',
@@ -170,7 +170,7 @@ describe('requests', () => {
     expect(worker.requests).toHaveLength(0);
   });
 
-  it('go on when the caller does not wait any longer, for the next step', async () => {
+  it('continue for the next step when the caller times out', async () => {
     let answer = () => {};
     const discover = worker.discovery.discover;
     worker.discovery.discover = async (roots) => {
@@ -189,8 +189,8 @@ describe('requests', () => {
   });
 });
 
-describe('a failure of the connection', () => {
-  it('is answered by one more try when the environment is back at once', async () => {
+describe('a connection failure', () => {
+  it('is retried once when the environment reconnects', async () => {
     worker.answers = [lost];
     const [result] = await cache.discover(via(worker, plugin));
     expect(result!.error).toBeNull();
@@ -198,14 +198,14 @@ describe('a failure of the connection', () => {
     expect(cache.takeRecovered()).toBe(false);
   });
 
-  it('is not answered by more than one try', async () => {
+  it('is retried only once', async () => {
     worker.answers = [lost, lost];
     const [result] = await cache.discover(via(worker, plugin));
     expect(result!.error).toEqual({ message: 'the connection was lost', retryable: true });
     expect(worker.requests).toHaveLength(2);
   });
 
-  it('is not what a server has that takes too long: it is asked again in the next step only', async () => {
+  it('is not a timeout, which only the next step retries', async () => {
     worker.answers = [() => new ClientError('timeout', 'too long', { retryable: true })];
     const [late] = await cache.discover(via(worker, plugin));
     expect(late!.error).toEqual({ message: 'too long', retryable: true });
@@ -213,7 +213,7 @@ describe('a failure of the connection', () => {
     expect((await cache.discover(via(worker, plugin)))[0]!.error).toBeNull();
   });
 
-  it('is tried again in the next step, and the recovery is told once', async () => {
+  it('is retried in the next step, and the recovery is reported once', async () => {
     worker.unready = lost();
     worker.answers = [lost];
     const [failed] = await cache.discover(via(worker, plugin));
@@ -243,14 +243,14 @@ describe('a failure of the connection', () => {
   });
 });
 
-describe('a failure of another kind', () => {
+describe('another failure', () => {
   it.each([
     ['the server refuses', () => new ClientError('server', 'no')],
     ['the server has no such method', () => new ClientError('unsupported', 'no')],
     ['too few roots are answered', () => []],
     ['another root is answered', () => [found({ id: 'x', path: 'file:///roots/plugin@1' })]],
     ['another path is answered', () => [found({ id: 'plugin@1', path: 'file:///x' })]],
-  ])('stays: %s', async (_, answer) => {
+  ])('is cached: %s', async (_, answer) => {
     worker.answers = [answer];
     for (let step = 0; step < 2; step++) {
       const [result] = await cache.discover(via(worker, plugin));
@@ -259,19 +259,19 @@ describe('a failure of another kind', () => {
     expect([worker.requests.length, worker.waits]).toEqual([1, 0]);
   });
 
-  it('of one root in an answer does not spoil the others', async () => {
+  it('of one root does not affect the others', async () => {
     worker.answers = [([, two]) => [found(two!), found(two!)]];
     const results = await cache.discover(via(worker, ...many(2)));
     expect(results.map(({ error }) => error !== null)).toEqual([true, false]);
   });
 });
 
-describe('a confinement', () => {
+describe('a sandbox', () => {
   const enforcing = (writable: string) => ({ permissions: { type: 'managed', writable } });
   const under = (sandbox: unknown) => ({ sandboxes: new Map([['worker', sandbox]]) });
   const off = { permissions: { type: 'disabled' } };
 
-  it('is sent along, and another one makes the root unknown', async () => {
+  it('is sent, and is part of the cache key', async () => {
     worker.capabilities = { capabilityDiscoverySandbox: true };
     await cache.discover(via(worker, plugin), under(enforcing('/a')));
     await cache.discover(via(worker, plugin), under(enforcing('/a')));
@@ -285,12 +285,12 @@ describe('a confinement', () => {
     ]);
   });
 
-  it('is asked for no longer than discovery may take: other steps wait behind it', async () => {
+  it('does not extend the time limit of discovery', async () => {
     await cache.discover(via(worker, plugin), under(enforcing('/a')), { timeoutMs: 10_000_000 });
     expect(worker.infoOptions).toMatchObject([{ timeoutMs: DISCOVERY_TIMEOUT_MS }]);
   });
 
-  it('is never dropped for a server that cannot enforce it', async () => {
+  it('is required: a server that cannot enforce it is an error', async () => {
     const [result] = await cache.discover(via(worker, plugin), under(enforcing('/a')));
     expect(result!.error).toMatchObject({
       retryable: false,
@@ -299,13 +299,13 @@ describe('a confinement', () => {
     expect(worker.requests).toHaveLength(0);
   });
 
-  it('that is switched off needs nothing of the server', async () => {
+  it('that restricts nothing needs no support of the server', async () => {
     const [result] = await cache.discover(via(worker, plugin), under(off));
     expect(result!.error).toBeNull();
     expect(worker.requests[0]![0]).not.toHaveProperty('sandbox');
   });
 
-  it('is a condition where reading is restricted', async () => {
+  it('is required where reading is restricted', async () => {
     const other = new FakeDiscoverable('other');
     const roots = [...via(other, rootIn('other', 'x')), ...via(worker, plugin)];
     const results = await cache.discover(roots, { ...under(off), restrictedReads: true });
@@ -314,7 +314,7 @@ describe('a confinement', () => {
   });
 });
 
-it('remembers a bounded number of roots: those that were used last', async () => {
+it('caches a limited number of roots: the most recently used', async () => {
   await cache.discover(via(worker, ...many(MAX_CACHED_ROOTS)));
   await cache.discover(via(worker, ...many(1)));
   await cache.discover(via(worker, rootIn('worker', 'one more')));

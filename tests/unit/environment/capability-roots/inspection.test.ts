@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { inspectRoots } from '../../../../src/environment/capability-roots/inspection.ts';
 import type { Environment } from '../../../../src/environment/environment.ts';
-import { FakeConnector, misconfigured, settle } from '../fakes.ts';
+import { FakeConnector, misconfigured, settle } from '../fake-connector.ts';
 import { FakeWorld, rootIn } from './support.ts';
 
 let world: FakeWorld;
@@ -42,7 +42,7 @@ it('warns once of an environment that has failed', async () => {
   });
 });
 
-it('says nothing of environments that are starting or recovering, and starts none', async () => {
+it('does not warn of starting or recovering environments, and starts none', async () => {
   const lazy = world.add('lazy', new FakeConnector({ eager: false })).connector;
   world.add('starting');
   const recovering = world.add('recovering', FakeConnector.up()).connector;
@@ -53,7 +53,7 @@ it('says nothing of environments that are starting or recovering, and starts non
   expect(lazy.attempts).toHaveLength(0);
 });
 
-it("uses a thread's own handles and leaves out what is starting there", async () => {
+it("uses a thread's own handles and skips starting environments", async () => {
   const { environment: old } = world.add('worker', FakeConnector.up());
   old.hold();
   world.add('other', FakeConnector.up());

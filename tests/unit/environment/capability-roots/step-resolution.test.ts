@@ -10,7 +10,7 @@ import type { Environment } from '../../../../src/environment/environment.ts';
 import { MAX_ATTACHMENT_ROOTS } from '../../../../src/environment/limits.ts';
 import type { StepSnapshot } from '../../../../src/environment/turns/step-snapshot.ts';
 import { ThreadEnvironments } from '../../../../src/environment/turns/thread-environments.ts';
-import { FakeConnector, refused, settle } from '../fakes.ts';
+import { FakeConnector, refused, settle } from '../fake-connector.ts';
 import { FakeWorld, rootIn } from './support.ts';
 
 let world: FakeWorld;
@@ -34,7 +34,7 @@ function resolve(
   return resolveStepRoots<Environment>({ threadRoots, captured, registry: world.manager });
 }
 
-/** A connector that fails until the test lets it succeed. */
+/** A connector that fails until the test enables it. */
 function broken(): FakeConnector {
   const connector = new FakeConnector();
   connector.respond = (attempt) => attempt.fail(refused());
@@ -47,7 +47,7 @@ function begin(): Promise<StepSnapshot> {
 }
 
 describe('the three steps of a thread that selects plugin@1 in worker', () => {
-  it('are unavailable, resolved through the captured handle, and pinned to it', async () => {
+  it('are unavailable, then use the captured handle, and keep it', async () => {
     const { environment: first, connector } = world.add('worker');
     thread.select([{ environmentId: 'worker', ...here }]);
 
@@ -74,13 +74,13 @@ describe('the three steps of a thread that selects plugin@1 in worker', () => {
 });
 
 describe('resolution for a step', () => {
-  it('leaves out what is captured as starting, although the registry has a ready handle by now', async () => {
+  it('skips an environment that was captured as starting, even if its handle is ready now', async () => {
     world.add('worker', FakeConnector.up());
     await settle();
     expect(await resolve([plugin], new Map([['worker', null]]))).toEqual([]);
   });
 
-  it('uses the captured handle and not the one that replaced it', async () => {
+  it('uses the captured handle instead of its replacement', async () => {
     const { environment: a } = world.add('worker', FakeConnector.up());
     await settle();
     const { environment: b } = world.add('worker', FakeConnector.up());
@@ -90,7 +90,7 @@ describe('resolution for a step', () => {
     expect(resolved!.environment).not.toBe(b);
   });
 
-  it('takes a captured handle as ready, also while its connection is being recovered', async () => {
+  it('treats a captured handle as ready during a recovery', async () => {
     const { environment, connector } = world.add('worker', FakeConnector.up());
     await settle();
     connector.last.client.become('recovering');
@@ -108,7 +108,7 @@ describe('resolution for a step', () => {
     expect(connector.attempts).toHaveLength(1);
   });
 
-  it('leaves out missing and failed environments and keeps them selected, however many steps it takes', async () => {
+  it('skips missing and failed environments and keeps them selected', async () => {
     const connector = broken();
     world.add('worker', connector);
     await settle();
@@ -119,7 +119,7 @@ describe('resolution for a step', () => {
     expect(connector.attempts.length).toBeGreaterThan(1);
   });
 
-  it('finds a root in the step in which its environment has become ready', async () => {
+  it('finds a root in the first step after its environment is ready', async () => {
     const { environment, connector } = world.add('worker');
     thread.select([{ environmentId: 'worker', ...here }]);
     const step = await begin();
@@ -130,7 +130,7 @@ describe('resolution for a step', () => {
     expect(await resolve([plugin], step.refresh().captured)).toEqual([{ root: plugin, environment }]);
   });
 
-  it('finds the roots of a resumed thread again when its executor is back', async () => {
+  it('finds the roots of a resumed thread when its executor is back', async () => {
     const connector = broken();
     const { environment } = world.add('worker', connector);
     await settle();
@@ -140,7 +140,7 @@ describe('resolution for a step', () => {
     expect(await resolve(restoreSelection(metadata))).toEqual([{ root: plugin, environment }]);
   });
 
-  it('asks each environment once and keeps the order of the roots', async () => {
+  it('looks each environment up once and keeps the order of the roots', async () => {
     const connector = broken();
     world.add('down', connector);
     world.add('up', FakeConnector.up());
@@ -151,7 +151,7 @@ describe('resolution for a step', () => {
     expect(connector.attempts.length).toBe(attempts + 1);
   });
 
-  it('looks at no files and gives a result that cannot be changed', async () => {
+  it('reads no files and returns an immutable result', async () => {
     const { connector } = world.add('worker', FakeConnector.up());
     await settle();
     const touched: PropertyKey[] = [];
@@ -163,7 +163,7 @@ describe('resolution for a step', () => {
     expect(Object.isFrozen(resolved) && Object.isFrozen(resolved[0])).toBe(true);
   });
 
-  it('ends when its caller gives up', async () => {
+  it('ends when its caller aborts', async () => {
     const connector = broken();
     world.add('worker', connector);
     await settle();
@@ -178,7 +178,7 @@ describe('resolution for a step', () => {
     await expect(step).rejects.toMatchObject({ kind: 'aborted' });
   });
 
-  it('goes on without an environment that takes longer than the caller allows', async () => {
+  it('continues without an environment that exceeds the time limit', async () => {
     const connector = broken();
     world.add('worker', connector);
     await settle();
@@ -191,7 +191,7 @@ describe('resolution for a step', () => {
   });
 });
 
-describe('roots that environments bring along', () => {
+describe('roots of attached environments', () => {
   let warnings: string[];
   beforeEach(async () => {
     warnings = [];
@@ -247,7 +247,7 @@ describe('roots that environments bring along', () => {
     },
   );
 
-  it('are bounded in number', async () => {
+  it('are limited in number', async () => {
     const roots = Array.from({ length: MAX_ATTACHMENT_ROOTS + 1 }, (_, index) =>
       rootIn('worker', `r${index}`),
     );
@@ -268,7 +268,7 @@ describe('the roots of the environments of a step', () => {
     return { attached: attachmentRoots(step.environments, (message) => warnings.push(message)), warnings };
   }
 
-  it('are those that a provisioned environment was reported with', async () => {
+  it('come from the report of a provisioned environment', async () => {
     const native = { ...plugin, location: { ...plugin.location, path: '/roots/plugin@1' } };
     world.provision('worker', [native], FakeConnector.up());
     expect(await attached()).toEqual({
@@ -277,12 +277,12 @@ describe('the roots of the environments of a step', () => {
     });
   });
 
-  it('are none of an ordinary environment', async () => {
+  it('are none for other environments', async () => {
     world.add('worker', FakeConnector.up());
     expect((await attached()).attached).toEqual([{ configuredBy: 'thread', roots: [] }]);
   });
 
-  it('are those in the configuration of an owner', async () => {
+  it('come from the configuration of an owner', async () => {
     world.add('worker', FakeConnector.up());
     expect(await attached({ selectedCapabilityRoots: [plugin] })).toEqual({
       attached: [{ configuredBy: 'owner', roots: [plugin] }],
@@ -304,14 +304,14 @@ describe('the roots of the environments of a step', () => {
   it.each([
     ['broken', [{ id: 'x' }]],
     ["another environment's", [plugin, rootIn('other', 'x')]],
-  ])('are left out with a warning when they are %s', async (_, roots) => {
+  ])('are skipped with a warning when they are %s', async (_, roots) => {
     world.add('worker', FakeConnector.up());
     const { attached: found, warnings } = await attached({ selectedCapabilityRoots: roots });
     expect(found).toEqual([{ configuredBy: 'owner', roots: [] }]);
     expect(warnings).toEqual([expect.stringContaining("environment 'worker' has unusable capability roots")]);
   });
 
-  it('are not asked for before the environment is ready', async () => {
+  it('are unknown before the environment is ready', async () => {
     world.add('worker');
     thread.select([{ environmentId: 'worker', ...here }]);
     expect(attachmentRoots((await begin()).environments)).toEqual([]);

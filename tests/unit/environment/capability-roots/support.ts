@@ -5,14 +5,14 @@ import {
   selectRoot,
 } from '../../../../src/environment/capability-roots/selected-root.ts';
 import { EnvironmentManager } from '../../../../src/environment/manager.ts';
-import { FakeConnector } from '../fakes.ts';
+import { FakeConnector } from '../fake-connector.ts';
 
-/** A selection of `id` in an environment, at a path of its own. */
+/** A selection of `id` in an environment, with a path derived from the id. */
 export function rootIn(environmentId: string, id: string, path = `/roots/${id}`): SelectedCapabilityRoot {
   return selectRoot({ id, environmentId, path });
 }
 
-/** What a server finds at a root with one skill. */
+/** The discovery result of a root with one skill. */
 export function found({ id, path }: DiscoveryRoot, error: string | null = null): DiscoveredRoot {
   const instructions = { path: `${path}/SKILL.md`, contents: `skill of ${id}` };
   return {
@@ -26,7 +26,7 @@ export function found({ id, path }: DiscoveryRoot, error: string | null = null):
   };
 }
 
-/** Environments whose connections the test decides about. Each `add` makes another handle. */
+/** Environments whose connections the test controls. Each `add` creates another handle. */
 export class FakeWorld {
   readonly manager = new EnvironmentManager(
     { environments: [], default: null, includeLocal: false },
@@ -34,12 +34,12 @@ export class FakeWorld {
   );
   readonly #connectors = new Map<string, FakeConnector>();
 
-  /** Registers a new handle under the id, in place of the one that has it. */
+  /** Registers a new handle under the id and replaces the old one. */
   add(id: string, connector = new FakeConnector()) {
     return { environment: this.manager.add(id, this.#reach(id, connector)), connector };
   }
 
-  /** An environment whose owner has reported it ready with these roots. */
+  /** An environment whose owner reported it ready with these roots. */
   provision(id: string, roots: readonly SelectedCapabilityRoot[], connector: FakeConnector): void {
     this.manager.reportProvisioning(id, this.#reach(id, connector), { status: 'ready', roots });
   }
@@ -51,13 +51,13 @@ export class FakeWorld {
   }
 }
 
-/** An environment that answers discovery as the test says, and counts. */
+/** An environment whose discovery results the test sets. It records requests. */
 export class FakeDiscoverable {
   readonly id: string;
   readonly requests: (readonly DiscoveryRoot[])[] = [];
-  /** What each request does, in order; afterwards everything is found. */
+  /** The results of the requests, in order. Later requests find everything. */
   answers: ((roots: readonly DiscoveryRoot[]) => readonly DiscoveredRoot[] | ClientError)[] = [];
-  /** What `waitUntilReady` fails with; null when it succeeds. */
+  /** The failure of `waitUntilReady`; null for success. */
   unready: ClientError | null = null;
   waits = 0;
   readonly infoOptions: CallOptions[] = [];

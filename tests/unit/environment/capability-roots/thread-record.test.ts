@@ -10,7 +10,7 @@ import { rootIn } from './support.ts';
 
 const root = rootIn('worker', 'plugin@1');
 
-/** What a log gives back that was written and read again. */
+/** Writes a record to a log and reads it back. */
 function stored(metadata: object): Record<string, unknown> {
   return JSON.parse(JSON.stringify(metadata));
 }
@@ -36,7 +36,7 @@ describe('a selected root', () => {
     [{ path: '/opt/\0' }, 'is invalid'],
     [{ id: ' ' }, 'blank id'],
     [{ environmentId: '' }, 'names no environment'],
-  ])('cannot be made of %j', (part, message) => {
+  ])('is invalid: %j', (part, message) => {
     expect(() => selectRoot({ id: 'r', environmentId: 'e', path: '/x', ...part })).toThrow(
       expect.objectContaining({ kind: 'invalidInput', message: expect.stringContaining(message) }),
     );
@@ -44,7 +44,7 @@ describe('a selected root', () => {
 });
 
 describe('the metadata of a thread', () => {
-  it('holds root id, environment id and path, and nothing that the objects carry besides', () => {
+  it('has the root id, environment id and path, and no other members', () => {
     const laden = { ...root, handle: {}, ready: true, location: { ...root.location, skills: ['x'] } };
     expect(stored(selectionMetadata([laden]))).toEqual({
       selected_capability_roots: [
@@ -60,7 +60,7 @@ describe('the metadata of a thread', () => {
     expect(selectionMetadata([])).toEqual({});
   });
 
-  it('gives the selection back', () => {
+  it('restores the selection', () => {
     const roots = [root, rootIn('local', 'other')];
     expect(restoreSelection(stored(selectionMetadata(roots)))).toEqual(roots);
   });
@@ -72,7 +72,7 @@ describe('the metadata of a thread', () => {
     },
   );
 
-  it('makes way for an explicit selection, even an empty one', () => {
+  it('is overridden by an explicit selection, even an empty one', () => {
     const other = [rootIn('worker', 'other')];
     expect(restoreSelection(selectionMetadata([root]) as Record<string, unknown>, other)).toEqual(other);
     expect(restoreSelection(selectionMetadata([root]) as Record<string, unknown>, [])).toEqual([]);
@@ -84,13 +84,13 @@ describe('the metadata of a thread', () => {
     ['another type of place', [{ id: 'x', location: { ...root.location, type: 'cloud' } }]],
     ['a relative path', [{ id: 'x', location: { ...root.location, path: 'x' } }]],
     ['null', [null]],
-  ])('that is broken, %s, is not taken for an empty selection', (_, broken) => {
+  ])('with an invalid selection, %s, is an error', (_, broken) => {
     expect(() => restoreSelection({ selected_capability_roots: broken })).toThrow(
       expect.objectContaining({ kind: 'invalidData' }),
     );
   });
 
-  it('holds a bounded number of roots', () => {
+  it('has a limited number of roots', () => {
     const many = (count: number) => Array.from({ length: count }, (_, index) => rootIn('e', `r${index}`));
     expect(selectionMetadata(many(MAX_SELECTED_ROOTS)).selected_capability_roots).toHaveLength(
       MAX_SELECTED_ROOTS,
@@ -116,7 +116,7 @@ describe('a fork', () => {
     expect(fork).toEqual({ metadata: selectionMetadata([root]), turns });
   });
 
-  it('of a fork inherits it too', () => {
+  it('of a fork inherits it, too', () => {
     const child = forkThread(parent, { lastTurns: 1 });
     const grandchild = forkThread({ ...child, metadata: stored(child.metadata) }, { lastTurns: 0 });
     expect(restoreSelection(stored(grandchild.metadata))).toEqual([root]);

@@ -28,12 +28,12 @@ function refusal(toml: string): string {
 const URL_ENVIRONMENT = '[[environments]]\nid = "a"\nurl = "ws://h:1"\n';
 const PROGRAM_ENVIRONMENT = '[[environments]]\nid = "a"\nprogram = "p"\n';
 
-describe('what is accepted', () => {
-  it('is an empty file: this machine only', () => {
+describe('valid files', () => {
+  it('an empty file: only this machine', () => {
     expect(read('')).toEqual({ environments: [], includeLocal: true, default: 'local' });
   });
 
-  it('is everything there is to say about a URL', () => {
+  it('all keys of a URL environment', () => {
     const { environments } = read(`
       [[environments]]
       id = "gpu_1-A"
@@ -58,7 +58,7 @@ describe('what is accepted', () => {
     ]);
   });
 
-  it('is everything there is to say about an environment behind a relay', () => {
+  it('all keys of a relay environment', () => {
     const settings: RelaySettings[] = [];
     const relay = (given: RelaySettings): EnvironmentTransport => {
       settings.push(given);
@@ -89,7 +89,7 @@ describe('what is accepted', () => {
     });
   });
 
-  it('is everything there is to say about a program', () => {
+  it('all keys of a program environment', () => {
     const { environments } = read(`
       [[environments]]
       id = "box"
@@ -109,7 +109,7 @@ describe('what is accepted', () => {
     });
   });
 
-  it('has defaults for the rest', () => {
+  it('defaults of absent keys', () => {
     expect(read(URL_ENVIRONMENT).environments).toEqual([
       {
         id: 'a',
@@ -130,18 +130,18 @@ describe('what is accepted', () => {
     });
   });
 
-  it('leaves an absolute cwd as it is', () => {
+  it('an absolute cwd stays unchanged', () => {
     expect(read(`${PROGRAM_ENVIRONMENT}cwd = "/srv"`).environments[0]!.transport).toMatchObject({
       cwd: '/srv',
     });
   });
 
-  it('keeps the order of the file', () => {
+  it('environments keep the order of the file', () => {
     const toml = ['z', 'a', 'm'].map((id) => `[[environments]]\nid = "${id}"\nurl = "ws://h:1"\n`).join('');
     expect(read(toml).environments.map(({ id }) => id)).toEqual(['z', 'a', 'm']);
   });
 
-  it('takes `remote` as an id, and one of 64 characters', () => {
+  it('`remote` and 64 characters are valid ids', () => {
     for (const id of ['remote', 'x'.repeat(64)]) {
       expect(read(URL_ENVIRONMENT.replace('"a"', `"${id}"`)).environments[0]!.id).toBe(id);
     }
@@ -172,7 +172,7 @@ describe('the default', () => {
       "'default' is 'local', which is no environment; set include_local = true, or write one of a, none",
     ],
     ['default = 1\n', '\'default\' is a number, not a string; write default = "…"'],
-  ])('is refused: %j', (head, expected) => {
+  ])('is rejected: %j', (head, expected) => {
     expect(refusal(head + URL_ENVIRONMENT)).toBe(expected);
   });
 });
@@ -189,12 +189,12 @@ describe('ids', () => {
     ['"a.b"', "'a.b' is not a valid id; use one or more letters, digits, - and _"],
     ['"a\\u0007"', "'a\\u0007' is not a valid id; use one or more letters, digits, - and _"],
     [`"${'x'.repeat(65)}"`, `the id '${'x'.repeat(65)}' is longer than 64 characters; choose a shorter one`],
-  ])('like %s are refused', (id, expected) => {
+  ])('like %s are rejected', (id, expected) => {
     const line = id === undefined ? '' : `id = ${id}\n`;
     expect(refusal(`[[environments]]\n${line}url = "ws://h:1"\n`)).toBe(place + expected);
   });
 
-  it('must differ', () => {
+  it('must be unique', () => {
     expect(refusal(URL_ENVIRONMENT + URL_ENVIRONMENT)).toBe(
       "[[environments]] number 2: the id 'a' is taken by an environment above; ids must differ",
     );
@@ -261,11 +261,11 @@ describe('keys of an environment', () => {
       `${URL_ENVIRONMENT}auth_bearer_token = 2020-01-01`,
       '\'auth_bearer_token\' is a date, not a string; write auth_bearer_token = "…"',
     ],
-  ])('are refused: %j', (toml, expected) => {
+  ])('are rejected: %j', (toml, expected) => {
     expect(refusal(toml!)).toBe(place + expected);
   });
 
-  it('that are wrong in `skills` are refused, too', () => {
+  it('in `skills` are validated, too', () => {
     expect(refusal(`${URL_ENVIRONMENT}skills = ["a"]`)).toBe(
       "[[environments]] 'a': 'skills' is a list, not a table; write skills = { … }",
     );
@@ -296,6 +296,6 @@ it.each([
     `${'k'.repeat(90)} = 1`,
     `unknown key '${'k'.repeat(80)}…'; the keys here are default, include_local, environments`,
   ],
-])('the file as a whole is refused: %j', (toml, expected) => {
+])('the file is rejected: %j', (toml, expected) => {
   expect(refusal(toml)).toBe(expected);
 });

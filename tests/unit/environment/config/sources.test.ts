@@ -53,28 +53,28 @@ const NOTHING = { environments: [], default: null, includeLocal: false, defaultI
 const LOCAL = { environments: [], default: 'local', includeLocal: true, defaultIsRemote: false };
 
 describe('precedence', () => {
-  it('nothing configured is this machine', async () => {
+  it('without configuration there is only this machine', async () => {
     expect(await discover()).toEqual({ ...LOCAL, source: null });
   });
 
-  it('config.toml comes before that', async () => {
+  it('config.toml overrides the default', async () => {
     const source = write('config.toml', 'model = "x"\n[exec_server]\nurl = "ws://file:1"\nother = 1\n');
     expect(await discover()).toEqual({ ...onlyRemote('ws://file:1'), source });
   });
 
-  it('CODEX_EXEC_SERVER_URL comes before config.toml, which is not even read', async () => {
+  it('CODEX_EXEC_SERVER_URL overrides config.toml, which is not read', async () => {
     write('config.toml', 'this is not TOML');
     const source = 'CODEX_EXEC_SERVER_URL';
     expect(await discover(URL_VARIABLE)).toEqual({ ...onlyRemote('ws://variable:1'), source });
     expect(await discover({ CODEX_EXEC_SERVER_URL: ' NoNe ' })).toEqual({ ...NOTHING, source });
   });
 
-  it('environments.toml comes before CODEX_EXEC_SERVER_URL, even when it is empty', async () => {
+  it('environments.toml overrides CODEX_EXEC_SERVER_URL, even when it is empty', async () => {
     const source = write('environments.toml', '');
     expect(await discover(URL_VARIABLE)).toEqual({ ...LOCAL, source });
   });
 
-  it('the relay variables come before environments.toml, which is not even read', async () => {
+  it('the relay variables override environments.toml, which is not read', async () => {
     write('environments.toml', 'this is not TOML');
     const seen: RelaySettings[] = [];
     const found = await discoverEnvironments({
@@ -100,7 +100,7 @@ describe('CODEX_EXEC_SERVER_URL', () => {
     expect(await discover({ CODEX_EXEC_SERVER_URL: value })).toEqual({ ...LOCAL, source: null });
   });
 
-  it('is taken as it is, without the space around it', async () => {
+  it('is trimmed', async () => {
     const found = await discover({ CODEX_EXEC_SERVER_URL: ' http://nonsense ' });
     expect(found).toMatchObject(onlyRemote('http://nonsense'));
   });
@@ -115,7 +115,7 @@ describe('config.toml', () => {
     },
   );
 
-  it('can switch everything off', async () => {
+  it('can disable all environments', async () => {
     const source = write('config.toml', '[exec_server]\nurl = "none"\n');
     expect(await discover()).toEqual({ ...NOTHING, source });
   });
@@ -123,19 +123,19 @@ describe('config.toml', () => {
   it.each([
     ['exec_server = 1\n', "'exec_server' is a number, not a table; write exec_server = { … }"],
     ['[exec_server]\nurl = 1\n', 'exec_server: \'url\' is a number, not a string; write url = "…"'],
-  ])('%j is refused', async (text, expected) => {
+  ])('%j is rejected', async (text, expected) => {
     const path = write('config.toml', text);
     expect(await refusal()).toMatchObject({ kind: 'config', message: `${path}: ${expected}` });
   });
 });
 
 describe('the relay variables', () => {
-  it('are reached with the transport of this library', async () => {
+  it('use the transport of this library', async () => {
     const { environments } = await discoverEnvironments({ env: RELAY, codexHome: home });
     expect(environments).toMatchObject([{ id: 'remote', transport: { type: 'opener', resumable: true } }]);
   });
 
-  it.each(Object.keys(RELAY))('are refused without %s', async (name) => {
+  it.each(Object.keys(RELAY))('are rejected without %s', async (name) => {
     const error = await refusal({ ...RELAY, [name]: '  ' });
     expect(error).toMatchObject({ kind: 'config' });
     expect(error.message).toContain(`without ${name}; set ${name}, or none of `);
@@ -156,7 +156,7 @@ describe('the relay variables', () => {
 });
 
 describe('a file', () => {
-  it('that is not TOML is refused with the place', async () => {
+  it('that is not TOML is rejected with line and column', async () => {
     const path = write('environments.toml', 'default = "a"\nid == 3\n');
     const error = await refusal();
     expect(error.kind).toBe('config');
@@ -164,12 +164,12 @@ describe('a file', () => {
     expect(error.message.startsWith(path)).toBe(true);
   });
 
-  it('that is not UTF-8 is refused', async () => {
+  it('that is not UTF-8 is rejected', async () => {
     const path = write('environments.toml', new Uint8Array([0xff, 0xfe]));
     expect((await refusal()).message).toBe(`${path}: not valid TOML: the file is not UTF-8 text`);
   });
 
-  it('that is a directory is refused', async () => {
+  it('that is a directory is rejected', async () => {
     const path = join(home, 'environments.toml');
     mkdirSync(path);
     expect((await refusal()).message).toBe(
@@ -177,14 +177,14 @@ describe('a file', () => {
     );
   });
 
-  it('larger than 1 MiB is refused, one of exactly 1 MiB is read', async () => {
+  it('larger than 1 MiB is rejected, one of exactly 1 MiB is read', async () => {
     const path = write('environments.toml', `#${'x'.repeat(1024 * 1024)}`);
     expect((await refusal()).message).toContain(`cannot read ${path}: it is larger than 1 MiB`);
     write('environments.toml', `#${'x'.repeat(1024 * 1024 - 1)}`);
     expect(await discover()).toMatchObject(LOCAL);
   });
 
-  it('is looked for in CODEX_HOME, else in the home of the user', async () => {
+  it('is read from CODEX_HOME, else from the home directory', async () => {
     write('environments.toml', 'default = "none"');
     expect(await discoverEnvironments({ env: { CODEX_HOME: home } })).toMatchObject({ default: null });
     const user = join(home, 'user');
@@ -193,13 +193,13 @@ describe('a file', () => {
     expect(await discoverEnvironments({ env: { HOME: user } })).toMatchObject({ includeLocal: false });
   });
 
-  it('in a home that does not exist is no file', async () => {
+  it('in a missing home directory counts as absent', async () => {
     const missing = join(home, 'missing');
     expect(await discoverEnvironments({ env: { CODEX_HOME: missing } })).toMatchObject(LOCAL);
   });
 });
 
-it('the provider gives what is found', async () => {
+it('the provider returns the discovered environments', async () => {
   write('environments.toml', '[[environments]]\nid = "a"\nurl = "ws://h:1"\n');
   const snapshot = await configuredEnvironments({ env: {}, codexHome: home }).snapshot();
   expect(snapshot.environments.map(({ id }) => id)).toEqual(['a']);

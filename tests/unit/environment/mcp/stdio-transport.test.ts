@@ -10,7 +10,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** A transport to an MCP server, and whether it has been closed. */
+/** A transport to an MCP server, and whether it is closed. */
 async function started(server: FakeServer) {
   const client = await server.connect();
   const transport = new McpStdioTransport(client.backend, { argv: ['mcp'], cwd: 'file:///' });
@@ -27,7 +27,7 @@ async function started(server: FakeServer) {
   return { client, transport, seen, close, processId };
 }
 
-test('a server that ends with its stdin is not ended', async () => {
+test('close does not terminate a server that exits with its stdin', async () => {
   const server = new FakeServer();
   const { client, seen, close, processId } = await started(server);
   server.answers['process/closeStdin'] = (_params, link) => {
@@ -41,7 +41,7 @@ test('a server that ends with its stdin is not ended', async () => {
   await client.close();
 });
 
-test('a server that goes on is ended', async () => {
+test('close terminates a server that keeps running', async () => {
   const server = new FakeServer();
   const { client, seen, close, processId } = await started(server);
   server.answers['process/terminate'] = (_params, link) => {
@@ -62,7 +62,7 @@ test.each([
     { 'process/closeStdin': () => SILENCE, 'process/terminate': () => SILENCE },
   ],
   ['whose output stays open', {}],
-])('a server %s is waited for a limited time', async (_name, answers) => {
+])('close waits a limited time for a server %s', async (_name, answers) => {
   const server = new FakeServer();
   Object.assign(server.answers, answers);
   const { client, seen, close, transport } = await started(server);

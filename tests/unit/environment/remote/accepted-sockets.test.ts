@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { type AcceptedSocket, AcceptedSockets } from '../../../../src/environment/remote/accepted-sockets.ts';
 import { createMemoryPair } from '../../../../src/transport/memory.ts';
 import type { CloseReason, TransportEvents } from '../../../../src/transport/transport.ts';
-import { FakeClient, refused } from '../fakes.ts';
+import { FakeClient, refused } from '../fake-connector.ts';
 
 /** Memory transports deliver in a later turn of the event loop. */
 async function settle(): Promise<void> {
@@ -25,7 +25,7 @@ function recorder() {
   return { messages, closed, events };
 }
 
-it('the first socket is there at once and works', async () => {
+it('the first socket is available immediately', async () => {
   const [near, far] = createMemoryPair();
   const sockets = new AcceptedSockets('it', near);
   const socket = await sockets.open(never);
@@ -42,7 +42,7 @@ it('the first socket is there at once and works', async () => {
   expect(here.closed).toHaveLength(1);
 });
 
-it('the next one is waited for', async () => {
+it('open waits for the next socket', async () => {
   const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
   const client = new FakeClient();
   await sockets.open(never);
@@ -57,7 +57,7 @@ it('the next one is waited for', async () => {
   await opening;
 });
 
-it('is kept for the next attempt when nobody waits', async () => {
+it('keeps a socket for the next call of open', async () => {
   const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
   const client = new FakeClient();
   await sockets.open(never);
@@ -71,7 +71,7 @@ it('is kept for the next attempt when nobody waits', async () => {
   await sockets.open(never);
 });
 
-it('replacing ends the present one at once, and what it says later is not heard', async () => {
+it('replace closes the current socket immediately and ignores its later messages', async () => {
   const [near, far] = createMemoryPair();
   const sockets = new AcceptedSockets('it', near);
   const client = new FakeClient();
@@ -86,7 +86,7 @@ it('replacing ends the present one at once, and what it says later is not heard'
   expect(here.messages).toEqual([]);
 });
 
-it('one replacement is tried at a time', async () => {
+it('allows one replacement at a time', async () => {
   const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
   const client = new FakeClient();
   await sockets.open(never);
@@ -102,7 +102,7 @@ it('one replacement is tried at a time', async () => {
   again();
 });
 
-it('another may follow when the first was of no use', async () => {
+it('allows another replacement after a failed one', async () => {
   const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
   const client = new FakeClient();
   await sockets.open(never);
@@ -114,7 +114,7 @@ it('another may follow when the first was of no use', async () => {
   await next;
 });
 
-it('replacing ends the present one even if that was asked for while the one before ended', async () => {
+it('replace closes the current socket, even one requested while its predecessor closed', async () => {
   const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
   const client = new FakeClient();
   const first = await sockets.open(never);
@@ -134,7 +134,7 @@ it('replacing ends the present one even if that was asked for while the one befo
   expect(heard.closed).toHaveLength(1);
 });
 
-/** A socket that does not report its end by itself. */
+/** A socket that does not report its close by itself. */
 class StubbornSocket implements AcceptedSocket {
   events: TransportEvents | null = null;
 
@@ -155,7 +155,7 @@ class StubbornSocket implements AcceptedSocket {
   close(): void {}
 }
 
-it('the next one is handed over when the last is closed on the other side too', async () => {
+it('passes the next socket when the last one is closed on both sides', async () => {
   const stubborn = new StubbornSocket();
   const sockets = new AcceptedSockets('it', stubborn);
   (await sockets.open(never)).open(recorder().events);
@@ -170,14 +170,14 @@ it('the next one is handed over when the last is closed on the other side too', 
   await next;
 });
 
-it('the next one is handed over in time when the last is never closed', async () => {
+it('passes the next socket after the time limit when the last one never closes', async () => {
   const sockets = new AcceptedSockets('it', new StubbornSocket());
   (await sockets.open(never)).open(recorder().events);
   sockets.replace(createMemoryPair()[0], new FakeClient());
   await sockets.open(never);
 });
 
-it('nothing is taken before there is a session or after it has ended', () => {
+it('rejects sockets before and after the session', () => {
   const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
   const client = new FakeClient();
   expect(() => sockets.replace(createMemoryPair()[0], null)).toThrow('it has no session');
@@ -187,7 +187,7 @@ it('nothing is taken before there is a session or after it has ended', () => {
   expect(() => sockets.replace(createMemoryPair()[0], client)).toThrow('its session has ended');
 });
 
-it('a socket that the client will not use is closed', async () => {
+it('closes a socket that the client does not use', async () => {
   const sockets = new AcceptedSockets('it', createMemoryPair()[0]);
   const client = new FakeClient();
   await sockets.open(never);

@@ -12,7 +12,7 @@ const never = new AbortController().signal;
 
 let server: WebSocketServer;
 let url: string;
-/** What the server was told with each connection: the request and the first message. */
+/** The request and the first message of each connection. */
 let greetings: { request: IncomingMessage; message: { method: string; params: Record<string, unknown> } }[];
 let answer: boolean;
 beforeEach(async () => {
@@ -34,7 +34,7 @@ afterEach(() => {
   server.close();
 });
 
-it('a websocket is opened with the token, and a session with the name of the program', async () => {
+it('sends the token with the websocket and the client name with the session', async () => {
   const connector = createConnector({ type: 'websocket', url, authToken: 'secret' }, { clientName: 'me' });
   const { client } = await connector.connect(never);
   await client.close();
@@ -46,14 +46,14 @@ it('a websocket is opened with the token, and a session with the name of the pro
   });
 });
 
-it('there is no token unless it is configured, and a name in any case', async () => {
+it('sends no token by default, but a client name', async () => {
   const { client } = await createConnector({ type: 'websocket', url, authToken: null }).connect(never);
   await client.close();
   expect(greetings[0]!.request.headers.authorization).toBeUndefined();
   expect(greetings[0]!.message.params.clientName).toBe('exec-server-environment');
 });
 
-it('the configured times are kept', async () => {
+it('applies the configured time limits', async () => {
   answer = false;
   const silent = createConnector({ type: 'websocket', url, initializeTimeoutMs: 20 });
   await expect(silent.connect(never)).rejects.toMatchObject({ kind: 'initializeTimeout', retryable: true });
@@ -63,12 +63,12 @@ it('the configured times are kept', async () => {
   });
 });
 
-it('an executor that was there is looked for as long as connecting may take', () => {
+it('retries a known executor for the connect timeout', () => {
   expect(createConnector({ type: 'websocket', url, connectTimeoutMs: 7 }).retryWindowMs).toBe(7);
   expect(createConnector({ type: 'websocket', url }).retryWindowMs).toBe(10_000);
 });
 
-it('what can be opened again is, what has to be started is not', () => {
+it('only transports without a program reconnect', () => {
   const open = () => new Promise<never>(() => {});
   const kinds = [
     createConnector({ type: 'websocket', url }),
@@ -82,7 +82,7 @@ it('what can be opened again is, what has to be started is not', () => {
   ]);
 });
 
-it('the URL of a relay is refused before anything is opened', async () => {
+it('rejects the URL of a relay before it connects', async () => {
   const connector = createConnector({ type: 'websocket', url: `${url}/?role=harness` });
   await expect(connector.connect(never)).rejects.toMatchObject({
     kind: 'config',
@@ -92,7 +92,7 @@ it('the URL of a relay is refused before anything is opened', async () => {
   expect(greetings).toEqual([]);
 });
 
-it('connecting is given up with the signal', async () => {
+it('an abort ends connecting', async () => {
   answer = false;
   const abort = new AbortController();
   const connecting = createConnector({ type: 'websocket', url }).connect(abort.signal);
@@ -102,7 +102,7 @@ it('connecting is given up with the signal', async () => {
   await failed;
 });
 
-it('questions about the network reach the program, and calls carry its trace', async () => {
+it('passes network policy requests to the handler and the trace to calls', async () => {
   const executor = new FakeServer();
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
   const asked: string[] = [];

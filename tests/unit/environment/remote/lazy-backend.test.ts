@@ -4,7 +4,7 @@ import type { Connector } from '../../../../src/environment/remote/connection.ts
 import { RemoteEnvironment } from '../../../../src/environment/remote/remote-environment.ts';
 import { FakeServer } from '../../client/fake-server.ts';
 
-/** An environment on `server`, whose programs end at once. */
+/** An environment on `server`, whose programs exit immediately. */
 function environmentOf(server: FakeServer): RemoteEnvironment {
   server.answers['process/start'] = ({ processId }, link) => {
     link.exited(processId, 1);
@@ -21,7 +21,7 @@ function environmentOf(server: FakeServer): RemoteEnvironment {
   return new RemoteEnvironment('box', connector);
 }
 
-it('runs a program in the folder of its executor unless told where, also as the first use', async () => {
+it('runs a program in the working directory of the executor by default', async () => {
   const server = new FakeServer();
   const environment = environmentOf(server);
   await run(environment.backend, ['pwd']);
@@ -32,7 +32,7 @@ it('runs a program in the folder of its executor unless told where, also as the 
   await environment.dispose();
 });
 
-it('asks an executor for its folder that did not tell it when it was greeted', async () => {
+it('requests the working directory of an executor that does not send it in the handshake', async () => {
   const server = new FakeServer();
   server.environmentInfo = undefined;
   server.answers['environment/info'] = () => ({

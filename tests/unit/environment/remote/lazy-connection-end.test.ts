@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ExecProcess } from '../../../../src/client/backend.ts';
 import { LazyConnection } from '../../../../src/environment/remote/lazy-connection.ts';
-import { FakeConnector, FakeProcess, failureOf, refused, settle } from '../fakes.ts';
+import { FakeConnector, FakeProcess, failureOf, refused, settle } from '../fake-connector.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -10,8 +10,8 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-describe('a handle that was replaced', () => {
-  it('gives up an attempt that nobody waits for', () => {
+describe('a replaced handle', () => {
+  it('aborts an attempt without waiting callers', () => {
     const connector = new FakeConnector();
     const lazy = new LazyConnection('it', connector);
     lazy.start();
@@ -19,7 +19,7 @@ describe('a handle that was replaced', () => {
     expect(connector.last.signal.aborted).toBe(true);
   });
 
-  it('closes a connection that comes although the attempt was given up', async () => {
+  it('closes a connection that opens after the abort', async () => {
     const connector = new FakeConnector();
     const lazy = new LazyConnection('it', connector);
     lazy.start();
@@ -30,7 +30,7 @@ describe('a handle that was replaced', () => {
     expect(lazy.connected).toBeNull();
   });
 
-  it('serves those who wait, and closes behind the last of them', async () => {
+  it('serves waiting callers, and closes after the last one', async () => {
     const connector = new FakeConnector();
     const lazy = new LazyConnection('it', connector);
     const leasing = lazy.lease();
@@ -44,7 +44,7 @@ describe('a handle that was replaced', () => {
     expect(connector.last.client.closed).toBe(true);
   });
 
-  it('keeps its connection for a process until that has ended', async () => {
+  it('keeps its connection until a process has ended', async () => {
     const connector = FakeConnector.up();
     const lazy = new LazyConnection('it', connector);
     const lease = await lazy.lease();
@@ -59,7 +59,7 @@ describe('a handle that was replaced', () => {
     expect(connector.last.client.closed).toBe(true);
   });
 
-  it('does not wait for a process that has ended before it is looked at', async () => {
+  it('ignores a process that has already ended', async () => {
     const connector = FakeConnector.up();
     const lazy = new LazyConnection('it', connector);
     const lease = await lazy.lease();
@@ -71,7 +71,7 @@ describe('a handle that was replaced', () => {
     expect(connector.last.client.closed).toBe(true);
   });
 
-  it('opens another connection for those who still use it', async () => {
+  it('connects again for a later use', async () => {
     const connector = FakeConnector.up();
     const lazy = new LazyConnection('it', connector);
     (await lazy.lease()).release();
@@ -97,7 +97,7 @@ describe('a handle that was replaced', () => {
 });
 
 describe('dispose', () => {
-  it('ends the wait of everybody and the attempt', async () => {
+  it('rejects all waiting callers and aborts the attempt', async () => {
     const connector = new FakeConnector();
     const lazy = new LazyConnection('it', connector);
     const failed = failureOf(lazy.lease());
@@ -109,7 +109,7 @@ describe('dispose', () => {
     expect(connector.attempts).toHaveLength(1);
   });
 
-  it('ends the pause between two attempts', async () => {
+  it('ends the delay between two attempts', async () => {
     const connector = FakeConnector.up();
     const lazy = new LazyConnection('it', connector);
     await lazy.lease();

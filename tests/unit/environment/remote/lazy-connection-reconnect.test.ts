@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { LazyConnection } from '../../../../src/environment/remote/lazy-connection.ts';
-import { FakeConnector, failureOf, misconfigured, refused } from '../fakes.ts';
+import { FakeConnector, failureOf, misconfigured, refused } from '../fake-connector.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-describe('an executor that was there before', () => {
+describe('an executor that was connected before', () => {
   async function lost(options?: { reconnects?: boolean }) {
     const connector = FakeConnector.up(options);
     const lazy = new LazyConnection('it', connector);
@@ -27,7 +27,7 @@ describe('an executor that was there before', () => {
     expect((await lazy.lease()).connection).toBe(first.connection);
   });
 
-  it('is connected anew by the next use, with one attempt for all', async () => {
+  it('is connected again by the next use, with one shared attempt', async () => {
     const { connector, lazy } = await lost();
     expect(connector.attempts).toHaveLength(1);
     const [a, b] = await Promise.all([lazy.lease(), lazy.lease()]);
@@ -36,7 +36,7 @@ describe('an executor that was there before', () => {
     expect(a.connection.client).toBe(connector.last.client);
   });
 
-  it('is tried again until it is back', async () => {
+  it('is retried until it is back', async () => {
     const { connector, lazy } = await lost();
     connector.respond = (attempt, number) => (number < 6 ? attempt.fail(refused()) : attempt.succeed());
     const lease = lazy.lease();
@@ -45,7 +45,7 @@ describe('an executor that was there before', () => {
     expect(connector.attempts).toHaveLength(6);
   });
 
-  it('is given up at the end of the window, and tried again by the next use', async () => {
+  it('is retried until the end of the window, and again by the next use', async () => {
     const { connector, lazy } = await lost();
     connector.respond = (attempt) => attempt.fail(refused('still down'));
     const failed = failureOf(lazy.lease());
@@ -58,7 +58,7 @@ describe('an executor that was there before', () => {
     expect(connector.attempts).toHaveLength(tried + 1);
   });
 
-  it('is not tried again after a failure that stays, but by the next use', async () => {
+  it('is not retried after a permanent failure, except by the next use', async () => {
     const { connector, lazy } = await lost();
     connector.respond = (attempt) => attempt.fail(misconfigured('token refused'));
     expect((await failureOf(lazy.lease())).message).toBe('token refused');
@@ -68,7 +68,7 @@ describe('an executor that was there before', () => {
     expect(connector.attempts).toHaveLength(3);
   });
 
-  it('stays lost when the transport cannot reconnect, until it is restarted', async () => {
+  it('stays lost until a restart when the transport cannot reconnect', async () => {
     const { connector, lazy } = await lost({ reconnects: false });
     expect((await failureOf(lazy.lease())).message).toBe('gone for good');
     expect(connector.attempts).toHaveLength(1);

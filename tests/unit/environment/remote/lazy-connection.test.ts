@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ClientError } from '../../../../src/client/errors.ts';
 import type { ConnectionState } from '../../../../src/environment/environment.ts';
 import { LazyConnection } from '../../../../src/environment/remote/lazy-connection.ts';
-import { FakeConnector, failureOf, misconfigured, refused, settle } from '../fakes.ts';
+import { FakeConnector, failureOf, misconfigured, refused, settle } from '../fake-connector.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -12,7 +12,7 @@ afterEach(() => {
 });
 
 describe('the first attempt', () => {
-  it('is made by the first use and not before', async () => {
+  it('starts with the first use', async () => {
     const connector = FakeConnector.up();
     const lazy = new LazyConnection('it', connector);
     expect(connector.attempts).toHaveLength(0);
@@ -22,7 +22,7 @@ describe('the first attempt', () => {
     expect(lazy.startupFinished).toBe(true);
   });
 
-  it('is shared by everybody who comes meanwhile', async () => {
+  it('is shared by concurrent callers', async () => {
     const connector = new FakeConnector();
     const lazy = new LazyConnection('it', connector);
     lazy.start();
@@ -33,7 +33,7 @@ describe('the first attempt', () => {
     expect(a!.connection).toBe(b!.connection);
   });
 
-  it('gives everybody the one failure', async () => {
+  it('rejects all callers with the same error', async () => {
     const connector = new FakeConnector();
     const lazy = new LazyConnection('it', connector);
     const failures = [failureOf(lazy.lease()), failureOf(lazy.lease())];
@@ -43,7 +43,7 @@ describe('the first attempt', () => {
     expect((await failures[0]) === error).toBe(true);
   });
 
-  it('turns any failure into a ClientError', async () => {
+  it('converts any failure to a ClientError', async () => {
     const connector = new FakeConnector();
     connector.respond = (attempt) => attempt.fail(new TypeError('broken'));
     const error = await failureOf(new LazyConnection('it', connector).lease());
@@ -51,7 +51,7 @@ describe('the first attempt', () => {
     expect(error.message).toBe('broken');
   });
 
-  it('is not the last when its failure may pass', async () => {
+  it('is followed by another one after a transient failure', async () => {
     const connector = new FakeConnector();
     connector.respond = (attempt, number) => (number === 1 ? attempt.fail(refused()) : attempt.succeed());
     const lazy = new LazyConnection('it', connector);
@@ -61,7 +61,7 @@ describe('the first attempt', () => {
     expect(lazy.readiness).toEqual({ ready: true });
   });
 
-  it('is the last when its failure stays', async () => {
+  it('is the last one after a permanent failure', async () => {
     const connector = new FakeConnector();
     const error = misconfigured();
     connector.respond = (attempt) => attempt.fail(error);
@@ -71,7 +71,7 @@ describe('the first attempt', () => {
     expect(connector.attempts).toHaveLength(1);
   });
 
-  it('is the last of a transport that cannot reconnect, even when the failure may pass', async () => {
+  it('is the last one of a transport that cannot reconnect, even after a transient failure', async () => {
     const connector = new FakeConnector({ reconnects: false });
     const error = refused();
     connector.respond = (attempt) => attempt.fail(error);
@@ -81,7 +81,7 @@ describe('the first attempt', () => {
     expect(connector.attempts).toHaveLength(1);
   });
 
-  it('is made once against an executor that was never there', async () => {
+  it('is not retried for an executor that was never connected', async () => {
     const connector = new FakeConnector();
     connector.respond = (attempt) => attempt.fail(refused());
     await failureOf(new LazyConnection('it', connector).lease());
@@ -91,7 +91,7 @@ describe('the first attempt', () => {
 });
 
 describe('in the background', () => {
-  it('a start makes the first attempt and no other', async () => {
+  it('start makes only the first attempt', async () => {
     const connector = new FakeConnector();
     connector.respond = (attempt) => attempt.fail(refused());
     const lazy = new LazyConnection('it', connector);
@@ -101,7 +101,7 @@ describe('in the background', () => {
     expect(connector.attempts).toHaveLength(1);
   });
 
-  it('preparing makes the attempt that a use would make', async () => {
+  it('prepare makes the same attempt as a use', async () => {
     const connector = new FakeConnector();
     connector.respond = (attempt) => attempt.fail(refused());
     const lazy = new LazyConnection('it', connector);
@@ -120,7 +120,7 @@ describe('in the background', () => {
     expect(lazy.readiness).toEqual({ ready: true });
   });
 
-  it('preparing does nothing where a use would fail at once', async () => {
+  it('prepare does nothing where a use would fail immediately', async () => {
     const connector = new FakeConnector({ reconnects: false });
     connector.respond = (attempt) => attempt.fail(refused());
     const lazy = new LazyConnection('it', connector);
@@ -136,7 +136,7 @@ describe('in the background', () => {
 });
 
 describe('the wait of a caller', () => {
-  it('ends with its own deadline and leaves the attempt alone', async () => {
+  it('ends with its own deadline without aborting the attempt', async () => {
     const connector = new FakeConnector();
     const lazy = new LazyConnection('it', connector);
     const failed = failureOf(lazy.lease({ timeoutMs: 50 }));
@@ -165,7 +165,7 @@ describe('the wait of a caller', () => {
     expect(connector.attempts).toHaveLength(0);
   });
 
-  it('leaves the rest of the time to the next stage', async () => {
+  it('passes the remaining time on', async () => {
     const connector = new FakeConnector();
     const lazy = new LazyConnection('it', connector);
     const leasing = lazy.lease({ timeoutMs: 100 });
@@ -175,8 +175,8 @@ describe('the wait of a caller', () => {
   });
 });
 
-describe('onlookers', () => {
-  it('never cause a connection', () => {
+describe('leaseNow', () => {
+  it('never connects', () => {
     const connector = new FakeConnector();
     const lazy = new LazyConnection('it', connector);
     expect(() => lazy.leaseNow()).toThrow('it is not ready: it was not started');
@@ -185,7 +185,7 @@ describe('onlookers', () => {
     expect(connector.attempts).toHaveLength(1);
   });
 
-  it('get the connection when it works, and the reason when it does not', async () => {
+  it('returns a working connection, or throws the reason', async () => {
     const connector = FakeConnector.up();
     const lazy = new LazyConnection('it', connector);
     await lazy.lease();
@@ -199,7 +199,7 @@ describe('onlookers', () => {
 });
 
 describe('the state', () => {
-  it('is told at once and then whenever it or its reason changes', async () => {
+  it('is reported immediately and on every change', async () => {
     const connector = new FakeConnector();
     const lazy = new LazyConnection('it', connector);
     const seen: ConnectionState[] = [];
@@ -232,7 +232,7 @@ describe('the state', () => {
     expect(late.at(-1)).toEqual({ connected: true, reason: null });
   });
 
-  it('does not follow a client that was left', async () => {
+  it('ignores a replaced client', async () => {
     const connector = FakeConnector.up();
     const lazy = new LazyConnection('it', connector);
     await lazy.lease();
@@ -256,7 +256,7 @@ describe('refuse', () => {
     expect(connector.attempts).toHaveLength(0);
   });
 
-  it('does nothing once an attempt was made', async () => {
+  it('has no effect after an attempt', async () => {
     const connector = FakeConnector.up();
     const lazy = new LazyConnection('it', connector);
     await lazy.lease();

@@ -2,9 +2,9 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import type { StreamingHttpResponse } from '../../../../src/client/backend.ts';
 import { LazyConnection } from '../../../../src/environment/remote/lazy-connection.ts';
 import { LazyHttp } from '../../../../src/environment/remote/lazy-http.ts';
-import { FakeConnector, settle } from '../fakes.ts';
+import { FakeConnector, settle } from '../fake-connector.ts';
 
-/** Requests over a connection that is closed as soon as nobody uses it. */
+/** Requests over a connection that is closed when unused. */
 function scene() {
   const connector = new FakeConnector();
   const cancelled: string[] = [];
@@ -26,14 +26,14 @@ function scene() {
   return { http: new LazyHttp(connection), connector, cancelled };
 }
 
-test('a request opens the connection and holds it until it is answered', async () => {
+test('a request connects and keeps the connection until the response', async () => {
   const { http, connector } = scene();
   expect(await http.request({ url: 'x' })).toMatchObject({ status: 204 });
   await settle();
   expect(connector.last.client.state).toBe('closed');
 });
 
-test('a body holds the connection until its end', async () => {
+test('a body keeps the connection until its end', async () => {
   const { http, connector } = scene();
   const { body } = await http.stream({ url: 'x' });
   const pieces = body[Symbol.asyncIterator]();
@@ -46,7 +46,7 @@ test('a body holds the connection until its end', async () => {
   expect(connector.last.client.state).toBe('closed');
 });
 
-test('a body that is cancelled, or a request that fails, holds nothing', async () => {
+test('a cancelled body or a failed request releases the connection', async () => {
   const { http, connector, cancelled } = scene();
   (await http.stream({ url: 'x' })).cancel();
   await settle();
@@ -57,7 +57,7 @@ test('a body that is cancelled, or a request that fails, holds nothing', async (
   expect(connector.last.client.state).toBe('closed');
 });
 
-test('a body that is aborted holds nothing, though nobody reads on', async () => {
+test('an abort of a body releases the connection without a read', async () => {
   const { http, connector } = scene();
   const owner = new AbortController();
   await http.stream({ url: 'x' }, { signal: owner.signal });
@@ -66,7 +66,7 @@ test('a body that is aborted holds nothing, though nobody reads on', async () =>
   expect(connector.last.client.state).toBe('closed');
 });
 
-test('a body whose time is up holds nothing, though nobody reads on', async () => {
+test('a timeout of a body releases the connection without a read', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const { http, connector } = scene();

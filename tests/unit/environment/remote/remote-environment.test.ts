@@ -3,7 +3,7 @@ import type { ExecutorFileSystem, FileWatch, StartParams } from '../../../../src
 import { ClientError } from '../../../../src/client/errors.ts';
 import { Provisioning } from '../../../../src/environment/provisioning.ts';
 import { RemoteEnvironment } from '../../../../src/environment/remote/remote-environment.ts';
-import { FakeConnector, info, misconfigured, refused, settle } from '../fakes.ts';
+import { FakeConnector, info, misconfigured, refused, settle } from '../fake-connector.ts';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -15,13 +15,13 @@ afterEach(() => {
 const PARAMS: StartParams = { processId: 'p', argv: ['true'], cwd: 'file:///', env: {}, tty: false };
 
 describe('starting', () => {
-  it('is done in the background where it costs little', () => {
+  it('happens in the background where it is cheap', () => {
     const connector = new FakeConnector({ eager: true });
     new RemoteEnvironment('box', connector).startConnecting();
     expect(connector.attempts).toHaveLength(1);
   });
 
-  it('of a program waits for its use', () => {
+  it('of a program happens on first use', () => {
     const connector = new FakeConnector({ eager: false });
     const environment = new RemoteEnvironment('box', connector);
     environment.startConnecting();
@@ -30,7 +30,7 @@ describe('starting', () => {
     expect(connector.attempts).toHaveLength(1);
   });
 
-  it('is done by a look at neither the status nor the readiness', async () => {
+  it('is not caused by reading the status or the readiness', async () => {
     const connector = new FakeConnector();
     const environment = new RemoteEnvironment('box', connector);
     expect(await environment.status()).toEqual({ status: 'pending', error: null });
@@ -50,7 +50,7 @@ describe('status', () => {
     expect(await environment.status()).toEqual({ status: 'pending', error: null });
   });
 
-  it('tells a failure, also while another attempt is made', async () => {
+  it('reports a failure, also during another attempt', async () => {
     const connector = new FakeConnector();
     const environment = new RemoteEnvironment('box', connector);
     environment.startConnecting();
@@ -66,7 +66,7 @@ describe('status', () => {
     expect(await environment.status()).toEqual({ status: 'ready', error: null });
   });
 
-  it('asks the executor each time', async () => {
+  it('probes the executor each time', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     await environment.waitUntilReady();
@@ -80,7 +80,7 @@ describe('status', () => {
     expect(await environment.status()).toEqual({ status: 'disconnected', error: 'no answer' });
   });
 
-  it('does not wait for an answer on a connection that breaks meanwhile', async () => {
+  it('does not wait for a response on a lost connection', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     await environment.waitUntilReady();
@@ -93,7 +93,7 @@ describe('status', () => {
     expect(client.listenerCount).toBe(listening);
   });
 
-  it('does not ask while recovering', async () => {
+  it('does not probe during a recovery', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     await environment.waitUntilReady();
@@ -123,7 +123,7 @@ describe('waitUntilReady', () => {
     expect(connector.attempts).toHaveLength(1);
   });
 
-  it('connects anew when the recovery fails', async () => {
+  it('connects again when the recovery fails', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     await environment.waitUntilReady();
@@ -136,7 +136,7 @@ describe('waitUntilReady', () => {
     expect(environment.readiness).toEqual({ ready: true });
   });
 
-  it('has a deadline for all of it', async () => {
+  it('has one deadline for all stages', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     await environment.waitUntilReady();
@@ -149,7 +149,7 @@ describe('waitUntilReady', () => {
     expect(connector.last.client.listenerCount).toBe(listening);
   });
 
-  it('fails again at once when the failure stays', async () => {
+  it('fails immediately after a permanent failure', async () => {
     const connector = new FakeConnector();
     connector.respond = (attempt) => attempt.fail(misconfigured());
     const environment = new RemoteEnvironment('box', connector);
@@ -160,7 +160,7 @@ describe('waitUntilReady', () => {
 });
 
 describe('restart', () => {
-  it('revives what cannot reconnect by itself', async () => {
+  it('reconnects a transport that does not reconnect itself', async () => {
     const connector = FakeConnector.up({ reconnects: false });
     const environment = new RemoteEnvironment('box', connector);
     await environment.waitUntilReady();
@@ -170,7 +170,7 @@ describe('restart', () => {
     expect(environment.readiness).toEqual({ ready: true });
   });
 
-  it('can be given up', async () => {
+  it('can be aborted', async () => {
     const environment = new RemoteEnvironment('box', new FakeConnector());
     const restarting = environment.restart({ timeoutMs: 5 });
     const failed = expect(restarting).rejects.toMatchObject({ kind: 'timeout' });
@@ -183,7 +183,7 @@ describe('restart', () => {
 });
 
 describe('info', () => {
-  it('is what the executor told in the handshake, newest connection first', async () => {
+  it('comes from the handshake of the newest connection', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     expect(await environment.info()).toEqual(info('/bin/bash'));
@@ -192,14 +192,14 @@ describe('info', () => {
     expect(connector.last.client.fetchedOptions).toEqual([]);
   });
 
-  it('is asked for when it is wanted fresh', async () => {
+  it('is requested again with `fresh`', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     expect(await environment.info({ fresh: true })).toEqual(info('/bin/zsh'));
     expect(connector.last.client.fetchedOptions).toEqual([{ timeoutMs: 30_000 }]);
   });
 
-  it('is asked for once per connection when the handshake tells nothing', async () => {
+  it('is requested once per connection when the handshake has none', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     await environment.waitUntilReady();
@@ -216,7 +216,7 @@ describe('info', () => {
 });
 
 describe('services', () => {
-  it('call any other method with what is left of the time', async () => {
+  it('call other methods with the remaining time', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     expect(await environment.call('environment/info', null, { timeoutMs: 5 })).toEqual(info('/bin/zsh'));
@@ -225,7 +225,7 @@ describe('services', () => {
     expect(connector.last.client.closed).toBe(true);
   });
 
-  it('start processes once there is a connection, and keep it for them', async () => {
+  it('connect to start processes, and keep the connection for them', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     await environment.backend.start(PARAMS, { timeoutMs: 100 });
@@ -236,7 +236,7 @@ describe('services', () => {
     expect(connector.last.client.closed).toBe(true);
   });
 
-  it('fail with the reason why there is no connection', async () => {
+  it('fail with the reason of the failed connection', async () => {
     const connector = new FakeConnector();
     connector.respond = (attempt) => attempt.fail(refused());
     const environment = new RemoteEnvironment('box', connector);
@@ -247,7 +247,7 @@ describe('services', () => {
     }).rejects.toThrow('connection refused');
   });
 
-  it('pass every file operation on', async () => {
+  it('forward every file operation', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     await environment.waitUntilReady();
@@ -293,7 +293,7 @@ describe('services', () => {
     ]);
   });
 
-  it('leave the whole time to each block of a file, however long the connection took', async () => {
+  it('give each block of a file the full time limit', async () => {
     const connector = new FakeConnector();
     const { files } = new RemoteEnvironment('box', connector);
     const options = { timeoutMs: 100 };
@@ -317,7 +317,7 @@ describe('services', () => {
     expect(given).toEqual([options, options]);
   });
 
-  it('keep the connection until a stream is read or left', async () => {
+  it('keep the connection until a stream ends or is left', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     await environment.waitUntilReady();
@@ -362,7 +362,7 @@ describe('services', () => {
     }
   });
 
-  it('let the connection go when a watch cannot be made', async () => {
+  it('release the connection when a watch fails', async () => {
     const connector = FakeConnector.up();
     const environment = new RemoteEnvironment('box', connector);
     await environment.waitUntilReady();
@@ -374,7 +374,7 @@ describe('services', () => {
 });
 
 describe('provisioning', () => {
-  it('that fails before anybody asked is told by the status', async () => {
+  it('that fails before the first use is reported by the status', async () => {
     const connector = new FakeConnector();
     const provisioning = new Provisioning('box');
     const environment = new RemoteEnvironment('box', connector, { provisioning });

@@ -1,18 +1,18 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { ThreadEnvironments } from '../../../../src/environment/turns/thread-environments.ts';
-import { FakeConnector, settle } from '../fakes.ts';
-import { at, down, shape, ThreadScene } from './thread-scene.ts';
+import { FakeConnector, settle } from '../fake-connector.ts';
+import { at, down, shape, ThreadFixture } from './thread-fixture.ts';
 
-let scene: ThreadScene;
+let fixture: ThreadFixture;
 let thread: ThreadEnvironments;
 beforeEach(() => {
-  scene = new ThreadScene();
-  thread = scene.thread;
+  fixture = new ThreadFixture();
+  thread = fixture.thread;
 });
 
 describe('configuration by the owner', () => {
-  it('is waited for', async () => {
-    scene.register('a', FakeConnector.up());
+  it('delays the environment', async () => {
+    fixture.register('a', FakeConnector.up());
     let arrive: (config: unknown) => void = () => {};
     const value = new Promise((resolve) => {
       arrive = resolve;
@@ -27,18 +27,18 @@ describe('configuration by the owner', () => {
   });
 
   it('that fails makes the environment unavailable', async () => {
-    scene.register('a', FakeConnector.up());
+    fixture.register('a', FakeConnector.up());
     thread.select([at('a', { config: { source: 'owner', value: Promise.reject(new Error('no config')) } })]);
     const step = await thread.beginTurn();
     expect(step.states).toEqual([{ environmentId: 'a', state: 'unavailable' }]);
   });
 
-  it('may fail when nobody waits for it', async () => {
+  it('may fail without a waiting caller', async () => {
     const unhandled: unknown[] = [];
     const note = (reason: unknown) => unhandled.push(reason);
     process.on('unhandledRejection', note);
     const failing = () => ({ source: 'owner', value: Promise.reject(new Error('no config')) }) as const;
-    scene.register('a', FakeConnector.up());
+    fixture.register('a', FakeConnector.up());
     thread.select([at('missing', { config: failing() }), at('a'), at('a', { config: failing() })]);
     thread.configure('missing', failing());
     await new Promise((resolve) => setImmediate(resolve));
@@ -46,8 +46,8 @@ describe('configuration by the owner', () => {
     expect(unhandled).toEqual([]);
   });
 
-  it('may change, and the environment is not ready before the new one is there', async () => {
-    const environment = scene.register('a', FakeConnector.up());
+  it('may change, and the environment is ready after the new one arrives', async () => {
+    const environment = fixture.register('a', FakeConnector.up());
     thread.select([at('a')]);
     const step = await thread.beginTurn();
     let arrive: (config: unknown) => void = () => {};
@@ -61,14 +61,14 @@ describe('configuration by the owner', () => {
     expect(shape(step.refresh())).toEqual(['a starting']);
     arrive(7);
     expect((await thread.beginTurn()).primary).toMatchObject({ config: 7, environment });
-    expect(scene.connectorOf(environment).attempts).toHaveLength(1);
+    expect(fixture.connectorOf(environment).attempts).toHaveLength(1);
     thread.select([at('a')]);
     expect((await thread.beginTurn()).primary?.config).toBeNull();
   });
 
-  it('does not wake a failed environment when it changes', async () => {
+  it('does not retry a failed environment when it changes', async () => {
     const connector = down();
-    scene.register('a', connector);
+    fixture.register('a', connector);
     thread.select([at('a')]);
     await thread.beginTurn();
     const attempts = connector.attempts.length;
@@ -79,8 +79,8 @@ describe('configuration by the owner', () => {
     expect((await thread.beginTurn()).primary?.config).toBe(1);
   });
 
-  it('that changes while another is waited for does not end the wait', async () => {
-    scene.register('a', FakeConnector.up());
+  it('that changes does not end the wait for it', async () => {
+    fixture.register('a', FakeConnector.up());
     let first: (config: unknown) => void = () => {};
     let second: (config: unknown) => void = () => {};
     const value = new Promise((resolve) => {

@@ -1,18 +1,18 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { ThreadEnvironments } from '../../../../src/environment/turns/thread-environments.ts';
-import { FakeConnector, misconfigured } from '../fakes.ts';
-import { at, ThreadScene } from './thread-scene.ts';
+import { FakeConnector, misconfigured } from '../fake-connector.ts';
+import { at, ThreadFixture } from './thread-fixture.ts';
 
-let scene: ThreadScene;
+let fixture: ThreadFixture;
 let thread: ThreadEnvironments;
 beforeEach(() => {
-  scene = new ThreadScene();
-  thread = scene.thread;
+  fixture = new ThreadFixture();
+  thread = fixture.thread;
 });
 
 describe('a tool call', () => {
-  it('gets the environment it asks for, or the primary one', async () => {
-    for (const id of ['a', 'b']) scene.register(id, FakeConnector.up());
+  it('gets the requested environment, or the primary one', async () => {
+    for (const id of ['a', 'b']) fixture.register(id, FakeConnector.up());
     thread.select([at('a'), at('b')]);
     const step = await thread.beginTurn();
     expect(step.choose().environmentId).toBe('a');
@@ -20,8 +20,8 @@ describe('a tool call', () => {
     expect(() => step.choose('c')).toThrow("environment 'c' is not available; use one of a, b");
   });
 
-  it('gets nothing when nothing is ready', async () => {
-    scene.register('slow');
+  it('fails when no environment is ready', async () => {
+    fixture.register('slow');
     thread.select([at('slow')]);
     const step = await thread.beginTurn({ wait: false });
     expect(() => step.choose()).toThrow('no execution environment is available');
@@ -29,14 +29,14 @@ describe('a tool call', () => {
   });
 
   it('may wait for an environment', async () => {
-    const slow = scene.register('slow');
-    scene.register('broken');
+    const slow = fixture.register('slow');
+    fixture.register('broken');
     thread.select([at('slow'), at('broken')]);
     const step = await thread.beginTurn({ wait: false });
     const waiting = step.waitForEnvironment('slow');
-    scene.connectorOf(slow).last.succeed();
+    fixture.connectorOf(slow).last.succeed();
     expect(await waiting).toEqual({ environmentId: 'slow', state: 'ready' });
-    scene.connectorOf(scene.registry.get('broken')!).last.fail(misconfigured('bad URL'));
+    fixture.connectorOf(fixture.registry.get('broken')!).last.fail(misconfigured('bad URL'));
     await expect(step.waitForEnvironment('broken')).rejects.toThrow(
       "environment 'broken' failed: bad URL; continue without it",
     );

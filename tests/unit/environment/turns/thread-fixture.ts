@@ -3,10 +3,10 @@ import { RemoteEnvironment } from '../../../../src/environment/remote/remote-env
 import type { EnvironmentSelection } from '../../../../src/environment/turns/attachment.ts';
 import type { StepSnapshot } from '../../../../src/environment/turns/step-snapshot.ts';
 import { ThreadEnvironments } from '../../../../src/environment/turns/thread-environments.ts';
-import { FakeConnector, refused } from '../fakes.ts';
+import { FakeConnector, refused } from '../fake-connector.ts';
 
-/** A thread, and the environments that it can select. */
-export class ThreadScene {
+/** A thread and its environments. */
+export class ThreadFixture {
   readonly registry = new Map<string, RemoteEnvironment>();
   readonly warnings: string[] = [];
   readonly thread = new ThreadEnvironments({ get: (id) => this.registry.get(id) ?? null }, (text) =>
@@ -14,7 +14,7 @@ export class ThreadScene {
   );
   readonly #connectors = new Map<Environment, FakeConnector>();
 
-  /** Registers a handle, in place of the one that has the id. */
+  /** Registers a handle and replaces the one with the same id. */
   register(id: string, connector = new FakeConnector()): RemoteEnvironment {
     const environment = new RemoteEnvironment(id, connector);
     this.#connectors.set(environment, connector);
@@ -34,12 +34,12 @@ export function at(environmentId: string, more: Partial<EnvironmentSelection> = 
   return { environmentId, cwd: 'file:///w', ...more };
 }
 
-/** What a step has, in short. */
+/** A summary of a step. */
 export function shape(step: StepSnapshot): string[] {
   return step.environments.map(({ environmentId, state }) => `${environmentId} ${state}`);
 }
 
-/** Leads to an executor that is not there. */
+/** Connects to an executor that is down. */
 export function down(): FakeConnector {
   const connector = new FakeConnector();
   connector.respond = (attempt) => attempt.fail(refused());

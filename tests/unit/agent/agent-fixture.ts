@@ -11,16 +11,16 @@ import {
 import { ManualClock, settled } from './manual-clock.ts';
 import { ScriptedBackend, type ScriptedProcess } from './scripted-backend.ts';
 
-/** A call that is under way, or what has become of it. */
+/** A call and its result. */
 export interface Call {
   readonly output: ToolOutput | null;
   readonly error: ExecToolError | null;
-  /** What follows the header. */
+  /** The text after the header. */
   readonly text: string;
 }
 
-/** The layer over a scripted backend, with a clock that the test moves. */
-export class Stage {
+/** The tools over a scripted backend, with a manual clock. */
+export class AgentFixture {
   readonly clock = new ManualClock();
   readonly backend = new ScriptedBackend();
   readonly events: ExecEvent[] = [];
@@ -34,13 +34,13 @@ export class Stage {
       ],
       onEvent: (event) => this.events.push(event),
       clock: this.clock,
-      // Session ids count from 1000, each chunk id takes a number too.
+      // Session ids count from 1000. Each chunk id uses a number, too.
       random: () => this.#ids++ / 99_000,
       ...options,
     });
   }
 
-  /** Begins a call and lets it come as far as it can without time. */
+  /** Starts a call and runs it until it waits for a timer. */
   async exec(args: Partial<ExecCommandArguments> = {}, context: Partial<ExecContext> = {}): Promise<Call> {
     return this.#begin(this.agent.execCommand({ cmd: 'work', ...args }, { callId: 'call-1', ...context }));
   }
@@ -49,14 +49,14 @@ export class Stage {
     return this.#begin(this.agent.writeStdin(args, context));
   }
 
-  /** A program that runs on behind its first call. */
+  /** Starts a program that keeps running after its first call. */
   async running(args: Partial<ExecCommandArguments> = {}): Promise<{ process: ScriptedProcess; id: number }> {
     const call = await this.exec({ ...args, yield_time_ms: 250 });
     await this.clock.advance(250);
     return { process: this.backend.last, id: call.output!.sessionId! };
   }
 
-  /** The events in short. */
+  /** A summary of the events. */
   get story(): string[] {
     return this.events.map(inShort);
   }

@@ -11,15 +11,15 @@ import type {
 import { ClientError } from '../../../src/client/errors.ts';
 import type { ClientLike, Connection, Connector } from '../../../src/environment/remote/connection.ts';
 
-/** A client whose state the test decides. */
+/** A client whose state the test sets. */
 export class FakeClient implements ClientLike {
   state: ClientLike['state'] = 'connected';
   failure: ClientError | null = null;
   environmentInfo: EnvironmentInfo | null = info('/bin/bash');
-  /** What `environment/info` answers. */
+  /** The result of `environment/info`. */
   fetched: EnvironmentInfo | Error = info('/bin/zsh');
   fetchedOptions: CallOptions[] = [];
-  /** What `environment/status` answers; a promise that never ends is a server that is silent. */
+  /** The result of `environment/status`. A promise that never settles is a silent server. */
   alive: () => Promise<void> = async () => {};
   closed = false;
   readonly #listeners = new Set<Parameters<ClientLike['onStateChange']>[0]>();
@@ -52,7 +52,7 @@ export class FakeClient implements ClientLike {
   }
 }
 
-/** A process that ends when the test says so. */
+/** A process that the test ends. */
 export class FakeProcess {
   state: ProcessState = { exited: false, exitCode: null, closed: false, sandboxDenied: false, failure: null };
   readonly #listeners = new Set<() => void>();
@@ -68,7 +68,7 @@ export class FakeProcess {
   }
 }
 
-/** One connection that a {@link FakeConnector} was asked for. */
+/** One attempt of a {@link FakeConnector}. */
 export class FakeAttempt {
   readonly signal: AbortSignal;
   readonly client = new FakeClient();
@@ -109,7 +109,7 @@ export class FakeAttempt {
   }
 }
 
-/** Records every attempt; each stays open until the test ends it, or ends at once as `respond` says. */
+/** Records every attempt. The test settles each, or `respond` does immediately. */
 export class FakeConnector implements Connector {
   readonly attempts: FakeAttempt[] = [];
   readonly reconnects: boolean;
@@ -123,7 +123,7 @@ export class FakeConnector implements Connector {
     this.retryWindowMs = retryWindowMs;
   }
 
-  /** Answers every attempt at once. */
+  /** Settles every attempt immediately. */
   static up(options?: { reconnects?: boolean; eager?: boolean; retryWindowMs?: number }): FakeConnector {
     const connector = new FakeConnector(options);
     connector.respond = (attempt) => attempt.succeed();
@@ -143,12 +143,12 @@ export class FakeConnector implements Connector {
   }
 }
 
-/** A failure that may pass. */
+/** A transient failure. */
 export function refused(message = 'connection refused'): ClientError {
   return new ClientError('connectFailed', message, { retryable: true });
 }
 
-/** A failure that stays. */
+/** A permanent failure. */
 export function misconfigured(message = 'no such scheme'): ClientError {
   return new ClientError('config', message);
 }
@@ -157,12 +157,12 @@ export function info(shellPath: string): EnvironmentInfo {
   return { shell: { name: shellPath.split('/').at(-1)!, path: shellPath }, capabilities: {} };
 }
 
-/** Lets everything that is due happen. */
+/** Runs all pending microtasks and immediates. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
 }
 
-/** What the promise is rejected with. */
+/** The rejection of the promise. */
 export async function failureOf(promise: Promise<unknown>): Promise<ClientError> {
   return promise.then(
     () => {
