@@ -33,7 +33,7 @@ export interface FileSandboxes {
 }
 
 /** The files of one sandbox. */
-export interface FileSandbox {
+interface FileSandbox {
   readonly fileSystem: FileSystem;
   search(request: SearchRequest, signal: AbortSignal): Promise<SearchResult>;
 }

@@ -35,7 +35,7 @@ const ASKED: readonly (readonly [
   ['nothing', () => null],
   ['no sandbox', () => ({ permissions: { type: 'disabled' }, windowsSandboxLevel: 'disabled' })],
   [
-    'that of somebody else',
+    'an external sandbox',
     () => ({ permissions: { type: 'external', network: 'enabled' }, windowsSandboxLevel: 'disabled' }),
   ],
   ['all files', () => ({ permissions: unrestricted, windowsSandboxLevel: 'disabled' })],

@@ -118,9 +118,9 @@ const REACHING: readonly Attempt[] = [
       "i = checked(libc.shmget(int(os.environ['KEY']), 0, 0)); libc.shmat.restype = ctypes.c_void_p; print(ctypes.string_at(libc.shmat(i, None, 0), 32))",
     host: refused,
   },
-  { name: 'a terminal of somebody else', python: "write(os.environ['TERMINAL'], 'escaped\\n')" },
+  { name: 'a terminal of another process', python: "write(os.environ['TERMINAL'], 'escaped\\n')" },
   {
-    name: 'typing into the terminal of somebody else',
+    name: 'typing into the terminal of another process',
     python:
       "import fcntl, termios; fcntl.ioctl(os.open(os.environ['TERMINAL'], os.O_RDWR), termios.TIOCSTI, b'x')",
     host: refused,

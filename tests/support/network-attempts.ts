@@ -113,7 +113,7 @@ export const DIRECT: readonly NetworkAttempt[] = [
     ),
   ),
   attempt(
-    'datagrams to everybody',
+    'broadcast datagrams',
     "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1); s.sendto(P, ('255.255.255.255', UDP))",
   ),
   attempt(

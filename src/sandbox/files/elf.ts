@@ -2,7 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { ELF_TABLE_BYTES } from './limits.ts';
 
 /** Loading information of a program or library. */
-export interface ElfFacts {
+interface ElfFacts {
   /** The loader (PT_INTERP) of a program. Null for libraries and static programs. */
   readonly interpreter: string | null;
   /** The name (DT_SONAME) under which a library is loaded. */

@@ -12,7 +12,7 @@ import { HelperFileSystem } from './wire/helper-file-system.ts';
 import type { HelperTask } from './wire/operations.ts';
 
 /** Everything that a helper is started with. */
-export interface HelperLaunch {
+interface HelperLaunch {
   readonly spawner: Spawner;
   /** The path of bwrap. */
   readonly bwrap: string;
@@ -27,7 +27,7 @@ export interface HelperLaunch {
 }
 
 /** Callbacks to the owner of a helper. */
-export interface HelperEvents {
+interface HelperEvents {
   /** No operation uses the helper and no file is open in it. */
   onIdle(helper: FileHelper): void;
   /** The helper and all of its processes have ended, for whatever reason. */

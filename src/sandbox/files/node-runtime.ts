@@ -11,7 +11,7 @@ export interface NodeRuntime {
   readonly command: readonly string[];
 }
 
-export interface RuntimeMount {
+interface RuntimeMount {
   readonly source: NativePath;
   readonly path: NativePath;
 }

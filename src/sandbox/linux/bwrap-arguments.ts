@@ -18,7 +18,7 @@ export interface MountOptions {
 }
 
 /** Everything that bwrap needs besides the command. */
-export interface BwrapOptions extends MountOptions {
+interface BwrapOptions extends MountOptions {
   /** The descriptor with the seccomp filter. */
   readonly filterFd: number;
   /** Where bwrap writes the launcher to, as a read-only file. Null when the launcher is executed through its descriptor. */

@@ -8,7 +8,7 @@ import type { FileProbe } from './file-probe.ts';
 import { type ResolvedPath, resolvePath } from './resolve-path.ts';
 
 /** What globs match at the moment. */
-export interface GlobExpansion {
+interface GlobExpansion {
   /** The matching files by real path, sorted. */
   readonly files: readonly NativePath[];
   /** The scanned directories: their path in the glob, and the resolved path. */

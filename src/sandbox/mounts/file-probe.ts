@@ -4,7 +4,7 @@ import { errorCode } from '../../files/errors.ts';
 import { directoryBatches, type ListedEntry } from '../../files/local/directory-listing.ts';
 import { type NativePath, systemPath } from '../../files/native-path.ts';
 
-export type FileType = 'directory' | 'file' | 'link' | 'other';
+type FileType = 'directory' | 'file' | 'link' | 'other';
 
 /** What is known about a file without opening it. */
 export interface FileFacts {

@@ -17,13 +17,13 @@ import type { RealEntry, RealPolicy } from './real-policy.ts';
 export type Mount = Extract<MountStep, { readonly path: NativePath }>;
 
 /** The mounts over the base of a sandbox, in no particular order. */
-export interface MountLayout {
+interface MountLayout {
   readonly mounts: readonly Mount[];
   readonly placeholders: readonly Placeholder[];
   readonly missing: readonly MissingPath[];
 }
 
-/** Who runs in the sandbox: one program, or a file helper for many requests. */
+/** What runs in the sandbox: one program, or a file helper for many requests. */
 export type PlanPurpose = 'program' | 'files';
 
 /** Determines the mounts that enforce a policy. */

@@ -90,7 +90,7 @@ export interface MountedPath {
 }
 
 /** What to probe to find out whether a plan still holds. */
-export interface ObservedFiles {
+interface ObservedFiles {
   readonly paths: readonly NativePath[];
   readonly globs: readonly DenyGlob[];
 }

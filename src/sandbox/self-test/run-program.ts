@@ -1,6 +1,5 @@
 import type { OutputSource, Spawner } from '../../process/spawn/spawner.ts';
 import { type SandboxedLaunch, spawnLaunch } from '../../process/start-program.ts';
-import { PROGRAM_DEADLINE_MS, PROGRAM_OUTPUT_BYTES } from './limits.ts';
 
 /** The outcome of a self-test program. */
 export interface ProgramOutcome {
@@ -43,3 +42,9 @@ function beginningOf(source: OutputSource): Promise<string> {
     source.resume();
   });
 }
+
+/** How long a self-test program may take. The longest makes two dozen attempts, which takes a tenth of a second. */
+const PROGRAM_DEADLINE_MS = 20_000;
+
+/** How much output of a self-test program is kept. The longest report has two kilobytes. */
+const PROGRAM_OUTPUT_BYTES = 64 * 1024;

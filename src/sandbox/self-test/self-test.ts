@@ -1,12 +1,13 @@
-import type { Spawner } from '../../process/spawn/spawner.ts';
+import type { Spawner, SpawnSpec } from '../../process/spawn/spawner.ts';
 import { createSandbox } from '../create-sandbox.ts';
 import { SandboxError } from '../errors.ts';
+import type { SandboxPolicy } from '../policy/policy.ts';
 import type { Sandbox } from '../sandbox.ts';
-import { type Check, failed, ok } from './check.ts';
+import { type Check, failed, missing, ok } from './check.ts';
 import { checkEscapes } from './escape-check.ts';
 import { tryFileAccess } from './file-access.ts';
 import { checkRequirements } from './requirements.ts';
-import { checkTerminal } from './terminal.ts';
+import { runProgram } from './run-program.ts';
 
 /** The results of the sandbox self-test. */
 export interface SelfTest {
@@ -54,3 +55,28 @@ function refusal(error: unknown): Check {
   if (error instanceof SandboxError) return failed(WHOLE, error.message, null);
   throw error;
 }
+
+/** Checks whether a sandboxed program can have a controlling terminal. */
+export async function checkTerminal(spawner: Spawner, sandbox: Pick<Sandbox, 'wrapProgram'>): Promise<Check> {
+  if (!spawner.pty.available) return missing(TERMINALS, spawner.pty.reason, null);
+  const launch = await sandbox.wrapProgram(OPEN_TERMINAL, READ_ONLY, new AbortController().signal);
+  const { code, output } = await runProgram(spawner, launch);
+  return code === 0
+    ? ok(TERMINALS, 'sandboxed programs can have one')
+    : missing(TERMINALS, output || `the program exited with ${code}`, null);
+}
+
+const TERMINALS = 'terminals';
+
+const OPEN_TERMINAL: SpawnSpec = {
+  program: '/bin/sh',
+  argv: ['sh', '-c', 'test -t 0 && : >/dev/tty'],
+  cwd: '/',
+  env: {},
+  io: { kind: 'pty', rows: 24, cols: 80 },
+};
+
+const READ_ONLY: SandboxPolicy = {
+  disk: { base: 'read', platform: false, entries: [], denyGlobs: [] },
+  network: 'restricted',
+};

@@ -143,13 +143,13 @@ describe('the cleanup', () => {
     const cleanUp = vi.fn(() => passed);
     const { child, process, events } = start({ cleanUp });
     child.exit(3);
-    child.stdout.write('last words');
+    child.stdout.write('last output');
     child.endStreams();
     await settled();
-    expect([process.exitCode, process.closed, events]).toEqual([null, false, ['1 last words']]);
+    expect([process.exitCode, process.closed, events]).toEqual([null, false, ['1 last output']]);
     open();
     await settled();
-    expect(events).toEqual(['1 last words', '2 exited 3 null allowed', '3 closed null']);
+    expect(events).toEqual(['1 last output', '2 exited 3 null allowed', '3 closed null']);
     expect(cleanUp).toHaveBeenCalledTimes(1);
   });
 

@@ -15,7 +15,7 @@ function settings(name: string, maxUserNamespaces: string): string {
 
 test.each([
   ['bwrap on the path', '/nonexistent:/usr/bin', settings('many', '15000\n'), true],
-  ['a system that does not tell', '/usr/bin', '/nonexistent', true],
+  ['a system without the setting', '/usr/bin', '/nonexistent', true],
   ['user namespaces switched off', '/usr/bin', settings('none', '0\n'), false],
   ['no bwrap', '/nonexistent:/etc', settings('many', '15000\n'), false],
   ['no path', '', settings('many', '15000\n'), false],

@@ -14,7 +14,7 @@ import { type EphemeralDirectories, isMask } from './ephemeral-directories.ts';
 import { copyTreeStepwise, exists, isDirectoryItself, removeTreeStepwise } from './stepwise-tree.ts';
 
 /** Mounts that a program would have and a file helper has not. */
-export interface EmulatedMounts {
+interface EmulatedMounts {
   readonly absent: AbsentPaths;
   /** Paths that are reported as missing. */
   readonly hidden: readonly NativePath[];

@@ -14,7 +14,7 @@ import { OpenFileTable } from './open-file-table.ts';
 import { type OperationContext, type OperationResult, perform } from './operations.ts';
 
 /** Opens the request stream and passes its bytes on. The buffer is reused after each call. */
-export type OpenInput = (onBytes: (bytes: Buffer) => void) => Readable;
+type OpenInput = (onBytes: (bytes: Buffer) => void) => Readable;
 
 /**
  * Serves files over a pair of pipes. Requests run concurrently and are answered as they finish. Resolves when the input has ended and all

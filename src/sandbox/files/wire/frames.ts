@@ -153,7 +153,7 @@ export class FrameWriter {
 }
 
 /** Returns a buffer of `length` bytes for the content of a message. Throws when the message is not expected. */
-export type AllocateContent = (kind: MessageKind, operation: number, length: number) => Buffer;
+type AllocateContent = (kind: MessageKind, operation: number, length: number) => Buffer;
 
 /** Decodes messages from chunks of any size. Copies each byte of content once, into its final buffer. */
 export class FrameReader {

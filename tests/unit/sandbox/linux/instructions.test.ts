@@ -49,7 +49,7 @@ function endReader(): void {
 }
 
 test.each([0, 1, SMALL_PIPE_BYTES])(
-  '%i bytes of arguments are there at once, with the launcher',
+  'sends %i bytes of arguments with the launcher in one call',
   async (size) => {
     instructions.closeReadEnd();
     expect(launcherSize()).toBe(0);

@@ -31,7 +31,7 @@ const cached = await loadCachedCalls();
 let folder: string;
 let descriptors: number;
 
-/** The placeholders of one server. Records what its watchdog was told to watch. */
+/** The placeholders of one server. Records the paths that it registers with the watchdog. */
 function server(lock: SandboxCalls['lock'] = (fd, mode) => libc.lock(fd, mode)) {
   const watched = new Set<string>();
   const announced: string[] = [];

@@ -49,9 +49,9 @@ describe('a cached plan', () => {
       false,
       () => rmSync(tree.real('@/w/.codex/'), { recursive: true }),
     ],
-    ['does not hold when a root is made anew', false, () => remake('@/w')],
+    ['does not hold when a root is created again', false, () => remake('@/w')],
     ['does not hold when a root is made that was missing', false, () => mkdirSync(tree.real('@/later'))],
-    ['does not hold when a denied directory is made anew', false, () => remake('@/w/d')],
+    ['does not hold when a denied directory is created again', false, () => remake('@/w/d')],
     ['does not hold when something denied appears', false, () => writeFileSync(tree.real('@/secret'), '')],
     ['does not hold when something missing is made', false, () => mkdirSync(tree.real('@/w/r'))],
     [

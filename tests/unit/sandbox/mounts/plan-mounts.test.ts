@@ -317,7 +317,7 @@ describe('a missing path', () => {
   test.each([
     ['by a directory that passes its group on', 0o3555, true],
     ['by a umask', 0o1500, true],
-    ['so that somebody may write', 0o1755, false],
+    ['to a writable one', 0o1755, false],
     ['so that it is not sticky', 0o555, false],
   ])('is recognized by its placeholder when its mode was changed %s: %#', async (_, mode, isPlace) => {
     tree.make('@/w/.codex/');

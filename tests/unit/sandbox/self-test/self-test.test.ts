@@ -15,8 +15,7 @@ import { FORBIDDEN } from '../../../../src/sandbox/self-test/escape-attempts.ts'
 import { checkEscapes } from '../../../../src/sandbox/self-test/escape-check.ts';
 import { tryFileAccess } from '../../../../src/sandbox/self-test/file-access.ts';
 import { SelfTestFixture } from '../../../../src/sandbox/self-test/fixture.ts';
-import { type SelfTest, testSandbox } from '../../../../src/sandbox/self-test/self-test.ts';
-import { checkTerminal } from '../../../../src/sandbox/self-test/terminal.ts';
+import { checkTerminal, type SelfTest, testSandbox } from '../../../../src/sandbox/self-test/self-test.ts';
 import { childPids, openDescriptors } from '../../../support/children.ts';
 import { removedAreClosed } from '../linux/sandboxed-programs.ts';
 
