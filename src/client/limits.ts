@@ -130,7 +130,7 @@ export const BODY_QUEUES_MAX_BYTES = 64 * 1024 * 1024;
 /**
  * Chunks of one body that wait. Beyond that the client joins them, because small chunks cost more than their bytes.
  */
-export const BODY_QUEUE_MAX_PIECES = 256;
+export const BODY_QUEUE_MAX_CHUNKS = 256;
 
 /** Policy requests that handlers work on concurrently, as many as servers send. The next one is denied. */
 export const MAX_POLICY_REQUESTS = 256;

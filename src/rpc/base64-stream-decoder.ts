@@ -76,7 +76,7 @@ export class Base64StreamDecoder {
   }
 
   #decode(groups: Buffer): boolean {
-    const count = decodeGroups(groups, this.#decoded.room((groups.length / GROUP) * 3));
+    const count = decodeGroups(groups, this.#decoded.reserve((groups.length / GROUP) * 3));
     this.#decoded.grow(count ?? 0);
     return count !== null;
   }

@@ -262,7 +262,7 @@ export class RpcConnection {
   /** Stops or resumes reading from the peer. */
   setReceiving(receiving: boolean): void {
     if (this.#receiveLimiter === null) this.#transport.setReceiving(receiving);
-    else this.#receiveLimiter.setRoom(receiving);
+    else this.#receiveLimiter.setAccepting(receiving);
   }
 
   close(reason: CloseReason): void {

@@ -75,7 +75,7 @@ export class Dispatcher {
     if (job.lane === 'control') {
       this.#startAhead(job.subject);
       this.#start(job, false);
-    } else if (this.#hasRoom() && this.#queue.length === 0) {
+    } else if (this.#hasFreeSlot() && this.#queue.length === 0) {
       this.#start(job, true);
     } else {
       this.#queue.push(job);
@@ -104,7 +104,7 @@ export class Dispatcher {
     await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
   }
 
-  #hasRoom(): boolean {
+  #hasFreeSlot(): boolean {
     return this.#running < this.#slots && !this.#held;
   }
 
@@ -126,7 +126,7 @@ export class Dispatcher {
   #startQueued(): void {
     if (this.#starting) return;
     this.#starting = true;
-    while (this.#hasRoom()) {
+    while (this.#hasFreeSlot()) {
       const job = this.#queue.shift();
       if (job === undefined) break;
       this.#start(job, true);

@@ -21,9 +21,9 @@ export class LargeRequestDecoder {
    * Progress: searching for the base64, inside it, inside it after an invalid character, after it, or without it in
    * the text.
    */
-  #state: 'before' | 'inside' | 'faulty' | 'behind' | 'without' = 'before';
+  #state: 'searching' | 'inside' | 'invalid' | 'after' | 'absent' = 'searching';
   /** Position of the base64 in the text. Until it is found: the position up to which the text was searched. */
-  #place = 0;
+  #position = 0;
   #field = '';
   #base64 = new Base64StreamDecoder(0);
   /** The fault in the base64, and the part that could not be decoded. */
@@ -45,7 +45,7 @@ export class LargeRequestDecoder {
    * bytes, so it is put back first.
    */
   isUtf8(): boolean {
-    if (this.#state === 'inside' || this.#state === 'faulty') this.#putBack();
+    if (this.#state === 'inside' || this.#state === 'invalid') this.#putBack();
     return isUtf8(this.#text.bytes);
   }
 
@@ -63,7 +63,7 @@ export class LargeRequestDecoder {
    * text then reports the position of the fault.
    */
   #decodeWithBulk(limits: MessageLimits): RequestMessage | null {
-    if (this.#state !== 'behind') return null;
+    if (this.#state !== 'after') return null;
     const message = decodedOrNull(this.#textWith(PLACEHOLDER), limits);
     if (message?.kind !== 'request' || memberOf(message.params, this.#field) !== PLACEHOLDER) return null;
     const base64 = this.#base64;
@@ -78,28 +78,28 @@ export class LargeRequestDecoder {
   }
 
   #take(piece: Buffer): void {
-    if (this.#state === 'before') this.#takeBeginning(piece);
+    if (this.#state === 'searching') this.#search(piece);
     else if (this.#state === 'inside') this.#takeBase64(piece);
-    else if (this.#state === 'faulty') this.#takeFaulty(piece);
+    else if (this.#state === 'invalid') this.#takeInvalid(piece);
     else this.#text.add(piece);
   }
 
-  #takeBeginning(piece: Buffer): void {
+  #search(piece: Buffer): void {
     const before = this.#text.length;
     const looked = piece.subarray(0, BULK_SEARCH_BYTES - before);
     this.#text.add(looked);
-    const opening = OPENING.exec(this.#text.bytes.toString('latin1', this.#place));
+    const opening = OPENING.exec(this.#text.bytes.toString('latin1', this.#position));
     if (opening !== null) {
-      this.#place += opening.index + opening[0].length;
+      this.#position += opening.index + opening[0].length;
       this.#field = opening[1]!;
-      this.#base64 = new Base64StreamDecoder(this.#expectedBytes - this.#place);
-      this.#text.cut(this.#place);
+      this.#base64 = new Base64StreamDecoder(this.#expectedBytes - this.#position);
+      this.#text.cut(this.#position);
       this.#state = 'inside';
-      this.#take(piece.subarray(this.#place - before));
+      this.#take(piece.subarray(this.#position - before));
     } else if (this.#text.length < BULK_SEARCH_BYTES) {
-      this.#place = Math.max(0, this.#text.length - LONGEST_OPENING);
+      this.#position = Math.max(0, this.#text.length - LONGEST_OPENING);
     } else {
-      this.#state = 'without';
+      this.#state = 'absent';
       this.#take(piece.subarray(looked.length));
     }
   }
@@ -109,12 +109,12 @@ export class LargeRequestDecoder {
     const end = quote < 0 ? piece.length : quote;
     const taken = this.#base64.add(piece.subarray(0, end));
     if (taken < end || (quote >= 0 && !this.#base64.end())) {
-      this.#state = 'faulty';
+      this.#state = 'invalid';
       this.#fault = this.#base64.fault();
       if (!PLAIN_TEXT.test(this.#base64.held)) this.#putBack();
       this.#take(piece.subarray(taken));
     } else if (quote >= 0) {
-      this.#state = 'behind';
+      this.#state = 'after';
       this.#take(piece.subarray(quote));
     }
   }
@@ -123,7 +123,7 @@ export class LargeRequestDecoder {
    * Reads the rest of a text that is not base64. When its end cannot be found by the next quote, the whole message
    * is read as JSON.
    */
-  #takeFaulty(piece: Buffer): void {
+  #takeInvalid(piece: Buffer): void {
     const quote = piece.indexOf(QUOTE);
     const rest = quote < 0 ? piece : piece.subarray(0, quote);
     const characters = rest.toString('latin1');
@@ -135,7 +135,7 @@ export class LargeRequestDecoder {
     this.#fault?.add(characters);
     this.#undecoded.add(rest);
     if (quote < 0) return;
-    this.#state = 'behind';
+    this.#state = 'after';
     this.#take(piece.subarray(quote));
   }
 
@@ -146,7 +146,7 @@ export class LargeRequestDecoder {
     this.#base64 = new Base64StreamDecoder(0);
     this.#undecoded.release();
     this.#fault = null;
-    this.#state = 'without';
+    this.#state = 'absent';
   }
 
   /** The received part of the base64, unchanged. */
@@ -157,7 +157,7 @@ export class LargeRequestDecoder {
   #textWith(base64: string): string {
     const text = this.#text.bytes;
     if (base64 === '') return text.toString();
-    return `${text.toString('utf8', 0, this.#place)}${base64}${text.toString('utf8', this.#place)}`;
+    return `${text.toString('utf8', 0, this.#position)}${base64}${text.toString('utf8', this.#position)}`;
   }
 }
 

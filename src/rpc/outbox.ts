@@ -149,14 +149,14 @@ export class Outbox {
     this.#behindStream = [];
     for await (const { bytes, released } of parts) {
       this.#partsSent++;
-      if (!this.#transport.sendPart(bytes, false, released)) await this.#roomInTransport();
+      if (!this.#transport.sendPart(bytes, false, released)) await this.#transportCapacity();
       if (this.#closed) return;
     }
     this.#endStream(this.#transport.sendPart(last, true));
   }
 
   /** Resolves when the transport has capacity again, or is closed. */
-  async #roomInTransport(): Promise<void> {
+  async #transportCapacity(): Promise<void> {
     if (this.#closed) return;
     await new Promise<void>((resolve) => {
       this.#resumeStream = resolve;
@@ -164,10 +164,10 @@ export class Outbox {
     this.#resumeStream = null;
   }
 
-  #endStream(hasRoom: boolean): void {
+  #endStream(hasCapacity: boolean): void {
     const waiting = this.#behindStream ?? [];
     this.#behindStream = null;
-    this.#congested = !hasRoom;
+    this.#congested = !hasCapacity;
     for (const { message, released } of waiting) {
       // It is counted again if it has to wait again.
       this.#unsentResponseBytes -= message.length;

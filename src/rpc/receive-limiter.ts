@@ -9,49 +9,49 @@ export class ReceiveLimiter {
   readonly #perSecond: number;
   readonly #onChange: (open: boolean) => void;
   readonly #now: () => number;
-  #left: number;
-  #filledAtMs: number;
-  #room = true;
-  #resting: NodeJS.Timeout | null = null;
+  #tokens: number;
+  #refilledAtMs: number;
+  #accepting = true;
+  #pause: NodeJS.Timeout | null = null;
   #open = true;
 
   constructor(perSecond: number, onChange: (open: boolean) => void, now: () => number = uptimeMs) {
     this.#perSecond = perSecond;
     this.#onChange = onChange;
     this.#now = now;
-    this.#left = perSecond;
-    this.#filledAtMs = now();
+    this.#tokens = perSecond;
+    this.#refilledAtMs = now();
   }
 
   /** Counts a message. Reads the clock only when one second's worth of messages is used up. */
   count(): void {
-    this.#left--;
-    if (this.#left < 0 && this.#resting === null) this.#refill();
+    this.#tokens--;
+    if (this.#tokens < 0 && this.#pause === null) this.#refill();
   }
 
   /** Sets whether the handler of the messages accepts more. */
-  setRoom(room: boolean): void {
-    this.#room = room;
+  setAccepting(accepting: boolean): void {
+    this.#accepting = accepting;
     this.#update();
   }
 
   /** Stops the timer. No more messages will arrive. */
   stop(): void {
-    if (this.#resting !== null) clearTimeout(this.#resting);
+    if (this.#pause !== null) clearTimeout(this.#pause);
   }
 
   #refill(): void {
     const nowMs = this.#now();
-    const earned = ((nowMs - this.#filledAtMs) * this.#perSecond) / 1_000;
-    this.#filledAtMs = nowMs;
-    this.#left = Math.min(this.#perSecond, this.#left + earned);
-    if (this.#left < 0) this.#rest((-this.#left * 1_000) / this.#perSecond);
+    const earned = ((nowMs - this.#refilledAtMs) * this.#perSecond) / 1_000;
+    this.#refilledAtMs = nowMs;
+    this.#tokens = Math.min(this.#perSecond, this.#tokens + earned);
+    if (this.#tokens < 0) this.#startPause((-this.#tokens * 1_000) / this.#perSecond);
   }
 
-  #rest(ms: number): void {
-    this.#resting = setTimeout(
+  #startPause(ms: number): void {
+    this.#pause = setTimeout(
       () => {
-        this.#resting = null;
+        this.#pause = null;
         this.#refill();
         this.#update();
       },
@@ -61,7 +61,7 @@ export class ReceiveLimiter {
   }
 
   #update(): void {
-    const open = this.#room && this.#resting === null;
+    const open = this.#accepting && this.#pause === null;
     if (open === this.#open) return;
     this.#open = open;
     this.#onChange(open);

@@ -23,14 +23,14 @@ export class GrowableBuffer {
   }
 
   add(piece: Uint8Array): void {
-    this.room(piece.length).set(piece);
+    this.reserve(piece.length).set(piece);
     this.grow(piece.length);
   }
 
   /**
    * Returns space for at least `count` more bytes. Call {@link grow} with the number of bytes that were written.
    */
-  room(count: number): Buffer {
+  reserve(count: number): Buffer {
     const wanted = this.#length + count;
     if (wanted > this.#memory.length) {
       const isProven = wanted > PREALLOCATED_MESSAGE_MAX_BYTES;

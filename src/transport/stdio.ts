@@ -51,8 +51,8 @@ export class StdioTransport implements Transport {
   }
 
   sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
-    const room = this.#write(part, released);
-    return last ? this.#write(NEWLINE) : room;
+    const hasCapacity = this.#write(part, released);
+    return last ? this.#write(NEWLINE) : hasCapacity;
   }
 
   setReceiving(receiving: boolean): void {

@@ -135,7 +135,7 @@ export class WebSocketTransport implements Transport {
     }
     this.#pendingBytes += bytes;
     this.#enqueue(message);
-    return this.#hasRoom();
+    return this.#hasCapacity();
   }
 
   sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
@@ -210,11 +210,11 @@ export class WebSocketTransport implements Transport {
       released?.();
       this.#sent(bytes);
     });
-    return this.#hasRoom();
+    return this.#hasCapacity();
   }
 
   /** Congestion lasts until `drained`, because the caller waits for that. */
-  #hasRoom(): boolean {
+  #hasCapacity(): boolean {
     this.#congested ||= this.#pendingBytes > SEND_WINDOW_BYTES;
     return !this.#congested;
   }

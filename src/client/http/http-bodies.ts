@@ -1,6 +1,6 @@
 import { base64ByteLength, decodeBase64 } from '../../base/base64.ts';
 import { ClientError } from '../errors.ts';
-import { BODY_QUEUE_MAX_PIECES, BODY_QUEUES_MAX_BYTES, MAX_BODY_DELTA_BYTES } from '../limits.ts';
+import { BODY_QUEUE_MAX_CHUNKS, BODY_QUEUES_MAX_BYTES, MAX_BODY_DELTA_BYTES } from '../limits.ts';
 
 /** A chunk of a streamed body, or its end. */
 interface BodyDelta {
@@ -56,7 +56,7 @@ export class HttpBody {
   /** Counts bytes that start to wait, or stop when negative. Returns false when too many bytes wait. */
   readonly #count: (bytes: number) => boolean;
   readonly #ended: () => void;
-  #pieces: Uint8Array[] = [];
+  #chunks: Uint8Array[] = [];
   #lastSeq = 0;
   #done = false;
   #over = false;
@@ -102,8 +102,8 @@ export class HttpBody {
 
   /** Drops the waiting chunks and ends the iteration, with the error if there is one. */
   drop(error: ClientError | null = null): void {
-    for (const piece of this.#pieces) this.#count(-piece.length);
-    this.#pieces = [];
+    for (const chunk of this.#chunks) this.#count(-chunk.length);
+    this.#chunks = [];
     this.#failure = error;
     this.#end();
   }
@@ -111,10 +111,10 @@ export class HttpBody {
   /** Returns the next chunk, or null at the end. Rejects when the body failed. */
   async next(): Promise<Uint8Array | null> {
     for (;;) {
-      const piece = this.#pieces.shift();
-      if (piece !== undefined) {
-        this.#count(-piece.length);
-        return piece;
+      const chunk = this.#chunks.shift();
+      if (chunk !== undefined) {
+        this.#count(-chunk.length);
+        return chunk;
       }
       if (this.#failure !== null) throw this.#failure;
       if (this.#done) return null;
@@ -125,8 +125,8 @@ export class HttpBody {
   }
 
   #push(bytes: Uint8Array): void {
-    this.#pieces.push(bytes);
-    if (this.#pieces.length > BODY_QUEUE_MAX_PIECES) this.#pieces = [joined(this.#pieces)];
+    this.#chunks.push(bytes);
+    if (this.#chunks.length > BODY_QUEUE_MAX_CHUNKS) this.#chunks = [concat(this.#chunks)];
     if (this.#count(bytes.length)) return;
     this.fail(
       new ClientError(
@@ -148,12 +148,12 @@ export class HttpBody {
   }
 }
 
-function joined(pieces: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+function concat(chunks: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(chunks.reduce((sum, { length }) => sum + length, 0));
   let end = 0;
-  for (const piece of pieces) {
-    whole.set(piece, end);
-    end += piece.length;
+  for (const chunk of chunks) {
+    whole.set(chunk, end);
+    end += chunk.length;
   }
   return whole;
 }

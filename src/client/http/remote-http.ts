@@ -62,7 +62,7 @@ export class RemoteHttp implements ExecutorHttp {
 
   async #send(params: CallParamsOf<'http/request'>, options: CallOptions): Promise<HttpResponse> {
     try {
-      return readAnswer(await this.#client.call('http/request', params, options));
+      return readResponse(await this.#client.call('http/request', params, options));
     } catch (error) {
       const givenUp = error instanceof ClientError && (error.kind === 'aborted' || error.kind === 'timeout');
       if (givenUp) this.#cancel(params.requestId);
@@ -95,7 +95,7 @@ export class RemoteHttp implements ExecutorHttp {
     const consumed = this.#client.capabilities.httpFlowControl
       ? (bytes: number) => this.#report(requestId, bytes)
       : () => {};
-    return { body: pieces(body, consumed, cancel), cancel };
+    return { body: chunks(body, consumed, cancel), cancel };
   }
 
   /** Does not wait for the answer. A server without the method continues, and its chunks are dropped. */
@@ -114,16 +114,16 @@ export class RemoteHttp implements ExecutorHttp {
  * Yields the chunks. Reports progress when half of the window is used, so that the other half covers the round
  * trip.
  */
-async function* pieces(
+async function* chunks(
   body: HttpBody,
   consumed: (bytes: number) => void,
   cancel: () => void,
 ): AsyncGenerator<Uint8Array> {
   let unreported = 0;
   try {
-    for (let piece = await body.next(); piece !== null; piece = await body.next()) {
-      yield piece;
-      unreported += piece.length;
+    for (let chunk = await body.next(); chunk !== null; chunk = await body.next()) {
+      yield chunk;
+      unreported += chunk.length;
       if (unreported < BODY_WINDOW_BYTES / 2 || body.over) continue;
       consumed(unreported);
       unreported = 0;
@@ -151,7 +151,7 @@ function paramsOf(
 }
 
 /** Validated by hand, like every message that the client reads. */
-function readAnswer(result: unknown): HttpResponse {
+function readResponse(result: unknown): HttpResponse {
   const { status, headers, bodyBase64 } = (result ?? {}) as Record<string, unknown>;
   const body = receivedBytes(bodyBase64);
   if (!Number.isSafeInteger(status) || !Array.isArray(headers) || !headers.every(isHeader) || body === null) {

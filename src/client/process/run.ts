@@ -206,7 +206,7 @@ async function terminateAndCollect(process: ExecProcess, collecting: Promise<voi
 /** Collects the first bytes of each output stream. */
 export class OutputCollector {
   readonly #maxBytes: number;
-  readonly #pieces: Record<OutputStream, Uint8Array[]> = { stdout: [], stderr: [], pty: [] };
+  readonly #chunks: Record<OutputStream, Uint8Array[]> = { stdout: [], stderr: [], pty: [] };
   readonly #kept: Record<OutputStream, number> = { stdout: 0, stderr: 0, pty: 0 };
   readonly #lost: LostEvent[] = [];
   #omittedBytes = 0;
@@ -221,7 +221,7 @@ export class OutputCollector {
     for await (const { stream, bytes } of output) {
       const kept = bytes.subarray(0, Math.max(0, this.#maxBytes - this.#kept[stream]));
       // An empty subarray would keep its whole buffer alive.
-      if (kept.length > 0) this.#pieces[stream].push(kept);
+      if (kept.length > 0) this.#chunks[stream].push(kept);
       this.#kept[stream] += kept.length;
       this.#omittedBytes += bytes.length - kept.length;
     }
@@ -249,9 +249,9 @@ export class OutputCollector {
   #joined(stream: OutputStream): Uint8Array {
     const joined = new Uint8Array(this.#kept[stream]);
     let at = 0;
-    for (const piece of this.#pieces[stream]) {
-      joined.set(piece, at);
-      at += piece.length;
+    for (const chunk of this.#chunks[stream]) {
+      joined.set(chunk, at);
+      at += chunk.length;
     }
     return joined;
   }

@@ -59,11 +59,11 @@ test('never pauses a peer that keeps its rate, and idle time earns at most one s
 
 test('resumes only when both reasons to pause are gone', () => {
   const { limiter, changes, count } = create(100);
-  limiter.setRoom(false);
-  limiter.setRoom(false);
+  limiter.setAccepting(false);
+  limiter.setAccepting(false);
   expect(changes).toEqual([false]);
   count(101);
-  limiter.setRoom(true);
+  limiter.setAccepting(true);
   expect(changes).toEqual([false]);
   vi.advanceTimersByTime(10);
   expect(changes).toEqual([false, true]);

@@ -27,7 +27,7 @@ test('allocates little for an announcement, and the expected size after a part h
 test('writes into free space and truncates again', () => {
   const growing = new GrowableBuffer(0);
   growing.add(Buffer.from('abc'));
-  growing.grow(growing.room(10).write('defghij'));
+  growing.grow(growing.reserve(10).write('defghij'));
   expect(growing.bytes.toString()).toBe('abcdefghij');
   growing.cut(4);
   growing.add(Buffer.from('!'));

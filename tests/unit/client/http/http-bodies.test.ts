@@ -3,7 +3,7 @@ import { encodeBase64 } from '../../../../src/base/base64.ts';
 import { ClientError } from '../../../../src/client/errors.ts';
 import { HttpBodies, type HttpBody } from '../../../../src/client/http/http-bodies.ts';
 import {
-  BODY_QUEUE_MAX_PIECES,
+  BODY_QUEUE_MAX_CHUNKS,
   BODY_QUEUES_MAX_BYTES,
   MAX_BODY_DELTA_BYTES,
 } from '../../../../src/client/limits.ts';
@@ -88,7 +88,7 @@ describe('HttpBodies', () => {
   test('joins many small chunks without losing any', async () => {
     const bodies = new HttpBodies();
     const body = bodies.open('a');
-    const count = BODY_QUEUE_MAX_PIECES * 3;
+    const count = BODY_QUEUE_MAX_CHUNKS * 3;
     for (let seq = 1; seq <= count; seq++) bodies.receive(delta('a', seq, 'x'));
     bodies.receive(delta('a', count + 1, '', { done: true }));
     expect(await textOf(body)).toBe('x'.repeat(count));
