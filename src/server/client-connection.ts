@@ -32,7 +32,7 @@ import { fileWatchHandlers } from './handlers/file-watch-handlers.ts';
 import { httpHandlers } from './handlers/http-handlers.ts';
 import { legacyHandlers } from './handlers/legacy-handlers.ts';
 import { processHandlers } from './handlers/process-handlers.ts';
-import { FINISH_TIMEOUT_MS, LAST_ANSWERS_TIMEOUT_MS } from './limits.ts';
+import { FINISH_TIMEOUT_MS, LAST_RESPONSES_TIMEOUT_MS } from './limits.ts';
 import type { ConnectionRecords } from './records/records.ts';
 import { ConnectionFiles, servedFiles } from './sessions/connection-files.ts';
 import { ConnectionHttp, openHttpClient } from './sessions/connection-http.ts';
@@ -40,7 +40,7 @@ import type { Quotas } from './sessions/quotas.ts';
 import type { Session } from './sessions/session.ts';
 import type { SessionRegistry } from './sessions/session-registry.ts';
 
-/** What a connection shares with the rest of the server. */
+/** The parts of the server that all connections share. */
 export interface ConnectionServices {
   readonly config: ExecServerConfig;
   readonly sessions: SessionRegistry;
@@ -50,11 +50,11 @@ export interface ConnectionServices {
   search(): Promise<ContentSearch>;
   readonly log: Logger;
   environmentInfo(): EnvironmentInfo;
-  /** Told of every new or resumed session. */
+  /** Called for every new or resumed session. */
   sessionOpened(): void;
 }
 
-/** An open session, and what its client works with once it asks for something: thousands of clients may be idle. */
+/** An open session. Its tools are created with the first request, because thousands of clients may be idle. */
 interface Attachment {
   readonly session: Session;
   tools: Tools | null;
@@ -67,13 +67,13 @@ interface Tools {
 }
 
 /**
- * One client: `initialize`, then `initialized`, then everything else. A request that comes too early is refused; what only a
- * broken client sends is answered with an error and ends the connection.
+ * One client: `initialize`, then `initialized`, then everything else. A request that comes too early gets an error. A message that
+ * violates the protocol gets an error, and the connection is closed.
  */
 export class ClientConnection {
-  /** Resolves when the connection is gone, its session is detached and its files are closed. */
+  /** Resolves when the connection is closed, its session is detached and its files are closed. */
   readonly closed: Promise<CloseReason>;
-  /** Who the client is. */
+  /** The identity of the client. */
   readonly principal: Principal;
   readonly #services: ConnectionServices;
   readonly #records: ConnectionRecords;
@@ -81,11 +81,11 @@ export class ClientConnection {
   readonly #dispatcher: Dispatcher;
   readonly #requests = new AbortController();
   readonly #busyPoll = new BusyPollClient();
-  /** Runs until the client has said who it is. */
-  #introduction: NodeJS.Timeout | null = null;
+  /** Closes the connection of a client that does not send `initialize`. */
+  #initializeTimer: NodeJS.Timeout | null = null;
   #attachment: Attachment | null = null;
   #acknowledged = false;
-  #answersStopped = false;
+  #responsesHeld = false;
 
   constructor(
     transport: Transport,
@@ -110,13 +110,13 @@ export class ClientConnection {
     this.#dispatcher = new Dispatcher(config.concurrentRequests, config.maxRequestBytesInFlight, (open) =>
       this.#connection.setReceiving(open),
     );
-    // Every waiting request listens; their number is bounded by the dispatcher.
+    // Every waiting request adds a listener; the dispatcher bounds their number.
     setMaxListeners(0, this.#requests.signal);
     this.closed = new Promise((resolve) => this.#open(resolve));
     this.#awaitInitialize(config.initializeTimeoutMs);
   }
 
-  /** What waits here, for metrics. */
+  /** Queue lengths, for metrics. */
   get load(): { readonly queued: number; readonly active: number; readonly outboundBytes: number } {
     const { queued, active } = this.#dispatcher;
     return { queued, active, outboundBytes: this.#connection.outboundBytes };
@@ -138,7 +138,7 @@ export class ClientConnection {
         this.#attachment?.tools?.http.setPaused(stopped);
       },
       responses: (stopped) => {
-        this.#answersStopped = stopped;
+        this.#responsesHeld = stopped;
         this.#dispatcher.setHeld(stopped);
         this.#attachment?.tools?.files.setHeld(stopped);
         this.#attachment?.tools?.http.setHeld(stopped);
@@ -148,16 +148,19 @@ export class ClientConnection {
     });
   }
 
-  /** A connection that never says what it wants would keep its place for ever. */
+  /** Without this timeout an idle client would occupy a connection slot without a limit. */
   #awaitInitialize(timeoutMs: number): void {
     if (timeoutMs === 0) return;
     const reason = `no initialize within ${timeoutMs} ms (initializeTimeoutMs)`;
-    this.#introduction = setTimeout(() => this.close({ code: CloseCode.policyViolation, reason }), timeoutMs);
+    this.#initializeTimer = setTimeout(
+      () => this.close({ code: CloseCode.policyViolation, reason }),
+      timeoutMs,
+    );
   }
 
-  #introduced(): void {
-    if (this.#introduction !== null) clearTimeout(this.#introduction);
-    this.#introduction = null;
+  #stopInitializeTimer(): void {
+    if (this.#initializeTimer !== null) clearTimeout(this.#initializeTimer);
+    this.#initializeTimer = null;
   }
 
   #request(message: RequestMessage): void {
@@ -186,12 +189,12 @@ export class ClientConnection {
     if (params.detachedSessionTtlMs != null) {
       session.detachedTtlMs = Math.min(params.detachedSessionTtlMs, config.detachedSessionTtlMs);
     }
-    this.#introduced();
+    this.#stopInitializeTimer();
     session.lifecycleNotifications = params.capabilities?.lifecycleNotifications ?? false;
     session.attach(this.#connection);
     this.#attachment = { session, tools: null };
     this.#records.attached(session.id, params.clientName, params.resumeSessionId != null);
-    // Whoever knows the whole id can resume the session.
+    // The complete id would allow to resume the session.
     log.info('session attached', {
       session: session.id.slice(0, 8),
       client: printable(params.clientName),
@@ -202,7 +205,7 @@ export class ClientConnection {
     return { sessionId: session.id, environmentInfo: environmentInfo() };
   }
 
-  /** Made with the first request. */
+  /** Creates the tools with the first request. */
   #makeTools(session: Session): Tools {
     const { quotas, search, config, environmentInfo, sandboxEnforcer, proxies, log } = this.#services;
     const { access } = this.principal;
@@ -230,8 +233,8 @@ export class ClientConnection {
       connection: this.#connection,
       records: this.#records,
     };
-    files.setHeld(this.#answersStopped);
-    http.setHeld(this.#answersStopped);
+    files.setHeld(this.#responsesHeld);
+    http.setHeld(this.#responsesHeld);
     const handlers = this.#records.recorded({
       ...environmentHandlers(services),
       ...capabilityHandlers(services),
@@ -245,7 +248,7 @@ export class ClientConnection {
     return { files, http, handlers };
   }
 
-  /** The handlers, once the handshake is complete and if the client may call the method. */
+  /** The handlers. Throws RpcError before the handshake is complete, and when the client may not call the method. */
   #handlersFor({ method, params }: RoutedRequest): Handlers {
     const { family } = METHODS[method];
     if (this.#attachment === null) {
@@ -260,7 +263,7 @@ export class ClientConnection {
 
   #submit(message: RequestMessage, routed: RoutedRequest, handlers: Handlers): void {
     const { lane, subject } = routed;
-    // The message itself is let go: what it held beyond the validated params would wait along with a request that waits.
+    // Keep only these members: the message may hold much more than the validated params, and the request may wait long.
     const { id, method, trace, bytes } = message;
     if (lane === 'ordinary' && this.#dispatcher.overloads(bytes)) {
       throw limitExceeded(
@@ -276,7 +279,7 @@ export class ClientConnection {
     const respond = (result: unknown): Promise<void> | undefined => {
       const sent = this.#connection.respond(id, result);
       this.#busyPoll.responseSent();
-      // One that is streamed may still prove too large.
+      // A streamed response may still turn out too large.
       if (sent !== undefined) return sent.then(succeeded);
       succeeded();
       return undefined;
@@ -298,7 +301,7 @@ export class ClientConnection {
         };
         const handle = () => invoke(handlers, routed, context);
         const result = span === undefined ? handle() : span.run(handle);
-        // An answer may fail too: one that is too large cannot be encoded.
+        // Responding may fail too: a result may be too large.
         if (result instanceof Promise) return result.then(respond).catch(refuse);
         return respond(result);
       } catch (error) {
@@ -328,11 +331,11 @@ export class ClientConnection {
     this.#busyPoll.responseSent();
   }
 
-  /** An error that nobody foresaw is a defect: the log gets the details, the client does not. */
+  /** An unknown error is a defect. Its details go to the log and not to the client. */
   #toRpcError(error: unknown, method: string): RpcError {
     const known = domainErrorToRpc(error);
     if (known !== null) return known;
-    // Nobody waits for the answer of a request that was given up.
+    // The request was aborted; no client waits for the response.
     if (error === this.#requests.signal.reason) return internalError('the connection has ended');
     const details = error instanceof Error ? (error.stack ?? error.message) : String(error);
     this.#services.log.error('request failed', { method, details });
@@ -340,38 +343,38 @@ export class ClientConnection {
   }
 
   /**
-   * The client says nothing more and still reads. Requests that wait for a program are answered with what there is, the others for
-   * as long as answers and bodies come; then the connection ends.
+   * The client has ended its input and still reads. Requests that wait for a program are answered with what is available. The others
+   * may continue as long as responses and bodies make progress. Then the connection is closed.
    */
   async #finish(): Promise<void> {
     this.#requests.abort();
-    let over = false;
-    const everything = Promise.race([this.#everythingAnswered(), this.closed])
+    let done = false;
+    const allDone = Promise.race([this.#allAnswered(), this.closed])
       .then(() => {
-        over = true;
+        done = true;
       })
       .catch(() => {});
     const progress = () => this.#connection.answered + (this.#attachment?.tools?.http.piecesSent ?? 0);
     let before: number;
     do {
       before = progress();
-      await withTimeout(everything, LAST_ANSWERS_TIMEOUT_MS);
-    } while (!over && progress() > before);
-    if (!over) {
+      await withTimeout(allDone, LAST_RESPONSES_TIMEOUT_MS);
+    } while (!done && progress() > before);
+    if (!done) {
       this.#attachment?.tools?.http.abortAll();
-      await withTimeout(everything, FINISH_TIMEOUT_MS);
+      await withTimeout(allDone, FINISH_TIMEOUT_MS);
     }
     this.#connection.finish({ code: CloseCode.normal, reason: 'end of input' });
   }
 
-  async #everythingAnswered(): Promise<void> {
+  async #allAnswered(): Promise<void> {
     await this.#dispatcher.idle();
     await this.#attachment?.tools?.http.finish();
   }
 
-  /** The session is detached at once; open files get a moment to be closed, which a dead mount may keep for ever. */
+  /** Detaches the session immediately. Closing files has a timeout, because it never ends on a dead mount. */
   async #detach(): Promise<void> {
-    this.#introduced();
+    this.#stopInitializeTimer();
     this.#dispatcher.clear();
     this.#requests.abort();
     const attachment = this.#attachment;

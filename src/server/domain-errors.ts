@@ -39,7 +39,7 @@ const SANDBOX_ERRORS: Readonly<Record<SandboxErrorKind, (message: string) => Rpc
   unenforceable: internalError,
 };
 
-/** The wire's word for an error of the domain, or null when it is not one: then it is a defect. */
+/** The RPC error for an error of a domain folder; null for any other error, which is a defect. */
 export function domainErrorToRpc(error: unknown): RpcError | null {
   if (error instanceof RpcError) return error;
   if (error instanceof ProcessError) return PROCESS_ERRORS[error.kind](error.message);

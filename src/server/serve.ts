@@ -28,21 +28,21 @@ import { type DescriptorShares, Quotas, shareDescriptors } from './sessions/quot
 import { SessionRegistry } from './sessions/session-registry.ts';
 import { checkSettings, readMinSandbox, tlsFilesOf } from './start-checks.ts';
 
-/** A server that is up. */
+/** A running server. */
 export interface RunningServer {
-  /** Where clients connect; null when the server does not listen. */
+  /** The URL that clients connect to; null when the server does not listen. */
   readonly url: string | null;
-  /** Resolves when the server has ended, whoever ended it. */
+  /** Resolves when the server has shut down, for whatever reason. */
   readonly closed: Promise<void>;
-  /** Stops accepting, lets programs end, kills the rest, and closes every connection with a reason. */
+  /** Stops accepting clients, lets programs end, kills the rest, and closes every connection with the reason. */
   close(reason?: string): Promise<void>;
-  /** Reads again what can change while the server runs. False when there is no such thing. */
+  /** Reloads certificates, revoked tokens and the audit log file. Resolves to false when none of them is configured. */
   reload(): Promise<boolean>;
-  /** Serves one client over a transport of the caller's own, who has made sure who that is; resolves when it is gone. */
+  /** Serves one client over a transport that the caller has authenticated. Resolves when the connection is closed. */
   accept(transport: Transport, principal?: Principal): Promise<CloseReason>;
 }
 
-/** Serves on the configured address; resolves once clients can connect. Programs can be started as soon as one does. */
+/** Serves on the configured address. Resolves when clients can connect and start programs. */
 export async function serve(config: ExecServerConfig): Promise<RunningServer> {
   const address = parseListenUrl(config.listen);
   if (address.kind === 'stdio') throw new Error('stdio has no address; use serveStdio');
@@ -53,13 +53,13 @@ export async function serve(config: ExecServerConfig): Promise<RunningServer> {
     await server.openRecords();
     return runningServer(server, null);
   } catch (error) {
-    // The records may be open already.
+    // Closes the audit log, which may be open already.
     await server.close();
     throw error;
   }
 }
 
-/** Serves one client over a pair of streams. Its end is the server's end, and nothing is kept for a resume. */
+/** Serves one client over a pair of streams. The server ends with the connection, and the session cannot be resumed. */
 export async function serveStdio(
   config: ExecServerConfig,
   input: Readable,
@@ -89,9 +89,9 @@ export interface ExecServerOptions {
   readonly inProcess?: boolean;
 }
 
-/** Owns everything a server has: sessions, connections, the listener and the spawner. */
+/** Owns the sessions, connections, listener and spawner of a server. */
 export class ExecServer {
-  /** Resolves when `close` has done its work. */
+  /** Resolves when `close` is complete. */
   readonly closed: Promise<void>;
   readonly #config: ExecServerConfig;
   readonly #inProcess: boolean;
@@ -104,7 +104,7 @@ export class ExecServer {
   /** Set with the first session. */
   #prepared: NodeJS.Immediate | null = null;
   #listener: Listener | null = null;
-  /** Null where no list is configured. */
+  /** Null when no revocation list is configured. */
   #revocations: Revocations | null = null;
   #records = ServerRecords.none;
   #search: Promise<ContentSearch> | null = null;
@@ -141,14 +141,14 @@ export class ExecServer {
           terminals: this.#spawner.pty.available,
           sandbox: this.#services.sandboxEnforcer.usable,
         }),
-      // After the answer: a client that opens a session is about to start something.
+      // After the response: a client that opens a session will soon start a program.
       sessionOpened: () => {
         this.#prepared ??= setImmediate(() => void this.#prepare().catch(() => undefined));
       },
     };
   }
 
-  /** Begins to keep the records that are configured; must precede the first client. Throws StartError when that is not possible. */
+  /** Opens the configured audit log, metrics and tracing. Must precede the first client. Throws StartError when that fails. */
   async openRecords(): Promise<void> {
     this.#records = await ServerRecords.open(this.#config, this.#log, () => this.#state());
   }
@@ -174,22 +174,19 @@ export class ExecServer {
       accepted: (transport, principal) => void this.accept(transport, principal),
     });
     const url = await this.#listener.listen();
-    // A program that may reach this machine through its proxy must not drive the server that confines it.
+    // A program that can reach this machine through its proxy must not control the server that sandboxes it.
     if (address.kind === 'websocket') this.#services.proxies.serverPorts.add(Number(new URL(url).port));
     if (address.kind === 'websocket' && tls === null && !isLoopback(address.host)) {
-      this.#log.warn(
-        'what clients send and receive can be read on the network: listen on wss:// with --tls-cert',
-        {
-          listen: url,
-        },
-      );
+      this.#log.warn('connections are not encrypted: listen on wss:// with --tls-cert and --tls-key', {
+        listen: url,
+      });
     }
     return url;
   }
 
   /**
-   * Reads again what can change while the server runs. False when there is no such thing. What is wrong is logged, and the server
-   * goes on with what it has.
+   * Reloads certificates, revoked tokens and the audit log file. Resolves to false when none of them is configured. A failure is
+   * logged, and the server continues with the old ones.
    */
   async reload(): Promise<boolean> {
     const read = await Promise.all([
@@ -204,9 +201,11 @@ export class ExecServer {
     if (this.#config.tlsCert === '') return false;
     try {
       await this.#listener?.reload();
-      this.#log.info('certificates read again');
+      this.#log.info('certificates reloaded');
     } catch (error) {
-      this.#log.error('the old certificates stay in use', { reason: (error as Error).message });
+      this.#log.error('cannot reload the certificates; the old ones stay in use', {
+        reason: (error as Error).message,
+      });
     }
     return true;
   }
@@ -215,9 +214,11 @@ export class ExecServer {
     if (this.#revocations === null) return false;
     try {
       await this.#revocations.reload();
-      this.#log.info('revoked tokens read again');
+      this.#log.info('revoked tokens reloaded');
     } catch (error) {
-      this.#log.error('the old list of revoked tokens stays in use', { reason: (error as Error).message });
+      this.#log.error('cannot reload the revoked tokens; the old list stays in use', {
+        reason: (error as Error).message,
+      });
     }
     for (const connection of this.#connections) this.#closeIfRevoked(connection);
     return true;
@@ -233,19 +234,21 @@ export class ExecServer {
     try {
       return await this.#records.reopen();
     } catch (error) {
-      this.#log.error('the old audit log stays in use', { reason: (error as Error).message });
+      this.#log.error('cannot reopen the audit log; the old file stays in use', {
+        reason: (error as Error).message,
+      });
       return true;
     }
   }
 
-  /** Serves one client; resolves when it is gone. */
+  /** Serves one client. Resolves when the connection is closed. */
   async accept(transport: Transport, principal = anonymousPrincipal(null)): Promise<CloseReason> {
     const records = this.#records.connection(principal);
     const connection = new ClientConnection(transport, this.#services, principal, records);
     this.#connections.add(connection);
-    // Whoever brings a transport of its own may come late.
+    // A caller may bring its own transport after shutdown has begun.
     if (this.#closing !== null) connection.close(goingAway(SHUTTING_DOWN));
-    // The list may have been read again since the token was looked at.
+    // The list may have been reloaded since the token was verified.
     this.#closeIfRevoked(connection);
     const expiry = this.#config.closeOnTokenExpiry ? closeOnExpiry(connection) : undefined;
     const reason = await connection.closed;
@@ -304,7 +307,7 @@ export class ExecServer {
   }
 }
 
-/** Where native calls work; a Node or a system that lacks some of these goes on as it is. */
+/** Enables the native calls that are available. The server works without them, but slower. */
 async function useNativeCalls({ busyPoll }: { readonly busyPoll: boolean }): Promise<void> {
   const [{ loadBase64 }, { loadCpuAffinity }] = await Promise.all([
     import('../native/base64.ts'),
@@ -327,7 +330,7 @@ async function endConnection(connection: ClientConnection, reason: string): Prom
   await connection.closed;
 }
 
-/** Null where nobody needs a token; then nothing of it is loaded. */
+/** Null when clients need no token; the code for tokens is not loaded then. */
 async function createGateOf(config: ExecServerConfig, revoked: Revocations | null): Promise<Gate | null> {
   if (config.wsAuth === 'none') return null;
   const { createGate } = await import('./auth/gate.ts');
@@ -344,7 +347,7 @@ function closeOnExpiry(connection: ClientConnection): NodeJS.Timeout | undefined
   const { expiresAtMs } = connection.principal;
   if (expiresAtMs === null) return undefined;
   const reason = { code: CloseCode.policyViolation, reason: 'the token has expired (closeOnTokenExpiry)' };
-  // A timer holds less than a token may last, and clocks are set: it looks every second.
+  // Not one long timer: a token may be valid longer than the longest timer, and the clock may be set.
   return setInterval(() => {
     if (Date.now() >= expiresAtMs) connection.close(reason);
   }, TOKEN_EXPIRY_CHECK_MS);

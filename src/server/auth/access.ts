@@ -4,21 +4,21 @@ import type { Need } from '../../protocol/define.ts';
 import { forbidden, printable } from '../../protocol/errors.ts';
 import { METHODS, type Method, type ParamsOf } from '../../protocol/registry.ts';
 
-/** What a connection may do. */
+/** The access rights of a connection. */
 export interface Access {
   readonly exec: boolean;
   readonly files: 'none' | 'read' | 'write';
-  /** Whether web servers may be asked from this machine. Programs go where they like; this is about requests without one. */
+  /** Whether `http/*` may be used. Programs reach the network independently of this. */
   readonly net: boolean;
-  /** Whether it may read the metrics of the server, which tell of everybody. No method needs this. */
+  /** Whether `/metrics` may be read, which covers all clients. No method needs this. */
   readonly metrics: boolean;
-  /** The directory below which files may be touched; null where all may be. */
+  /** The directory below which files may be accessed; null for all files. */
   readonly below: NativePath | null;
-  /** The same files with those left out that are not below the directory. */
+  /** Restricts a file system to the directory. */
   restrict(files: FileSystem): FileSystem;
 }
 
-/** What a connection may do whose token says nothing about it, or that needs none. */
+/** The rights of a connection without a token, or with a token without limits. */
 export const FULL_ACCESS: Access = {
   exec: true,
   files: 'write',
@@ -28,7 +28,7 @@ export const FULL_ACCESS: Access = {
   restrict: (files) => files,
 };
 
-/** Equal for connections whose methods may do the same. */
+/** Equal for connections with the same rights to call methods. */
 export function accessKey({ exec, files, net, below }: Access): string {
   return JSON.stringify([exec, files, net, below]);
 }
@@ -36,7 +36,7 @@ export function accessKey({ exec, files, net, below }: Access): string {
 /** The key of {@link FULL_ACCESS}. */
 export const FULL_ACCESS_KEY = accessKey(FULL_ACCESS);
 
-/** Throws what the client is told when a method is beyond its access. */
+/** Throws RpcError when a connection may not call a method. */
 export function requireAccess(access: Access, method: Method, params: unknown): void {
   const need = needOf(method, params);
   if (!grants(access, need)) {
@@ -45,12 +45,12 @@ export function requireAccess(access: Access, method: Method, params: unknown): 
   if (access.below !== null && METHODS[method].confinable === false) {
     const directory = printable(textOfNativePath(access.below));
     throw forbidden(
-      `the token does not allow ${method}: it cannot be kept below ${directory} with certainty`,
+      `the token does not allow ${method}: the server cannot restrict it to ${directory} reliably`,
     );
   }
 }
 
-/** A handle to write through needs what writing needs. */
+/** Opening a handle for writing needs the right to write. */
 function needOf(method: Method, params: unknown): Need {
   if (method !== 'fs/open') return METHODS[method].needs;
   return (params as ParamsOf<'fs/open'>).mode === 'read' ? 'files.read' : 'files.write';

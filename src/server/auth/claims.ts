@@ -1,13 +1,13 @@
 import { normalize } from 'node:path/posix';
 
-/** Kinds of access a token can be limited to. */
+/** The scopes that a token can be limited to. */
 export const SCOPES = ['exec', 'files', 'read-only', 'net', 'metrics'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** The private claim with which a signed token says less than "everything". Its members are those of {@link TokenLimits}. */
+/** The private claim that limits a signed token. Its members are those of {@link TokenLimits}. */
 export const LIMITS_CLAIM = 'exec_server';
 
-/** What a token is limited to. A member that is absent limits nothing. */
+/** The limits of a token. An absent member is no limit. */
 export interface TokenLimits {
   readonly scopes?: readonly Scope[];
   /** An absolute native path. */
@@ -15,26 +15,26 @@ export interface TokenLimits {
   readonly environment?: string;
 }
 
-/** Why limits contradict themselves or cannot be kept, or null when they are in order. */
+/** Why limits contradict each other or cannot be enforced; null when they are valid. */
 export function limitsProblem({ scopes, path, environment }: TokenLimits): string | null {
   if (scopes?.length === 0) return 'a token without any scope allows nothing';
   if (scopes?.includes('read-only') && (scopes.includes('files') || scopes.includes('exec')))
     return 'read-only stands alone or with net or metrics: other scopes write';
   if (environment === '') return 'the environment has no name';
   if (path === undefined) return null;
-  // A program goes where it likes: nothing here keeps it below a directory.
+  // A program is not restricted to the directory.
   if (scopes === undefined || scopes.includes('exec')) {
     return 'a path can be kept for files only: give the scope files or read-only';
   }
   if (!scopes.includes('files') && !scopes.includes('read-only')) {
     return 'a path is about files: give the scope files or read-only';
   }
-  return isTidyPath(path)
+  return isNormalPath(path)
     ? null
     : 'the path is not absolute, or has dots, double slashes or a slash at its end';
 }
 
-/** Reads the private claim; null when it is malformed. What is not understood is not ignored: it may be meant as a limit. */
+/** Reads the private claim; null when it is malformed. An unknown member makes it malformed, because it may be meant as a limit. */
 export function readLimits(claim: unknown): TokenLimits | null {
   if (claim === undefined) return {};
   if (claim === null || typeof claim !== 'object' || Array.isArray(claim)) return null;
@@ -58,7 +58,7 @@ function isOptionalText(value: unknown): value is string | undefined {
   return value === undefined || typeof value === 'string';
 }
 
-function isTidyPath(path: string): boolean {
+function isNormalPath(path: string): boolean {
   if (!path.startsWith('/') || path.includes('\0')) return false;
   return path === '/' || (normalize(path) === path && !path.endsWith('/'));
 }

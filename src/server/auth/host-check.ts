@@ -1,13 +1,13 @@
 import { isIP } from 'node:net';
 import { isLoopback } from '../../listener/listen-url.ts';
 
-/** Whether a request whose Host header is this may be answered. A request without one does not come from a browser. */
+/** Whether to accept a request with this Host header. A request without one does not come from a browser. */
 export type HostCheck = (host: string | undefined) => boolean;
 
 /**
- * Keeps out web pages that have their own name resolve to this machine (DNS rebinding): what they send carries that name. Loopback
- * and the address listened on are always answered; `allowed` names more, separated by commas, and `*` is everybody. A server that
- * listens on every address answers to any address, but not to any name.
+ * Protects against DNS rebinding: a web page whose name resolves to this machine sends that name as Host. Loopback and the listen
+ * address are always accepted. `allowed` lists more names, separated by commas; `*` accepts all. A server that listens on every
+ * address accepts any IP address, but not any name.
  */
 export function createHostCheck(listenHost: string, allowed: string): HostCheck {
   const names = new Set(
@@ -27,12 +27,12 @@ export function createHostCheck(listenHost: string, allowed: string): HostCheck 
   };
 }
 
-/** Without port, brackets, the dot at the end and capitals. */
+/** The lower-case host without port, brackets and trailing dot. */
 function bareName(host: string): string {
   const text = host.trim().toLowerCase();
   const bracketed = /^\[([^\]]*)\](?::\d*)?$/.exec(text)?.[1];
   if (bracketed !== undefined) return bracketed;
-  // An IPv6 address that somebody wrote without brackets. Asking `isIP` would compile a large expression at start-up.
+  // An IPv6 address without brackets. `isIP` would compile a large regular expression at start-up.
   if (text.indexOf(':') !== text.lastIndexOf(':')) return text;
   return text.replace(/:\d*$/, '').replace(/\.$/, '');
 }

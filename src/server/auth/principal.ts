@@ -1,25 +1,25 @@
 import { type Access, FULL_ACCESS } from './access.ts';
 
-/** Who stands behind a connection, as far as the server can tell. Nothing in it is secret: it may be logged and recorded. */
+/** The identity of a client, as far as the server knows it. Nothing in it is secret: it may be logged and recorded. */
 export interface Principal {
   readonly kind: 'anonymous' | 'capabilityToken' | 'signedToken' | 'harness';
-  /** Tells tokens apart, or the keys of harnesses, and does not reveal them; null where there was none. */
+  /** Distinguishes tokens, or the keys of harnesses, without revealing them; null without a token or key. */
   readonly tokenId: string | null;
-  /** The id by which its token can be revoked; null where it has none. */
+  /** The id that a revocation list names; null for a token without one. */
   readonly revocableId: string | null;
-  /** The peer's IP address; null where the transport has none. */
+  /** The peer's IP address; null when the transport has none. */
   readonly address: string | null;
   readonly access: Access;
-  /** When the token's time is up, in milliseconds since 1970; null where it has no end. */
+  /** When the token expires, in milliseconds since 1970; null when it does not. */
   readonly expiresAtMs: number | null;
 }
 
-/** A peer that came through a relay, whose registry has let it in. */
+/** A peer that connected through a relay, whose registry has authenticated it. */
 export function harnessPrincipal(keyId: string): Principal {
   return { ...anonymousPrincipal(null), kind: 'harness', tokenId: keyId };
 }
 
-/** A peer that need not show a token. */
+/** A peer that needs no token. */
 export function anonymousPrincipal(address: string | null): Principal {
   return {
     kind: 'anonymous',

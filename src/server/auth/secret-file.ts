@@ -4,7 +4,7 @@ import { FileError, toFileError } from '../../files/errors.ts';
 import { StartError } from '../../listener/start-error.ts';
 import { MAX_SECRET_FILE_BYTES } from '../limits.ts';
 
-/** Reads a token or secret, white space around it left out. Throws StartError, which names the file and shows nothing of it. */
+/** Reads a token or secret without the white space around it. Throws StartError, which names the file but not its content. */
 export function readSecretFile(file: string): string {
   const path = resolve(file);
   const secret = readText(path).trim();
@@ -12,7 +12,7 @@ export function readSecretFile(file: string): string {
   return secret;
 }
 
-/** Reads the secret that signed tokens are signed with. Throws StartError when it is too short to be one. */
+/** Reads the secret for signed tokens. Throws StartError when it is too short. */
 export function readSharedSecret(file: string): string {
   const secret = readSecretFile(file);
   if (Buffer.byteLength(secret) >= MIN_SHARED_SECRET_BYTES) return secret;
@@ -21,7 +21,7 @@ export function readSharedSecret(file: string): string {
   );
 }
 
-/** As long as the digest, as HMAC wants it. */
+/** The length of the digest, the minimum that RFC 2104 recommends for an HMAC key. */
 const MIN_SHARED_SECRET_BYTES = 32;
 
 function readText(path: string): string {
@@ -34,7 +34,7 @@ function readText(path: string): string {
   }
 }
 
-/** No more than a secret can have, so that a device does not fill the memory. */
+/** Reads a limited number of bytes, because the path may be an endless device. */
 function readBytes(path: string): Buffer {
   const descriptor = openSync(path, 'r');
   try {

@@ -3,7 +3,7 @@ import { printable } from '../../protocol/errors.ts';
 import { LIMITS_CLAIM, readLimits, type TokenLimits } from './claims.ts';
 import { fingerprint, type TokenCheck, type TokenVerifier } from './token-verifier.ts';
 
-/** What signed tokens are checked against. */
+/** The rules that signed tokens are checked against. */
 export interface SignedTokenRules {
   readonly secret: string;
   /** Empty accepts any. */
@@ -13,7 +13,7 @@ export interface SignedTokenRules {
   readonly maxClockSkewSeconds: number;
 }
 
-/** Accepts JSON web tokens with an HS256 signature by the shared secret, within their time. */
+/** Accepts JSON web tokens with an HS256 signature by the shared secret, while they are valid. */
 export function signedTokenVerifier(rules: SignedTokenRules, now: () => number = Date.now): TokenVerifier {
   return (token) => {
     const claims = verifiedClaims(token, rules.secret);
@@ -23,7 +23,7 @@ export function signedTokenVerifier(rules: SignedTokenRules, now: () => number =
   };
 }
 
-/** Signs claims; what the verifier above accepts. */
+/** Signs claims. The result is a token that the verifier accepts. */
 export function signToken(claims: Readonly<Record<string, unknown>>, secret: string): string {
   const content = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode(claims)}`;
   return `${content}.${signatureOf(content, secret).toString('base64url')}`;
@@ -38,7 +38,7 @@ interface Claims {
   readonly limits: TokenLimits;
 }
 
-/** Nothing of a token is looked at before its signature is found right, except which algorithm it claims. */
+/** Reads nothing but the algorithm before the signature is verified. */
 function verifiedClaims(token: string, secret: string): Claims | null {
   const [header, payload, signature, ...more] = token.split('.');
   if (header === undefined || payload === undefined || signature === undefined || more.length > 0)
@@ -50,7 +50,7 @@ function verifiedClaims(token: string, secret: string): Claims | null {
 
 function isSignature(text: string, content: string, secret: string): boolean {
   const given = Buffer.from(text, 'base64url');
-  // Decoding forgives; a token with several spellings would have as many digests to be known by.
+  // Base64 decoding is lenient. A token with several spellings would have several fingerprints.
   if (given.toString('base64url') !== text) return false;
   const expected = signatureOf(content, secret);
   return given.length === expected.length && timingSafeEqual(given, expected);
@@ -60,7 +60,7 @@ function signatureOf(content: string, secret: string): Buffer {
   return createHmac('sha256', secret).update(content).digest();
 }
 
-/** Null when a claim that matters is not of its type. */
+/** Null when a claim has the wrong type. */
 function readClaims(claims: Readonly<Record<string, unknown>>): Claims | null {
   const { exp, nbf = null, iss = null, aud = null, jti } = claims;
   const limits = readLimits(claims[LIMITS_CLAIM]);

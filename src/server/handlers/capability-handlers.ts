@@ -12,9 +12,9 @@ import type { HandlerServices } from './services.ts';
 
 type CapabilityMethod = 'capabilityRoots/discoverV1' | 'capabilities/discoverV2';
 
-/** What directories, and what is installed on this machine, offer to an agent. */
+/** Discovers the plugins, skills and other capabilities in directories and in the user's installation. */
 export function capabilityHandlers({ files, config }: HandlerServices): Pick<Handlers, CapabilityMethod> {
-  /** A sandbox that is not meant for this host is an error of its root, like a path that is not. */
+  /** A sandbox for another operating system is an error of its root, like a path of another operating system. */
   const filesOf = (root: Parameters<typeof files.under>[0]): FileSystem => {
     try {
       return files.under(root, 'read');
@@ -26,16 +26,16 @@ export function capabilityHandlers({ files, config }: HandlerServices): Pick<Han
   const links: LinkRule = config.followDiscoveryLinks ? 'follow' : 'contain';
   return {
     'capabilityRoots/discoverV1': ({ roots }, { park }) => {
-      const places = roots.map((root) => ({ ...root, files: filesOf(root) }));
-      const paths = roots.flatMap(({ path }, index) => pathHere(path, `roots.${index}.path`) ?? []);
+      const sandboxedRoots = roots.map((root) => ({ ...root, files: filesOf(root) }));
+      const paths = roots.flatMap(({ path }, index) => localPath(path, `roots.${index}.path`) ?? []);
       return files.order.run(paths, 'read', park, async () => ({
-        roots: await discoverCapabilityRoots(files.under({}, 'read'), places, files.ended, links),
+        roots: await discoverCapabilityRoots(files.under({}, 'read'), sandboxedRoots, files.ended, links),
       }));
     },
 
-    // Few clients ask for it, so that what answers them is loaded when one does.
+    // Few clients call this, so its code is loaded on the first call.
     'capabilities/discoverV2': async (params) => {
-      pathHere(params.cwd, 'cwd');
+      localPath(params.cwd, 'cwd');
       const fileSystem = files.under(params, 'read');
       await files.changesDone();
       const [{ discoverInstalled }, { findConfigLocations }] = await Promise.all([
@@ -48,8 +48,8 @@ export function capabilityHandlers({ files, config }: HandlerServices): Pick<Han
   };
 }
 
-/** Null for a path of another kind of host, which is no error of the request. */
-function pathHere(uri: string, name: string): NativePath | null {
+/** Null for a path of another operating system, which is not an error of the request. */
+function localPath(uri: string, name: string): NativePath | null {
   try {
     return pathFromUri(uri);
   } catch (error) {

@@ -8,15 +8,15 @@ import type { HandlerServices } from './services.ts';
 
 type FileHandleMethod = `fs/${'open' | 'readBlock' | 'writeBlock' | 'close'}`;
 
-/** What a handle stands for in the order of file operations. */
+/** The path and access with which a handle's operations are ordered. */
 interface Target {
   readonly path: NativePath;
   readonly access: Access;
 }
 
 /**
- * Block-wise access through handles that the client names. A handle's operations keep their own order; besides, each takes its
- * place among the operations on the file's path when it arrives, and waits for its turn when the handle gets to it.
+ * Block-wise access through handles that the client names. The operations of a handle run in order. Each is also queued among the
+ * operations on the file's path when it arrives, and waits for its turn when the handle reaches it.
  */
 export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, FileHandleMethod> {
   const { handles, order } = files;
@@ -57,7 +57,7 @@ export function fileHandleHandlers({ files }: HandlerServices): Pick<Handlers, F
           release: () => files.blocks.give(bytes),
         });
       } catch (error) {
-        // When the system fails a read, the handle is gone.
+        // A read that fails in the system closes the handle.
         if (error instanceof FileError && error.errno !== null) forget(handleId, target);
         throw error;
       } finally {

@@ -13,16 +13,16 @@ import {
 } from '../../rpc/results.ts';
 import type { Handlers } from '../../rpc/router.ts';
 import { FixedBufferPool } from '../../transport/buffer-pool.ts';
-import { INLINE_READ_BYTES, REUSED_CONTENT_MIN_BYTES, REUSED_CONTENTS_MAX } from '../limits.ts';
+import { CONTENT_POOL_SIZE, INLINE_READ_BYTES, POOLED_CONTENT_MIN_BYTES } from '../limits.ts';
 import { decodeParam, pathParam } from './params.ts';
 import type { HandlerServices } from './services.ts';
 
-/** Methods about whole files and directories; those about handles and watches have files of their own. */
+/** Methods for whole files and directories. */
 type WholeFileMethod =
   | `fs/${'readFile' | 'writeFile' | 'createDirectory' | 'getMetadata' | 'canonicalize' | 'readDirectory'}`
   | `fs/${'walk' | 'remove' | 'copy' | 'rename' | 'search'}`;
 
-/** Each turns URIs into paths, waits for its turn, asks the file system, and words the answer. */
+/** Each handler turns URIs into paths, waits for its turn, calls the file system and encodes the result. */
 export function fileHandlers({ files }: HandlerServices): Pick<Handlers, WholeFileMethod> {
   return {
     'fs/readFile': async (params, { park }) => {
@@ -157,7 +157,7 @@ function links(params: { readonly followSymlinks?: boolean | null | undefined })
 const BEFORE_DATA = '{"dataBase64":"';
 const AFTER_DATA = '"}';
 
-/** A small file is answered in one piece; a large one is read while it is sent. `onRead` is called when nothing more will be read. */
+/** A small file becomes one response; a large one is read while it is sent. `onRead` is called when reading is complete. */
 async function contentResult(
   content: FileContent,
   onRead: () => void,
@@ -168,7 +168,7 @@ async function contentResult(
   }
   let streamed = false;
   const wanted = Math.min(multipleOfThree(content.size + 1), INLINE_READ_BYTES);
-  const buffer = wanted < REUSED_CONTENT_MIN_BYTES ? Buffer.allocUnsafeSlow(wanted) : CONTENTS.take(wanted);
+  const buffer = wanted < POOLED_CONTENT_MIN_BYTES ? Buffer.allocUnsafeSlow(wanted) : CONTENTS.take(wanted);
   try {
     const first = buffer.subarray(0, wanted);
     const length = await content.read(first);
@@ -180,14 +180,14 @@ async function contentResult(
         });
   } finally {
     if (!streamed) {
-      // The bytes are there; how the descriptor ends is nobody's concern.
+      // The bytes are complete; an error on close does not matter.
       content.close().catch(() => {});
       onRead();
     }
   }
 }
 
-/** Whoever sends the content closes it, also when that is given up. */
+/** The sender closes the source, also when it is aborted. */
 function untilClosed(content: FileContent, onClosed: () => void): ByteSource {
   return {
     read: (buffer) => content.read(buffer),
@@ -195,13 +195,13 @@ function untilClosed(content: FileContent, onClosed: () => void): ByteSource {
   };
 }
 
-const CONTENTS = new FixedBufferPool(INLINE_READ_BYTES, REUSED_CONTENTS_MAX);
+const CONTENTS = new FixedBufferPool(INLINE_READ_BYTES, CONTENT_POOL_SIZE);
 
 function multipleOfThree(bytes: number): number {
   return Math.ceil(bytes / 3) * 3;
 }
 
-/** Hardly any name has something that JSON would escape, and asking costs less than encoding it. */
+/** Few names contain characters that JSON escapes, and the test is cheaper than JSON.stringify. */
 function directoryResult(entries: readonly DirectoryEntry[]): EncodedResult {
   const listed = entries.map(({ name, isDirectory, isFile }) => {
     const fileName = textOfName(name);

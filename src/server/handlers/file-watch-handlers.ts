@@ -7,7 +7,7 @@ import type { HandlerServices } from './services.ts';
 
 type FileWatchMethod = `fs/${'watchMissing' | 'watch' | 'unwatch'}`;
 
-/** Methods that tell of changes later. */
+/** Methods that send notifications about later changes. */
 export function fileWatchHandlers({ files, connection }: HandlerServices): Pick<Handlers, FileWatchMethod> {
   return {
     'fs/watchMissing': async ({ watchId, missing, present }) => {
@@ -43,7 +43,7 @@ export function fileWatchHandlers({ files, connection }: HandlerServices): Pick<
   };
 }
 
-/** Null when one of the URIs names no path here, which is an answer and no error; what is no path URI at all is one. */
+/** Null when a URI is a path of another operating system, which is not an error. Throws PathUriError for an invalid URI. */
 function nativePaths(uris: readonly string[]): NativePath[] | null {
   try {
     return uris.map((uri) => pathFromUri(uri));

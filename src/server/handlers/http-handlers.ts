@@ -39,7 +39,7 @@ export function httpHandlers(services: HandlerServices): Pick<Handlers, HttpMeth
 }
 
 const NO_BODY = Buffer.alloc(0);
-const NETWORK_FORBIDDEN = 'this server allows nobody to use the network (--min-sandbox)';
+const NETWORK_FORBIDDEN = 'this server does not allow requests to the network (--min-sandbox)';
 
 /** Sends a request to a web server, with its span and its audit record. */
 function carryOut<T extends { readonly status: number }>(

@@ -8,7 +8,7 @@ import { checkCommand } from './start-request.ts';
 
 type LegacyMethod = Extract<keyof Handlers, `command/${string}`>;
 
-/** The first dialect, `command/exec`, in terms of the same processes. What it cannot express is an error. */
+/** The older `command/exec` methods. They work on the same processes; a status that they have no result for is an error. */
 export function legacyHandlers(services: HandlerServices): Pick<Handlers, LegacyMethod> {
   const { processes } = services.session;
   return {

@@ -16,7 +16,7 @@ import { checkStart } from './start-request.ts';
 
 type ProcessMethod = Extract<keyof Handlers, `process/${string}`>;
 
-/** The `process/*` methods: each finds its process and says in the wire's words what happened. */
+/** The `process/*` methods. */
 export function processHandlers(services: HandlerServices): Pick<Handlers, ProcessMethod> {
   const { session, config } = services;
   const { processes } = session;
@@ -31,8 +31,10 @@ export function processHandlers(services: HandlerServices): Pick<Handlers, Proce
 
     'process/read': async ({ processId, afterSeq, maxBytes, waitMs }, { signal, park, maxResultBytes }) => {
       const process = await processes.get(processId);
-      const place = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
-      return readResult(await process.read({ ...place, budget: pageBudget(maxResultBytes()) }, signal, park));
+      const position = { afterSeq: afterSeq ?? 0, maxBytes: maxBytes ?? null, waitMs: waitMs ?? 0 };
+      return readResult(
+        await process.read({ ...position, budget: pageBudget(maxResultBytes()) }, signal, park),
+      );
     },
 
     'process/write': async (params, context) => {

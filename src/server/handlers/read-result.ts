@@ -7,7 +7,7 @@ import { given } from '../sessions/process-events.ts';
 
 type ReadResult = ResultOf<'process/read'>;
 
-/** A page in the words of `process/read`. */
+/** The result of `process/read` for a page of output. */
 export function readResult(page: ReadPage): ReadResult {
   return {
     chunks: page.chunks.map(wireChunk),
@@ -21,7 +21,7 @@ export function readResult(page: ReadPage): ReadResult {
   };
 }
 
-/** What a page may hold whose result may be so long in JSON. */
+/** How much output fits into a result with this many bytes of JSON. */
 export function pageBudget(maxResultBytes: number): PageBudget {
   return {
     size: maxResultBytes - EMPTY_PAGE_BYTES,
@@ -29,7 +29,7 @@ export function pageBudget(maxResultBytes: number): PageBudget {
   };
 }
 
-/** The largest chunk that can be read where answers have at most so many bytes. */
+/** The largest chunk that fits into a response of this size. */
 export function readableChunkBytes(maxResponseBytes: number): number {
   const characters = maxResponseBytes - READ_ENVELOPE_BYTES - EMPTY_PAGE_BYTES - EMPTY_CHUNK_BYTES;
   return Math.floor(characters / 4) * 3;
@@ -39,7 +39,7 @@ function wireChunk({ seq, stream, bytes }: RetainedChunk): ReadResult['chunks'][
   return { seq, stream, chunk: bytes.toString('base64') };
 }
 
-/** What is longest in each place. */
+/** The longest value of each member. */
 const WIDEST_SEQ = Number.MAX_SAFE_INTEGER;
 const EMPTY_PAGE: ReadPage = {
   chunks: [],
@@ -51,5 +51,5 @@ const EMPTY_PAGE: ReadPage = {
 };
 const EMPTY_CHUNK: RetainedChunk = { seq: WIDEST_SEQ, stream: 'stdout', bytes: Buffer.alloc(0) };
 const EMPTY_PAGE_BYTES = JSON.stringify(readResult(EMPTY_PAGE)).length;
-/** With the comma behind it. */
+/** Including the comma after it. */
 const EMPTY_CHUNK_BYTES = JSON.stringify(wireChunk(EMPTY_CHUNK)).length + 1;

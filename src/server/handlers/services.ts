@@ -10,7 +10,7 @@ import type { ConnectionHttp } from '../sessions/connection-http.ts';
 import type { Quotas } from '../sessions/quotas.ts';
 import type { Session } from '../sessions/session.ts';
 
-/** What the handlers of one connection work with. */
+/** The dependencies of the handlers of one connection. */
 export interface HandlerServices {
   readonly config: ExecServerConfig;
   readonly session: Session;

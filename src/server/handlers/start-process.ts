@@ -154,7 +154,10 @@ async function buildSandbox(
 
 function serveNetwork({ network, services, start: { processId } }: Launch): void {
   network?.started((error) =>
-    services.log.warn('a program has no network', { processId, reason: error.message }),
+    services.log.warn('a program has no network: its sockets did not arrive', {
+      processId,
+      reason: error.message,
+    }),
   );
 }
 
@@ -205,7 +208,7 @@ function hasOwnNetwork({ enforceManagedNetwork, sandbox }: CheckedStart): boolea
 function requireNetworkAllowed({ sandboxEnforcer }: HandlerServices, start: CheckedStart): void {
   if (!asksForNetwork(start) || !sandboxEnforcer.networkForbidden) return;
   throw invalidRequest(
-    'no program gets at the network here (minSandbox); send networkProxy null and do not enforce one',
+    'this server does not allow programs to use the network (minSandbox); send networkProxy null and enforceManagedNetwork false',
   );
 }
 

@@ -26,31 +26,31 @@ import {
   unavailable,
 } from './http-routes.ts';
 
-/** Where to listen and what to do with who comes. */
+/** The address of a listener, its limits and its callbacks. */
 export interface ListenerOptions extends WebSocketOptions, ConnectionLimits {
   readonly address: SocketAddress | UnixAddress;
   /** Null on a listener without TLS. */
   readonly tls: TlsFiles | null;
   /** How long a connection may take to become a websocket. */
   readonly handshakeTimeoutMs: number;
-  /** Names in Host headers that are answered beside loopback and the address itself, separated by commas. */
+  /** Host names that are accepted besides loopback and the address itself, separated by commas. */
   readonly allowedHost: string;
-  /** Asks for tokens; null lets everybody in. */
+  /** Checks tokens; null when clients need none. */
   readonly gate: Gate | null;
   readonly log: Logger;
-  /** Null where no metrics are served. */
+  /** Null when metrics are not served. */
   readonly metrics?: ServerMetrics | null;
   /** Called for every rejected connection. */
   rejected?(status: number, reason: string, address: string | null, tokenId: string | null): void;
   accepted(transport: Transport, principal: Principal): void;
 }
 
-/** The HTTP side of a server: health probes, and websocket upgrades on `/`. */
+/** Accepts HTTP requests: health probes, metrics, and websocket upgrades on `/`. */
 export class Listener {
   readonly #upgrader: WebSocketUpgrader;
   readonly #options: ListenerOptions;
   readonly #server: WebServer;
-  readonly #answersTo: HostCheck;
+  readonly #hostCheck: HostCheck;
   #draining = false;
 
   constructor(options: ListenerOptions) {
@@ -65,26 +65,26 @@ export class Listener {
       },
     );
     const { address, allowedHost } = options;
-    // No web page reaches a socket in the file system.
-    this.#answersTo = address.kind === 'unix' ? () => true : createHostCheck(address.host, allowedHost);
+    // A web page cannot connect to a Unix socket.
+    this.#hostCheck = address.kind === 'unix' ? () => true : createHostCheck(address.host, allowedHost);
   }
 
-  /** Binds the address; resolves with the URL that reaches it. */
+  /** Binds the address. Resolves to its URL. */
   async listen(): Promise<string> {
     return urlOf(this.#options.address, await this.#server.listen());
   }
 
-  /** Refuses new connections and reports not ready; probes are still answered. */
+  /** Refuses new connections and reports not ready. Probes are still answered. */
   drain(): void {
     this.#draining = true;
   }
 
-  /** Reads certificates again; a listener without TLS has nothing to read. Throws StartError and goes on with the old ones. */
+  /** Reloads the certificates; does nothing without TLS. Throws StartError and keeps the old ones. */
   async reload(): Promise<void> {
     await this.#server.reload();
   }
 
-  /** Frees the address and cuts what is left. */
+  /** Frees the address and closes the remaining connections. */
   async close(): Promise<void> {
     await this.#server.close();
   }
@@ -107,7 +107,7 @@ export class Listener {
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => socket.destroy());
     const misdirected = this.#refusalOf(request);
-    // Some clients offer another protocol with whatever they ask for.
+    // Some clients send an upgrade header with every request, for example for h2c.
     const metrics = misdirected === null ? this.#metricsFor(request) : null;
     if (metrics !== null) {
       void metrics.then((answer) => end(socket, answer));
@@ -120,7 +120,7 @@ export class Listener {
     else void this.#authenticate(this.#options.gate, request, socket, head);
   }
 
-  /** The answer to a request for metrics; null to any other, and where none are served. */
+  /** The response to a request for metrics; null for other requests and when metrics are not served. */
   #metricsFor(request: IncomingMessage): Promise<HttpResponse> | null {
     const { metrics = null, gate } = this.#options;
     if (metrics === null || !asksForMetrics(request)) return null;
@@ -131,7 +131,7 @@ export class Listener {
     });
   }
 
-  /** While it takes its time, the socket is one of those that are not websockets yet. */
+  /** Until this is done, the socket counts as a connection that is not a websocket yet. */
   async #authenticate(gate: Gate, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const malformed = handshakeError(request);
     if (malformed !== null) {
@@ -148,24 +148,24 @@ export class Listener {
     else if (!socket.destroyed) this.#admit(request, socket, head, admission.principal);
   }
 
-  /** The answer to a client without a good token, on record before it has waited its time. */
+  /** The response to a client without a valid token. It is recorded before the delay. */
   async #unauthorized(socket: Duplex, refused: Refused): Promise<HttpResponse> {
     const { refusal: reason, delayMs } = refused;
     const tokenId = refused.tokenId ?? null;
     const address = addressOf(socket);
-    // What costs a client nothing must not fill the log.
+    // Refusals that are not delayed must not fill the log.
     const level = delayMs > 0 ? 'warn' : 'info';
-    this.#options.log[level]('a client was refused', { reason, address, token: tokenId });
+    this.#options.log[level]('client refused', { reason, address, token: tokenId });
     const refusal = unauthorized(reason);
     this.#options.rejected?.(refusal.status, reason, address, tokenId);
     await delay(delayMs, undefined, { ref: false });
     return refusal;
   }
 
-  /** The answer to a client whose token is good for something else. */
+  /** The response to a client whose token has other scopes. */
   #forbidden(socket: Duplex, reason: string, { tokenId }: Principal): HttpResponse {
     const address = addressOf(socket);
-    this.#options.log.info('a client was refused', { reason, address, token: tokenId });
+    this.#options.log.info('client refused', { reason, address, token: tokenId });
     const refusal = forbidden(reason);
     this.#options.rejected?.(refusal.status, reason, address, tokenId);
     return refusal;
@@ -178,7 +178,7 @@ export class Listener {
     );
   }
 
-  /** A probe that comes with an offer to upgrade has its answer, and nobody was kept out. */
+  /** Records a rejected connection. A health probe with an upgrade header is answered, but not recorded as rejected. */
   #reject(socket: Duplex, answer: HttpResponse): void {
     if (answer.status >= 400) {
       this.#options.rejected?.(answer.status, answer.body.trim(), addressOf(socket), null);
@@ -188,7 +188,7 @@ export class Listener {
 
   #refusalOf(request: IncomingMessage): HttpResponse | null {
     const host = hostOf(request);
-    return this.#answersTo(host) ? null : misdirected(host ?? '');
+    return this.#hostCheck(host) ? null : misdirected(host ?? '');
   }
 
   #state(socket: Duplex): ListenerState {
@@ -209,7 +209,7 @@ function send(request: IncomingMessage, response: ServerResponse, answer: HttpRe
   response.end(request.method === 'HEAD' ? '' : answer?.body);
 }
 
-/** Nobody else watches a socket that HTTP has let go of: one that the peer keeps open would stay for ever and hold up `close`. */
+/** Destroys the socket after the response. HTTP no longer watches it: a peer that keeps it open would block `close`. */
 function end(socket: Duplex, answer: HttpResponse): void {
   socket.end(encodeResponse(answer, STATUS_CODES[answer.status] ?? ''), () => socket.destroy());
 }

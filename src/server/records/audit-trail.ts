@@ -9,14 +9,14 @@ import type { SandboxType } from '../../sandbox/sandbox-enforcer.ts';
 import type { CloseReason } from '../../transport/transport.ts';
 import type { Principal } from '../auth/principal.ts';
 
-/** Who asked, and under which rules: what every record of a connection carries. */
+/** Writes the audit records of one connection. Each contains the client's identity, connection and session. */
 export class ConnectionAuditTrail {
   readonly #log: AuditLog;
   readonly #who: AuditRecord['who'];
   readonly #connection: string;
   #session: string | null = null;
 
-  /** Records the connection. `id` tells it from others of this server. */
+  /** Records the connection. `id` is unique among the connections of this server. */
   constructor(log: AuditLog, id: number, principal: Principal) {
     const { kind, tokenId, address, access } = principal;
     this.#log = log;
@@ -24,39 +24,39 @@ export class ConnectionAuditTrail {
     this.#connection = `${process.pid}.${id}`;
     const { exec, files, net, metrics, below } = access;
     const directory = below === null ? null : textOfNativePath(below);
-    this.#tell({ event: 'connected', access: { exec, files, net, metrics, below: directory } });
+    this.#recordLowPriority({ event: 'connected', access: { exec, files, net, metrics, below: directory } });
   }
 
-  /** Throws RpcError while new work must not begin. */
+  /** Throws RpcError while new work must not start. */
   requireWritable(): void {
     this.#log.requireWritable();
   }
 
   attached(sessionId: string, clientName: string, resumed: boolean): void {
-    // Whoever knows the whole id can resume the session.
+    // The complete id would allow to resume the session.
     this.#session = sessionId.slice(0, 8);
-    this.#tell({ event: 'session', clientName, resumed });
+    this.#recordLowPriority({ event: 'session', clientName, resumed });
   }
 
   disconnected({ code, reason }: CloseReason): void {
-    this.#tell({ event: 'disconnected', code, reason });
+    this.#recordLowPriority({ event: 'disconnected', code, reason });
   }
 
-  /** A request that was not carried out because of who sent it or how much is going on. */
+  /** A request that was refused because of the client's rights or a limit. */
   refused(method: string, error: RpcError): void {
-    this.#tell({ event: 'refused', method, code: error.code, reason: error.message });
+    this.#recordLowPriority({ event: 'refused', method, code: error.code, reason: error.message });
   }
 
-  /** Resolves when the intent to start is on record, which must precede the start. Rejects with RpcError when it cannot be. */
+  /** Resolves when the start is recorded, which must precede the start itself. Rejects with RpcError when it cannot be recorded. */
   starting(processId: string, spec: SpawnSpec, policy: StartPolicy): Promise<void> {
     return this.#record({ event: 'start', processId, ...describeStart(spec), policy });
   }
 
   startFailed(processId: string, error: Error): void {
-    this.#note({ event: 'startFailed', processId, reason: error.message });
+    this.#recordLater({ event: 'startFailed', processId, reason: error.message });
   }
 
-  /** Has the end of a process recorded with what it wrote; the listener hears everything as before. */
+  /** Returns a listener that records the end of a process and forwards all events. */
   watch(processId: string, listener: ProcessListener): ProcessListener {
     const startedAt = performance.now();
     let outputBytes = 0;
@@ -72,28 +72,28 @@ export class ConnectionAuditTrail {
       },
       closed: (seq, reason) => {
         const durationMs = Math.round(performance.now() - startedAt);
-        this.#note({ event: 'exit', processId, exitCode: exit, reason, outputBytes, durationMs });
+        this.#recordLater({ event: 'exit', processId, exitCode: exit, reason, outputBytes, durationMs });
         listener.closed(seq, reason);
       },
     };
   }
 
-  /** Resolves when a change of files that was made, or tried, is on record. */
+  /** Resolves when a file change, or a failed attempt, is recorded. */
   fileChange(change: FileChange): Promise<void> {
     return this.#record({ event: 'file', ...change });
   }
 
-  /** A request to a web server that was answered, or was not: path and query may hold secrets and are left out. */
+  /** Records an HTTP request. Path and query are omitted, because they may contain secrets. */
   httpRequest(request: { readonly method: string; readonly url: string }, outcome: HttpOutcome): void {
-    this.#note({ event: 'http', method: request.method, host: hostOf(request.url), ...outcome });
+    this.#recordLater({ event: 'http', method: request.method, host: hostOf(request.url), ...outcome });
   }
 
-  /** Records without waiting: the log keeps it and says itself when it cannot write. */
-  #note(record: AuditRecord): void {
+  /** Records without waiting. The audit log keeps the record and logs write errors itself. */
+  #recordLater(record: AuditRecord): void {
     this.#record(record).catch(() => {});
   }
 
-  #tell(record: AuditRecord): void {
+  #recordLowPriority(record: AuditRecord): void {
     this.#record(record, 'low').catch(() => {});
   }
 
@@ -104,24 +104,24 @@ export class ConnectionAuditTrail {
   }
 }
 
-/** What a program is kept to. */
+/** The sandbox and limits of a program. */
 export interface StartPolicy {
   readonly sandbox: SandboxType;
   readonly limits: Readonly<Record<string, number | null>>;
 }
 
-/** What was done to files by which method. */
+/** A file change by a method. */
 export interface FileChange {
   readonly method: string;
   /** As the client wrote them. */
   readonly paths: readonly string[];
-  /** What was written; null where nothing is. */
+  /** Number of bytes written; null for a method that writes none. */
   readonly bytes: number | null;
   readonly outcome: 'done' | 'failed';
   readonly reason?: string;
 }
 
-/** What became of a request to a web server. Only refusals have a reason: what else goes wrong is told with the path. */
+/** The outcome of an HTTP request. Only refusals have a reason: other error texts contain the path. */
 export type HttpOutcome =
   | { readonly outcome: 'answered'; readonly status: number }
   | { readonly outcome: 'refused'; readonly reason: string }
@@ -131,7 +131,7 @@ function hostOf(url: string): string | null {
   return URL.canParse(url) ? new URL(url).host : null;
 }
 
-/** Values of variables are never recorded, only their names. */
+/** Records the names of environment variables, never their values. */
 function describeStart(spec: SpawnSpec) {
   const names = Object.keys(spec.env);
   return {
@@ -146,9 +146,9 @@ function describeStart(spec: SpawnSpec) {
 }
 
 function bounded(texts: readonly string[]): string[] {
-  let room = AUDIT_LIST_CHARS;
+  let charsLeft = AUDIT_LIST_CHARS;
   return texts.filter((text) => {
-    room -= text.length;
-    return room >= 0;
+    charsLeft -= text.length;
+    return charsLeft >= 0;
   });
 }

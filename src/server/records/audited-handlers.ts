@@ -5,9 +5,9 @@ import type { Handlers, RequestContext } from '../../rpc/router.ts';
 import type { ConnectionAuditTrail, FileChange } from './audit-trail.ts';
 
 /**
- * The same handlers with every change of files recorded before it is answered. What is written through a handle is recorded when
- * it is opened and, with the number of bytes, when it is closed. Starts are recorded where they are carried out, because their
- * record must precede them.
+ * Wraps the handlers so that every file change is recorded before its response. Writes through a handle are recorded when it is opened
+ * and, with the number of bytes, when it is closed. Process starts are recorded in the start itself, because their record must precede
+ * them.
  */
 export function auditedHandlers(handlers: Handlers, trail: ConnectionAuditTrail): Handlers {
   const audited = new Map<string, unknown>(Object.entries(handlers));
@@ -45,7 +45,7 @@ function auditedHandles(handlers: Handlers, trail: ConnectionAuditTrail): Pick<H
       const change = { method: 'fs/open' as const, paths: [path], bytes: null };
       return await recorded(trail, change, async () => {
         const result = await handlers['fs/open'](params, context);
-        // Before the record is written: blocks and the close may have been sent along with this.
+        // Before the record is written, because blocks and the close may be pipelined behind this request.
         writing.set(handleId, { path, bytes: 0 });
         return result;
       });
@@ -55,7 +55,7 @@ function auditedHandles(handlers: Handlers, trail: ConnectionAuditTrail): Pick<H
       try {
         return await handlers['fs/readBlock'](params, context);
       } catch (error) {
-        // When the system fails a read, the handle is gone.
+        // A read that fails in the system closes the handle.
         if (error instanceof FileError && error.errno !== null) await failed(params.handleId, error);
         throw error;
       }
@@ -85,7 +85,7 @@ function auditedHandles(handlers: Handlers, trail: ConnectionAuditTrail): Pick<H
 type Params = Readonly<Record<string, unknown>>;
 type Handler = (params: Params, context: RequestContext) => unknown;
 
-/** Carries out a change and records how it went; nothing is begun that could not be recorded. */
+/** Makes a change and records its outcome. Does not start a change that cannot be recorded. */
 async function recorded<T>(
   trail: ConnectionAuditTrail,
   change: { readonly method: Method; readonly paths: readonly string[]; readonly bytes: number | null },
@@ -108,7 +108,7 @@ function pathsOf(params: Params): string[] {
   return [params.path, params.sourcePath, params.destinationPath].filter((path) => typeof path === 'string');
 }
 
-/** How many bytes a request carries in base64; null when it carries none. */
+/** Number of bytes that a request carries in base64; null when it carries none. */
 function bytesOf(params: Params, bulk: BulkBytes | null): number | null {
   if (bulk !== null) return bulk.bytes.length;
   const text = params.dataBase64 ?? params.chunk;

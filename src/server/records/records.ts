@@ -17,7 +17,7 @@ import type { ConnectionAuditTrail, HttpOutcome, StartPolicy } from './audit-tra
 import type { auditedHandlers } from './audited-handlers.ts';
 import type { MeasuredRequest, ServerMetrics, ServerState } from './server-metrics.ts';
 
-/** The audit log with what is needed to write to it, loaded only where there is one. */
+/** The audit log and the code that writes to it, which is loaded only when it is configured. */
 interface Audit {
   readonly log: AuditLog;
   readonly rejected: RejectedConnections;
@@ -25,11 +25,11 @@ interface Audit {
   readonly auditedHandlers: typeof auditedHandlers;
 }
 
-/** What a server keeps about its work: an audit log, metrics and traces, each only where it is configured. */
+/** The audit log, metrics and traces of a server. Each is null unless it is configured. */
 export class ServerRecords {
-  /** The records of a server that keeps none. */
+  /** For a server without audit log, metrics and traces. */
   static readonly none = new ServerRecords(null, null, null);
-  /** Null where they are not served. */
+  /** Null when metrics are not served. */
   readonly metrics: ServerMetrics | null;
   readonly #audit: Audit | null;
   readonly #tracer: RequestTracer | null;
@@ -41,7 +41,7 @@ export class ServerRecords {
     this.#tracer = tracer;
   }
 
-  /** Opens what is configured. Throws StartError when the audit log cannot be written. */
+  /** Opens the configured records. Throws StartError when the audit log cannot be written. */
   static async open(
     config: ExecServerConfig,
     log: Logger,
@@ -56,7 +56,7 @@ export class ServerRecords {
     return new ServerRecords(audit, metrics, tracer);
   }
 
-  /** Begins the records of a connection. */
+  /** Creates the records of a connection. */
   connection(principal: Principal): ConnectionRecords {
     this.metrics?.connected(principal.kind === 'harness' ? 'relay' : 'websocket');
     const audit = this.#audit;
@@ -71,7 +71,7 @@ export class ServerRecords {
     this.#audit?.rejected.record(status, reason, address, tokenId);
   }
 
-  /** Goes on in a new audit log when the old one was moved away. False when there is none. */
+  /** Continues in a new audit log file after the old one was moved away. Resolves to false without an audit log. */
   async reopen(): Promise<boolean> {
     await this.#audit?.log.reopen();
     return this.#audit !== null;
@@ -83,7 +83,7 @@ export class ServerRecords {
   }
 }
 
-/** The records of one connection. Everything may be called whether or not records are kept. */
+/** The records of one connection. Methods do nothing where the records are not configured. */
 export class ConnectionRecords {
   readonly #trail: ConnectionAuditTrail | null;
   readonly #metrics: ServerMetrics | null;
@@ -102,7 +102,7 @@ export class ConnectionRecords {
     this.#audited = audited;
   }
 
-  /** Throws RpcError while new work must not begin, because it could not be recorded. */
+  /** Throws RpcError while new work must not start, because it could not be recorded. */
   requireWritable(): void {
     this.#trail?.requireWritable();
   }
@@ -115,36 +115,36 @@ export class ConnectionRecords {
     this.#trail?.disconnected(reason);
   }
 
-  /** The handlers with what they change recorded. */
+  /** Wraps the handlers so that file changes are recorded. */
   recorded(handlers: Handlers): Handlers {
     return this.#trail === null || this.#audited === null ? handlers : this.#audited(handlers, this.#trail);
   }
 
-  /** Begins to measure a request, where there are metrics. */
+  /** Starts measuring a request, if metrics are enabled. */
   measure(method: string): MeasuredRequest | undefined {
     return this.#metrics?.requested(method);
   }
 
-  /** Begins the span of a request, where there are spans. */
+  /** Starts the span of a request, if tracing is enabled. */
   traced(method: string, remote: TraceContext | null): RequestSpan | undefined {
     return this.#tracer?.request(method, remote);
   }
 
-  /** Begins the span of a request to a web server, as part of a request. */
+  /** Starts the span of an outgoing HTTP request within a request. */
   tracedHttp(method: string, parent: TraceContext | null): RequestSpan | undefined {
     return this.#tracer?.httpRequest(method, parent);
   }
 
-  /** A request failed and was answered with an error. */
+  /** A request was answered with an error. */
   refused(method: string, error: unknown, answer: RpcError): void {
     const cause = causeOfRefusal(error, answer);
     if (cause === null) return;
     this.#metrics?.refused(cause);
-    // A request to a web server that got this far has a record of its own.
+    // An HTTP request that reached the network rules has its own record.
     if (!(error instanceof NetworkError && method === 'http/request')) this.#trail?.refused(method, answer);
   }
 
-  /** Sends a request to a web server and records how it went. Rejects with RpcError while nothing can be recorded. */
+  /** Sends an HTTP request and records its outcome. Rejects with RpcError while nothing can be recorded. */
   async httpRequest<T extends { readonly status: number }>(
     request: { readonly method: string; readonly url: string },
     send: () => Promise<T>,
@@ -160,7 +160,7 @@ export class ConnectionRecords {
     }
   }
 
-  /** What a start has to wait for, if anything. Throws or rejects with RpcError when the start must not be. */
+  /** Records a start. The start must wait for the promise, if there is one. Throws or rejects with RpcError when it cannot be recorded. */
   starting(processId: string, spec: SpawnSpec, policy: StartPolicy): Promise<void> | null {
     this.requireWritable();
     return this.#trail?.starting(processId, spec, policy) ?? null;
@@ -174,26 +174,26 @@ export class ConnectionRecords {
     this.#trail?.startFailed(processId, error);
   }
 
-  /** The same listener, heard by the records too. */
+  /** Returns a listener that also feeds the audit log and the metrics. */
   watch(processId: string, listener: ProcessListener): ProcessListener {
     const audited = this.#trail?.watch(processId, listener) ?? listener;
     return this.#metrics?.watch(audited) ?? audited;
   }
 }
 
-/** Only a refusal by the server's own rules has a text that shows nothing of the request but its host. */
+/** Only refusals by the server's rules are recorded with their text: it contains nothing of the request but its host. */
 function outcomeOf(error: unknown): HttpOutcome {
   return error instanceof NetworkError && (error.kind === 'refused' || error.kind === 'limit')
     ? { outcome: 'refused', reason: error.message }
     : { outcome: 'failed' };
 }
 
-/** Why the server says no: because of who asks or for what, or of how much is going on. Null for errors that are failures. */
+/** Whether an error is a refusal because of missing rights or of a limit. Null for other errors. */
 function causeOfRefusal(error: unknown, { code }: RpcError): 'forbidden' | 'limit' | null {
   if (code === RpcErrorCode.forbidden) return 'forbidden';
   if (error instanceof NetworkError && error.kind === 'refused') return 'forbidden';
-  const crowded = error instanceof ProcessError && error.code === 'tooManyProcesses';
-  return crowded || code === RpcErrorCode.limitExceeded ? 'limit' : null;
+  const tooMany = error instanceof ProcessError && error.code === 'tooManyProcesses';
+  return tooMany || code === RpcErrorCode.limitExceeded ? 'limit' : null;
 }
 
 async function loadTracer(): Promise<RequestTracer> {

@@ -2,12 +2,12 @@ import { readdirSync } from 'node:fs';
 import { type Counter, type Histogram, Metrics } from '../../observability/metrics.ts';
 import type { ProcessListener } from '../../process/managed-process.ts';
 
-/** What is asked of the server at the moment of scraping. */
+/** The state of the server at the time of a scrape. */
 export interface ServerState {
   readonly connections: number;
   readonly attachedSessions: number;
   readonly detachedSessions: number;
-  /** Requests that wait for their turn, and those that run. */
+  /** Requests that are queued, and those that run. */
   readonly queuedRequests: number;
   readonly runningRequests: number;
   /** Bytes that wait for clients to read them. */
@@ -16,7 +16,7 @@ export interface ServerState {
   readonly audit: { readonly written: number; readonly pending: number; readonly lost: number } | null;
 }
 
-/** Counts what a server does. */
+/** The metrics of a server. */
 export class ServerMetrics {
   readonly contentType = Metrics.contentType;
   readonly #metrics = new Metrics();
@@ -38,17 +38,17 @@ export class ServerMetrics {
     this.#requests = metrics.counter('exec_server_requests_total', 'Requests answered.');
     this.#requestSeconds = metrics.histogram(
       'exec_server_request_duration_seconds',
-      'Time from the beginning of the work on a request to its answer.',
+      'Time from the start of the work on a request to its response.',
       REQUEST_SECONDS,
     );
     this.#queueSeconds = metrics.histogram(
       'exec_server_request_queue_duration_seconds',
-      'Time from the arrival of a request to the beginning of the work on it.',
+      'Time from the arrival of a request to the start of the work on it.',
       REQUEST_SECONDS,
     );
     this.#totalSeconds = metrics.histogram(
       'exec_server_request_total_duration_seconds',
-      'Time from the arrival of a request to its answer.',
+      'Time from the arrival of a request to its response.',
       REQUEST_SECONDS,
     );
     this.#started = metrics.counter('exec_server_processes_started_total', 'Programs started.');
@@ -66,7 +66,7 @@ export class ServerMetrics {
     this.#defineGauges(state);
   }
 
-  /** Everything in the exposition format. */
+  /** All metrics in the Prometheus text format. */
   text(): string {
     return this.#metrics.text();
   }
@@ -75,7 +75,7 @@ export class ServerMetrics {
     this.#connections.add({ transport });
   }
 
-  /** Begins to measure a request, which has just arrived. */
+  /** Starts measuring a request that has just arrived. */
   requested(method: string): MeasuredRequest {
     const arrivedAt = performance.now();
     let begunAt = arrivedAt;
@@ -94,12 +94,12 @@ export class ServerMetrics {
     };
   }
 
-  /** Counts a refusal under a word of the server's own: a status, a code or a kind of limit. */
+  /** Counts a refusal. `cause` is a fixed text of the server: an HTTP status, or a kind of error. */
   refused(cause: string): void {
     this.#refusals.add({ cause });
   }
 
-  /** Counts what a program writes and its end; the listener hears everything as before. */
+  /** Returns a listener that counts the output and the end of a program and forwards all events. */
   watch(listener: ProcessListener): ProcessListener {
     const startedAt = performance.now();
     let succeeded = false;
@@ -129,9 +129,7 @@ export class ServerMetrics {
   #defineGauges(state: () => ServerState): void {
     const metrics = this.#metrics;
     const one = (value: number) => [{ value }];
-    metrics.gauge('exec_server_connections_active', 'Connections that are open.', () =>
-      one(state().connections),
-    );
+    metrics.gauge('exec_server_connections_active', 'Open connections.', () => one(state().connections));
     metrics.gauge('exec_server_sessions', 'Sessions, with and without a connection.', () => [
       { labels: { state: 'attached' }, value: state().attachedSessions },
       { labels: { state: 'detached' }, value: state().detachedSessions },
@@ -139,7 +137,7 @@ export class ServerMetrics {
     metrics.gauge('exec_server_processes_active', 'Programs whose output has not ended.', () =>
       one(this.#running),
     );
-    metrics.gauge('exec_server_requests_active', 'Requests by what they do.', () => [
+    metrics.gauge('exec_server_requests_active', 'Requests that are queued or running.', () => [
       { labels: { state: 'queued' }, value: state().queuedRequests },
       { labels: { state: 'running' }, value: state().runningRequests },
     ]);
@@ -170,18 +168,18 @@ export class ServerMetrics {
 
 /** A request that is being measured. */
 export interface MeasuredRequest {
-  /** Its turn has come. */
+  /** The request leaves the queue. */
   began(): void;
   ended(result: RequestResult): void;
 }
 
 /** How a request ended. */
-export type RequestResult = 'success' | 'error';
+type RequestResult = 'success' | 'error';
 
 const REQUEST_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10, 60];
 const PROCESS_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 300, 1_800, 3_600];
 
-/** Nothing where the system does not tell. */
+/** Empty where the system does not report it. */
 function openDescriptors(): { value: number }[] {
   try {
     return [{ value: readdirSync('/proc/self/fd').length }];

@@ -23,26 +23,26 @@ import type { SandboxContext } from '../../protocol/sandbox.ts';
 import type { FileSandboxes } from '../../sandbox/sandbox-enforcer.ts';
 import { FixedBufferPool } from '../../transport/buffer-pool.ts';
 import {
+  BLOCK_POOL_SIZE,
   EARLIER_CHANGES_MS,
   FILE_OPERATIONS_PER_CONNECTION,
-  REUSED_BLOCKS_MAX,
   TREE_OPERATIONS_PER_CONNECTION,
 } from '../limits.ts';
 
-/** What a request says about its sandbox. */
-interface AskedSandbox {
+/** The sandbox that a request asks for. */
+interface RequestedSandbox {
   readonly sandbox?: SandboxContext | null | undefined;
 }
 
-/** Where news of the file system goes. */
-interface FileNewsPeer {
+/** Receives the events of file watches. */
+interface FileEventPeer {
   readonly saturated: boolean;
   sendBulk(message: Uint8Array): void;
 }
 
-/** What one connection holds of the file system. Nothing of it outlives the connection. What few clients use is loaded when they do. */
+/** The open files, watches and file operations of one connection. All of them end with the connection. Watches are loaded on first use. */
 export class ConnectionFiles {
-  /** The files of a request that asks for no sandbox, where the server demands none. */
+  /** The files for requests without a sandbox, on a server without a minimum sandbox. */
   readonly #fileSystem: FileSystem;
   readonly order = new PathOrder();
   readonly blocks = BLOCKS;
@@ -51,24 +51,24 @@ export class ConnectionFiles {
   readonly #search: () => Promise<ContentSearch>;
   readonly #fileSandboxes: FileSandboxes;
   readonly #bounded: (files: FileSystem) => FileSystem;
-  readonly #peer: FileNewsPeer;
+  readonly #peer: FileEventPeer;
   #missing: Promise<MissingWatch> | null = null;
   #watches: Promise<ConnectionWatches> | null = null;
   readonly #slots = new Semaphore(FILE_OPERATIONS_PER_CONNECTION);
   readonly #ended = new AbortController();
 
   /**
-   * `enterHandle` is asked before a file is opened through a handle; it may refuse, and returns what to call at the end. `files` are
-   * those that are the client's business; `fileSandboxes` has them for requests under a sandbox.
+   * `enterHandle` is called before a file is opened through a handle. It throws to refuse, and returns a function to call at the end.
+   * `files` are those that the client may access; `fileSandboxes` provides them for requests with a sandbox.
    */
   constructor(
-    peer: FileNewsPeer,
+    peer: FileEventPeer,
     search: () => Promise<ContentSearch>,
     enterHandle: () => () => void,
     files: FileSystem,
     fileSandboxes: FileSandboxes,
   ) {
-    // Every operation that waits for its place listens; their number is bounded by the dispatcher.
+    // Every waiting operation adds a listener; the dispatcher bounds their number.
     setMaxListeners(0, this.#ended.signal);
     const trees = new Semaphore(TREE_OPERATIONS_PER_CONNECTION);
     this.#bounded = (files) =>
@@ -79,36 +79,36 @@ export class ConnectionFiles {
     this.#search = search;
   }
 
-  /** The files that a request may see and change. Throws when its sandbox makes no sense; one that cannot be had fails each operation. */
-  under({ sandbox }: AskedSandbox, access: 'read' | 'write'): FileSystem {
+  /** The files that a request may access. Throws when its sandbox is invalid. When it cannot be enforced, each operation fails. */
+  under({ sandbox }: RequestedSandbox, access: 'read' | 'write'): FileSystem {
     const fileSandbox = this.#fileSandboxes.of(sandbox ?? null, access);
     return fileSandbox === null ? this.#fileSystem : this.#bounded(fileSandbox.fileSystem);
   }
 
-  /** A search that sees what the request may see. */
+  /** A search of the files that the request may read. */
   searchUnder({
     sandbox,
-  }: AskedSandbox): (request: SearchRequest, signal: AbortSignal) => Promise<SearchResult> {
+  }: RequestedSandbox): (request: SearchRequest, signal: AbortSignal) => Promise<SearchResult> {
     const fileSandbox = this.#fileSandboxes.of(sandbox ?? null, 'read');
     if (fileSandbox !== null) return fileSandbox.search;
     return async (...search) => (await this.#search()).search(...search);
   }
 
-  /** For what cannot be sandboxed and tells only about reading: refuses where a part of the disk is hidden from the request. */
-  requireAllReadable({ sandbox }: AskedSandbox, method: string): void {
+  /** For methods that cannot be sandboxed and reveal only names: throws FileError when the sandbox hides a part of the disk. */
+  requireAllReadable({ sandbox }: RequestedSandbox, method: string): void {
     if (this.#fileSandboxes.of(sandbox ?? null, 'read') === null) return;
     throw refused(
-      `${method} cannot be confined to a part of the disk; ask for it without a sandbox that hides files`,
+      `${method} cannot be restricted to a part of the disk; call it without a sandbox that hides files`,
     );
   }
 
-  /** Resolves when the changes that were asked for before are done; null when there are none. A dead mount is not waited for. */
+  /** Resolves when the changes of earlier requests are done, or after a timeout (dead mount); null when there are none. */
   changesDone(): Promise<void> | null {
     const changes = this.order.changesDone();
     return changes && withTimeout(changes, EARLIER_CHANGES_MS);
   }
 
-  /** Aborted with a FileError when the connection is gone. */
+  /** Aborted with a FileError when the connection is closed. */
   get ended(): AbortSignal {
     return this.#ended.signal;
   }
@@ -133,7 +133,7 @@ export class ConnectionFiles {
     return this.#watches;
   }
 
-  /** Tells whether the client keeps up; changes that gathered while it did not are sent. */
+  /** Sends the changes that were collected while bulk data waited, when it no longer does. */
   setPaused(paused: boolean): void {
     if (!paused) {
       this.#watches?.then(
@@ -143,12 +143,12 @@ export class ConnectionFiles {
     }
   }
 
-  /** While the client leaves answers unread no file operation begins: those that were let in already could bring any number. */
+  /** While the client leaves responses unread, no file operation starts: those that are dispatched already could produce many more. */
   setHeld(held: boolean): void {
     this.#slots.setPaused(held);
   }
 
-  /** Ends what is under way; unfinished replacements are dropped. */
+  /** Aborts all operations; unfinished replacements are discarded. */
   async dispose(): Promise<void> {
     this.#ended.abort(new FileError('failed', 'the connection has ended'));
     for (const loaded of [this.#missing, this.#watches]) {
@@ -167,8 +167,8 @@ export class ConnectionFiles {
   }
 }
 
-/** Memory for blocks of files, shared by all connections. */
-const BLOCKS = new FixedBufferPool(MAX_BLOCK_BYTES, REUSED_BLOCKS_MAX);
+/** Buffers for blocks of files, shared by all connections. */
+const BLOCKS = new FixedBufferPool(MAX_BLOCK_BYTES, BLOCK_POOL_SIZE);
 
 function changedNotification(watchId: string, { changes, overflow }: ChangeBatch): Uint8Array {
   const params: NotificationParamsOf<'fs/changed'> = {

@@ -3,17 +3,17 @@ import { MAX_WAITING_DECISIONS, MAX_WAITING_SESSION_DECISIONS } from '../../netw
 import { encodeNotification } from '../../protocol/envelope.ts';
 import type { NetworkPolicyDecisionEvent } from '../../protocol/network.ts';
 
-/** Where decisions are reported: the connection that is attached now, or nowhere. */
-export interface DecisionSink {
+/** Receives decisions: the attached connection, if there is one. */
+interface DecisionSink {
   readonly attached: boolean;
-  /** Whether the client is behind with reading. */
+  /** Whether bulk data waits for the client to read. */
   readonly saturated: boolean;
   sendBulk(frame: Uint8Array): void;
 }
 
 /**
- * Reports what proxies decide, in order per process. While the client does not read, or is away, decisions wait; when too many do,
- * the oldest are dropped, and the first that is sent says how many there were. Nothing is lost without being counted.
+ * Reports the decisions of proxies to the client, in order per process. They wait while the client does not read or is detached.
+ * When too many wait, the oldest are dropped, and the next one that is sent contains their number.
  */
 export class PolicyDecisions {
   readonly #sink: DecisionSink;
@@ -34,21 +34,21 @@ export class PolicyDecisions {
     this.#send(processId, waiting, false);
   }
 
-  /** The client reads again, or is back. */
+  /** Sends waiting decisions, when the client reads again or has reattached. */
   flush(): void {
     for (const [processId, waiting] of this.#waiting) this.#send(processId, waiting, false);
   }
 
-  /** Sends what is left of a process before its last event, whether the client reads or not; one that is away gets it later. */
+  /** Sends the last decisions of a process before its last event, even if bulk data waits. A detached client receives them later. */
   end(processId: string): void {
     const waiting = this.#waiting.get(processId);
     if (waiting !== undefined) this.#send(processId, waiting, true);
   }
 
-  #send(processId: string, waiting: WaitingDecisions, atOnce: boolean): void {
+  #send(processId: string, waiting: WaitingDecisions, evenIfSaturated: boolean): void {
     let sent = 0;
     for (const decision of waiting.decisions) {
-      if (!this.#sink.attached || (this.#sink.saturated && !atOnce)) break;
+      if (!this.#sink.attached || (this.#sink.saturated && !evenIfSaturated)) break;
       const params: NetworkPolicyDecisionEvent = { processId, ...decision };
       if (waiting.dropped > 0) params.droppedBefore = waiting.dropped;
       waiting.dropped = 0;
@@ -73,6 +73,6 @@ export class PolicyDecisions {
 
 interface WaitingDecisions {
   readonly decisions: Decision[];
-  /** How many came before the first of them and were dropped. */
+  /** Number of decisions that were dropped before the first of these. */
   dropped: number;
 }

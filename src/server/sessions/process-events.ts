@@ -5,11 +5,11 @@ import { encodeNotification } from '../../protocol/envelope.ts';
 import type { Notification, NotificationParamsOf } from '../../protocol/registry.ts';
 import { base64Length, writeBase64 } from '../../rpc/base64.ts';
 import { FixedBufferPool } from '../../transport/buffer-pool.ts';
-import { REUSED_FRAME_BYTES, REUSED_FRAME_MIN_BYTES, REUSED_FRAMES_MAX } from '../limits.ts';
+import { FRAME_POOL_SIZE, POOLED_FRAME_BYTES, POOLED_FRAME_MIN_BYTES } from '../limits.ts';
 
-/** Where events go: the connection that is attached now, or nowhere. */
+/** Receives events: the attached connection, if there is one. */
 export interface EventSink {
-  /** False while nobody is attached: the log keeps the output, and nothing need be encoded. */
+  /** False while the session is detached: the output log keeps the output, and nothing needs to be encoded. */
   readonly attached: boolean;
   /** `released` is called when the frame may be overwritten. */
   sendBulk(frame: Uint8Array, released?: () => void): void;
@@ -17,10 +17,10 @@ export interface EventSink {
   sendBulkBytes?(text: () => string, field: string, bytes: Uint8Array): boolean;
 }
 
-/** Which words a process reports in; fixed by the method that started it. */
+/** The method family whose notifications a process sends; the method that started it determines this. */
 export type Dialect = 'process' | 'command';
 
-/** Turns what a process does into notifications of its dialect. */
+/** Turns the events of a process into notifications of its dialect. */
 export function processNotifier(processId: string, dialect: Dialect, sink: EventSink): ProcessListener {
   return dialect === 'process' ? processEvents(processId, sink) : commandEvents(processId, sink);
 }
@@ -38,12 +38,12 @@ function processEvents(processId: string, sink: EventSink): ProcessListener {
   };
 }
 
-/** A reason is told only where there is one. */
+/** The `reason` member, which is absent without a reason. */
 export function given(reason: LimitReason | null): { reason?: LimitReason } {
   return reason === null ? {} : { reason };
 }
 
-/** The first dialect has no closed event: its exited is the last word, so it waits for the output. */
+/** The `command` dialect has no closed event. Its `exited` is the last event, so it waits for the end of the output. */
 function commandEvents(processId: string, sink: EventSink): ProcessListener {
   const id = JSON.stringify(processId);
   const beforeStream = Buffer.from(
@@ -65,7 +65,7 @@ function legacyStream(stream: StreamName): 'stdout' | 'stderr' {
   return stream === 'stderr' ? 'stderr' : 'stdout';
 }
 
-/** Events keep their place behind the output that came before them, so they travel with it. */
+/** Sends an event as bulk data, so that it stays behind the output that precedes it. */
 function send<N extends Notification>(sink: EventSink, method: N, params: NotificationParamsOf<N>): void {
   if (sink.attached) sink.sendBulk(Buffer.from(encodeNotification(method, params)));
 }
@@ -73,13 +73,13 @@ function send<N extends Notification>(sink: EventSink, method: N, params: Notifi
 const AFTER_CHUNK = Buffer.from('"}}');
 
 /**
- * An output notification in one buffer: constant prefix, what varies, base64, constant suffix. Output is most of what a server
- * sends; building it as text costs six times as much.
+ * Builds an output notification in one buffer: constant prefix, variable part, base64, constant suffix. Output is most of what a
+ * server sends, and building it as text takes six times as long.
  */
 function sendChunk(sink: EventSink, prefix: Buffer, varying: string, bytes: Buffer): void {
   if (sink.sendBulkBytes?.(() => `${prefix}${varying}${AFTER_CHUNK}`, 'chunk', bytes)) return;
   const length = prefix.length + varying.length + base64Length(bytes.length) + AFTER_CHUNK.length;
-  if (length < REUSED_FRAME_MIN_BYTES) {
+  if (length < POOLED_FRAME_MIN_BYTES) {
     const frame = Buffer.allocUnsafe(length);
     writeChunk(frame, prefix, varying, bytes);
     sink.sendBulk(frame);
@@ -96,4 +96,4 @@ function writeChunk(frame: Buffer, prefix: Buffer, varying: string, bytes: Buffe
   writeBase64(frame, start, bytes, AFTER_CHUNK);
 }
 
-const FRAMES = new FixedBufferPool(REUSED_FRAME_BYTES, REUSED_FRAMES_MAX);
+const FRAMES = new FixedBufferPool(POOLED_FRAME_BYTES, FRAME_POOL_SIZE);

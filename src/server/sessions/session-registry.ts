@@ -6,12 +6,12 @@ import { FULL_ACCESS_KEY } from '../auth/access.ts';
 import type { ExecServerConfig } from '../config/config.ts';
 import { Session } from './session.ts';
 
-/** Every session of a server: attached, or detached and waiting to be resumed until its time is up. */
+/** The sessions of a server. A detached session can be resumed until its TTL has passed. */
 export class SessionRegistry {
   readonly #config: ExecServerConfig;
   readonly #spawner: Spawner;
   readonly #sessions = new Map<string, Session>();
-  /** Expiry timers of detached sessions, the longest detached first. */
+  /** Expiry timers of detached sessions; the session that was detached first comes first. */
   readonly #expiries = new Map<Session, NodeJS.Timeout>();
   readonly #ending = new Set<Promise<void>>();
   #closing = false;
@@ -21,15 +21,15 @@ export class SessionRegistry {
     this.#spawner = spawner;
   }
 
-  /** How many sessions have a connection and how many wait for one. */
+  /** Numbers of attached and detached sessions. */
   get counts(): { readonly attached: number; readonly detached: number } {
     return { attached: this.#sessions.size - this.#expiries.size, detached: this.#expiries.size };
   }
 
-  /** A new session. Throws RpcError while the server shuts down or has as many as it keeps. */
+  /** Creates a session. Throws RpcError while the server shuts down and when it has the maximum number of sessions. */
   create(accessKey = FULL_ACCESS_KEY): Session {
     this.#refuseWhenClosing();
-    if (this.#sessions.size >= this.#config.maxSessions) this.#makeRoom();
+    if (this.#sessions.size >= this.#config.maxSessions) this.#evictIdle();
     const { maxProcessesPerConnection, closedProcessRetentionMs, detachedSessionTtlMs } = this.#config;
     const options = { maxProcesses: maxProcessesPerConnection, closedRetentionMs: closedProcessRetentionMs };
     const limits = sessionLimits(this.#config);
@@ -38,16 +38,16 @@ export class SessionRegistry {
     return session;
   }
 
-  /** A detached session, taken out of the expiry. Throws RpcError when it is unknown, of other access or in use. */
+  /** Returns a detached session and stops its expiry. Throws RpcError when it is unknown, has other access rights or is attached. */
   resume(sessionId: string, accessKey = FULL_ACCESS_KEY): Session {
     this.#refuseWhenClosing();
     const session = this.#sessions.get(sessionId);
-    // A client that may do less must not get at what one that may do more has started, whatever ids it knows.
+    // A client must not reach the processes of a client with more rights, even if it knows the session id.
     if (session === undefined || session.accessKey !== accessKey) {
       throw invalidRequest(`unknown session id ${printable(sessionId)}`);
     }
     if (session.attached) {
-      // Its client may have lost its link without a word and be the one who asks; it may then try again.
+      // The attached connection may be dead, and its client may be the one that reconnects. The probe detects that, and a retry succeeds.
       session.probe();
       throw sessionAttached(sessionId);
     }
@@ -56,7 +56,7 @@ export class SessionRegistry {
     return session;
   }
 
-  /** Keeps the session for a while, unless the server shuts down. */
+  /** Keeps the session for its TTL, unless the server shuts down. */
   detach(session: Session): void {
     session.detach();
     if (session.detachedTtlMs === 0 || this.#closing) {
@@ -69,7 +69,7 @@ export class SessionRegistry {
     );
   }
 
-  /** Kills the session's processes and forgets it. */
+  /** Kills the session's processes and removes it. */
   end(session: Session): void {
     clearTimeout(this.#expiries.get(session));
     this.#expiries.delete(session);
@@ -78,25 +78,25 @@ export class SessionRegistry {
     this.#ending.add(ended);
   }
 
-  /** Sends `signal` to every process, waits up to `graceMs`, then kills what is left. Without a grace period there is no signal. */
+  /** Sends `signal` to every process, waits up to `graceMs`, then kills the rest. Sends no signal without a grace period. */
   async close(signal: number, graceMs: number): Promise<void> {
     this.#closing = true;
     const sessions = [...this.#sessions.values()];
     if (graceMs > 0) for (const session of sessions) session.processes.signalAll(signal);
     const grace = new AbortController();
-    // Every process listens; their number is bounded by the sessions.
+    // Every process adds a listener; the sessions bound their number.
     setMaxListeners(0, grace.signal);
     const timer = setTimeout(() => grace.abort(), graceMs);
     await Promise.all(sessions.map((session) => session.processes.allClosed(grace.signal)));
     clearTimeout(timer);
-    // Killed while attached, so that clients hear how it ended.
+    // The sessions are still attached, so that clients receive the exit events.
     await Promise.all(sessions.map((session) => session.processes.close()));
     for (const session of sessions) this.end(session);
     await Promise.all(this.#ending);
   }
 
-  /** Ends the longest detached session in which nothing runs. What runs is never ended for somebody else's sake. */
-  #makeRoom(): void {
+  /** Ends the session that was detached first and has no running process. Running processes are never killed for a new session. */
+  #evictIdle(): void {
     for (const session of this.#expiries.keys()) {
       if (!session.processes.idle) continue;
       this.end(session);

@@ -7,19 +7,19 @@ import { PolicyDecisions } from './policy-decisions.ts';
 import { type PolicyRequestPeer, PolicyRequests } from './policy-requests.ts';
 import type { EventSink } from './process-events.ts';
 
-/** What a session needs of the connection it is attached to. */
-export interface SessionPeer extends PolicyRequestPeer {
+/** The connection that a session is attached to. */
+interface SessionPeer extends PolicyRequestPeer {
   /** Whether bulk output should wait. */
   readonly saturated: boolean;
   sendBulk(frame: Uint8Array, released?: () => void): void;
   readonly sendBulkBytes?: EventSink['sendBulkBytes'];
-  /** Drops the connection soon if nobody is at its other end any more. */
+  /** Closes the connection soon if its client is gone. */
   probe(): void;
 }
 
 /**
- * A client's processes and what it agreed on. It outlives the connection: while detached its processes run on, their output is
- * kept within the retention limits, and nothing is sent.
+ * The processes of a client and the options it negotiated. A session outlives its connection: while it is detached, its processes
+ * continue, their output is kept within the retention limits, and nothing is sent.
  */
 export class Session implements EventSink {
   readonly id = randomUUID();
@@ -27,9 +27,9 @@ export class Session implements EventSink {
   readonly shellStates: ShellStates;
   readonly policyRequests = new PolicyRequests(() => this.#peer);
   readonly policyDecisions = new PolicyDecisions(this);
-  /** What its programs may use together; null is no limit. */
+  /** Resource limits of all its programs together; null is no limit. */
   readonly limits: SessionLimits | null;
-  /** What its connections may do; the same for all of them. */
+  /** The access rights of its connections; the same for all of them. */
   readonly accessKey: string;
   /** How long the session outlives its connection. */
   detachedTtlMs: number;
@@ -65,20 +65,20 @@ export class Session implements EventSink {
     this.processes.setPaused(peer.saturated);
   }
 
-  /** Nobody reads any more, so nobody may hold the processes back. */
+  /** Without a client no back-pressure applies, so the processes are resumed. */
   detach(): void {
     this.#peer = null;
     this.processes.setPaused(false);
   }
 
-  /** Kills its processes and gives back what was made for them. Resolves when that is done. */
+  /** Kills its processes and cleans up after them. Resolves when that is done. */
   async close(): Promise<void> {
     this.detach();
     await this.processes.close();
     this.limits?.close();
   }
 
-  /** Somebody else wants the session: is its client still there? */
+  /** Checks whether the attached client is still alive, before a second one is refused. */
   probe(): void {
     this.#peer?.probe();
   }

@@ -4,7 +4,7 @@ import { PassThrough } from 'node:stream';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { STDIN_ACCEPTED_CHUNKS } from '../../../src/process/limits.ts';
 import { DEFAULT_CONFIG } from '../../../src/server/config/config.ts';
-import { LAST_ANSWERS_TIMEOUT_MS } from '../../../src/server/limits.ts';
+import { LAST_RESPONSES_TIMEOUT_MS } from '../../../src/server/limits.ts';
 import { type RunningServer, serveStdio } from '../../../src/server/serve.ts';
 import { base64, shell } from '../../support/programs.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -128,7 +128,7 @@ describe('at the end of input', () => {
     await waitFor('the request', () => asked.length === 1);
     const timers = vi.spyOn(globalThis, 'setTimeout');
     await end();
-    const [expire] = timers.mock.calls.find(([, ms]) => ms === LAST_ANSWERS_TIMEOUT_MS)!;
+    const [expire] = timers.mock.calls.find(([, ms]) => ms === LAST_RESPONSES_TIMEOUT_MS)!;
     timers.mockRestore();
     expect(answer(id)).toBeUndefined();
     expire();
@@ -144,10 +144,10 @@ describe('at the end of input', () => {
     await waitFor('the requests', () => asked.length === 2);
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     await end();
-    await vi.advanceTimersByTimeAsync(LAST_ANSWERS_TIMEOUT_MS * 0.7);
+    await vi.advanceTimersByTimeAsync(LAST_RESPONSES_TIMEOUT_MS * 0.7);
     asked[0]!.end('one');
     await Promise.race(ids.map(answered));
-    await vi.advanceTimersByTimeAsync(LAST_ANSWERS_TIMEOUT_MS * 0.7);
+    await vi.advanceTimersByTimeAsync(LAST_RESPONSES_TIMEOUT_MS * 0.7);
     vi.useRealTimers();
     asked[1]!.end('two');
     await server.closed;
@@ -169,7 +169,7 @@ describe('at the end of input', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     await end();
     for (const count of [2, 3, 4]) {
-      await vi.advanceTimersByTimeAsync(LAST_ANSWERS_TIMEOUT_MS * 0.7);
+      await vi.advanceTimersByTimeAsync(LAST_RESPONSES_TIMEOUT_MS * 0.7);
       await piece(count);
     }
     vi.useRealTimers();
