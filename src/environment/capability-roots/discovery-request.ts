@@ -88,7 +88,7 @@ async function discover(
     if (capabilities?.capabilityDiscoverySandbox !== true) {
       throw new ClientError(
         'unsupported',
-        `environment '${environment.id}' cannot confine capability discovery`,
+        `environment '${environment.id}' cannot sandbox capability discovery`,
         {
           hint: 'update its server, or enable the sandbox there',
         },

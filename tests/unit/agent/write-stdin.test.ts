@@ -186,7 +186,7 @@ describe('input', () => {
   });
 
   test.each([true, false])(
-    'that is not answered is not waited for for ever, on a terminal: %s',
+    'has a time limit when the executor does not answer, on a terminal: %s',
     async (tty) => {
       const fixture = new AgentFixture();
       const { id, process } = await fixture.running({ tty });

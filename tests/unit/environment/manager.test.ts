@@ -204,9 +204,9 @@ describe('status and info', () => {
     expect(await manager.status('local')).toEqual({ status: 'ready', error: null });
     expect(await manager.status('a')).toEqual({ status: 'pending', error: null });
     expect(await manager.status('b')).toEqual({ status: 'unknown', error: null });
-    connectors[0]!.last.fail(refused('nobody there'));
+    connectors[0]!.last.fail(refused('connection refused'));
     await settle();
-    expect(await manager.status('a')).toEqual({ status: 'disconnected', error: 'nobody there' });
+    expect(await manager.status('a')).toEqual({ status: 'disconnected', error: 'connection refused' });
   });
 
   it('requests the info each time', async () => {

@@ -53,8 +53,10 @@ describe('TextPieces', () => {
     const texts = fc.string({ unit: 'binary', maxLength: 30 }).map((text) => Buffer.from(text));
     fc.assert(
       fc.property(texts, fc.array(fc.nat(120)), fc.integer({ min: 4, max: 12 }), (bytes, cuts, max) => {
-        const places = [0, ...cuts.map((place) => place % (bytes.length + 1)).sort((a, b) => a - b)];
-        const parts = places.map((place, index) => bytes.subarray(place, places[index + 1] ?? bytes.length));
+        const offsets = [0, ...cuts.map((offset) => offset % (bytes.length + 1)).sort((a, b) => a - b)];
+        const parts = offsets.map((offset, index) =>
+          bytes.subarray(offset, offsets[index + 1] ?? bytes.length),
+        );
         for (const piece of cut(max, parts)) STRICT().decode(piece);
       }),
     );

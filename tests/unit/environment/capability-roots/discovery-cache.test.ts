@@ -294,7 +294,7 @@ describe('a sandbox', () => {
     const [result] = await cache.discover(via(worker, plugin), under(enforcing('/a')));
     expect(result!.error).toMatchObject({
       retryable: false,
-      message: expect.stringContaining('cannot confine'),
+      message: expect.stringContaining('cannot sandbox'),
     });
     expect(worker.requests).toHaveLength(0);
   });

@@ -37,10 +37,10 @@ it('requests the working directory of an executor that does not send it in the h
   server.environmentInfo = undefined;
   server.answers['environment/info'] = () => ({
     shell: { name: 'sh', path: '/bin/sh' },
-    cwd: 'file:///told',
+    cwd: 'file:///reported',
   });
   const environment = environmentOf(server);
   await run(environment.backend, ['pwd']);
-  expect(server.requests('process/start')[0]?.params.cwd).toBe('file:///told');
+  expect(server.requests('process/start')[0]?.params.cwd).toBe('file:///reported');
   await environment.dispose();
 });

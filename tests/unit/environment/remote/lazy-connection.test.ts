@@ -205,7 +205,7 @@ describe('the state', () => {
     const seen: ConnectionState[] = [];
     const stop = lazy.watch((state) => seen.push(state));
     lazy.start();
-    connector.last.fail(refused('nobody there'));
+    connector.last.fail(refused('connection refused'));
     await settle();
     connector.respond = (attempt) => attempt.succeed();
     await lazy.lease();
@@ -217,7 +217,7 @@ describe('the state', () => {
     expect(seen).toEqual([
       { connected: false, reason: 'it was not started' },
       { connected: false, reason: 'it is connecting' },
-      { connected: false, reason: 'nobody there' },
+      { connected: false, reason: 'connection refused' },
       { connected: true, reason: null },
       { connected: false, reason: 'it is recovering: cut' },
       { connected: true, reason: null },

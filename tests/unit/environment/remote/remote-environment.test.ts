@@ -54,9 +54,9 @@ describe('status', () => {
     const connector = new FakeConnector();
     const environment = new RemoteEnvironment('box', connector);
     environment.startConnecting();
-    connector.last.fail(refused('nobody there'));
+    connector.last.fail(refused('connection refused'));
     await settle();
-    const expected = { status: 'disconnected', error: 'nobody there' };
+    const expected = { status: 'disconnected', error: 'connection refused' };
     expect(await environment.status()).toEqual(expected);
     const waiting = environment.waitUntilReady();
     expect(connector.attempts).toHaveLength(2);
