@@ -1,12 +1,11 @@
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 
 /**
- * Rooms whose unit tests follow each other in one process: they count no children or descriptors of that process. A file in them that
- * replaces modules is listed below. Everything else gets a process of its own, which costs half a second for each file.
+ * Folders whose unit tests run one after the other in one process. Their tests neither count children or descriptors of the process
+ * nor mock modules. All other unit test files run in a separate process each, which costs half a second per file.
  */
 export const SHARED =
   'tests/unit/{agent,audit,client,environment,listener,network,observability,protocol,relay,rpc,scripts,server,transport}/**/*.test.ts';
-export const REPLACES_MODULES = 'tests/unit/**/{relay-source,run-executor}.test.ts';
 
 // Node reads these before anything else, 60 ms in each of the thousand processes that tests start. No test talks to the outside.
 delete process.env.NODE_EXTRA_CA_CERTS;
@@ -22,8 +21,7 @@ export default defineConfig({
       project('conformance', ['tests/conformance/**/*.test.ts']),
       project('e2e', ['tests/{e2e,interop,fuzz,soak}/**/*.test.ts']),
       project('unit', ['tests/unit/**/*.test.ts'], { exclude: [SHARED] }),
-      project('unit-replacing', [REPLACES_MODULES]),
-      project('unit-shared', [SHARED], { exclude: [REPLACES_MODULES], isolate: false }),
+      project('unit-shared', [SHARED], { isolate: false }),
     ],
   },
 });

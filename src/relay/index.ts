@@ -2,8 +2,7 @@ export { CredentialError, CredentialFrames } from './executor/credential-frames.
 export { type ExecutorOptions, RunningExecutor } from './executor/run-executor.ts';
 export { type RemoteEnvironmentConfig, runRemoteEnvironment } from './executor/run-remote-environment.ts';
 export { type ForwardTarget, forwardStream } from './forward/forward-stream.ts';
-export { connectRemote, type RemoteOptions } from './harness/connect-remote.ts';
-export { type RelayOptions, RelaySource } from './harness/relay-source.ts';
+export { connectRemote, type RelayOptions, RelaySource, type RemoteOptions } from './harness/relay-source.ts';
 export { bearerAuth, type RegistryAuth } from './registry-auth.ts';
 export { RegistryError } from './registry-client.ts';
 export { type RelayConfig, type RunningRelay, startRelay } from './service/relay.ts';

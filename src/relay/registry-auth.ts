@@ -1,12 +1,12 @@
-/** Shows a registry who is asking. */
+/** Authenticates requests to a registry. */
 export interface RegistryAuth {
-  /** Headers of the next request. What it throws or rejects with fails the request before anything is sent. */
+  /** Returns the headers of the next request. An error fails the request before anything is sent. */
   headers(): Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>;
-  /** Whether a text holds what must stay secret. An answer to a registration that does is refused. */
+  /** Whether a text contains the secret. A registration response that contains it is rejected. */
   revealedIn?(text: string): boolean;
 }
 
-/** A token that does not change, such as an API key. Throws TypeError for one that no header can carry. */
+/** Authenticates with a fixed token, such as an API key. Throws TypeError for a token that is not valid in a header. */
 export function bearerAuth(
   token: string,
   more: { readonly chatgptAccountId?: string | null } = {},
@@ -19,8 +19,8 @@ export function bearerAuth(
   return { headers: () => headers };
 }
 
-/** Returns the token. Throws TypeError for one with characters that no header can carry. */
+/** Returns the token. Throws TypeError for characters that are not valid in a header. */
 export function checkedToken(token: string): string {
   if (/^[\x21-\x7e]+$/.test(token)) return token;
-  throw new TypeError('a token is empty or has characters that no token can have, such as a line end');
+  throw new TypeError('a token is empty or contains invalid characters such as a space or line break');
 }

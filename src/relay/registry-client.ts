@@ -13,8 +13,7 @@ import {
 } from './limits.ts';
 import { NoisePublicKey } from './noise/public-key.ts';
 import { SECURITY_PROFILE } from './noise/suite.ts';
-import { isLoopbackHost } from './outbound/loopback.ts';
-import { type OutboundOptions, openTunnel } from './outbound/tunnel.ts';
+import { isLoopbackHost, type OutboundOptions, openTunnel } from './outbound/proxy.ts';
 import type { RegistryAuth } from './registry-auth.ts';
 import type { HarnessClaim } from './stream/executor-link.ts';
 

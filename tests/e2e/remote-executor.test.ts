@@ -175,7 +175,7 @@ test('a line that is no credential ends it at once', async () => {
   await connect(relay);
   executor.process.stdin!.write(credential('x', { version: 2 }));
   expect(await executor.exited).toBe(1);
-  expect(executor.stderr()).toContain('a credential on stdin is invalid: its version is not 1');
+  expect(executor.stderr()).toContain('invalid credential on stdin: its version is not 1');
 });
 
 test('without any credential the end of stdin is a good end', async () => {

@@ -3,7 +3,7 @@ import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { createLogger } from '../../src/observability/log.ts';
 import { RunningExecutor } from '../../src/relay/executor/run-executor.ts';
 import { serveHarnesses } from '../../src/relay/executor/run-remote-environment.ts';
-import { connectRemote } from '../../src/relay/harness/connect-remote.ts';
+import { connectRemote } from '../../src/relay/harness/relay-source.ts';
 import { bearerAuth } from '../../src/relay/registry-auth.ts';
 import { startRelay } from '../../src/relay/service/relay.ts';
 import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';

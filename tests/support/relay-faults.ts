@@ -10,7 +10,7 @@ import { ClientError } from '../../src/client/errors.ts';
 import { createLogger } from '../../src/observability/log.ts';
 import { RunningExecutor } from '../../src/relay/executor/run-executor.ts';
 import { serveHarnesses } from '../../src/relay/executor/run-remote-environment.ts';
-import { connectRemote } from '../../src/relay/harness/connect-remote.ts';
+import { connectRemote } from '../../src/relay/harness/relay-source.ts';
 import { bearerAuth } from '../../src/relay/registry-auth.ts';
 import { DEFAULT_CONFIG } from '../../src/server/config/config.ts';
 import { type RunningServer, serve } from '../../src/server/serve.ts';

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { ExecServerClient } from '../../src/client/client.ts';
 import { createLogger } from '../../src/observability/log.ts';
-import { connectRemote, type RemoteOptions } from '../../src/relay/harness/connect-remote.ts';
+import { connectRemote, type RemoteOptions } from '../../src/relay/harness/relay-source.ts';
 import { type TokenRole, writeToken } from '../../src/relay/service/access/access-tokens.ts';
 import { Seal } from '../../src/relay/service/access/sealed-text.ts';
 import { type RelayConfig, type RunningRelay, startRelay } from '../../src/relay/service/relay.ts';

@@ -4,19 +4,19 @@ import { MAX_CREDENTIAL_LINE_BYTES } from '../limits.ts';
 import { checkedToken, type RegistryAuth } from '../registry-auth.ts';
 import { RegistryError } from '../registry-client.ts';
 
-/** A line is no credential. Its text does not repeat the line. */
+/** A line is not a valid credential. The message does not contain the line. */
 export class CredentialError extends Error {
   override readonly name = 'CredentialError';
 }
 
 /**
- * Credentials that come as lines of JSON for as long as the executor runs. Each takes the place of the one before; who stops sending
- * them in time is not let in by the registry any more, and who ends the stream wants the executor to end.
+ * Reads credentials as lines of JSON while the executor runs. Each line replaces the previous credential. Without a new line in time
+ * the credential expires and the registry refuses it. The end of the input ends the executor.
  */
 export class CredentialFrames implements RegistryAuth {
-  /** Resolves with the first credential: true, or false when the stream ends before. Rejects with CredentialError. */
+  /** Resolves with true at the first credential, or with false when the input ends first. Rejects with CredentialError. */
   readonly ready: Promise<boolean>;
-  /** Resolves at the end of the stream; rejects with CredentialError at a line that is no credential. */
+  /** Resolves at the end of the input. Rejects with CredentialError at an invalid line. */
   readonly ended: Promise<void>;
   readonly #environmentId: string;
   readonly #now: () => number;
@@ -38,7 +38,9 @@ export class CredentialFrames implements RegistryAuth {
 
   headers(): Readonly<Record<string, string>> {
     if (this.#now() >= this.#expiresAtMs) {
-      throw new RegistryError('the credential has expired, and no new one has come', { retryable: true });
+      throw new RegistryError('the credential has expired and no new one arrived on stdin', {
+        retryable: true,
+      });
     }
     return { authorization: `Bearer ${this.#token}` };
   }
@@ -58,7 +60,7 @@ export class CredentialFrames implements RegistryAuth {
       }
     } catch (error) {
       if (error instanceof CredentialError) throw error;
-      throw new CredentialError(`the credentials on stdin cannot be read: ${(error as Error).message}`);
+      throw new CredentialError(`cannot read credentials from stdin: ${(error as Error).message}`);
     }
     if (lines.rest().length > 0) throw invalid('it does not end with a line feed');
   }
@@ -76,8 +78,9 @@ export class CredentialFrames implements RegistryAuth {
     const { version, environment_id: environmentId, token, expires_at: expiresAt } = frame;
     if (version !== 1) throw invalid('its version is not 1');
     if (environmentId !== this.#environmentId) throw invalid('it is for another environment');
-    if (typeof token !== 'string') throw invalid('its token is no text');
-    if (!Number.isSafeInteger(expiresAt)) throw invalid('expires_at is not in whole seconds since 1970');
+    if (typeof token !== 'string') throw invalid('its token is not a string');
+    if (!Number.isSafeInteger(expiresAt))
+      throw invalid('expires_at is not a whole number of seconds since 1970');
     const expiresAtMs = (expiresAt as number) * 1_000;
     if (expiresAtMs <= this.#now()) throw invalid('it has expired');
     this.#token = tokenOf(token);
@@ -96,5 +99,5 @@ function tokenOf(text: string): string {
 }
 
 function invalid(what: string): CredentialError {
-  return new CredentialError(`a credential on stdin is invalid: ${what}`);
+  return new CredentialError(`invalid credential on stdin: ${what}`);
 }

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { sleep } from '../../base/abort.ts';
+import { sleep as sleepFor } from '../../base/abort.ts';
 import { Backoff, shorteningJitter } from '../../base/backoff.ts';
 import type { Logger } from '../../observability/log.ts';
 import { UpgradeRefusedError } from '../../transport/open-websocket.ts';
 import { CloseCode, type CloseReason, type Transport } from '../../transport/transport.ts';
 import { EXECUTOR_BACKOFF_MAX_MS, EXECUTOR_BACKOFF_MIN_MS } from '../limits.ts';
 import { createIdentity } from '../noise/identity.ts';
-import { nameOf, openRendezvous } from '../outbound/rendezvous.ts';
-import type { OutboundOptions } from '../outbound/tunnel.ts';
+import type { OutboundOptions } from '../outbound/proxy.ts';
+import { openRendezvous, withoutQuery } from '../outbound/rendezvous.ts';
 import type { RegistryAuth } from '../registry-auth.ts';
 import {
   checkedEnvironmentId,
@@ -17,27 +17,27 @@ import {
   RegistryError,
 } from '../registry-client.ts';
 import { ExecutorLink, type RelayPeer } from '../stream/executor-link.ts';
-import { rejectStream } from '../stream/reject-stream.ts';
+import { rejectStream } from '../stream/noise-stream.ts';
 
-/** Who an executor is, where it registers, and what it does with harnesses. */
+/** Identity, registry and callbacks of an executor. */
 export interface ExecutorOptions extends Partial<OutboundOptions> {
   /** Base URL of the registry: `https:`, or `http:` on this machine. */
   readonly registryUrl: string;
   readonly environmentId: string;
   readonly auth: RegistryAuth;
-  /** What logs call it. */
+  /** Name in log lines. */
   readonly name?: string;
   readonly log: Logger;
-  /** Takes the stream of a harness that has been let in. */
+  /** Receives the stream of an authorized harness. */
   accept(transport: Transport, peer: RelayPeer): void;
 }
 
 /**
- * An executor that is registered and stays connected to its rendezvous. It has one identity for its whole life, so that a registry
- * can tell its return from another executor that takes its place.
+ * Registers an executor and keeps it connected to its rendezvous. It keeps one identity until it is closed. The registry therefore can
+ * distinguish its return from another executor that replaces it.
  */
 export class RunningExecutor {
-  /** Resolves after {@link close}; rejects with RegistryError when the registry says no in a way that does not pass. */
+  /** Resolves after {@link close}. Rejects with RegistryError when the registry refuses permanently. */
   readonly ended: Promise<void>;
   readonly #options: ExecutorOptions;
   readonly #outbound: OutboundOptions;
@@ -45,13 +45,15 @@ export class RunningExecutor {
   readonly #identity = createIdentity();
   readonly #link: ExecutorLink;
   readonly #stop = new AbortController();
+  readonly #sleep: typeof sleepFor;
   readonly #backoff = new Backoff(EXECUTOR_BACKOFF_MIN_MS, EXECUTOR_BACKOFF_MAX_MS, shorteningJitter);
   #pipeLost: (reason?: CloseReason) => void = () => {};
   #draining = false;
 
-  /** Throws TypeError for options that make no sense. */
-  constructor(options: ExecutorOptions) {
+  /** Throws TypeError for invalid options. Tests pass a `sleep` that records the delays between attempts. */
+  constructor(options: ExecutorOptions, { sleep = sleepFor }: { readonly sleep?: typeof sleepFor } = {}) {
     this.#options = options;
+    this.#sleep = sleep;
     const { environmentId, auth, env = process.env, tls } = options;
     this.#outbound = { env, tls };
     const url = parseRegistryUrl(options.registryUrl);
@@ -74,12 +76,12 @@ export class RunningExecutor {
     this.ended = this.#run().finally(() => this.close());
   }
 
-  /** Lets no further harness in. */
+  /** Refuses new harnesses. */
   drain(): void {
     this.#draining = true;
   }
 
-  /** Ends every stream and the connection. */
+  /** Closes all streams and the connection. */
   close(): void {
     this.#stop.abort();
     this.#link.close({ code: CloseCode.goingAway, reason: 'the executor is shutting down' });
@@ -92,36 +94,36 @@ export class RunningExecutor {
     while (registration !== null) {
       const refused = await this.#serve(registration);
       if (signal.aborted) return;
-      // The URL is good no more: a new one is asked for at once, and used as soon as any other.
+      // The rendezvous no longer accepts the URL. A new registration returns another one, used after the same delay.
       if (refused) registration = await this.#register();
-      await sleep(this.#backoff.next(), signal);
+      await this.#sleep(this.#backoff.next(), signal);
     }
   }
 
-  /** Registers, and tries again for as long as what is in the way may pass. Null once the executor is closed. */
+  /** Registers, and retries while the failure is temporary. Returns null once the executor is closed. */
   async #register(): Promise<Registration | null> {
     const { log, environmentId, name = null } = this.#options;
     const { signal } = this.#stop;
     while (!signal.aborted) {
       try {
         const registration = await this.#registry.register(this.#identity.publicKey, signal);
-        log.info('registered', { environmentId, name, rendezvous: nameOf(registration.url) });
+        log.info('registered', { environmentId, name, rendezvous: withoutQuery(registration.url) });
         return registration;
       } catch (error) {
         if (signal.aborted) return null;
         if (!(error instanceof RegistryError) || !error.retryable) throw error;
-        const pauseMs = this.#backoff.next();
-        log.warn('the registration failed; it is tried again', {
+        const delayMs = this.#backoff.next();
+        log.warn('registration failed, retrying', {
           reason: error.message,
-          pauseMs: Math.round(pauseMs),
+          delayMs: Math.round(delayMs),
         });
-        await sleep(pauseMs, signal);
+        await this.#sleep(delayMs, signal);
       }
     }
     return null;
   }
 
-  /** Serves until the connection is lost, or not at all. True when the rendezvous refuses the URL. */
+  /** Connects and serves until the connection is lost. Returns true when the rendezvous refuses the URL. */
   async #serve({ url, registrationId }: Registration): Promise<boolean> {
     const { log } = this.#options;
     const { signal } = this.#stop;
@@ -131,20 +133,20 @@ export class RunningExecutor {
       const lost = new Promise<CloseReason | undefined>((resolve) => {
         this.#pipeLost = resolve;
       });
-      // A link that is closed meanwhile closes the pipe, and tells nobody.
+      // If the link was closed meanwhile, it closes the pipe without an event.
       this.#link.attach(pipe, registrationId);
       if (signal.aborted) return false;
       this.#backoff.reset();
-      log.info('connected to the rendezvous', { rendezvous: nameOf(url) });
+      log.info('connected to the rendezvous', { rendezvous: withoutQuery(url) });
       const { code = null, reason = '' } = (await lost) ?? {};
       if (!signal.aborted) {
-        log.warn('the connection to the rendezvous is lost', { rendezvous: nameOf(url), code, reason });
+        log.warn('lost the connection to the rendezvous', { rendezvous: withoutQuery(url), code, reason });
       }
       return false;
     } catch (error) {
       if (signal.aborted) return false;
-      log.warn('the rendezvous cannot be reached', {
-        rendezvous: nameOf(url),
+      log.warn('cannot reach the rendezvous', {
+        rendezvous: withoutQuery(url),
         reason: (error as Error).message,
       });
       return error instanceof UpgradeRefusedError && isRefusal(error.status);
@@ -152,7 +154,7 @@ export class RunningExecutor {
   }
 }
 
-/** Whether a status is about the URL. 408 and 429 are about the moment. */
+/** Whether a status means that the URL is invalid. 408 and 429 are temporary. */
 function isRefusal(status: number): boolean {
   return status >= 400 && status <= 499 && status !== 408 && status !== 429;
 }

@@ -9,24 +9,24 @@ import type { RegistryAuth } from '../registry-auth.ts';
 import type { RelayPeer } from '../stream/executor-link.ts';
 import { RunningExecutor } from './run-executor.ts';
 
-/** An environment that is served to harnesses through a relay. */
+/** Configuration of an environment that is served through a relay. */
 export interface RemoteEnvironmentConfig {
   /** Base URL of the registry: `https:`, or `http:` on this machine. */
   readonly registryUrl: string;
   readonly environmentId: string;
-  /** Shows the registry that this executor may serve the environment. */
+  /** Credential that allows this executor to serve the environment. */
   readonly auth: RegistryAuth;
-  /** How the server behind it works. With `listen` other than `off` it can be reached directly as well. */
+  /** Configuration of the server. With `listen` other than `off`, clients can also connect directly. */
   readonly server: ExecServerConfig;
-  /** How the registry and the rendezvous are trusted. */
+  /** TLS options for the registry and the rendezvous. */
   readonly tls?: TlsOptions;
-  /** Default: to stderr, as the server logs. */
+  /** Default: logs to stderr like the server. */
   readonly log?: Logger;
 }
 
 /**
- * Serves an environment until the signal aborts; then programs are ended in good order. Rejects with RegistryError when the registry
- * says no in a way that does not pass.
+ * Serves an environment until the signal aborts, then shuts programs down gracefully. Rejects with RegistryError when the registry
+ * refuses permanently.
  */
 export async function runRemoteEnvironment(
   config: RemoteEnvironmentConfig,
@@ -36,7 +36,7 @@ export async function runRemoteEnvironment(
   const server = await serve(config.server);
   try {
     const executor = new RunningExecutor({ ...config, log, accept: serveHarnesses(server) });
-    const stop = () => void endInOrder(executor, server);
+    const stop = () => void shutDown(executor, server);
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
     try {
@@ -49,14 +49,14 @@ export async function runRemoteEnvironment(
   }
 }
 
-/** Harnesses hear what becomes of their programs before they are cut off. */
-export async function endInOrder(executor: RunningExecutor, server: RunningServer): Promise<void> {
+/** Shuts the server down first, so that harnesses receive the last events of their programs. */
+async function shutDown(executor: RunningExecutor, server: RunningServer): Promise<void> {
   executor.drain();
   await server.close();
   executor.close();
 }
 
-/** Has a server take harnesses. Each is known by its key. */
+/** Connects harnesses to a server. The key of a harness identifies it. */
 export function serveHarnesses(server: RunningServer): (transport: Transport, peer: RelayPeer) => void {
   return (transport, { harnessKey }) => {
     const { x25519, mlkem768 } = harnessKey;
@@ -65,5 +65,5 @@ export function serveHarnesses(server: RunningServer): (transport: Transport, pe
   };
 }
 
-/** Enough of a digest to tell keys apart in logs. */
+/** Hex digits of the key's digest in logs. */
 const KEY_ID_CHARS = 16;

@@ -8,9 +8,9 @@ import {
   PING_INTERVAL_MS,
   SOCKET_CONNECT_TIMEOUT_MS,
 } from '../limits.ts';
-import { rejectStream } from '../stream/reject-stream.ts';
+import { rejectStream } from '../stream/noise-stream.ts';
 
-/** Where streams are forwarded to. */
+/** The server that streams are forwarded to. */
 export interface ForwardTarget {
   /** `ws:` or `wss:`. */
   readonly url: string;
@@ -18,9 +18,8 @@ export interface ForwardTarget {
 }
 
 /**
- * Connects a stream with a server: what comes from either goes to the other, message by message and unread. There is no session here
- * and nothing is kept: the end of one is the end of the other. Resolves when both have ended; rejects when the server is not reached,
- * and the stream is closed then.
+ * Forwards messages between a stream and a server in both directions, without reading them. It keeps no session: when one side ends,
+ * the other ends too. Resolves when both have ended. Closes the stream and rejects when it cannot connect to the server.
  */
 export async function forwardStream(stream: Transport, { url, tls }: ForwardTarget): Promise<void> {
   let socket: FrameSocket;
@@ -34,7 +33,7 @@ export async function forwardStream(stream: Transport, { url, tls }: ForwardTarg
       ...(tls !== undefined && { tls }),
     });
   } catch (error) {
-    rejectStream(stream, 'the server is not reached');
+    rejectStream(stream, 'cannot connect to the server');
     throw error;
   }
   await Promise.all([fromStream(stream, socket), fromServer(socket, stream)]);
@@ -42,17 +41,17 @@ export async function forwardStream(stream: Transport, { url, tls }: ForwardTarg
 
 function fromStream(stream: Transport, socket: FrameSocket): Promise<void> {
   return new Promise((resolve) => {
-    const pass = (message: Buffer) => {
+    const forward = (message: Buffer) => {
       if (!socket.send(message)) stream.setReceiving(false);
     };
     stream.open({
-      message: (text) => pass(Buffer.from(text)),
-      largeMessage: (expectedBytes) => new BufferedMessage(expectedBytes, pass),
+      message: (text) => forward(Buffer.from(text)),
+      largeMessage: (expectedBytes) => new BufferedMessage(expectedBytes, forward),
       undecodable: () => stream.close({ code: CloseCode.protocolError, reason: 'a message is not UTF-8' }),
       drained: () => socket.setReceiving(true),
       ended: () => socket.close(),
       closed: () => {
-        // Behind what the harness said last; a server that does not read it is cut off soon.
+        // Closes after the last message of the harness. The socket drops a server that does not read it.
         socket.close();
         resolve();
       },

@@ -5,7 +5,7 @@ import { hasFrameFields } from './frame-fields.ts';
 import { type RelayMessageFrame, RelayMessageFrameSchema } from './generated/relay_pb.ts';
 import { encodeRecord } from './record-frame.ts';
 
-/** What a frame is for. */
+/** The body of a frame. */
 export type FrameBody =
   | { readonly kind: 'data'; readonly seq: number; readonly payload: Uint8Array }
   | { readonly kind: 'ack' }
@@ -14,7 +14,7 @@ export type FrameBody =
   | { readonly kind: 'heartbeat' }
   | { readonly kind: 'handshake'; readonly payload: Uint8Array };
 
-/** One frame of a virtual stream. Zeros of `ack` and `ackBits` stay off the wire. */
+/** One frame of a virtual stream. The wire format omits an `ack` and `ackBits` of 0. */
 export interface RelayFrame {
   readonly streamId: string;
   readonly ack?: number;
@@ -24,7 +24,7 @@ export interface RelayFrame {
   readonly tracestate?: string | undefined;
 }
 
-/** A frame that arrived: what it does not say about acks is 0. */
+/** A received frame. Absent acks are 0. */
 export type ReceivedFrame = RelayFrame & { readonly ack: number; readonly ackBits: number };
 
 export function encodeFrame(frame: RelayFrame): Uint8Array {
@@ -46,10 +46,10 @@ export function encodeFrame(frame: RelayFrame): Uint8Array {
   );
 }
 
-/** Throws RelayError for anything but a valid frame. Payloads are views of `bytes`. */
+/** Decodes a frame. Payloads are views of `bytes`. Throws RelayError for an invalid frame. */
 export function decodeFrame(bytes: Uint8Array): ReceivedFrame {
   if (bytes.length > MAX_FRAME_BYTES) throw invalid('it is too large');
-  if (!hasFrameFields(bytes)) throw invalid('its fields are not those of a frame');
+  if (!hasFrameFields(bytes)) throw invalid('its fields are invalid');
   let message: RelayMessageFrame;
   try {
     message = fromBinary(RelayMessageFrameSchema, bytes, { readUnknownFields: false });
@@ -58,7 +58,7 @@ export function decodeFrame(bytes: Uint8Array): ReceivedFrame {
   }
   const { version, streamId, ack, ackBits, traceparent, tracestate } = message;
   if (version !== VERSION) throw invalid('its version is unknown');
-  if (streamId.trim() === '') throw invalid('it names no stream');
+  if (streamId.trim() === '') throw invalid('it has no stream id');
   return { streamId, ack, ackBits, body: readBody(message.body), traceparent, tracestate };
 }
 
@@ -66,7 +66,7 @@ const VERSION = 1;
 
 type WireBody = NonNullable<MessageInitShape<typeof RelayMessageFrameSchema>['body']>;
 
-/** The wire knows segments of a record. Nobody uses them: a record is always the first of one. */
+/** The wire format has segmented records, which no peer uses: a record is always one segment. */
 function wireBody(body: FrameBody): WireBody {
   switch (body.kind) {
     case 'data':
@@ -88,7 +88,7 @@ function readBody(body: RelayMessageFrame['body']): FrameBody {
   switch (body.case) {
     case 'data': {
       const { seq, segmentIndex, segmentCount, payload } = body.value;
-      if (segmentIndex !== 0 || segmentCount !== 1) throw invalid('its record is in segments');
+      if (segmentIndex !== 0 || segmentCount !== 1) throw invalid('its record is segmented');
       return { kind: 'data', seq, payload: nonEmpty(payload) };
     }
     case 'ackFrame':
@@ -113,5 +113,5 @@ function nonEmpty(payload: Uint8Array): Uint8Array {
 }
 
 function invalid(reason: string): RelayError {
-  return new RelayError('protocol', `a frame is invalid: ${reason}`);
+  return new RelayError('protocol', `invalid frame: ${reason}`);
 }

@@ -1,5 +1,5 @@
-/** A frame with one record and nothing to trace. */
-export interface RecordFrame {
+/** A frame with one record and without trace context. */
+interface RecordFrame {
   readonly streamId: string;
   readonly ack: number;
   readonly ackBits: number;
@@ -8,8 +8,8 @@ export interface RecordFrame {
 }
 
 /**
- * Encodes a record, byte for byte like the schema does. Nearly all bytes of a relay are in such frames, and here each of them is
- * copied once.
+ * Encodes a record to the same bytes as the protobuf library. Nearly all bytes of a relay are in such frames, and this encoder copies
+ * each of them once.
  */
 export function encodeRecord({ streamId, ack, ackBits, seq, payload }: RecordFrame): Uint8Array {
   const nameBytes = Buffer.byteLength(streamId);
@@ -33,14 +33,14 @@ export function encodeRecord({ streamId, ack, ackBits, seq, payload }: RecordFra
   return frame;
 }
 
-/** Field numbers with their wire types. Those of the record's own fields begin anew. */
+/** Protobuf tags: field number and wire type. `seq` and `payload` are fields of the nested record. */
 const Tag = { streamId: 0x12, ack: 0x18, ackBits: 0x20, data: 0x2a, seq: 0x08, payload: 0x22 } as const;
 
-/** `version` is 1, and so is `segment_count`. */
+/** The fields `version` and `segment_count`, both 1. */
 const VERSION = Buffer.of(0x08, 1);
 const SEGMENT_COUNT = Buffer.of(0x18, 1);
 
-/** A zero is not written. */
+/** Protobuf omits a zero. */
 function numberBytes(value: number): number {
   return value === 0 ? 0 : 1 + varintBytes(value);
 }

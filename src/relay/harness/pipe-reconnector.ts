@@ -1,4 +1,4 @@
-import { sleep } from '../../base/abort.ts';
+import type { sleep } from '../../base/abort.ts';
 import type { Backoff } from '../../base/backoff.ts';
 import { uptimeMs } from '../../base/uptime.ts';
 import { CloseCode } from '../../transport/transport.ts';
@@ -8,20 +8,23 @@ import { type Bundle, RegistryError } from '../registry-client.ts';
 import type { FramePipe } from '../stream/frame-pipe.ts';
 import type { HarnessLink } from '../stream/harness-link.ts';
 
-/** How another way to the executor is found. */
+/** Opens another connection to the executor. */
 export interface PipeOpener {
+  /** Asks the registry how to connect. */
   bundle(signal: AbortSignal): Promise<Bundle>;
   openPipe(bundle: Bundle, signal: AbortSignal): Promise<FramePipe>;
+  /** Waits between two attempts. */
+  readonly sleep: typeof sleep;
 }
 
-/** Finds other pipes for one stream, for as long as it lives. */
+/** Reconnects one stream to its executor until the stream ends. */
 export class PipeReconnector {
   readonly #opener: PipeOpener;
   readonly #executorKey: NoisePublicKey;
   readonly #backoff: Backoff;
   readonly #ended = new AbortController();
   #attachedAtMs = uptimeMs();
-  /** Whether the next pipe is looked for without a pause: once after a good one, so that no loop of lost pipes runs free. */
+  /** Whether the next attempt skips the backoff: once after a stable connection. Connections that fail early always back off. */
   #skipDelay = true;
 
   constructor(opener: PipeOpener, executorKey: NoisePublicKey, backoff: Backoff) {
@@ -30,14 +33,14 @@ export class PipeReconnector {
     this.#backoff = backoff;
   }
 
-  /** The stream has ended: nothing more is looked for. */
+  /** Stops reconnecting because the stream has ended. */
   end(): void {
     this.#ended.abort();
   }
 
   /**
-   * Finds another pipe, for as long as the stream waits for one. When another executor has taken the place of the first, or the
-   * registry says no, the stream ends, and its owner sees to the rest.
+   * Opens another pipe and attaches it to the stream. Aborts the stream when another executor has replaced the first one, or when the
+   * registry refuses permanently.
    */
   async pipeLost(link: HarnessLink): Promise<void> {
     const { signal } = this.#ended;
@@ -46,7 +49,7 @@ export class PipeReconnector {
       this.#skipDelay = true;
     }
     while (!signal.aborted) {
-      if (!this.#skipDelay) await sleep(this.#backoff.next(), signal);
+      if (!this.#skipDelay) await this.#opener.sleep(this.#backoff.next(), signal);
       this.#skipDelay = false;
       try {
         const bundle = await this.#opener.bundle(signal);

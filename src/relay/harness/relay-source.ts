@@ -1,6 +1,7 @@
-import { sleep } from '../../base/abort.ts';
+import { sleep as sleepFor } from '../../base/abort.ts';
 import { Backoff, lengtheningJitter } from '../../base/backoff.ts';
-import type { TransportSource } from '../../client/client-core.ts';
+import { ExecServerClient } from '../../client/client.ts';
+import type { SessionOptions, TransportSource } from '../../client/client-core.ts';
 import { ClientError } from '../../client/errors.ts';
 import { type TlsOptions, UpgradeRefusedError } from '../../transport/open-websocket.ts';
 import type { Transport } from '../../transport/transport.ts';
@@ -9,11 +10,12 @@ import {
   BUNDLE_TOTAL_TIMEOUT_MS,
   HARNESS_BACKOFF_MAX_MS,
   HARNESS_BACKOFF_MIN_MS,
+  HARNESS_CONNECT_TIMEOUT_MS,
   MAX_BUNDLE_RETRIES,
 } from '../limits.ts';
 import { createIdentity, type Identity } from '../noise/identity.ts';
+import type { OutboundOptions } from '../outbound/proxy.ts';
 import { openRendezvous } from '../outbound/rendezvous.ts';
-import type { OutboundOptions } from '../outbound/tunnel.ts';
 import { bearerAuth, type RegistryAuth } from '../registry-auth.ts';
 import {
   type Bundle,
@@ -25,37 +27,53 @@ import {
 import { HarnessLink } from '../stream/harness-link.ts';
 import { PipeReconnector } from './pipe-reconnector.ts';
 
-/** Which environment to reach, and as whom. */
+/** The environment to reach and the credentials for its registry. */
 export interface RelayOptions {
-  /** Base URL of the registry. Over plain `http:` the token can be read on the way. */
+  /** Base URL of the registry. Plain `http:` sends the token unencrypted. */
   readonly registryUrl: string;
   readonly environmentId: string;
-  /** What the registry is shown: a bearer token, or whatever it asks for. */
+  /** A bearer token, or a provider of request headers. */
   readonly auth: string | RegistryAuth;
-  /** Sent beside a bearer token as `chatgpt-account-id`. */
+  /** Sent with a bearer token as `chatgpt-account-id`. */
   readonly accountId?: string | null;
-  /** How the registry and the rendezvous are trusted. */
+  /** TLS options for the registry and the rendezvous. */
   readonly tls?: TlsOptions;
-  /** Where proxies are looked up. Default: this process's environment. */
+  /** Environment variables that set proxies. Default: `process.env`. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
+/** Options of the environment and of the session. */
+export interface RemoteOptions extends RelayOptions, SessionOptions {}
+
+/** Opens a session with the executor of an environment, through a relay that cannot read it. Rejects with ClientError. */
+export function connectRemote(options: RemoteOptions): Promise<ExecServerClient> {
+  const source = new RelaySource(options);
+  return ExecServerClient.connect({
+    connectTimeoutMs: HARNESS_CONNECT_TIMEOUT_MS,
+    ...options,
+    open: (signal) => source.open(signal),
+    resumable: true,
+  });
+}
+
 /**
- * Transports to the executor of an environment, for `ExecServerClient.connect`. Each is encrypted from end to end; one to an executor
- * of this kind also survives the loss of its connection to the rendezvous.
+ * Opens transports to the executor of an environment, for `ExecServerClient.connect`. Each is encrypted end to end. A transport to an
+ * executor that supports acks also survives the loss of its connection to the rendezvous.
  */
 export class RelaySource implements TransportSource {
   readonly resumable = true;
   readonly #environmentId: string;
   readonly #registry: RegistryClient;
   readonly #outbound: OutboundOptions;
+  readonly #sleep: typeof sleepFor;
   #identity: Identity | null = null;
 
-  /** Throws ClientError for options that make no sense. */
-  constructor(options: RelayOptions) {
+  /** Throws ClientError for invalid options. Tests pass a `sleep` that records the delays between attempts. */
+  constructor(options: RelayOptions, { sleep = sleepFor }: { readonly sleep?: typeof sleepFor } = {}) {
     const { environmentId, auth, accountId: chatgptAccountId = null, tls, env = process.env } = options;
     this.#environmentId = environmentId;
     this.#outbound = { tls, env };
+    this.#sleep = sleep;
     try {
       this.#registry = new RegistryClient({
         url: parseRegistryUrl(options.registryUrl, { allowPlain: true }),
@@ -76,7 +94,7 @@ export class RelaySource implements TransportSource {
     }
   }
 
-  /** A URL that is refused with 401 was too old: another one is asked for, once. */
+  /** Retries once with a new URL when the rendezvous answers 401, which means that the URL has expired. */
   async #open(signal: AbortSignal): Promise<Transport> {
     const bundle = await this.#askForBundle(signal);
     try {
@@ -87,7 +105,7 @@ export class RelaySource implements TransportSource {
     }
   }
 
-  /** Asks again for as long as what is in the way may pass, but not for long: somebody waits. */
+  /** Retries temporary failures for a limited time, because the caller waits. */
   async #askForBundle(signal: AbortSignal): Promise<Bundle> {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(BUNDLE_TOTAL_TIMEOUT_MS)]);
     const backoff = newBackoff();
@@ -97,9 +115,9 @@ export class RelaySource implements TransportSource {
         return await this.#bundle(limited);
       } catch (error) {
         if (limited.aborted && !signal.aborted) throw last ?? error;
-        if (!isPassing(error) || retries === MAX_BUNDLE_RETRIES) throw error;
+        if (!isTemporary(error) || retries === MAX_BUNDLE_RETRIES) throw error;
         last = error;
-        await sleep(backoff.next(), limited);
+        await this.#sleep(backoff.next(), limited);
         if (limited.aborted) throw error;
       }
     }
@@ -112,6 +130,7 @@ export class RelaySource implements TransportSource {
   async #connect(bundle: Bundle, signal: AbortSignal): Promise<Transport> {
     const { executorKey, registrationId, authorization } = bundle;
     const opener = {
+      sleep: this.#sleep,
       bundle: (ended: AbortSignal) => this.#bundle(ended),
       openPipe: (next: Bundle, ended: AbortSignal) => this.#openPipe(next, ended),
     };
@@ -136,7 +155,7 @@ export class RelaySource implements TransportSource {
     return openRendezvous(url, { ...this.#outbound, text: 'refuse' }, signal);
   }
 
-  /** Made with the first connection: it takes a while. */
+  /** Creates the identity with the first connection, because that takes about 40 ms. */
   #ownIdentity(): Identity {
     this.#identity ??= createIdentity();
     return this.#identity;
@@ -147,11 +166,11 @@ function newBackoff(): Backoff {
   return new Backoff(HARNESS_BACKOFF_MIN_MS, HARNESS_BACKOFF_MAX_MS, lengtheningJitter);
 }
 
-function isPassing(error: unknown): boolean {
+function isTemporary(error: unknown): boolean {
   return error instanceof RegistryError && error.retryable;
 }
 
-/** Everything else than a registry's refusal and a broken protocol may be better with the next bundle. */
+/** Failures other than a refusal of the registry or a protocol error are retryable with the next bundle. */
 function asClientError(error: unknown): ClientError {
   if (error instanceof ClientError) return error;
   if (error instanceof RegistryError) {
@@ -168,12 +187,15 @@ function asClientError(error: unknown): ClientError {
     const retryable = error.kind === 'refused' || error.kind === 'lost' || error.kind === 'timeout';
     return new ClientError('connectFailed', error.message, { cause: error, retryable });
   }
-  const message = `the rendezvous cannot be reached: ${(error as Error).message}`;
+  const message = `cannot reach the rendezvous: ${(error as Error).message}`;
   return new ClientError('connectFailed', message, { cause: error, retryable: true });
 }
 
 function hintFor({ status, code }: RegistryError): string | null {
-  if (status === 401 || status === 403) return 'the token is wrong, expired or not for this environment';
-  if (status === 404) return 'check the id of the environment and the address of the registry';
-  return code === 'environment_offline' ? 'its executor is not connected; check that it runs' : null;
+  if (status === 401 || status === 403)
+    return 'check the token: it is wrong, expired or for another environment';
+  if (status === 404) return 'check the environment id and the registry URL';
+  return code === 'environment_offline'
+    ? 'check that the executor runs: it is not connected to the relay'
+    : null;
 }

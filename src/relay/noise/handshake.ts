@@ -1,9 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { RelayError } from '../errors.ts';
-import { exclusiveTick } from './exclusive-tick.ts';
 import type { Identity } from './identity.ts';
-import { decapsulate, encapsulate, type KemPair, kemPair } from './kem.ts';
-import { MessageReader } from './message-reader.ts';
+import {
+  decapsulate,
+  encapsulate,
+  type KemPair,
+  kemPair,
+  type X25519Pair,
+  x25519Pair,
+  x25519Shared,
+} from './primitives.ts';
 import { NoisePublicKey } from './public-key.ts';
 import { type ChannelCiphers, channelCiphers } from './record-cipher.ts';
 import {
@@ -18,19 +24,18 @@ import {
   X25519_BYTES,
 } from './suite.ts';
 import { SymmetricState } from './symmetric-state.ts';
-import { type X25519Pair, x25519Pair, x25519Shared } from './x25519.ts';
 
-/** Where secrets come from; tests give known ones. */
+/** Returns random bytes. Tests pass known ones. */
 export type RandomSource = (length: number) => Uint8Array;
 
-/** A finished handshake. Both ends compute the same hash, and nobody else can. */
+/** A finished handshake. Only its two peers can compute the hash. */
 export interface Channel {
   readonly ciphers: ChannelCiphers;
   readonly handshakeHash: Buffer;
 }
 
-/** What the harness begins with. `payload` reaches the executor encrypted. */
-export interface InitiatorOptions {
+/** Inputs of the harness. `payload` reaches the executor encrypted. */
+interface InitiatorOptions {
   readonly identity: Identity;
   readonly executorKey: NoisePublicKey;
   readonly binding: StreamBinding;
@@ -39,8 +44,8 @@ export interface InitiatorOptions {
 }
 
 /**
- * The harness's side: it knows whom it talks to, and proves who it is with its first message. Tokens of message 1: skem, e, es, s, ss;
- * of message 2: ekem, skem, e, ee, se.
+ * The harness's side. It knows the executor's key in advance and proves its own identity with message 1. Tokens of message 1: skem, e,
+ * es, s, ss; of message 2: ekem, skem, e, ee, se.
  */
 export class InitiatorHandshake {
   /** Message 1. */
@@ -72,7 +77,7 @@ export class InitiatorHandshake {
     return new InitiatorHandshake(Buffer.concat(parts), state, identity, ephemeral);
   }
 
-  /** Takes message 2. Throws RelayError when it does not come from the executor or is meant for another stream. */
+  /** Reads message 2. Throws RelayError when it does not come from the executor or belongs to another stream. */
   async finish(message: Uint8Array): Promise<Channel> {
     if (message.length !== MESSAGE_2_BYTES)
       throw new RelayError('handshake', 'message 2 has the wrong length');
@@ -94,21 +99,21 @@ export class InitiatorHandshake {
     }
   }
 
-  /** Overwrites the secrets of a handshake that comes to nothing. */
+  /** Overwrites the secrets of an abandoned handshake. */
   destroy(): void {
     this.#state.destroy();
     this.#ephemeral.kem.secretKey.fill(0);
   }
 }
 
-/** What the executor answers with. */
-export interface ResponderOptions {
+/** Inputs of the executor. */
+interface ResponderOptions {
   readonly identity: Identity;
   readonly binding: StreamBinding;
   readonly random?: RandomSource;
 }
 
-/** The executor's side. It reads message 1 and may then judge the harness; only {@link finish} lets it in. */
+/** The executor's side. After {@link read} the caller can authorize the harness; {@link finish} then admits it. */
 export class ResponderHandshake {
   readonly harnessKey: NoisePublicKey;
   readonly payload: Uint8Array;
@@ -130,7 +135,7 @@ export class ResponderHandshake {
     this.#random = random;
   }
 
-  /** Takes message 1. Throws RelayError when it was made for another executor, registration or stream. */
+  /** Reads message 1. Throws RelayError when it was made for another executor, registration or stream. */
   static async read(message: Uint8Array, options: ResponderOptions): Promise<ResponderHandshake> {
     const { identity, binding, random = randomBytes } = options;
     const state = startState(binding, identity.publicKey);
@@ -151,7 +156,7 @@ export class ResponderHandshake {
     }
   }
 
-  /** Makes message 2. Throws RelayError when the harness's keys cannot be used. */
+  /** Creates message 2. Throws RelayError when the harness's keys are not usable. */
   async finish(): Promise<Channel & { readonly message: Buffer }> {
     const state = this.#state;
     try {
@@ -175,13 +180,13 @@ export class ResponderHandshake {
     }
   }
 
-  /** Overwrites the secrets of a handshake that comes to nothing. */
+  /** Overwrites the secrets of an abandoned handshake. */
   destroy(): void {
     this.#state.destroy();
   }
 }
 
-/** Keys that live for one handshake. */
+/** Keys of one handshake. */
 interface Ephemeral {
   readonly x25519: X25519Pair;
   readonly kem: KemPair;
@@ -204,7 +209,7 @@ async function createEphemeral(random: RandomSource): Promise<Ephemeral> {
   return ephemeral;
 }
 
-/** The public halves as they stand in a message. */
+/** Mixes the public keys into the state and returns them as they appear in a message. */
 function announce(state: SymmetricState, { x25519, kem }: Ephemeral): [Uint8Array, Uint8Array] {
   state.mixHash(x25519.publicKey);
   state.mixHash(kem.publicKey);
@@ -238,3 +243,39 @@ function mixSecret(state: SymmetricState, into: 'key' | 'keyAndHash', secret: Ui
   else state.mixKeyAndHash(secret);
   secret.fill(0);
 }
+
+/** Reads a handshake message from front to back. */
+class MessageReader {
+  readonly #message: Uint8Array;
+  #offset = 0;
+
+  constructor(message: Uint8Array) {
+    this.#message = message;
+  }
+
+  /** Returns the next `length` bytes. */
+  take(length: number): Uint8Array {
+    if (this.#offset + length > this.#message.length)
+      throw new RelayError('handshake', 'the handshake message is too short');
+    const part = this.#message.subarray(this.#offset, this.#offset + length);
+    this.#offset += length;
+    return part;
+  }
+
+  /** Returns the remaining bytes. */
+  rest(): Uint8Array {
+    return this.take(this.#message.length - this.#offset);
+  }
+}
+
+/**
+ * Resolves in an iteration of the event loop that no other caller gets. An ML-KEM operation takes about a millisecond. With one
+ * operation per iteration the loop stays responsive under any number of handshakes. A worker thread would take the work off the loop,
+ * but starting it takes longer than ten handshakes, and it would receive copies of the secrets.
+ */
+function exclusiveTick(): Promise<void> {
+  lastTick = lastTick.then(() => new Promise<void>((resolve) => setImmediate(resolve)));
+  return lastTick;
+}
+
+let lastTick: Promise<void> = Promise.resolve();

@@ -1,11 +1,10 @@
 import { type KeyObject, randomBytes, timingSafeEqual } from 'node:crypto';
 import { RelayError } from '../errors.ts';
-import { decapsulate, encapsulate, kemPair } from './kem.ts';
+import { decapsulate, encapsulate, kemPair, x25519Pair } from './primitives.ts';
 import { NoisePublicKey } from './public-key.ts';
 import { KEM_RANDOMNESS_BYTES, KEM_SEED_BYTES, X25519_BYTES } from './suite.ts';
-import { x25519Pair } from './x25519.ts';
 
-/** The long-lived keys of one end. */
+/** The long-lived keys of an executor or a harness. */
 export interface Identity {
   readonly publicKey: NoisePublicKey;
   readonly x25519Secret: KeyObject;
@@ -13,8 +12,8 @@ export interface Identity {
 }
 
 /**
- * Makes new keys, some forty milliseconds of work in a fresh process. They are tried out on the spot: a pair that does not fit is
- * noticed before anyone relies on it, and the first handshake finds the code compiled.
+ * Generates new keys, which takes about 40 ms in a fresh process. A test encapsulation detects a broken pair before its first use. It
+ * also warms up the code for the first handshake.
  */
 export function createIdentity(): Identity {
   const [x25519Secret, kemSeed] = [randomBytes(X25519_BYTES), randomBytes(KEM_SEED_BYTES)];
@@ -23,12 +22,12 @@ export function createIdentity(): Identity {
   kemSeed.fill(0);
   const { ciphertext, secret } = encapsulate(identity.publicKey.mlkem768, randomBytes(KEM_RANDOMNESS_BYTES));
   if (!timingSafeEqual(decapsulate(ciphertext, identity.kemSecret), secret)) {
-    throw new RelayError('invalidKey', 'a new pair of keys does not fit together');
+    throw new RelayError('invalidKey', 'the generated key pair is inconsistent');
   }
   return identity;
 }
 
-/** The keys that 32 and 64 secret bytes stand for. */
+/** Derives the keys from 32 and 64 secret bytes. */
 export function identityFrom(x25519SecretBytes: Uint8Array, kemSeed: Uint8Array): Identity {
   const x25519 = x25519Pair(x25519SecretBytes);
   const kem = kemPair(kemSeed);

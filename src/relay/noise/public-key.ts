@@ -23,10 +23,10 @@ export class NoisePublicKey {
     this.mlkem768 = mlkem768;
   }
 
-  /** Reads a key object. It has exactly three members: what else it might say would go unseen, so that it is refused. */
+  /** Parses a key object. Throws RelayError for any member besides the three known ones, which would otherwise go unchecked. */
   static parse(value: unknown): NoisePublicKey {
     if (typeof value !== 'object' || value === null || Object.keys(value).length !== 3) {
-      throw new RelayError('invalidKey', 'a public key is an object of three members');
+      throw new RelayError('invalidKey', 'a public key must be an object of three members');
     }
     const { suite, x25519_public_key: x25519, mlkem768_public_key: mlkem768 } = value as PublicKeyObject;
     if (suite !== SUITE_TAG)
@@ -38,7 +38,7 @@ export class NoisePublicKey {
     return timingSafeEqual(this.x25519, other.x25519) && timingSafeEqual(this.mlkem768, other.mlkem768);
   }
 
-  /** The key object, with its members in the order that the reference writes. */
+  /** Returns the key object, with its members in the reference's order. */
   toJSON(): PublicKeyObject {
     return {
       suite: SUITE_TAG,

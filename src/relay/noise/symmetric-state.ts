@@ -1,16 +1,16 @@
 import { createHash, createHmac } from 'node:crypto';
-import { openAesGcm, sealAesGcm } from './aes-gcm.ts';
+import { openAesGcm, sealAesGcm } from './primitives.ts';
 import { PROTOCOL_NAME } from './suite.ts';
 
-/** The two keys that a handshake ends with. */
+/** The two keys that a handshake produces. */
 export interface SplitKeys {
   readonly initiatorToResponder: Buffer;
   readonly responderToInitiator: Buffer;
 }
 
 /**
- * The running state of a handshake: a hash of all that was said, a chaining key of all secrets, and the key that they give. The names
- * of its operations are those of the Noise specification.
+ * The state of a running handshake: a hash of the transcript, a chaining key made of all secrets, and the current cipher key. The
+ * operations have the names of the Noise specification (https://noiseprotocol.org/noise.html, section 5.2).
  */
 export class SymmetricState {
   #hash = sha256(Buffer.from(PROTOCOL_NAME));
@@ -18,7 +18,7 @@ export class SymmetricState {
   #key: Buffer | null = null;
   #nonce = 0;
 
-  /** Of all that was said so far; at the end it names the channel. */
+  /** Hash of the transcript so far. At the end it identifies the channel. */
   get handshakeHash(): Buffer {
     return this.#hash;
   }
@@ -38,7 +38,7 @@ export class SymmetricState {
     this.#replaceKeys(chainingKey!, key!);
   }
 
-  /** Encrypts once there is a key; before that the bytes are only bound to the rest. */
+  /** Encrypts if a key is set. Without a key it only adds the bytes to the transcript hash. */
   encryptAndHash(plaintext: Uint8Array): Uint8Array {
     const output =
       this.#key === null ? plaintext : sealAesGcm(this.#key, this.#nonce++, plaintext, this.#hash);
@@ -46,14 +46,14 @@ export class SymmetricState {
     return output;
   }
 
-  /** Throws RelayError when anything that was said until now differs between the two ends. */
+  /** Throws RelayError when the transcripts of the two peers differ. */
   decryptAndHash(input: Uint8Array): Uint8Array {
     const plaintext = this.#key === null ? input : openAesGcm(this.#key, this.#nonce++, input, this.#hash);
     this.mixHash(input);
     return plaintext;
   }
 
-  /** Ends the handshake. The state is of no use afterwards. */
+  /** Ends the handshake. The state cannot be used afterwards. */
   split(): SplitKeys {
     const [initiatorToResponder, responderToInitiator] = hkdf(this.#chainingKey, Buffer.alloc(0), 2);
     this.destroy();
@@ -80,7 +80,7 @@ function sha256(...parts: Uint8Array[]): Buffer {
   return hash.digest();
 }
 
-/** Noise's HKDF: so many outputs of 32 bytes. */
+/** Noise's HKDF with two or three outputs of 32 bytes. */
 function hkdf(chainingKey: Uint8Array, secret: Uint8Array, outputs: 2 | 3): Buffer[] {
   const extracted = createHmac('sha256', chainingKey).update(secret).digest();
   const keys: Buffer[] = [];

@@ -4,17 +4,16 @@ import {
   type FrameSocketOptions,
 } from '../../transport/frame-socket.ts';
 import { MAX_FRAME_BYTES, PEER_SILENCE_MS, PING_INTERVAL_MS, SOCKET_CONNECT_TIMEOUT_MS } from '../limits.ts';
-import { isLoopbackHost } from './loopback.ts';
-import { type OutboundOptions, openTunnel } from './tunnel.ts';
+import { isLoopbackHost, type OutboundOptions, openTunnel } from './proxy.ts';
 
-/** What one end of a relay asks of its rendezvous. */
-export interface RendezvousOptions extends OutboundOptions {
+/** Options of a connection to the rendezvous. */
+interface RendezvousOptions extends OutboundOptions {
   readonly headers?: Readonly<Record<string, string>>;
-  /** What becomes of text messages, of which the protocol has none. */
+  /** How to treat text messages, which the protocol does not use. */
   readonly text: NonNullable<FrameSocketOptions['text']>;
 }
 
-/** Opens the websocket of a rendezvous, whose URL is all that it asks for. Rejects with UpgradeRefusedError when it says no. */
+/** Opens a websocket to the rendezvous. The URL contains the credential. Rejects with UpgradeRefusedError when refused. */
 export async function openRendezvous(
   url: string,
   { headers = {}, text, ...outbound }: RendezvousOptions,
@@ -25,7 +24,7 @@ export async function openRendezvous(
   const connecting = connectFrameSocket(url, {
     headers,
     text,
-    zeroMask: isPrivate(new URL(url)),
+    zeroMask: isConfidential(new URL(url)),
     signal: limited,
     maxMessageBytes: MAX_FRAME_BYTES,
     pingIntervalMs: PING_INTERVAL_MS,
@@ -33,18 +32,18 @@ export async function openRendezvous(
     ...(connection !== undefined && { connection }),
     ...(outbound.tls !== undefined && { tls: outbound.tls }),
   });
-  // Who gives up in between leaves the tunnel to nobody.
+  // A failed upgrade leaves the tunnel without an owner.
   connecting.catch(() => connection?.destroy());
   return connecting;
 }
 
-/** A URL without what may be secret in it. */
-export function nameOf(url: string): string {
+/** Removes user info and query of a URL, which may contain secrets. For logs. */
+export function withoutQuery(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;
 }
 
-/** Whether nobody but the rendezvous can read what is sent there. */
-function isPrivate({ protocol, hostname }: URL): boolean {
+/** Whether only the rendezvous can read the traffic. */
+function isConfidential({ protocol, hostname }: URL): boolean {
   return protocol === 'wss:' || isLoopbackHost(hostname);
 }

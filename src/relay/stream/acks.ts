@@ -1,17 +1,16 @@
 import { ACK_DELAY_MS, ACK_EVERY_RECORDS } from '../limits.ts';
-import type { InboundMessages } from './inbound-messages.ts';
-import type { Placement } from './reorder-window.ts';
+import type { InboundMessages, Placement } from './inbound-messages.ts';
 import { ACK_BITS } from './send-buffer.ts';
 
-/** The ack in a frame. */
+/** The ack fields of a frame. */
 export interface Ack {
   readonly ack: number;
   readonly ackBits: number;
 }
 
 /**
- * Tells when the peer should get an ack, and what it says. Records count as received when their message was handed over, so that
- * a peer whose messages are not read runs out of room to send.
+ * Decides when to send an ack and computes its fields. A record counts as received once its message was delivered to the reader. A
+ * peer whose messages are not read therefore fills its send window and stops.
  */
 export class AckScheduler {
   readonly #inbound: InboundMessages;
@@ -20,32 +19,32 @@ export class AckScheduler {
   #due = false;
   #delay: NodeJS.Timeout | null = null;
 
-  /** `onDue` is called when an ack should leave, with or without a record. */
+  /** Calls `onDue` when an ack should be sent, with or without a record. */
   constructor(inbound: InboundMessages, onDue: () => void) {
     this.#inbound = inbound;
     this.#onDue = onDue;
   }
 
-  /** Whether an ack should leave now. */
+  /** Whether an ack should be sent now. */
   get due(): boolean {
     return this.#due;
   }
 
-  /** Takes note of a record. What is out of order or comes again is answered at once, so that the peer learns what is missing. */
+  /** Counts a record. Records out of order and duplicates are acked immediately, because the ack shows the peer what is missing. */
   arrived(placement: Placement): void {
     this.#unacknowledged++;
     if (placement !== 'next' || this.#unacknowledged >= ACK_EVERY_RECORDS) this.#becomeDue();
-    else this.later();
+    else this.schedule();
   }
 
-  /** An ack is wanted soon. */
-  later(): void {
+  /** Schedules an ack after a short delay. */
+  schedule(): void {
     if (this.#due || this.#delay !== null) return;
     this.#delay = setTimeout(() => this.#becomeDue(), ACK_DELAY_MS);
     this.#delay.unref();
   }
 
-  /** What there is to say; null before the first record is done with, for which the wire has no word. */
+  /** The current ack. Null before the first record is consumed, which the wire format cannot express. */
   get current(): Ack | null {
     const ack = this.#inbound.consumed - 1;
     if (ack < 0) return null;
@@ -56,7 +55,7 @@ export class AckScheduler {
     return { ack, ackBits: bits >>> 0 };
   }
 
-  /** A frame with {@link current} leaves. */
+  /** Resets the timer: a frame with {@link current} is being sent. */
   sent(): void {
     this.stop();
     this.#due = false;

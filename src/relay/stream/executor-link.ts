@@ -5,9 +5,11 @@ import { withTimeout } from '../../base/with-timeout.ts';
 import type { CloseReason, Transport } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
 import { decodeFrame, encodeFrame, type ReceivedFrame } from '../frames/frame.ts';
-import { ACKNOWLEDGES, RESET_REASON, resumeKind } from '../frames/frame-markers.ts';
+import { ACK_SUPPORT, RESET_REASON, resumeKind } from '../frames/frame-markers.ts';
 import {
+  HANDSHAKE_COOLDOWN_MS,
   MAX_AUTHORIZATION_BYTES,
+  MAX_FAILED_HANDSHAKES,
   MAX_LINK_INBOUND_BYTES,
   MAX_PENDING_HANDSHAKES,
   MAX_STREAMS,
@@ -17,50 +19,49 @@ import { type Channel, ResponderHandshake } from '../noise/handshake.ts';
 import type { Identity } from '../noise/identity.ts';
 import type { NoisePublicKey } from '../noise/public-key.ts';
 import type { FramePipe } from './frame-pipe.ts';
-import { HandshakeLimiter } from './handshake-limiter.ts';
 import { NoiseStream } from './noise-stream.ts';
 import { OutgoingFrames } from './outgoing-frames.ts';
 
-/** A harness that has been let in. */
+/** An authorized harness. */
 export interface RelayPeer {
   readonly streamId: string;
   readonly harnessKey: NoisePublicKey;
 }
 
-/** A harness that asks to be let in. */
+/** A harness that requests access. */
 export interface HarnessClaim extends RelayPeer {
-  /** What it got from its registry to show here. */
+  /** The authorization that the harness received from its registry. */
   readonly authorization: string;
-  /** What the registry gave this executor when it registered. */
+  /** The id that this executor received when it registered. */
   readonly registrationId: string;
 }
 
-/** Who an executor is, and what it does with harnesses. */
+/** Identity and callbacks of an executor. */
 export interface ExecutorLinkOptions {
   readonly identity: Identity;
   readonly environmentId: string;
-  /** Judges a harness. Anything but true refuses it; the signal aborts when nobody waits for the answer any more. */
+  /** Authorizes a harness. Any result but true refuses it. The signal aborts when the result is no longer needed. */
   validate(claim: HarnessClaim, signal: AbortSignal): Promise<boolean>;
-  /** Takes the stream of a harness that has been let in. */
+  /** Receives the stream of an authorized harness. */
   accept(transport: Transport, peer: RelayPeer): void;
-  /** The pipe is gone; streams that can be resumed wait for the next one. */
+  /** Called when the pipe is lost. Resumable streams wait for the next pipe. */
   pipeLost?(reason: CloseReason | undefined): void;
-  /** A clock that does not jump. */
+  /** A monotonic clock in milliseconds. */
   readonly now?: () => number;
 }
 
 /**
- * The executor's end of a relay: many streams over one pipe. A frame that makes no sense is dropped, and what is wrong with one stream
- * ends that stream alone.
+ * The executor's side of a relay: many streams over one pipe. It drops invalid frames. A protocol error in one stream ends only that
+ * stream.
  */
 export class ExecutorLink {
   readonly #options: ExecutorLinkOptions;
   readonly #outgoing = new OutgoingFrames((backlogged) => this.#pipe?.setReceiving(!backlogged));
   readonly #budget = new ByteBudget(MAX_LINK_INBOUND_BYTES);
   readonly #streams = new Map<string, NoiseStream>();
-  /** Handshakes under way; aborting one makes it come to nothing. */
+  /** Running handshakes. Aborting a controller cancels its handshake. */
   readonly #pending = new Map<string, AbortController>();
-  /** These and the ones that were aborted and have not noticed yet: whoever begins and takes back gains no room by it. */
+  /** Running handshakes including cancelled ones that have not stopped yet. A peer that starts and cancels gains nothing. */
   #running = 0;
   #limiter: HandshakeLimiter;
   #pipe: FramePipe | null = null;
@@ -72,12 +73,12 @@ export class ExecutorLink {
     this.#limiter = this.#newLimiter();
   }
 
-  /** Streams that are open, or wait for their peer to come back. */
+  /** Streams that are open or wait for their peer to reconnect. */
   get streamCount(): number {
     return this.#streams.size;
   }
 
-  /** Serves a new pipe in place of the old one. After the end the pipe is only closed. */
+  /** Replaces the pipe. A closed link closes the new pipe. */
   attach(pipe: FramePipe, registrationId: string): void {
     if (this.#closed) {
       pipe.close();
@@ -101,10 +102,10 @@ export class ExecutorLink {
         this.#options.pipeLost?.(reason);
       },
     });
-    for (const stream of this.#streams.values()) stream.pipeFound();
+    for (const stream of this.#streams.values()) stream.pipeAttached();
   }
 
-  /** Ends all streams at once, and the pipe. */
+  /** Ends all streams immediately and closes the pipe. */
   close(reason: CloseReason): void {
     this.#closed = true;
     this.#cancelHandshakes();
@@ -113,7 +114,7 @@ export class ExecutorLink {
     this.#outgoing.end();
   }
 
-  /** Lets go of the pipe: what cannot go on without it ends. */
+  /** Detaches the pipe. Ends the handshakes and the streams that cannot resume. */
   #detach(): FramePipe | null {
     const pipe = this.#pipe;
     this.#pipe = null;
@@ -132,11 +133,11 @@ export class ExecutorLink {
       throw error;
     }
     if (frame.body.kind === 'handshake') this.#handshake(frame, frame.body.payload);
-    else this.#pass(frame);
+    else this.#dispatch(frame);
   }
 
-  /** Passes a frame on to its stream. */
-  #pass(frame: ReceivedFrame): void {
+  /** Passes a frame to its stream. */
+  #dispatch(frame: ReceivedFrame): void {
     const { streamId, body } = frame;
     const stream = this.#streams.get(streamId);
     if (stream !== undefined) {
@@ -144,7 +145,7 @@ export class ExecutorLink {
       return;
     }
     if (body.kind === 'reset') this.#cancel(streamId);
-    // Nothing may be said before the handshake is done, and what is not known here cannot go on.
+    // Data before the end of the handshake is a protocol error, and an unknown stream cannot resume.
     if (body.kind === 'data' || (body.kind === 'resume' && resumeKind(frame) !== null)) {
       this.#cancel(streamId);
       this.#reset(streamId);
@@ -156,17 +157,17 @@ export class ExecutorLink {
     if (this.#cancel(streamId)) {
       this.#limiter.failed();
       this.#reset(streamId);
-    } else if (!this.#hasRoom(streamId)) {
+    } else if (!this.#canStart(streamId)) {
       this.#reset(streamId);
     } else {
       const controller = new AbortController();
       this.#pending.set(streamId, controller);
       this.#running++;
-      void this.#admit(streamId, message, frame.ackBits === ACKNOWLEDGES, controller.signal);
+      void this.#admit(streamId, message, frame.ackBits === ACK_SUPPORT, controller.signal);
     }
   }
 
-  #hasRoom(streamId: string): boolean {
+  #canStart(streamId: string): boolean {
     return (
       !this.#streams.has(streamId) &&
       this.#limiter.open &&
@@ -175,14 +176,14 @@ export class ExecutorLink {
     );
   }
 
-  /** Reads the first message, has the harness judged, and only then completes the handshake. */
+  /** Reads message 1, authorizes the harness, and only then completes the handshake. */
   async #admit(
     streamId: string,
     message: Uint8Array,
     offersAcks: boolean,
     cancelled: AbortSignal,
   ): Promise<void> {
-    const admitted = await this.#judge(streamId, message, cancelled).catch(toRefusal);
+    const admitted = await this.#authorize(streamId, message, cancelled).catch(toRefusal);
     this.#running--;
     if (cancelled.aborted) return;
     this.#pending.delete(streamId);
@@ -195,7 +196,7 @@ export class ExecutorLink {
     this.#outgoing.sendControl(
       encodeFrame({
         streamId,
-        ackBits: offersAcks ? ACKNOWLEDGES : 0,
+        ackBits: offersAcks ? ACK_SUPPORT : 0,
         body: { kind: 'handshake', payload: channel.message },
       }),
     );
@@ -211,8 +212,8 @@ export class ExecutorLink {
     this.#options.accept(stream, peer);
   }
 
-  /** Throws RelayError when the message is not for this stream; null when the harness is refused. */
-  async #judge(streamId: string, message: Uint8Array, cancelled: AbortSignal): Promise<Admission | null> {
+  /** Returns null when the harness is refused. Throws RelayError when the message is not for this stream. */
+  async #authorize(streamId: string, message: Uint8Array, cancelled: AbortSignal): Promise<Admission | null> {
     const { identity, environmentId } = this.#options;
     const registrationId = this.#registrationId;
     const binding = { environmentId, registrationId, streamId };
@@ -228,16 +229,16 @@ export class ExecutorLink {
     }
   }
 
-  /** Whether the harness is let in; not, when that cannot be found out in time. */
+  /** Whether the harness is authorized. Returns false when the answer does not arrive in time. */
   async #validate(claim: HarnessClaim, cancelled: AbortSignal): Promise<boolean> {
     const waiting = new AbortController();
     const giveUp = () => {
       waiting.abort();
       return false;
     };
-    const judged = this.#options.validate(claim, waiting.signal).catch(() => false);
+    const validated = this.#options.validate(claim, waiting.signal).catch(() => false);
     const limits = { signal: cancelled, onTimeout: giveUp };
-    return (await withTimeout(judged, VALIDATION_TIMEOUT_MS, limits).catch(giveUp)) === true;
+    return (await withTimeout(validated, VALIDATION_TIMEOUT_MS, limits).catch(giveUp)) === true;
   }
 
   #cancel(streamId: string): boolean {
@@ -258,14 +259,38 @@ export class ExecutorLink {
   }
 }
 
-/** A harness that is let in. */
+/** The result of an accepted handshake. */
 interface Admission {
   readonly channel: Channel & { readonly message: Buffer };
   readonly peer: RelayPeer;
 }
 
-/** A handshake that makes no sense is a refusal; anything else is a defect. */
+/** Treats an invalid handshake as a refusal. Other errors are bugs and propagate. */
 function toRefusal(error: unknown): null {
   if (error instanceof RelayError) return null;
   throw error;
+}
+
+/** Refuses handshakes for a time after too many have failed. Each one costs the executor CPU time and its registry a request. */
+class HandshakeLimiter {
+  readonly #now: () => number;
+  #failures = 0;
+  #closedUntilMs = 0;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Whether a new handshake may start. */
+  get open(): boolean {
+    return this.#now() >= this.#closedUntilMs;
+  }
+
+  /** Counts a failure. Successes do not reset the count; the cooldown does. */
+  failed(): void {
+    this.#failures++;
+    if (this.#failures < MAX_FAILED_HANDSHAKES) return;
+    this.#failures = 0;
+    this.#closedUntilMs = this.#now() + HANDSHAKE_COOLDOWN_MS;
+  }
 }

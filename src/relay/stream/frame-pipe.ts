@@ -1,23 +1,23 @@
 import type { CloseReason } from '../../transport/transport.ts';
 
-/** What a pipe tells its owner. No event comes before `open`, and nothing after `closed`. */
+/** Events of a pipe. None comes before `open` or after `closed`. */
 export interface FramePipeEvents {
-  /** One frame, whole but unchecked. The bytes belong to the owner. */
+  /** One complete, unvalidated frame. The receiver owns the bytes. */
   frame(bytes: Uint8Array): void;
-  /** There is room again after `send` returned false. */
+  /** The pipe accepts frames again after `send` returned false. */
   drained(): void;
-  /** The end, exactly once, whoever caused it, and why where that is known. */
+  /** The pipe has closed, with the reason if known. Called exactly once, whichever side closed it. */
   closed(reason?: CloseReason): void;
 }
 
-/** What carries frames between a link and its rendezvous: a websocket, or whatever keeps their boundaries. */
+/** Carries frames between a link and its rendezvous. A websocket, or any channel that preserves message boundaries. */
 export interface FramePipe {
-  /** Starts delivery. Must be called once; frames that arrived before are kept until then. */
+  /** Starts delivery. Must be called once. Earlier frames are kept until then. */
   open(events: FramePipeEvents): void;
-  /** Never refused while the pipe is open; after its end frames are dropped. False asks to hold back until `drained`. */
+  /** Accepts every frame while the pipe is open and drops frames after its end. False asks to stop sending until `drained`. */
   send(frame: Uint8Array): boolean;
-  /** Stops or resumes the intake. A few frames may still come after a stop. */
+  /** Pauses or resumes reading. A few frames may still arrive after a pause. */
   setReceiving(receiving: boolean): void;
-  /** Ends the pipe after what was sent. */
+  /** Closes the pipe after the frames already sent. */
   close(): void;
 }

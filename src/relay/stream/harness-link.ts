@@ -4,7 +4,7 @@ import { printable } from '../../protocol/errors.ts';
 import { CloseCode, type CloseReason, type Transport } from '../../transport/transport.ts';
 import { RelayError } from '../errors.ts';
 import { decodeFrame, encodeFrame, type ReceivedFrame } from '../frames/frame.ts';
-import { ACKNOWLEDGES } from '../frames/frame-markers.ts';
+import { ACK_SUPPORT } from '../frames/frame-markers.ts';
 import { HANDSHAKE_TIMEOUT_MS, MAX_STREAM_INBOUND_BYTES, REORDER_MAX_DISTANCE } from '../limits.ts';
 import { InitiatorHandshake } from '../noise/handshake.ts';
 import type { Identity } from '../noise/identity.ts';
@@ -13,36 +13,36 @@ import type { FramePipe } from './frame-pipe.ts';
 import { NoiseStream } from './noise-stream.ts';
 import { OutgoingFrames } from './outgoing-frames.ts';
 
-/** Whom a harness connects to, and as whom: what its registry told it. */
+/** The executor to connect to and the credentials for it, as returned by the registry. */
 export interface HarnessLinkOptions {
   readonly identity: Identity;
   readonly executorKey: NoisePublicKey;
   readonly environmentId: string;
   readonly registrationId: string;
   readonly authorization: string;
-  /** Aborting it before the handshake is done makes it fail. */
+  /** Aborting it cancels an unfinished handshake. */
   readonly signal?: AbortSignal;
-  /** Default true. False offers no acks, so that the stream is exactly the reference's. */
+  /** Default true. With false the stream has exactly the reference's behavior. */
   readonly offerAcks?: boolean;
-  /** The pipe of a stream that can be resumed is gone. {@link HarnessLink.attach} goes on with another. */
+  /** Called when the pipe of a resumable stream is lost. {@link HarnessLink.attach} resumes it over another pipe. */
   pipeLost?(): void;
-  /** The stream has ended. */
+  /** Called when the stream has ended. */
   ended?(): void;
 }
 
-/** The harness's end of a relay: one stream over one pipe. Unlike an executor it ends with the first thing that makes no sense. */
+/** The harness's side of a relay: one stream over one pipe. Unlike the executor it ends at the first protocol error. */
 export class HarnessLink {
   readonly streamId = randomUUID();
   readonly #options: HarnessLinkOptions;
   readonly #outgoing = new OutgoingFrames((backlogged) => {
     this.#backlogged = backlogged;
-    this.#updateIntake();
+    this.#updateReading();
   });
   #pipe: FramePipe | null = null;
   #handshaking: PendingHandshake | null = null;
   #stream: NoiseStream | null = null;
   #resumable = false;
-  /** What holds the intake back: frames that the executor causes and does not take, or an owner who does not read. */
+  /** Reasons to stop reading: a backlog of control frames that the executor does not read, or an owner that does not read. */
   #backlogged = false;
   #ownerReads = true;
 
@@ -51,8 +51,8 @@ export class HarnessLink {
   }
 
   /**
-   * Opens a stream over the pipe, which is the link's from then on. Rejects with RelayError: `refused` when the executor does not let
-   * this harness in, `lost` when the pipe ends, `timeout` when no answer comes, `handshake` or `protocol` when it is not the executor's.
+   * Opens a stream over the pipe and takes ownership of the pipe. Rejects with RelayError: `refused` when the executor refuses this
+   * harness, `lost` when the pipe ends, `timeout` without an answer, `handshake` or `protocol` when the answer is invalid.
    */
   static async connect(pipe: FramePipe, options: HarnessLinkOptions): Promise<HarnessLink> {
     const link = new HarnessLink(options);
@@ -69,14 +69,14 @@ export class HarnessLink {
     return this.#stream!;
   }
 
-  /** Whether the stream can go on with another pipe. */
+  /** Whether the stream can resume over another pipe. */
   get resumable(): boolean {
     return this.#resumable;
   }
 
   /**
-   * Goes on with another pipe where the stream was. It ends when the executor does not know it any more. A stream that has ended
-   * meanwhile, or cannot be resumed, has no use for the pipe.
+   * Resumes the stream over another pipe. The stream ends if the executor no longer knows it. Closes the pipe if the stream has ended
+   * meanwhile or cannot resume.
    */
   attach(pipe: FramePipe): void {
     if (!this.#resumable || this.#stream === null || this.#stream.ended) {
@@ -85,10 +85,10 @@ export class HarnessLink {
     }
     this.#dropPipe();
     this.#open(pipe);
-    this.#stream.pipeFound();
+    this.#stream.pipeAttached();
   }
 
-  /** Ends the stream at once. */
+  /** Ends the stream immediately. */
   abort(reason: CloseReason): void {
     this.#stream?.abort(reason);
   }
@@ -107,7 +107,7 @@ export class HarnessLink {
       const pending = new PendingHandshake(signal);
       this.#handshaking = pending;
       this.#open(pipe);
-      const offer = (this.#options.offerAcks ?? true) ? ACKNOWLEDGES : 0;
+      const offer = (this.#options.offerAcks ?? true) ? ACK_SUPPORT : 0;
       this.#outgoing.sendControl(encodeFrame({ streamId, body: { kind: 'resume', nextSeq: 0 } }));
       this.#outgoing.sendControl(
         encodeFrame({ streamId, ackBits: offer, body: { kind: 'handshake', payload: handshake.message } }),
@@ -124,7 +124,7 @@ export class HarnessLink {
           budget: new ByteBudget(MAX_STREAM_INBOUND_BYTES),
           setPipeReceiving: (receiving) => {
             this.#ownerReads = receiving;
-            this.#updateIntake();
+            this.#updateReading();
           },
           ended: () => this.#endPipe(),
         }),
@@ -135,7 +135,7 @@ export class HarnessLink {
     }
   }
 
-  /** What came while the answer was being read comes first. */
+  /** Starts the stream with the frames that arrived while the answer was being processed. */
   #begin(stream: NoiseStream, pending: PendingHandshake): void {
     pending.throwIfFailed();
     this.#handshaking = null;
@@ -176,7 +176,7 @@ export class HarnessLink {
 
   #receive(frame: ReceivedFrame): void {
     if (frame.body.kind === 'handshake') {
-      this.#fail(new RelayError('protocol', 'the executor repeats its handshake'));
+      this.#fail(new RelayError('protocol', 'the executor sent a second handshake'));
     } else {
       this.#stream?.receive(frame);
     }
@@ -187,19 +187,19 @@ export class HarnessLink {
     this.#stream?.abort({ code: CloseCode.abnormal, reason: error.message });
   }
 
-  #updateIntake(): void {
+  #updateReading(): void {
     this.#pipe?.setReceiving(this.#ownerReads && !this.#backlogged);
   }
 
   #pipeClosed(reason: CloseReason | undefined): void {
     this.#pipe = null;
     this.#outgoing.detach();
-    const said = reason === undefined || reason.reason === '' ? '' : `: ${printable(reason.reason)}`;
-    this.#handshaking?.fail(new RelayError('lost', `the connection to the rendezvous is lost${said}`));
+    const detail = reason === undefined || reason.reason === '' ? '' : `: ${printable(reason.reason)}`;
+    this.#handshaking?.fail(new RelayError('lost', `lost the connection to the rendezvous${detail}`));
     if (this.#stream?.pipeLost()) this.#options.pipeLost?.();
   }
 
-  /** The stream has ended: the pipe closes behind its last frame. */
+  /** Closes the pipe after the last frame of the ended stream. */
   #endPipe(): void {
     this.#pipe = null;
     this.#outgoing.end();
@@ -214,13 +214,13 @@ export class HarnessLink {
   }
 }
 
-/** The second message of the handshake. */
+/** Message 2 of the handshake. */
 interface Answer {
   readonly payload: Uint8Array;
   readonly acknowledges: boolean;
 }
 
-/** Waits for the executor's answer, and keeps what follows it until that has been read. */
+/** Waits for the executor's answer. Keeps the frames after it until the answer has been processed. */
 class PendingHandshake {
   readonly answered: Promise<Answer>;
   readonly early: ReceivedFrame[] = [];
@@ -235,10 +235,10 @@ class PendingHandshake {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // Who waits for it sees the rejection; it may come before anyone does.
+    // The rejection may come before a caller awaits the promise.
     this.answered.catch(() => {});
     const timeout = setTimeout(
-      () => this.fail(new RelayError('timeout', 'the executor has not answered the handshake')),
+      () => this.fail(new RelayError('timeout', 'the executor did not answer the handshake')),
       HANDSHAKE_TIMEOUT_MS,
     );
     this.#stop.signal.addEventListener('abort', () => clearTimeout(timeout));
@@ -250,15 +250,15 @@ class PendingHandshake {
   receive(frame: ReceivedFrame): void {
     const { body, ackBits } = frame;
     if (body.kind === 'reset') {
-      this.fail(new RelayError('refused', 'the executor refuses this harness'));
+      this.fail(new RelayError('refused', 'the executor refused this harness'));
     } else if (this.#isAnswered) {
       this.#keep(frame);
     } else if (body.kind === 'handshake') {
       this.#isAnswered = true;
       this.#stop.abort();
-      this.#resolve({ payload: body.payload, acknowledges: ackBits === ACKNOWLEDGES });
+      this.#resolve({ payload: body.payload, acknowledges: ackBits === ACK_SUPPORT });
     } else if (body.kind === 'data') {
-      this.fail(new RelayError('protocol', 'the executor sends records before its handshake'));
+      this.fail(new RelayError('protocol', 'the executor sent records before its handshake'));
     }
   }
 
@@ -268,13 +268,16 @@ class PendingHandshake {
     this.#reject(error);
   }
 
-  /** Throws what went wrong after the answer. */
+  /** Throws the error that occurred after the answer. */
   throwIfFailed(): void {
     if (this.#failure !== null) throw this.#failure;
   }
 
   #keep(frame: ReceivedFrame): void {
     if (this.early.length < REORDER_MAX_DISTANCE) this.early.push(frame);
-    else this.fail(new RelayError('protocol', 'the executor sends too much before its handshake is read'));
+    else
+      this.fail(
+        new RelayError('protocol', 'the executor sent too many frames before its handshake was processed'),
+      );
   }
 }

@@ -1,18 +1,25 @@
 import { isUtf8 } from 'node:buffer';
 import type { ByteBudget } from '../../base/byte-budget.ts';
 import { RelayError } from '../errors.ts';
-import { MAX_QUEUED_MESSAGES, MAX_STREAM_INBOUND_BYTES } from '../limits.ts';
+import {
+  MAX_QUEUED_MESSAGES,
+  MAX_STREAM_INBOUND_BYTES,
+  REORDER_MAX_BYTES,
+  REORDER_MAX_DISTANCE,
+} from '../limits.ts';
 import type { RecordCipher } from '../noise/record-cipher.ts';
-import { MessageAssembler } from './message-assembler.ts';
-import { type Placement, ReorderWindow } from './reorder-window.ts';
+import { MessageAssembler } from './message-framing.ts';
 
-/** A message, and the record that completed it. */
+/** Position of a received record: the next one, early and kept, a duplicate, or too far ahead to keep. */
+export type Placement = 'next' | 'early' | 'duplicate' | 'beyond';
+
+/** A message and the sequence number of the record that completed it. */
 interface QueuedMessage {
   readonly seq: number;
   readonly bytes: Buffer;
 }
 
-/** Turns the records of a peer into messages: puts them in order, decrypts them, joins them, and keeps them for a reader that pauses. */
+/** Turns the records of a peer into messages: reorders, decrypts and joins them. Queues messages while the reader is paused. */
 export class InboundMessages {
   readonly #cipher: RecordCipher;
   readonly #budget: ByteBudget;
@@ -30,7 +37,7 @@ export class InboundMessages {
     this.#budget = budget;
   }
 
-  /** Records that are done with: all before the one that completes the first message which waits for its reader. */
+  /** Count of consumed records: all before the record that completes the first queued message. */
   get consumed(): number {
     return this.#queue[0]?.seq ?? this.#window.expected;
   }
@@ -53,8 +60,8 @@ export class InboundMessages {
   }
 
   /**
-   * Takes a record in, and all that waited for it. Throws RelayError when one is not what the peer sealed, does not fit the framing, or
-   * makes more messages wait than allowed.
+   * Accepts a record and the early records after it. Throws RelayError for a record that is not authentic, that breaks the framing, or
+   * that exceeds the limits of queued messages.
    */
   accept(seq: number, record: Uint8Array): Placement {
     const placement = this.#window.offer(seq, record);
@@ -67,7 +74,7 @@ export class InboundMessages {
     return placement;
   }
 
-  /** Nothing more is delivered, and what waits is forgotten. */
+  /** Stops delivery and discards queued messages. */
   stop(): void {
     this.#stopped = true;
     this.#queue.length = 0;
@@ -94,20 +101,65 @@ export class InboundMessages {
 
   #checkLimits(): void {
     if (this.#queue.length > MAX_QUEUED_MESSAGES) {
-      throw new RelayError('protocol', `more than ${MAX_QUEUED_MESSAGES} messages wait to be read`);
+      throw new RelayError('protocol', `more than ${MAX_QUEUED_MESSAGES} messages are queued`);
     }
     const withinBudget = this.#charge();
     if (this.#chargedBytes > MAX_STREAM_INBOUND_BYTES || !withinBudget) {
-      throw new RelayError('protocol', 'messages that wait to be read take too much memory');
+      throw new RelayError('protocol', 'queued messages exceed the memory limit');
     }
   }
 
-  /** Tells the budget what is held now. */
+  /** Updates the budget with the bytes held now. Returns false when the budget is exceeded. */
   #charge(): boolean {
     const held = this.#stopped ? 0 : this.#queuedBytes + this.#assembler.heldBytes;
     const change = held - this.#chargedBytes;
     this.#chargedBytes = held;
     this.#budget.add(change);
     return !this.#budget.exceeded;
+  }
+}
+
+/** Reorders the records of one direction and drops duplicates. */
+export class ReorderWindow {
+  readonly #early = new Map<number, Uint8Array>();
+  #earlyBytes = 0;
+  #expected = 0;
+
+  /** Sequence number of the first missing record. */
+  get expected(): number {
+    return this.#expected;
+  }
+
+  /** Whether a record has arrived. */
+  has(seq: number): boolean {
+    return seq < this.#expected || this.#early.has(seq);
+  }
+
+  /** Accepts a record. Copies an early one, because it may be a small view of a large buffer. */
+  offer(seq: number, record: Uint8Array): Placement {
+    if (this.has(seq)) return 'duplicate';
+    if (seq === this.#expected) {
+      this.#keep(seq, record);
+      return 'next';
+    }
+    const tooFar = seq - this.#expected > REORDER_MAX_DISTANCE;
+    if (tooFar || this.#earlyBytes + record.length > REORDER_MAX_BYTES) return 'beyond';
+    this.#keep(seq, Buffer.from(record));
+    return 'early';
+  }
+
+  /** Returns the next record in order, or null until it arrives. */
+  take(): Uint8Array | null {
+    const record = this.#early.get(this.#expected);
+    if (record === undefined) return null;
+    this.#early.delete(this.#expected);
+    this.#earlyBytes -= record.length;
+    this.#expected++;
+    return record;
+  }
+
+  #keep(seq: number, record: Uint8Array): void {
+    this.#early.set(seq, record);
+    this.#earlyBytes += record.length;
   }
 }

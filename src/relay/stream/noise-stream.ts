@@ -17,25 +17,25 @@ import {
 } from '../limits.ts';
 import type { ChannelCiphers, RecordCipher } from '../noise/record-cipher.ts';
 import { InboundMessages } from './inbound-messages.ts';
-import { type OutboundPart, OutboundRecords } from './outbound-records.ts';
+import { type OutboundPart, OutboundRecords } from './message-framing.ts';
 import type { FrameSource, OutgoingFrames } from './outgoing-frames.ts';
 import { Reliability } from './reliability.ts';
 
-/** What a stream needs of its link. */
-export interface StreamOptions {
+/** What a link passes to its stream. */
+interface StreamOptions {
   readonly streamId: string;
   readonly ciphers: ChannelCiphers;
-  /** Whether the peer acknowledges, so that the stream survives lost frames and pipes. */
+  /** Whether the peer sends acks. If so, the stream survives lost frames and pipes. */
   readonly acknowledged: boolean;
   readonly outgoing: OutgoingFrames;
   readonly budget: ByteBudget;
-  /** Stops or resumes the intake of the pipe. Only where the pipe has no other stream. */
+  /** Pauses or resumes reading from the pipe. Only for a pipe with a single stream. */
   readonly setPipeReceiving?: (receiving: boolean) => void;
-  /** Called once, when the stream has ended and before its owner is told. */
+  /** Called once when the stream has ended, before the `closed` event. */
   readonly ended: () => void;
 }
 
-/** One virtual stream after its handshake, as a transport. The link passes on what arrives for it. */
+/** One virtual stream after its handshake, as a transport. The link passes received frames to it. */
 export class NoiseStream implements Transport, FrameSource {
   readonly streamId: string;
   readonly maxMessageBytes = MAX_MESSAGE_BYTES;
@@ -43,13 +43,13 @@ export class NoiseStream implements Transport, FrameSource {
   readonly #sealing: RecordCipher;
   readonly #inbound: InboundMessages;
   readonly #outbound = new OutboundRecords();
-  /** Null towards a peer that does not acknowledge. */
+  /** Null when the peer does not send acks. */
   readonly #reliability: Reliability | null;
   #events: TransportEvents | null = null;
   #parts: OutboundPart[] = [];
   #partsBytes = 0;
   #congested = false;
-  /** Why the owner closes, while the last messages are still to be sent. */
+  /** The close reason while the last messages are still being sent. */
   #closing: CloseReason | null = null;
   #closeTimeout: NodeJS.Timeout | null = null;
   #endReason: CloseReason | null = null;
@@ -68,7 +68,7 @@ export class NoiseStream implements Transport, FrameSource {
       : null;
   }
 
-  /** A peer that does not acknowledge resets the stream when too many messages wait for it; one that does is not sent them. */
+  /** A peer without acks resets the stream when too many messages are queued. With acks the send window prevents that. */
   get maxUnansweredRequests(): number | undefined {
     return this.#reliability === null ? MAX_UNANSWERED_REQUESTS : undefined;
   }
@@ -91,7 +91,7 @@ export class NoiseStream implements Transport, FrameSource {
     return this.#push([{ bytes, released }], bytes.length);
   }
 
-  /** The length of a message stands before it, so that nothing can leave before its last part is here. */
+  /** Keeps the parts until the last one, because the length prefix needs the total length. */
   sendPart(part: Uint8Array, last: boolean, released?: () => void): boolean {
     if (this.#endReason !== null || this.#closing !== null) return true;
     this.#parts.push({ bytes: part, released });
@@ -103,7 +103,7 @@ export class NoiseStream implements Transport, FrameSource {
     return this.#push(parts, length);
   }
 
-  /** Only a peer that acknowledges can be told from one that is gone. */
+  /** Checks that the peer still answers. Without acks there is nothing to check. */
   probe(): void {
     if (this.#endReason === null) this.#reliability?.probe();
   }
@@ -123,13 +123,13 @@ export class NoiseStream implements Transport, FrameSource {
     this.#endWhenSent();
   }
 
-  /** Takes a frame of the peer, other than a handshake. */
+  /** Handles a frame of the peer, other than a handshake. */
   receive(frame: ReceivedFrame): void {
     if (this.#endReason !== null) return;
     const { body } = frame;
     if (body.kind === 'reset') {
       if (this.#reliability?.survives(body.reason)) return;
-      this.#end({ code: CloseCode.abnormal, reason: 'the peer has reset the stream' }, false);
+      this.#end({ code: CloseCode.abnormal, reason: 'the peer reset the stream' }, false);
       return;
     }
     this.#endOnError(() => {
@@ -139,32 +139,32 @@ export class NoiseStream implements Transport, FrameSource {
     this.#endWhenSent();
   }
 
-  /** The pipe is gone. True when the stream waits for another one; otherwise it has ended. */
+  /** Handles the loss of the pipe. Returns true when the stream waits for another pipe, false when it has ended. */
   pipeLost(): boolean {
     if (this.#endReason !== null) return false;
     if (this.#reliability !== null) {
       this.#reliability.peerLost();
       return true;
     }
-    this.#end({ code: CloseCode.abnormal, reason: 'the connection to the rendezvous is lost' }, false);
+    this.#end({ code: CloseCode.abnormal, reason: 'lost the connection to the rendezvous' }, false);
     return false;
   }
 
-  /** There is a new pipe: the peer is asked to go on. */
-  pipeFound(): void {
-    if (this.#endReason === null) this.#reliability?.ask();
+  /** Asks the peer to resume over a new pipe. */
+  pipeAttached(): void {
+    if (this.#endReason === null) this.#reliability?.requestResume();
   }
 
-  /** Ends the stream at once; what was not sent is lost. */
+  /** Ends the stream immediately and discards unsent messages. */
   abort(reason: CloseReason): void {
     this.#end(reason, true);
   }
 
   nextFrame(): Uint8Array | null {
-    this.#tellDrained();
+    this.#reportDrained();
     if (this.#endReason !== null || this.#reliability?.waiting) return null;
-    const repeat = this.#reliability?.takeRepeat() ?? null;
-    if (repeat !== null) return this.#dataFrame(repeat.seq, repeat.payload);
+    const again = this.#reliability?.takeRetransmit() ?? null;
+    if (again !== null) return this.#dataFrame(again.seq, again.payload);
     const frame = this.#reliability?.full ? null : this.#nextRecord();
     if (frame !== null) return frame;
     this.#endWhenSent();
@@ -175,7 +175,7 @@ export class NoiseStream implements Transport, FrameSource {
   #push(parts: readonly OutboundPart[], length: number): boolean {
     if (this.#endReason !== null || this.#closing !== null || length === 0) return true;
     if (length > MAX_MESSAGE_BYTES) {
-      const reason = `a message has more than ${MAX_MESSAGE_BYTES} bytes`;
+      const reason = `a message is larger than ${MAX_MESSAGE_BYTES} bytes`;
       this.#end({ code: CloseCode.messageTooBig, reason }, true);
       return true;
     }
@@ -185,7 +185,7 @@ export class NoiseStream implements Transport, FrameSource {
     return !this.#congested;
   }
 
-  #tellDrained(): void {
+  #reportDrained(): void {
     if (!this.#congested || this.#outbound.pendingBytes > SEND_WINDOW_BYTES / 2) return;
     this.#congested = false;
     if (this.#closing === null && this.#endReason === null) this.#events?.drained();
@@ -209,7 +209,8 @@ export class NoiseStream implements Transport, FrameSource {
   #receiveRecord(seq: number, payload: Uint8Array): void {
     const placement = this.#inbound.accept(seq, payload);
     if (this.#reliability !== null) this.#reliability.arrived(placement);
-    else if (placement === 'beyond') throw new RelayError('protocol', 'a record is too far ahead');
+    else if (placement === 'beyond')
+      throw new RelayError('protocol', 'a record is too far ahead of its sequence');
   }
 
   #deliver(message: Buffer): void {
@@ -227,7 +228,7 @@ export class NoiseStream implements Transport, FrameSource {
     if (this.#closing !== null && sent) this.#end(this.#closing, true);
   }
 
-  /** What a peer does wrong ends the stream, and nothing else. */
+  /** Ends the stream, and only the stream, on a protocol error of the peer. */
   #endOnError<T>(step: () => T): T | undefined {
     try {
       return step();
@@ -242,7 +243,7 @@ export class NoiseStream implements Transport, FrameSource {
     this.#options.outgoing.sendControl(encodeFrame({ streamId: this.streamId, ackBits, body }));
   }
 
-  #end(reason: CloseReason, tellPeer: boolean): void {
+  #end(reason: CloseReason, notifyPeer: boolean): void {
     if (this.#endReason !== null) return;
     this.#endReason = reason;
     if (this.#closeTimeout !== null) clearTimeout(this.#closeTimeout);
@@ -250,8 +251,15 @@ export class NoiseStream implements Transport, FrameSource {
     this.#inbound.stop();
     this.#parts = [];
     this.#options.outgoing.remove(this);
-    if (tellPeer) this.#sendControl({ kind: 'reset', reason: RESET_REASON });
+    if (notifyPeer) this.#sendControl({ kind: 'reset', reason: RESET_REASON });
     this.#options.ended();
     this.#events?.closed(reason);
   }
+}
+
+/** Closes a stream that has no owner yet. Opens it first: an unopened stream would wait without a limit. */
+export function rejectStream(stream: Transport, reason: string): void {
+  const ignore = () => {};
+  stream.open({ message: ignore, undecodable: ignore, drained: ignore, ended: ignore, closed: ignore });
+  stream.close({ code: CloseCode.tryAgainLater, reason });
 }

@@ -1,15 +1,15 @@
-import { FRAME_COST_BYTES, MAX_WAITING_CONTROL_FRAMES, TURN_BYTES } from '../limits.ts';
+import { FRAME_COST_BYTES, MAX_WAITING_CONTROL_FRAMES, TICK_BYTES } from '../limits.ts';
 import type { FramePipe } from './frame-pipe.ts';
 
-/** Makes the frames of one stream, one at a time, when there is room for them. */
+/** Creates the frames of one stream, one at a time, when the pipe accepts them. */
 export interface FrameSource {
-  /** The next frame; null when there is nothing to send. */
+  /** Returns the next frame, or null when there is nothing to send. */
   nextFrame(): Uint8Array | null;
 }
 
 /**
- * Shares one pipe among streams. Frames are made only when the pipe takes them, one stream after the other, and only so many in one
- * turn of the event loop: neither a large message nor a busy stream holds up the rest.
+ * Shares one pipe among streams. It creates frames only when the pipe accepts them, from one stream after the other (round robin), and
+ * limits the bytes per event loop iteration. Neither a large message nor a busy stream delays the others.
  */
 export class OutgoingFrames {
   readonly #onBacklog: (backlogged: boolean) => void;
@@ -19,22 +19,22 @@ export class OutgoingFrames {
   #congested = false;
   #backlogged = false;
   #pumping = false;
-  #leftThisTurn = TURN_BYTES;
-  #nextTurn: NodeJS.Immediate | null = null;
+  #budgetBytes = TICK_BYTES;
+  #refill: NodeJS.Immediate | null = null;
 
-  /** `onBacklog` tells to stop reading (true) from a peer that causes frames and takes none, or to go on (false). */
+  /** Calls `onBacklog` with true to stop reading from a peer that causes control frames but does not read, false to resume. */
   constructor(onBacklog: (backlogged: boolean) => void) {
     this.#onBacklog = onBacklog;
   }
 
-  /** Goes on with a new pipe. What was meant for the old one and is not a record is dropped. */
+  /** Switches to a new pipe. Drops control frames that were queued for the old one. */
   attach(pipe: FramePipe): void {
     this.detach();
     this.#pipe = pipe;
     this.#pump();
   }
 
-  /** There is no pipe for now. */
+  /** Detaches the pipe. */
   detach(): void {
     this.#pipe = null;
     this.#congested = false;
@@ -42,7 +42,7 @@ export class OutgoingFrames {
     this.#backlogged = false;
   }
 
-  /** Closes the pipe after the frames beside records that wait for it. */
+  /** Closes the pipe after the queued control frames. */
   end(): void {
     const pipe = this.#pipe;
     if (pipe === null) return;
@@ -51,7 +51,7 @@ export class OutgoingFrames {
     pipe.close();
   }
 
-  /** Sends ahead of all records. Without a pipe the frame is dropped. */
+  /** Sends a control frame before all records. Drops it when there is no pipe. */
   sendControl(frame: Uint8Array): void {
     if (this.#pipe === null) return;
     this.#control.push(frame);
@@ -59,18 +59,18 @@ export class OutgoingFrames {
     this.#updateBacklog();
   }
 
-  /** The source has something to send. */
+  /** Adds a source that has something to send. */
   wake(source: FrameSource): void {
     this.#ready.add(source);
     this.#pump();
   }
 
-  /** The source is gone. */
+  /** Removes a source. */
   remove(source: FrameSource): void {
     this.#ready.delete(source);
   }
 
-  /** The pipe takes more. */
+  /** Continues after the pipe has drained. */
   drained(): void {
     this.#congested = false;
     this.#pump();
@@ -81,31 +81,31 @@ export class OutgoingFrames {
     if (this.#pumping) return;
     this.#pumping = true;
     try {
-      this.#sendThisTurn();
+      this.#sendWithinBudget();
     } finally {
       this.#pumping = false;
     }
-    if (this.#leftThisTurn < TURN_BYTES) this.#nextTurn ??= setImmediate(() => this.#renew());
+    if (this.#budgetBytes < TICK_BYTES) this.#refill ??= setImmediate(() => this.#refillBudget());
   }
 
-  #sendThisTurn(): void {
-    while (this.#pipe !== null && !this.#congested && this.#leftThisTurn > 0) {
-      // A stream that has nothing more to send may end for it, which takes a frame of its own.
+  #sendWithinBudget(): void {
+    while (this.#pipe !== null && !this.#congested && this.#budgetBytes > 0) {
+      // A stream that has sent everything may end in `nextFrame`, which queues a reset frame.
       const frame = this.#control.shift() ?? this.#nextRecord() ?? this.#control.shift();
       if (frame === undefined) return;
-      this.#leftThisTurn -= frame.length + FRAME_COST_BYTES;
+      this.#budgetBytes -= frame.length + FRAME_COST_BYTES;
       this.#congested = !this.#pipe.send(frame);
     }
   }
 
-  #renew(): void {
-    this.#nextTurn = null;
-    this.#leftThisTurn = TURN_BYTES;
+  #refillBudget(): void {
+    this.#refill = null;
+    this.#budgetBytes = TICK_BYTES;
     this.#pump();
     this.#updateBacklog();
   }
 
-  /** Of the stream whose turn it is. It goes to the end of the line while it has more. */
+  /** Takes a frame from the first ready stream and moves the stream to the end of the queue. */
   #nextRecord(): Uint8Array | null {
     for (const source of this.#ready) {
       this.#ready.delete(source);

@@ -1,5 +1,5 @@
 import type { FrameBody, ReceivedFrame } from '../frames/frame.ts';
-import { PEER_LOST_REASON, resumeKind, resumeMark } from '../frames/frame-markers.ts';
+import { PEER_LOST_REASON, resumeKind, resumeMarker } from '../frames/frame-markers.ts';
 import {
   MAX_SILENT_RETRANSMITS,
   PROBE_TIMEOUT_MS,
@@ -8,37 +8,36 @@ import {
   RETRANSMIT_MIN_MS,
 } from '../limits.ts';
 import { type Ack, AckScheduler } from './acks.ts';
-import type { InboundMessages } from './inbound-messages.ts';
-import type { Placement } from './reorder-window.ts';
+import type { InboundMessages, Placement } from './inbound-messages.ts';
 import { SendBuffer, type SentRecord } from './send-buffer.ts';
 
-/** What the other parts of a stream do for its reliability. */
-export interface ReliabilityEvents {
-  /** There is something to send. */
+/** Callbacks of the stream. */
+interface ReliabilityEvents {
+  /** Schedules sending. */
   wake(): void;
-  /** Sends a frame that is no record. */
+  /** Sends a frame without a record. */
   send(body: FrameBody, ackBits: number): void;
-  /** The peer does not come back. */
+  /** The peer did not reconnect or does not answer. */
   failed(reason: string): void;
 }
 
 /**
- * Makes sure that each record arrives though frames get lost and pipes break. Between two ends of this kind only: both acknowledge
- * what they have read, repeat what was not acknowledged, byte for byte, and go on with a new pipe where they were.
+ * Delivers each record even if frames are lost and pipes break. It works only if both peers support it. Both acknowledge the records
+ * they have read, retransmit unacknowledged records unchanged, and resume over a new pipe where they stopped.
  */
 export class Reliability {
   readonly #inbound: InboundMessages;
   readonly #events: ReliabilityEvents;
   readonly #acks: AckScheduler;
   readonly #buffer = new SendBuffer();
-  /** Runs while the peer owes an ack, or an answer to the question whether it goes on. */
+  /** Runs while an ack or the answer to a resume request is outstanding. */
   #timeout: NodeJS.Timeout | null = null;
   #timeoutMs = RETRANSMIT_MIN_MS;
   #silentTimeouts = 0;
-  /** Runs while the peer is away. */
+  /** Runs while the peer is disconnected. */
   #window: NodeJS.Timeout | null = null;
-  #asking = false;
-  /** Runs while the peer is asked for a sign of life. */
+  #resuming = false;
+  /** Runs while a probe is unanswered. */
   #probe: NodeJS.Timeout | null = null;
 
   constructor(inbound: InboundMessages, events: ReliabilityEvents) {
@@ -47,7 +46,7 @@ export class Reliability {
     this.#acks = new AckScheduler(inbound, () => events.wake());
   }
 
-  /** Whether the peer is away, so that nothing is sent. */
+  /** Whether the peer is disconnected. Nothing is sent then. */
   get waiting(): boolean {
     return this.#window !== null;
   }
@@ -56,75 +55,78 @@ export class Reliability {
     return this.#buffer.full;
   }
 
-  /** Whether the peer has everything that was sent. */
+  /** Whether the peer has acknowledged all records. */
   get settled(): boolean {
     return this.#buffer.empty;
   }
 
-  /** The peer is away, for a while. */
+  /** Starts waiting for the peer to reconnect. */
   peerLost(): void {
-    this.#asking = false;
+    this.#resuming = false;
     this.#stopTimeout();
-    this.#window ??= setTimeout(() => this.#events.failed('the peer has not come back'), RESUME_WINDOW_MS);
+    this.#window ??= setTimeout(
+      () => this.#events.failed('the peer did not reconnect in time'),
+      RESUME_WINDOW_MS,
+    );
   }
 
-  /** Whether a reset only says that the peer is away for a while. */
+  /** Whether a reset only reports that the peer lost its connection. If so, starts waiting for it. */
   survives(resetReason: string): boolean {
     if (resetReason !== PEER_LOST_REASON) return false;
     this.peerLost();
     return true;
   }
 
-  /** Asks the peer to go on, until it answers. */
-  ask(): void {
+  /** Sends resume requests until the peer answers. */
+  requestResume(): void {
     this.peerLost();
-    this.#asking = true;
+    this.#resuming = true;
     this.#sendResume('request');
     this.#startTimeout();
   }
 
-  /** Gives up a peer that is away, or shows no sign of life when it is asked for one. */
+  /** Fails the stream if the peer is disconnected, or if it does not answer in time. */
   probe(): void {
     if (this.waiting) {
-      setImmediate(() => this.#events.failed('the peer was away when it was wanted'));
+      setImmediate(() => this.#events.failed('the peer is disconnected'));
     } else if (this.#probe === null) {
       this.#sendResume('request');
       this.#probe = setTimeout(() => this.#events.failed('the peer does not answer'), PROBE_TIMEOUT_MS);
     }
   }
 
-  /** Takes what a frame says besides its record. Throws RelayError when it makes no sense. */
+  /** Handles the acks and the resume of a frame. Throws RelayError when they are invalid. */
   receive(frame: ReceivedFrame): void {
     this.#silentTimeouts = 0;
     this.#endProbe();
     const { ack, ackBits, body } = frame;
     if (body.kind === 'resume') this.#resume(body.nextSeq, frame);
-    // Zeros say nothing, but for the ack of record 0, which needs a frame of its own.
+    // Zeros carry no ack. The ack of record 0 alone is a separate frame.
     else if (body.kind === 'ack' || ack > 0 || ackBits > 0) this.#acknowledged(ack, ackBits);
   }
 
-  /** A record has been taken in. */
+  /** Acknowledges a received record. */
   arrived(placement: Placement): void {
     this.#acks.arrived(placement);
   }
 
-  /** The reader may have taken messages, which makes room for the peer. */
+  /** Schedules an ack, because the reader may have consumed messages and opened the peer's send window. */
   consumed(): void {
-    this.#acks.later();
+    this.#acks.schedule();
   }
 
-  /** A new record leaves. */
+  /** Keeps a new record until the peer acknowledges it. */
   sent(payload: Uint8Array): void {
     this.#buffer.add(payload);
     if (this.#timeout === null) this.#startTimeout();
   }
 
-  /** A record that has to leave again. */
-  takeRepeat(): SentRecord | null {
-    return this.#buffer.takeRepeat();
+  /** Returns the next record to retransmit. */
+  takeRetransmit(): SentRecord | null {
+    return this.#buffer.takeRetransmit();
   }
 
-  /** The ack that rides on a record. */
+  /** Returns the ack to send with a record. */
   ackForRecord(): Ack | undefined {
     const ack = this.#acks.current;
     if (ack === null) return undefined;
@@ -132,7 +134,7 @@ export class Reliability {
     return ack;
   }
 
-  /** A frame with nothing but an ack, when one is due; as long as there is nothing to acknowledge, a sign of life. */
+  /** Returns a frame with only an ack when one is due. Before the first consumed record it is a heartbeat. */
   takeAck(): (Partial<Ack> & { readonly body: FrameBody }) | null {
     if (!this.#acks.due) return null;
     this.#acks.sent();
@@ -149,10 +151,10 @@ export class Reliability {
 
   #resume(nextSeq: number, frame: ReceivedFrame): void {
     const kind = resumeKind(frame);
-    // When both ends ask, the question of the peer tells as much as its answer.
-    if (kind === null || (kind === 'answer' && !this.#asking)) return;
+    // When both peers send requests, the request of the peer also serves as its answer.
+    if (kind === null || (kind === 'answer' && !this.#resuming)) return;
     this.#endWindow();
-    this.#asking = false;
+    this.#resuming = false;
     this.#timeoutMs = RETRANSMIT_MIN_MS;
     this.#buffer.resumeAt(nextSeq);
     if (kind === 'request') this.#sendResume('answer');
@@ -169,7 +171,7 @@ export class Reliability {
   }
 
   #sendResume(kind: 'request' | 'answer'): void {
-    this.#events.send({ kind: 'resume', nextSeq: this.#inbound.consumed }, resumeMark(kind));
+    this.#events.send({ kind: 'resume', nextSeq: this.#inbound.consumed }, resumeMarker(kind));
   }
 
   #timedOut(): void {
@@ -180,7 +182,7 @@ export class Reliability {
       return;
     }
     this.#timeoutMs = Math.min(2 * this.#timeoutMs, RETRANSMIT_MAX_MS);
-    if (this.#asking) this.#sendResume('request');
+    if (this.#resuming) this.#sendResume('request');
     else this.#buffer.timedOut();
     this.#startTimeout();
     this.#events.wake();
@@ -193,7 +195,7 @@ export class Reliability {
 
   #restartTimeout(): void {
     this.#stopTimeout();
-    if (this.#asking || !this.#buffer.empty) this.#startTimeout();
+    if (this.#resuming || !this.#buffer.empty) this.#startTimeout();
   }
 
   #stopTimeout(): void {

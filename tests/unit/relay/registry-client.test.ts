@@ -152,7 +152,7 @@ test.each([
   [{ url: 'http://h' }, "'url' is no websocket URL"],
   [{ executor_registration_id: ' ' }, "'executor_registration_id' is missing"],
   [{ harness_key_authorization: 'x'.repeat(4_097) }, "'harness_key_authorization' is too long"],
-  [{ executor_public_key: { suite: 'x' } }, 'a public key is an object of three members'],
+  [{ executor_public_key: { suite: 'x' } }, 'a public key must be an object of three members'],
 ])('an answer with %j is refused', async (more, why) => {
   const { registry, client } = await open();
   registry.answer = () => bundle(registry, more);

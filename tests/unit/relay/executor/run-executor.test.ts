@@ -12,42 +12,40 @@ import { RecordedEvents } from '../../transport/recorded-events.ts';
 import { type FakeAnswer, FakeRegistry } from '../fake-registry.ts';
 import { harnessIdentity, harnessOptions } from '../link-fixture.ts';
 
-const { pauses } = vi.hoisted(() => ({ pauses: [] as number[] }));
-// The pauses themselves are looked at, not waited for.
-vi.mock('../../../../src/base/abort.ts', async (original) => ({
-  ...(await original<object>()),
-  sleep: async (ms: number) => {
-    pauses.push(ms);
-    await new Promise((resolve) => setImmediate(resolve));
-  },
-}));
+const delays: number[] = [];
+
+/** Records the delay instead of waiting for it. */
+async function sleep(ms: number): Promise<void> {
+  delays.push(ms);
+  await new Promise((resolve) => setImmediate(resolve));
+}
 
 async function start(
   script: (registry: FakeRegistry) => FakeAnswer[],
   options: Partial<ExecutorOptions> = {},
 ) {
-  pauses.length = 0;
+  delays.length = 0;
   const registry = await FakeRegistry.open();
   const answers = script(registry);
   registry.answer = () => answers.shift() ?? registry.registration();
   const lines: string[] = [];
   const run = () => {
-    const executor = new RunningExecutor({
+    const base: ExecutorOptions = {
       registryUrl: registry.url,
       environmentId: 'env-1',
       auth: bearerAuth('token-1'),
       env: {},
       log: createLogger('debug', (line) => lines.push(line)),
       accept: () => {},
-      ...options,
-    });
+    };
+    const executor = new RunningExecutor({ ...base, ...options }, { sleep });
     onTestFinished(() => executor.close());
     return executor;
   };
   return { registry, run, lines };
 }
 
-test('passing failures of the registry are waited out, ever longer', async () => {
+test('retries temporary failures of the registry with growing delays', async () => {
   const { registry, run, lines } = await start(() => [
     { status: 503, body: '' },
     'cut',
@@ -61,8 +59,8 @@ test('passing failures of the registry are waited out, ever longer', async () =>
   await waitFor('a connection', () => registry.sockets.length === 1);
   expect(registry.actions()).toEqual(Array(8).fill('register'));
   for (const [index, base] of [1, 2, 4, 8, 16, 30, 30].entries()) {
-    expect(pauses[index]).toBeGreaterThanOrEqual(base * 500);
-    expect(pauses[index]).toBeLessThanOrEqual(base * 1_000);
+    expect(delays[index]).toBeGreaterThanOrEqual(base * 500);
+    expect(delays[index]).toBeLessThanOrEqual(base * 1_000);
   }
   expect(lines.join()).not.toContain('sig=secret');
   expect(registry.upgrades[0]).toMatchObject({ 'x-request-id': expect.stringMatching(/^req_[0-9a-f]{32}$/) });
@@ -71,22 +69,22 @@ test('passing failures of the registry are waited out, ever longer', async () =>
   await executor.ended;
 });
 
-test.each([401, 403, 404, 409, 302])('HTTP %i ends the executor', async (status) => {
+test.each([401, 403, 404, 409, 302])('ends at HTTP %i', async (status) => {
   const { run } = await start(() => [{ status, body: '' }]);
   await expect(run().ended).rejects.toMatchObject({ name: 'RegistryError', status });
 });
 
-test('a lost connection is opened again with the same URL', async () => {
+test('reconnects with the same URL after a lost connection', async () => {
   const { registry, run } = await start(() => []);
   run();
   await waitFor('a connection', () => registry.sockets.length === 1);
   registry.sockets[0]!.drop();
   await waitFor('another one', () => registry.sockets.length === 2);
   expect(registry.actions()).toEqual(['register']);
-  expect(pauses).toHaveLength(1);
+  expect(delays).toHaveLength(1);
 });
 
-test('why a connection was closed is in the log', async () => {
+test('logs why the connection was closed', async () => {
   const { registry, run, lines } = await start(() => []);
   registry.accepted = (socket) => {
     if (registry.sockets.length === 1) {
@@ -95,35 +93,37 @@ test('why a connection was closed is in the log', async () => {
   };
   run();
   await waitFor('the loss', () =>
-    lines.some((line) => line.includes('the connection to the rendezvous is lost')),
+    lines.some((line) => line.includes('lost the connection to the rendezvous')),
   );
-  const loss = lines.map((line) => JSON.parse(line)).find(({ message }) => /is lost/.test(message));
+  const loss = lines
+    .map((line) => JSON.parse(line))
+    .find(({ message }) => /lost the connection/.test(message));
   expect(loss).toMatchObject({ code: CloseCode.policyViolation, reason: 'the token was revoked' });
 });
 
-test('a rendezvous that is not ready is asked again with the same URL', async () => {
-  const { registry, run } = await start((scripted) => {
-    scripted.refusals.push(503, 429, 500);
+test('retries with the same URL when the rendezvous is not ready', async () => {
+  const { registry, run } = await start((fake) => {
+    fake.refusals.push(503, 429, 500);
     return [];
   });
   run();
   await waitFor('a connection', () => registry.sockets.length === 1);
-  expect([registry.actions(), pauses.length]).toEqual([['register'], 3]);
+  expect([registry.actions(), delays.length]).toEqual([['register'], 3]);
 });
 
-test('a URL that is refused is replaced by a new registration with the same key', async () => {
-  const { registry, run } = await start((scripted) => {
-    scripted.refusals.push(403, 404);
+test('registers again with the same key when the rendezvous refuses the URL', async () => {
+  const { registry, run } = await start((fake) => {
+    fake.refusals.push(403, 404);
     return [];
   });
   run();
   await waitFor('a connection', () => registry.sockets.length === 1);
-  expect([registry.actions(), pauses.length]).toEqual([['register', 'register', 'register'], 2]);
+  expect([registry.actions(), delays.length]).toEqual([['register', 'register', 'register'], 2]);
   const keys = registry.asked.map(({ body }) => JSON.stringify(body.executor_public_key));
   expect(new Set(keys).size).toBe(1);
 });
 
-test('too large a message costs the connection', async () => {
+test('closes the connection after a message that is too large, and reconnects', async () => {
   const { registry, run } = await start(() => []);
   run();
   await waitFor('a connection', () => registry.sockets.length === 1);
@@ -139,13 +139,13 @@ test('too large a message costs the connection', async () => {
 test.each([
   [{ registryUrl: 'http://elsewhere' }, 'must begin with https://'],
   [{ environmentId: 'a/b' }, 'the id of an environment'],
-])('%j makes no sense', async (options, why) => {
+])('rejects the invalid options %j', async (options, why) => {
   const { run } = await start(() => [], options);
   expect(run).toThrow(why);
 });
 
-/** An executor that is connected, and a harness that has its socket to itself. */
-async function meet(valid: () => unknown, accept: ExecutorOptions['accept'] = () => {}) {
+/** Connects an executor, and a harness that is the only peer of its socket. */
+async function connectPeers(valid: () => unknown, accept: ExecutorOptions['accept'] = () => {}) {
   const { registry, run } = await start(() => [], { accept });
   const register = registry.answer;
   registry.answer = (asked) => (asked.action === 'validate' ? { body: { valid: valid() } } : register(asked));
@@ -156,9 +156,9 @@ async function meet(valid: () => unknown, accept: ExecutorOptions['accept'] = ()
   return { registry, executor, connect };
 }
 
-test('a harness that the registry vouches for is let in', async () => {
+test('accepts a harness that the registry validates', async () => {
   const peers: RelayPeer[] = [];
-  const { registry, connect } = await meet(
+  const { registry, connect } = await connectPeers(
     () => true,
     (transport, peer) => {
       peers.push(peer);
@@ -183,29 +183,29 @@ test('a harness that the registry vouches for is let in', async () => {
   transport.close({ code: CloseCode.normal, reason: '' });
 });
 
-test('a harness that the registry does not vouch for is refused', async () => {
+test('refuses a harness that the registry does not validate', async () => {
   const accept = vi.fn();
-  const { connect } = await meet(() => 'true', accept);
+  const { connect } = await connectPeers(() => 'true', accept);
   await expect(connect()).rejects.toMatchObject({ kind: 'refused' });
   expect(accept).not.toHaveBeenCalled();
 });
 
-test('an executor that is about to end lets nobody in, and asks nobody', async () => {
-  const { registry, executor, connect } = await meet(() => true);
+test('refuses harnesses while draining, without asking the registry', async () => {
+  const { registry, executor, connect } = await connectPeers(() => true);
   executor.drain();
   await expect(connect()).rejects.toMatchObject({ kind: 'refused' });
   expect(registry.actions()).toEqual(['register']);
 });
 
-test('nor a harness whose judgement was under way', async () => {
+test('refuses a harness whose validation was running when draining started', async () => {
   const accept = vi.fn();
   let drain = () => {};
-  const { executor, connect } = await meet(() => {
+  const { executor, connect } = await connectPeers(() => {
     drain();
     return true;
   }, accept);
   drain = () => executor.drain();
-  // The end may come before the harness has read that it was let in.
+  // The stream may end before the harness has read the answer to its handshake.
   const ending = connect().then(async ({ transport }) => {
     await RecordedEvents.of(transport).untilClosed();
     throw new RelayError('refused', 'closed');

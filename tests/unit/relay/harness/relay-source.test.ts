@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { type RelayOptions, RelaySource } from '../../../../src/relay/harness/relay-source.ts';
 import { createIdentity } from '../../../../src/relay/noise/identity.ts';
 import type { ExecutorLinkOptions } from '../../../../src/relay/stream/executor-link.ts';
@@ -8,25 +8,23 @@ import { RecordedEvents } from '../../transport/recorded-events.ts';
 import { type Asked, type FakeAnswer, FakeRegistry } from '../fake-registry.ts';
 import { executorIdentity, REGISTRATION, TestExecutor } from '../link-fixture.ts';
 
-const { pauses } = vi.hoisted(() => ({ pauses: [] as number[] }));
-// The pauses themselves are looked at, not waited for.
-vi.mock('../../../../src/base/abort.ts', async (original) => ({
-  ...(await original<object>()),
-  sleep: async (ms: number) => {
-    pauses.push(ms);
-    await new Promise((resolve) => setImmediate(resolve));
-  },
-}));
+const delays: number[] = [];
+
+/** Records the delay instead of waiting for it. */
+async function sleep(ms: number): Promise<void> {
+  delays.push(ms);
+  await new Promise((resolve) => setImmediate(resolve));
+}
 
 const { signal } = new AbortController();
 const OFFLINE = { status: 409, body: { error: { code: 'environment_offline', message: 'not now' } } };
 
-/** A registry that leads straight to an executor: there is no rendezvous in between. */
+/** Starts a registry whose URL leads directly to an executor, without a rendezvous. */
 async function open(
   script: (registry: FakeRegistry) => FakeAnswer[] = () => [],
   options: Partial<ExecutorLinkOptions> = {},
 ) {
-  pauses.length = 0;
+  delays.length = 0;
   const registry = await FakeRegistry.open();
   const answers = script(registry);
   registry.answer = () => answers.shift() ?? bundle(registry);
@@ -38,13 +36,8 @@ async function open(
 }
 
 function newSource(registry: FakeRegistry, options: Partial<RelayOptions> = {}): RelaySource {
-  return new RelaySource({
-    registryUrl: registry.url,
-    environmentId: 'env-1',
-    auth: 'token-1',
-    env: {},
-    ...options,
-  });
+  const base = { registryUrl: registry.url, environmentId: 'env-1', auth: 'token-1', env: {} };
+  return new RelaySource({ ...base, ...options }, { sleep });
 }
 
 function bundle(registry: FakeRegistry, identity = executorIdentity): FakeAnswer {
@@ -54,7 +47,7 @@ function bundle(registry: FakeRegistry, identity = executorIdentity): FakeAnswer
   });
 }
 
-test('messages go both ways', async () => {
+test('sends messages in both directions', async () => {
   const { registry, source, executor } = await open();
   const transport = await source.open(signal);
   const events = RecordedEvents.of(transport);
@@ -69,18 +62,18 @@ test('messages go both ways', async () => {
   await events.untilClosed();
 });
 
-test('an executor that is not there is waited for, but not for long', async () => {
+test('retries while the executor is offline, then fails with a hint', async () => {
   const { registry, source } = await open(() => Array(5).fill(OFFLINE));
   await expect(source.open(signal)).rejects.toMatchObject({
     name: 'ClientError',
     kind: 'connectFailed',
     retryable: true,
-    hint: 'its executor is not connected; check that it runs',
+    hint: 'check that the executor runs: it is not connected to the relay',
   });
   expect(registry.asked).toHaveLength(5);
   for (const [index, base] of [500, 1_000, 2_000, 4_000].entries()) {
-    expect(pauses[index]).toBeGreaterThanOrEqual(base);
-    expect(pauses[index]).toBeLessThanOrEqual(base * 1.5);
+    expect(delays[index]).toBeGreaterThanOrEqual(base);
+    expect(delays[index]).toBeLessThanOrEqual(base * 1.5);
   }
   const transport = await source.open(signal);
   const keys = registry.asked.map(({ body }: Asked) => JSON.stringify(body.harness_public_key));
@@ -89,15 +82,15 @@ test('an executor that is not there is waited for, but not for long', async () =
   transport.close({ code: CloseCode.normal, reason: '' });
 });
 
-test.each([401, 403, 404, 409])('HTTP %i is final', async (status) => {
+test.each([401, 403, 404, 409])('does not retry after HTTP %i', async (status) => {
   const { registry, source } = await open(() => [{ status, body: '' }]);
   await expect(source.open(signal)).rejects.toMatchObject({ name: 'ClientError', retryable: false });
   expect(registry.asked).toHaveLength(1);
 });
 
-test('a URL that is refused with 401 is replaced once', async () => {
-  const { registry, source } = await open((scripted) => {
-    scripted.refusals.push(401, 401);
+test('asks for a new URL once when the rendezvous answers 401', async () => {
+  const { registry, source } = await open((fake) => {
+    fake.refusals.push(401, 401);
     return [];
   });
   await expect(source.open(signal)).rejects.toMatchObject({ kind: 'connectFailed', retryable: true });
@@ -110,28 +103,28 @@ test('a URL that is refused with 401 is replaced once', async () => {
   expect(registry.asked).toHaveLength(4);
 });
 
-test('another refusal of the URL fails the attempt', async () => {
-  const { registry, source } = await open((scripted) => {
-    scripted.refusals.push(403);
+test('fails when the rendezvous refuses the URL with another status', async () => {
+  const { registry, source } = await open((fake) => {
+    fake.refusals.push(403);
     return [];
   });
-  await expect(source.open(signal)).rejects.toThrow('the rendezvous cannot be reached');
+  await expect(source.open(signal)).rejects.toThrow('cannot reach the rendezvous');
   expect(registry.asked).toHaveLength(1);
 });
 
-test('a harness that the executor refuses may try again', async () => {
+test('reports a refusal by the executor as retryable', async () => {
   const { source } = await open(() => [], { validate: async () => false });
   await expect(source.open(signal)).rejects.toMatchObject({ kind: 'connectFailed', retryable: true });
 });
 
-test('a harness that the rendezvous sends away learns why, in words that fit a line', async () => {
+test('reports the close reason of the rendezvous on one line', async () => {
   const { registry, source } = await open();
   registry.accepted = (socket) =>
     socket.close({ code: CloseCode.tryAgainLater, reason: 'the executor\nis gone' });
   await expect(source.open(signal)).rejects.toMatchObject({
     kind: 'connectFailed',
     retryable: true,
-    message: 'the connection to the rendezvous is lost: the executor?is gone',
+    message: 'lost the connection to the rendezvous: the executor?is gone',
   });
 });
 
@@ -144,7 +137,7 @@ async function connected(...answers: FakeAnswer[]) {
   return { ...fixture, transport, events };
 }
 
-test('a lost connection is replaced, and the stream goes on', async () => {
+test('reconnects after a lost connection and resumes the stream', async () => {
   const fixture = await connected(OFFLINE, 'cut');
   fixture.registry.cutSockets();
   fixture.transport.send('meanwhile');
@@ -154,7 +147,7 @@ test('a lost connection is replaced, and the stream goes on', async () => {
   expect(fixture.events.log).toEqual([]);
 });
 
-test('connections that are lost as soon as they are there are not replaced without pauses', async () => {
+test('backs off when new connections are lost immediately', async () => {
   const fixture = await connected();
   const attach = fixture.registry.accepted;
   let left = 6;
@@ -165,37 +158,37 @@ test('connections that are lost as soon as they are there are not replaced witho
   fixture.registry.cutSockets();
   fixture.transport.send('at last');
   await fixture.executor.accepted[0]!.events.untilMessages(1);
-  expect(pauses).toHaveLength(6);
+  expect(delays).toHaveLength(6);
   for (const [index, base] of [500, 1_000, 2_000, 4_000, 5_000, 5_000].entries()) {
-    expect(pauses[index]).toBeGreaterThanOrEqual(base);
+    expect(delays[index]).toBeGreaterThanOrEqual(base);
   }
 });
 
-test('when another executor has taken over, the stream ends', async () => {
+test('ends the stream when another executor has taken over', async () => {
   const fixture = await connected();
   fixture.answers.push(bundle(fixture.registry, createIdentity()));
   fixture.registry.cutSockets();
   expect(await fixture.events.untilClosed()).toMatchObject({ reason: 'another executor has taken over' });
 });
 
-test('when the registry says no, the stream ends', async () => {
+test('ends the stream when the registry refuses to reconnect', async () => {
   const fixture = await connected({ status: 404, body: '' });
   fixture.registry.cutSockets();
   expect((await fixture.events.untilClosed()).reason).toContain('HTTP 404');
 });
 
-test('nobody looks for an executor that nobody needs', async () => {
+test('stops reconnecting when the stream is closed', async () => {
   const fixture = await connected('silence');
   fixture.registry.cutSockets();
-  await waitFor('the question', () => fixture.registry.asked.length === 2);
+  await waitFor('the request', () => fixture.registry.asked.length === 2);
   fixture.transport.close({ code: CloseCode.normal, reason: '' });
   await fixture.events.untilClosed();
-  await waitFor('the end of the question', () => fixture.registry.connectionCount === 0);
+  await waitFor('the end of the request', () => fixture.registry.connectionCount === 0);
   expect(fixture.registry.asked).toHaveLength(2);
 });
 
 test.each([{ registryUrl: 'ws://h' }, { environmentId: 'a b' }, { auth: 'two words' }])(
-  '%j makes no sense',
+  'rejects the invalid options %j',
   async (options) => {
     const registry = await FakeRegistry.open();
     expect(() => newSource(registry, options)).toThrow(expect.objectContaining({ kind: 'config' }));

@@ -2,7 +2,7 @@ import { createMlKem768 } from 'mlkem';
 import { describe, expect, test } from 'vitest';
 import { InitiatorHandshake, ResponderHandshake } from '../../../../src/relay/noise/handshake.ts';
 import { createIdentity, type Identity } from '../../../../src/relay/noise/identity.ts';
-import { decapsulate, encapsulate, kemPair } from '../../../../src/relay/noise/kem.ts';
+import { decapsulate, encapsulate, kemPair } from '../../../../src/relay/noise/primitives.ts';
 import { NoisePublicKey } from '../../../../src/relay/noise/public-key.ts';
 import { RecordCipher } from '../../../../src/relay/noise/record-cipher.ts';
 import { MESSAGE_2_BYTES, prologueOf, SUITE_TAG } from '../../../../src/relay/noise/suite.ts';

@@ -20,15 +20,15 @@ test('no record opens twice, out of order, cut or changed', () => {
   expect(() => new RecordCipher(key()).open(first.subarray(0, 15))).toThrow('too short');
 });
 
-test('a record is as large as the limit and no larger', () => {
+test('rejects a record above the size limit', () => {
   const [sender, receiver] = [new RecordCipher(key()), new RecordCipher(key())];
   expect(receiver.open(sender.seal(Buffer.alloc(RECORD_BYTES))).length).toBe(RECORD_BYTES);
   expect(() => receiver.open(sender.seal(Buffer.alloc(RECORD_BYTES + 1)))).toThrow('too large');
 });
 
-test('numbers end before they would wrap around', () => {
+test('fails before the sequence numbers wrap around', () => {
   const sender = new RecordCipher(key(), MAX_SEQ);
   sender.seal(Buffer.from('last'));
   expect(sender.nextSeq).toBe(2 ** 32 - 1);
-  expect(() => sender.seal(Buffer.from('one more'))).toThrow('used up');
+  expect(() => sender.seal(Buffer.from('one more'))).toThrow('used all its sequence numbers');
 });

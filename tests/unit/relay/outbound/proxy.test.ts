@@ -24,5 +24,7 @@ test.each([
 });
 
 test('a proxy of another kind is refused', () => {
-  expect(() => chosen('https://h', { HTTPS_PROXY: 'socks5://p:1' })).toThrow('no http:// or https:// URL');
+  expect(() => chosen('https://h', { HTTPS_PROXY: 'socks5://p:1' })).toThrow(
+    'is not an http:// or https:// URL',
+  );
 });

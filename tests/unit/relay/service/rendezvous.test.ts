@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createLogger } from '../../../../src/observability/log.ts';
-import { PEER_LOST_REASON, resumeMark } from '../../../../src/relay/frames/frame-markers.ts';
+import { PEER_LOST_REASON, resumeMarker } from '../../../../src/relay/frames/frame-markers.ts';
 import { MAX_FRAME_BYTES } from '../../../../src/relay/limits.ts';
 import {
   EXECUTOR_TICKET_MS,
@@ -169,7 +169,7 @@ test('a stream belongs to the harness that began it', async () => {
   owner.resume('s');
   await executor.hasReceived(1);
   thief.record('s', 0);
-  thief.resume('s', resumeMark('request'));
+  thief.resume('s', resumeMarker('request'));
   await thief.hasReceived(2);
   expect(thief.frames.map(({ body }) => body.kind)).toEqual(['reset', 'reset']);
   executor.record('s', 0);
@@ -185,7 +185,7 @@ test('a harness that comes back with its key goes on with its stream, before its
   before.resume('s');
   await executor.hasReceived(1);
   const after = await environment.harness(key);
-  after.resume('s', resumeMark('request'));
+  after.resume('s', resumeMarker('request'));
   await executor.hasReceived(2);
   executor.record('s', 0);
   await after.hasReceived(1);

@@ -59,7 +59,7 @@ test('a tampered record of the executor ends the connection of the harness', asy
   };
   served.transport.send('x');
   const { code, reason } = await events.untilClosed();
-  expect([code, reason]).toEqual([CloseCode.abnormal, 'an encrypted text is not authentic']);
+  expect([code, reason]).toEqual([CloseCode.abnormal, 'the ciphertext is not authentic']);
   expect(harnessPipe.closed).toBe(true);
   await served.events.untilClosed();
 });
@@ -77,7 +77,7 @@ test('a frame that is none ends the connection of the harness, one of another st
 test('a handshake that the executor repeats ends the connection of the harness', async () => {
   const { harnessPipe, executorPipe, events, served } = await connectLinks();
   harnessPipe.inject(executorPipe.sent[0]!);
-  expect((await events.untilClosed()).reason).toBe('the executor repeats its handshake');
+  expect((await events.untilClosed()).reason).toBe('the executor sent a second handshake');
   await served.events.untilClosed();
 });
 

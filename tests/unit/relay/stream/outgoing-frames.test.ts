@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { FRAME_COST_BYTES, MAX_WAITING_CONTROL_FRAMES, TURN_BYTES } from '../../../../src/relay/limits.ts';
+import { FRAME_COST_BYTES, MAX_WAITING_CONTROL_FRAMES, TICK_BYTES } from '../../../../src/relay/limits.ts';
 import { type FrameSource, OutgoingFrames } from '../../../../src/relay/stream/outgoing-frames.ts';
 import { settle } from '../link-fixture.ts';
 import { createPipePair, type MemoryPipe } from '../memory-pipe.ts';
@@ -51,7 +51,7 @@ describe('much to send', () => {
   test('leaves in several turns of the event loop', async () => {
     const large = source('a', 200, 60_000);
     outgoing.wake(large);
-    const perTurn = Math.ceil(TURN_BYTES / (60_000 + FRAME_COST_BYTES));
+    const perTurn = Math.ceil(TICK_BYTES / (60_000 + FRAME_COST_BYTES));
     expect(large.made).toBe(perTurn);
     outgoing.wake(large);
     expect(large.made).toBe(perTurn);

@@ -10,10 +10,8 @@ import {
   REORDER_MAX_DISTANCE,
 } from '../../../../src/relay/limits.ts';
 import { RecordCipher } from '../../../../src/relay/noise/record-cipher.ts';
-import { InboundMessages } from '../../../../src/relay/stream/inbound-messages.ts';
-import { MessageAssembler } from '../../../../src/relay/stream/message-assembler.ts';
-import { OutboundRecords } from '../../../../src/relay/stream/outbound-records.ts';
-import { ReorderWindow } from '../../../../src/relay/stream/reorder-window.ts';
+import { InboundMessages, ReorderWindow } from '../../../../src/relay/stream/inbound-messages.ts';
+import { MessageAssembler, OutboundRecords } from '../../../../src/relay/stream/message-framing.ts';
 
 const size = fc.oneof(
   { weight: 3, arbitrary: fc.integer({ min: 1, max: 50 }) },
@@ -87,7 +85,7 @@ describe('messages', () => {
   test.each([0, MAX_MESSAGE_BYTES + 1, 2 ** 32 - 1])('of %i bytes are not allowed', (length) => {
     const bytes = Buffer.alloc(4);
     bytes.writeUInt32BE(length);
-    expect(() => [...new MessageAssembler().push(bytes)]).toThrow('not allowed');
+    expect(() => [...new MessageAssembler().push(bytes)]).toThrow('the length of a message is invalid');
   });
 });
 
@@ -157,7 +155,7 @@ describe('memory of messages that are not read', () => {
   test('of one stream', () => {
     const { inbound, send } = unread(new ByteBudget(MAX_LINK_INBOUND_BYTES));
     for (let bytes = 0; bytes < MAX_STREAM_INBOUND_BYTES; bytes += MAX_MESSAGE_BYTES / 2) send();
-    expect(send).toThrow('too much memory');
+    expect(send).toThrow('exceed the memory limit');
     inbound.stop();
   });
 
@@ -166,7 +164,7 @@ describe('memory of messages that are not read', () => {
     const [first, second] = [unread(budget), unread(budget)];
     first.send();
     second.send();
-    expect(first.send).toThrow('too much memory');
+    expect(first.send).toThrow('exceed the memory limit');
     first.inbound.stop();
     let read = 0;
     second.inbound.open(({ length }) => {
@@ -176,6 +174,6 @@ describe('memory of messages that are not read', () => {
     const third = unread(budget);
     third.send();
     third.send();
-    expect(third.send).toThrow('too much memory');
+    expect(third.send).toThrow('exceed the memory limit');
   });
 });

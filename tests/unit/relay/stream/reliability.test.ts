@@ -157,7 +157,10 @@ describe('a peer that does not come back', () => {
     expect([events.log, served.events.log]).toEqual([[], []]);
     expect(executor.link.streamCount).toBe(1);
     vi.advanceTimersByTime(1);
-    expect(events.closeReason).toEqual({ code: CloseCode.abnormal, reason: 'the peer has not come back' });
+    expect(events.closeReason).toEqual({
+      code: CloseCode.abnormal,
+      reason: 'the peer did not reconnect in time',
+    });
     expect(served.events.log).toEqual(['closed']);
     expect(executor.link.streamCount).toBe(0);
     expect(harness.transport.send('too late')).toBe(true);
@@ -170,7 +173,7 @@ describe('a peer that does not come back', () => {
     const [newPipe, executorPipe] = createPipePair();
     new TestExecutor().link.attach(executorPipe, REGISTRATION);
     harness.attach(newPipe);
-    expect((await events.untilClosed()).reason).toBe('the peer has reset the stream');
+    expect((await events.untilClosed()).reason).toBe('the peer reset the stream');
   });
 
   test('that stays silent is given up', async () => {

@@ -13,7 +13,7 @@ function filled(count: number): SendBuffer {
 
 function repeats(buffer: SendBuffer): number[] {
   const seqs: number[] = [];
-  for (let next = buffer.takeRepeat(); next !== null; next = buffer.takeRepeat()) {
+  for (let next = buffer.takeRetransmit(); next !== null; next = buffer.takeRetransmit()) {
     expect(Buffer.from(next.payload)).toEqual(record(next.seq));
     seqs.push(next.seq);
   }

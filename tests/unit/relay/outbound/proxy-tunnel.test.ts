@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer, type TlsOptions } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
-import { openTunnel } from '../../../../src/relay/outbound/tunnel.ts';
+import { openTunnel } from '../../../../src/relay/outbound/proxy.ts';
 import { proxyServer } from '../../../support/web-servers.ts';
 
 const fixture = (name: string) =>
