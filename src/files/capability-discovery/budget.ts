@@ -4,13 +4,13 @@ export class Budget {
   readonly #owner: string;
   #used = 0;
 
-  /** `owner` is what a warning calls that which would become too large. */
+  /** `owner` names in warnings what would become too large. */
   constructor(limit: number, owner: string) {
     this.#limit = limit;
     this.#owner = owner;
   }
 
-  /** Why there is no room for so many bytes; null when there is. */
+  /** Why the bytes do not fit; null when they do. */
   objection(bytes: number): string | null {
     return bytes > this.#limit - this.#used ? `${this.#owner} exceeds the ${this.#limit}-byte limit` : null;
   }

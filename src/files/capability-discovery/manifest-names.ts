@@ -1,5 +1,5 @@
-/** Folders that may hold the manifest of a plugin; the first one counts. */
+/** Directories that may contain the manifest of a plugin. The first existing one counts. */
 export const MANIFEST_FOLDERS: readonly string[] = ['.codex-plugin', '.claude-plugin', '.cursor-plugin'];
 
-/** The manifest's name in its folder. */
+/** The file name of the manifest. */
 export const MANIFEST_NAME = 'plugin.json';

@@ -10,22 +10,22 @@ import { readSkills } from './skills.ts';
 
 export type DiscoveredRoot = ResultOf<'capabilityRoots/discoverV1'>['roots'][number];
 
-/** A directory to look through, and how answers call it. */
+/** A directory to search, and its id and URI in responses. */
 export interface RootLocation {
   readonly id: string;
   readonly uri: string;
   readonly path: NativePath;
 }
 
-/** What a root is looked through with. */
+/** What the search of a root uses. */
 export interface Lookup {
   readonly files: FileSystem;
-  /** What all roots of an answer may hold together. */
+  /** The byte budget of all roots of a response. */
   readonly answer: Budget;
   readonly links: LinkRule;
 }
 
-/** What a root offers. One that cannot be used says so in the result. */
+/** Discovers what a root offers. An unusable root reports its error in the result. */
 export async function discoverRoot(
   { id, uri, path }: RootLocation,
   { files, answer, links }: Lookup,
@@ -54,7 +54,7 @@ export async function discoverRoot(
   }
 }
 
-/** A root of which nothing can be told but why. */
+/** The result for an unusable root. */
 export function failedRoot(id: string, path: string, error: string): DiscoveredRoot {
   return { id, path, plugin: null, skills: [], namespaceManifests: [], warnings: [], error };
 }

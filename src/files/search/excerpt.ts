@@ -1,7 +1,7 @@
 import { SEARCH_TEXT_LENGTH } from '../limits.ts';
 import { readable } from './byte-text.ts';
 
-/** The line as it is told: whole, or a part of it around the match with `…` where something is cut off. */
+/** The text of a line to return: whole, or the part around the match with `…` at each cut. */
 export function excerpt(line: string, matchStart: number): string {
   if (line.length <= SEARCH_TEXT_LENGTH) return readable(line);
   const before = Math.floor(SEARCH_TEXT_LENGTH / 4);
@@ -13,7 +13,7 @@ export function excerpt(line: string, matchStart: number): string {
   return `${start > 0 ? '…' : ''}${readable(line.slice(start, end))}${end < line.length ? '…' : ''}`;
 }
 
-/** An index that does not split a surrogate pair: the given one or the one before it. */
+/** The index, or the one before it if it would split a surrogate pair. */
 function wholeCharacter(line: string, index: number): number {
   const splits = index > 0 && index < line.length && (line.codePointAt(index - 1) ?? 0) > 0xffff;
   return splits ? index - 1 : index;
