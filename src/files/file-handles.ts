@@ -4,13 +4,13 @@ import { MAX_BLOCK_BYTES, MAX_FILE_HANDLES, MAX_HANDLE_ID_BYTES } from './limits
 import { isAddressable, isExact } from './local/positional-io.ts';
 
 /** A block of a file. `eof` means that the read returned fewer bytes than requested. */
-export interface FileBlock {
+interface FileBlock {
   readonly bytes: Buffer;
   readonly eof: boolean;
 }
 
 /** Provides the buffers for blocks, each one right before the block is read. */
-export interface BlockBuffers {
+interface BlockBuffers {
   take(length: number): Buffer;
 }
 

@@ -6,7 +6,7 @@ import { wrapFileSystem } from './file-system-wrappers.ts';
  * Semaphores for operations: every operation takes a slot, and operations with several system calls at a time also take a tree
  * slot.
  */
-export interface FileSemaphores {
+interface FileSemaphores {
   readonly slots: Semaphore;
   readonly trees: Semaphore;
 }

@@ -6,7 +6,7 @@ import { isWithin, type NativePath } from './native-path.ts';
 export type Access = 'read' | 'write' | 'make';
 
 /** A position in the order, taken when the operation arrives. */
-export interface Claim {
+interface Claim {
   /** Resolves when the operation may start; null if it may start now. */
   readonly turn: Promise<void> | null;
   /** Called when the operation is done, or when later operations need not wait for it any longer. */

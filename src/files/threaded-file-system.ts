@@ -14,7 +14,7 @@ import { writeOpened } from './local/write-file.ts';
 import { walkOnThreads } from './thread/parallel-walk.ts';
 
 /** The threads, once they are started. */
-export interface ThreadSource {
+interface ThreadSource {
   readonly threads: FileThreads | null;
   /** Starts the threads. */
   prepare(): void;

@@ -4,12 +4,11 @@ import type { FileSystem } from '../file-system.ts';
 import { DISCOVERY_ANSWER_BYTES, DISCOVERY_ROOT_CONCURRENCY, MAX_DISCOVERY_ROOTS } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 import { PathUriError, pathFromUri, spelledUri } from '../path-uri.ts';
-import { Budget } from './budget.ts';
-import type { LinkRule } from './file-bundle.ts';
+import { Budget, type LinkRule } from './file-bundle.ts';
 import { type DiscoveredRoot, discoverRoot, failedRoot } from './root.ts';
 
 /** A directory that may contain a plugin, skills, or both. `path` is a `file:` URI. */
-export interface CapabilityRoot {
+interface CapabilityRoot {
   readonly id: string;
   readonly path: string;
   /** Used for this root instead of the common file system. */

@@ -5,7 +5,6 @@ import { isWithin, type NativePath } from '../native-path.ts';
 import { uriFromPath } from '../path-uri.ts';
 import { readUpTo } from '../read-up-to.ts';
 import { utf8Problem } from '../utf8-problem.ts';
-import { Budget } from './budget.ts';
 
 /** A text file of a capability root, as it is returned. */
 export interface BundledFile {
@@ -113,5 +112,27 @@ export class FileBundle {
   #leaveOut(warning: string): null {
     this.warnings.push(warning);
     return null;
+  }
+}
+
+/** A number of bytes that several files share. */
+export class Budget {
+  readonly #limit: number;
+  readonly #owner: string;
+  #used = 0;
+
+  /** `owner` names in warnings what would become too large. */
+  constructor(limit: number, owner: string) {
+    this.#limit = limit;
+    this.#owner = owner;
+  }
+
+  /** Why the bytes do not fit; null when they do. */
+  objection(bytes: number): string | null {
+    return bytes > this.#limit - this.#used ? `${this.#owner} exceeds the ${this.#limit}-byte limit` : null;
+  }
+
+  use(bytes: number): void {
+    this.#used += bytes;
   }
 }

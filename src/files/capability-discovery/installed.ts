@@ -6,15 +6,14 @@ import type { FileSystem } from '../file-system.ts';
 import { DISCOVERY_ANSWER_BYTES, DISCOVERY_ROOT_CONCURRENCY, MAX_DISCOVERY_ROOTS } from '../limits.ts';
 import { childPath, isWithin, lastName, type NativePath, parentPath, textOfName } from '../native-path.ts';
 import { pathFromUri, uriFromPath } from '../path-uri.ts';
-import { Budget } from './budget.ts';
-import type { LinkRule } from './file-bundle.ts';
+import { Budget, type LinkRule } from './file-bundle.ts';
 import { isRecord } from './plugin.ts';
 import { type DiscoveredRoot, discoverRoot, type Lookup } from './root.ts';
 import { parseSkillExtras, parseSkillHead } from './skill-metadata.ts';
 import { YamlError } from './skill-yaml.ts';
 import { newestVersion } from './versions.ts';
 
-export type InstalledCapabilities = ResultOf<'capabilities/discoverV2'>;
+type InstalledCapabilities = ResultOf<'capabilities/discoverV2'>;
 type InstalledPlugin = InstalledCapabilities['plugins'][number];
 type InstalledSkill = InstalledCapabilities['skills'][number];
 

@@ -1,9 +1,8 @@
 import { childPath, type NativePath, nativePathOfText, parentPath } from '../native-path.ts';
 import { pathFromUri, uriFromPath } from '../path-uri.ts';
 import type { BundledFile, FileBundle } from './file-bundle.ts';
-import { MANIFEST_FOLDERS, MANIFEST_NAME } from './manifest-names.ts';
 import type { DiscoveredRoot } from './root.ts';
-import type { FoundManifest } from './scan.ts';
+import { type FoundManifest, MANIFEST_FOLDERS, MANIFEST_NAME } from './scan.ts';
 
 type Plugin = Pick<DiscoveredRoot, 'plugin' | 'namespaceManifests'>;
 

@@ -1,17 +1,16 @@
 import type { ResultOf } from '../../protocol/registry.ts';
 import { FileError } from '../errors.ts';
 import type { FileSystem } from '../file-system.ts';
-import type { NativePath } from '../native-path.ts';
-import type { Budget } from './budget.ts';
-import { FileBundle, type LinkRule } from './file-bundle.ts';
+import { childPath, type NativePath, parentPath } from '../native-path.ts';
+import { pathFromUri } from '../path-uri.ts';
+import { type Budget, FileBundle, type LinkRule } from './file-bundle.ts';
 import { findPlugin } from './plugin.ts';
 import { scanRoot } from './scan.ts';
-import { readSkills } from './skills.ts';
 
 export type DiscoveredRoot = ResultOf<'capabilityRoots/discoverV1'>['roots'][number];
 
 /** A directory to search, and its id and URI in responses. */
-export interface RootLocation {
+interface RootLocation {
   readonly id: string;
   readonly uri: string;
   readonly path: NativePath;
@@ -57,4 +56,21 @@ export async function discoverRoot(
 /** The result for an unusable root. */
 export function failedRoot(id: string, path: string, error: string): DiscoveredRoot {
   return { id, path, plugin: null, skills: [], namespaceManifests: [], warnings: [], error };
+}
+
+/** The skills whose instructions can be read, each with its metadata. */
+async function readSkills(
+  root: NativePath,
+  uris: readonly string[],
+  bundle: FileBundle,
+): Promise<DiscoveredRoot['skills']> {
+  const skills: DiscoveredRoot['skills'] = [];
+  for (const uri of uris) {
+    const path = pathFromUri(uri);
+    const instructions = await bundle.read(path, root);
+    if (instructions === null) continue;
+    const agents = childPath(parentPath(path), 'agents');
+    skills.push({ instructions, metadata: await bundle.read(childPath(agents, 'openai.yaml'), root) });
+  }
+  return skills;
 }

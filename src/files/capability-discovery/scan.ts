@@ -2,7 +2,12 @@ import type { FileSystem } from '../file-system.ts';
 import { DISCOVERY_MAX_DEPTH, DISCOVERY_MAX_DIRECTORIES, DISCOVERY_MAX_ENTRIES } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 import type { LinkRule } from './file-bundle.ts';
-import { MANIFEST_FOLDERS, MANIFEST_NAME } from './manifest-names.ts';
+
+/** Directories that may contain the manifest of a plugin. The first existing one counts. */
+export const MANIFEST_FOLDERS: readonly string[] = ['.codex-plugin', '.claude-plugin', '.cursor-plugin'];
+
+/** The file name of the manifest. */
+export const MANIFEST_NAME = 'plugin.json';
 
 /** A manifest, the directory of its plugin, and its index in {@link MANIFEST_FOLDERS}. */
 export interface FoundManifest {
@@ -11,7 +16,7 @@ export interface FoundManifest {
   readonly priority: number;
 }
 
-export interface Scan {
+interface Scan {
   /** URIs, sorted. */
   readonly skills: readonly string[];
   /** By plugin root, then by priority. */

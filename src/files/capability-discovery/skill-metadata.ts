@@ -5,7 +5,7 @@ import { isYamlMap, parseFrontMatter, parseYaml, YamlError, type YamlValue } fro
 type InstalledSkill = ResultOf<'capabilities/discoverV2'>['skills'][number];
 
 /** The front matter of a `SKILL.md`. */
-export interface SkillHead {
+interface SkillHead {
   /** Null when it has none; then the name of its directory is used. */
   readonly name: string | null;
   readonly description: string;
@@ -13,7 +13,7 @@ export interface SkillHead {
 }
 
 /** Metadata of a skill from its `openai.yaml`. */
-export type SkillExtras = Pick<InstalledSkill, 'dependencies' | 'policy'>;
+type SkillExtras = Pick<InstalledSkill, 'dependencies' | 'policy'>;
 
 /**
  * Parses the front matter of a `SKILL.md`: YAML between two lines of dashes, at the start of the file. Throws {@link YamlError}

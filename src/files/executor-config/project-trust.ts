@@ -4,7 +4,7 @@ import { childPath, type NativePath, nativePathOfText, parentPath } from '../nat
 import { badConfig, isTable, type TomlTable } from './toml-files.ts';
 
 /** The rules of the administrator and the user about projects. What a project says about itself is ignored. */
-export interface ProjectRules {
+interface ProjectRules {
   /** A directory that contains one of these names is the root of a project. */
   readonly rootMarkers: readonly string[];
   /** By directory, whether its configuration is trusted. */

@@ -9,7 +9,7 @@ import { badConfig, TomlFiles, type TomlTable } from './toml-files.ts';
 import { tomlText } from './toml-text.ts';
 
 /** The requested configuration. */
-export interface ConfigQuery {
+interface ConfigQuery {
   /** The directory to which it applies. It need not exist. */
   readonly cwd: NativePath;
   /** The requested keys of the configuration and of the requirements, as key paths. */
@@ -18,7 +18,7 @@ export interface ConfigQuery {
 }
 
 /** The layers of configuration and their requested values. The caller adds the host name. */
-export type ExecutorConfig = Omit<ResultOf<'environmentConfig/read'>, 'hostname'>;
+type ExecutorConfig = Omit<ResultOf<'environmentConfig/read'>, 'hostname'>;
 
 /**
  * The configuration of this machine for a directory: the administrator's, the user's, that of each trusted directory of the

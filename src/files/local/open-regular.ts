@@ -6,7 +6,7 @@ import { withParentOpen } from './no-follow.ts';
 import { readOnce } from './positional-io.ts';
 
 /** An open regular file and its size at that time. The caller closes the descriptor. */
-export interface OpenRegular {
+interface OpenRegular {
   readonly fd: number;
   readonly size: number;
   /** How many bytes of the beginning were read into the buffer; null when the file cannot be read at a position. */

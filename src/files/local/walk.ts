@@ -59,7 +59,7 @@ export async function walkBlocking(
 }
 
 /** Receives each entry as it is found. The URI comes in two parts; the first is the same string for all entries of a directory. */
-export type WalkFound = (directory: string, name: string, kind: WalkEntry['kind']) => void;
+type WalkFound = (directory: string, name: string, kind: WalkEntry['kind']) => void;
 
 /** Where to start: a path, or directories of one depth, in order. */
 export type WalkStart = { readonly path: NativePath } | WalkRest;

@@ -1,6 +1,5 @@
-import { SEARCH_MAX_LINE_BYTES } from '../limits.ts';
-import { byteLengthOf, textOfBytes } from './byte-text.ts';
-import { excerpt } from './excerpt.ts';
+import { SEARCH_MAX_LINE_BYTES, SEARCH_TEXT_LENGTH } from '../limits.ts';
+import { byteLengthOf, readable, textOfBytes } from './byte-text.ts';
 import type { SearchMatch } from './query.ts';
 
 /**
@@ -55,4 +54,22 @@ function toUtf8(file: Buffer): Buffer {
   if (mark.startsWith('\xff\xfe')) return Buffer.from(new TextDecoder('utf-16le').decode(file));
   if (mark.startsWith('\xfe\xff')) return Buffer.from(new TextDecoder('utf-16be').decode(file));
   return file;
+}
+
+/** The text of a line to return: whole, or the part around the match with `…` at each cut. */
+export function excerpt(line: string, matchStart: number): string {
+  if (line.length <= SEARCH_TEXT_LENGTH) return readable(line);
+  const before = Math.floor(SEARCH_TEXT_LENGTH / 4);
+  const start = wholeCharacter(
+    line,
+    Math.max(0, Math.min(matchStart - before, line.length - SEARCH_TEXT_LENGTH)),
+  );
+  const end = wholeCharacter(line, Math.min(line.length, start + SEARCH_TEXT_LENGTH));
+  return `${start > 0 ? '…' : ''}${readable(line.slice(start, end))}${end < line.length ? '…' : ''}`;
+}
+
+/** The index, or the one before it if it would split a surrogate pair. */
+function wholeCharacter(line: string, index: number): number {
+  const splits = index > 0 && index < line.length && (line.codePointAt(index - 1) ?? 0) > 0xffff;
+  return splits ? index - 1 : index;
 }

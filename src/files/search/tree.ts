@@ -9,7 +9,7 @@ import type { SearchMatch, SearchQuery } from './query.ts';
 import { readRegularFile } from './regular-file.ts';
 
 /** Receives the progress of a search. */
-export interface TreeListener {
+interface TreeListener {
   /** The matches of one file, in order. */
   found(matches: readonly SearchMatch[]): void;
   /** A text file was skipped because of its size. */

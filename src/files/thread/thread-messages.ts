@@ -15,7 +15,7 @@ export interface WalkJob {
 }
 
 /** Opens a regular file and reads its beginning. */
-export interface ReadJob {
+interface ReadJob {
   readonly kind: 'read';
   readonly path: NativePath;
 }

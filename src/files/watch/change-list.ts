@@ -1,9 +1,9 @@
 import { WATCH_MAX_CHANGES } from '../limits.ts';
 import type { NativePath } from '../native-path.ts';
 
-export type ChangeKind = 'created' | 'modified' | 'deleted';
+type ChangeKind = 'created' | 'modified' | 'deleted';
 
-export interface Change {
+interface Change {
   readonly path: NativePath;
   readonly kind: ChangeKind;
 }

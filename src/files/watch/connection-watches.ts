@@ -7,7 +7,7 @@ import { type TreeWatch, type TreeWatchContext, type TreeWatchOptions, watchTree
 import { WatchBudget } from './watch-budget.ts';
 
 /** Receives the changes of a connection's watches. */
-export interface ChangeSink {
+interface ChangeSink {
   deliver(watchId: string, batch: ChangeBatch): void;
   /** Whether the client keeps up. While it does not, changes are collected here, each path once. */
   ready(): boolean;

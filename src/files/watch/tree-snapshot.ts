@@ -17,7 +17,7 @@ import {
 } from './directory-node.ts';
 import type { WatchEventKind, WatchEventQueue, WatchEventSource } from './event-queue.ts';
 import type { Exclusion } from './exclusion.ts';
-import { type WatchBudget, WatchLimitError } from './watch-budget.ts';
+import { throwIfExhausted, type WatchBudget } from './watch-budget.ts';
 
 export interface TreeSnapshotOptions {
   readonly recursive: boolean;
@@ -66,7 +66,7 @@ export class TreeSnapshot {
     this.#top = new DirectoryNode(parentPath(root), null);
   }
 
-  /** Reads the whole tree. Fails with the system's error when the root does not exist, or with a {@link WatchLimitError}. */
+  /** Reads the whole tree. Fails with the system's error when the root does not exist, or with a `WatchLimitError`. */
   async scan(changes: ChangeList): Promise<void> {
     await this.#inSlot(() => stat(systemPath(this.#root)));
     if (this.#top.gone) return;
@@ -96,7 +96,7 @@ export class TreeSnapshot {
 
   /**
    * Runs the pending checks and adds the differences to `changes`. Events in the meantime are kept for the next call. Calls must
-   * not overlap. Fails with a {@link WatchLimitError}; then the snapshot can only be closed.
+   * not overlap. Fails with a `WatchLimitError`; then the snapshot can only be closed.
    */
   async reconcile(changes: ChangeList): Promise<void> {
     if (this.#eventsLost) this.#markEveryDirectory(changes);
@@ -391,13 +391,3 @@ function* takeSome<K, V>(from: Map<K, V>, count: number): Generator<[K, V]> {
     yield pair;
   }
 }
-
-function throwIfExhausted(error: unknown): void {
-  if (error instanceof WatchLimitError) throw error;
-  const code = errorCode(error);
-  if (code === null || !EXHAUSTED.has(code)) return;
-  const limit = code === 'ENOSPC' ? 'watches (fs.inotify.max_user_watches)' : `resources (${code})`;
-  throw new WatchLimitError(`the system has no more ${limit}; exclude directories or raise its limit`);
-}
-
-const EXHAUSTED = new Set(['ENOSPC', 'EMFILE', 'ENFILE', 'ENOMEM']);

@@ -1,3 +1,4 @@
+import { errorCode } from '../errors.ts';
 import { WATCH_MAX_DIRECTORIES, WATCH_MAX_ENTRIES } from '../limits.ts';
 
 /** How many entries the watches of one connection may cover together. */
@@ -41,3 +42,14 @@ export class WatchBudget {
 export class WatchLimitError extends Error {
   override readonly name = 'WatchLimitError';
 }
+
+/** Throws a {@link WatchLimitError} if a system call failed for lack of watches, descriptors or memory. */
+export function throwIfExhausted(error: unknown): void {
+  if (error instanceof WatchLimitError) throw error;
+  const code = errorCode(error);
+  if (code === null || !EXHAUSTED.has(code)) return;
+  const limit = code === 'ENOSPC' ? 'watches (fs.inotify.max_user_watches)' : `resources (${code})`;
+  throw new WatchLimitError(`the system has no more ${limit}; exclude directories or raise its limit`);
+}
+
+const EXHAUSTED = new Set(['ENOSPC', 'EMFILE', 'ENFILE', 'ENOMEM']);

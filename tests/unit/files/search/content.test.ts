@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { SEARCH_MAX_LINE_BYTES, SEARCH_TEXT_LENGTH } from '../../../../src/files/limits.ts';
-import { matchingLines } from '../../../../src/files/search/content.ts';
-import { excerpt } from '../../../../src/files/search/excerpt.ts';
+import { excerpt, matchingLines } from '../../../../src/files/search/content.ts';
 
 function find(content: Buffer | string, pattern: RegExp) {
   return [...matchingLines(Buffer.from(content), pattern)].map(({ line, column, text }) => [
