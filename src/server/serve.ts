@@ -266,7 +266,11 @@ export class ExecServer {
 
   /** Ends every session and its processes. Clients stay connected and receive the last events. No session can be opened afterwards. */
   endSessions(): Promise<void> {
-    return this.#services.sessions.close(SIGTERM, this.#config.shutdownGracePeriodMs);
+    // The programs of a server in memory are killed at once: their owner does not need them any more.
+    return this.#services.sessions.close(
+      this.#inProcess ? null : SIGTERM,
+      this.#config.shutdownGracePeriodMs,
+    );
   }
 
   close(reason = SHUTTING_DOWN): Promise<void> {

@@ -78,11 +78,11 @@ export class SessionRegistry {
     this.#ending.add(ended);
   }
 
-  /** Sends `signal` to every process, waits up to `graceMs`, then kills the rest. Sends no signal without a grace period. */
-  async close(signal: number, graceMs: number): Promise<void> {
+  /** Sends `signal`, if any, to every process, waits up to `graceMs`, then kills the rest. */
+  async close(signal: number | null, graceMs: number): Promise<void> {
     this.#closing = true;
     const sessions = [...this.#sessions.values()];
-    if (graceMs > 0) for (const session of sessions) session.processes.signalAll(signal);
+    if (signal !== null) for (const session of sessions) session.processes.signalAll(signal);
     const grace = new AbortController();
     // Every process adds a listener; the sessions bound their number.
     setMaxListeners(0, grace.signal);

@@ -193,6 +193,25 @@ describe('closing', () => {
     expect([polite.killed, stubborn.killed, forgotten.killed]).toEqual([0, 1, 1]);
   });
 
+  test('signals every process also without a grace period', async () => {
+    const { registry, attached, run } = createRegistry();
+    const child = await run(attached());
+    const closed = registry.close(SIGTERM, 0);
+    expect(child.signals).toEqual([SIGTERM]);
+    await vi.advanceTimersByTimeAsync(0);
+    await closed;
+    expect(child.killed).toBe(1);
+  });
+
+  test('sends no signal when none is given', async () => {
+    const { registry, attached, run } = createRegistry();
+    const child = await run(attached());
+    const closed = registry.close(null, 0);
+    await vi.advanceTimersByTimeAsync(0);
+    await closed;
+    expect([child.signals, child.killed]).toEqual([[], 1]);
+  });
+
   test('does not wait for the grace period when every process has ended', async () => {
     const { registry, attached, run } = createRegistry();
     const child = await run(attached());
